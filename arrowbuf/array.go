@@ -9,55 +9,57 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 )
 
-// Array is an Arrow array whose buffers live on a device. It is an arrow.Array,
-// so it goes wherever code asks for no more than that, and it never touches
-// device memory from the host: what a method needs to look at, it copies.
+// Array is an Arrow array whose buffers are on a device. It implements arrow.Array
+// and never accesses device memory from the host: methods copy the bytes that they
+// need.
 //
-// Data gives the buffers, which FromArrow turns into device buffers; their
-// Bytes are not for the host. For typed access, array.Equal, Concatenate and
-// other code that reads values in place, copy the array down first, by ToHost.
+// Data returns the buffers; FromArrow returns the device buffer of each. The host
+// must not access their Bytes. Typed access, array.Equal, array.Concatenate and
+// other code that reads values in place need a copy on the host, made by ToHost.
 //
-// Methods of arrow.Array that copy and have no error to return panic with the
-// error of a device that fails.
+// Methods of arrow.Array that cannot return an error panic with it if the device
+// fails. All methods may be called concurrently.
 type Array struct {
 	refs     atomic.Int64
 	dev      Device
 	data     arrow.ArrayData
 	nulls    atomic.Int64
-	validity atomic.Pointer[[]byte] // the bitmap, once it was copied
+	validity atomic.Pointer[[]byte] // the bitmap, after its first copy
 }
 
 var _ arrow.Array = (*Array)(nil)
 
-// NewArray returns an array over data and takes a reference to it: an *Array if
-// any of its buffers lives where the host cannot read, else arrow-go's own
-// array of the type, with the panics of array.MakeFromData.
-func NewArray(data arrow.ArrayData) arrow.Array { return over(data, deviceOf(data)) }
+// NewArray returns an array over data, to which it takes a reference. The result is
+// an *Array if the host cannot access one of the buffers, and otherwise arrow-go's
+// own array of the type. It panics as array.MakeFromData does. The caller owns one
+// reference and must release it.
+func NewArray(data arrow.ArrayData) arrow.Array { return NewArrayOn(data, deviceOf(data)) }
 
-// NewArrayOn is NewArray where it is known which device the buffers live on: the
-// host's, or one that even an array without buffers is then said to live on.
-func NewArrayOn(data arrow.ArrayData, dev Device) arrow.Array { return over(data, dev) }
-
-// over makes the array for data that lives on a device.
-func over(data arrow.ArrayData, dev Device) arrow.Array {
+// NewArrayOn is NewArray for a known device. dev is CPU() or the device of the
+// buffers; an array without buffers belongs to dev as well.
+func NewArrayOn(data arrow.ArrayData, dev Device) arrow.Array {
 	if dev == CPU() {
 		return array.MakeFromData(data)
 	}
 	a := new(Array)
-	a.begin(data, dev)
+	a.initialize(data, dev)
 	return a
 }
 
-// begin makes a new array that of data, to which it takes a reference.
-func (a *Array) begin(data arrow.ArrayData, dev Device) {
-	data.Retain()
-	a.dev, a.data = dev, data
-	a.refs.Store(1)
-	a.nulls.Store(int64(data.NullN()))
+// NewSlice returns elements [i, j) of an array on any device without a copy. It
+// replaces array.NewSlice, which reads the memory of some arrays. It panics if the
+// elements are out of range. The caller owns one reference to the result.
+func NewSlice(arr arrow.Array, i, j int64) arrow.Array {
+	if a, ok := arr.(*Array); ok {
+		return a.Slice(int(i), int(j))
+	}
+	data := array.NewSliceData(arr.Data(), i, j)
+	defer data.Release()
+	return NewArrayOn(data, DeviceOf(arr))
 }
 
-// DeviceOf is where an array lives: the device of those of its buffers that the
-// host cannot read, or else the CPU.
+// DeviceOf returns the device of an array: that of the first buffer that the host
+// cannot access, or CPU() if the host can access all.
 func DeviceOf(arr arrow.Array) Device {
 	if a, ok := arr.(*Array); ok {
 		return a.dev
@@ -65,54 +67,34 @@ func DeviceOf(arr arrow.Array) Device {
 	return deviceOf(arr.Data())
 }
 
-func deviceOf(data arrow.ArrayData) Device {
-	for _, b := range data.Buffers() {
-		if whole, _, ok := lookup(b); ok {
-			if _, host := HostBytes(whole); !host {
-				return whole.Device()
-			}
-		}
-	}
-	for _, child := range data.Children() {
-		if child == nil {
-			continue // CopyTo says what is wrong
-		}
-		if dev := deviceOf(child); dev != CPU() {
-			return dev
-		}
-	}
-	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
-		return deviceOf(dictionary)
-	}
-	return CPU()
-}
-
-// Device is where the buffers live.
+// Device returns the device of the buffers.
 func (a *Array) Device() Device { return a.dev }
 
-// DataType is the type of the elements.
+// DataType returns the type of the elements.
 func (a *Array) DataType() arrow.DataType { return a.data.DataType() }
 
-// Data returns the buffers and what they mean. They are the array's own.
+// Data returns the buffers and their interpretation. They stay the array's: the
+// caller does not release them.
 func (a *Array) Data() arrow.ArrayData { return a.data }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (a *Array) Len() int { return a.data.Len() }
 
-// Slice returns elements [i, j) without a copy, as array.NewSlice does for
-// arrays of the host. It panics if they are out of range.
+// Slice returns elements [i, j) without a copy, as array.NewSlice does for arrays of
+// the host. It panics if they are out of range. The caller owns one reference to the
+// result.
 func (a *Array) Slice(i, j int) *Array {
 	data := array.NewSliceData(a.data, int64(i), int64(j))
 	defer data.Release()
-	slice := over(data, a.dev).(*Array)
+	slice := NewArrayOn(data, a.dev).(*Array)
 	if a.Len() > 0 && a.nulls.Load() == int64(a.Len()) {
 		slice.nulls.Store(int64(slice.Len()))
 	}
 	return slice
 }
 
-// NullN is the number of nulls. Where it is not known it is counted, once, in a
-// copy of the bitmap.
+// NullN returns the number of nulls. If it is unknown, the first call copies the
+// validity bitmap and counts it.
 func (a *Array) NullN() int {
 	if a.nulls.Load() < 0 {
 		bits := a.NullBitmapBytes()
@@ -125,20 +107,118 @@ func (a *Array) NullN() int {
 	return int(a.nulls.Load())
 }
 
-// NullBitmapBytes returns a copy of the validity bitmap on the host, nil if
-// there is none. The bit of element i is at Data().Offset()+i, as in arrow-go's
-// arrays; the bytes before the first element's are 0. The copy is made once and
-// kept.
+// NullBitmapBytes returns a copy of the validity bitmap on the host, or nil if the
+// array has none. The bit of element i is at Data().Offset()+i, as in arrow-go's
+// arrays; the bytes before the first element's are 0. The first call copies the
+// bitmap, and later calls return the same slice, which the caller must not modify.
 func (a *Array) NullBitmapBytes() []byte {
 	if bits := a.validity.Load(); bits != nil {
 		return *bits
 	}
 	bits, err := a.copyBitmap()
 	if err != nil {
-		panic(a.failure("the validity bitmap", err))
+		panic(a.wrapError("the validity bitmap", err))
 	}
 	a.validity.Store(&bits)
 	return bits
+}
+
+// IsNull reports whether element i is null. The first call copies the validity
+// bitmap.
+func (a *Array) IsNull(i int) bool { return !a.IsValid(i) }
+
+// IsValid reports whether element i is not null.
+func (a *Array) IsValid(i int) bool {
+	bits := a.NullBitmapBytes()
+	return len(bits) == 0 || bitutil.BitIsSet(bits, a.data.Offset()+i)
+}
+
+// ToHost copies the elements that the array shows to the host, and returns
+// arrow-go's own array of them. The caller owns one reference to it.
+func (a *Array) ToHost() (arrow.Array, error) { return CopyArrayTo(a, CPU()) }
+
+// String formats the elements as arrow-go does. It copies the array.
+func (a *Array) String() string {
+	host, err := a.ToHost()
+	if err != nil {
+		panic(a.wrapError("the elements", err))
+	}
+	defer host.Release()
+	return host.String()
+}
+
+// MarshalJSON encodes the elements as arrow-go does. It copies the array.
+func (a *Array) MarshalJSON() ([]byte, error) {
+	host, err := a.ToHost()
+	if err != nil {
+		return nil, a.wrapError("the elements", err)
+	}
+	defer host.Release()
+	return host.MarshalJSON()
+}
+
+// ValueStr returns element i as a string. It copies that element.
+func (a *Array) ValueStr(i int) string {
+	host := a.mustElement(i)
+	defer host.Release()
+	return host.ValueStr(0)
+}
+
+// GetOneForMarshal returns element i as a value for json.Marshal. It copies that
+// element.
+func (a *Array) GetOneForMarshal(i int) any {
+	host := a.mustElement(i)
+	defer host.Release()
+	return host.GetOneForMarshal(0)
+}
+
+// Retain adds a reference. It panics after the last release.
+func (a *Array) Retain() {
+	if a.refs.Add(1) <= 1 {
+		a.refs.Add(-1)
+		panic(fmt.Errorf("arrowbuf.Array.Retain: %w", ErrReleased))
+	}
+}
+
+// Release releases one reference; the last releases the buffers. It panics if there
+// are more releases than references.
+func (a *Array) Release() {
+	switch n := a.refs.Add(-1); {
+	case n == 0:
+		a.data.Release()
+	case n < 0:
+		panic(fmt.Errorf("arrowbuf.Array.Release: %w", ErrReleased))
+	}
+}
+
+// initialize sets up a zero Array over data, to which it takes a reference.
+func (a *Array) initialize(data arrow.ArrayData, dev Device) {
+	data.Retain()
+	a.dev, a.data = dev, data
+	a.refs.Store(1)
+	a.nulls.Store(int64(data.NullN()))
+}
+
+func deviceOf(data arrow.ArrayData) Device {
+	for _, b := range data.Buffers() {
+		if whole, _, ok := lookupWrapped(b); ok {
+			if _, host := HostBytes(whole); !host {
+				return whole.Device()
+			}
+		}
+	}
+	for _, child := range data.Children() {
+		if child == nil {
+			continue // CopyTo reports the nil child
+		}
+		if dev := deviceOf(child); dev != CPU() {
+			return dev
+		}
+	}
+	if dictionary, ok := data.Dictionary().(*array.Data); ok && dictionary != nil {
+		return deviceOf(dictionary)
+	}
+	return CPU()
 }
 
 func (a *Array) copyBitmap() ([]byte, error) {
@@ -156,34 +236,28 @@ func (a *Array) copyBitmap() ([]byte, error) {
 	return bits, err
 }
 
-// IsNull tells whether element i is null. The first call copies the validity
-// bitmap.
-func (a *Array) IsNull(i int) bool { return !a.IsValid(i) }
-
-// IsValid is the opposite of IsNull.
-func (a *Array) IsValid(i int) bool {
-	bits := a.NullBitmapBytes()
-	return len(bits) == 0 || bitutil.BitIsSet(bits, a.data.Offset()+i)
-}
-
-// Retain adds a reference.
-func (a *Array) Retain() {
-	if a.refs.Add(1) <= 1 {
-		a.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf: Retain of an array: %w", ErrReleased))
+func (a *Array) mustElement(i int) arrow.Array {
+	host, err := a.copyElement(i)
+	if err != nil {
+		panic(a.wrapError(fmt.Sprintf("element %d", i), err))
 	}
+	return host
 }
 
-// Release gives one reference back; with the last the buffers go.
-func (a *Array) Release() {
-	switch n := a.refs.Add(-1); {
-	case n == 0:
-		a.data.Release()
-	case n < 0:
-		panic(fmt.Errorf("arrowbuf: Release of an array: %w", ErrReleased))
+// copyElement returns an array of the host with element i alone. Of a dictionary and
+// of the buffers of views it copies only the bytes that the element refers to.
+func (a *Array) copyElement(i int) (arrow.Array, error) {
+	if err := CheckRange(int64(i), 1, int64(a.Len())); err != nil {
+		return nil, err
 	}
+	s := slicer{narrow: true}
+	element, err := s.slice(a.data, i, 1)
+	if err != nil {
+		return nil, err
+	}
+	return s.copyOne(&element, CPU())
 }
 
-func (a *Array) failure(what string, err error) error {
-	return fmt.Errorf("arrowbuf: looking at %s of an array of type %s on %s: %w", what, a.DataType(), a.dev, err)
+func (a *Array) wrapError(what string, err error) error {
+	return fmt.Errorf("arrowbuf: reading %s of an array of type %s on %s: %w", what, a.DataType(), a.dev, err)
 }

@@ -8,70 +8,71 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// batch is arrow-go's record batch, which counts, checks and prints without a
-// look at its columns' memory.
-type batch = arrow.RecordBatch
+// arrowBatch is arrow-go's record batch, most of whose methods do not access the
+// memory of the columns.
+type arrowBatch = arrow.RecordBatch
 
-// RecordBatch is a record batch whose columns may live on a device. It behaves
-// as arrow-go's own, with the same errors and panics, and never touches device
-// memory from the host.
+// RecordBatch is a record batch whose columns may be on a device. It behaves as
+// arrow-go's own, with the same errors and panics, and never accesses device memory
+// from the host.
 type RecordBatch struct {
-	batch
+	arrowBatch
 	refs atomic.Int64
 }
 
-func newRecordBatch(b batch) *RecordBatch {
-	r := &RecordBatch{batch: b}
+func newRecordBatch(b arrowBatch) *RecordBatch {
+	r := &RecordBatch{arrowBatch: b}
 	r.refs.Store(1)
 	return r
 }
 
 var _ arrow.RecordBatchWithMetadata = (*RecordBatch)(nil)
 
-// NewRecordBatch returns a record batch of the columns, to each of which it
-// takes a reference. A negative number of rows means that of the first column.
-// Columns that do not fit the schema or have fewer rows are an error, in
-// arrow-go's words.
+// NewRecordBatch returns a record batch of the columns, to each of which it takes a
+// reference. A negative rows means the length of the first column. It returns an
+// error wrapping arrow.ErrInvalid if the columns do not match the schema or have too
+// few rows.
 func NewRecordBatch(schema *arrow.Schema, columns []arrow.Array, rows int64) (*RecordBatch, error) {
 	return NewRecordBatchWithMetadata(schema, columns, rows, arrow.Metadata{})
 }
 
-// NewRecordBatchWithMetadata is NewRecordBatch with the custom metadata of the
-// IPC message that the columns came in.
+// NewRecordBatchWithMetadata is NewRecordBatch with custom metadata, as an IPC
+// message carries it.
 func NewRecordBatchWithMetadata(schema *arrow.Schema, columns []arrow.Array, rows int64, meta arrow.Metadata) (made *RecordBatch, err error) {
-	// arrow-go reports a misfit by a panic.
+	// arrow-go panics if the columns do not match the schema.
 	defer func() {
-		if misfit := recover(); misfit != nil {
-			err = fmt.Errorf("%v: %w", misfit, arrow.ErrInvalid)
+		if mismatch := recover(); mismatch != nil {
+			err = fmt.Errorf("arrowbuf.NewRecordBatch: %v: %w", mismatch, arrow.ErrInvalid)
 		}
 	}()
 	return newRecordBatch(array.NewRecordBatchWithMetadata(schema, columns, rows, meta)), nil
 }
 
-// Retain adds a reference.
+// Retain adds a reference. It panics after the last release.
 func (r *RecordBatch) Retain() {
 	if r.refs.Add(1) <= 1 {
 		r.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf: Retain of a record batch: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.RecordBatch.Retain: %w", ErrReleased))
 	}
 }
 
-// Release gives one reference back; with the last the columns go. Releasing more
-// often than retaining panics.
+// Release releases one reference; the last releases the columns. It panics if there
+// are more releases than references.
 func (r *RecordBatch) Release() {
 	switch n := r.refs.Add(-1); {
 	case n == 0:
-		r.batch.Release()
+		r.arrowBatch.Release()
 	case n < 0:
-		panic(fmt.Errorf("arrowbuf: Release of a record batch: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.RecordBatch.Release: %w", ErrReleased))
 	}
 }
 
-// ToHost copies the batch to the host: CopyTo(r, CPU()).
+// ToHost copies the batch to the host: CopyTo(r, CPU()). The caller owns one
+// reference to the result.
 func (r *RecordBatch) ToHost() (arrow.RecordBatch, error) { return CopyTo(r, CPU()) }
 
-// NewSlice returns rows [i, j) without a copy. It panics if they are out of
-// range.
+// NewSlice returns rows [i, j) without a copy. It panics if they are out of range.
+// The caller owns one reference to the result.
 func (r *RecordBatch) NewSlice(i, j int64) arrow.RecordBatch {
 	columns := make([]arrow.Array, 0, r.NumCols())
 	defer func() { releaseAll(columns) }()
@@ -81,26 +82,25 @@ func (r *RecordBatch) NewSlice(i, j int64) arrow.RecordBatch {
 	return newRecordBatch(array.NewRecordBatchWithMetadata(r.Schema(), columns, j-i, r.Metadata()))
 }
 
-// SetColumn returns a batch with another column i, which may live on any
-// device.
+// SetColumn returns a batch with column i replaced. The new column may be on any
+// device. The caller owns one reference to the result.
 func (r *RecordBatch) SetColumn(i int, column arrow.Array) (arrow.RecordBatch, error) {
-	changed, err := r.batch.SetColumn(i, column)
+	changed, err := r.arrowBatch.SetColumn(i, column)
 	if err != nil {
 		return nil, err
 	}
 	return newRecordBatch(changed), nil
 }
 
-// Metadata is the custom metadata of the IPC message that the batch came in.
+// Metadata returns the custom metadata of the batch.
 func (r *RecordBatch) Metadata() arrow.Metadata {
-	return r.batch.(arrow.RecordBatchWithMetadata).Metadata()
+	return r.arrowBatch.(arrow.RecordBatchWithMetadata).Metadata()
 }
 
-// String prints the schema and the rows as arrow-go prints them. It copies the
-// columns.
-func (r *RecordBatch) String() string { return fmt.Sprint(r.batch) }
+// String formats the schema and the rows as arrow-go does. It copies the columns.
+func (r *RecordBatch) String() string { return fmt.Sprint(r.arrowBatch) }
 
-// MarshalJSON writes the rows as arrow-go writes them. It copies the batch.
+// MarshalJSON encodes the rows as arrow-go does. It copies the batch.
 func (r *RecordBatch) MarshalJSON() ([]byte, error) {
 	host, err := r.ToHost()
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestARecordBatchOnADeviceBehavesAsOneOnTheHost(t *testing.T) {
+func TestRecordBatchBehavesAsArrowGo(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := withMetadata(t, randomBatch(t, checked(t), 30, movable...))
+		host := withMetadata(t, randomBatch(t, checked(t), 30, allTypes...))
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		checkBatch(t, host, moved)
@@ -69,7 +69,7 @@ func checkBatch(t *testing.T, want, got arrow.RecordBatch) {
 	requireSameBatch(t, want, got.(*arrowbuf.RecordBatch))
 }
 
-func TestSetColumnTakesColumnsOfAnyDevice(t *testing.T) {
+func TestSetColumnAcceptsAnyDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 30, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.BinaryTypes.String)
 		moved := copyBatch(t, host, dev)
@@ -88,7 +88,7 @@ func TestSetColumnTakesColumnsOfAnyDevice(t *testing.T) {
 	})
 }
 
-func TestBatchesRefuseColumnsThatDoNotFitAsArrowDoes(t *testing.T) {
+func TestRecordBatchRejectsMismatchedColumns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 30, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)
 		moved := copyBatch(t, host, dev)
@@ -137,7 +137,7 @@ func TestColumnsAndSlicesOutliveTheirBatch(t *testing.T) {
 	})
 }
 
-func TestReleasingTooOftenPanics(t *testing.T) {
+func TestRecordBatchExtraReleasePanics(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 30, arrow.PrimitiveTypes.Int32)
 		moved := copyBatch(t, host, dev)
@@ -158,7 +158,7 @@ func TestReleasingTooOftenPanics(t *testing.T) {
 	})
 }
 
-func TestABatchOfTheHostIsPrintedAndMarshaledAsArrowGoDoes(t *testing.T) {
+func TestHostRecordBatchPrintsAsArrowGo(t *testing.T) {
 	made := randomBatch(t, checked(t), 10, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
 	b, err := arrowbuf.NewRecordBatch(made.Schema(), made.Columns(), made.NumRows())
 	require.NoError(t, err)

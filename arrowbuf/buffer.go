@@ -4,73 +4,82 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Errors that a caller can act on. Devices wrap them with what they were asked
-// to do; test with errors.Is.
+// Errors that callers can act on. Devices wrap them with the operation; test with
+// errors.Is.
 var (
-	// ErrOutOfMemory: the device has no room for an allocation.
+	// ErrOutOfMemory: a device lacks the free memory for an allocation.
 	ErrOutOfMemory = errors.New("out of device memory")
 	// ErrOutOfRange: an offset or a length lies outside a buffer.
 	ErrOutOfRange = errors.New("out of range")
 	// ErrReleased: a buffer was used after its last reference was released.
 	ErrReleased = errors.New("buffer already released")
-	// ErrDevice: a buffer lives on a device that the operation cannot reach.
+	// ErrDevice: a buffer is on a device that the operation cannot access.
 	ErrDevice = errors.New("wrong device")
 )
 
-// Buffer is a contiguous run of bytes on a device. It is reference counted as
-// Arrow counts: it starts with one reference, and its memory goes back when
-// the last is released. A slice holds a reference to the buffer that it was
-// cut from.
+// Buffer is a contiguous range of bytes on a device. It is reference-counted like
+// arrow-go's objects: a new buffer has one reference, and the memory is freed when
+// the last reference is released. A slice holds a reference to the memory that it
+// shows.
 //
-// ReadAt and WriteAt copy between host and device with the contracts of
-// io.ReaderAt and io.WriterAt. A Buffer may be used and released from any
-// goroutine; concurrent writes to the same bytes are the caller's to order.
+// ReadAt and WriteAt copy between host and device, with the contracts of io.ReaderAt
+// and io.WriterAt. The Copy methods return after the copy is complete. WriteAt,
+// Slice and the Copy methods return an error wrapping ErrOutOfRange, and copy
+// nothing, if the range lies outside the buffer. All methods that return an error
+// return one wrapping ErrReleased after the last release.
+//
+// All methods may be called concurrently; the caller must order concurrent writes to
+// the same bytes.
 type Buffer interface {
 	io.ReaderAt
 	io.WriterAt
 
-	// Device is where the bytes live.
+	// Device returns the device that the memory belongs to.
 	Device() Device
-	// Address is the address of the first byte, as the device knows it; 0 for
-	// a buffer of length 0. Only a CPU buffer's address may be read through.
+	// Address returns the address of the first byte in the device's address space,
+	// or 0 if the length is 0. The host may dereference only addresses of CPU
+	// buffers.
 	Address() uintptr
-	// Len is the length in bytes.
+	// Len returns the length in bytes.
 	Len() int64
-	// Slice returns bytes [offset, offset+length) of the same memory without
-	// a copy. The caller owns one reference to the result.
+	// Slice returns bytes [offset, offset+length) of the same memory without a copy.
+	// The caller owns one reference to the result and must release it.
 	Slice(offset, length int64) (Buffer, error)
-	// CopyFromHost copies all of src to the bytes that start at pos, and
-	// returns the number copied.
+	// CopyFromHost copies all of src to the bytes that start at pos, and returns the
+	// number of bytes copied.
 	CopyFromHost(src []byte, pos int64) (int64, error)
-	// CopyToHost fills dst from the bytes that start at pos, and returns the
-	// number copied. A dst that reaches beyond the end is ErrOutOfRange.
+	// CopyToHost fills dst with the bytes that start at pos, and returns the number
+	// of bytes copied. Unlike ReadAt, it does not copy part of dst: see
+	// ErrOutOfRange.
 	CopyToHost(dst []byte, pos int64) (int64, error)
-	// CopyFromDevice copies all of src, which may live on any device, to the
-	// bytes that start at pos, and returns the number copied. A nil src is
-	// ErrDevice.
+	// CopyFromDevice copies all of src, a buffer of any device, to the bytes that
+	// start at pos, and returns the number of bytes copied. It returns an error
+	// wrapping ErrDevice if src is nil.
 	CopyFromDevice(src Buffer, pos int64) (int64, error)
-	// Equal tells whether the other buffer, on any device, holds the same
-	// bytes. A nil one is ErrDevice.
+	// Equal reports whether other, a buffer of any device, has the same length and
+	// bytes. It returns an error wrapping ErrDevice if other is nil.
 	Equal(other Buffer) (bool, error)
-	// Arrow returns the same memory as arrow-go sees it. The caller owns one
-	// reference to the result, which holds one to this buffer. Unless the
-	// device is the CPU, nothing may read or write its Bytes; FromArrow finds
-	// the way back.
+	// Arrow returns the same memory as an arrow-go buffer, which holds a reference
+	// to this Buffer. The caller owns one reference to the result and must release
+	// it. Unless the device is the CPU, the host must not access the result's Bytes;
+	// FromArrow returns the Buffer of it.
 	Arrow() *memory.Buffer
-	// Retain adds a reference.
+	// Retain adds a reference. It panics after the last release.
 	Retain()
-	// Release gives one reference back. Releasing more often than retaining
-	// panics.
+	// Release releases one reference. It panics if there are more releases than
+	// references.
 	Release()
 }
 
-// HostBytes returns the bytes of a buffer that the host may touch in place,
-// without a copy, until its last release: then they may become another buffer's.
-// It answers false for memory that only a device reaches.
+// HostBytes returns the bytes of a buffer in place, if the host can access them, and
+// otherwise false. The bytes are valid until the last release: after it, the memory
+// may be reused for another buffer.
 func HostBytes(b Buffer) ([]byte, bool) {
 	h, ok := b.(interface{ HostBytes() []byte })
 	if !ok {
@@ -79,24 +88,142 @@ func HostBytes(b Buffer) ([]byte, bool) {
 	return h.HostBytes(), true
 }
 
-// HostRange is memory of the host, and where in a buffer its bytes belong.
+// HostRange is host memory and the position in a buffer that it is copied to.
 type HostRange struct {
 	Bytes []byte
 	Pos   int64
 }
 
-// rangeCopier is a buffer that copies many ranges of the host faster together than
-// one by one.
+// rangeCopier is a buffer that copies several ranges of the host in one operation,
+// which is faster than one CopyFromHost per range.
 type rangeCopier interface {
 	CopyRangesFromHost(ranges []HostRange) error
 }
 
-// CheckRange returns an error that is ErrOutOfRange unless bytes
-// [offset, offset+length) lie within size bytes. Devices use it to answer
-// alike.
+// CheckRange returns an error wrapping ErrOutOfRange unless bytes [offset,
+// offset+length) lie within size bytes. Implementations of Buffer share it, so that
+// they return the same errors.
 func CheckRange(offset, length, size int64) error {
 	if offset < 0 || length < 0 || offset > size || length > size-offset {
 		return fmt.Errorf("bytes [%d, %d+%d) of a buffer of %d bytes: %w", offset, offset, length, size, ErrOutOfRange)
 	}
 	return nil
 }
+
+// wrappedBuffers maps the root memory.Buffer of each wrapped Buffer to the Buffer.
+// arrow-go's buffer has no field for it, and its slices keep only a pointer to their
+// parent. The root is therefore all that the views of one memory have in common.
+var wrappedBuffers sync.Map // *memory.Buffer -> Buffer
+
+// wrapAllocator is the allocator of one wrapped buffer. arrow-go calls Free when the
+// last reference to the root is released. It never calls Allocate, because an
+// immutable buffer is not resized.
+type wrapAllocator struct {
+	buf  Buffer
+	root *memory.Buffer
+}
+
+func (a *wrapAllocator) Allocate(int) []byte { panic("arrowbuf: a device buffer cannot grow in place") }
+func (a *wrapAllocator) Reallocate(int, []byte) []byte {
+	panic("arrowbuf: a device buffer cannot be resized in place")
+}
+func (a *wrapAllocator) Free([]byte) {
+	wrappedBuffers.Delete(a.root)
+	a.buf.Release()
+}
+
+// WrapArrow returns a memory.Buffer over b's memory. The result holds a reference to
+// b, which is released with the result's last reference. Implementations of
+// Buffer.Arrow call it.
+func WrapArrow(b Buffer) *memory.Buffer {
+	b.Retain()
+	a := &wrapAllocator{buf: b}
+	a.root = memory.NewBufferWithAllocator(sliceAt(b.Address(), b.Len()), a)
+	wrappedBuffers.Store(a.root, b)
+	return a.root
+}
+
+// FromArrow returns the Buffer that b refers to: all of the Buffer, or the range
+// that a slice refers to. It returns false if b is nil or if arrow-go allocated the
+// memory. The caller owns one reference to the result and must release it.
+func FromArrow(b *memory.Buffer) (Buffer, bool) {
+	whole, root, ok := lookupWrapped(b)
+	if !ok {
+		return nil, false
+	}
+	slice, err := sliceOf(whole, root, b)
+	return slice, err == nil
+}
+
+// BufferOf returns the memory of an arrow-go buffer as a Buffer, without a copy. It
+// is FromArrow, or WrapHost if arrow-go allocated the memory. The caller owns one
+// reference to the result and must release it. A nil b is an error.
+func BufferOf(b *memory.Buffer) (Buffer, error) {
+	whole, root, ok := lookupWrapped(b)
+	if !ok {
+		return WrapHost(b)
+	}
+	return sliceOf(whole, root, b)
+}
+
+// OnHost reports whether the host can access the bytes of an arrow-go buffer. It
+// returns true if b is nil.
+func OnHost(b *memory.Buffer) bool {
+	whole, _, ok := lookupWrapped(b)
+	if !ok {
+		return true
+	}
+	_, ok = HostBytes(whole)
+	return ok
+}
+
+// lookupWrapped returns the Buffer of the root of b's chain of parents, without
+// taking a reference: b keeps it alive.
+func lookupWrapped(b *memory.Buffer) (whole Buffer, root *memory.Buffer, ok bool) {
+	if b == nil {
+		return nil, nil, false
+	}
+	root = rootOf(b)
+	if root.Mutable() { // wrapped buffers are immutable; this saves the lookup for most others
+		return nil, nil, false
+	}
+	found, ok := wrappedBuffers.Load(root)
+	if !ok {
+		return nil, nil, false
+	}
+	return found.(Buffer), root, true
+}
+
+func rootOf(b *memory.Buffer) *memory.Buffer {
+	for b.Parent() != nil {
+		b = b.Parent()
+	}
+	return b
+}
+
+// sliceOf returns the range of whole that b shows. root is the memory.Buffer of
+// whole.
+func sliceOf(whole Buffer, root, b *memory.Buffer) (Buffer, error) {
+	if b == root {
+		whole.Retain()
+		return whole, nil
+	}
+	// The offset of an empty slice is unknown: its address is that of the base.
+	var offset int64
+	if b.Len() > 0 {
+		offset = int64(addressOf(b.Buf()) - addressOf(root.Buf()))
+	}
+	return whole.Slice(offset, int64(b.Len()))
+}
+
+// sliceAt returns a slice header over memory outside Go's heap, which nothing
+// dereferences here. The double indirection tells vet what the garbage collector can
+// see: the address does not point into Go's heap.
+func sliceAt(address uintptr, n int64) []byte {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), n)
+}
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -1,7 +1,6 @@
 package arrowbuf_test
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"testing"
@@ -12,52 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// everywhere runs a test of the contracts of Device and Buffer on the CPU and
-// on each kind of device.
-func everywhere(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
-// alloc returns a buffer with bytes 0, 1, 2, ..., released with the test.
-func alloc(t *testing.T, dev arrowbuf.Device, n int) arrowbuf.Buffer {
-	t.Helper()
-	b, err := dev.Alloc(int64(n))
-	require.NoError(t, err)
-	t.Cleanup(b.Release)
-	_, err = b.CopyFromHost(count(0, n), 0)
-	require.NoError(t, err)
-	return b
-}
-
-func count(from, n int) []byte {
-	out := make([]byte, n)
-	for i := range out {
-		out[i] = byte(from + i)
-	}
-	return out
-}
-
-func contents(t *testing.T, b arrowbuf.Buffer) []byte {
-	t.Helper()
-	out := make([]byte, b.Len())
-	n, err := b.CopyToHost(out, 0)
-	require.NoError(t, err)
-	require.EqualValues(t, len(out), n)
-	return out
-}
-
-func TestBuffersReadAsReaderAtAsks(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+func TestBufferImplementsReaderAt(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int{0, 1, 1000} {
 			b := alloc(t, dev, n)
-			assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 0, b.Len()), count(0, n)))
+			assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 0, b.Len()), sequence(0, n)))
 			if n == 1000 {
-				assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 37, 500), count(37, 500)))
+				assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 37, 500), sequence(37, 500)))
 			}
 			got, err := b.ReadAt(make([]byte, 1), b.Len())
 			assert.Zero(t, got)
@@ -71,14 +33,14 @@ func TestBuffersReadAsReaderAtAsks(t *testing.T) {
 	})
 }
 
-func TestBuffersWriteAsWriterAtAsks(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+func TestBufferImplementsWriterAt(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		w := io.NewOffsetWriter(b, 10)
 		n, err := w.Write([]byte("abc"))
 		require.NoError(t, err)
 		assert.Equal(t, 3, n)
-		want := count(0, 100)
+		want := sequence(0, 100)
 		copy(want[10:], "abc")
 		assert.Equal(t, want, contents(t, b))
 		for _, off := range []int64{-1, 99, 101, math.MaxInt64} {
@@ -90,8 +52,8 @@ func TestBuffersWriteAsWriterAtAsks(t *testing.T) {
 	})
 }
 
-func TestBuffersSliceAndCopyWithinTheirBounds(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+func TestBufferSliceAndCopyCheckBounds(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		part, err := b.Slice(20, 50)
 		require.NoError(t, err)
@@ -99,7 +61,7 @@ func TestBuffersSliceAndCopyWithinTheirBounds(t *testing.T) {
 		deeper, err := part.Slice(5, 10)
 		require.NoError(t, err)
 		defer deeper.Release()
-		assert.Equal(t, count(25, 10), contents(t, deeper))
+		assert.Equal(t, sequence(25, 10), contents(t, deeper))
 		assert.Equal(t, b.Address()+25, deeper.Address())
 		assert.Same(t, dev, deeper.Device())
 		_, err = deeper.CopyFromHost([]byte{1, 2}, 3)
@@ -120,14 +82,14 @@ func TestBuffersSliceAndCopyWithinTheirBounds(t *testing.T) {
 	})
 }
 
-func TestBuffersCopyAndCompareAcrossDevices(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+func TestBufferCopyAndEqualAcrossDevices(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
 			src, dst := alloc(t, other, 40), alloc(t, dev, 100)
 			n, err := dst.CopyFromDevice(src, 60)
 			require.NoError(t, err)
 			assert.EqualValues(t, 40, n)
-			assert.Equal(t, append(count(0, 60), count(0, 40)...), contents(t, dst))
+			assert.Equal(t, append(sequence(0, 60), sequence(0, 40)...), contents(t, dst))
 			head, err := dst.Slice(0, 40)
 			require.NoError(t, err)
 			for _, pair := range [][2]arrowbuf.Buffer{{head, src}, {src, head}} {
@@ -147,8 +109,8 @@ func TestBuffersCopyAndCompareAcrossDevices(t *testing.T) {
 	})
 }
 
-func TestBuffersOfNoBytesHaveNoAddress(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+func TestEmptyBufferHasAddressZero(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		empty := alloc(t, dev, 0)
 		cut, err := alloc(t, dev, 10).Slice(10, 0)
 		require.NoError(t, err)
@@ -164,8 +126,8 @@ func TestBuffersOfNoBytesHaveNoAddress(t *testing.T) {
 	})
 }
 
-func TestAllocRefusesWhatThereIsNot(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+func TestAllocRejectsInvalidSizes(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		for _, n := range []int64{1 << 50, math.MaxInt64} {
@@ -175,8 +137,8 @@ func TestAllocRefusesWhatThereIsNot(t *testing.T) {
 	})
 }
 
-func TestReleasedBuffersAreRefused(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev arrowbuf.Device) {
+func TestReleasedBufferReturnsErrReleased(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
 		b.Retain()
@@ -195,44 +157,64 @@ func TestReleasedBuffersAreRefused(t *testing.T) {
 	})
 }
 
-func TestCPUBuffersAreAlignedAndReachableInPlace(t *testing.T) {
-	for _, n := range []int{1, 63, 64, 100_000} {
-		b := alloc(t, arrowbuf.CPU(), n)
-		assert.Zero(t, b.Address()%64)
-		host, ok := arrowbuf.HostBytes(b)
-		require.True(t, ok)
-		assert.True(t, bytes.Equal(count(0, n), host))
-	}
-	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		_, ok := arrowbuf.HostBytes(alloc(t, dev.Device, 8))
-		assert.False(t, ok)
+func TestFromArrowFindsBufferOfSlices(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		view := alloc(t, dev, 100).Arrow()
+		defer view.Release()
+		outer := memory.SliceBuffer(view, 10, 80)
+		defer outer.Release()
+		for _, c := range []struct{ from, n int }{{0, 80}, {0, 1}, {7, 20}, {79, 1}, {80, 0}, {30, 0}, {0, 0}} {
+			inner := memory.SliceBuffer(outer, c.from, c.n)
+			b, err := arrowbuf.BufferOf(inner)
+			require.NoError(t, err)
+			assert.Same(t, dev, b.Device())
+			assert.Equal(t, sequence(10+c.from, c.n), contents(t, b))
+			b.Release()
+			found, ok := arrowbuf.FromArrow(inner)
+			assert.Equal(t, dev != arrowbuf.CPU(), ok, "arrow-go's own memory is not found")
+			if ok {
+				assert.Equal(t, sequence(10+c.from, c.n), contents(t, found))
+				found.Release()
+			}
+			assert.Equal(t, dev == arrowbuf.CPU(), arrowbuf.OnHost(inner))
+			inner.Release()
+		}
 	})
 }
 
-func TestCPUBuffersHoldTheMemoryTheyWrap(t *testing.T) {
-	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
-	host := memory.NewResizableBuffer(mem)
-	host.Resize(100)
-	copy(host.Bytes(), count(0, 100))
-	b, err := arrowbuf.WrapHost(host)
-	require.NoError(t, err)
-	host.Release()
-	part, err := b.Slice(90, 10)
-	require.NoError(t, err)
-	b.Release()
-	view := part.Arrow()
-	part.Release()
-	assert.Equal(t, count(90, 10), view.Bytes())
-	assert.NotZero(t, mem.CurrentAlloc())
-	view.Release()
-	mem.AssertSize(t, 0)
-
-	_, err = arrowbuf.WrapHost(nil)
-	assert.Error(t, err)
+func TestArrowBufferKeepsBufferAlive(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		view := alloc(t, dev.Device, 8).Arrow()
-		defer view.Release()
-		_, err := arrowbuf.WrapHost(view)
-		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+		b, err := dev.Alloc(10)
+		require.NoError(t, err)
+		_, err = b.CopyFromHost(sequence(0, 10), 0)
+		require.NoError(t, err)
+		view := b.Arrow()
+		b.Release()
+		slice := memory.SliceBuffer(view, 2, 5)
+		view.Release()
+		found, ok := arrowbuf.FromArrow(slice)
+		require.True(t, ok)
+		slice.Release()
+		assert.Equal(t, sequence(2, 5), contents(t, found))
+		found.Release()
 	})
+}
+
+func TestDeviceArrowBufferCannotGrow(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev *countingDevice) {
+		view := alloc(t, dev, 10).Arrow()
+		defer view.Release()
+		assert.PanicsWithValue(t, "arrowbuf: a device buffer cannot be resized in place", func() { view.Resize(1000) })
+		empty := alloc(t, dev, 0).Arrow()
+		defer empty.Release()
+		assert.PanicsWithValue(t, "arrowbuf: a device buffer cannot grow in place", func() { empty.Resize(1000) })
+	})
+}
+
+func TestNilArrowBuffer(t *testing.T) {
+	_, ok := arrowbuf.FromArrow(nil)
+	assert.False(t, ok)
+	_, err := arrowbuf.BufferOf(nil)
+	assert.Error(t, err)
+	assert.True(t, arrowbuf.OnHost(nil))
 }

@@ -11,82 +11,124 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// CopyTo returns a record batch whose columns live on a device. The caller owns
-// one reference to it; the batch given stays the caller's.
+// CopyTo copies a record batch of any device to another device. The caller owns one
+// reference to the result and must release it; batch stays the caller's.
 //
-// Columns that live there already are shared, so host batches cost nothing on
-// the CPU device. The others are copied to one new allocation, which goes back
-// with the last column (and slice of one) that uses it; see Apart. Each buffer is copied
-// once, and starts at a multiple of 64 bytes and has its last 64 to itself; on
-// the CPU, buffers that were close together on the device come in one copy and
-// are aligned to their width, 8 bytes at most.
+// Columns that are on dev already are shared without a copy. The buffers of the
+// others are copied, each once, to one new allocation; see SeparateAllocations. It
+// is freed with the last column, or slice of a column, that uses it. On a GPU, each
+// buffer starts at a multiple of 64 bytes and is padded to a multiple of 64. On the
+// CPU, buffers that are close together on the source device arrive in one copy,
+// aligned to their element width (at most 8 bytes).
 //
-// Of slices only what they show is copied, rebased: the copy has an offset of 0,
-// and so have its strings and lists; of dense unions, list views and runs, and
-// of the bytes that views point into, the range is copied that the slice
-// reaches. What that takes to know is read on the host. Dictionaries stay whole.
-// Bitmaps without a null are left out, and null counts are settled, where the
-// source is the host.
+// Of a slice, only its elements are copied: the copy has offset 0, and its offsets
+// are rebased. Children of dense unions, list views and run-end encoded arrays, and
+// the buffers of views, are cut to the range that the slice uses. Dictionaries are
+// copied whole. The host reads the offsets, views and type ids that this needs. If
+// the source is the host, bitmaps without a null are omitted and null counts are
+// computed.
 //
-// The result on the CPU has arrow-go's own arrays, and on another device an
-// *Array for each column, in a *RecordBatch.
+// The result on the CPU has arrow-go's own arrays. The result on another device is a
+// *RecordBatch with an *Array per column.
 //
-// All types of arrow-go are taken, in any nesting. A column whose buffers or
-// children are too small for its length is an error that is arrow.ErrInvalid,
-// before any memory is moved, and names the column. Of a whole array only the
-// ends of offsets are checked, and views, indices, type ids and runs not at all:
-// validate foreign data. A device without room answers ErrOutOfMemory.
+// CopyTo accepts all types of arrow-go, including nested ones. If the buffers or
+// children of a column are too short for its length, it copies nothing and returns
+// an error wrapping arrow.ErrInvalid, which names the column. It checks only the
+// first and the last offset. It does not check the views, indices, type ids and runs
+// of whole arrays: use Validate on data of untrusted sources. If dev lacks the
+// memory, it returns an error wrapping ErrOutOfMemory.
 //
-// The copy is complete when CopyTo returns, unless it is one in the order of a
-// stream, see On.
+// The copy is complete when CopyTo returns, except with WithStream.
 func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.RecordBatch, error) {
 	if dev == nil {
-		return nil, errors.New("copying a record batch: there is no device")
+		return nil, errors.New("arrowbuf.CopyTo: nil device")
 	}
 	if batch == nil {
-		return nil, fmt.Errorf("copying a record batch: there is none: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("arrowbuf.CopyTo: nil batch: %w", arrow.ErrInvalid)
 	}
 	if i := slices.Index(options, nil); i >= 0 {
-		return nil, fmt.Errorf("copying a record batch: option %d is nil: %w", i, arrow.ErrInvalid)
+		return nil, fmt.Errorf("arrowbuf.CopyTo: option %d is nil: %w", i, arrow.ErrInvalid)
 	}
-	var how copying
+	var c copier
 	for _, option := range options {
-		how = option.apply(how)
+		c = option.apply(c)
 	}
-	return copyBatch(batch, dev, how)
+	return copyBatch(batch, dev, c)
 }
 
-// CopyOption is how to copy: Apart, or On a stream.
-type CopyOption interface{ apply(how copying) copying }
+// CopyOption modifies a copy: SeparateAllocations or WithStream.
+type CopyOption interface{ apply(c copier) copier }
 
-// SeparateAllocations gives each buffer an allocation of its own, where otherwise a batch has
-// one: more calls, but memory goes back column by column.
-const SeparateAllocations apart = true
+// SeparateAllocations gives each buffer an allocation of its own, instead of one per
+// batch. It takes more calls, but memory is freed column by column.
+const SeparateAllocations separateOption = true
 
-type apart bool
+type separateOption bool
 
-func (a apart) apply(how copying) copying {
-	how.apart = bool(a)
-	return how
+func (a separateOption) apply(c copier) copier {
+	c.separate = bool(a)
+	return c
 }
 
-// copying is what the copies of one kind have in common.
-type copying struct {
-	apart  bool
-	stream Stream        // in whose order, or nil
-	there  *dictionaries // that need not be copied again, or nil
+// WithStream makes CopyTo submit the copy to a stream of the destination device, and
+// return before it is complete.
+//
+// Pinned host memory (Device.HostAllocator) and GPU memory of the batch may be read
+// after CopyTo has returned. Nothing may change that memory until the stream has run
+// the copy. Nothing may still be writing to it when CopyTo is called, because the
+// host reads offsets, validity bitmaps and buffers of at most 64 KiB at once. The
+// batch itself may be released at once, because CopyTo holds references to the
+// memory. Ordinary host memory has been read when CopyTo returns; if there is much
+// of it, CopyTo waits for the stream's earlier work.
+//
+// Work on any stream that uses the result runs after the copy, because buffers
+// record the streams that use them. Only a user of a raw address must wait for the
+// stream. Errors of the device are returned by the stream's Synchronize.
+//
+// If a copy is needed, CopyTo returns an error wrapping ErrDevice if dev is the CPU
+// or not the stream's device.
+func WithStream(s Stream) CopyOption { return streamOption{s} }
+
+type streamOption struct{ stream Stream }
+
+func (o streamOption) apply(c copier) copier {
+	c.stream = o.stream
+	return c
 }
 
-// copyBatch is CopyTo.
-func copyBatch(batch arrow.RecordBatch, dev Device, how copying) (arrow.RecordBatch, error) {
-	if alreadyOn(batch, dev) {
+// CopyArrayTo returns an array on a device, copied as CopyTo copies the columns of a
+// batch. The caller owns one reference to the result.
+func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
+	if dev == nil {
+		return nil, errors.New("arrowbuf.CopyArrayTo: nil device")
+	}
+	if arr == nil {
+		return nil, fmt.Errorf("arrowbuf.CopyArrayTo: nil array: %w", arrow.ErrInvalid)
+	}
+	copied, err := copyArraysTo([]arrow.Array{arr}, dev, func(int) string { return "array " })
+	if err != nil {
+		return nil, err
+	}
+	return copied[0], nil
+}
+
+// copier holds the options of a copy.
+type copier struct {
+	separate bool
+	stream   Stream           // nil to wait for the copy
+	cache    *dictionaryCache // of dictionaries that are on the device already, or nil
+}
+
+// copyBatch implements CopyTo.
+func copyBatch(batch arrow.RecordBatch, dev Device, c copier) (arrow.RecordBatch, error) {
+	if isCopied(batch, dev) {
 		if ours, ok := batch.(*RecordBatch); ok && dev == CPU() {
-			batch = ours.batch // arrow-go's own
+			batch = ours.arrowBatch
 		}
 		batch.Retain()
 		return batch, nil
 	}
-	columns, err := how.arrays(batch.Columns(), dev, func(i int) string {
+	columns, err := c.copyArrays(batch.Columns(), dev, func(i int) string {
 		return fmt.Sprintf("column %d, %q, ", i, batch.ColumnName(i))
 	})
 	if err != nil {
@@ -104,159 +146,144 @@ func copyBatch(batch arrow.RecordBatch, dev Device, how copying) (arrow.RecordBa
 	return newRecordBatch(copied), nil
 }
 
-// CopyArrayTo returns an array that lives on a device, as CopyTo does for the
-// columns of a batch.
-func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
-	if dev == nil {
-		return nil, errors.New("copying an array: there is no device")
-	}
-	if arr == nil {
-		return nil, fmt.Errorf("copying an array: there is none: %w", arrow.ErrInvalid)
-	}
-	copied, err := copyArrays([]arrow.Array{arr}, dev, func(int) string { return "array " })
-	if err != nil {
-		return nil, err
-	}
-	return copied[0], nil
-}
-
-// alreadyOn tells whether a batch is what CopyTo would make of it.
-func alreadyOn(batch arrow.RecordBatch, dev Device) bool {
+// isCopied reports whether CopyTo can return the batch itself.
+func isCopied(batch arrow.RecordBatch, dev Device) bool {
 	if _, ours := batch.(*RecordBatch); !ours && dev != CPU() {
 		return false
 	}
 	for _, column := range batch.Columns() {
-		if !livesOn(column, dev) {
+		if !isOnDevice(column, dev) {
 			return false
 		}
 	}
 	return true
 }
 
-// livesOn tells whether no buffer of an array has to be moved to a device: for
-// the CPU, that the host reaches all.
-func livesOn(arr arrow.Array, dev Device) bool {
-	return DeviceOf(arr) == dev && (dev == CPU() || !partlyOnHost(arr.Data(), dev))
+// isOnDevice reports whether no buffer of an array must be copied. For the CPU, this
+// means that the host can access all.
+func isOnDevice(arr arrow.Array, dev Device) bool {
+	return DeviceOf(arr) == dev && (dev == CPU() || !hasBufferElsewhere(arr.Data(), dev))
 }
 
-// partlyOnHost tells whether a buffer is not on the device.
-func partlyOnHost(data arrow.ArrayData, dev Device) bool {
+// hasBufferElsewhere reports whether a buffer is not on dev.
+func hasBufferElsewhere(data arrow.ArrayData, dev Device) bool {
 	for _, b := range data.Buffers() {
-		if whole, _, ok := lookup(b); b != nil && b.Len() > 0 && (!ok || whole.Device() != dev) {
+		if whole, _, ok := lookupWrapped(b); b != nil && b.Len() > 0 && (!ok || whole.Device() != dev) {
 			return true
 		}
 	}
 	for _, child := range data.Children() {
-		if child != nil && partlyOnHost(child, dev) {
+		if child != nil && hasBufferElsewhere(child, dev) {
 			return true
 		}
 	}
 	dictionary, ok := data.Dictionary().(*array.Data)
-	return ok && dictionary != nil && partlyOnHost(dictionary, dev)
+	return ok && dictionary != nil && hasBufferElsewhere(dictionary, dev)
 }
 
-// copyArrays moves arrays in one go; subject names one in errors.
-func copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
-	return copying{}.arrays(arrays, dev, subject)
+// copyArraysTo copies arrays together. subject returns the name of array i for
+// errors.
+func copyArraysTo(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
+	return copier{}.copyArrays(arrays, dev, subject)
 }
 
-func (how copying) arrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
-	w := works.Get().(*work)
-	w.cuts = slices.Grow(w.cuts, len(arrays))[:len(arrays)]
-	w.room = slices.Grow(w.room, 3*len(arrays))[:3*len(arrays)]
-	c := cutter{parts: w.parts, free: w.room, late: &w.late}
-	defer func() { w.parts = c.parts; w.release() }()
-	if how.there != nil {
-		c.there = *how.there
+func (c copier) copyArrays(arrays []arrow.Array, dev Device, subject func(i int) string) ([]arrow.Array, error) {
+	w := scratchPool.Get().(*copyScratch)
+	w.arrays = slices.Grow(w.arrays, len(arrays))[:len(arrays)]
+	w.indices = slices.Grow(w.indices, 3*len(arrays))[:3*len(arrays)]
+	s := slicer{ranges: w.ranges, spareIndices: w.indices, deferred: &w.deferred}
+	defer func() { w.ranges = s.ranges; w.release() }()
+	if c.cache != nil {
+		s.cache = *c.cache
 	}
-	cuts := w.cuts
+	sliced := w.arrays
 	for i, arr := range arrays {
-		if livesOn(arr, dev) {
+		if isOnDevice(arr, dev) {
 			continue
 		}
 		var err error
-		if cuts[i], err = c.array(arr.Data(), 0, arr.Len()); err != nil {
+		if sliced[i], err = s.slice(arr.Data(), 0, arr.Len()); err != nil {
 			return nil, fmt.Errorf("%sof type %s: %w", subject(i), arr.DataType(), err)
 		}
 	}
-	counted := c.count()
-	moved, err := how.move(c.parts, dev)
+	counted := s.countDeferred()
+	copied, err := c.copyRanges(s.ranges, dev)
 	counted()
 	if err != nil {
 		return nil, err
 	}
-	defer releaseAll(moved)
-	m := maker{moved: moved, dev: dev, room: make([]*memory.Buffer, len(moved)+len(cuts))}
+	defer releaseAll(copied)
+	m := assembler{buffers: copied, dev: dev, spareBuffers: make([]*memory.Buffer, len(copied)+len(sliced))}
 	if dev != CPU() {
-		m.arrays = make([]Array, len(cuts))
+		m.spareArrays = make([]Array, len(sliced))
 	}
 	copies := make([]arrow.Array, 0, len(arrays))
-	for i := range cuts {
-		one := &cuts[i]
-		if one.dtype == nil {
-			copies = append(copies, share(arrays[i]))
+	for i := range sliced {
+		a := &sliced[i]
+		if a.dtype == nil {
+			copies = append(copies, retained(arrays[i]))
 			continue
 		}
-		made, err := m.array(one)
+		made, err := m.assemble(a)
 		if err != nil {
 			releaseAll(copies)
-			return nil, fmt.Errorf("%sof type %s: %w", subject(i), one.dtype, err)
+			return nil, fmt.Errorf("%sof type %s: %w", subject(i), a.dtype, err)
 		}
 		copies = append(copies, made)
 	}
-	if how.there != nil {
-		how.there.replace(cuts)
+	if c.cache != nil {
+		c.cache.replace(sliced)
 	}
 	return copies, nil
 }
 
-// work is the memory that a copy is prepared in, which the next one uses again.
-type work struct {
-	parts []part
-	room  []int
-	cuts  []cut // empty where the array is there already
-	late  []*nullCount
+// copyScratch is the memory in which a copy is prepared. The next copy reuses it.
+type copyScratch struct {
+	ranges   []bufferRange
+	indices  []int
+	arrays   []slicedArray // zero if the array is on the device already
+	deferred []*deferredCount
 }
 
-var works = sync.Pool{New: func() any { return new(work) }}
+var scratchPool = sync.Pool{New: func() any { return new(copyScratch) }}
 
-func (w *work) release() {
-	clear(w.parts)
-	clear(w.cuts)
-	clear(w.late)
-	w.parts, w.cuts, w.late = w.parts[:0], w.cuts[:0], w.late[:0]
-	works.Put(w)
+func (w *copyScratch) release() {
+	clear(w.ranges)
+	clear(w.arrays)
+	clear(w.deferred)
+	w.ranges, w.arrays, w.deferred = w.ranges[:0], w.arrays[:0], w.deferred[:0]
+	scratchPool.Put(w)
 }
 
-func (how copying) move(parts []part, dev Device) ([]*memory.Buffer, error) {
-	if !how.apart {
-		return move(parts, dev, how.stream)
+func (c copier) copyRanges(ranges []bufferRange, dev Device) ([]*memory.Buffer, error) {
+	if !c.separate {
+		return copyRanges(ranges, dev, c.stream)
 	}
-	moved := make([]*memory.Buffer, 0, len(parts))
-	for i := range parts {
-		one, err := move(parts[i:i+1], dev, how.stream)
+	copied := make([]*memory.Buffer, 0, len(ranges))
+	for i := range ranges {
+		one, err := copyRanges(ranges[i:i+1], dev, c.stream)
 		if err != nil {
-			releaseAll(moved)
+			releaseAll(copied)
 			return nil, err
 		}
-		moved = append(moved, one...)
+		copied = append(copied, one...)
 	}
-	return moved, nil
+	return copied, nil
 }
 
-// one moves a single cut.
-func (c *cutter) one(out *cut, dev Device) (arrow.Array, error) {
-	moved, err := move(c.parts, dev, nil)
+// copyOne copies a single sliced array.
+func (s *slicer) copyOne(out *slicedArray, dev Device) (arrow.Array, error) {
+	copied, err := copyRanges(s.ranges, dev, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer releaseAll(moved)
-	m := maker{moved: moved, dev: dev}
-	return m.array(out)
+	defer releaseAll(copied)
+	m := assembler{buffers: copied, dev: dev}
+	return m.assemble(out)
 }
 
-// share returns one more reference to an array, as NewArray would have made it.
-func share(arr arrow.Array) arrow.Array {
+// retained returns a new reference to an array, as NewArray would make it.
+func retained(arr arrow.Array) arrow.Array {
 	if _, ours := arr.(*Array); ours || DeviceOf(arr) == CPU() {
 		arr.Retain()
 		return arr
@@ -265,7 +292,76 @@ func share(arr arrow.Array) arrow.Array {
 }
 
 func releaseAll[T interface{ Release() }](all []T) {
-	for _, one := range all {
-		one.Release()
+	for _, item := range all {
+		item.Release()
 	}
+}
+
+// assembler makes arrays from sliced arrays and the copied buffers, on a device.
+type assembler struct {
+	buffers []*memory.Buffer
+	dev     Device
+	// spareBuffers and spareArrays are preallocated for a whole batch: one
+	// allocation instead of one per array.
+	spareBuffers []*memory.Buffer
+	spareArrays  []Array
+}
+
+// assemble returns the array of out. A panic of arrow-go, which rejects some arrays
+// of the host that way, becomes an error.
+func (m *assembler) assemble(out *slicedArray) (arr arrow.Array, err error) {
+	data := m.assembleData(out)
+	defer data.Release()
+	if len(m.spareArrays) > 0 {
+		a := &m.spareArrays[0]
+		m.spareArrays = m.spareArrays[1:]
+		a.initialize(data, m.dev)
+		return a, nil
+	}
+	defer func() {
+		if refusal := recover(); refusal != nil {
+			err = fmt.Errorf("%v: %w", refusal, arrow.ErrInvalid)
+		}
+	}()
+	return NewArrayOn(data, m.dev), nil
+}
+
+func (m *assembler) assembleData(out *slicedArray) *array.Data {
+	buffers := m.newBuffers(len(out.buffers))
+	for i, r := range out.buffers {
+		if r != noBuffer {
+			buffers[i] = m.buffers[r]
+		}
+	}
+	var children []arrow.ArrayData
+	for i := range out.children {
+		child := m.assembleData(&out.children[i])
+		defer child.Release()
+		children = append(children, child)
+	}
+	nulls := out.nulls
+	if out.deferred != nil {
+		nulls = out.deferred.nulls
+	}
+	data := array.NewData(out.dtype, out.length, buffers, children, nulls, 0)
+	if d := out.dictionary; d != nil {
+		if d.built != nil { // cached
+			data.SetDictionary(d.built)
+			return data
+		}
+		d.built = m.assembleData(d)
+		defer d.built.Release()
+		data.SetDictionary(d.built)
+	}
+	return data
+}
+
+// newBuffers returns n nil buffers.
+func (m *assembler) newBuffers(n int) []*memory.Buffer {
+	if n > len(m.spareBuffers) {
+		return make([]*memory.Buffer, n)
+	}
+	b := m.spareBuffers[:n:n]
+	m.spareBuffers = m.spareBuffers[n:]
+	return b
 }

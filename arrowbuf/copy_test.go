@@ -2,9 +2,12 @@ package arrowbuf_test
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -18,7 +21,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-func TestCopyToTheCPUSharesAHostBatch(t *testing.T) {
+func TestCopyToCPUSharesHostBatch(t *testing.T) {
 	mem := checked(t)
 	host := randomBatch(t, mem, 20, arrow.PrimitiveTypes.Int32, arrow.ListOf(arrow.PrimitiveTypes.Int8), arrow.BinaryTypes.String)
 	same, err := arrowbuf.CopyTo(host, arrowbuf.CPU())
@@ -31,7 +34,7 @@ func TestCopyToTheCPUSharesAHostBatch(t *testing.T) {
 	}), "allocations")
 }
 
-func TestCopyToTheDeviceOfABatchSharesIt(t *testing.T) {
+func TestCopyToSameDeviceSharesBatch(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		moved := copyBatch(t, randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String), dev)
 		defer moved.Release()
@@ -44,8 +47,8 @@ func TestCopyToTheDeviceOfABatchSharesIt(t *testing.T) {
 	})
 }
 
-func TestBatchesGoFromDeviceToDevice(t *testing.T) {
-	host := randomBatch(t, checked(t), 50, movable...)
+func TestCopyToBetweenDevices(t *testing.T) {
+	host := randomBatch(t, checked(t), 50, allTypes...)
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		var devices [2]*cudabuf.Device
 		for i := range devices {
@@ -61,7 +64,7 @@ func TestBatchesGoFromDeviceToDevice(t *testing.T) {
 	})
 }
 
-func TestABatchOfSeveralDevicesMovesOnlyWhatIsElsewhere(t *testing.T) {
+func TestCopyToCopiesOnlyColumnsOfOtherDevices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 20, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String)
 		there := copyArray(t, host.Column(0), dev)
@@ -81,8 +84,8 @@ func TestABatchOfSeveralDevicesMovesOnlyWhatIsElsewhere(t *testing.T) {
 	})
 }
 
-// As libraries keep them that want offsets where the host reads them.
-func TestAColumnWithBuffersOnBothSidesIsMovedWhole(t *testing.T) {
+// Some libraries keep offsets in host memory, and values on the device.
+func TestCopyToCopiesColumnWithMixedBuffers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.BinaryTypes.String, 20, true)
 		defer host.Release()
@@ -102,10 +105,10 @@ func TestAColumnWithBuffersOnBothSidesIsMovedWhole(t *testing.T) {
 	})
 }
 
-func TestBatchesWithoutRowsOrColumnsGoToADevice(t *testing.T) {
+func TestCopyToEmptyBatches(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		mem := checked(t)
-		noRows := randomBatch(t, mem, 0, movable...)
+		noRows := randomBatch(t, mem, 0, allTypes...)
 		noColumns := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 0)
 		never := array.NewRecordBatch(noRows.Schema(), buildEmpty(t, noRows.Schema()), 0)
 		for name, host := range map[string]arrow.RecordBatch{"no rows": noRows, "no columns": noColumns, "no buffers": never} {
@@ -119,7 +122,7 @@ func TestBatchesWithoutRowsOrColumnsGoToADevice(t *testing.T) {
 	})
 }
 
-// buildEmpty makes columns whose buffers are all nil, as foreign producers do.
+// buildEmpty makes columns whose buffers are all nil, as other libraries do.
 func buildEmpty(t *testing.T, schema *arrow.Schema) []arrow.Array {
 	columns := make([]arrow.Array, schema.NumFields())
 	for i := range columns {
@@ -132,7 +135,7 @@ func buildEmpty(t *testing.T, schema *arrow.Schema) []arrow.Array {
 	return columns
 }
 
-func TestCopyToNamesTheColumnItCannotMove(t *testing.T) {
+func TestCopyToErrorNamesColumn(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		short := array.NewData(arrow.PrimitiveTypes.Int32, 3, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 11))}, nil, 0, 0)
 		schema := arrow.NewSchema([]arrow.Field{{Name: "fine", Type: arrow.Null}, {Name: "odd", Type: arrow.PrimitiveTypes.Int32}}, nil)
@@ -144,9 +147,9 @@ func TestCopyToNamesTheColumnItCannotMove(t *testing.T) {
 	})
 }
 
-func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
+func TestCopyToReturnsDeviceErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 20, movable...)
+		host := randomBatch(t, checked(t), 20, allTypes...)
 		dev.failAlloc.Store(true)
 		_, err := arrowbuf.CopyTo(host, dev)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
@@ -163,11 +166,11 @@ func TestCopyToPassesTheDevicesErrorsOn(t *testing.T) {
 		_, err = moved.MarshalJSON()
 		assert.ErrorIs(t, err, errBroken)
 		_, err = arrowbuf.CopyTo(host, nil)
-		assert.ErrorContains(t, err, "there is no device")
+		assert.ErrorContains(t, err, "arrowbuf.CopyTo: nil device")
 	})
 }
 
-func TestSlicesCopyOnlyWhatTheyShow(t *testing.T) {
+func TestCopyToCopiesOnlyBytesOfSlice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.PrimitiveTypes.Int64, 1<<16, true)
 		defer host.Release()
@@ -179,7 +182,7 @@ func TestSlicesCopyOnlyWhatTheyShow(t *testing.T) {
 	})
 }
 
-func TestSlicesOfADeviceArrayComeDownWithOnlyWhatTheyShow(t *testing.T) {
+func TestToHostCopiesOnlyBytesOfSlice(t *testing.T) {
 	host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), arrow.BinaryTypes.String, 1<<12, false)
 	defer host.Release()
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
@@ -197,12 +200,12 @@ func TestSlicesOfADeviceArrayComeDownWithOnlyWhatTheyShow(t *testing.T) {
 	})
 }
 
-func TestNullCountsAreSettledOnTheHost(t *testing.T) {
+func TestCopyToComputesNullCounts(t *testing.T) {
 	dtype := arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int32)
 	host := randomArray(t, checked(t), rand.New(rand.NewPCG(3, 3)), dtype, 50, true)
 	defer host.Release()
 	values := host.(*array.FixedSizeList).ListValues()
-	values.NullN() // now known to the list's values, but not to a part of them
+	values.NullN() // known for all list values now, but not for a slice of them
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		slice := array.NewSlice(host, 11, 30)
 		defer slice.Release()
@@ -216,7 +219,7 @@ func TestNullCountsAreSettledOnTheHost(t *testing.T) {
 	})
 }
 
-func TestALookAtOneElementCopiesLittle(t *testing.T) {
+func TestValueStrCopiesOneElement(t *testing.T) {
 	mem := checked(t)
 	big := array.NewStringViewBuilder(mem)
 	defer big.Release()
@@ -240,9 +243,9 @@ func TestALookAtOneElementCopiesLittle(t *testing.T) {
 	})
 }
 
-// Long bitmaps are counted while they are copied: they are left out without a null,
-// and have the right count with few, wherever those are.
-func TestNullsOfLongColumnsAreCounted(t *testing.T) {
+// Long bitmaps are counted while they are copied. They are omitted if they have no
+// null, and the count is right for a few nulls at any position.
+func TestCopyToCountsNullsOfLongColumns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		const rows = 1<<19 + 5
 		for name, nulls := range map[string][]int{"none": nil, "early": {0, 5, 17}, "late": {rows - 1}, "both": {3, rows - 2}} {
@@ -271,7 +274,7 @@ func TestNullsOfLongColumnsAreCounted(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThereIsNotCopied(t *testing.T) {
+func TestCopyFunctionsRejectNil(t *testing.T) {
 	batch := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 0)
 	_, err := arrowbuf.CopyTo(nil, arrowbuf.CPU())
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
@@ -288,4 +291,229 @@ func TestWhatIsNotThereIsNotCopied(t *testing.T) {
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	_, err = buffer.Equal(nil)
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+}
+
+func newStream(t testing.TB, dev *cudabuf.Device) *cudabuf.Stream {
+	t.Helper()
+	s, err := dev.NewStream(cudabuf.StreamOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// blockStream blocks a stream until open is called, or the test ends.
+func blockStream(t testing.TB, s *cudabuf.Stream) (open func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	opened := false
+	open = func() {
+		if !opened {
+			close(gate)
+		}
+		opened = true
+	}
+	t.Cleanup(open)
+	require.NoError(t, s.Do(func() { <-gate }))
+	return open
+}
+
+func TestWithStreamCopiesAllTypes(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s := newStream(t, dev)
+		for name, mem := range map[string]memory.Allocator{"ordinary": memory.DefaultAllocator, "pinned": dev.HostAllocator()} {
+			for _, rows := range []int{0, 1, 333, 20_000} {
+				host := randomBatch(t, mem, rows, allTypes...)
+				for _, options := range [][]arrowbuf.CopyOption{{arrowbuf.WithStream(s)}, {arrowbuf.WithStream(s), arrowbuf.SeparateAllocations}} {
+					moved, err := arrowbuf.CopyTo(host, dev, options...)
+					require.NoError(t, err, "%s, %d rows", name, rows)
+					requireAligned(t, moved.(*arrowbuf.RecordBatch))
+					requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))
+					moved.Release()
+				}
+			}
+		}
+	})
+}
+
+// wideInts returns a batch with a buffer above maxStaged, and small ones.
+func wideInts(mem memory.Allocator, rows int) arrow.RecordBatch {
+	fields := []arrow.Field{{Name: "long", Type: arrow.PrimitiveTypes.Int64}, {Name: "short", Type: arrow.PrimitiveTypes.Int8, Nullable: true}}
+	b := array.NewRecordBuilder(mem, arrow.NewSchema(fields, nil))
+	defer b.Release()
+	for i := range rows {
+		b.Field(0).(*array.Int64Builder).Append(int64(i))
+		if i%3 == 0 {
+			b.Field(1).AppendNull()
+		} else {
+			b.Field(1).(*array.Int8Builder).Append(int8(i))
+		}
+	}
+	return b.NewRecordBatch()
+}
+
+const wideRows = 30_000 // 240 KB of 64-bit integers
+
+func TestWithStreamReturnsBeforeCopyIsDone(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		want := wideInts(memory.DefaultAllocator, wideRows)
+		defer want.Release()
+		pinned := memory.NewCheckedAllocator(dev.HostAllocator())
+		host := wideInts(pinned, wideRows)
+		s := newStream(t, dev)
+		open := blockStream(t, s)
+
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
+		require.NoError(t, err)
+		host.Release()
+		done, err := s.Done()
+		require.NoError(t, err)
+		assert.False(t, done)
+		assert.GreaterOrEqual(t, pinned.CurrentAlloc(), 8*wideRows, "the copy still reads what was released")
+
+		// All users of the batch wait: here another stream, and the host.
+		type result struct {
+			batch arrow.RecordBatch
+			err   error
+		}
+		back := make(chan result, 1)
+		go func() {
+			there, err := moved.(*arrowbuf.RecordBatch).ToHost()
+			back <- result{there, err}
+		}()
+		select {
+		case <-back:
+			t.Error("the batch was read before it was there")
+		case <-time.After(20 * time.Millisecond):
+		}
+		open()
+		got := <-back
+		require.NoError(t, got.err)
+		defer got.batch.Release()
+		assert.True(t, array.RecordEqual(want, got.batch))
+		moved.Release()
+		assert.Eventually(t, func() bool { return pinned.CurrentAlloc() == 0 }, 5*time.Second, time.Millisecond, "the memory that was read is free")
+	})
+}
+
+func TestWithStreamHasReadOrdinaryMemoryOnReturn(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		want := wideInts(memory.DefaultAllocator, 100)
+		defer want.Release()
+		host := wideInts(memory.DefaultAllocator, 100)
+		defer host.Release()
+		s := newStream(t, dev)
+		open := blockStream(t, s)
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
+		require.NoError(t, err)
+		defer moved.Release()
+		for _, column := range host.Columns() {
+			clear(column.Data().Buffers()[1].Bytes())
+		}
+		open()
+		requireSameBatch(t, want, moved.(*arrowbuf.RecordBatch))
+	})
+}
+
+func TestWithStreamCopiesBetweenDevices(t *testing.T) {
+	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
+		first, err := d.Device(0)
+		require.NoError(t, err)
+		second, err := d.Device(1)
+		require.NoError(t, err)
+		want := wideInts(memory.DefaultAllocator, wideRows)
+		defer want.Release()
+		there, behind := newStream(t, first), newStream(t, second)
+		open := blockStream(t, there)
+		moved, err := arrowbuf.CopyTo(want, first, arrowbuf.WithStream(there)) // not complete when it is copied on
+		require.NoError(t, err)
+		further, err := arrowbuf.CopyTo(moved, second, arrowbuf.WithStream(behind))
+		moved.Release()
+		open()
+		require.NoError(t, err)
+		defer further.Release()
+		requireSameBatch(t, want, further.(*arrowbuf.RecordBatch))
+		require.NoError(t, behind.Synchronize())
+	})
+}
+
+func TestWithStreamRejectsOtherDevices(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		host := randomBatch(t, checked(t), 10, arrow.PrimitiveTypes.Int32)
+		moved, err := arrowbuf.CopyTo(host, dev)
+		require.NoError(t, err)
+		defer moved.Release()
+		other := cudatest.NewDevice(t)
+		closed, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		require.NoError(t, closed.Close())
+		for name, tt := range map[string]struct {
+			batch arrow.RecordBatch
+			to    arrowbuf.Device
+			on    *cudabuf.Stream
+			want  error
+		}{
+			"another GPU":            {host, other, newStream(t, dev), arrowbuf.ErrDevice},
+			"the CPU":                {moved, arrowbuf.CPU(), newStream(t, dev), arrowbuf.ErrDevice},
+			"pinned memory":          {moved, dev.Host(), newStream(t, dev), arrowbuf.ErrDevice},
+			"from another driver's":  {moved, other, newStream(t, other), arrowbuf.ErrDevice},
+			"a stream that is over":  {host, dev, closed, cudabuf.ErrClosed},
+			"a device of the test's": {host, counted(dev), newStream(t, dev), arrowbuf.ErrDevice},
+		} {
+			t.Run(name, func(t *testing.T) {
+				_, err := arrowbuf.CopyTo(tt.batch, tt.to, arrowbuf.WithStream(tt.on))
+				assert.ErrorIs(t, err, tt.want)
+			})
+		}
+	})
+}
+
+func TestWithStreamRejectsCapturingStream(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		host := randomBatch(t, checked(t), 10, arrow.PrimitiveTypes.Int32)
+		g, err := dev.Capture(func(s *cudabuf.Stream) error {
+			_, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
+			assert.ErrorIs(t, err, errors.ErrUnsupported)
+			return nil
+		})
+		if err == nil {
+			require.NoError(t, g.Close())
+		}
+	})
+}
+
+// All memory is released, no matter which call fails.
+func TestWithStreamReleasesMemoryOnFailure(t *testing.T) {
+	for n := 1; ; n++ {
+		var armed, failed atomic.Bool
+		fail := cudatest.FailAt(n, cudatest.OutOfMemory)
+		machine := cudatest.New(cudatest.Config{Fail: func(call string, i int) (r cudabuf.Result) {
+			if armed.Load() {
+				r = fail(call, i)
+			}
+			if r != 0 {
+				failed.Store(true)
+			}
+			return r
+		}})
+		dev, err := machine.Device(0)
+		require.NoError(t, err)
+		s, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		pinned := memory.NewCheckedAllocator(dev.HostAllocator())
+		host := wideInts(pinned, wideRows)
+		armed.Store(true)
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithStream(s))
+		armed.Store(false)
+		if err == nil {
+			moved.Release()
+		}
+		host.Release()
+		require.NoError(t, machine.Close(), "call %d", n)
+		pinned.AssertSize(t, 0)
+		if !failed.Load() {
+			require.NoError(t, err)
+			assert.Greater(t, n, 4)
+			return
+		}
+	}
 }

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// CPU returns the host's own memory as a device. Its buffers are 64-byte
-// aligned, as the Arrow columnar format recommends, and may be read and written
-// in place by HostBytes.
+// CPU returns the host's memory as a device. The host may access its buffers in
+// place, with HostBytes. Their addresses are multiples of 64, as the Arrow columnar
+// format recommends.
 func CPU() Device { return cpu }
 
 var cpu = &cpuDevice{mem: memory.NewGoAllocator()}
@@ -27,63 +31,64 @@ func (d *cpuDevice) HostAllocator() memory.Allocator { return d.mem }
 
 func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("cpu: allocating %d bytes: %w", n, ErrOutOfRange)
+		return nil, fmt.Errorf("cpu: allocating %d bytes: want at least 0: %w", n, ErrOutOfRange)
 	}
 	if err := CheckRoom(n); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	if n < leastLarge {
+	if n < minRecycled {
 		host := memory.NewResizableBuffer(d.mem)
 		host.Resize(int(n))
 		return newCPUBuffer(host, host.Bytes()), nil
 	}
-	k := new(block)
+	k := new(recycler)
 	host := memory.NewResizableBuffer(k)
 	host.Resize(int(n))
 	b := newCPUBuffer(host, host.Bytes())
-	b.block = k
+	b.recycler = k
 	return b, nil
 }
 
-// CheckRoom answers ErrOutOfMemory where the host has no n bytes of memory to give, as
-// far as its system tells. Go's allocator ends the program there, or panics where no
-// memory is so large: large sizes are asked first.
+// CheckRoom returns an error wrapping ErrOutOfMemory if the system reports that n
+// bytes of host memory cannot be allocated. Callers check large sizes before they
+// allocate: Go's allocator ends the program if the system refuses memory, and panics
+// if no address space is that large.
 func CheckRoom(n int64) error {
 	const addressable = 1 << 46
 	err := errAddressable
 	if n <= addressable {
-		err = checkRoom(n)
+		err = probeMemory(n)
 	}
 	if err != nil {
-		return fmt.Errorf("allocating %d bytes of the host's memory: %w: %w", n, ErrOutOfMemory, err)
+		return fmt.Errorf("allocating %d bytes of host memory: %w: %w", n, ErrOutOfMemory, err)
 	}
 	return nil
 }
 
-var errAddressable = errors.New("more than can be addressed")
+var errAddressable = errors.New("more than the address space")
 
-// WrapHost returns a CPU buffer over the memory of an arrow buffer without a
-// copy, and takes a reference to it. For memory that the host cannot reach it
-// answers an error that is ErrDevice.
+// WrapHost returns a CPU buffer over the memory of an arrow-go buffer, without a
+// copy. The result holds a reference to b. WrapHost returns an error wrapping
+// ErrDevice if the host cannot access the memory. A nil b is an error.
 func WrapHost(b *memory.Buffer) (Buffer, error) {
 	if b == nil {
-		return nil, errors.New("wrapping a buffer as host memory: there is no buffer")
+		return nil, errors.New("arrowbuf.WrapHost: nil buffer")
 	}
 	if !OnHost(b) {
-		return nil, fmt.Errorf("wrapping a buffer as host memory: %w", ErrDevice)
+		return nil, fmt.Errorf("arrowbuf.WrapHost: the buffer is not on the host: %w", ErrDevice)
 	}
 	b.Retain()
 	return newCPUBuffer(b, b.Bytes()), nil
 }
 
-var errNoBuffer = fmt.Errorf("cpu: there is no other buffer: %w", ErrDevice)
+var errNilBuffer = fmt.Errorf("cpu: nil buffer: %w", ErrDevice)
 
-// cpuBuffer is a view of an arrow buffer, which owns the memory.
+// cpuBuffer is a range of an arrow-go buffer, which owns the memory.
 type cpuBuffer struct {
-	refs  atomic.Int64
-	owner *memory.Buffer
-	data  []byte
-	block *block // that the owner has, if so
+	refs     atomic.Int64
+	owner    *memory.Buffer
+	data     []byte
+	recycler *recycler // the owner's allocator, nil for small buffers
 }
 
 func newCPUBuffer(owner *memory.Buffer, data []byte) *cpuBuffer {
@@ -100,12 +105,12 @@ func (b *cpuBuffer) Address() uintptr {
 	if len(b.data) == 0 {
 		return 0
 	}
-	return sliceAddress(b.data)
+	return addressOf(b.data)
 }
 
-// check returns an error unless the buffer is alive and has bytes
-// [offset, offset+length).
-func (b *cpuBuffer) check(offset, length int64) error {
+// checkAccess returns an error unless the buffer is alive and has bytes [offset,
+// offset+length).
+func (b *cpuBuffer) checkAccess(offset, length int64) error {
 	if b.refs.Load() <= 0 {
 		return fmt.Errorf("cpu: %w", ErrReleased)
 	}
@@ -113,24 +118,24 @@ func (b *cpuBuffer) check(offset, length int64) error {
 }
 
 func (b *cpuBuffer) Slice(offset, length int64) (Buffer, error) {
-	if err := b.check(offset, length); err != nil {
+	if err := b.checkAccess(offset, length); err != nil {
 		return nil, err
 	}
 	b.owner.Retain()
-	part := newCPUBuffer(b.owner, b.data[offset:offset+length:offset+length])
-	part.block = b.block
-	return part, nil
+	slice := newCPUBuffer(b.owner, b.data[offset:offset+length:offset+length])
+	slice.recycler = b.recycler
+	return slice, nil
 }
 
 func (b *cpuBuffer) CopyFromHost(src []byte, pos int64) (int64, error) {
-	if err := b.check(pos, int64(len(src))); err != nil {
+	if err := b.checkAccess(pos, int64(len(src))); err != nil {
 		return 0, err
 	}
 	return int64(copy(b.data[pos:], src)), nil
 }
 
 func (b *cpuBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
-	if err := b.check(pos, int64(len(dst))); err != nil {
+	if err := b.checkAccess(pos, int64(len(dst))); err != nil {
 		return 0, err
 	}
 	return int64(copy(dst, b.data[pos:])), nil
@@ -138,9 +143,9 @@ func (b *cpuBuffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 
 func (b *cpuBuffer) CopyFromDevice(src Buffer, pos int64) (int64, error) {
 	if src == nil {
-		return 0, errNoBuffer
+		return 0, errNilBuffer
 	}
-	if err := b.check(pos, src.Len()); err != nil {
+	if err := b.checkAccess(pos, src.Len()); err != nil {
 		return 0, err
 	}
 	return src.CopyToHost(b.data[pos:pos+src.Len()], 0)
@@ -148,13 +153,13 @@ func (b *cpuBuffer) CopyFromDevice(src Buffer, pos int64) (int64, error) {
 
 func (b *cpuBuffer) Equal(other Buffer) (bool, error) {
 	if other == nil {
-		return false, errNoBuffer
+		return false, errNilBuffer
 	}
-	if err := b.check(0, 0); err != nil {
+	if err := b.checkAccess(0, 0); err != nil {
 		return false, err
 	}
 	if o, ok := other.(*cpuBuffer); ok {
-		if err := o.check(0, 0); err != nil {
+		if err := o.checkAccess(0, 0); err != nil {
 			return false, err
 		}
 	}
@@ -168,7 +173,7 @@ func (b *cpuBuffer) Equal(other Buffer) (bool, error) {
 }
 
 func (b *cpuBuffer) ReadAt(p []byte, off int64) (int, error) {
-	if err := b.check(0, 0); err != nil {
+	if err := b.checkAccess(0, 0); err != nil {
 		return 0, err
 	}
 	if off < 0 {
@@ -189,13 +194,13 @@ func (b *cpuBuffer) WriteAt(p []byte, off int64) (int, error) {
 	return int(n), err
 }
 
-// Arrow needs no wrapper: the memory is arrow-go's already.
+// Arrow returns the owner or a slice of it: the memory is arrow-go's already.
 func (b *cpuBuffer) Arrow() *memory.Buffer {
-	if err := b.check(0, 0); err != nil {
-		panic(fmt.Errorf("arrowbuf: Arrow: %w", err))
+	if err := b.checkAccess(0, 0); err != nil {
+		panic(fmt.Errorf("arrowbuf.Buffer.Arrow: %w", err))
 	}
-	if b.block != nil {
-		b.block.seen.Store(true)
+	if b.recycler != nil {
+		b.recycler.exposed.Store(true)
 	}
 	if len(b.data) == b.owner.Len() {
 		b.owner.Retain()
@@ -204,14 +209,14 @@ func (b *cpuBuffer) Arrow() *memory.Buffer {
 	if len(b.data) == 0 {
 		return memory.NewBufferBytes(nil)
 	}
-	offset := int(sliceAddress(b.data) - sliceAddress(b.owner.Bytes()))
+	offset := int(addressOf(b.data) - addressOf(b.owner.Bytes()))
 	return memory.SliceBuffer(b.owner, offset, len(b.data))
 }
 
 func (b *cpuBuffer) Retain() {
 	if b.refs.Add(1) <= 1 {
 		b.refs.Add(-1)
-		panic(fmt.Errorf("arrowbuf: Retain: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.Buffer.Retain: %w", ErrReleased))
 	}
 }
 
@@ -221,6 +226,73 @@ func (b *cpuBuffer) Release() {
 		b.owner.Release()
 		b.owner, b.data = nil, nil
 	case n < 0:
-		panic(fmt.Errorf("arrowbuf: Release: %w", ErrReleased))
+		panic(fmt.Errorf("arrowbuf.Buffer.Release: %w", ErrReleased))
 	}
 }
+
+// WrapExternal returns a CPU buffer over memory that another library owns, without a
+// copy. The memory must stay valid until release is called, once, after the last
+// release of the buffer and its slices. data is not checked.
+func WrapExternal(data []byte, release func()) Buffer {
+	return newCPUBuffer(memory.NewBufferWithAllocator(data, externalMemory(release)), data)
+}
+
+// externalMemory is the allocator of one buffer. arrow-go calls only its Free.
+type externalMemory func()
+
+func (f externalMemory) Allocate(int) []byte { panic("arrowbuf: external memory cannot grow in place") }
+func (f externalMemory) Reallocate(int, []byte) []byte {
+	panic("arrowbuf: external memory cannot be resized")
+}
+func (f externalMemory) Free([]byte) { f() }
+
+// minRecycled is the size from which buffers are allocated by a recycler. Fresh
+// memory is slow: clearing it and touching its pages for the first time takes longer
+// than most kernels that use it.
+const minRecycled = 4 << 20
+
+// recycler allocates large host memory, and is the allocator of the arrow-go buffer
+// that owns it. The memory is not cleared, is in large pages if the system supports
+// them, and is reused by a later recycler after its last release.
+type recycler struct {
+	// exposed is set once arrow-go code may have seen the memory. Users of arrow-go
+	// may keep values, such as strings, after they release an array. Only the
+	// garbage collector knows when these are dead, so the memory is not reused.
+	exposed atomic.Bool
+}
+
+// recycled holds freed memory, as *[]byte, by the bit length of its size.
+var recycled [bits.UintSize + 1]sync.Pool
+
+// Allocate returns n undefined bytes, aligned to 64.
+func (*recycler) Allocate(n int) []byte {
+	pool := &recycled[bits.Len(uint(n))]
+	if b, ok := pool.Get().(*[]byte); ok {
+		if len(*b) >= n {
+			return (*b)[:n]
+		}
+		pool.Put(b)
+	}
+	var uncleared strings.Builder // Go clears the memory of any other allocation
+	uncleared.Grow(n + 64)        // a pointer to the end must point into the allocation
+	b := unsafe.Slice(unsafe.StringData(uncleared.String()), n)
+	useLargePages(b)
+	return b
+}
+
+// Reallocate copies b to memory of n bytes, and frees b.
+func (k *recycler) Reallocate(n int, b []byte) []byte {
+	moved := k.Allocate(n)
+	copy(moved, b)
+	k.Free(b)
+	return moved
+}
+
+// Free makes the memory available to other recyclers, unless it is exposed.
+func (k *recycler) Free(b []byte) {
+	if b = b[:cap(b)]; !k.exposed.Load() {
+		recycled[bits.Len(uint(len(b)))].Put(&b)
+	}
+}
+
+var _ memory.Allocator = (*recycler)(nil)

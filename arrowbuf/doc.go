@@ -1,18 +1,14 @@
-// Package arrowbuf says what a device and a buffer are, and lets Arrow arrays
-// and record batches live on one.
+// Package arrowbuf defines devices and buffers, and keeps Arrow arrays and record
+// batches on a device.
 //
-// A [Device] hands out [Buffer]s. The CPU is a device too ([CPU]), so that a
-// program written against this package runs the same with and without a GPU;
-// package cudabuf is the device of NVIDIA's GPUs. A Buffer backs arrow-go's
-// memory.Buffer ([Buffer.Arrow]) and is found again from it, from slices too
-// ([FromArrow], and [BufferOf] for host memory alike).
+// A [Device] allocates [Buffer]s. The host's memory is a device too ([CPU]), so the
+// same program runs with and without a GPU. Package cudabuf implements Device for
+// NVIDIA GPUs. [Buffer.Arrow] returns a Buffer as arrow-go's memory.Buffer;
+// [FromArrow] and [BufferOf] return the Buffer of a memory.Buffer.
 //
-// [CopyTo] moves a record batch of any types to a device, and back to the CPU.
-// What it returns there is a [RecordBatch] of [Array]s, which are
-// arrow.RecordBatch and arrow.Array: they slice, count nulls and print by copying
-// just the bytes that takes, so device memory is never touched from the host. [On]
-// copies in the order of a stream, and returns early. [NewReader] copies each
-// batch of a reader, [CopyTableTo] a table. Code that was written for the host and
-// reads such memory in place faults; [Guard] makes that a panic that names the
-// column.
+// [CopyTo] copies a record batch of any types to a device. The result is a
+// [RecordBatch] of [Array]s, which implement arrow.RecordBatch and arrow.Array
+// without reading device memory from the host. [WithStream] makes the copy
+// asynchronous. [NewReader] copies the batches of a reader, and [CopyTableTo] copies
+// a table. [CatchHostAccess] finds code that reads device memory in place.
 package arrowbuf

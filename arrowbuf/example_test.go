@@ -14,7 +14,7 @@ import (
 )
 
 func ExampleCopyTo() {
-	machine := cudatest.New(cudatest.Config{}) // cudabuf.Open() where there is a GPU
+	machine := cudatest.New(cudatest.Config{}) // use cudabuf.Open on a machine with a GPU
 	defer machine.Close()
 	gpu, err := machine.Device(0)
 	if err != nil {
@@ -34,7 +34,7 @@ func ExampleCopyTo() {
 	// Output: cuda:0 1 ["UA" (null) "B6"]
 }
 
-// flights is a batch of the host, in memory of an allocator.
+// flights returns a batch on the host, in memory of an allocator.
 func flights(mem memory.Allocator) arrow.RecordBatch {
 	schema := arrow.NewSchema([]arrow.Field{{Name: "carrier", Type: arrow.BinaryTypes.String, Nullable: true}}, nil)
 	builder := array.NewRecordBuilder(mem, schema)
@@ -43,9 +43,9 @@ func flights(mem memory.Allocator) arrow.RecordBatch {
 	return builder.NewRecordBatch()
 }
 
-// From pinned memory a batch goes to the device while the program goes on.
+// A batch in pinned memory is copied while the program continues.
 func ExampleWithStream() {
-	machine := cudatest.New(cudatest.Config{}) // cudabuf.Open() where there is a GPU
+	machine := cudatest.New(cudatest.Config{}) // use cudabuf.Open on a machine with a GPU
 	defer machine.Close()
 	gpu, err := machine.Device(0)
 	if err != nil {
@@ -63,14 +63,14 @@ func ExampleWithStream() {
 		log.Fatal(err)
 	}
 	defer batch.Release()
-	host.Release()               // the copy holds it as long as it needs it
-	fmt.Println(batch.Column(0)) // comes behind the copy
+	host.Release()               // the copy holds its own reference
+	fmt.Println(batch.Column(0)) // waits for the copy
 	// Output: ["UA" (null) "B6"]
 }
 
-// Code that was written for the host does not crash the program.
+// Code that reads values in place panics, instead of ending the program.
 func ExampleCatchHostAccess() {
-	machine := cudatest.New(cudatest.Config{}) // cudabuf.Open() where there is a GPU
+	machine := cudatest.New(cudatest.Config{}) // use cudabuf.Open on a machine with a GPU
 	defer machine.Close()
 	gpu, err := machine.Device(0)
 	if err != nil {
@@ -86,8 +86,8 @@ func ExampleCatchHostAccess() {
 
 	defer func() { fmt.Println(recover()) }()
 	arrowbuf.CatchHostAccess(batch, func() {
-		text := array.NewStringData(batch.Column(0).Data()) // an array of the host, over memory of the GPU
+		text := array.NewStringData(batch.Column(0).Data()) // a host array over GPU memory
 		fmt.Println(text.Value(0))
 	})
-	// Output: the host touched the memory of column 0, "carrier", of type utf8, on cuda:0; call ToHost first: wrong device
+	// Output: the host accessed the memory of column 0, "carrier", of type utf8, on cuda:0; call ToHost first: wrong device
 }

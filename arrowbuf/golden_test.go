@@ -21,8 +21,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// goldenFiles are the streams and files that Arrow's implementations test one
-// another with, of all versions.
+// goldenFiles are the streams and files of Arrow's integration tests, of all versions.
 func goldenFiles(t *testing.T) []string {
 	root := filepath.Join("..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration")
 	var files []string
@@ -38,7 +37,7 @@ func goldenFiles(t *testing.T) []string {
 	return files
 }
 
-func TestGoldenBatchesGoToADeviceAndBack(t *testing.T) {
+func TestGoldenFilesRoundTrip(t *testing.T) {
 	files := goldenFiles(t)
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, file := range files {
@@ -103,21 +102,20 @@ func checkGolden(t *testing.T, dev arrowbuf.Device, rng *rand.Rand, host arrow.R
 	to := from + rng.Int64N(host.NumRows()-from+1)
 	want := host.NewSlice(from, to)
 	defer want.Release()
-	cut := moved.NewSlice(from, to) // on the device
+	cut := moved.NewSlice(from, to) // sliced on the device
 	defer cut.Release()
 	requireSamePrint(t, want, cut)
-	again := copyBatch(t, cut, counted(dev)) // within the device
+	again := copyBatch(t, cut, counted(dev)) // copied within the device
 	defer again.Release()
 	requireAligned(t, again)
 	requireSameBatch(t, want, again)
-	up := copyBatch(t, want, dev) // on the host
+	up := copyBatch(t, want, dev) // sliced on the host
 	defer up.Release()
 	requireAligned(t, up)
 	requireSameBatch(t, want, up)
 }
 
-// requireSamePrint checks that a device batch is equal to the host's, and that
-// it prints and looks alike.
+// requireSamePrint checks that a device batch equals the host's, and prints the same.
 func requireSamePrint(t *testing.T, host, moved arrow.RecordBatch) {
 	t.Helper()
 	requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))

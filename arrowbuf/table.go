@@ -3,29 +3,18 @@ package arrowbuf
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// NewSlice returns elements [i, j) of an array on any device without a copy. It
-// is array.NewSlice, which alone looks into the memory of some arrays, and
-// panics like it if they are out of range.
-func NewSlice(arr arrow.Array, i, j int64) arrow.Array {
-	if a, ok := arr.(*Array); ok {
-		return a.Slice(int(i), int(j))
-	}
-	data := array.NewSliceData(arr.Data(), i, j)
-	defer data.Release()
-	return over(data, DeviceOf(arr))
-}
-
-// NewChunkedSlice returns elements [i, j) of a chunked array on any device
-// without a copy, as array.NewChunkedSlice does for those of the host. It panics
-// if they are out of range.
+// NewChunkedSlice returns elements [i, j) of a chunked array on any device without a
+// copy, as array.NewChunkedSlice does on the host. It panics if they are out of
+// range. The caller owns one reference to the result.
 func NewChunkedSlice(c *arrow.Chunked, i, j int64) *arrow.Chunked {
 	if i < 0 || j < i || j > int64(c.Len()) {
-		panic(fmt.Errorf("arrowbuf: elements [%d, %d) of a chunked array of %d: %w", i, j, c.Len(), ErrOutOfRange))
+		panic(fmt.Errorf("arrowbuf.NewChunkedSlice: elements [%d, %d) of %d: %w", i, j, c.Len(), ErrOutOfRange))
 	}
 	var parts []arrow.Array
 	defer func() { releaseAll(parts) }()
@@ -40,13 +29,13 @@ func NewChunkedSlice(c *arrow.Chunked, i, j int64) *arrow.Chunked {
 	return arrow.NewChunked(c.DataType(), parts)
 }
 
-// CopyChunkedTo returns a chunked array that lives on a device, as CopyTo does
-// for the columns of a batch. The caller owns one reference to it.
+// CopyChunkedTo returns a chunked array on a device, copied as CopyTo copies the
+// columns of a batch. The caller owns one reference to the result.
 func CopyChunkedTo(c *arrow.Chunked, dev Device) (*arrow.Chunked, error) {
 	if dev == nil {
-		return nil, errors.New("copying a chunked array: there is no device")
+		return nil, errors.New("arrowbuf.CopyChunkedTo: nil device")
 	}
-	chunks, err := copyArrays(c.Chunks(), dev, func(i int) string { return fmt.Sprintf("chunk %d, ", i) })
+	chunks, err := copyArraysTo(c.Chunks(), dev, func(i int) string { return fmt.Sprintf("chunk %d, ", i) })
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +43,11 @@ func CopyChunkedTo(c *arrow.Chunked, dev Device) (*arrow.Chunked, error) {
 	return arrow.NewChunked(c.DataType(), chunks), nil
 }
 
-// CopyTableTo returns a table whose columns live on a device, as CopyTo does for
-// a batch, except that each column gets an allocation of its own. The caller
-// owns one reference to the result. It is arrow-go's own table: all its methods
-// are safe, but array.NewTableReader and array.NewColumnSlice are for the host;
-// NewTableReader and NewChunkedSlice are for any device.
+// CopyTableTo returns a table whose columns are on a device. It copies as CopyTo
+// does, with one allocation per column. The caller owns one reference to the result.
+// The result is arrow-go's own table. All its methods are safe, but
+// array.NewTableReader and array.NewColumnSlice are not; use NewTableReader and
+// NewChunkedSlice instead.
 func CopyTableTo(t arrow.Table, dev Device) (arrow.Table, error) {
 	columns := make([]arrow.Column, 0, t.NumCols())
 	defer func() {
@@ -76,4 +65,56 @@ func CopyTableTo(t arrow.Table, dev Device) (arrow.Table, error) {
 		chunks.Release()
 	}
 	return array.NewTable(t.Schema(), columns, t.NumRows()), nil
+}
+
+// NewTableReader returns a reader of the rows of a table on any device. Each batch
+// has as many rows as the chunks allow without a copy, and at most rows if rows is
+// positive. A batch is valid until the next call of Next, unless it is retained.
+func NewTableReader(t arrow.Table, rows int64) array.RecordReader {
+	t.Retain()
+	cursors := make([]chunkCursor, t.NumCols())
+	for i := range cursors {
+		cursors[i].chunks = t.Column(i).Data().Chunks()
+	}
+	done := int64(0)
+	return NewReaderFunc(t.Schema(), func() (arrow.RecordBatch, error) {
+		if done >= t.NumRows() {
+			return nil, io.EOF
+		}
+		n := t.NumRows() - done
+		if rows > 0 {
+			n = min(n, rows)
+		}
+		for i := range cursors {
+			n = min(n, cursors[i].remaining())
+		}
+		columns := make([]arrow.Array, len(cursors))
+		for i := range cursors {
+			columns[i] = cursors[i].next(n)
+		}
+		defer releaseAll(columns)
+		done += n
+		return NewRecordBatch(t.Schema(), columns, n)
+	}, t.Release)
+}
+
+// chunkCursor is a position in the chunks of a column.
+type chunkCursor struct {
+	chunks []arrow.Array
+	offset int64 // in the first chunk
+}
+
+// remaining skips exhausted chunks, and returns the number of elements that the
+// current chunk still has.
+func (w *chunkCursor) remaining() int64 {
+	for int64(w.chunks[0].Len()) == w.offset {
+		w.chunks, w.offset = w.chunks[1:], 0
+	}
+	return int64(w.chunks[0].Len()) - w.offset
+}
+
+// next returns the next n elements of the current chunk.
+func (w *chunkCursor) next(n int64) arrow.Array {
+	w.offset += n
+	return NewSlice(w.chunks[0], w.offset-n, w.offset)
 }

@@ -19,7 +19,7 @@ var tabled = []arrow.DataType{
 	arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.ListOf(arrow.BinaryTypes.StringView), arrow.FixedWidthTypes.Boolean,
 }
 
-// newTable makes a table whose columns have chunks of 7, 0 and 5 rows.
+// newTable returns a table whose columns have chunks of 7, 0 and 5 rows.
 func newTable(t *testing.T, mem memory.Allocator) arrow.Table {
 	var batches []arrow.RecordBatch
 	for _, rows := range []int{7, 0, 5} {
@@ -30,7 +30,7 @@ func newTable(t *testing.T, mem memory.Allocator) arrow.Table {
 	return table
 }
 
-func TestTablesGoToADeviceAndBack(t *testing.T) {
+func TestTablesRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := newTable(t, checked(t))
 		moved, err := arrowbuf.CopyTableTo(host, dev)
@@ -55,11 +55,11 @@ func TestTablesGoToADeviceAndBack(t *testing.T) {
 		defer wider.Release()
 		assert.Equal(t, "a", wider.Column(1).Name())
 		_, err = arrowbuf.CopyTableTo(host, nil)
-		assert.ErrorContains(t, err, "there is no device")
+		assert.ErrorContains(t, err, "nil device")
 	})
 }
 
-func TestATableThatCannotBeCopiedNamesColumnAndChunk(t *testing.T) {
+func TestCopyTableToErrorNamesColumnAndChunk(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		short := array.NewData(arrow.PrimitiveTypes.Int32, 3, []*memory.Buffer{nil, memory.NewBufferBytes(make([]byte, 11))}, nil, 0, 0)
 		schema := arrow.NewSchema([]arrow.Field{{Name: "odd", Type: arrow.PrimitiveTypes.Int32}}, nil)
@@ -72,7 +72,7 @@ func TestATableThatCannotBeCopiedNamesColumnAndChunk(t *testing.T) {
 	})
 }
 
-func TestChunkedArraysOnADeviceAreSliced(t *testing.T) {
+func TestNewChunkedSlice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := newTable(t, checked(t)).Column(1).Data()
 		moved, err := arrowbuf.CopyChunkedTo(host, dev)
@@ -96,7 +96,7 @@ func TestChunkedArraysOnADeviceAreSliced(t *testing.T) {
 	})
 }
 
-func TestTablesAreReadInBatchesWithoutACopy(t *testing.T) {
+func TestNewTableReaderSharesMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := newTable(t, checked(t))
 		moved, err := arrowbuf.CopyTableTo(host, dev)
@@ -123,7 +123,7 @@ func TestTablesAreReadInBatchesWithoutACopy(t *testing.T) {
 	})
 }
 
-func TestAReaderCopiesBatchesAsTheyCome(t *testing.T) {
+func TestNewReaderCopiesEachBatch(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		batches := []arrow.RecordBatch{randomBatch(t, checked(t), 9, tabled...), randomBatch(t, checked(t), 4, tabled...)}
 		from, err := array.NewRecordReader(batches[0].Schema(), batches)
@@ -139,11 +139,11 @@ func TestAReaderCopiesBatchesAsTheyCome(t *testing.T) {
 		assert.False(t, r.Next())
 		assert.NoError(t, r.Err())
 		_, err = arrowbuf.NewReader(from, nil)
-		assert.ErrorContains(t, err, "there is no device")
+		assert.ErrorContains(t, err, "nil device")
 	})
 }
 
-func TestAReaderEndsWithTheErrorsOfDevicesAndReaders(t *testing.T) {
+func TestNewReaderReturnsErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		host := randomBatch(t, checked(t), 9, tabled...)
 		from, err := array.NewRecordReader(host.Schema(), []arrow.RecordBatch{host, host})
@@ -173,8 +173,8 @@ func TestAReaderEndsWithTheErrorsOfDevicesAndReaders(t *testing.T) {
 	})
 }
 
-// The dictionary stays for two batches, grows by a delta, and is replaced.
-func TestDictionariesAreCopiedWhenTheyChange(t *testing.T) {
+// The dictionary is the same in two batches, grows by a delta, and is replaced.
+func TestNewReaderCopiesChangedDictionaries(t *testing.T) {
 	dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
 	nested := arrow.ListOf(dtype)
 	schema := arrow.NewSchema([]arrow.Field{{Name: "d", Type: dtype}, {Name: "l", Type: nested}}, nil)

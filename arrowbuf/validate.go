@@ -8,54 +8,52 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// An arrow-go array of the host is checked by array.Validate. That function
-// cannot check one on a device: it looks at the memory of its children. These
-// methods say of a device array what array.Validate says of the same one on the
-// host, where that answers at all.
-
-// Validate checks, without a look at each element, that the buffers and children
-// are there and large enough: it copies the ends of offsets and a few run ends.
-// What is wrong is an error that is arrow.ErrInvalid.
+// Validate checks that the buffers and children exist and are large enough. It
+// copies the first and last offsets and a few run ends. It returns an error wrapping
+// arrow.ErrInvalid if the array is invalid.
+//
+// It replaces array.Validate, which reads the memory of children and so works on the
+// host only.
 func (a *Array) Validate() error {
-	c := cutter{check: true}
-	if _, err := c.array(a.data, 0, a.Len()); err != nil {
-		return a.failure("the layout", err)
+	s := slicer{checkOnly: true}
+	if _, err := s.slice(a.data, 0, a.Len()); err != nil {
+		return a.wrapError("the layout", err)
 	}
 	return nil
 }
 
-// ValidateFull also checks each element: null counts, offsets, views, indices,
-// type ids, run ends and whether text is UTF-8, by array.ValidateFull. It copies
-// what that looks at, not the values of numbers and binaries. What is wrong is
-// an error that is arrow.ErrInvalid.
+// ValidateFull also checks each element, as array.ValidateFull does: null counts,
+// offsets, views, indices, type ids, run ends and UTF-8. It copies what the check
+// reads, which excludes the values of numbers and binaries. It returns an error
+// wrapping arrow.ErrInvalid if the array is invalid.
 func (a *Array) ValidateFull() error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	c := cutter{blank: true}
-	host, err := c.array(a.data, 0, a.Len())
+	s := slicer{zeroValues: true}
+	host, err := s.slice(a.data, 0, a.Len())
 	if err != nil {
-		return a.failure("the layout", err)
+		return a.wrapError("the layout", err)
 	}
-	buffers := make([]*memory.Buffer, len(c.parts))
-	for i, p := range c.parts {
+	buffers := make([]*memory.Buffer, len(s.ranges))
+	for i, p := range s.ranges {
 		b, err := p.bytes()
 		if err != nil {
-			return a.failure("the buffers", err)
+			return a.wrapError("the buffers", err)
 		}
 		buffers[i] = memory.NewBufferBytes(b)
 	}
 	if err := host.validate(buffers); err != nil {
-		return a.failure("the elements", fmt.Errorf("%w: %w", arrow.ErrInvalid, err))
+		return a.wrapError("the elements", fmt.Errorf("%w: %w", arrow.ErrInvalid, err))
 	}
 	return nil
 }
 
-// validate has arrow-go check the array over buffers of the host. What it cannot
-// check without a panic is not valid either.
-func (out *cut) validate(buffers []*memory.Buffer) (err error) {
-	m := maker{moved: buffers, dev: CPU()}
-	arr, err := m.array(out)
+// validate checks the array over host buffers with arrow-go. A panic of arrow-go
+// means that the array is invalid.
+func (out *slicedArray) validate(buffers []*memory.Buffer) (err error) {
+	m := assembler{buffers: buffers, dev: CPU()}
+	arr, err := m.assemble(out)
 	if err != nil {
 		return err
 	}
@@ -68,19 +66,18 @@ func (out *cut) validate(buffers []*memory.Buffer) (err error) {
 	return array.ValidateFull(arr)
 }
 
-// Validate checks each column, see Array.Validate, and names the one that is
-// wrong.
+// Validate checks each column with Array.Validate. The error names the column.
 func (r *RecordBatch) Validate() error {
-	return r.each(func(a *Array) error { return a.Validate() }, array.Validate)
+	return r.validateColumns(func(a *Array) error { return a.Validate() }, array.Validate)
 }
 
-// ValidateFull checks each column, see Array.ValidateFull, and names the one
-// that is wrong.
+// ValidateFull checks each column with Array.ValidateFull. The error names the
+// column.
 func (r *RecordBatch) ValidateFull() error {
-	return r.each(func(a *Array) error { return a.ValidateFull() }, array.ValidateFull)
+	return r.validateColumns(func(a *Array) error { return a.ValidateFull() }, array.ValidateFull)
 }
 
-func (r *RecordBatch) each(device func(*Array) error, host func(arrow.Array) error) error {
+func (r *RecordBatch) validateColumns(device func(*Array) error, host func(arrow.Array) error) error {
 	for i, column := range r.Columns() {
 		var err error
 		if a, ok := column.(*Array); ok {

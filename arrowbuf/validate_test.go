@@ -12,9 +12,9 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestValidArraysOfAllTypesAreValidOnADevice(t *testing.T) {
+func TestValidateAcceptsValidArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
-		host := randomBatch(t, checked(t), 31, movable...)
+		host := randomBatch(t, checked(t), 31, allTypes...)
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		for i, want := range host.Columns() {
@@ -38,7 +38,7 @@ func sameVerdict(t *testing.T, host, device error, what any) {
 	}
 }
 
-func TestInvalidArraysAreFoundOnADevice(t *testing.T) {
+func TestValidateRejectsInvalidArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		bytesOf := func(b ...byte) *memory.Buffer { return onDevice(t, dev, b) }
 		words := func(b ...byte) *memory.Buffer {
@@ -64,7 +64,7 @@ func TestInvalidArraysAreFoundOnADevice(t *testing.T) {
 		fields := []arrow.Field{{Name: "x", Type: i8}}
 		for name, c := range map[string]struct {
 			data *array.Data
-			o1   bool // found without a look at each element
+			o1   bool // Validate finds it, without ValidateFull
 		}{
 			"values":          {newData(i32, 3, []*memory.Buffer{nil, words(1, 2)}, nil, 0, 0), true},
 			"offsets' end":    {newData(str, 2, []*memory.Buffer{nil, words(0, 1, 9), bytesOf(65, 66)}, nil, 0, 0), true},
@@ -108,7 +108,7 @@ func TestInvalidArraysAreFoundOnADevice(t *testing.T) {
 	})
 }
 
-// onDevice copies bytes to memory that goes back at the end of the test.
+// onDevice copies bytes to device memory that is released at the end of the test.
 func onDevice(t *testing.T, dev arrowbuf.Device, b []byte) *memory.Buffer {
 	buf, err := dev.Alloc(int64(len(b)))
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func onDevice(t *testing.T, dev arrowbuf.Device, b []byte) *memory.Buffer {
 	return made
 }
 
-func TestAValidationCopiesWhatItLooksAt(t *testing.T) {
+func TestValidateFullDoesNotCopyValues(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev *countingDevice) {
 		const n = 10000
 		host := randomBatch(t, checked(t), n, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.LargeBinary)

@@ -1,28 +1,28 @@
-"""What the benchmarks of package ndview measure, by name: KIND/... as follows,
-with NumPy's names of dtypes and extents joined by x.
+"""The cases of BenchmarkArray in package ndview. The name of a case is KIND/... as
+listed below, with NumPy's dtype names and with extents joined by x.
 
 permute/DTYPE/SHAPE/AXES          a copy of the transposed array, in C order
 arbitrary/DTYPE/SHAPE/AXES        the same, of random extents and axes
 strided/gather/DTYPE/SHAPE/STEP   a[:, ::STEP] to an array without gaps
-strided/scatter/...               the other way
+strided/scatter/...               the reverse assignment
 astype/FROM/TO/SHAPE
 elementwise/OP/DTYPE/SHAPE/LAYOUT the second operand is dense, a row, a column
-                                  or a scalar; where has a mask besides
+                                  or a scalar; where also has a mask
 reduce/OP/DTYPE/SHAPE/AXIS        AXIS is a number or all
-allequal/DTYPE/SHAPE              with NumPy's meaning; equal is of bits
+allequal/DTYPE/SHAPE              NumPy's array_equal; equal compares bits
 fill/DTYPE/SHAPE, zeros/...
 take/DTYPE/SHAPE/INDEX/COUNT      COUNT random indices of axis 0
 compress/DTYPE/SHAPE/STEP         by a mask that is true every STEP elements
-nonzero/N/STEP                    the places where such a mask is true
-fillwhere/DTYPE/N/STEP            sets the elements that it selects
-put/DTYPE/N/INDEX/COUNT           sets COUNT elements at random
+nonzero/N/STEP                    the indices where such a mask is true
+fillwhere/DTYPE/N/STEP            sets the elements that such a mask selects
+put/DTYPE/N/INDEX/COUNT           sets COUNT random elements
 byteswap/DTYPE/SHAPE              in place
 triu/DTYPE/SHAPE                  a copy with zeros below the diagonal
-concatenate/DTYPE/SHAPE/AXIS      of two such arrays
-unpackbits/BYTES, packbits/BYTES  bitmap to bytes; BYTES are those that are read
-small/OP/DTYPE/SHAPE              microseconds from call to call, queued
+concatenate/DTYPE/SHAPE/AXIS      joins two such arrays
+unpackbits/BYTES, packbits/BYTES  bitmap to bytes and back; BYTES are read
+small/OP/DTYPE/SHAPE              microseconds per enqueued call
 
-On the CPU the names begin with cpu-, in records only.
+In records, the names of CPU cases begin with cpu-.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2
          "int64": 8, "uint64": 8, "float64": 8, "complex64": 8, "complex128": 16}  # fmt: skip
 COMPARISONS = {"less", "equal"}
 UNARY = {"negative", "absolute", "sqrt", "exp", "sin"}
-# What NumPy makes of the elements of small integers.
+# The dtype in which NumPy sums small integers.
 SUMS = {"bool": "int64", "int8": "int64", "int16": "int64", "int32": "int64", "uint8": "uint64", "uint16": "uint64", "uint32": "uint64"}
 
 
@@ -107,7 +107,7 @@ def parse(name: str) -> Case:
             c.bytes = 2 * math.prod(c.shape) * SIZES[c.dtype]
         case "triu":
             c.dtype, c.shape = rest[0], extents(rest[1])
-            c.bytes = 3 * math.prod(c.shape) * SIZES[c.dtype] // 2  # half is read, all is written
+            c.bytes = 3 * math.prod(c.shape) * SIZES[c.dtype] // 2  # reads half, writes all
         case "concatenate":
             c.dtype, c.shape, c.axis = rest[0], extents(rest[1]), int(rest[2])
             c.bytes = 4 * math.prod(c.shape) * SIZES[c.dtype]
@@ -121,21 +121,21 @@ def parse(name: str) -> Case:
 
 
 def sectors(c: Case) -> float:
-    """How many times the bytes memory must move for the elements, 1 unless they
-    lie scattered: it writes 32 bytes at once, of which it first reads those that
-    are written in part only, and reads 64, since that is what drivers set
-    (cudaLimitMaxL2FetchGranularity; an H200 reads 16 bytes of each 48 in the time
-    of all, with a limit of 32 bytes in 0.70 of it)."""
+    """The memory traffic of a strided case over the size of its elements; 1 if they
+    are contiguous. Memory writes units of 32 bytes, which it first reads if they are
+    written only in part. It reads units of 64 bytes, the default of drivers
+    (cudaLimitMaxL2FetchGranularity). With that default an H200 reads 16 of every 48
+    bytes in the time of all; with units of 32 bytes it takes 0.70 of the time."""
     if c.kind != "strided" or abs(c.step) == 1:
         return 1
     size = SIZES[c.dtype]
     unit = 64 if c.op == "gather" else 32
-    touched = min(abs(c.step) * size, unit) / size  # a unit holds so many times more than is wanted of it
+    touched = min(abs(c.step) * size, unit) / size  # size of a unit over the bytes used of it
     return (1 + touched * (2 if c.op == "scatter" else 1)) / 2
 
 
 def record_name(name: str) -> str:
-    """The benchmark's name as that of a record."""
+    """The name of a benchmark's record."""
     for old, new in (("elementwise/", "elemwise/"), ("allequal/", "equal-all/"), ("equal/", "equal-bits/"), ("unpackbits/", "bits-unpack/"),
                      ("packbits/", "bits-pack/"), ("zeros/", "fill-zeros/")):  # fmt: skip
         if name.startswith(old):
@@ -148,5 +148,5 @@ def record_name(name: str) -> str:
 
 
 def slug(name: str) -> str:
-    """A name as words with dashes between them."""
+    """The words of a name joined by dashes."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower().replace("/-", "/minus-"))

@@ -1,11 +1,9 @@
-"""What other libraries make of the operations that the benchmarks of package
-ndview measure.
+"""Measures the cases of array_cases.py with other libraries.
 
-Usage: array_peers.py {cupy|torch|numpy} <names, prints one JSON object: the
-seconds that each of several rounds took, after two to warm up; null where the
-library does not have the operation. A name is that of a benchmark without its
-prefix, device and size, as array_cases.py describes them. Results go where
-memory is ready, wherever the library can. bfloat16 in NumPy is ml_dtypes'.
+Usage: array_peers.py {cupy|torch|numpy} <names. Names are case names, one per line.
+It prints one JSON object: the seconds of each round per name, after two warm-up
+rounds, or null if the library lacks the operation. Results are written to existing
+arrays if the library supports that. bfloat16 in NumPy is from ml_dtypes.
 """
 
 import importlib
@@ -20,11 +18,11 @@ ROUNDS = 9
 
 
 class Missing(Exception):
-    """The library does not have the operation."""
+    """The library lacks the operation."""
 
 
 class NumPy:
-    """NumPy, and what CuPy has in common with it."""
+    """NumPy, and the base of CuPy, which has the same functions."""
 
     def __init__(self, module: str):
         self.xp = importlib.import_module(module)
@@ -50,7 +48,7 @@ class NumPy:
         return self.xp.full(shape, value, self.dtype(dtype))
 
     def random_like(self, shape, dtype):
-        """Values that are not all alike, but cheap to make."""
+        """Values that vary but are cheap to generate."""
         n = 1
         for d in shape:
             n *= d
@@ -240,7 +238,7 @@ class Torch:
 
     def strided(self, c: Case):
         if c.step < 0:
-            raise Missing  # it has no negative strides
+            raise Missing  # PyTorch has no negative strides
         x = self.full(c.shape, c.dtype)
         y = self.full((c.shape[0], -(-c.shape[1] // c.step)), c.dtype)
         part = x[:, :: c.step]

@@ -1,5 +1,5 @@
-"""Records of what BenchmarkArray of package ndview measured, beside other
-libraries and limits: what array_cases.py lists, for a GPU and for the CPU."""
+"""Makes records of BenchmarkArray in package ndview, with the figures of other
+libraries and the limits, for a GPU and for the CPU. array_cases.py lists the cases."""
 
 import json
 import re
@@ -13,13 +13,13 @@ import array_cases
 import record
 
 PEERS = Path(__file__).resolve().parent / "array_peers.py"
-Limit = Callable[[int], float]  # of so many bytes read and written
+Limit = Callable[[int], float]  # the limit for n bytes read and written
 NAMES = {"cupy": "CuPy", "torch": "PyTorch"}
 
 
 def peers(libraries: list[str], names: list[str], faults: list[str]) -> dict[str, dict[str, float]]:
-    """The seconds of each library, by case, each the median of its rounds. One
-    that fails is a fault."""
+    """The median seconds per library and case. A library that fails is added to
+    faults."""
     found = {}
     for library in libraries:
         try:
@@ -32,9 +32,8 @@ def peers(libraries: list[str], names: list[str], faults: list[str]) -> dict[str
 
 
 def records(device: str, times: dict[str, float], others: dict[str, dict[str, float]], limits: dict[str, Limit]) -> list[dict]:
-    """One for each case that times has the seconds of; others has those of peers.
-    limits are GB/s of copy and of fill, and the microseconds of launch, where they
-    are known."""
+    """One record per case in times, which holds seconds; others holds the seconds of
+    peers. limits has GB/s for copy and fill and microseconds for launch, if known."""
     found = []
     for name, seconds in times.items():
         case = array_cases.parse(name)

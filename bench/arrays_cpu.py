@@ -1,17 +1,15 @@
-"""Operations of package ndview on this machine's CPU beside NumPy's.
+"""Compares operations of package ndview on this machine's CPU with NumPy's.
 
 Usage: arrays_cpu.py [--machine NAME] [--results FOLDER] [--only KIND], run by
-`make bench-arrays`. It builds the tests, has the cases of BenchmarkArray and
-NumPy take turns, and writes a result file; of one kind of case alone it only
-prints what it found.
+`make bench-arrays`. It builds the tests, measures the cases of BenchmarkArray and of
+NumPy alternately, and writes a result file. With --only it prints the figures instead.
 
-A machine gets slower and faster while it is measured. So all cases of one side
-are followed by all of the other, TURNS times. Where that leaves in doubt who is
-ahead, case by case, each has MORE turns in a row and then the other, ROWS times, the
-closest first, as long as LIMIT allows; the first turn of such a row does not count,
-since a process of ours begins with it. A turn is the mean of RUNS runs after some to
-warm up, a figure the median of all turns. All of this is the same for both sides; a
-record has the number of turns.
+The speed of a machine varies during a measurement. So all cases of one side alternate
+with all cases of the other, TURNS times. If it is then unclear which side is faster in
+a case, both sides get ROWS rows of MORE further turns each, the closest cases first,
+until LIMIT is reached. The first turn of a row does not count, since our process starts
+with it. A turn is the mean of RUNS runs after warm-up runs; a figure is the median of
+all turns. Both sides are measured alike, and a record has the number of turns.
 """
 
 import argparse
@@ -31,12 +29,12 @@ import goresults
 import record
 
 TURNS, MORE, ROWS = 3, 2, 4
-RUNS = 3  # of a turn
-CLOSE = 1.1  # times as fast
-LIMIT = 300  # seconds for turns of cases that are in doubt
+RUNS = 3  # per turn
+CLOSE = 1.1  # the ratio below which cases are close
+LIMIT = 300  # seconds for further turns
 
 PREFIX = "Array/cpu/"
-# The seconds of a run in each turn, by case.
+# Seconds per run of each turn, by case.
 Turns = dict[str, list[float]]
 
 
@@ -85,8 +83,8 @@ class NumPy:
 
 
 def in_doubt(ours: list[float], theirs: list[float]) -> bool:
-    """Whether the slowest turn of the faster side is close to the fastest of the
-    other, or beyond it: be it that they are alike, or that turns are uneven."""
+    """Whether the turns of both sides overlap or nearly overlap, because the sides are
+    similar or the turns vary."""
     return max(ours) * CLOSE > min(theirs) and max(theirs) * CLOSE > min(ours)
 
 
@@ -106,7 +104,7 @@ def take_turns(binary: Path, pattern: str) -> tuple[Turns, Turns]:
     end = time.monotonic() + LIMIT
     for done, name in enumerate(doubtful):
         if time.monotonic() > end:
-            print(f"{len(doubtful) - done} cases that are in doubt have no more turns: close what else is running, and measure again")
+            print(f"{len(doubtful) - done} unclear cases got no further turns: stop other programs and measure again")
             break
         for _ in range(ROWS):
             quiver.row(ours, name)
@@ -116,9 +114,9 @@ def take_turns(binary: Path, pattern: str) -> tuple[Turns, Turns]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))}-core", help="what result files call this machine")
+    parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))}-core", help="the name of this machine in result files")
     parser.add_argument("--results", type=Path, default=record.ROOT / "bench/results")
-    parser.add_argument("--only", default="", metavar="KIND", help="a kind of case as array_cases.py lists them: print, write nothing")
+    parser.add_argument("--only", default="", metavar="KIND", help="measure only this kind of case (see array_cases.py), and print instead of writing")
     options = parser.parse_args()
     machine = record.machine({p: importlib.metadata.version(p) for p in ("numpy", "ml_dtypes")}, options.machine)
     with tempfile.TemporaryDirectory() as folder:

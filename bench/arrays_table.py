@@ -1,7 +1,8 @@
-"""Prints the README's table of arrays, in Markdown, from the recorded results.
+"""Prints the table of array operations as Markdown from recorded results.
 
-Usage: arrays_table.py GPU.json... CPU.json, files of bench/results: of records of one
-name, the last file's. A cell has the least, not rounded up, and the median of a row's.
+Usage: arrays_table.py GPU.json... CPU.json, files of bench/results. If several files
+have a record of one name, the last counts. A cell has the minimum of its row, rounded
+down, and the median.
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
-# What the rows are called, and the words that the names of their records begin with.
+# Titles of the rows, and the words that begin the names of their records.
 ROWS = [
     ("transposed copies, 2 to 4 axes", ["permute"]),
     ("the same, odd extents of 1- and 2-byte elements", ["permute-odd"]),
@@ -34,12 +35,12 @@ ROWS = [
 
 
 def row_of(name: str) -> str:
-    """The words by which a record finds its row."""
+    """The words that assign a record to a row."""
     words = name.removeprefix("cpu-").split("-")
     if words[0] == "permute":
         odd = words[1] == "odd"
         shape = [int(extent) for extent in words[2 + odd].split("x")]
-        # What is not skinny is square, nearly a cube, or as much of four axes.
+        # Shapes that are not skinny have similar extents on all axes.
         whole = max(shape) < 20 * min(shape) and (len(shape) < 4 or shape[0] == shape[1])
         words[1] = "odd" if odd and whole else "" if whole else "skinny"
     elif words[0] != "elemwise" and words[0] != "reduce":

@@ -1,7 +1,7 @@
-"""Record batches and IPC files on the CPU device beside arrow-go itself.
+"""Compares record batches and IPC files on the CPU device with arrow-go itself.
 
-Usage: arrow_cpu.py [--machine NAME] [--results FOLDER], run by `make
-bench-arrow`. It runs Go's benchmarks and writes a result file.
+Usage: arrow_cpu.py [--machine NAME] [--results FOLDER], run by `make bench-arrow`. It
+runs Go benchmarks and writes a result file.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import goresults
 import record
 
 ROUNDS = 5
-# Record, unit, package, benchmark of ours, those of arrow-go.
+# Record, unit, package, our benchmark, benchmarks of arrow-go.
 CASES = [
     ("cpu-copyto", "us", "arrowbuf", "CopyToCPU/quiver", {"arrow-go": "CopyToCPU/arrow-go-share", "arrow-go, a copy of each column": "CopyToCPU/arrow-go-copy"}),
     ("cpu-ipc-read", "GB/s", "arrowbuf/arrowipc", "IPCReadCPU/quiver", {"arrow-go": "IPCReadCPU/arrow-go"}),
@@ -31,7 +31,7 @@ def run(package: str, names: set[str]) -> dict[str, dict[str, float]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))}-core", help="what result files call this machine")
+    parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))}-core", help="the name of this machine in result files")
     parser.add_argument("--results", type=Path, default=record.ROOT / "bench/results")
     options = parser.parse_args()
     machine = record.machine({"go": record.output_of("go", "env", "GOVERSION")}, options.machine)

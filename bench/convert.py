@@ -1,17 +1,15 @@
-"""Measures `arrow2zarr convert` against pyarrow with zarr-python and with
-tensorstore, and records it in bench/results.
+"""Compares `arrow2zarr convert` with pyarrow plus zarr-python or tensorstore, and
+records the result in bench/results.
 
 Usage: convert.py [--rounds 5] [--chunk-rows 1048576] [--machine NAME]
                   [--results FOLDER] [--scratch FOLDER]
 
-Input and output are on a RAM disk, so no disk is measured, and the input is
-read once before. In each round every program converts every input with every
-codec, one after the other; the best of the rounds counts, for all alike. For
-arrow2zarr the time is that of the whole process, for the peers that of the
-conversion alone: the start of Python and its imports are left out. Of a peer's
-forms (peers.py) the fastest counts. In the first round all outputs are compared
-with the input, bit for bit. limits.py measures, in each round too, what the
-machine can do at most: it is the limit that records of IPC inputs name.
+Input and output are on a RAM disk, so no disk is measured. In each round, every program
+converts every input with every codec, one after the other; the best round of each
+counts. The time of arrow2zarr is that of the whole process. The time of a peer excludes
+the start of Python and imports, and its fastest form (peers.py) counts. In the first
+round, all outputs are compared with the input bitwise. In each round, limits.py
+measures the most that the machine can do; records of IPC inputs name it as their limit.
 """
 
 import argparse
@@ -59,7 +57,7 @@ class Bench:
         return [sys.executable, str(record.ROOT / "bench/peers.py"), program, str(self.folder / source), str(output), codec, rows]
 
     def run(self, program: str, source: str, codec: str) -> Path:
-        """Converts once, keeps the time and returns the output."""
+        """Converts once, records the time and returns the output."""
         output = self.folder / f"{program}.zarr"
         shutil.rmtree(output, ignore_errors=True)
         start = time.perf_counter()
@@ -74,12 +72,12 @@ class Bench:
         return output
 
     def rate(self, program: str, source: str, codec: str, choose=min) -> float:
-        """GB/s of the bytes of the columns, in memory."""
+        """GB/s, by the size of the columns in memory."""
         rows = gen.BATCH * gen.BATCHES
         return rows * BYTES_PER_ROW / choose(self.seconds[program, source, codec]) / 1e9
 
     def compare(self, outputs: dict[str, Path], batches: list[pa.RecordBatch]) -> None:
-        """Checks that every program wrote the columns that the input holds."""
+        """Checks that every program wrote the columns of the input."""
         for program, output in outputs.items():
             for i, f in enumerate(gen.SCHEMA):
                 got = read(output / f.name)
@@ -117,8 +115,8 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def read(array: Path) -> np.ndarray:
-    """An array's elements. tensorstore does not know times, so zarr-python reads
-    those."""
+    """The elements of an array. zarr-python reads times, which tensorstore does not
+    support."""
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{array}/"}}
     try:
         return tensorstore.open(spec, read=True).result().read().result()

@@ -1,9 +1,9 @@
-"""Writes the input of the conversion benchmark, as an IPC file and as Parquet.
+"""Writes the input of the conversion benchmark as an IPC file and a Parquet file.
 
-Usage: gen.py FOLDER. The table is 1 GiB of measurements from stations: ten
-columns, 64 bytes a row, 16 Mi rows in batches of 1 Mi, no nulls. The values
-repeat, drift and round as recorded data does, since random bits would make
-every compressor look alike. The seed is fixed.
+Usage: gen.py FOLDER. The table is 1 GiB of measurements from stations: ten columns, 64
+bytes per row, 16 Mi rows in batches of 1 Mi, no nulls. Values repeat, drift and are
+rounded like recorded data: on random bits, all compressors would perform alike. The
+seed is fixed.
 """
 
 import sys

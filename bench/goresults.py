@@ -1,4 +1,4 @@
-"""What Go prints of benchmarks."""
+"""Parses the output of Go benchmarks."""
 
 import re
 import statistics
@@ -8,8 +8,8 @@ LINE = re.compile(r"^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$", re.MULTILINE)
 
 
 def rounds(printed: str) -> dict[str, dict[str, list[float]]]:
-    """What each round of each benchmark was, by its name without "Benchmark", and
-    by unit."""
+    """The values of all rounds, by the benchmark's name without "Benchmark" and by
+    unit."""
     found: dict[str, dict[str, list[float]]] = {}
     for name, values in LINE.findall(printed):
         fields = values.split()
@@ -19,5 +19,5 @@ def rounds(printed: str) -> dict[str, dict[str, list[float]]]:
 
 
 def figures(printed: str) -> dict[str, dict[str, float]]:
-    """The median of the rounds, by name and unit."""
+    """The median of all rounds, by name and unit."""
     return {name: {unit: statistics.median(v) for unit, v in units.items()} for name, units in rounds(printed).items()}

@@ -1,10 +1,10 @@
-"""What this machine can do at most for a conversion, measured beside it.
+"""Measures the most that this machine can do in a conversion, and prints seconds.
 
 Usage: limits.py INPUT OUTPUT CODEC CHUNK_ROWS
 
-For codec none: writing the same bytes to the same number of files, from memory
-that is there already, on all cores. For zstd1: libzstd compressing the same
-chunks on all cores, and nothing else: no reading, no writing. Prints seconds.
+For codec none it writes the same bytes to the same number of files from memory, on all
+cores. For zstd1, libzstd compresses the same chunks on all cores, without reading or
+writing files.
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 
 def chunks(source: Path, rows: int) -> list[np.ndarray]:
-    """The columns in pieces of a chunk, in memory."""
+    """The columns, cut into chunks, in memory."""
     table = pa.ipc.open_file(source.open("rb")).read_all()
     return [
         column.slice(start, rows).combine_chunks().to_numpy(zero_copy_only=False)

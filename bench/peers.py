@@ -1,14 +1,14 @@
-"""The peers of `arrow2zarr convert`: what a careful user writes in Python.
+"""The peers of `arrow2zarr convert`: conversions as a careful Python user writes them.
 
 Usage: peers.py FORM INPUT OUTPUT CODEC CHUNK_ROWS
 
-FORM is zarr-python-by-column, zarr-python-by-batch or tensorstore-by-batch,
-CODEC none or zstd1, the input a file that gen.py wrote. Prints the seconds that
-the conversion took, imports and the start of Python left out. Consolidated
-metadata and attributes, which arrow2zarr writes, are left out too.
+FORM is zarr-python-by-column, zarr-python-by-batch or tensorstore-by-batch; CODEC is
+none or zstd1; INPUT is a file that gen.py wrote. It prints the seconds of the
+conversion, without imports and the start of Python. It writes no consolidated metadata
+and no attributes, which arrow2zarr writes.
 
-IPC files are mapped and looked at without a copy; Parquet is decoded on all
-cores; work is cut at the edges of chunks.
+IPC files are memory-mapped and read without a copy; Parquet is decoded on all cores.
+Work is split at chunk boundaries.
 """
 
 import concurrent.futures
@@ -51,7 +51,7 @@ def zarr_arrays(schema: pa.Schema, rows: int, output: Path, codec: str, chunk_ro
             chunks=(chunk_rows,),
             dtype=dtype_of(f),
             compressors=zarr.codecs.ZstdCodec(level=1) if codec == "zstd1" else None,
-            # Without this each chunk is compared with the fill value first.
+            # Otherwise each chunk is compared with the fill value first.
             config={"write_empty_chunks": True},
         )
         for f in schema
@@ -59,7 +59,7 @@ def zarr_arrays(schema: pa.Schema, rows: int, output: Path, codec: str, chunk_ro
 
 
 def zarr_by_column(path: Path, output: Path, codec: str, chunk_rows: int) -> None:
-    """Whole columns, one after the other: zarr-python spreads the chunks of an
+    """Writes one whole column after the other: zarr-python distributes the chunks of an
     assignment over its threads."""
     if path.suffix == ".parquet":
         table = pa.parquet.read_table(path, memory_map=True)
@@ -71,7 +71,7 @@ def zarr_by_column(path: Path, output: Path, codec: str, chunk_rows: int) -> Non
 
 
 def zarr_by_batch(path: Path, output: Path, codec: str, chunk_rows: int) -> None:
-    """Batch by batch in bounded memory, one thread a column."""
+    """Writes batch by batch in bounded memory, one thread per column."""
     schema, rows, pieces = batches(path)
     arrays = zarr_arrays(schema, rows, output, codec, chunk_rows)
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -87,16 +87,16 @@ def zarr_by_batch(path: Path, output: Path, codec: str, chunk_rows: int) -> None
 
 
 def tensorstore_by_batch(path: Path, output: Path, codec: str, chunk_rows: int) -> None:
-    """Batch by batch, all columns at once: tensorstore has threads of its own."""
+    """Writes batch by batch, all columns at once: tensorstore has its own threads."""
     schema, rows, pieces = batches(path)
-    # Durability is not what is measured: no fsync after each chunk.
+    # Durability is not measured: no fsync after each chunk.
     context = tensorstore.Context({"file_io_sync": False})
     codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
     if codec == "zstd1":
         codecs.append({"name": "zstd", "configuration": {"level": 1, "checksum": False}})
     opening = []
     for f in schema:
-        # tensorstore knows no times; their integers are written.
+        # tensorstore does not support times; their integers are written.
         dtype = np.dtype("<i8") if pa.types.is_timestamp(f.type) else dtype_of(f)
         spec = {
             "driver": "zarr3",
@@ -114,8 +114,8 @@ def tensorstore_by_batch(path: Path, output: Path, codec: str, chunk_rows: int) 
     pending, at = [], 0
     for piece in pieces:
         end = at + piece.num_rows
-        # Its threads work on a piece while the next is read; two pieces of
-        # writes in flight bound the memory.
+        # Threads write one batch while the next is read; at most two batches are
+        # in flight, which bounds memory.
         for future in pending:
             future.result()
         pending = [

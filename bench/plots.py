@@ -1,7 +1,7 @@
-"""Draws the README's pictures from the recorded results.
+"""Plots the recorded results.
 
-Usage: plots.py, run by `make plots`. Of each machine and topic the newest
-result is drawn, into bench/plots/TOPIC-MACHINE.svg.
+Usage: plots.py, run by `make plots`. It plots the newest result of each machine and
+topic into bench/plots/TOPIC-MACHINE.svg.
 """
 
 import json
@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt  # noqa: E402  (after the backend is chosen)
 
 BENCH = Path(__file__).resolve().parent
 OURS, BEHIND = "#2a6f97", "#c7884f"
-WIDEST = 1.3  # of the shares that are drawn
-MANY = 60  # records, of which not each has a row
+WIDEST = 1.3  # greatest share on the axis
+MANY = 60  # with more records, rows are groups
 
 
 def newest() -> dict[tuple[str, str], dict]:
@@ -30,8 +30,8 @@ def newest() -> dict[tuple[str, str], dict]:
 
 
 def rows_of(records: list[dict]) -> list[tuple[str, list[dict]]]:
-    """The rows of a picture: one a record, or where there are hundreds one for
-    all that begin with the same two words."""
+    """The rows of a plot: one per record, or one per first two words of the name if
+    there are many records."""
     if len(records) <= MANY:
         return [(r["name"], [r]) for r in records]
     rows: dict[str, list[dict]] = {}
@@ -42,7 +42,7 @@ def rows_of(records: list[dict]) -> list[tuple[str, list[dict]]]:
 
 
 def dots(axes, row: int, values: list[float], text: str, widest: float) -> None:
-    """One bar, or a dot a value."""
+    """Draws a bar for one value, or a dot per value for several."""
     values = [min(v, widest) for v in values]
     if len(values) == 1:
         axes.barh(row, values[0], 0.7, color=OURS if values[0] >= 1 or widest == WIDEST else BEHIND)
@@ -52,8 +52,8 @@ def dots(axes, row: int, values: list[float], text: str, widest: float) -> None:
 
 
 def draw(path: Path, topic: str, result: dict) -> None:
-    """Two panels: how many times better than the peer, on a logarithmic axis, and
-    the part of the limit that is reached."""
+    """Draws two panels: the ratio to the peer on a logarithmic axis, and the share of
+    the limit."""
     rows = rows_of([r for r in result["records"] if "peer" in r or "limit" in r])
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""Records of measurements: bench/results/DATE-MACHINE-TOPIC.json."""
+"""Records measurements in bench/results/DATE-MACHINE-TOPIC.json."""
 
 import datetime
 import json
@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Units of what should be small: microseconds, and memory held over memory needed.
+# Units for which less is better: microseconds, and memory held over memory needed.
 COSTS = {"us", "held/peak"}
 
 
@@ -28,11 +28,11 @@ def cpu() -> str:
 
 
 def machine(versions: dict[str, str], name: str = "", commit: str | None = None) -> dict:
-    """What the figures were measured on. name tells machines apart in file names;
-    unless it is given it is that of the GPUs, as in h200-x2."""
+    """Describes the machine and the commit. name identifies the machine in file names;
+    the default is the name of its GPUs, such as h200-x2."""
     if commit is None:
         commit = output_of("git", "rev-parse", "--short=12", "HEAD")
-        # Results of an earlier topic do not change what is measured in the next.
+        # Results of an earlier topic are no modification.
         if output_of("git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!bench/plots"):
             commit += "-modified"
     gpus = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
@@ -52,21 +52,21 @@ def machine(versions: dict[str, str], name: str = "", commit: str | None = None)
 
 
 def write(folder: Path, topic: str, machine: dict, records: list[dict], *, tests: dict | None = None, **more) -> Path:
-    """Writes a result file. tests counts passed, failed and skipped, where there
-    were any."""
+    """Writes a result file. tests counts passed, failed and skipped tests, if any
+    ran."""
     path = folder / f"{machine['date']}-{machine['name']}-{topic}.json"
     folder.mkdir(parents=True, exist_ok=True)
     head = json.dumps({"machine": machine} | ({"tests": tests} if tests else {}) | more, indent=2).removesuffix("\n}")
-    lines = ",\n".join(f"    {json.dumps(r)}" for r in records)  # one a line, since there may be hundreds
+    lines = ",\n".join(f"    {json.dumps(r)}" for r in records)  # one per line: there may be hundreds
     path.write_text(f'{head},\n  "records": [\n{lines}\n  ]\n}}\n')
     return path
 
 
 def record(name: str, unit: str, value: float, command: str, *, peer: str = "", peer_value: float = 0,
            limit: str = "", limit_value: float = 0, **more) -> dict:  # fmt: skip
-    """One figure. ratio says how many times better than the peer's it is, share
-    the part of a limit that it reaches; the peer and the limit were measured in
-    the same run. Of rates more is better, of what COSTS counts less is."""
+    """Makes the record of one figure. ratio is how many times better it is than the
+    peer's, and share is its part of the limit; both were measured in the same run. Less
+    is better for units in COSTS, otherwise more."""
     less = unit in COSTS
     entry = {"name": name, "unit": unit, "value": round(value, 4)}
     if peer:

@@ -1,13 +1,12 @@
-"""Checks arrowbuf/cdevice against other libraries, over memory of the CPU.
+"""Checks arrowbuf/cdevice against other libraries in CPU memory.
 
-Arrays of every type, slices of them, batches and streams of pyarrow go through
-Quiver by the Arrow C Device Data Interface and come back equal, batches and
-streams by the C Data Interface without devices too; what Quiver exports is read by
-nanoarrow, and what nanoarrow exports by Quiver. In the end pyarrow has all its
-memory again, so each release was called.
+pyarrow passes arrays of every type, slices, batches and streams through Quiver by the
+Arrow C Device Data Interface, and batches and streams also by the C Data Interface. They
+must return equal. nanoarrow reads what Quiver exports, and the reverse. Finally, all
+memory of pyarrow must be free, which shows that each release was called.
 
-Usage: cdevice.py [--library libcdevice.so]; without a library it is built, which
-needs Go and gcc.
+Usage: cdevice.py [--library libcdevice.so]. Without a library it builds one, which needs
+Go and gcc.
 """
 
 import argparse
@@ -30,7 +29,7 @@ CPU = 1
 
 
 class Exported:
-    """Structs as an object of Python's protocol, which nanoarrow takes."""
+    """Structs as an object of Python's protocol, which nanoarrow imports."""
 
     def __init__(self, array: Struct, schema: Struct):
         self.array, self.schema = array, schema
@@ -39,7 +38,7 @@ class Exported:
         return capsule(self.schema), capsule(self.array)
 
 
-NAMES = {kind: kind.encode() for kind in Struct.SIZE}  # which capsules keep no copy of
+NAMES = {kind: kind.encode() for kind in Struct.SIZE}  # kept alive: capsules do not copy names
 
 
 def capsule(struct: Struct):
@@ -56,7 +55,7 @@ def address(of, kind: str) -> int:
 
 class Quiver(cstructs.Quiver):
     def echo(self, name: str, of) -> Exported:
-        """What Quiver makes of something of pyarrow."""
+        """Exports an object of pyarrow, and returns what Quiver imports and exports again."""
         array, schema = Struct("arrow_device_array"), Struct("arrow_schema")
         of._export_to_c_device(array.address, schema.address)
         return self.forward(name, array.address, schema.address)
@@ -67,9 +66,9 @@ class Quiver(cstructs.Quiver):
         return out
 
 
-def back(of: Exported, cls=pa.Array):
+def imported(of: Exported, cls=pa.Array):
     made = cls._import_from_c_device(of.array.address, of.schema.address)
-    if len(made):  # pyarrow imports no views of empty slices, not of its own either, and then misses them
+    if len(made):  # pyarrow drops the data buffers of empty view arrays, also of its own, and then fails to validate
         made.validate(full=True)
     return made
 
@@ -78,7 +77,7 @@ def check_arrays(quiver: Quiver) -> int:
     count = 0
     for whole in arrays():
         for arr in (whole, whole[3:8], whole[9:], whole[:0], whole[4:4]):
-            got = back(quiver.echo("echo_array", arr))
+            got = imported(quiver.echo("echo_array", arr))
             assert same(arr, got), f"{arr.type}: want {arr}, got {got}"
             count += 1
     return count
@@ -89,23 +88,23 @@ def check_batches(quiver: Quiver) -> pa.RecordBatch:
     schema = pa.schema([pa.field(f"c{i}", a.type, metadata={"i": str(i)}) for i, a in enumerate(all_arrays)], metadata={"made": "by hand"})
     batch = pa.record_batch(all_arrays, schema=schema)
     for part in (batch, batch[2:7], batch[:0]):
-        got = back(quiver.echo("echo_batch", part), pa.RecordBatch)
+        got = imported(quiver.echo("echo_batch", part), pa.RecordBatch)
         assert same(part, got), got
     return batch
 
 
 def check_nanoarrow(quiver: Quiver) -> int:
-    """What nanoarrow takes and gives."""
+    """Checks exports to and imports from nanoarrow."""
     count = 0
     for arr in arrays():
-        source = quiver.echo("echo_array", arr[1:9])  # nanoarrow looks at the structs where they are
+        source = quiver.echo("echo_array", arr[1:9])  # nanoarrow reads the structs in place
         there = nanoarrow.device.c_device_array(source)
         assert there.device_type_id == CPU and there.array.length == 8, there
         # nanoarrow 0.9 corrupts memory when it exports views, pyarrow's too.
         if not pa.types.is_string_view(arr.type) and not pa.types.is_binary_view(arr.type):
             schema, array = there.__arrow_c_device_array__()
             again = quiver.forward("echo_array", address(array, "arrow_device_array"), address(schema, "arrow_schema"))
-            assert same(arr[1:9], back(again)), arr.type
+            assert same(arr[1:9], imported(again)), arr.type
             count += 1
         source.array.release()
         source.schema.release()
@@ -113,7 +112,7 @@ def check_nanoarrow(quiver: Quiver) -> int:
 
 
 class Stream:
-    """A stream of batches in C's form, which Quiver reads, and the way back."""
+    """An ArrowDeviceArrayStream of batches, implemented in Python."""
 
     GET = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     TEXT = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -149,7 +148,7 @@ class Stream:
 
 
 def read(out: Struct) -> list[pa.RecordBatch]:
-    """Reads a stream as C does, and releases it."""
+    """Reads a stream through its C functions and releases it."""
     fields = Stream.Fields.from_buffer(out.memory)
     assert fields.device_type == CPU
     c_schema, c_array = Struct("arrow_schema"), Struct("arrow_device_array")
@@ -183,12 +182,12 @@ def check_streams(quiver: Quiver, batch: pa.RecordBatch) -> None:
     except OSError as error:
         assert "the disk is full" in str(error), error
     else:
-        raise AssertionError("the stream's error is lost")
+        raise AssertionError("the stream's error was not reported")
     assert stream.released == 1
 
 
 class Capsule:
-    """A stream of Quiver's as an object of Python's protocol."""
+    """A stream of Quiver as an object of Python's protocol."""
 
     def __init__(self, stream: Struct):
         self.stream = stream
@@ -198,7 +197,7 @@ class Capsule:
 
 
 def check_cpu(quiver: Quiver, batch: pa.RecordBatch) -> None:
-    """By the interface that knows no devices."""
+    """Checks the C Data Interface without devices."""
     for part in (batch, batch[2:7]):
         array, schema = Struct("arrow_array"), Struct("arrow_schema")
         part._export_to_c(array.address, schema.address)
@@ -216,16 +215,16 @@ def check_cpu(quiver: Quiver, batch: pa.RecordBatch) -> None:
     stream = echo()
     got = list(pa.RecordBatchReader._import_from_c(stream.address))
     assert all(same(a, b) for a, b in zip(given, got, strict=True))
-    stream = echo()  # nanoarrow looks at the struct where it is
+    stream = echo()  # nanoarrow reads the struct in place
     lengths = [array.length for array in nanoarrow.c_array_stream(Capsule(stream))]
     stream.release()
     assert lengths == [b.num_rows for b in given], lengths
 
 
 def check_threads(quiver: Quiver) -> None:
-    """Structs of Quiver's are released on threads that Go never saw."""
+    """Releases Quiver's structs on threads that Go did not create."""
     arr = pa.array(["a text that is not short"] * 1000)
-    held = [back(quiver.echo("echo_array", arr)) for _ in range(64)]
+    held = [imported(quiver.echo("echo_array", arr)) for _ in range(64)]
     threads = [threading.Thread(target=held.pop) for _ in range(64)]
     for thread in threads:
         thread.start()
@@ -244,13 +243,13 @@ def check(library: str) -> None:
     check_threads(quiver)
     gc.collect()
     left = pa.total_allocated_bytes() - before
-    assert left == 0, f"pyarrow misses {left} bytes: something was not released"
+    assert left == 0, f"pyarrow has {left} bytes allocated: something was not released"
     print(f"C device interface: {counts[0]} arrays through pyarrow, {counts[1]} through nanoarrow, batches and streams: all equal")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", help="built before, see interop/cdevice/main.go")
+    parser.add_argument("--library", help="an existing library, see interop/cdevice/main.go")
     arguments = parser.parse_args()
     if arguments.library:
         return check(arguments.library)

@@ -1,12 +1,12 @@
-"""Checks arrowbuf/cdevice against nanoarrow's device library, over memory of a GPU.
+"""Checks arrowbuf/cdevice against nanoarrow's device library in GPU memory.
 
-Arrays of pyarrow, of every type that nanoarrow copies, go to the GPU by Quiver and
-come back by nanoarrow, and the other way round, each behind the other's sync_event;
-they come back equal, and in the end neither has any memory of the GPU left.
+Quiver copies arrays of pyarrow, of every type that nanoarrow supports, to the GPU, and
+nanoarrow copies them back, and the reverse. Each waits for the other's sync_event. The
+arrays must return equal, and finally neither may hold GPU memory.
 
-Usage: cdevice_cuda.py --build FOLDER, where there is Go, gcc and a package index,
-then cdevice_cuda.py --libraries FOLDER, where there is a GPU and pyarrow. With
---device cpu what nanoarrow does is checked without one.
+Usage: cdevice_cuda.py --build FOLDER on a machine with Go, gcc and a package index, then
+cdevice_cuda.py --libraries FOLDER on a machine with a GPU and pyarrow. --device cpu
+checks only nanoarrow's copies, without a GPU.
 """
 
 import argparse
@@ -26,7 +26,7 @@ COPIED = ("common/array.c", "common/array_stream.c", "common/schema.c", "common/
 
 
 def build(folder: Path) -> None:
-    """Compiles what Quiver exports, and nanoarrow from the sources of its package."""
+    """Compiles Quiver's library, and nanoarrow from the sources of its package."""
     folder.mkdir(parents=True, exist_ok=True)
     go = [os.environ.get("GO", "go"), "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", str(folder / "libcdevice.so"), "./interop/cdevice"]
     subprocess.run(go, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "1"}, check=True)
@@ -43,7 +43,7 @@ def build(folder: Path) -> None:
     for part, number in zip(("MAJOR", "MINOR", "PATCH"), version.split(".")):
         config = config.replace(f"@NANOARROW_VERSION_{part}@", number)
     (source / "nanoarrow/nanoarrow_config.h").write_text(config)
-    # The driver's functions are found when the library is loaded, behind libcuda.
+    # Functions of the driver are resolved when the library is loaded after libcuda.
     gcc = ["gcc", "-O1", "-shared", "-fPIC", "-std=gnu11", "-DNANOARROW_DEVICE_WITH_CUDA", f"-I{source}", f"-I{CUDA_HEADERS.read_text().strip()}"]
     gcc += ["-o", str(folder / "libnanoarrow.so"), str(ROOT / "interop/nanoarrow_cuda.c"), *(str(source / "nanoarrow" / c) for c in COPIED)]
     subprocess.run(gcc, check=True)
@@ -54,7 +54,7 @@ def check(folder: Path, device: int) -> None:
 
     from cstructs import Quiver, Struct, arrays, same
 
-    # Lazily bound: what needs the driver is called with a GPU only.
+    # Lazy binding: functions of the driver are called only with a GPU.
     flags = os.RTLD_LAZY
     if device == CUDA:
         ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
@@ -90,14 +90,15 @@ def check(folder: Path, device: int) -> None:
         quiver.call("open_gpu")
     for whole in arrays():
         if re.match(r"(string|binary|list|large_list)_view", str(whole.type)):
-            continue  # whose buffers nanoarrow 0.9 does not copy, on the CPU either
+            continue  # nanoarrow 0.9 does not copy their buffers, not even on the CPU
         for arr in (whole, whole[3:8], whole[9:]):
             array, schema = exported(arr)
             if device == CPU:
                 ways = [(by_nanoarrow(array, schema, CPU), schema)]
             else:
-                # There by Quiver and back by nanoarrow; there by nanoarrow and back
-                # by Quiver; and between the two by Quiver from the GPU to the GPU.
+                # To the GPU by Quiver and back by nanoarrow; to the GPU by nanoarrow
+                # and back by Quiver; and through Quiver on the GPU between
+                # nanoarrow's copies.
                 there, schema = by_quiver("to_gpu", array, schema)
                 assert there.memory[11] & 0xFFFFFFFF == CUDA, "Quiver's array is not on the GPU"
                 ways = [(by_nanoarrow(there, schema, CPU), schema)]
@@ -113,7 +114,7 @@ def check(folder: Path, device: int) -> None:
                 del got
     gc.collect()
     if device == CUDA:
-        quiver.call("close_gpu")  # which says what is left there
+        quiver.call("close_gpu")  # fails if GPU memory is still allocated
     left = pa.total_allocated_bytes() - before
     assert count > 100 and left < 1 << 20, (count, left)
     print(f"ok   nanoarrow and cdevice on {'a GPU' if device == CUDA else 'the CPU'}: {count} arrays, all equal")

@@ -1,10 +1,9 @@
-"""Checks that what arrow2zarr writes is what it was given.
+"""Checks that the output of arrow2zarr equals its input.
 
-Every input is converted, and read back with zarr-python, tensorstore, zarrita
-and anndata; every value, null and type must equal what pyarrow reads from the
-input, floats bit for bit. Columns of other types than the command converts must
-be refused: exit code 3, an error that names the column and its type, nothing
-left behind.
+Every input is converted and read back with zarr-python, tensorstore, zarrita and
+anndata. Every value, null and type must equal what pyarrow reads from the input, floats
+bitwise. Columns of unsupported types must be refused: with exit code 3, with an error
+that names the column and its type, and without leaving files.
 
 Usage: check.py [--command bin/arrow2zarr] [--device cpu] [--keep FOLDER]
        [--only TEXT] [-v]
@@ -27,22 +26,22 @@ import pyarrow as pa
 import zarr
 
 import inputs
-import oracle
 import readers
+import reference
 
 USAGE, INPUT = 2, 3
 
 
 @dataclass
 class Case:
-    """One conversion, and what must come of it."""
+    """One conversion and its expected result."""
 
     path: Path
     table: pa.Table
-    columns: list[str] | None = None  # as given to --columns
+    columns: list[str] | None = None  # the value of --columns
     flags: tuple[str, ...] = ()
-    piped: bool = False  # through standard input
-    refused: list[pa.Field] | None = None  # one of these must be named by the error
+    piped: bool = False  # read from standard input
+    refused: list[pa.Field] | None = None  # the error must name one of these
     output: Path | None = None
     counts: collections.Counter = field(default_factory=collections.Counter)
     faults: list[str] = field(default_factory=list)
@@ -53,17 +52,17 @@ class Case:
 
 
 def label(path: Path) -> str:
-    """The name of an input, with the folder that tells it from its namesakes."""
+    """The name of an input with its folder, which makes it unique."""
     return f"{path.parent.name}/{path.name}"
 
 
 def cases(paths: list[Path]) -> list[Case]:
-    """For each input: all of it, and its good columns alone where not all are."""
+    """Returns a case per input, and one with only its supported columns if not all are."""
     found = []
     for path in paths:
-        table = oracle.read(path)
+        table = reference.read(path)
         names = collections.Counter(table.schema.names)
-        bad = [f for f in table.schema if names[f.name] > 1 or not oracle.supported(f.type)]
+        bad = [f for f in table.schema if names[f.name] > 1 or not reference.supported(f.type)]
         good = [f.name for f in table.schema if f not in bad]
         found.append(Case(path, table, refused=bad or None))
         if bad and good:
@@ -72,7 +71,7 @@ def cases(paths: list[Path]) -> list[Case]:
 
 
 def variants(of: list[Case]) -> list[Case]:
-    """Some inputs again with other flags, and one that asks for no such column."""
+    """Returns further cases of some inputs with other flags."""
     by_name = {label(c.path): c for c in of if c.refused is None}
     flags = [
         ("--codec", "none"),
@@ -101,17 +100,17 @@ class Checker:
         self.command, self.device, self.folder = command, device, folder
 
     def convert(self, case: Case, number: int) -> None:
-        """Runs the command, and checks how it ended and what it left."""
-        place = self.folder / f"{number:03}"
-        place.mkdir(parents=True)
-        output = place / "out.zarr"
+        """Runs the command and checks its exit code and the files that it left."""
+        folder = self.folder / f"{number:03}"
+        folder.mkdir(parents=True)
+        output = folder / "out.zarr"
         arguments = [str(self.command), "convert", "-" if case.piped else str(case.path), str(output)]
         arguments += ["--device", self.device, "--no-progress", *case.flags]
         if case.columns is not None:
             arguments += ["--columns", ",".join(case.columns)]
         stdin = open(case.path, "rb") if case.piped else subprocess.DEVNULL
         run = subprocess.run(arguments, stdin=stdin, capture_output=True, text=True, timeout=120)
-        left = sorted(p.name for p in place.iterdir())
+        left = sorted(p.name for p in folder.iterdir())
 
         if case.refused is None:
             if run.returncode != 0 or left != [output.name]:
@@ -124,8 +123,8 @@ class Checker:
         if left:
             case.faults.append(f"left {left}, expected nothing")
         if not any(names(run.stderr, f) for f in case.refused):
-            wanted = ", ".join(f"{f.name} ({f.type})" for f in case.refused)
-            case.faults.append(f"the error names none of {wanted}: {run.stderr.strip()[-500:]}")
+            expected = ", ".join(f"{f.name} ({f.type})" for f in case.refused)
+            case.faults.append(f"the error names none of {expected}: {run.stderr.strip()[-500:]}")
         case.counts["refused"] += 1
 
     def check(self, case: Case, zarrita: readers.Zarrita) -> None:
@@ -137,19 +136,19 @@ class Checker:
         values = {path: a[...] for path, a in arrays.items()}
         expected_names = set()
         for f in fields:
-            wanted = oracle.column(f, case.table.column(f.name))
+            expected = reference.column(f, case.table.column(f.name))
             try:
-                expected_names |= self.check_column(case, f, wanted, root[f.name], values)
+                expected_names |= self.check_column(case, f, expected, root[f.name], values)
             except (Fault, KeyError) as e:
                 case.faults.append(f"{f.name} ({f.type}): {e}")
         if not case.faults and set(values) != expected_names:
             case.faults.append(f"arrays {sorted(set(values) ^ expected_names)} are too few or too many")
         self.check_storage(case, arrays)
 
-        # What zarr-python read is now known to be right.
+        # The values of zarr-python are now known to be right.
         for reader in (readers.Tensorstore(), zarrita):
-            promised = [p for p, a in values.items() if reader.can_read(a.dtype)]
-            for path, got in reader.read(case.output, promised).items():
+            readable = [p for p, a in values.items() if reader.can_read(a.dtype)]
+            for path, got in reader.read(case.output, readable).items():
                 if isinstance(got, Exception):
                     case.faults.append(f"{reader.name}: {path}: {got}")
                 elif reason := difference(got, values[path]):
@@ -168,78 +167,78 @@ class Checker:
         if exact and (kept.metadata or {}) != (case.table.schema.metadata or {}):
             case.faults.append(f"arrow_schema has metadata {kept.metadata}, expected {case.table.schema.metadata}")
         for got, f in itertools.zip_longest(kept, fields):
-            # A Parquet file's Arrow schema is the reader's reading of it: field
-            # metadata and the layout in memory are no part of it.
-            wanted = f if exact or f is None else f.with_type(oracle.plain(f.type))
-            if got is None or wanted is None or not got.equals(wanted, check_metadata=exact):
-                case.faults.append(f"arrow_schema has field {got}, expected {wanted}")
+            # The Arrow schema of a Parquet file depends on its reader: it lacks
+            # field metadata and the layout in memory.
+            expected = f if exact or f is None else f.with_type(reference.plain(f.type))
+            if got is None or expected is None or not got.equals(expected, check_metadata=exact):
+                case.faults.append(f"arrow_schema has field {got}, expected {expected}")
 
-    def check_column(self, case, field, wanted: oracle.Column, node, values: dict) -> set[str]:
-        """Compares one column as zarr-python and anndata read it, and returns
-        the paths of its arrays."""
+    def check_column(self, case, field, expected: reference.Column, node, values: dict) -> set[str]:
+        """Compares one column with what zarr-python and anndata read, and returns the
+        paths of its arrays."""
         name = field.name
-        shape = {"array": zarr.Array}.get(wanted.form, zarr.Group)
+        shape = {"array": zarr.Array}.get(expected.form, zarr.Group)
         if not isinstance(node, shape):
             raise Fault(f"is a {type(node).__name__}, expected a {shape.__name__}")
         case.counts["columns"] += 1
 
         if isinstance(node, zarr.Array):
-            same("values", values[name], wanted.values)
+            same("values", values[name], expected.values)
             paths = {name}
-        elif wanted.form == "categorical":
+        elif expected.form == "categorical":
             codes, categories = values[f"{name}/codes"], values[f"{name}/categories"]
             if codes.dtype.kind != "i":
                 raise Fault(f"codes of type {codes.dtype}, expected signed integers")
-            same("missing rows", codes == -1, wanted.missing)
-            same("values", decode(codes, categories, wanted), wanted.values)
+            same("missing rows", codes == -1, expected.missing)
+            same("values", decode(codes, categories, expected), expected.values)
             paths = {f"{name}/codes", f"{name}/categories"}
         else:
-            same("values", values[f"{name}/values"], wanted.values)
-            same("missing rows", values.get(f"{name}/mask", np.zeros_like(wanted.missing)), wanted.missing)
+            same("values", values[f"{name}/values"], expected.values)
+            same("missing rows", values.get(f"{name}/mask", np.zeros_like(expected.missing)), expected.missing)
             paths = {f"{name}/values"} | ({f"{name}/mask"} & set(values))
-            if wanted.form == "null" or wanted.missing.any():
+            if expected.form == "null" or expected.missing.any():
                 paths.add(f"{name}/mask")
             elements = values.get(f"{name}/element_mask")
-            if wanted.element_missing is not None and elements is not None:
-                present = ~wanted.missing
-                same("missing elements", elements[present], wanted.element_missing[present])
+            if expected.element_missing is not None and elements is not None:
+                present = ~expected.missing
+                same("missing elements", elements[present], expected.element_missing[present])
                 paths.add(f"{name}/element_mask")
-            elif wanted.element_missing is not None and wanted.element_missing[~wanted.missing].any():
+            elif expected.element_missing is not None and expected.element_missing[~expected.missing].any():
                 raise Fault("no element_mask")
         case.counts["zarr-python"] += len(paths)
-        self.check_attributes(field, wanted, node)
-        if wanted.encoding is not None:
+        self.check_attributes(field, expected, node)
+        if expected.encoding is not None:
             got, missing = readers.read_anndata(node)
-            same("missing rows by anndata", missing, wanted.missing)
-            same("values by anndata", fill(got, missing, wanted), wanted.values)
+            same("missing rows by anndata", missing, expected.missing)
+            same("values by anndata", fill(got, missing, expected), expected.values)
             case.counts["anndata"] += 1
         return paths
 
-    def check_attributes(self, field: pa.Field, wanted: oracle.Column, node) -> None:
-        attributes, t = node.attrs, oracle.storage(field.type)
-        expected = {}
-        if wanted.encoding is not None:
-            expected["encoding-type"] = wanted.encoding
+    def check_attributes(self, field: pa.Field, expected: reference.Column, node) -> None:
+        attributes, t = node.attrs, reference.storage(field.type)
+        wanted = {}
+        if expected.encoding is not None:
+            wanted["encoding-type"] = expected.encoding
         if pa.types.is_dictionary(t):
-            expected["ordered"] = t.ordered
+            wanted["ordered"] = t.ordered
         if pa.types.is_timestamp(t) and t.tz is not None:
-            expected["timezone"] = t.tz
+            wanted["timezone"] = t.tz
         if pa.types.is_decimal(t):
-            expected |= {"precision": t.precision, "scale": t.scale}
+            wanted |= {"precision": t.precision, "scale": t.scale}
         if not isinstance(attributes.get("arrow_type"), str):
             raise Fault("no attribute arrow_type")
-        for key, value in expected.items():
+        for key, value in wanted.items():
             if key not in attributes or attributes[key] != value or type(attributes[key]) is not type(value):
                 raise Fault(f"attribute {key} is {attributes.get(key)!r}, expected {value!r}")
 
     def check_storage(self, case: Case, arrays: dict[str, zarr.Array]) -> None:
-        """Checks that chunks and codecs are those that the flags asked for."""
+        """Checks that chunks and codecs match the flags."""
         flags = dict(zip(case.flags[::2], case.flags[1::2]))
         codec = flags.get("--codec", "zstd").partition(":")[0]
         codec = {"none": [], "zstd": ["ZstdCodec"], "gzip": ["GzipCodec"]}[codec]
         for path, a in arrays.items():
             if a.size == 0 or a.nchunks_initialized == 0 or path.endswith("/categories"):
-                continue  # stored as no more than a fill value, or not by rows
+                continue  # stored as a fill value alone, or not chunked by rows
             if [type(c).__name__ for c in a.compressors] != codec:
                 case.faults.append(f"{path}: compressed by {a.compressors}, expected {codec}")
             rows = int(flags.get("--chunk-rows", a.chunks[0]))
@@ -250,62 +249,62 @@ class Checker:
 
 
 class Fault(Exception):
-    """Something was not as expected."""
+    """A difference from the expected result."""
 
 
 def names(message: str, f: pa.Field) -> bool:
-    """Tells whether an error names a column and its type."""
+    """Reports whether an error names a column and its type."""
     kind = str(f.type).partition("<")[0].partition("[")[0].partition("(")[0]
     twice = "more than once" in message or "duplicate" in message
     return f.name in message and (twice or kind in message)
 
 
-def decode(codes: np.ndarray, categories: np.ndarray, wanted: oracle.Column) -> np.ndarray:
-    """The values that codes stand for, with the fill value where there is none."""
+def decode(codes: np.ndarray, categories: np.ndarray, expected: reference.Column) -> np.ndarray:
+    """The categories of codes, with the fill value for missing rows."""
     if len(codes) and codes.max() >= len(categories):
         raise Fault(f"code {codes.max()} of {len(categories)} categories")
     if len(categories) == 0:
-        return wanted.values[:0] if len(codes) == 0 else fill(np.empty_like(wanted.values), codes < 0, wanted)
-    return fill(categories[np.where(codes < 0, 0, codes)], codes < 0, wanted)
+        return expected.values[:0] if len(codes) == 0 else fill(np.empty_like(expected.values), codes < 0, expected)
+    return fill(categories[np.where(codes < 0, 0, codes)], codes < 0, expected)
 
 
-def fill(values: np.ndarray, missing: np.ndarray, wanted: oracle.Column) -> np.ndarray:
-    """The values with the expected fill value where they are missing."""
+def fill(values: np.ndarray, missing: np.ndarray, expected: reference.Column) -> np.ndarray:
+    """The values with the expected fill value in missing rows."""
     values = np.array(values)
-    if missing.any() and wanted.missing.any():
-        values[missing] = wanted.values[wanted.missing][0]
+    if missing.any() and expected.missing.any():
+        values[missing] = expected.values[expected.missing][0]
     return values
 
 
-def same(what: str, got: np.ndarray, wanted: np.ndarray) -> None:
-    if reason := difference(got, wanted):
+def same(what: str, got: np.ndarray, expected: np.ndarray) -> None:
+    if reason := difference(got, expected):
         raise Fault(f"{what}: {reason}")
 
 
-def difference(got: np.ndarray, wanted: np.ndarray) -> str | None:
-    """Says how two arrays differ: in shape, dtype or a bit of a value."""
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    if got.shape != wanted.shape:
-        return f"shape {got.shape}, expected {wanted.shape}"
-    text = [readers.is_text(a.dtype) or a.dtype == object for a in (got, wanted)]
+def difference(got: np.ndarray, expected: np.ndarray) -> str | None:
+    """Describes how two arrays differ in shape, dtype or values (bitwise)."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    if got.shape != expected.shape:
+        return f"shape {got.shape}, expected {expected.shape}"
+    text = [readers.is_text(a.dtype) or a.dtype == object for a in (got, expected)]
     if all(text):
-        got, wanted = got.astype(object), wanted.astype(object)
-        unequal = np.array([type(g) is not type(w) or g != w for g, w in zip(got.flat, wanted.flat)], bool)
-    elif got.dtype.newbyteorder("<") != wanted.dtype.newbyteorder("<"):
-        return f"dtype {got.dtype}, expected {wanted.dtype}"
+        got, expected = got.astype(object), expected.astype(object)
+        unequal = np.array([type(g) is not type(w) or g != w for g, w in zip(got.flat, expected.flat)], bool)
+    elif got.dtype.newbyteorder("<") != expected.dtype.newbyteorder("<"):
+        return f"dtype {got.dtype}, expected {expected.dtype}"
     elif got.size == 0:
         return None
     else:
-        bits = [np.ascontiguousarray(a.astype(a.dtype.newbyteorder("<"))).view(f"V{a.dtype.itemsize}") for a in (got, wanted)]
+        bits = [np.ascontiguousarray(a.astype(a.dtype.newbyteorder("<"))).view(f"V{a.dtype.itemsize}") for a in (got, expected)]
         unequal = (bits[0] != bits[1]).ravel()
     if not unequal.any():
         return None
     at = int(np.argmax(unequal))
-    return f"{int(unequal.sum())} of {got.size} differ, first element {at}: {got.flat[at]!r}, expected {wanted.flat[at]!r}"
+    return f"{int(unequal.sum())} of {got.size} differ, first element {at}: {got.flat[at]!r}, expected {expected.flat[at]!r}"
 
 
 def report(done: list[Case], verbose: bool) -> int:
-    """Prints a line a case and returns how many failed."""
+    """Prints a line per case and returns the number of failed cases."""
     columns = ("columns", "zarr-python", "tensorstore", "zarrita", "anndata")
     width = max(len(str(c)) for c in done)
     print(f"{'arrays read by':>{width}}  {'  '.join(f'{c:>11}' for c in columns)}")

@@ -1,5 +1,5 @@
-"""The structs of the Arrow C interfaces, what Quiver exports of arrowbuf/cdevice, and
-arrays to pass: what cdevice.py and cdevice_cuda.py have in common."""
+"""The common part of cdevice.py and cdevice_cuda.py: structs of the Arrow C interfaces,
+the library of interop/cdevice, and test arrays."""
 
 import ctypes
 import decimal
@@ -8,10 +8,10 @@ import pyarrow as pa
 
 
 class Struct:
-    """Memory for a C struct, zeroed: it is released."""
+    """Zeroed memory for a C struct, which means that it is released."""
 
     SIZE = {"arrow_schema": 72, "arrow_array": 80, "arrow_array_stream": 40, "arrow_device_array": 128, "arrow_device_array_stream": 48}
-    RELEASE = {"arrow_schema": 7, "arrow_array": 8, "arrow_array_stream": 3, "arrow_device_array": 8, "arrow_device_array_stream": 4}  # which word it is
+    RELEASE = {"arrow_schema": 7, "arrow_array": 8, "arrow_array_stream": 3, "arrow_device_array": 8, "arrow_device_array_stream": 4}  # the index of the word
 
     def __init__(self, kind: str):
         self.kind = kind
@@ -35,7 +35,7 @@ class Quiver:
 
 
 def arrays() -> list[pa.Array]:
-    """One at least of every type that pyarrow has, with nulls."""
+    """At least one array of every type of pyarrow, with nulls."""
     numbers = [1, None, 3, 0, 5, 6, None, 8, 9, 10]
     texts = ["a", None, "", "straße", "a longer text than a view holds", "f", "g", None, "\0", "j" * 50]
     lists = [[1, None], None, [], [4, 5, 6], [7], [], None, [8, 9], [10], [11]]
@@ -66,8 +66,8 @@ def arrays() -> list[pa.Array]:
     made += [pa.array(texts, pa.string()).dictionary_encode(), pa.DictionaryArray.from_arrays(pa.array([0, None, 1] * 3, pa.int8()), ["x", "y"], ordered=True)]
     codes = pa.array([0, 5, 0, 5, 0, 5, 0, 5, 0, 5], pa.int8())
     made.append(pa.UnionArray.from_sparse(codes, [pa.array(numbers), pa.array(texts)], ["i", "s"], [0, 5]))
-    places = pa.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], pa.int32())
-    made.append(pa.UnionArray.from_dense(codes, places, [pa.array(numbers), pa.array(texts)], ["i", "s"], [0, 5]))
+    offsets = pa.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], pa.int32())
+    made.append(pa.UnionArray.from_dense(codes, offsets, [pa.array(numbers), pa.array(texts)], ["i", "s"], [0, 5]))
     made.append(pa.RunEndEncodedArray.from_arrays(pa.array([3, 4, 10], pa.int32()), pa.array(["a", None, "c"])))
     made.append(pa.array([[s] for s in structs]))
     return made

@@ -1,15 +1,14 @@
 """Checks ipc/dissociated against a peer written from Arrow's document.
 
-The peer here is a server and a client of the Dissociated IPC Protocol, over the
-sockets that docs/dissociated.md describes; pyarrow makes and reads the messages.
-Quiver relays: its client reads from the server here, its server serves what came
-to the client here, which must be equal. Bodies go packed and as locations in
-shared memory, in all pairs, by two connections and by one. In the end all
-locations were freed on both sides.
+This file contains a server and a client of the Dissociated IPC Protocol, over the
+sockets of docs/dissociated.md; pyarrow writes and reads the messages. Quiver relays:
+its client reads from this server, its server sends to this client, and the result
+must be equal. Bodies are packed or located in shared memory, in all combinations,
+over two connections and over one. At the end both sides must have freed all locations.
 
-(https://arrow.apache.org/docs/format/DissociatedIPC.html)
+The protocol is https://arrow.apache.org/docs/format/DissociatedIPC.html.
 
-Usage: dissociated.py, which needs Go and Linux.
+Usage: dissociated.py. It needs Go and Linux.
 """
 
 import base64
@@ -33,7 +32,7 @@ from cdevice import arrays
 ROOT = Path(__file__).resolve().parent.parent
 END, HEADER = 0, 1  # types of metadata messages
 PACKED, LOCATED = 0, 1  # types of bodies
-WANT, FREE = 0xFFFF_FFFF_FFFF_FF01, 77  # tags of the server here
+WANT, FREE = 0xFFFF_FFFF_FFFF_FF01, 77  # tags of this file's server
 
 
 class Conn:
@@ -47,7 +46,7 @@ class Conn:
             self.socket.sendall(struct.pack("<QQQ", tag is not None, tag or 0, len(body)) + body)
 
     def receive(self) -> tuple[int | None, bytes] | None:
-        """A tag and a message, or None at the end."""
+        """Returns a tag and a message, or None at the end."""
         if not (head := self.exactly(24, may_end=True)):
             return None
         tagged, tag, size = struct.unpack("<QQQ", head)
@@ -65,7 +64,7 @@ class Conn:
 
 
 class Flat:
-    """As much of a flatbuffer as it takes to find the buffers of a body."""
+    """Reads a flatbuffer, as far as needed to find the buffers of a body."""
 
     def __init__(self, b: bytes):
         self.b = bytes(b)
@@ -74,7 +73,7 @@ class Flat:
         return struct.unpack_from("<I", self.b, at)[0]
 
     def field(self, table: int, number: int) -> int:
-        """Where a field of a table is, 0 where it is absent."""
+        """Returns the position of a table's field, or 0 if it is absent."""
         vtable = table - struct.unpack_from("<i", self.b, table)[0]
         size = struct.unpack_from("<H", self.b, vtable)[0]
         offset = struct.unpack_from("<H", self.b, vtable + 4 + 2 * number)[0] if 4 + 2 * number < size else 0
@@ -84,7 +83,7 @@ class Flat:
         return at + self.u32(at)
 
     def message(self) -> tuple[str, int, list[tuple[int, int]]]:
-        """The kind of an IPC message, the length of its body, and the buffers."""
+        """Returns the kind of an IPC message, the length of its body, and its buffers."""
         root = self.follow(0)
         kind = {1: "schema", 2: "dictionary", 3: "batch"}[self.b[self.field(root, 1)]]
         if kind == "schema":
@@ -98,7 +97,7 @@ class Flat:
 
 
 class Memory:
-    """Shared memory, given out from front to back."""
+    """Shared memory, allocated from front to back."""
 
     BASE = 512  # so that no location is 0
 
@@ -108,19 +107,19 @@ class Memory:
         os.ftruncate(self.fd, size)
         self.map = mmap.mmap(self.fd, size)
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-        self.used, self.lent, self.lock = self.BASE, [], threading.Lock()
+        self.used, self.leases, self.lock = self.BASE, [], threading.Lock()
 
     def handle(self) -> bytes:
         return f"memfd:{os.getpid()}:{self.fd}:{self.name}".encode()
 
     def put(self, body, offset: int, length: int) -> int:
-        """The address of a copy of bytes of a body."""
+        """Copies bytes of a body and returns their address."""
         with self.lock:
             at = self.used
             self.used += (length + 63) // 64 * 64
             assert self.used <= len(self.map), "the memory is too small"
             self.map[at : at + length] = bytes(body[offset : offset + length])
-            self.lent.append(at)
+            self.leases.append(at)
             return at
 
     def free(self, message: bytes) -> None:
@@ -128,11 +127,11 @@ class Memory:
         with self.lock:
             for (address,) in struct.iter_unpack("<Q", message):
                 if address:
-                    self.lent.remove(address)
+                    self.leases.remove(address)
 
 
 class Server:
-    """Sends tables, by name, the metadata and the bodies by threads of their own."""
+    """Sends tables by name. Threads send the metadata and the bodies."""
 
     def __init__(self, folder: str, tables: dict[bytes, list[pa.RecordBatch]], located: bool, single: bool):
         self.tables, self.located, self.single = tables, located, single
@@ -195,7 +194,7 @@ class Server:
 
 
 def encode(batches: list[pa.RecordBatch]):
-    """The messages of a stream, as pyarrow writes them."""
+    """Returns the messages of a stream, written by pyarrow."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
@@ -215,7 +214,7 @@ def connect(uri: str, identifier: bytes) -> tuple[Conn, dict]:
 
 
 def receive(uris: list[str], identifier: bytes) -> list[pa.RecordBatch]:
-    """Reads a stream of Quiver's, and frees what was located."""
+    """Reads a stream of Quiver and frees its locations."""
     first, query = connect(uris[0], identifier)
     conns = [first]
     if len(uris) > 1:
@@ -243,7 +242,7 @@ def receive(uris: list[str], identifier: bytes) -> list[pa.RecordBatch]:
         thread.start()
     for thread in threads:
         thread.join(30)
-        assert not thread.is_alive(), "the stream does not end"
+        assert not thread.is_alive(), "the stream did not end"
     assert ends == [len(headers)] and sorted(headers) == list(range(len(headers))), (ends, sorted(headers))
     memory = open_memory(base64.b64decode(query["remote_handle"], validate=True)) if "remote_handle" in query else None
     stream, freed = b"", []
@@ -258,7 +257,7 @@ def receive(uris: list[str], identifier: bytes) -> list[pa.RecordBatch]:
         header = headers[sequence] + bytes(-len(headers[sequence]) % 8)
         stream += struct.pack("<Ii", 0xFFFF_FFFF, len(header)) + header + body
     assert not bodies, bodies
-    for addresses in (freed[::2], freed[1::2]):  # in any order, and several together
+    for addresses in (freed[::2], freed[1::2]):  # not in order, and several per message
         if addresses:
             conns[-1].send(int(query["free_data"]), struct.pack(f"<{len(addresses)}Q", *addresses))
     for conn in conns:
@@ -279,7 +278,7 @@ def open_memory(handle: bytes) -> mmap.mmap:
 
 
 def collect(message: bytes, memory: mmap.mmap, size: int, buffers: list[tuple[int, int]], freed: list[int]) -> bytes:
-    """The packed body of what locations name."""
+    """Returns the packed body of located buffers."""
     words = [word for (word,) in struct.iter_unpack("<Q", message)]
     total, count, pairs = words[0], words[1], list(zip(words[2::2], words[3::2], strict=True))
     assert count == len(pairs) == len(buffers) and total == sum(length for _, length in pairs), message
@@ -316,13 +315,13 @@ def check(command: list[str], given: dict[bytes, list[pa.RecordBatch]], located:
                     got.validate(full=True)
                     assert want.equals(got, check_metadata=True), f"{name}: want {want}, got {got}"
             relay.stdin.close()
-            assert relay.wait(10) == 0, "the relay fails"
+            assert relay.wait(10) == 0, "the relay failed"
         finally:
             relay.kill()
         for thread in server.streams:
             thread.join(10)
         assert not server.failures, server.failures
-        assert not server.memory.lent, f"not freed: {server.memory.lent}"
+        assert not server.memory.leases, f"not freed: {server.memory.leases}"
 
 
 def main() -> None:

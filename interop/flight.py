@@ -1,9 +1,9 @@
 """Checks ipc/flight against pyarrow's Flight, in both directions.
 
-Quiver reads all flights of a server of pyarrow's and serves them again, and
-pyarrow reads them there: what comes back must be equal, its description too.
+Quiver reads all flights of a pyarrow server and serves them again. pyarrow reads
+these; tables and schemas must be equal to the originals.
 
-Usage: flight.py, which needs Go.
+Usage: flight.py. It needs Go.
 """
 
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Server(pa.flight.FlightServerBase):
-    """Serves tables; each batch is an endpoint of its own where there are several."""
+    """Serves tables. Each batch is an endpoint of its own."""
 
     def __init__(self, given: dict[bytes, list[pa.RecordBatch]]):
         super().__init__("grpc://127.0.0.1:0")
@@ -61,14 +61,14 @@ def check(address: str, given: dict[bytes, list[pa.RecordBatch]]) -> None:
             assert same(want, got), f"{name}: want {want}, got {got}"
         try:
             client.get_flight_info(pa.flight.FlightDescriptor.for_path("none"))
-        except KeyError as error:  # what pyarrow makes of NOT_FOUND
+        except KeyError as error:  # pyarrow maps NOT_FOUND to KeyError
             assert "none" in str(error), error
         else:
-            raise AssertionError("there is a flight of another name")
+            raise AssertionError("got a flight of an unknown name")
 
 
 def same(want: pa.Table, got: pa.Table) -> bool:
-    """Dictionaries are compared by value: pyarrow tells chunks of different ones apart."""
+    """Compares tables. Dictionaries are compared by value, since their order may differ."""
     return want.schema.equals(got.schema, check_metadata=True) and want.num_rows == got.num_rows and all(
         a.to_pylist() == b.to_pylist() if pa.types.is_dictionary(a.type) else a.equals(b) for a, b in zip(want.columns, got.columns, strict=True)
     )
@@ -84,7 +84,7 @@ def main() -> None:
         try:
             check(relay.stdout.readline().strip(), given)
             relay.stdin.close()
-            assert relay.wait(10) == 0, "the relay fails"
+            assert relay.wait(10) == 0, "the relay failed"
         finally:
             relay.kill()
     print(f"Flight: {len(given)} tables from pyarrow and back to it: all equal")

@@ -1,9 +1,9 @@
-"""The inputs of the checks: files of other projects, of testdata, and made ones.
+"""The inputs of check.py: files of other projects, files of testdata, and generated
+files.
 
-The made ones hold every type that the command converts, in the forms that real
-files seldom show together: slices of larger arrays, empty and all-null columns,
-batches of uneven length, dictionaries that change from batch to batch, NaNs of
-several kinds, and values at the ends of each range.
+Generated files contain every type that the command converts, in rare forms: slices of
+larger arrays, empty and all-null columns, batches of different lengths, dictionaries
+that change between batches, several NaNs, and the extremes of each type.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ def testdata() -> list[Path]:
 
 
 def numbers(rng: np.random.Generator, t: pa.DataType, n: int) -> np.ndarray:
-    """n numbers of a type, among them the ends of its range."""
+    """n numbers of a type, including its extremes."""
     dtype = np.dtype(t.to_pandas_dtype())
     values = np.frombuffer(rng.bytes(n * dtype.itemsize), dtype).copy()
     if dtype.kind == "f":
@@ -44,7 +44,7 @@ def numbers(rng: np.random.Generator, t: pa.DataType, n: int) -> np.ndarray:
 
 
 def of_bytes(t: pa.DataType, values: np.ndarray, mask: np.ndarray) -> pa.Array:
-    """An array of a fixed-width type over the bytes of values, where mask is False."""
+    """An array of a fixed-width type over the bytes of values; True in mask is null."""
     validity = pa.py_buffer(np.packbits(~mask, bitorder="little").tobytes())
     return pa.Array.from_buffers(t, len(mask), [validity, pa.py_buffer(values.tobytes())])
 
@@ -67,7 +67,7 @@ TEMPORAL = {
 
 
 def column(rng: np.random.Generator, name: str, n: int, mask: np.ndarray) -> pa.Array:
-    """One column of a made table, by name; True in mask is null."""
+    """A generated column by name; True in mask is null."""
     numeric = {str(t): t for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
                                    pa.uint64(), pa.float16(), pa.float32(), pa.float64())}  # fmt: skip
     if t := numeric.get(name):
@@ -80,7 +80,7 @@ def column(rng: np.random.Generator, name: str, n: int, mask: np.ndarray) -> pa.
             values = rng.integers(0, per_day, n)
         else:
             values = numbers(rng, pa.int32() if t.bit_width == 32 else pa.int64(), n)
-            # NaT is how Zarr writes a missing time, so it is no value.
+            # Zarr represents a missing time by NaT, so NaT cannot be a value.
             values[values == np.iinfo(np.int64).min] = 0
         return of_bytes(t, values.astype("<i4" if t.bit_width == 32 else "<i8"), mask)
     texts = [None if m else v for v, m in zip(rng.choice(TEXT, n), mask)]
@@ -139,7 +139,7 @@ NAMES = (
 
 
 def table(seed: int, n: int, null_share: float, names=NAMES, cut: int = 0) -> pa.Table:
-    """A table of n rows; cut > 0 makes it a slice of a longer one."""
+    """A table of n rows; if cut > 0, a slice of a longer table."""
     rng = np.random.default_rng(seed)
     arrays = []
     for name in names:
@@ -159,14 +159,14 @@ def write_ipc(path: Path, batches: list[pa.Table], compression: str | None = Non
 def made(folder: Path) -> list[Path]:
     folder.mkdir(parents=True)
     full, some = table(1, 100, 0), table(2, 100, 0.3)
-    # A file may not replace a dictionary from batch to batch; a stream may.
-    steady = [n for n in NAMES if not n.startswith("dictionary_utf8")]
-    uneven = [table(3 + i, n, share, steady, cut) for i, (n, share, cut) in enumerate([(1, 0, 0), (77, 0, 3), (0, 0, 0), (300, 0.5, 5), (64, 0, 1)])]
+    # A stream may replace a dictionary between batches; a file may not.
+    fixed = [n for n in NAMES if not n.startswith("dictionary_utf8")]
+    uneven = [table(3 + i, n, share, fixed, cut) for i, (n, share, cut) in enumerate([(1, 0, 0), (77, 0, 3), (0, 0, 0), (300, 0.5, 5), (64, 0, 1)])]
     replacing = [table(20 + i, n, 0.2, cut=2) for i, n in enumerate((10, 0, 90, 33))]
-    # What Parquet has no place for, or cannot hold every value of.
-    strange = {"tensor_2x3", "list2_list3_int16", "list3_float32", "dictionary_of_null", "dictionary_int64_ordered",
+    # Types that Parquet cannot represent completely.
+    unrepresentable = {"tensor_2x3", "list2_list3_int16", "list3_float32", "dictionary_of_null", "dictionary_int64_ordered",
                "decimal32", "decimal64", "decimal256", "timestamp_s", "timestamp_offset", "date64"}  # fmt: skip
-    flat = [n for n in NAMES if n not in strange]
+    flat = [n for n in NAMES if n not in unrepresentable]
     files = [
         write_ipc(folder / "full.arrow", [full]),
         write_ipc(folder / "nulls.arrow", [some]),

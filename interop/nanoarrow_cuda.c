@@ -1,5 +1,5 @@
-// What cdevice_cuda.py calls of nanoarrow's device library: one function, which
-// copies an array from a device to another, as a consumer and a producer in C do.
+// The interface of cdevice_cuda.py to nanoarrow's device library: one function that
+// copies an array between devices, as a consumer and a producer in C do.
 
 #include <cuda.h>
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #include "nanoarrow/nanoarrow.h"
 #include "nanoarrow/nanoarrow_device.h"
 
-static char said[1500];
+static char message[1500];
 
 static const char *failed(const char *what, int code, const struct ArrowError *e) {
-	snprintf(said, sizeof said, "%s: %d: %s", what, code, e->message);
-	return said;
+	snprintf(message, sizeof message, "%s: %d: %s", what, code, e->message);
+	return message;
 }
 
 #define CHECK(call) \
@@ -21,9 +21,9 @@ static const char *failed(const char *what, int code, const struct ArrowError *e
 		goto end; \
 	}
 
-// Copies in, an array of the type, to a device, on a stream of its own, behind its
-// sync_event; what is copied to a GPU has an event in turn, and may not be there yet.
-// in stays the caller's. Answers what went wrong, or NULL.
+// Copies the array in to a device on a new stream, after in's sync_event. A copy on a
+// GPU has a sync_event, too, and may still be in progress. The caller keeps in. Returns
+// NULL, or an error message that is valid until the next call.
 const char *copy_array(struct ArrowDeviceArray *in, struct ArrowSchema *schema, int32_t device_type, int64_t device_id, struct ArrowDeviceArray *out) {
 	struct ArrowError e = {{0}};
 	const char *wrong = NULL;
@@ -49,7 +49,7 @@ const char *copy_array(struct ArrowDeviceArray *in, struct ArrowSchema *schema, 
 		CHECK(view.device->synchronize_event(view.device, in->sync_event, &stream, &e));
 	CHECK(ArrowDeviceArrayViewCopyAsync(&view, to, out, cuda ? &stream : NULL));
 	if (cuda && device_type == ARROW_DEVICE_CPU)
-		CHECK(cuStreamSynchronize(stream));  // nanoarrow 0.9 forgets to
+		CHECK(cuStreamSynchronize(stream));  // nanoarrow 0.9 does not synchronize
 end:
 	ArrowDeviceArrayViewReset(&view);
 	if (stream != NULL)

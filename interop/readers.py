@@ -1,8 +1,8 @@
-"""How other implementations read what arrow2zarr wrote.
+"""Reads the output of arrow2zarr with other implementations.
 
-Each reader gives {path: array} of every array of a hierarchy, or an error in
-the array's place. can_read says, from the array's dtype alone, whether the
-implementation promises to read it.
+Each reader returns {path: array} for the arrays of a hierarchy, with an exception in
+place of an array that it failed to read. can_read reports whether an implementation
+supports a dtype.
 """
 
 import json
@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def zarr_python(root: Path) -> dict[str, zarr.Array]:
-    """All arrays, found through the consolidated metadata."""
+    """All arrays in the consolidated metadata."""
     group = zarr.open_consolidated(str(root), mode="r")
     return {path: node for path, node in group.members(max_depth=None) if isinstance(node, zarr.Array)}
 
@@ -51,7 +51,7 @@ class Tensorstore:
 
 
 class Zarrita:
-    """zarrita.js reads all hierarchies in one run of Node."""
+    """Reads all hierarchies with zarrita.js in one run of Node."""
 
     name = "zarrita"
 
@@ -61,9 +61,9 @@ class Zarrita:
         run = subprocess.run(command, input=json.dumps([str(r) for r in roots]), capture_output=True, text=True)
         if run.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {run.stderr}")
-        answer = json.loads(run.stdout)
-        self.float16 = answer["float16"]  # Node has Float16Array from version 24 on
-        self.results = dict(zip(roots, answer["results"], strict=True))
+        reply = json.loads(run.stdout)
+        self.float16 = reply["float16"]  # Float16Array needs Node 24
+        self.results = dict(zip(roots, reply["results"], strict=True))
 
     def can_read(self, dtype: np.dtype) -> bool:
         if dtype == np.float16:
@@ -91,7 +91,7 @@ def is_text(dtype: np.dtype) -> bool:
 
 
 def read_anndata(node: zarr.Group | zarr.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a column, and which are missing, as anndata reads them."""
+    """The values of a column and its missing rows, read with anndata."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         element = anndata.io.read_elem(node)

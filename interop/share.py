@@ -1,9 +1,9 @@
-"""Checks that columns go between processes of Go and of Python, both ways.
+"""Checks that Go and Python processes share columns, in both directions.
 
 bin/quiver-share serves tables of every Arrow type to the Python client, which
-reads them in place; the Python server's tables are printed by bin/quiver-share.
-Then clients and servers die, and broken messages are sent. With --device cuda the
-tables lie on a GPU; arrays of CuPy are served then too, where it is installed.
+reads them in place; bin/quiver-share prints the Python server's tables. Then clients
+and servers die, and invalid messages are sent. With --device cuda the tables are on a
+GPU; if CuPy is installed, its arrays are served, too.
 
 Usage: share.py [--command bin/quiver-share] [--device cpu]
 """
@@ -38,7 +38,7 @@ from quiver_share import frame, messages, process  # noqa: E402
 
 
 def every_type() -> dict[str, pa.Table]:
-    """Tables of several batches, with nulls, slices and nesting."""
+    """Returns tables of several batches, with nulls, slices and nesting."""
     rng = random.Random(6)
     n = 203
 
@@ -100,7 +100,7 @@ def every_type() -> dict[str, pa.Table]:
 def same(got: pa.Table, want: pa.Table, what: str) -> None:
     got.validate(full=True)
     if got.schema != want.schema or got.num_rows != want.num_rows:
-        raise AssertionError(f"{what}: {got.schema} with {got.num_rows} rows, expected {want.schema} with {want.num_rows}")
+        raise AssertionError(f"{what}: got {got.schema} with {got.num_rows} rows, want {want.schema} with {want.num_rows}")
     for name in want.column_names:
         if not got[name].combine_chunks().equals(want[name].combine_chunks()) and got[name].to_pylist() != want[name].to_pylist():
             raise AssertionError(f"{what}: column {name!r} differs")
@@ -121,7 +121,7 @@ class Checks:
 
     @contextlib.contextmanager
     def serving(self, *flags: str):
-        """A server of Go with the tables of all types."""
+        """Runs a Go server with the tables of all types."""
         files = []
         for name, table in self.tables.items():
             path = self.folder / f"{name}.arrow"
@@ -142,9 +142,9 @@ class Checks:
             if server.wait(20) not in (0, -signal.SIGKILL):
                 raise AssertionError(f"the server ended with {server.returncode}")
 
-    # ---- What is checked: each method whose name begins with check_
+    # ---- The checks: each method whose name begins with check_
 
-    def check_tables_of_go_are_read_in_place(self):
+    def check_python_reads_go_tables_in_place(self):
         with self.serving() as (path, _), quiver_share.Client(path) as client:
             if sorted(e.name for e in client.list()) != sorted(self.tables):
                 raise AssertionError(client.list())
@@ -154,22 +154,22 @@ class Checks:
                 for batch in table.batches:
                     if not batch.device.startswith(self.device):
                         raise AssertionError(f"{name}: on {batch.device}")
-                    schema, array = batch.__arrow_c_device_array__()  # taken and dropped: released
+                    schema, array = batch.__arrow_c_device_array__()  # dropping the capsules releases them
                     del schema, array
                 self.compare_columns(table, want)
             table = batch = None
             gc.collect()
-            until(lambda: not client.stat().clients[0].leases, "leases end with what was read")
+            until(lambda: not client.stat().clients[0].leases, "the leases end with the batches")
 
     @staticmethod
     def compare_columns(table: quiver_share.Table, want: pa.Table) -> None:
-        """Each column of the first batch by itself."""
+        """Compares each column of the first batch."""
         for column in table.batches[0].columns if table.batches else []:
             got, part = column.to_pyarrow(), want[column.field.name].slice(0, len(column))
             if got.to_pylist() != part.to_pylist():
-                raise AssertionError(f"column {column.field.name!r} differs by itself")
+                raise AssertionError(f"column {column.field.name!r} differs as an array of its own")
 
-    def check_tables_of_python_are_read_by_go(self):
+    def check_go_reads_python_tables(self):
         path = str(self.folder / "py.sock")
         with quiver_share.Server(path) as server:
             for name, table in self.tables.items():
@@ -184,7 +184,7 @@ class Checks:
                 raise AssertionError(listed)
             until(lambda: not server.stat().clients, "the clients are gone")
 
-    def check_arrays_of_a_gpu_go_both_ways(self):
+    def check_gpu_arrays_in_both_directions(self):
         if self.device == "cpu":
             return "needs --device cuda"
         try:
@@ -216,7 +216,7 @@ class Checks:
                 raise AssertionError("arrays of CuPy differ in another connection")
         return None
 
-    def check_a_dead_client_holds_nothing(self):
+    def check_dead_clients_lose_their_leases(self):
         with self.serving() as (path, _), quiver_share.Client(path) as client:
             script = f"import sys; sys.path.insert(0, {str(ROOT / 'clients/python')!r})\nimport quiver_share, time\nc = quiver_share.Client({path!r})\nt = c.table('plain')\nprint('held', flush=True)\ntime.sleep(60)"
             other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -228,13 +228,13 @@ class Checks:
             other.wait()
             until(lambda: len(client.stat().clients) == 1, "the dead client is noticed")
 
-    def check_clients_say_that_they_live(self):
+    def check_clients_send_keep_alives(self):
         with self.serving("--silence", "400ms") as (path, _), quiver_share.Client(path) as client:
             held = client.table("plain")
             time.sleep(1.5)
             same(held.to_pyarrow(), self.tables["plain"], "after a silence")
 
-    def check_leases_held_for_too_long_end_the_connection(self):
+    def check_expired_leases_end_the_connection(self):
         with self.serving("--lease-limit", "400ms") as (path, _), quiver_share.Client(path) as client:
             held = client.table("plain")
             time.sleep(1)
@@ -247,7 +247,7 @@ class Checks:
                 raise AssertionError("the connection was not closed")
             del held
 
-    def check_sockets_of_dead_servers_are_taken_over(self):
+    def check_sockets_of_dead_servers_are_replaced(self):
         path = str(self.folder / "py.sock")
         with quiver_share.Server(path):
             try:
@@ -262,7 +262,7 @@ class Checks:
             if client.list():
                 raise AssertionError(client.list())
 
-    def check_a_dead_server_is_an_error(self):
+    def check_dead_servers_are_errors(self):
         with self.serving() as (path, server), quiver_share.Client(path) as client:
             batch = client.table("plain").batches[0]
             server.kill()
@@ -288,15 +288,15 @@ class Checks:
             except quiver_share.NotFound:
                 pass
             else:
-                raise AssertionError("a withdrawn table is there")
+                raise AssertionError("a withdrawn table is still published")
             del held
             gc.collect()
             until(lambda: not server.stat().blocks, "the memory of a withdrawn table is freed")
             until(lambda: "memfd:quiver-share" not in Path("/proc/self/maps").read_text(), "and unmapped here")
 
-    def check_broken_messages_end_their_connection_only(self):
-        """Both servers, Go's and Python's."""
-        good = messages.Hello(process.this(), (messages.MEMORY,), ()).encode()
+    def check_invalid_messages_end_only_their_connection(self):
+        """Checks both servers, Go's and Python's."""
+        good = messages.Hello(process.current_process(), (messages.MEMORY,), ()).encode()
 
         def framed(kind, payload=b"", request=0, fds=0, length=None):
             return frame.HEADER.pack(len(payload) if length is None else length, kind, fds, 0, request) + payload
@@ -317,8 +317,8 @@ class Checks:
             "an acknowledgement of nothing": hello + framed(frame.FORGOTTEN, messages.encode_numbers([3])),
             "a request without a number": hello + framed(frame.LIST),
             "a release with a number": hello + framed(frame.RELEASE, messages.encode_numbers([]), request=1),
-            "a question with a payload": hello + framed(frame.PING, b"?", request=1),
-            "another's process number": framed(frame.HELLO, messages.Hello(dataclasses.replace(process.this(), pid=1), (messages.MEMORY,), ()).encode()),
+            "a PING with a payload": hello + framed(frame.PING, b"?", request=1),
+            "another's process number": framed(frame.HELLO, messages.Hello(dataclasses.replace(process.current_process(), pid=1), (messages.MEMORY,), ()).encode()),
             "a name that is not UTF-8": hello + framed(frame.GET, b"\x02\x00\xff\xfe", request=1),
         }
         python = str(self.folder / "py.sock")
@@ -331,7 +331,7 @@ class Checks:
                         s.connect(path)
                         with contextlib.suppress(ConnectionError):
                             s.sendall(raw)
-                            if what in ("noise", "HELLO cut short"):  # it may wait for the rest
+                            if what in ("noise", "HELLO cut short"):  # the server may wait for the rest
                                 s.shutdown(socket.SHUT_WR)
                         try:
                             while s.recv(65536):
@@ -339,12 +339,12 @@ class Checks:
                         except ConnectionError:
                             pass
                         except TimeoutError:
-                            raise AssertionError(f"{path}: {what}: the connection stays") from None
+                            raise AssertionError(f"{path}: {what}: the server did not close the connection") from None
                 with quiver_share.Client(path) as client:
                     same(client.table("plain").to_pyarrow(), self.tables["plain"], "after broken messages")
 
 
-    def check_requests_beyond_the_limit_wait(self):
+    def check_excess_requests_wait(self):
         path = str(self.folder / "slow.sock")
         most = 0
 
@@ -352,13 +352,13 @@ class Checks:
             nonlocal most
             connected, _ = listening.accept()
             with connected:
-                framed = frame.Framed(connected)
+                framed = frame.FramedSocket(connected)
                 framed.receive()
-                framed.send(frame.WELCOME, 0, messages.Welcome(process.this(), bytes(16)).encode())
+                framed.send(frame.WELCOME, 0, messages.Welcome(process.current_process(), bytes(16)).encode())
                 answered = 0
                 while answered < 200:
                     asked = [framed.receive()]
-                    while select.select([connected], [], [], 0.2)[0]:  # more, if they come unasked
+                    while select.select([connected], [], [], 0.2)[0]:  # further requests that do not wait for a reply
                         asked.append(framed.receive())
                     most = max(most, len(asked))
                     for one in asked:
@@ -371,7 +371,7 @@ class Checks:
             server = threading.Thread(target=serve, args=(listening,))
             server.start()
             with quiver_share.Client(path) as client:
-                asking = [threading.Thread(target=client._connection.ask, args=(frame.PING, frame.PONG)) for _ in range(200)]
+                asking = [threading.Thread(target=client._connection.round_trip, args=(frame.PING, frame.PONG)) for _ in range(200)]
                 for one in asking:
                     one.start()
                 for one in asking:
@@ -380,9 +380,9 @@ class Checks:
         if not 30 < most <= 64:
             raise AssertionError(f"{most} requests at a time")
 
-    def check_unknown_mechanisms_are_left_out(self):
-        """Both servers: a later client may list what they do not know."""
-        hello = messages.Hello(process.this(), (200, 5), ()).encode()
+    def check_unknown_mechanisms_are_skipped(self):
+        """Checks both servers: a later client may list mechanisms that they do not know."""
+        hello = messages.Hello(process.current_process(), (200, 5), ()).encode()
         python = str(self.folder / "py.sock")
         with self.serving() as (go, _), quiver_share.Server(python) as server:
             server.publish("plain", self.tables["plain"])
@@ -390,7 +390,7 @@ class Checks:
                 with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
                     s.settimeout(10)
                     s.connect(path)
-                    framed = frame.Framed(s)
+                    framed = frame.FramedSocket(s)
                     framed.send(frame.HELLO, 0, hello)
                     name = b"plain"
                     framed.send(frame.GET, 7, struct.pack("<H", len(name)) + name)
@@ -398,9 +398,9 @@ class Checks:
                         pass
                     if got.type != frame.ERROR or got.request != 7 or messages.decode_error(got.payload)[0] != 6:
                         raise AssertionError(f"{path}: {got}")
-        pool = messages.Descriptor(messages.CUDA_POOL, process.this(), 10, 0, 10, handle=bytes(64), pool=3)
+        pool = messages.Descriptor(messages.CUDA_POOL, process.current_process(), 10, 0, 10, handle=bytes(64), pool=3)
         if messages.Descriptor.decode(messages.Reader(pool.encode(), "BLOCK")) != pool:
-            raise AssertionError("a descriptor of a pool does not come back")
+            raise AssertionError("the descriptor of a pool does not round-trip")
 
 
 def main() -> int:

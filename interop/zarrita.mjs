@@ -1,11 +1,11 @@
-// Reads whole Zarr hierarchies with zarrita, for check.py to compare.
+// Reads whole Zarr hierarchies with zarrita for readers.py.
 //
 // node zarrita.mjs FOLDER < jobs.json
 //
-// jobs.json is a list of paths of Zarr groups. Every array of each group is
-// read, and its elements are written to a file of FOLDER: a JSON list for
-// strings, little-endian bytes in C order otherwise. Standard output gets, for
-// each group in turn, {path: {file, data_type, shape}} or {path: {error}}.
+// jobs.json is a list of paths of Zarr groups. The elements of every array are written
+// to a file in FOLDER: a JSON list for strings, otherwise little-endian bytes in C
+// order. Standard output receives {path: {file, data_type, shape}} or {path: {error}}
+// per group, in order.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,13 +19,13 @@ let files = 0;
 async function read(node) {
 	const data_type = node.dtype;
 	const shape = node.shape;
-	// zarrita 0.7 opens an array of no elements but fails to get them.
+	// zarrita 0.7 can open an empty array but fails to read it.
 	const { data } = shape.includes(0) ? { data: new Uint8Array() } : await zarr.get(node, null);
 	const file = join(folder, `${files++}`);
 	if (data_type === "string") {
 		writeFileSync(file, JSON.stringify(Array.from(data)));
 	} else {
-		// A BoolArray is no typed array itself, but it views a buffer as one.
+		// A BoolArray is not a typed array, but it also views a buffer.
 		writeFileSync(file, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
 	}
 	return { file, data_type, shape };

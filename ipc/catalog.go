@@ -2,102 +2,110 @@ package ipc
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// Kind is what a name stands for.
+// Kind is the kind of a published name: a table, a stream or a buffer.
 type Kind = wire.Kind
 
-// The kinds.
+// The kinds of published names.
 const (
 	KindTable  = wire.Table
 	KindStream = wire.Stream
 	KindBuffer = wire.Buffer
 )
 
-// Entry says what is published under a name: how many rows, batches and bytes,
-// and on which device. A stream counts what was written so far.
+// Entry describes a published name: the number of rows, batches and bytes, and
+// the device. The counts of a stream cover the batches written so far.
 type Entry = wire.Entry
 
-// Catalog is what a process publishes, by name. Names are 1 to 255 bytes of
-// UTF-8 without control characters. It may be used from any goroutine, and
-// offered by several servers, over whatever protocol.
+// Catalog holds what a process publishes, by name. Names are 1 to 255 bytes of
+// UTF-8 without control characters. Its methods may be called from any goroutine.
+// Several servers, of any protocol, may serve one catalog.
 type Catalog struct {
 	mu      sync.Mutex
-	entries map[string]*published
+	entries map[string]*publication
 }
 
-// published is one name.
-type published struct {
-	kind   Kind
-	name   string
-	schema *arrow.Schema
-	header []byte // the schema as the metadata of an Arrow IPC message
-	device string
-	items  []*item // of a table, or the one of a buffer
-	stream *Stream
+// publication is a published name.
+type publication struct {
+	kind    Kind
+	name    string
+	schema  *arrow.Schema
+	header  []byte // the schema as the metadata of an Arrow IPC message
+	device  string
+	objects []*object // the batches of a table, or the one buffer
+	stream  *Stream
 }
 
-// PublishOption is how to publish.
-type PublishOption func(*item)
+// PublishOption changes how memory is published.
+type PublishOption func(*object)
 
-// Pooled shares memory as it is although what opens it opens other memory too,
-// with what lies there now and later: where it is of cuMemAlloc, the whole
-// allocation; where it is of a cudabuf.SharedPool, the whole pool, to clients that
-// have mechanism cuda-pool. (arrowbuf.CopyTo to SharedPool.AsDevice places batches
-// there.) Without it such memory is copied.
-func Pooled() PublishOption { return func(it *item) { it.pooled = true } }
+// ExposeAllocation shares memory in place even if a client that opens it can read
+// other memory, now and later. Memory of cuMemAlloc exposes its whole allocation.
+// Memory of a cudabuf.SharedPool exposes the whole pool, to clients with
+// mechanism cuda-pool; copy batches there with arrowbuf.CopyTo and
+// SharedPool.AsDevice. Without this option such memory is copied before it is
+// shared.
+func ExposeAllocation() PublishOption { return func(o *object) { o.exposed = true } }
 
 // NewCatalog returns an empty catalog.
-func NewCatalog() *Catalog { return &Catalog{entries: map[string]*published{}} }
+func NewCatalog() *Catalog { return &Catalog{entries: map[string]*publication{}} }
 
-// PublishTable publishes batches of one schema, to which it takes references. A
-// name that is taken is ErrExists.
+// PublishTable publishes batches of one schema and takes a reference to each. The
+// error wraps ErrExists if the name is in use, and arrow.ErrInvalid if a batch is
+// nil or has another schema.
 func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arrow.RecordBatch, options ...PublishOption) error {
 	header, err := arrowipc.EncodeSchema(schema)
 	if err != nil {
-		return fmt.Errorf("table %q: %w", name, err)
+		return fmt.Errorf("ipc.PublishTable: table %q: %w", name, err)
 	}
-	p := &published{kind: KindTable, name: name, schema: schema, header: header, device: arrowbuf.CPU().String()}
+	p := &publication{kind: KindTable, name: name, schema: schema, header: header, device: arrowbuf.CPU().String()}
 	for i, b := range batches {
 		if b == nil {
-			return fmt.Errorf("table %q: batch %d: there is none: %w", name, i, arrow.ErrInvalid)
+			return fmt.Errorf("ipc.PublishTable: table %q: batch %d is nil: %w", name, i, arrow.ErrInvalid)
 		}
 		if !b.Schema().Equal(schema) {
-			return fmt.Errorf("table %q: batch %d is of another schema: %v, not %v: %w", name, i, b.Schema(), schema, arrow.ErrInvalid)
+			return fmt.Errorf("ipc.PublishTable: table %q: schema of batch %d: got %v, want %v: %w", name, i, b.Schema(), schema, arrow.ErrInvalid)
 		}
 	}
 	for i, b := range batches {
-		p.items = append(p.items, newBatchItem(name, uint64(i), b, options))
+		p.objects = append(p.objects, newBatchObject(name, uint64(i), b, options))
 		if i == 0 {
-			p.device = deviceOf(b).String()
+			p.device = batchDevice(b).String()
 		}
 	}
 	return c.add(p)
 }
 
-// PublishBuffer publishes a buffer, to which it takes a reference.
+// PublishBuffer publishes a buffer and takes a reference to it. The error wraps
+// ErrExists if the name is in use, and arrow.ErrInvalid if b is nil.
 func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...PublishOption) error {
 	if b == nil {
-		return fmt.Errorf("buffer %q: there is none: %w", name, arrow.ErrInvalid)
+		return fmt.Errorf("ipc.PublishBuffer: buffer %q is nil: %w", name, arrow.ErrInvalid)
 	}
-	it := newBufferItem(name, b, options)
-	return c.add(&published{kind: KindBuffer, name: name, device: b.Device().String(), items: []*item{it}})
+	o := newBufferObject(name, b, options)
+	return c.add(&publication{kind: KindBuffer, name: name, device: b.Device().String(), objects: []*object{o}})
 }
 
-// add publishes, and gives everything back where it cannot.
-func (c *Catalog) add(p *published) error {
+// add registers a publication. On an error it releases the publication.
+func (c *Catalog) add(p *publication) error {
 	err := wire.CheckName(p.name)
 	c.mu.Lock()
-	if _, taken := c.entries[p.name]; err == nil && taken {
+	if _, exists := c.entries[p.name]; err == nil && exists {
 		err = fmt.Errorf("%q: %w", p.name, ErrExists)
 	}
 	if err == nil {
@@ -105,13 +113,14 @@ func (c *Catalog) add(p *published) error {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		p.end()
+		p.release()
 	}
 	return err
 }
 
-// Withdraw ends a name. What clients hold of it stays theirs until they release
-// it; readers of a stream get what was written, and then its end.
+// Withdraw removes a name. Clients keep what they hold until they release it.
+// Subscribers of a stream receive the batches that were written, and then the end
+// of the stream. The error wraps ErrNotFound if the name is not published.
 func (c *Catalog) Withdraw(name string) error {
 	c.mu.Lock()
 	p, ok := c.entries[name]
@@ -120,27 +129,27 @@ func (c *Catalog) Withdraw(name string) error {
 	if !ok {
 		return fmt.Errorf("%q: %w", name, ErrNotFound)
 	}
-	p.end()
+	p.release()
 	return nil
 }
 
 // Close withdraws every name.
 func (c *Catalog) Close() {
 	for _, e := range c.List() {
-		_ = c.Withdraw(e.Name) // unless another did
+		_ = c.Withdraw(e.Name) // another goroutine may have withdrawn it
 	}
 }
 
-func (p *published) end() {
+func (p *publication) release() {
 	if p.stream != nil {
-		p.stream.end()
+		p.stream.finish()
 	}
-	for _, it := range p.items {
-		it.release()
+	for _, o := range p.objects {
+		o.release()
 	}
 }
 
-// List returns what is published, in the order of names.
+// List returns the published names in ascending order.
 func (c *Catalog) List() []Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,23 +161,24 @@ func (c *Catalog) List() []Entry {
 	return list
 }
 
-func (p *published) entry() Entry {
-	e := Entry{Kind: p.kind, Name: p.name, Device: p.device, Batches: int64(len(p.items))}
-	for _, it := range p.items {
-		e.Rows += it.rows()
-		e.Bytes += it.bytes()
+func (p *publication) entry() Entry {
+	e := Entry{Kind: p.kind, Name: p.name, Device: p.device, Batches: int64(len(p.objects))}
+	for _, o := range p.objects {
+		e.Rows += o.rows()
+		e.Bytes += o.bytes()
 	}
 	switch p.kind {
 	case KindStream:
-		e.Rows, e.Batches, e.Bytes, e.Subscribers, e.Device = p.stream.written()
+		e.Rows, e.Batches, e.Bytes, e.Subscribers, e.Device = p.stream.totals()
 	case KindBuffer:
 		e.Batches = 0
 	}
 	return e
 }
 
-// find returns a name's entry if it is of the kind.
-func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
+// lookup returns the publication of a name. The error wraps ErrNotFound, or
+// ErrWrongKind if the kind is not in kinds. The caller holds mu.
+func (c *Catalog) lookup(name string, kinds ...Kind) (*publication, error) {
 	p, ok := c.entries[name]
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", name, ErrNotFound)
@@ -179,32 +189,33 @@ func (c *Catalog) find(name string, kinds ...Kind) (*published, error) {
 	return p, nil
 }
 
-// items returns what a table or a buffer is made of, and the header of a table's
-// schema. The caller owns one reference to each item.
-func (c *Catalog) items(name string) (header []byte, items []*item, err error) {
+// objects returns the objects of a table or a buffer, and a table's encoded
+// schema. The caller owns one reference to each object.
+func (c *Catalog) objects(name string) (header []byte, objects []*object, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindTable, KindBuffer)
+	p, err := c.lookup(name, KindTable, KindBuffer)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, it := range p.items {
-		it.retain()
+	for _, o := range p.objects {
+		o.retain()
 	}
-	return p.header, p.items, nil
+	return p.header, p.objects, nil
 }
 
-// Table returns the batches of a table. The caller owns one reference to each.
+// Table returns the schema and batches of a table. The caller owns one reference
+// to each batch.
 func (c *Catalog) Table(name string) (*arrow.Schema, []arrow.RecordBatch, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindTable)
+	p, err := c.lookup(name, KindTable)
 	if err != nil {
 		return nil, nil, err
 	}
-	batches := make([]arrow.RecordBatch, len(p.items))
-	for i, it := range p.items {
-		batches[i] = it.batch
+	batches := make([]arrow.RecordBatch, len(p.objects))
+	for i, o := range p.objects {
+		batches[i] = o.batch
 		batches[i].Retain()
 	}
 	return p.schema, batches, nil
@@ -214,11 +225,183 @@ func (c *Catalog) Table(name string) (*arrow.Schema, []arrow.RecordBatch, error)
 func (c *Catalog) Buffer(name string) (arrowbuf.Buffer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.find(name, KindBuffer)
+	p, err := c.lookup(name, KindBuffer)
 	if err != nil {
 		return nil, err
 	}
-	b := p.items[0].buffer
+	b := p.objects[0].buffer
 	b.Retain()
 	return b, nil
+}
+
+// Schema returns the schema of a table or a stream.
+func (c *Catalog) Schema(name string) (*arrow.Schema, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := c.lookup(name, KindTable, KindStream)
+	if err != nil {
+		return nil, err
+	}
+	if p.stream != nil {
+		return p.stream.schema, nil
+	}
+	return p.schema, nil
+}
+
+// Reader returns a reader of the batches of a table. For a stream it reads the
+// batches written after the call, until the stream ends or ctx is done. The
+// batches stay on the device on which they were published. The caller releases
+// the reader.
+func (c *Catalog) Reader(ctx context.Context, name string) (array.RecordReader, error) {
+	schema, batches, err := c.Table(name)
+	if err == nil {
+		return arrowbuf.NewReaderFunc(schema, func() (arrow.RecordBatch, error) {
+			if len(batches) == 0 {
+				return nil, io.EOF
+			}
+			batch := batches[0]
+			batches = batches[1:]
+			return batch, nil
+		}, func() {
+			for _, batch := range batches {
+				batch.Release()
+			}
+		}), nil
+	}
+	if !errors.Is(err, ErrWrongKind) {
+		return nil, err
+	}
+	feed, err := c.Subscribe(name)
+	if err != nil {
+		return nil, err
+	}
+	return arrowbuf.NewReaderFunc(feed.Schema(), func() (arrow.RecordBatch, error) {
+		batch, _, err := feed.Next(ctx)
+		if errors.Is(err, ErrClosed) {
+			return nil, io.EOF
+		}
+		return batch, err
+	}, feed.Close), nil
+}
+
+// object is a published batch or buffer. It is reference counted: the catalog and
+// each request that sends it hold a reference.
+type object struct {
+	name     string
+	sequence uint64
+	batch    arrow.RecordBatch
+	buffer   arrowbuf.Buffer // nil if batch is set
+	exposed  bool            // set by ExposeAllocation
+
+	refs atomic.Int64
+	size func() int64
+
+	encodeOnce sync.Once
+	encoding   *encoding
+	encodeErr  error
+
+	mu      sync.Mutex // held while an export is made
+	exports map[exportKey]*export
+}
+
+func newBatchObject(name string, sequence uint64, b arrow.RecordBatch, options []PublishOption) *object {
+	b.Retain()
+	o := &object{name: name, sequence: sequence, batch: b, exports: map[exportKey]*export{}}
+	o.size = sync.OnceValue(func() int64 { return batchBytes(b) })
+	return o.applyOptions(options)
+}
+
+func newBufferObject(name string, b arrowbuf.Buffer, options []PublishOption) *object {
+	b.Retain()
+	o := &object{name: name, buffer: b, size: b.Len, exports: map[exportKey]*export{}}
+	return o.applyOptions(options)
+}
+
+func (o *object) applyOptions(options []PublishOption) *object {
+	o.refs.Store(1)
+	for _, set := range options {
+		set(o)
+	}
+	return o
+}
+
+func (o *object) retain() { o.refs.Add(1) }
+
+// release drops a reference. The last release frees the object; an export of it
+// lives until its last lease ends.
+func (o *object) release() {
+	if o.refs.Add(-1) > 0 {
+		return
+	}
+	o.mu.Lock()
+	forms := o.exports
+	o.exports = nil
+	o.mu.Unlock()
+	for key, f := range forms {
+		key.server.unregisterExport(f)
+	}
+	if o.encoding != nil {
+		o.encoding.release()
+	}
+	if o.batch != nil {
+		o.batch.Release()
+	} else {
+		o.buffer.Release()
+	}
+}
+
+// removeExport removes an export from the object. It returns false if release has
+// already removed it.
+func (o *object) removeExport(ex *export) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.exports[ex.key] != ex {
+		return false
+	}
+	delete(o.exports, ex.key)
+	return true
+}
+
+func (o *object) rows() int64 {
+	if o.batch == nil {
+		return 0
+	}
+	return o.batch.NumRows()
+}
+
+func (o *object) bytes() int64 { return o.size() }
+
+// batchDevice returns the GPU of the first column that is on a GPU, else the CPU
+// device.
+func batchDevice(b arrow.RecordBatch) arrowbuf.Device {
+	for _, column := range b.Columns() {
+		if dev := arrowbuf.DeviceOf(column); dev.Type() == arrowbuf.DeviceCUDA {
+			return dev
+		}
+	}
+	return arrowbuf.CPU()
+}
+
+// batchBytes returns the total length of the buffers of a batch. A buffer counts
+// once per column that uses it.
+func batchBytes(b arrow.RecordBatch) (n int64) {
+	for _, column := range b.Columns() {
+		n += dataBytes(column.Data())
+	}
+	return n
+}
+
+func dataBytes(d arrow.ArrayData) (n int64) {
+	for _, b := range d.Buffers() {
+		if b != nil {
+			n += int64(b.Len())
+		}
+	}
+	for _, child := range d.Children() {
+		n += dataBytes(child)
+	}
+	if d.DataType().ID() == arrow.DICTIONARY && d.Dictionary() != nil {
+		n += dataBytes(d.Dictionary())
+	}
+	return n
 }

@@ -17,61 +17,61 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// DialOptions says what a client can do. The zero value is a client without a
-// GPU, of a server of the same user or root.
+// DialOptions configures a client. The zero value is a client without a GPU, of a
+// server of the same user or root.
 type DialOptions struct {
-	// Devices are the GPUs on which shared memory is opened. What is in the memory
-	// of another one comes as a copy in the host's.
+	// Devices are the GPUs on which shared memory is opened. Memory of any other
+	// GPU is received as a copy on the host.
 	Devices []*cudabuf.Device
-	// Mechanisms are the ways in which memory is opened, best first; all where it
-	// is nil.
+	// Mechanisms lists the mechanisms to open memory with, best first; nil means
+	// all.
 	Mechanisms handle.Mechanisms
-	// Async takes a batch on a GPU while the server's streams still write it: the
-	// device's default stream, and with it whatever uses the batch, is held back
-	// until the server's event is done. When the server dies meanwhile the work
-	// runs on bytes that were not written; Err tells of that, after the work.
-	// Without Async a batch comes when it is written.
+	// Async returns a batch on a GPU while the server's streams are still writing
+	// it. The device's default stream, and all work that uses the batch, then
+	// waits for the server's event. If the server dies first, that work reads
+	// incomplete bytes; Err reports the death after the work. Without Async a
+	// batch is returned when it is written.
 	Async bool
-	// Servers are the users whose server is talked to, by number; the process's
-	// own and root where it is nil.
-	Servers []uint32
+	// ServerUIDs lists the user ids that the server may run as; nil means the
+	// process's own and root.
+	ServerUIDs []uint32
 }
 
-// Client is a connection to a Server. It may be used from any goroutine. What it
-// is asked for at a time beyond the requests that the protocol allows waits, as
-// long as its context does; each Subscription is one of 64 until it ends.
+// Client is a connection to a Server. Its methods may be called from any
+// goroutine. At most 64 requests are in progress; further calls wait until one
+// ends or their context is done. A Subscription is a request until it ends.
 type Client struct {
-	o       DialOptions
-	path    string
-	self    handle.Process
-	in      *wire.Conn
-	out     *wire.Queue
-	welcome wire.WelcomeMessage
-	pools   peerPools
-	slots   chan struct{} // of requests that are under way
-	leaving chan struct{} // closed by Close
-	gone    chan struct{} // closed when the connection has ended
-	done    chan struct{} // closed when nothing is read any more
+	options        DialOptions
+	path           string
+	self           handle.Process
+	in             *wire.Conn
+	out            *wire.Queue
+	welcome        wire.WelcomeMessage
+	pools          importedPools
+	slots          chan struct{} // a semaphore of the requests in progress
+	closeRequested chan struct{} // closed by Close
+	ended          chan struct{} // closed when the connection has ended
+	readerDone     chan struct{} // closed when readFrames has returned
 
-	mu      sync.Mutex
-	err     error // why the connection ended
-	closing bool
-	number  uint32
-	calls   map[uint32]*call
-	blocks  map[uint64]*opened
-	leases  map[uint64]*held
-	last    uint64 // lease
+	mu          sync.Mutex
+	err         error // the reason why the connection ended
+	closing     bool
+	lastRequest uint32
+	requests    map[uint32]*pendingRequest
+	blocks      map[uint64]*openedBlock
+	leases      map[uint64]*clientLease
+	lastLease   uint64 // the number of the last lease
 }
 
 var allMechanisms = handle.Mechanisms{handle.Local, handle.CUDAFD, handle.CUDAPool, handle.CUDAIPC, handle.Memory}
 
-// Dial connects to the server at a path. Where none listens the error is
-// ErrServerGone; a server that does not take this process, or is of another user,
-// is ErrRefused.
+// Dial connects to the server at a socket path. The error wraps ErrServerGone if
+// no process listens there. It wraps ErrRefused if the server rejects this
+// process or runs as a user that is not allowed.
 func Dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	c, err := dial(ctx, path, o)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the server at %s: %w", path, err)
+		return nil, fmt.Errorf("ipc.Dial: socket %s: %w", path, err)
 	}
 	return c, nil
 }
@@ -84,8 +84,8 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	if o.Mechanisms == nil {
 		o.Mechanisms = allMechanisms
 	}
-	if o.Servers == nil {
-		o.Servers = []uint32{uint32(os.Getuid()), 0}
+	if o.ServerUIDs == nil {
+		o.ServerUIDs = []uint32{uint32(os.Getuid()), 0}
 	}
 	socket, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if errors.Is(err, os.ErrPermission) {
@@ -95,49 +95,49 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 		return nil, fmt.Errorf("%w: %w", ErrServerGone, err)
 	}
 	c := &Client{
-		o: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
-		slots: make(chan struct{}, maxRequests), leaving: make(chan struct{}),
-		gone: make(chan struct{}), done: make(chan struct{}),
-		calls: map[uint32]*call{}, blocks: map[uint64]*opened{}, leases: map[uint64]*held{},
+		options: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
+		slots: make(chan struct{}, maxRequests), closeRequested: make(chan struct{}),
+		ended: make(chan struct{}), readerDone: make(chan struct{}),
+		requests: map[uint32]*pendingRequest{}, blocks: map[uint64]*openedBlock{}, leases: map[uint64]*clientLease{},
 	}
-	if err := c.greet(ctx); err != nil {
+	if err := c.handshake(ctx); err != nil {
 		_ = c.in.Close()
 		return nil, err
 	}
-	c.out = wire.NewQueue(c.in, patience, unread)
-	go c.read()
-	if c.welcome.Silence > 0 {
-		go c.live(time.Duration(c.welcome.Silence) * time.Millisecond / 4)
+	c.out = wire.NewQueue(c.in, defaultPeerTimeout, maxUnsentBytes)
+	go c.readFrames()
+	if c.welcome.KeepAliveMillis > 0 {
+		go c.sendKeepAlives(time.Duration(c.welcome.KeepAliveMillis) * time.Millisecond / 4)
 	}
 	return c, nil
 }
 
-// greet says HELLO and waits for the answer.
-func (c *Client) greet(ctx context.Context) error {
+// handshake checks the server's credentials, sends HELLO and waits for the reply.
+func (c *Client) handshake(ctx context.Context) error {
 	_, uid, err := unixsocket.Credentials(c.in.Unix())
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(c.o.Servers, uid) {
-		return fmt.Errorf("the server is user %d's, those of %v are talked to: %w", uid, c.o.Servers, ErrRefused)
+	if !slices.Contains(c.options.ServerUIDs, uid) {
+		return fmt.Errorf("user of the server: got %d, want one of %v: %w", uid, c.options.ServerUIDs, ErrRefused)
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(defaultPeerTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
 	if err := errors.Join(c.in.SetReadDeadline(deadline), c.in.SetWriteDeadline(deadline)); err != nil {
 		return err
 	}
-	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.o.Mechanisms, Events: c.o.Async && len(c.o.Devices) > 0}
-	for _, dev := range c.o.Devices {
+	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.options.Mechanisms, Events: c.options.Async && len(c.options.Devices) > 0}
+	for _, dev := range c.options.Devices {
 		hello.Devices = append(hello.Devices, dev.UUID())
 	}
-	// A server that refuses has closed its end, perhaps, and says why in what
-	// there is to read.
+	// A server that refuses may have closed its end, so the write can fail. The
+	// reason is still there to read.
 	written := c.in.Write(wire.Frame{Type: wire.Hello, Payload: hello.Append(nil)})
 	f, err := c.in.Read()
 	if err != nil {
-		return c.ended(errors.Join(err, written))
+		return c.connectionError(errors.Join(err, written))
 	}
 	f.CloseFile()
 	switch f.Type {
@@ -146,82 +146,83 @@ func (c *Client) greet(ctx context.Context) error {
 			return err
 		}
 		if c.welcome.Version != wire.Version {
-			return fmt.Errorf("the server chose version %d, not %d: %w", c.welcome.Version, wire.Version, ErrVersion)
+			return fmt.Errorf("protocol version: got %d, want %d: %w", c.welcome.Version, wire.Version, ErrVersion)
 		}
 		return c.in.SetReadDeadline(time.Time{})
 	case wire.Error:
 		return parseError(f.Payload)
 	default:
-		return fmt.Errorf("%v, WELCOME expected: %w", f.Type, ErrFault)
+		return fmt.Errorf("got %v, want WELCOME: %w", f.Type, ErrFault)
 	}
 }
 
-// ended is what the end of reading means.
-func (c *Client) ended(err error) error {
+// connectionError returns the error of a connection whose read failed with err.
+func (c *Client) connectionError(err error) error {
 	if errors.Is(err, ErrFault) || errors.Is(err, ErrServerGone) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrServerGone, err)
 }
 
-// live sends signs of life.
-func (c *Client) live(every time.Duration) {
+// sendKeepAlives sends a PING at intervals until the connection ends.
+func (c *Client) sendKeepAlives(every time.Duration) {
 	for tick := time.NewTicker(every); ; {
 		select {
 		case <-tick.C:
-			c.keepAlive()
-		case <-c.gone:
+			c.sendPing()
+		case <-c.ended:
 			tick.Stop()
 			return
 		}
 	}
 }
 
-// Server is the process that serves.
+// Server returns the process that serves.
 func (c *Client) Server() handle.Process { return c.welcome.Process }
 
-// Done is closed when the connection has ended, by Close or with the server.
-// Batches that are held stay mapped until they are released.
-func (c *Client) Done() <-chan struct{} { return c.gone }
+// Done returns a channel that is closed when the connection has ended, through
+// Close or the server. Batches stay mapped until they are released.
+func (c *Client) Done() <-chan struct{} { return c.ended }
 
-// Err is why the connection ended: ErrServerGone or ErrClosed, among others. It is
-// nil while there is one.
+// Err returns the reason why the connection ended, which wraps for example
+// ErrServerGone or ErrClosed. It returns nil while the connection is open.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// over tells whether the connection has ended. The caller holds mu.
-func (c *Client) over() bool { return c.err != nil }
+// hasEnded reports whether the connection has ended. The caller holds mu.
+func (c *Client) hasEnded() bool { return c.err != nil }
 
-// Close takes nothing more from the server. What is held stays good, and the
-// connection stays for it, until it is released. A second Close does nothing.
+// Close ends all requests. Batches and buffers stay valid, and the connection
+// stays open for their leases, until they are released. A second Close does
+// nothing.
 func (c *Client) Close() error {
-	closed := fmt.Errorf("client of %s: %w", c.path, ErrClosed)
+	closed := fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed)
 	c.mu.Lock()
-	var calls []*call
+	var requests []*pendingRequest
 	if !c.closing {
-		calls = slices.Collect(maps.Values(c.calls))
-		close(c.leaving)
+		requests = slices.Collect(maps.Values(c.requests))
+		close(c.closeRequested)
 	}
 	c.closing = true
 	c.mu.Unlock()
-	for _, k := range calls {
-		k.end(closed)
+	for _, k := range requests {
+		k.finish(closed)
 	}
 	c.mu.Lock()
 	idle := len(c.leases) == 0
 	c.mu.Unlock()
 	if idle {
 		c.fail(closed)
-		<-c.done
+		<-c.readerDone
 	}
 	return nil
 }
 
-// fail ends the connection for a reason, unless it has ended. What is open and
-// not in use is closed.
+// fail ends the connection with an error, unless it has ended. It closes the
+// blocks that no lease uses.
 func (c *Client) fail(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -229,29 +230,30 @@ func (c *Client) fail(err error) {
 		return
 	}
 	c.err = err
-	close(c.gone)
-	calls := c.calls
-	c.calls = nil
-	unused := c.takeUnused()
+	close(c.ended)
+	requests := c.requests
+	c.requests = nil
+	unused := c.detachUnused()
 	c.mu.Unlock()
-	for _, call := range calls {
-		call.deliver(event{err: err})
+	for _, request := range requests {
+		request.deliver(response{err: err})
 	}
-	closeAll(unused)
+	closeBlocks(unused)
 	switch {
 	case errors.Is(err, ErrClosed):
-		c.out.End()
+		c.out.Drain()
 	case errors.Is(err, ErrFault):
-		m := tell(err)
+		m := errorMessage(err)
 		c.out.Put(wire.Frame{Type: wire.Error, Payload: m.Append(nil)})
-		c.out.End()
+		c.out.Drain()
 	default:
 		c.out.Abort(err)
 	}
 }
 
-// takeUnused takes out the blocks that no lease is in. The caller holds mu.
-func (c *Client) takeUnused() (unused []*opened) {
+// detachUnused removes and returns the blocks that no lease uses. The caller
+// holds mu.
+func (c *Client) detachUnused() (unused []*openedBlock) {
 	for id, b := range c.blocks {
 		if b.leases == 0 {
 			unused = append(unused, b)
@@ -259,4 +261,181 @@ func (c *Client) takeUnused() (unused []*opened) {
 		}
 	}
 	return unused
+}
+
+// pendingRequest is a client's request in progress.
+type pendingRequest struct {
+	client *Client
+	number uint32
+	name   string // the published name that it is about
+	stream bool   // it is a subscription, which CANCEL ends
+	slot   bool   // it holds a slot of the client
+
+	ready     chan struct{}
+	mu        sync.Mutex
+	queue     []response
+	abandoned bool  // the caller has returned, so responses are dropped
+	err       error // if set, further responses are dropped and next returns it
+}
+
+// response is a reply to a request, or the error that ended the request.
+type response struct {
+	frame wire.Frame
+	batch *wire.BatchMessage
+	lease *clientLease // of the batch
+	err   error
+}
+
+// startRequest sends a request as soon as the protocol's limit allows another
+// one.
+func (c *Client) startRequest(ctx context.Context, t wire.Type, payload []byte, request *pendingRequest) (*pendingRequest, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.closeRequested:
+	case <-c.ended:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%d requests are in progress: %w", cap(c.slots), ctx.Err())
+	}
+	request.slot = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	if c.closing {
+		return nil, fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed)
+	}
+	c.sendRequest(t, payload, request)
+	return request, nil
+}
+
+// sendPing sends a PING, which proves that the client lives even if opening
+// blocks delays its requests. The reply is dropped.
+func (c *Client) sendPing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.sendRequest(wire.Ping, nil, &pendingRequest{abandoned: true})
+	}
+}
+
+// sendRequest sends a request. The caller holds mu.
+func (c *Client) sendRequest(t wire.Type, payload []byte, request *pendingRequest) {
+	for c.lastRequest++; c.lastRequest == 0 || c.requests[c.lastRequest] != nil; {
+		c.lastRequest++
+	}
+	request.client, request.number, request.ready = c, c.lastRequest, make(chan struct{}, 1)
+	c.requests[request.number] = request
+	c.out.Put(wire.Frame{Type: t, Request: request.number, Payload: payload})
+}
+
+// roundTrip sends a request that has one reply, and waits for the reply.
+func (c *Client) roundTrip(ctx context.Context, t, reply wire.Type) ([]byte, error) {
+	request, err := c.startRequest(ctx, t, nil, &pendingRequest{})
+	if err != nil {
+		return nil, err
+	}
+	defer request.abandon()
+	e, err := request.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.frame.Type != reply {
+		return nil, c.fault("got %v in reply to %v", e.frame.Type, t)
+	}
+	return e.frame.Payload, nil
+}
+
+// fault ends the connection because the server violates the protocol.
+func (c *Client) fault(format string, a ...any) error {
+	err := fmt.Errorf("%w: "+format, append([]any{ErrFault}, a...)...)
+	c.fail(err)
+	return err
+}
+
+// deliver queues a response. It releases the response if the request has ended.
+func (r *pendingRequest) deliver(e response) {
+	r.mu.Lock()
+	dropped := r.abandoned || r.err != nil
+	if !dropped {
+		r.queue = append(r.queue, e)
+	}
+	r.mu.Unlock()
+	if dropped {
+		e.release()
+	} else {
+		notify(r.ready)
+	}
+}
+
+func (e response) release() {
+	if e.lease != nil {
+		e.lease.release()
+	}
+}
+
+// next waits for the next response. It returns an ERROR frame as an error.
+func (r *pendingRequest) next(ctx context.Context) (response, error) {
+	for {
+		r.mu.Lock()
+		if len(r.queue) > 0 {
+			e := r.queue[0]
+			r.queue = r.queue[1:]
+			r.mu.Unlock()
+			if e.err == nil && e.frame.Type == wire.Error {
+				e.err = parseError(e.frame.Payload)
+			}
+			if e.err != nil { // a further call gets the same error
+				r.requeue(response{err: e.err})
+			}
+			return e, e.err
+		}
+		err := r.err
+		r.mu.Unlock()
+		if err != nil {
+			return response{}, err
+		}
+		select {
+		case <-r.ready:
+		case <-ctx.Done():
+			return response{}, ctx.Err()
+		}
+	}
+}
+
+// requeue puts a response back at the front of the queue.
+func (r *pendingRequest) requeue(e response) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.abandoned {
+		r.queue = append([]response{e}, r.queue...)
+	}
+}
+
+// finish releases all responses, present and future. Calls of next return err.
+func (r *pendingRequest) finish(err error) {
+	r.mu.Lock()
+	r.err = err
+	queue := r.queue
+	r.queue = nil
+	r.mu.Unlock()
+	notify(r.ready)
+	for _, e := range queue {
+		e.release()
+	}
+	if r.stream {
+		r.client.out.Put(wire.Frame{Type: wire.Cancel, Request: r.number})
+	}
+}
+
+// abandon releases all responses, present and future.
+func (r *pendingRequest) abandon() {
+	r.mu.Lock()
+	r.abandoned = true
+	queue := r.queue
+	r.queue = nil
+	r.mu.Unlock()
+	for _, e := range queue {
+		e.release()
+	}
 }

@@ -11,42 +11,43 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// encoded is an item as messages of the Arrow IPC format: its dictionaries, and
-// then itself, with bodies that show its memory.
-type encoded struct {
+// encoding holds the Arrow IPC messages of an object: its dictionaries, then the
+// record batch. The bodies refer to the object's memory.
+type encoding struct {
 	messages []message
-	gpu      *cudabuf.Device // nil where all is on the host
+	gpu      *cudabuf.Device // nil if all memory is on the host
 	release  func()
 }
 
 type message struct {
-	metadata []byte // none of a buffer
-	length   int64  // of the body, with its padding
-	body     []piece
+	metadata []byte // empty for a bare buffer
+	length   int64  // of the body, with padding
+	body     []bodyPart
 }
 
-// piece is a part of a body, with the ways in which its memory is shared as it
-// is.
-type piece struct {
+// bodyPart is a part of a message body, with the mechanisms that share its memory
+// in place.
+type bodyPart struct {
 	arrowipc.Part
-	ways handle.Mechanisms
+	mechanisms handle.Mechanisms
 }
 
-// encode encodes an item once. The caller holds a reference to it.
-func (it *item) encode() (*encoded, error) {
-	it.encoding.Do(func() { it.encoded, it.encodeErr = it.encodeNow() })
-	return it.encoded, it.encodeErr
+// encode encodes an object, once. The caller holds a reference to the object.
+func (o *object) encode() (*encoding, error) {
+	o.encodeOnce.Do(func() { o.encoding, o.encodeErr = o.newEncoding() })
+	return o.encoding, o.encodeErr
 }
 
-func (it *item) encodeNow() (*encoded, error) {
-	e := &encoded{release: func() {}}
-	if it.batch == nil {
-		m := message{length: it.buffer.Len()}
-		if it.buffer.Len() > 0 {
-			m.body = []piece{{Part: arrowipc.Part{Buffer: it.buffer}}}
+// newEncoding encodes the batch or buffer and finds the mechanisms of its memory.
+func (o *object) newEncoding() (*encoding, error) {
+	e := &encoding{release: func() {}}
+	if o.batch == nil {
+		m := message{length: o.buffer.Len()}
+		if o.buffer.Len() > 0 {
+			m.body = []bodyPart{{Part: arrowipc.Part{Buffer: o.buffer}}}
 		}
 		e.messages = []message{m}
-	} else if err := e.batch(it); err != nil {
+	} else if err := e.addBatch(o); err != nil {
 		return nil, err
 	}
 	var known []allocation
@@ -60,17 +61,17 @@ func (it *item) encodeNow() (*encoded, error) {
 			if e.gpu == nil {
 				e.gpu = buffer.Device().(*cudabuf.Device)
 			}
-			if e.gpu == buffer.Device() && (it.batch == nil || buffer.Address()%8 == 0) {
-				p.ways, known = waysOf(buffer, it.pooled, known)
+			if e.gpu == buffer.Device() && (o.batch == nil || buffer.Address()%8 == 0) {
+				p.mechanisms, known = inPlaceMechanisms(buffer, o.exposed, known)
 			}
 		}
 	}
 	return e, nil
 }
 
-// batch encodes a record batch.
-func (e *encoded) batch(it *item) error {
-	messages, err := messagesOf(it.batch)
+// addBatch encodes a record batch.
+func (e *encoding) addBatch(o *object) error {
+	messages, err := encodeMessages(o.batch)
 	if err != nil {
 		return err
 	}
@@ -85,22 +86,22 @@ func (e *encoded) batch(it *item) error {
 		}
 	}
 	for _, m := range messages {
-		one := message{metadata: m.Metadata, length: m.BodyLength}
+		encoded := message{metadata: m.Metadata, length: m.BodyLength}
 		parts, err := m.Parts()
 		if err != nil {
 			e.release()
 			return err
 		}
 		for _, p := range parts {
-			one.body = append(one.body, piece{Part: p})
+			encoded.body = append(encoded.body, bodyPart{Part: p})
 		}
-		e.messages = append(e.messages, one)
+		e.messages = append(e.messages, encoded)
 	}
 	return nil
 }
 
-// messagesOf encodes a batch with all dictionaries that it needs.
-func messagesOf(b arrow.RecordBatch) ([]*arrowipc.Message, error) {
+// encodeMessages encodes a batch with all dictionaries that it needs.
+func encodeMessages(b arrow.RecordBatch) ([]*arrowipc.Message, error) {
 	if !slices.ContainsFunc(b.Schema().Fields(), func(f arrow.Field) bool { return hasDictionary(f.Type) }) {
 		m, err := arrowipc.EncodeRecordBatch(b)
 		return []*arrowipc.Message{m}, err
@@ -125,66 +126,67 @@ func hasDictionary(t arrow.DataType) bool {
 	return false
 }
 
-// allocation is memory of which the ways are known.
+// allocation is memory whose mechanisms are known.
 type allocation struct {
-	base uintptr
-	size int64
-	ways handle.Mechanisms
+	base       uintptr
+	size       int64
+	mechanisms handle.Mechanisms
 }
 
-// waysOf are the mechanisms by which memory is shared as it is. It asks the driver
-// once for an allocation, and not at all for one of a pool to share.
-func waysOf(buffer *cudabuf.Buffer, pooled bool, known []allocation) (handle.Mechanisms, []allocation) {
+// inPlaceMechanisms returns the mechanisms that share the memory of a buffer in
+// place. It asks the driver once per allocation. Memory of a SharedPool needs no
+// driver call.
+func inPlaceMechanisms(buffer *cudabuf.Buffer, exposed bool, known []allocation) (handle.Mechanisms, []allocation) {
 	if buffer.SharedPool() != nil {
-		if pooled {
+		if exposed {
 			return handle.Mechanisms{handle.CUDAPool}, known
 		}
 		return nil, known
 	}
 	for _, a := range known {
 		if buffer.Address()-a.base < uintptr(a.size) {
-			return a.ways, known
+			return a.mechanisms, known
 		}
 	}
 	a := allocation{base: buffer.Address(), size: buffer.Len()}
 	for _, m := range []handle.Mechanism{handle.CUDAFD, handle.CUDAIPC} {
 		b := block{mechanism: m}
-		if b.export(buffer, pooled) == nil {
-			a = allocation{b.base, b.size, append(a.ways, m)}
+		if b.exportAllocation(buffer, exposed) == nil {
+			a = allocation{b.base, b.size, append(a.mechanisms, m)}
 			b.free()
 		}
 	}
-	return a.ways, append(known, a)
+	return a.mechanisms, append(known, a)
 }
 
-// native is a piece's memory, if a mechanism shares it as it is.
-func (p *piece) native(m handle.Mechanism) (*cudabuf.Buffer, bool) {
-	for _, way := range p.ways {
-		if way == m {
+// inPlace returns the memory of the part if mechanism m shares it in place.
+func (p *bodyPart) inPlace(m handle.Mechanism) (*cudabuf.Buffer, bool) {
+	for _, mechanism := range p.mechanisms {
+		if mechanism == m {
 			return p.Buffer.(*cudabuf.Buffer), true
 		}
 	}
 	return nil, false
 }
 
-// packs tells whether a message is copied whole, and so stays together.
-func (m *message) packs(way handle.Mechanism) bool {
+// packed reports whether the whole body is copied, so that it stays contiguous.
+func (m *message) packed(mechanism handle.Mechanism) bool {
 	for i := range m.body {
-		if _, native := m.body[i].native(way); native {
+		if _, native := m.body[i].inPlace(mechanism); native {
 			return false
 		}
 	}
 	return true
 }
 
-// native is how many bytes a mechanism shares as they are.
-func (e *encoded) native(m handle.Mechanism) (n int64) {
+// inPlaceBytes returns the number of bytes that mechanism m shares in place.
+func (e *encoding) inPlaceBytes(m handle.Mechanism) (n int64) {
 	if m == handle.Local {
 		return math.MaxInt64
 	}
 	for i := range e.messages {
 		for j := range e.messages[i].body {
-			if b, ok := e.messages[i].body[j].native(m); ok {
+			if b, ok := e.messages[i].body[j].inPlace(m); ok {
 				n += b.Len()
 			}
 		}
@@ -192,10 +194,10 @@ func (e *encoded) native(m handle.Mechanism) (n int64) {
 	return n
 }
 
-// device is where an item lives.
-func (it *item) device() string {
-	if it.batch == nil {
-		return it.buffer.Device().String()
+// deviceName returns the name of the device that holds the object.
+func (o *object) deviceName() string {
+	if o.batch == nil {
+		return o.buffer.Device().String()
 	}
-	return deviceOf(it.batch).String()
+	return batchDevice(o.batch).String()
 }

@@ -12,36 +12,36 @@ import (
 
 // Errors that a caller can act on; test with errors.Is.
 var (
-	// ErrNotFound: nothing is published under the name.
-	ErrNotFound = errors.New("nothing is published under this name")
-	// ErrWrongKind: the name is that of a table, a stream or a buffer, and another
-	// was asked for.
+	// ErrNotFound: the name is not published.
+	ErrNotFound = errors.New("the name is not published")
+	// ErrWrongKind: the name is published, but is not a table, stream or buffer as
+	// requested.
 	ErrWrongKind = errors.New("the name is of another kind")
-	// ErrExists: the name is taken.
-	ErrExists = errors.New("the name is taken")
-	// ErrNoMechanism: the memory cannot be shared in a way that both sides have.
-	// The text says which those are.
-	ErrNoMechanism = errors.New("no way of sharing memory that both sides have fits")
-	// ErrRefused: the peer does not take this user or process, or is not of a
-	// user that may be talked to.
+	// ErrExists: the name is already published.
+	ErrExists = errors.New("the name is already published")
+	// ErrNoMechanism: no mechanism of both sides can share the memory. The text lists
+	// the mechanisms of both.
+	ErrNoMechanism = errors.New("no common mechanism can share the memory")
+	// ErrRefused: the peer does not accept this user or process, or runs as a user
+	// that the options do not allow.
 	ErrRefused = errors.New("refused")
-	// ErrServerGone: the server has died or closed the connection. What was
-	// opened from it stays mapped until it is released, but is no longer the
-	// server's to keep.
+	// ErrServerGone: the server has died or closed the connection. Memory that was
+	// opened from it stays mapped until it is released, but the server no longer
+	// protects it from being overwritten.
 	ErrServerGone = errors.New("the server is gone")
-	// ErrLeaseExpired: the client held something for longer than the server lets
-	// it, which ended the connection. To the client the server is gone as well.
+	// ErrLeaseExpired: the client held a lease for longer than the server allows, so
+	// the server closed the connection. The client's error also wraps ErrServerGone.
 	ErrLeaseExpired = errors.New("a lease expired")
-	// ErrClosed: the catalog's stream, the server or the client was closed.
+	// ErrClosed: the stream, the server or the client was closed.
 	ErrClosed = errors.New("closed")
-	// ErrFault: the peer broke the protocol.
+	// ErrFault: the peer violated the protocol.
 	ErrFault = wire.ErrFault
-	// ErrVersion: the peer speaks no version of the protocol that is known here.
+	// ErrVersion: client and server have no protocol version in common.
 	ErrVersion = errors.New("no common version of the sharing protocol")
 )
 
-// codes are the errors that cross the socket. Of two in one error the smaller code
-// is told.
+// codes maps the error codes of the protocol to errors. If an error wraps several
+// of them, the smallest code is sent.
 var codes = map[wire.Code]error{
 	wire.CodeFault:     ErrFault,
 	wire.CodeVersion:   ErrVersion,
@@ -54,8 +54,8 @@ var codes = map[wire.Code]error{
 	wire.CodeExpired:   ErrLeaseExpired,
 }
 
-// tell is an error as the peer is told it.
-func tell(err error) wire.ErrorMessage {
+// errorMessage returns the ERROR message for err.
+func errorMessage(err error) wire.ErrorMessage {
 	for _, code := range slices.Sorted(maps.Keys(codes)) {
 		if errors.Is(err, codes[code]) {
 			return wire.ErrorMessage{Code: code, Text: err.Error()}
@@ -64,16 +64,16 @@ func tell(err error) wire.ErrorMessage {
 	return wire.ErrorMessage{Code: wire.CodeFailed, Text: err.Error()}
 }
 
-// remote is an error that the peer told, of the sentinel that its code says.
-type remote struct{ wire.ErrorMessage }
+// remoteError is an error that the peer sent. It wraps the sentinel of its code.
+type remoteError struct{ wire.ErrorMessage }
 
-func (e *remote) Error() string { return fmt.Sprintf("the peer says: %s", e.Text) }
-func (e *remote) Unwrap() error { return codes[e.Code] }
+func (e *remoteError) Error() string { return fmt.Sprintf("the peer reported: %s", e.Text) }
+func (e *remoteError) Unwrap() error { return codes[e.Code] }
 
 func parseError(payload []byte) error {
 	var m wire.ErrorMessage
 	if err := m.Parse(payload); err != nil {
 		return err
 	}
-	return &remote{m}
+	return &remoteError{m}
 }

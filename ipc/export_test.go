@@ -2,8 +2,8 @@ package ipc
 
 import "time"
 
-// Impatient waits less for a peer to say HELLO, or to take what it is sent.
-func (o ServerOptions) Impatient(limit time.Duration) ServerOptions {
-	o.patience = limit
+// WithPeerTimeout changes how long the server waits for HELLO and for writes to a peer.
+func (o ServerOptions) WithPeerTimeout(limit time.Duration) ServerOptions {
+	o.peerTimeout = limit
 	return o
 }

@@ -20,99 +20,102 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// ServerOptions says how to serve. The zero value serves processes of the same
+// ServerOptions configures a server. The zero value serves processes of the same
 // user.
 type ServerOptions struct {
-	// Allow are the users that may connect, by number; the process's own where it
-	// is nil. The socket's file is of mode 0600: for others to reach it, the
-	// caller changes that.
-	Allow []uint32
-	// Silence ends the leases of a client, and its connection, from which nothing
-	// came for so long: it hangs. Clients of this package say so often enough that
-	// they live. 0 is no limit; a client that dies is noticed at once anyway.
-	Silence time.Duration
-	// LeaseLimit ends the connection of a client that holds a batch or buffer for
-	// longer, although it lives, and with it all that it holds; it gets
-	// ErrLeaseExpired. Batches of a table count from when all of it is sent, those
-	// of a stream each from when it is. 0 is no limit.
-	LeaseLimit time.Duration
-	// IdleLimit bounds the shared memory that is kept for later batches, in
-	// bytes: 256 MiB where it is 0, none where it is negative.
-	IdleLimit int64
+	// AllowUIDs lists the user ids that may connect; nil means the server's own.
+	// The socket file has mode 0600: for other users the caller must change it.
+	AllowUIDs []uint32
+	// KeepAliveTimeout ends the connection and the leases of a client that sends
+	// nothing for this long. Clients of this package send PING often enough. 0
+	// means no limit. The death of a client is noticed at once in any case.
+	KeepAliveTimeout time.Duration
+	// MaxLeaseTime ends the connection of a client that holds a lease for longer,
+	// and with it all of the client's leases; the client gets ErrLeaseExpired.
+	// The time of a table's leases starts when the whole table is sent, that of a
+	// stream's lease when its batch is sent. 0 means no limit.
+	MaxLeaseTime time.Duration
+	// MaxIdleBytes bounds the unused shared memory that is kept for later
+	// batches. 0 means 256 MiB; a negative value keeps none.
+	MaxIdleBytes int64
 
-	patience time.Duration // patience where it is 0
+	peerTimeout time.Duration // 0 means defaultPeerTimeout
 }
 
-// Server offers a catalog over a Unix socket. It may be used from any goroutine.
+// Server serves a catalog on a Unix socket. Its methods may be called from any
+// goroutine.
 type Server struct {
-	catalog  *Catalog
-	o        ServerOptions
-	self     handle.Process
-	instance [16]byte
-	listener *net.UnixListener
-	ctx      context.Context // ends with the server
-	cancel   context.CancelFunc
-	work     sync.WaitGroup
-	store    store
+	catalog    *Catalog
+	options    ServerOptions
+	self       handle.Process
+	instance   [16]byte
+	listener   *net.UnixListener
+	ctx        context.Context // done when the server closes
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
+	blocks     blockRegistry
 
-	mu      sync.Mutex
-	conns   map[*conn]struct{}
-	forms   map[*form]*item
-	streams map[*cudabuf.Device]*cudabuf.Stream
-	closed  bool
+	mu          sync.Mutex
+	conns       map[*serverConn]struct{}
+	exports     map[*export]*object
+	copyStreams map[*cudabuf.Device]*cudabuf.Stream
+	closed      bool
 }
 
 const (
-	defaultIdle = 256 << 20
-	// patience is how long a peer may take to say HELLO, or to take what it is
-	// sent.
-	patience = 5 * time.Second
-	// unread is how many bytes of control messages may wait for a peer.
-	unread = 64 << 20
+	defaultMaxIdleBytes = 256 << 20
+	// defaultPeerTimeout bounds the time until a peer sends HELLO, and the time
+	// of a write to a peer.
+	defaultPeerTimeout = 5 * time.Second
+	// maxUnsentBytes bounds the control messages that wait for a peer to read
+	// them.
+	maxUnsentBytes = 64 << 20
 )
 
-// instances are the servers of this process, by which clients in it find them.
+// instances maps the instance of each server of this process to the server.
+// Clients in the same process look their server up here.
 var instances sync.Map // [16]byte -> *Server
 
-// Serve offers a catalog on a Unix socket at a path, until Close. A file of a
-// socket that nobody serves is replaced.
+// Serve serves a catalog on a Unix socket at path until Close. It replaces a
+// socket file if no process listens on it. The error wraps arrow.ErrInvalid if
+// the catalog is nil.
 func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	if catalog == nil {
-		return nil, fmt.Errorf("serving shared columns at %s: there is no catalog: %w", path, arrow.ErrInvalid)
+		return nil, fmt.Errorf("ipc.Serve: socket %s: nil catalog: %w", path, arrow.ErrInvalid)
 	}
 	self, err := handle.Self()
 	if err != nil {
 		return nil, err
 	}
-	if o.Allow == nil {
-		o.Allow = []uint32{uint32(os.Getuid())}
+	if o.AllowUIDs == nil {
+		o.AllowUIDs = []uint32{uint32(os.Getuid())}
 	}
-	if o.IdleLimit == 0 {
-		o.IdleLimit = defaultIdle
+	if o.MaxIdleBytes == 0 {
+		o.MaxIdleBytes = defaultMaxIdleBytes
 	}
-	if o.patience == 0 {
-		o.patience = patience
+	if o.peerTimeout == 0 {
+		o.peerTimeout = defaultPeerTimeout
 	}
 	listener, err := unixsocket.Listen(path)
 	if err != nil {
-		return nil, fmt.Errorf("serving shared columns at %s: %w", path, err)
+		return nil, fmt.Errorf("ipc.Serve: socket %s: %w", path, err)
 	}
 	s := &Server{
-		catalog: catalog, o: o, self: self, listener: listener,
-		store: store{idleLimit: o.IdleLimit, blocks: map[uint64]*block{}, open: map[place]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}},
-		conns: map[*conn]struct{}{}, forms: map[*form]*item{}, streams: map[*cudabuf.Device]*cudabuf.Stream{},
+		catalog: catalog, options: o, self: self, listener: listener,
+		blocks: blockRegistry{maxIdleBytes: o.MaxIdleBytes, byID: map[uint64]*block{}, partial: map[blockKey]*block{}, pools: map[*cudabuf.SharedPool]*exportedPool{}},
+		conns:  map[*serverConn]struct{}{}, exports: map[*export]*object{}, copyStreams: map[*cudabuf.Device]*cudabuf.Stream{},
 	}
 	_, _ = rand.Read(s.instance[:]) // never fails
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	instances.Store(s.instance, s)
-	s.work.Go(s.accept)
-	if o.LeaseLimit > 0 {
-		s.work.Go(s.expire)
+	s.goroutines.Go(s.accept)
+	if o.MaxLeaseTime > 0 {
+		s.goroutines.Go(s.enforceLeaseTime)
 	}
 	return s, nil
 }
 
-// Path is where the server listens.
+// Path returns the path of the server's socket.
 func (s *Server) Path() string { return s.listener.Addr().String() }
 
 func (s *Server) accept() {
@@ -122,10 +125,10 @@ func (s *Server) accept() {
 			if s.ctx.Err() != nil {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // no descriptor is free, say
+			time.Sleep(10 * time.Millisecond) // perhaps no file descriptor is free
 			continue
 		}
-		c := newConn(s, unix)
+		c := newServerConn(s, unix)
 		s.mu.Lock()
 		if s.closed {
 			s.mu.Unlock()
@@ -133,26 +136,26 @@ func (s *Server) accept() {
 			return
 		}
 		s.conns[c] = struct{}{}
-		s.work.Go(c.serve)
+		s.goroutines.Go(c.serve)
 		s.mu.Unlock()
 	}
 }
 
-// clients are the connections that there are.
-func (s *Server) clients() []*conn {
+// connections returns the open connections.
+func (s *Server) connections() []*serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.conns))
 }
 
-// allowed tells whether a user may connect.
-func (s *Server) allowed(uid uint32) bool { return slices.Contains(s.o.Allow, uid) }
+// allowed reports whether a user may connect.
+func (s *Server) allowed(uid uint32) bool { return slices.Contains(s.options.AllowUIDs, uid) }
 
-// stream is what a GPU copies on.
-func (s *Server) stream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
+// copyStream returns the stream on which dev copies into shared memory.
+func (s *Server) copyStream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stream := s.streams[dev]; stream != nil {
+	if stream := s.copyStreams[dev]; stream != nil {
 		return stream, nil
 	}
 	if s.closed {
@@ -160,37 +163,37 @@ func (s *Server) stream(dev *cudabuf.Device) (*cudabuf.Stream, error) {
 	}
 	stream, err := dev.NewStream(cudabuf.StreamOptions{})
 	if err == nil {
-		s.streams[dev] = stream
+		s.copyStreams[dev] = stream
 	}
 	return stream, err
 }
 
-// keep remembers a form, to let go of it with the server.
-func (s *Server) keep(it *item, f *form) error {
+// registerExport records an export, so that Close releases it.
+func (s *Server) registerExport(o *object, ex *export) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return fmt.Errorf("server at %s: %w", s.Path(), ErrClosed)
+		return fmt.Errorf("ipc.Server: server at %s: %w", s.Path(), ErrClosed)
 	}
-	s.forms[f] = it
+	s.exports[ex] = o
 	return nil
 }
 
-// drop forgets a form that has no item any more.
-func (s *Server) drop(f *form) {
+// unregisterExport removes and releases an export whose object is released.
+func (s *Server) unregisterExport(ex *export) {
 	s.mu.Lock()
-	delete(s.forms, f)
+	delete(s.exports, ex)
 	s.mu.Unlock()
-	f.release()
+	ex.release()
 }
 
-// Shutdown withdraws nothing, but takes no new clients, and waits until those
-// that there are hold nothing. Then it is Close. When ctx ends first, it closes
-// all the same and returns its error.
+// Shutdown stops accepting clients, waits until the connected clients hold no
+// leases, and closes the server. If ctx is done first, it closes the server and
+// returns ctx's error. It withdraws no names.
 func (s *Server) Shutdown(ctx context.Context) error {
 	_ = s.listener.Close()
 	for tick := time.NewTicker(5 * time.Millisecond); ; {
-		if s.leases() == 0 {
+		if s.leaseCount() == 0 {
 			tick.Stop()
 			return s.Close()
 		}
@@ -203,19 +206,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-func (s *Server) leases() (n int) {
-	s.store.do(func() {
-		for _, b := range s.store.blocks {
+// leaseCount returns the number of leases, counted once per block.
+func (s *Server) leaseCount() (n int) {
+	s.blocks.withLock(func() {
+		for _, b := range s.blocks.byID {
 			n += b.leases
 		}
 	})
 	return n
 }
 
-// Close ends all connections, and with them all leases, removes the socket's file
-// and gives shared memory back. The catalog stays the caller's. What clients hold
-// they keep mapped; of memory that CUDA's own handles or pools share, CUDA does not say
-// what becomes then: see Shutdown. A second Close does nothing.
+// Close ends all connections and leases, removes the socket file and releases the
+// shared memory. The catalog stays open. Clients keep their memory mapped. For
+// memory shared by CUDA IPC handles or pools, CUDA does not define what they then
+// read; see Shutdown. A second Close does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -227,50 +231,86 @@ func (s *Server) Close() error {
 	s.cancel()
 	err := s.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		err = nil // by Shutdown
+		err = nil // Shutdown closed the listener
 	}
-	for _, c := range s.clients() {
-		s.work.Go(func() { c.end(fmt.Errorf("the server is closing: %w", ErrServerGone)) })
+	for _, c := range s.connections() {
+		s.goroutines.Go(func() { c.close(fmt.Errorf("ipc.Server: the server is closing: %w", ErrServerGone)) })
 	}
-	s.work.Wait()
+	s.goroutines.Wait()
 	instances.Delete(s.instance)
 	s.mu.Lock()
-	forms := s.forms
-	s.forms = nil
+	forms := s.exports
+	s.exports = nil
 	s.mu.Unlock()
-	for f, it := range forms {
-		if it.disown(f) {
+	for f, o := range forms {
+		if o.removeExport(f) {
 			f.release()
 		}
 	}
-	s.store.close()
-	for _, stream := range s.streams {
+	s.blocks.close()
+	for _, stream := range s.copyStreams {
 		err = errors.Join(err, stream.Close())
 	}
 	return err
 }
 
-// Stats says what is shared, and who holds what.
+// Stats lists the clients with their leases, and the shared blocks.
 type Stats = wire.StatsMessage
 
-// Stat says what is shared, and who holds what.
+// Stat returns the clients with their leases, and the shared blocks.
 func (s *Server) Stat() Stats {
-	conns := s.clients()
+	conns := s.connections()
 	var stats Stats
-	s.store.do(func() {
+	s.blocks.withLock(func() {
 		for _, c := range conns {
 			if c.welcomed {
 				stats.Clients = append(stats.Clients, c.stat())
 			}
 		}
-		for _, b := range s.store.blocks {
+		for _, b := range s.blocks.byID {
 			stats.Blocks = append(stats.Blocks, wire.BlockStat{
 				Block: b.id, Size: b.size, Mechanism: b.mechanism, Device: b.device(),
-				Leases: uint32(b.leases), Clients: uint32(len(b.known)),
+				Leases: uint32(b.leases), Clients: uint32(len(b.clients)),
 			})
 		}
 	})
 	slices.SortFunc(stats.Blocks, func(a, b wire.BlockStat) int { return int(a.Block) - int(b.Block) })
 	slices.SortFunc(stats.Clients, func(a, b wire.ClientStat) int { return a.Connected.Compare(b.Connected) })
 	return stats
+}
+
+// enforceLeaseTime closes the connections of clients that hold a lease for longer
+// than MaxLeaseTime. It checks every quarter of that time.
+func (s *Server) enforceLeaseTime() {
+	tick := time.NewTicker(max(s.options.MaxLeaseTime/4, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+			for c, err := range s.expiredClients() {
+				s.goroutines.Go(func() { c.close(err) })
+			}
+		}
+	}
+}
+
+// expiredClients returns each connection with an expired lease, once, and the
+// error to close it with.
+func (s *Server) expiredClients() map[*serverConn]error {
+	expired := map[*serverConn]error{}
+	conns := s.connections()
+	s.blocks.withLock(func() {
+		for _, c := range conns {
+			for number, l := range c.leases {
+				if held := time.Since(l.clockStart); !l.clockStart.IsZero() && held > s.options.MaxLeaseTime && !c.expired {
+					c.expired = true
+					expired[c] = fmt.Errorf("ipc.Server: lease %d, batch %d of %q: held for %v, want at most %v: %w",
+						number, l.sequence, l.export.name, held.Round(time.Millisecond), s.options.MaxLeaseTime, ErrLeaseExpired)
+				}
+			}
+		}
+	})
+	return expired
 }

@@ -26,15 +26,15 @@ import (
 func write(t testing.TB, m machine, stream *ipc.Stream, n int) {
 	t.Helper()
 	for i := range n {
-		b, err := placed(m.place(), "stream", uint64(i))
+		b, err := fixtureOn(m.device(), "stream", uint64(i))
 		require.NoError(t, err)
-		err = stream.Write(soon(t), b)
+		err = stream.Write(shortContext(t), b)
 		b.Release()
 		require.NoError(t, err)
 	}
 }
 
-func TestAStreamGoesToSeveralProcesses(t *testing.T) {
+func TestStreamReachesSeveralProcesses(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
 		stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
@@ -43,34 +43,34 @@ func TestAStreamGoesToSeveralProcesses(t *testing.T) {
 		var wait sync.WaitGroup
 		for range readers {
 			p := startPeer(t, m)
-			p.do("Dial", Dial{Path: s.Path()})
+			p.mustCall("Dial", Dial{Path: s.Path()})
 			wait.Go(func() {
 				var n int
 				assert.NoError(t, p.call("Follow", Follow{Name: "stream", Window: 3}, &n))
 				assert.Equal(t, batches, n)
 			})
 		}
-		require.NoError(t, stream.WaitSubscribers(soon(t), readers))
+		require.NoError(t, stream.WaitSubscribers(shortContext(t), readers))
 		write(t, m, stream, batches)
 		list := catalog.List()
 		assert.EqualValues(t, batches, list[0].Batches)
 		assert.EqualValues(t, readers, list[0].Subscribers)
 		require.NoError(t, stream.Close())
 		wait.Wait()
-		settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+		eventually(t, "the leases end", func() bool { return leasesOf(s) == 0 })
 	})
 }
 
-func TestAWriterWaitsForTheSlowest(t *testing.T) {
+func TestWriterWaitsForSlowestSubscriber(t *testing.T) {
 	m := machine{kind: "cpu"}
 	catalog, s := serve(t, ipc.ServerOptions{})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Depth: 2})
 	require.NoError(t, err)
-	c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+	c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
 	require.NoError(t, err)
-	slow, err := c.Stream(soon(t), "stream", 1)
+	slow, err := c.Stream(shortContext(t), "stream", 1)
 	require.NoError(t, err)
-	write(t, m, stream, 3) // one on its way, two that wait
+	write(t, m, stream, 3) // one in flight, two queued
 	b := fixture("stream", 3)
 	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	err = stream.Write(short, b)
@@ -80,13 +80,13 @@ func TestAWriterWaitsForTheSlowest(t *testing.T) {
 	written := make(chan error)
 	go func() { written <- stream.Write(context.Background(), b) }()
 	for i := range 3 {
-		got, err := slow.Next(soon(t))
+		got, err := slow.Next(shortContext(t))
 		require.NoError(t, err)
-		require.NoError(t, check("stream", uint64(i), got))
+		require.NoError(t, checkFixture("stream", uint64(i), got))
 		got.Release()
 	}
 	require.NoError(t, <-written)
-	go func() { // one that waits for a reader which leaves
+	go func() { // this writer waits for a subscriber that leaves
 		for {
 			if err := stream.Write(context.Background(), b); err != nil {
 				written <- err
@@ -99,40 +99,40 @@ func TestAWriterWaitsForTheSlowest(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	require.NoError(t, stream.Close())
 	assert.ErrorIs(t, <-written, ipc.ErrClosed)
-	settles(t, "the leases end", func() bool { return leasesOf(s) == 0 })
+	eventually(t, "the leases end", func() bool { return leasesOf(s) == 0 })
 	require.NoError(t, c.Close())
 	b.Release()
 }
 
-func TestBatchesOfAStreamUseTheSameMemoryAgain(t *testing.T) {
+func TestStreamReusesBlocks(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
 		stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 		require.NoError(t, err)
 		p := startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path()})
+		p.mustCall("Dial", Dial{Path: s.Path()})
 		done := make(chan error)
 		go func() { done <- p.call("Follow", Follow{Name: "stream", Window: 2, Most: 100}, nil) }()
-		require.NoError(t, stream.WaitSubscribers(soon(t), 1))
+		require.NoError(t, stream.WaitSubscribers(shortContext(t), 1))
 		write(t, m, stream, 100)
 		require.NoError(t, <-done)
 		last := s.Stat().Blocks
 		assert.Less(t, len(last), 12)
-		assert.Less(t, last[len(last)-1].Block, uint64(12), "100 batches were in 12 blocks at most")
+		assert.Less(t, last[len(last)-1].Block, uint64(12), "100 batches used at most 12 blocks")
 		require.NoError(t, stream.Close())
 	})
 }
 
 func TestSmallBatchesShareBlocks(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
+		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 		const n = 100
-		require.NoError(t, put(catalog, m.place(), "table", n))
-		require.NoError(t, put(catalog, m.place(), "other", 1))
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", n))
+		require.NoError(t, publishFixtures(catalog, m.device(), "other", 1))
 		p := startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path()})
-		p.do("Get", "table")
-		p.do("Get", "other")
+		p.mustCall("Dial", Dial{Path: s.Path()})
+		p.mustCall("Get", "table")
+		p.mustCall("Get", "other")
 		stat := s.Stat()
 		var leases, shared int
 		for _, b := range stat.Blocks {
@@ -142,64 +142,64 @@ func TestSmallBatchesShareBlocks(t *testing.T) {
 		assert.Equal(t, n+1, leases)
 		assert.Less(t, len(stat.Blocks), n/2)
 		assert.Greater(t, shared, 1)
-		p.do("Release", "table")
-		settles(t, "the leases end", func() bool { return leasesOf(s) == 1 })
+		p.mustCall("Release", "table")
+		eventually(t, "the leases end", func() bool { return leasesOf(s) == 1 })
 		require.NoError(t, catalog.Withdraw("table"))
-		settles(t, "the table's blocks are forgotten", func() bool { return len(s.Stat().Blocks) == 1 })
-		p.do("Check", "other")
-		p.do("Release", "other")
+		eventually(t, "the table's blocks are forgotten", func() bool { return len(s.Stat().Blocks) == 1 })
+		p.mustCall("Check", "other")
+		p.mustCall("Release", "other")
 	})
 }
 
-func TestAWithdrawnTableStaysWithWhoHoldsIt(t *testing.T) {
+func TestWithdrawnTableStaysWithItsHolders(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		before := m.used(t)
-		catalog, s := serve(t, ipc.ServerOptions{IdleLimit: -1})
-		require.NoError(t, put(catalog, m.place(), "table", 2))
+		before := m.memoryUsed(t)
+		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", 2))
 		p := startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path()})
-		p.do("Get", "table")
+		p.mustCall("Dial", Dial{Path: s.Path()})
+		p.mustCall("Get", "table")
 		require.NoError(t, catalog.Withdraw("table"))
-		require.NoError(t, put(catalog, m.place(), "table", 1))
-		p.do("Check", "table")
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
+		p.mustCall("Check", "table")
 		assert.Equal(t, 2, leasesOf(s))
-		p.do("Release", "table")
+		p.mustCall("Release", "table")
 		require.NoError(t, catalog.Withdraw("table"))
-		settles(t, "the client has forgotten the blocks", func() bool { return len(s.Stat().Blocks) == 0 })
-		if m.kind == "soft" {
-			assert.Equal(t, before, m.used(t))
+		eventually(t, "the client has forgotten the blocks", func() bool { return len(s.Stat().Blocks) == 0 })
+		if m.kind != "cuda" {
+			assert.Equal(t, before, m.memoryUsed(t))
 		}
 	})
 }
 
-func TestEmptyThingsAreShared(t *testing.T) {
+func TestEmptyTablesAndBuffersAreShared(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
 		require.NoError(t, catalog.PublishTable("no batches", schema, nil))
 		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 		none := b.NewRecordBatch()
 		b.Release()
-		moved, err := arrowbuf.CopyTo(none, m.place())
+		moved, err := arrowbuf.CopyTo(none, m.device())
 		require.NoError(t, err)
 		require.NoError(t, catalog.PublishTable("no rows", schema, []arrow.RecordBatch{moved}))
 		moved.Release()
 		none.Release()
-		empty, err := m.place().Alloc(0)
+		empty, err := m.device().Alloc(0)
 		require.NoError(t, err)
 		require.NoError(t, catalog.PublishBuffer("no bytes", empty))
 		empty.Release()
 		for _, mechanisms := range []handle.Mechanisms{nil, {handle.CUDAFD, handle.Memory}} {
-			c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{Devices: m.gpus(), Mechanisms: mechanisms})
+			c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Devices: m.gpus(), Mechanisms: mechanisms})
 			require.NoError(t, err)
-			table, err := c.Table(soon(t), "no batches")
+			table, err := c.Table(shortContext(t), "no batches")
 			require.NoError(t, err)
 			assert.Empty(t, table.Batches)
-			table, err = c.Table(soon(t), "no rows")
+			table, err = c.Table(shortContext(t), "no rows")
 			require.NoError(t, err)
 			require.Len(t, table.Batches, 1)
 			assert.Zero(t, table.Batches[0].NumRows())
 			table.Release()
-			buffer, err := c.Buffer(soon(t), "no bytes")
+			buffer, err := c.Buffer(shortContext(t), "no bytes")
 			require.NoError(t, err)
 			assert.Zero(t, buffer.Len())
 			buffer.Release()
@@ -208,20 +208,20 @@ func TestEmptyThingsAreShared(t *testing.T) {
 	})
 }
 
-func TestASubscriptionEndsWithItsServer(t *testing.T) {
+func TestSubscriptionEndsWithItsServer(t *testing.T) {
 	catalog, s := serve(t, ipc.ServerOptions{})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
-	c, err := ipc.Dial(soon(t), s.Path(), ipc.DialOptions{})
+	c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{})
 	require.NoError(t, err)
-	sub, err := c.Stream(soon(t), "stream", 4)
+	sub, err := c.Stream(shortContext(t), "stream", 4)
 	require.NoError(t, err)
 	write(t, machine{kind: "cpu"}, stream, 1)
-	b, err := sub.Next(soon(t))
+	b, err := sub.Next(shortContext(t))
 	require.NoError(t, err)
 	b.Release()
 	require.NoError(t, s.Close())
-	_, err = sub.Next(soon(t))
+	_, err = sub.Next(shortContext(t))
 	assert.ErrorIs(t, err, ipc.ErrServerGone)
 	assert.False(t, errors.Is(err, io.EOF))
 	assert.ErrorIs(t, c.Err(), ipc.ErrServerGone)
@@ -229,69 +229,69 @@ func TestASubscriptionEndsWithItsServer(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-func TestShutdownWaitsForThoseWhoHold(t *testing.T) {
+func TestShutdownWaitsForLeases(t *testing.T) {
 	m := machine{kind: "cpu"}
 	catalog, s := serve(t, ipc.ServerOptions{})
-	require.NoError(t, put(catalog, m.place(), "table", 1))
+	require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
 	p := startPeer(t, m)
-	p.do("Dial", Dial{Path: s.Path()})
-	p.do("Get", "table")
+	p.mustCall("Dial", Dial{Path: s.Path()})
+	p.mustCall("Get", "table")
 	short, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
 	done := make(chan error)
-	go func() { done <- s.Shutdown(soon(t)) }()
+	go func() { done <- s.Shutdown(shortContext(t)) }()
 	select {
 	case <-done:
-		t.Error("it did not wait")
+		t.Error("Shutdown did not wait")
 	case <-short.Done():
 	}
-	p.do("Release", "table")
+	p.mustCall("Release", "table")
 	require.NoError(t, <-done)
 }
 
-func TestAClientThatHangsLosesItsLeases(t *testing.T) {
+func TestStoppedClientLosesItsLeases(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{Silence: 200 * time.Millisecond, IdleLimit: -1})
-		require.NoError(t, put(catalog, m.place(), "table", 1))
-		lives, hangs := startPeer(t, m), startPeer(t, m)
-		for _, p := range []*peer{lives, hangs} {
-			p.do("Dial", Dial{Path: s.Path()})
-			p.do("Get", "table")
+		catalog, s := serve(t, ipc.ServerOptions{KeepAliveTimeout: 200 * time.Millisecond, MaxIdleBytes: -1})
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
+		healthy, stopped := startPeer(t, m), startPeer(t, m)
+		for _, p := range []*peer{healthy, stopped} {
+			p.mustCall("Dial", Dial{Path: s.Path()})
+			p.mustCall("Get", "table")
 		}
 		assert.Equal(t, 2, leasesOf(s))
-		go func() { _ = hangs.call("Hang", 0, nil) }()
-		settles(t, "the one that hangs is taken for dead", func() bool { return leasesOf(s) == 1 })
+		go func() { _ = stopped.call("Suspend", 0, nil) }()
+		eventually(t, "the stopped client loses its leases", func() bool { return leasesOf(s) == 1 })
 		time.Sleep(400 * time.Millisecond)
-		assert.Equal(t, 1, leasesOf(s), "the other lives")
-		lives.do("Release", "table")
-		hangs.kill()
+		assert.Equal(t, 1, leasesOf(s), "the other client is kept")
+		healthy.mustCall("Release", "table")
+		stopped.kill()
 	})
 }
 
-func TestAClientThatHoldsTooLongLosesItsConnection(t *testing.T) {
+func TestExpiredLeaseEndsConnection(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{LeaseLimit: 2 * time.Second, IdleLimit: -1})
-		require.NoError(t, put(catalog, m.place(), "table", 1))
-		holds, gives := startPeer(t, m), startPeer(t, m)
-		for _, p := range []*peer{holds, gives} {
-			p.do("Dial", Dial{Path: s.Path()})
-			p.do("Get", "table")
+		catalog, s := serve(t, ipc.ServerOptions{MaxLeaseTime: 2 * time.Second, MaxIdleBytes: -1})
+		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
+		holding, releasing := startPeer(t, m), startPeer(t, m)
+		for _, p := range []*peer{holding, releasing} {
+			p.mustCall("Dial", Dial{Path: s.Path()})
+			p.mustCall("Get", "table")
 		}
-		gives.do("Release", "table")
-		settles(t, "the lease ends", func() bool { return leasesOf(s) == 0 && len(s.Stat().Clients) == 1 })
-		err := holds.call("Get", "table", new([]string))
+		releasing.mustCall("Release", "table")
+		eventually(t, "the lease ends", func() bool { return leasesOf(s) == 0 && len(s.Stat().Clients) == 1 })
+		err := holding.call("Get", "table", new([]string))
 		require.Error(t, err)
 		assert.Contains(t, err.Error(), ipc.ErrServerGone.Error())
 		assert.Contains(t, err.Error(), `lease 1, batch 0 of "table"`)
-		assert.Contains(t, err.Error(), "at most 2s expected: "+ipc.ErrLeaseExpired.Error())
-		holds.do("Release", "table")
-		gives.do("Get", "table") // who holds nothing stays
-		gives.do("Check", "table")
-		gives.do("Release", "table")
+		assert.Contains(t, err.Error(), "want at most 2s: "+ipc.ErrLeaseExpired.Error())
+		holding.mustCall("Release", "table")
+		releasing.mustCall("Get", "table") // a client without leases stays connected
+		releasing.mustCall("Check", "table")
+		releasing.mustCall("Release", "table")
 	})
 }
 
-func TestAServerClosesWhileABatchIsWritten(t *testing.T) {
+func TestServerClosesDuringWrite(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
 		b, err := m.dev.NewBuffer(100)
@@ -303,10 +303,10 @@ func TestAServerClosesWhileABatchIsWritten(t *testing.T) {
 		require.NoError(t, b.FillAsync(2, stream))
 		require.NoError(t, catalog.PublishBuffer("buffer", b))
 		p := startPeer(t, m)
-		p.do("Dial", Dial{Path: s.Path()})
+		p.mustCall("Dial", Dial{Path: s.Path()})
 		read := make(chan error)
 		go func() { read <- p.call("Read", "buffer", new([]byte)) }()
-		settles(t, "it waits", func() bool { return len(s.Stat().Blocks) == 1 })
+		eventually(t, "it waits", func() bool { return len(s.Stat().Blocks) == 1 })
 		time.AfterFunc(2*time.Second, func() { close(gate) })
 		begin := time.Now()
 		closed := make(chan error)

@@ -57,7 +57,7 @@ func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 	}
 	if s.IsWeak() && s.Natural().IsInteger() && a.dtype == BFloat16 { // bfloat16 has no common type with int64
 		own := Int8
-		if below, above := outsideOf(s, own); below || above {
+		if below, above := beyondType(s, own); below || above {
 			own = Float64
 		}
 		if s, err = NewScalar(own, s); err != nil {

@@ -16,7 +16,8 @@ import (
 // A column goes to a device once, is viewed as an array and computed with there.
 // On a GPU the same lines run as kernels.
 func Example() {
-	device := arrowbuf.CPU()                              // for a GPU: driver, err := cudabuf.Open(); device, err := driver.Device(0)
+	// For a GPU: driver, err := cudabuf.Open(); device, err := driver.Device(0)
+	device := arrowbuf.CPU()
 	column := must(arrowbuf.CopyArrayTo(miles(), device)) // each buffer crosses the link once
 	defer column.Release()
 	array := must(ndview.FromArrow(column)) // a view of the column's memory

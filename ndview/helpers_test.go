@@ -211,3 +211,11 @@ var (
 	nan          = math.NaN()
 	seconds      = ndview.Datetime64(ndview.Second, 1)
 )
+
+// view registers the release of the view that a method returns.
+func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+		t.Helper()
+		return own(t, a, err)
+	}
+}

@@ -2,11 +2,9 @@ package ndview_test
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -160,50 +158,5 @@ func TestChosenRowsReachBeyond32Bits(t *testing.T) {
 		at32 := int64(len(truths))*1001 - 1
 		assert.Equal(t, []byte{1}, elements(t, at(t, a.Buffer(), ndview.Uint8, at32, 1)))
 		assert.Equal(t, []byte{2}, elements(t, at(t, a.Buffer(), ndview.Uint8, 1000, 1)))
-	})
-}
-
-// A kernel of one's own, with and without gaps, and a reduction.
-func TestOwnKernelsReachBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHugeCUDA(t, 10, func(t *testing.T, dev *cudabuf.Device) {
-		needNVRTC(t)
-		a := periodic(t, dev, block, hugeExtent)
-		mix, err := ndview.NewElementwise(dev, "r = x ^ (y << 1)", "", writes("r", ndview.Uint8), reads("x", ndview.Uint8), reads("y", ndview.Uint8))
-		require.NoError(t, err)
-		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent-1)
-		out := own(t, made, err)
-		x, y := index(t, a, ndview.Span(0, -1)), index(t, a, ndview.Span(1, ndview.Open))
-		require.NoError(t, mix.Run(out, x, y))
-		requirePeriodic(t, mapped(period, func(i int) byte { return block[i] ^ block[(i+1)%period]<<1 }), out)
-
-		back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
-		require.NoError(t, mix.Run(index(t, out, back), y, x))
-		want := mapped(period, func(i int) byte { return block[(i+1)%period] ^ block[i]<<1 })
-		requirePeriodic(t, rotated(reversed(want), -(hugeExtent-1)%period), out)
-
-		counts, err := ndview.NewReductionKernel(dev, ndview.ReductionSource{Out: ndview.Uint64, Neutral: "0", Reduce: "a + b", Map: "x == 77"}, reads("x", ndview.Uint8))
-		require.NoError(t, err)
-		count := func(bytes []byte) (n uint64) {
-			for _, b := range bytes {
-				n += uint64(truth(b == 77))
-			}
-			return n
-		}
-		all, err := counts.Of(nil, false, a)
-		require.Equal(t, []uint64{hugeExtent/period*count(block) + count(block[:hugeExtent%period])}, hostOf[uint64](t, own(t, all, err)))
-
-		// Rows of a period, of which the last lie beyond 2^32.
-		const rows = hugeExtent / period
-		matrix, err := index(t, a, ndview.Span(0, rows*period)).Reshape(rows, period)
-		own(t, matrix, err)
-		each, err := counts.Of([]int{1}, false, matrix)
-		require.Equal(t, slices.Repeat([]uint64{count(block)}, rows), hostOf[uint64](t, own(t, each, err)))
-		columns, err := counts.Of([]int{0}, false, matrix)
-		for i, n := range hostOf[uint64](t, own(t, columns, err)) {
-			if n != rows*uint64(truth(block[i] == 77)) {
-				require.Failf(t, "a wrong count", "column %d: %d", i, n)
-			}
-		}
 	})
 }

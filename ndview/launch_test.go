@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKernelThatFailsToLoadIsTriedAgain(t *testing.T) {
+func TestKernelLoadIsRetriedAfterAnError(t *testing.T) {
 	const outOfMemory = 2 // CUDA_ERROR_OUT_OF_MEMORY
 	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, n int) cudabuf.Result {
 		if call == "cuModuleLoadData" && n == 1 {
@@ -33,7 +33,7 @@ func TestKernelThatFailsToLoadIsTriedAgain(t *testing.T) {
 	assert.Equal(t, raw(true, false, true), elements(t, a))
 }
 
-func TestKernelFailureIsAnError(t *testing.T) {
+func TestFailedLaunchReturnsAnError(t *testing.T) {
 	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 		if call == "cuLaunchKernel" || call == "cuMemsetD8Async" {
 			return 1 // CUDA_ERROR_INVALID_VALUE
@@ -54,7 +54,7 @@ func TestKernelFailureIsAnError(t *testing.T) {
 	}
 }
 
-func TestKernelsOfOneDeviceRunInManyGoroutines(t *testing.T) {
+func TestKernelsRunFromManyGoroutines(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		var wait sync.WaitGroup
 		for worker := range 8 {
@@ -87,7 +87,7 @@ func TestKernelsOfOneDeviceRunInManyGoroutines(t *testing.T) {
 	})
 }
 
-// plainDevice is a device that this module knows nothing of.
+// plainDevice is a device of a type that ndview does not know.
 type plainDevice struct{ arrowbuf.Device }
 
 type plainBuffer struct {
@@ -102,7 +102,7 @@ func (b *plainBuffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	return &plainBuffer{part, b.dev}, err
 }
 
-func TestDevicesWithoutKernelsSaySo(t *testing.T) {
+func TestDeviceWithoutKernelsReturnsErrDevice(t *testing.T) {
 	dev := &plainDevice{arrowbuf.CPU()}
 	buf := &plainBuffer{upload(t, arrowbuf.CPU(), make([]byte, 64)), dev}
 	mask, long := at(t, buf, ndview.Bool, 0, 4), at(t, buf, ndview.Int64, 32, 4)
@@ -117,7 +117,7 @@ func TestDevicesWithoutKernelsSaySo(t *testing.T) {
 	assert.Equal(t, make([]byte, 64), elements(t, at(t, buf, ndview.Uint8, 0, 64)), "copies need no kernel")
 }
 
-// firstUses have their kernels in different images, among them the largest.
+// firstUses are cases whose kernels are in different images, among them the largest.
 var firstUses = []string{
 	"permute/float32/64x64/10", "strided/gather/float32/64x64/2", "astype/float64/int16/64", "elementwise/add/float32/64/dense",
 	"elementwise/add/int64/64/dense", "elementwise/less/float32/64/dense", "elementwise/where/float32/64/dense", "elementwise/sin/float32/64",
@@ -126,12 +126,11 @@ var firstUses = []string{
 	"unpackbits/64", "packbits/64", "byteswap/float32/64", "triu/float32/64x64",
 }
 
-// BenchmarkFirstUse reports what the first call of an operation takes in a new
-// context of the driver, from the call to its result: the kernels' image is
-// unpacked and loaded in it.
+// BenchmarkFirstUse reports the time of an operation's first call in a new context, until
+// its result is there. It includes unpacking and loading the kernels' image.
 func BenchmarkFirstUse(b *testing.B) {
 	if !cudatest.OnGPU() {
-		b.Skip("it loads kernels on a GPU: QUIVER_TEST_DEVICE=cuda")
+		b.Skip("loads kernels on a GPU: set QUIVER_TEST_DEVICE=cuda")
 	}
 	for _, name := range firstUses {
 		b.Run(name, func(b *testing.B) {
@@ -140,10 +139,10 @@ func BenchmarkFirstUse(b *testing.B) {
 			b.Cleanup(func() { require.NoError(b, driver.Close()) })
 			dev, err := driver.Device(0)
 			require.NoError(b, err)
-			work := newBenchmarkCase(b, dev, name).operation()
+			run := newBenchmarkCase(b, dev, name).operation()
 			require.NoError(b, dev.Synchronize())
 			start := time.Now()
-			require.NoError(b, work())
+			require.NoError(b, run())
 			require.NoError(b, dev.Synchronize())
 			b.ReportMetric(float64(time.Since(start).Nanoseconds())/1e3, "us/first")
 		})

@@ -136,6 +136,10 @@ func (a *NDBuffer) Release() {
 	}
 }
 
+// TryRetain adds a reference, or returns an error wrapping arrowbuf.ErrReleased if the
+// last one was released. Operations retain an array with it for their duration.
+func (a *NDBuffer) TryRetain() error { return a.hold() }
+
 // hold retains the array during an operation, so that another goroutine that
 // releases it does not free memory in use. It returns ErrReleased instead of
 // panicking.

@@ -14,25 +14,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maker makes a random program while it runs it on the CPU, so that steps fit
-// the arrays that there are.
+// maker makes a random program while running it on the CPU, so that steps fit the arrays
+// made so far.
 type maker struct {
 	*rand.Rand
 	m     *machine
 	names []string // the latest arrays
-	// special programs have NaNs and infinities among their values, others look
-	// at the bits of floats.
+	// special programs have NaNs and infinities among their values. Only the other
+	// programs view the bits of floats.
 	special bool
 	line    int
 }
 
 const (
 	programSteps = 30
-	latest       = 7     // so many arrays are taken further
-	roomy        = 70000 // elements at most
+	latest       = 7     // the number of arrays that steps may use
+	roomy        = 70000 // the maximum of elements
 )
 
-// randomProgram is a program and what it gives on the CPU.
+// randomProgram returns a program and its results on the CPU.
 func randomProgram(t *testing.T, r *rand.Rand) (program, results []string) {
 	p := &maker{Rand: r, m: newMachine(t, arrowbuf.CPU()), special: r.IntN(3) == 0}
 	defer p.m.release()
@@ -87,13 +87,13 @@ func (p *maker) run(line string) string {
 	return result
 }
 
-// any is one of the latest arrays.
+// any returns one of the latest arrays.
 func (p *maker) any() (string, *ndview.NDBuffer) {
 	name := p.names[p.IntN(len(p.names))]
 	return name, p.m.arrays[name]
 }
 
-// such is one of the latest arrays that fits, or "".
+// such returns one of the latest arrays that fits, or "" and nil.
 func (p *maker) such(fits func(*ndview.NDBuffer) bool) (string, *ndview.NDBuffer) {
 	for _, i := range p.Perm(len(p.names)) {
 		if a := p.m.arrays[p.names[i]]; fits(a) {
@@ -103,7 +103,7 @@ func (p *maker) such(fits func(*ndview.NDBuffer) bool) (string, *ndview.NDBuffer
 	return "", nil
 }
 
-// rarely is true once in a while, for what is an error.
+// rarely returns true with a low probability, for steps that fail.
 func (p *maker) rarely() bool { return p.IntN(40) == 0 }
 
 func (p *maker) of(words ...string) string { return words[p.IntN(len(words))] }
@@ -115,7 +115,7 @@ var programTypes = []string{"bool", "int8", "int16", "int32", "int64", "uint8", 
 
 func (p *maker) dtype() string { return p.of(programTypes...) }
 
-// axis is one of an array's, counted from either end; 0 where there are none.
+// axis returns an axis of an array of n axes, counted from either end.
 func (p *maker) axis(n int) int {
 	if n == 0 || p.rarely() {
 		return p.IntN(2)
@@ -123,7 +123,7 @@ func (p *maker) axis(n int) int {
 	return p.IntN(2*n) - n
 }
 
-// index is one of an axis, mostly.
+// index returns an index of an axis, rarely one out of range.
 func (p *maker) index(extent int64) int64 {
 	if extent == 0 || p.rarely() {
 		return extent
@@ -139,7 +139,7 @@ func (p *maker) indices(extent int64, n int) string {
 	return bracketed(list)
 }
 
-// operand is an array, or a number.
+// operand returns an array, or a number and nil.
 func (p *maker) operand() (string, *ndview.NDBuffer) {
 	if p.IntN(4) > 0 {
 		return p.any()
@@ -151,7 +151,7 @@ func (p *maker) number() string {
 	return p.of("0", "1", "-3", "2", "5", "0.5", "-1.5", "true", "int8:3", "uint16:7", "float32:0.25", "int64:-2", "timedelta64[s]:3")
 }
 
-// fits tells whether what shapes broadcast to is not too large, if they do.
+// fits reports whether the shape to which arrays broadcast is not too large.
 func (p *maker) fits(arrays ...*ndview.NDBuffer) bool {
 	var shape []int64
 	for _, a := range arrays {
@@ -173,15 +173,15 @@ func (p *maker) fits(arrays ...*ndview.NDBuffer) bool {
 	return n <= roomy
 }
 
-// words are what is left of a line of a program.
+// words are the unread words of a line.
 type words struct {
 	m     *machine
 	left  []string
-	first *ndview.NDBuffer // the first array that was asked for
+	first *ndview.NDBuffer // the first array that was read
 }
 
 func (w *words) next() string {
-	require.NotEmpty(w.m.t, w.left, "a step of too few words")
+	require.NotEmpty(w.m.t, w.left, "too few words")
 	word := w.left[0]
 	w.left = w.left[1:]
 	return word
@@ -198,7 +198,7 @@ func (w *words) array() *ndview.NDBuffer {
 	return a
 }
 
-// arrays are all that the other words name.
+// arrays returns the arrays that all unread words name.
 func (w *words) arrays() (all []*ndview.NDBuffer) {
 	for len(w.left) > 0 {
 		all = append(all, w.array())
@@ -223,7 +223,7 @@ func parseInt(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 
 func parseFloat(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 
-// list reads "[1,2]".
+// list parses "[1,2]".
 func list[T any](t *testing.T, word string, parse func(string) (T, error)) []T {
 	values := []T{}
 	for _, part := range strings.FieldsFunc(word, isBetween) {
@@ -234,7 +234,7 @@ func list[T any](t *testing.T, word string, parse func(string) (T, error)) []T {
 	return values
 }
 
-// axes are a list, or nil for "-".
+// axes returns a list, or nil for "-".
 func (w *words) axes() []int {
 	if w.left[0] == "-" {
 		w.next()
@@ -247,8 +247,7 @@ func (w *words) axes() []int {
 	return axes
 }
 
-// operand is an array, a number as Go has it, or one of a dtype: "int8:3"; and
-// nil for "-".
+// operand returns an array, a Go number, a scalar of a dtype for "int8:3", or nil for "-".
 func (w *words) operand() any {
 	word := w.left[0]
 	dtype, number, strong := strings.Cut(word, ":")
@@ -277,8 +276,8 @@ func (w *words) operand() any {
 	return value
 }
 
-// keys are what Python would write between brackets: "1", "::2", "new", "...",
-// "[0,-1]" for integers, and arrays of integers or bools by name.
+// keys returns index keys as Python writes them between brackets: "1", "::2", "new",
+// "...", "[0,-1]" for integers, and arrays of integers or bools by name.
 func (w *words) keys() (all []ndview.Key) {
 	for len(w.left) > 0 {
 		switch word := w.left[0]; {
@@ -297,10 +296,10 @@ func (w *words) keys() (all []ndview.Key) {
 	return all
 }
 
-// spelled is how many elements a result has in full; more are a checksum.
+// spelled is the maximum of elements that a result lists; of more it has a checksum.
 const spelled = 24
 
-// text is an array as results have it: "int8 [2,2] [1,2,3,4]".
+// text returns the text of a result: "int8 [2,2] [1,2,3,4]".
 func text(t *testing.T, a *ndview.NDBuffer) string {
 	data := elements(t, a)
 	if a.Size() > spelled {
@@ -324,7 +323,7 @@ func bracketed[T any](values []T) string {
 	return strings.ReplaceAll(fmt.Sprintf("%v", append([]T{}, values...)), " ", ",")
 }
 
-// reals are the floats of elements, two for each complex number.
+// reals returns the floats of elements, two per complex number.
 func reals(dtype ndview.DType, data []byte) []float64 {
 	switch dtype {
 	case ndview.Float16:
@@ -337,7 +336,7 @@ func reals(dtype ndview.DType, data []byte) []float64 {
 	return slice[float64](data)
 }
 
-// counts are the integers of elements, uint64 as if signed.
+// counts returns the integers of elements, uint64 as if signed.
 func counts(dtype ndview.DType, data []byte) []int64 {
 	out := make([]int64, 0, len(data))
 	size := int(dtype.Size())

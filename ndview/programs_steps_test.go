@@ -11,8 +11,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// computingSteps compute element by element. All of it is exact, or rounds as
-// IEEE 754 says.
+// computingSteps are elementwise operations. Their results are exact, or rounded as
+// IEEE 754 defines.
 var computingSteps = map[string]step{
 	"unary": {
 		make: func(p *maker) string {
@@ -134,25 +134,25 @@ var computingSteps = map[string]step{
 	},
 }
 
-// inexact operations of complex numbers differ by units in the last place;
-// NumPy's reciprocal of an integer 0 is undefined.
+// inexact are operations whose results for complex numbers differ from NumPy's by units in
+// the last place.
 var inexact = []string{"divide", "reciprocal", "sqrt", "absolute", "sign"}
 
 func (p *maker) unary(a *ndview.NDBuffer, name string) string {
 	op := p.of(sortedKeys(unaryOperations)...)
 	switch {
 	case slices.Contains(inexact, op) && isComplex(a),
-		op == "reciprocal" && !isFloat(a),
+		op == "reciprocal" && !isFloat(a), // NumPy's of an integer 0 is undefined
 		op == "sign" && a.DType().IsTime(),
 		op == "signbit" && p.hasNaN(a),
-		op == "sign" && a.DType() == ndview.BFloat16 && !p.oneZero(a), // which ml_dtypes keeps
+		op == "sign" && a.DType() == ndview.BFloat16 && !p.oneZero(a), // ml_dtypes keeps the sign of zero
 		op == "square" && isComplex(a) && !p.tame(a):
 		return ""
 	}
 	return op + " " + name
 }
 
-// binary is an operation and its operands, if it has the same result everywhere.
+// binary returns an operation and its operands, or "" if the result may differ.
 func (p *maker) binary() (call string, x, y *ndview.NDBuffer) {
 	op := p.of(sortedKeys(binaryOperations)...)
 	nameX, x := p.operand()
@@ -165,7 +165,9 @@ func (p *maker) binary() (call string, x, y *ndview.NDBuffer) {
 	brain := typeX == ndview.BFloat16 || typeY == ndview.BFloat16
 	complexes := x != nil && isComplex(x) || y != nil && isComplex(y)
 	switch {
-	case !p.fits(x, y), !p.mixes(typeX, typeY) && !(times && !brain && slices.Contains([]string{"multiply", "divide", "floor_divide"}, op)),
+	case !p.fits(x, y), !p.mixes(typeX, typeY),
+		times && (isPlain(nameX) || isPlain(nameY)),        // NumPy multiplies timedeltas by floats
+		typeX.IsTime() && typeY.IsTime() && op == "divide", // and divides them
 		brain && (isPlain(nameX) || isPlain(nameY)),
 		times && strings.HasPrefix(op, "logical_"),
 		times && !(p.counted(x) && p.counted(y)),
@@ -177,11 +179,11 @@ func (p *maker) binary() (call string, x, y *ndview.NDBuffer) {
 	return op + " " + nameX + " " + nameY, x, y
 }
 
-// isPlain: a float of Go's, which takes the type of a bfloat16 here, but to NumPy
-// that is no float.
+// isPlain reports whether a word is a Go float. It takes the type of a bfloat16 array here,
+// but not in NumPy, which does not count bfloat16 as a float.
 func isPlain(word string) bool { return strings.Contains(word, ".") && !strings.Contains(word, ":") }
 
-// counted tells whether times are such that no sum overflows, which NumPy refuses.
+// counted reports whether sums of times cannot overflow, which is an error in NumPy.
 func (p *maker) counted(a *ndview.NDBuffer) bool {
 	return a == nil || isFloat(a) || p.every(a, func(x float64) bool { return x == math.MinInt64 || math.Abs(x) < 1<<24 })
 }
@@ -213,10 +215,10 @@ func (p *maker) clip() (call string, a *ndview.NDBuffer) {
 	if slices.Contains(types, ndview.BFloat16) && slices.Contains(types, ndview.DType{}) {
 		return "", a
 	}
-	if a.DType() == ndview.Bool && strings.Contains(low+high, "-") { // a number beyond bool is an error to NumPy, or not
+	if a.DType() == ndview.Bool && strings.Contains(low+high, "-") { // NumPy is inconsistent on numbers beyond bool
 		return "", a
 	}
-	for _, bound := range []*ndview.NDBuffer{a, x, y} { // a complex NaN is not always one of NumPy's
+	for _, bound := range []*ndview.NDBuffer{a, x, y} { // the NaN may have other bits in NumPy
 		if bound != nil && isComplex(bound) && p.hasNaN(bound) {
 			return "", a
 		}
@@ -227,8 +229,8 @@ func (p *maker) clip() (call string, a *ndview.NDBuffer) {
 	return name + " " + low + " " + high, a
 }
 
-// takes tells whether out may be what operands are computed into. What does not
-// fit is an error, so here are the shapes and types that might.
+// takes reports whether out suits as the result of operands. Rarely it accepts one that
+// does not, for which the step is an error.
 func (p *maker) takes(out, x, y *ndview.NDBuffer) bool {
 	for _, a := range []*ndview.NDBuffer{x, y} {
 		if a != nil && (a.NDim() > out.NDim() || !p.fits(a, out) || !p.casts(a, out.DType())) {
@@ -238,7 +240,7 @@ func (p *maker) takes(out, x, y *ndview.NDBuffer) bool {
 	return true
 }
 
-// reductionSteps make one element of many, and compare arrays.
+// reductionSteps reduce and compare arrays.
 var reductionSteps = map[string]step{
 	"reduce": {
 		make: func(p *maker) string { return p.reduction(true) },
@@ -249,7 +251,7 @@ var reductionSteps = map[string]step{
 		},
 		often: 10,
 	},
-	// Into an array that lies in another order, with gaps.
+	// Into a strided array in Fortran order.
 	"reduce_gaps": {
 		make: func(p *maker) string { return p.reduction(false) },
 		run: func(w *words) (*ndview.NDBuffer, error) {
@@ -339,7 +341,7 @@ var reductionSteps = map[string]step{
 	},
 }
 
-// truth is an array without axes.
+// truth returns a bool as an array without axes.
 func (w *words) truth(v bool, err error) (*ndview.NDBuffer, error) {
 	if err != nil {
 		return nil, err
@@ -347,7 +349,7 @@ func (w *words) truth(v bool, err error) (*ndview.NDBuffer, error) {
 	return ndview.Full(w.m.dev, ndview.Bool, v)
 }
 
-// options are axes, whether to keep them, and a dtype or "-".
+// options parses axes, whether to keep them, and a dtype or "-".
 func (w *words) options() ndview.ReduceOptions {
 	o := ndview.ReduceOptions{Axes: w.axes(), KeepDims: w.flag()}
 	if w.left[0] == "-" {
@@ -358,7 +360,7 @@ func (w *words) options() ndview.ReduceOptions {
 	return o
 }
 
-// reduction is a call of one that is exact.
+// reduction returns a reduction with an exact result, or "".
 func (p *maker) reduction(typed bool) string {
 	name, a := p.any()
 	op := p.of(sortedKeys(reductions)...)
@@ -387,14 +389,14 @@ func (p *maker) reduction(typed bool) string {
 			dtype = p.of("int16", "uint8", "int64", "uint32", "float64")
 		}
 	}
-	if op == "prod" && dtype == "float64" && !p.smallProduct(a, 52) { // infinity times 0, or 0 before
+	if op == "prod" && dtype == "float64" && !p.smallProduct(a, 52) { // infinity times 0 depends on the order
 		return ""
 	}
 	return fmt.Sprint(op, " ", name, " ", axes, " ", p.flag(), " ", dtype)
 }
 
-// exact tells whether a reduction has the same result in every order: of floats
-// that are small whole numbers or quarters.
+// exact reports whether a reduction has the same result in every order. Floats must be
+// small multiples of 1/4.
 func (p *maker) exact(op string, a *ndview.NDBuffer) bool {
 	if op == "min" || op == "max" {
 		return p.oneZero(a)
@@ -415,23 +417,23 @@ func (p *maker) exact(op string, a *ndview.NDBuffer) bool {
 	}
 	sum, quarters := 0.0, true
 	for _, x := range p.reals(a) {
-		if x-x != 0 && !isComplex(a) { // an infinity or NaN in any order
+		if x-x != 0 && !isComplex(a) { // infinities and NaNs do not depend on the order
 			continue
 		}
 		quarters = quarters && x*4 == math.Trunc(x*4)
 		sum += math.Abs(x)
 	}
-	if op == "mean" && slices.ContainsFunc(a.Shape(), func(d int64) bool { return d&(d-1) != 0 }) { // of 2^n elements, whatever the axes
+	if op == "mean" && slices.ContainsFunc(a.Shape(), func(d int64) bool { return d&(d-1) != 0 }) { // not 2^n elements for all axes
 		return false
 	}
 	return quarters && sum*4 < math.Exp2(bits)
 }
 
-// smallProduct tells whether numbers are whole, and their product has so few bits.
+// smallProduct reports whether numbers are integers whose product has at most bits bits.
 func (p *maker) smallProduct(a *ndview.NDBuffer, bits float64) bool {
 	logarithm := 0.0
 	for _, x := range p.reals(a) {
-		if x-x != 0 { // an infinity or NaN in any order
+		if x-x != 0 { // infinities and NaNs do not depend on the order
 			continue
 		}
 		if x != math.Trunc(x) {
@@ -444,13 +446,13 @@ func (p *maker) smallProduct(a *ndview.NDBuffer, bits float64) bool {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// moveSteps move the values of arrays.
+// moveSteps copy, cast and assign the values of arrays.
 var moveSteps = map[string]step{
 	"copy": {
 		make: func(p *maker) string { name, _ := p.any(); return name + " " + p.of("C", "F", "A", "K") },
 		run:  func(w *words) (*ndview.NDBuffer, error) { return w.array().Copy(w.order()) },
 	},
-	// A copy that begins at any byte.
+	// A copy at an unaligned address.
 	"askew": {
 		make: func(p *maker) string { name, _ := p.any(); return fmt.Sprint(name, " ", 1+p.IntN(15)) },
 		run: func(w *words) (*ndview.NDBuffer, error) {
@@ -504,7 +506,7 @@ var moveSteps = map[string]step{
 		make: func(p *maker) string { name, _ := p.any(); return name + " " + p.number() },
 		run:  func(w *words) (*ndview.NDBuffer, error) { return nil, w.array().Fill(w.operand()) },
 	},
-	// Bytes 1, 2, 3, ... of a pattern, in rows of a at which a mask is true.
+	// The bytes 1, 2, 3, ... as a pattern in the rows of a where a mask is true.
 	"fill_where": {
 		make: func(p *maker) string {
 			name, a := p.such(func(a *ndview.NDBuffer) bool { return a.NDim() > 0 && !isFloat(a) && a.DType() != ndview.Bool })
@@ -607,12 +609,12 @@ var moveSteps = map[string]step{
 	},
 }
 
-// isBytes: what can be packed into bits.
+// isBytes reports whether an array can be packed into bits.
 func isBytes(a *ndview.NDBuffer) bool {
 	return a.IsContiguous() && (a.DType() == ndview.Bool || a.DType() == ndview.Uint8)
 }
 
-// joinSteps join arrays, cut them, and keep their triangles.
+// joinSteps join and split arrays, and keep their triangles.
 var joinSteps = map[string]step{
 	"concatenate": {
 		make: func(p *maker) string {
@@ -675,8 +677,8 @@ var joinSteps = map[string]step{
 				return ""
 			}
 			axis := p.IntN(a.NDim())
-			places := []int64{p.Int64N(5) - 1, p.Int64N(a.Shape()[axis] + 2)}
-			return fmt.Sprint(name, " ", bracketed(places), " ", axis, " ", p.IntN(3))
+			bounds := []int64{p.Int64N(5) - 1, p.Int64N(a.Shape()[axis] + 2)}
+			return fmt.Sprint(name, " ", bracketed(bounds), " ", axis, " ", p.IntN(3))
 		},
 		run: func(w *words) (*ndview.NDBuffer, error) {
 			all, err := ndview.SplitAt(w.array(), w.ints(), w.axis())
@@ -709,7 +711,7 @@ func triangle(keep func(*ndview.NDBuffer, int64) (*ndview.NDBuffer, error)) step
 	}
 }
 
-// several are one to three arrays, alike in their shapes or not, and the first.
+// several returns one to three arrays, of the same shape if alike, and the first.
 func (p *maker) several(alike bool) (string, *ndview.NDBuffer) {
 	name, first := p.any()
 	names, types := []string{name}, []ndview.DType{first.DType()}

@@ -19,24 +19,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program is lines of steps, such as
+// step is one operation of a program. A program is lines of steps, such as
 //
 //	v2 = binary add v0 v1
 //	assign v2 3
 //
-// What a step gives is text too: that of the array it made or changed, or "!"
-// where it is an error. The steps are in agree_*_test.go, each with how a random
-// one is made; testdata/golden/programs.py is the same language in NumPy.
+// The result of a step is text too: that of the array that it made or changed, or "!"
+// for an error. testdata/golden/programs.py runs the same language in NumPy.
 type step struct {
-	// make gives the arguments of a random step, or "" where none fits.
+	// make returns the arguments of a random step, or "" if none fits.
 	make func(p *maker) string
-	// run gives a new array, or nil where it changed its first argument.
+	// run returns a new array, or nil if it changed its first argument.
 	run func(w *words) (*ndview.NDBuffer, error)
-	// often is how many times as likely as others the step is; 0 means 1.
+	// often is the weight of the step in random programs; 0 means 1.
 	often int
 }
 
-// steps are all there are, by name.
+// steps returns all steps by name.
 func steps() map[string]step {
 	all := map[string]step{}
 	for _, subject := range []map[string]step{newSteps, viewSteps, moveSteps, indexSteps, joinSteps, computingSteps, reductionSteps} {
@@ -64,11 +63,11 @@ func (m *machine) release() {
 	}
 }
 
-// errAbsent is the panic of a line that takes an array that no line made, as
-// happens while a program is made shorter.
+// errAbsent is the panic of a line that uses an array that no line made, which happens
+// while a program is shortened.
 var errAbsent = errors.New("no such array")
 
-// run gives the result of a line.
+// run returns the result of a line.
 func (m *machine) run(line string) (result string, err error) {
 	defer func() {
 		r := recover()
@@ -95,7 +94,7 @@ func (m *machine) run(line string) (result string, err error) {
 	return text(m.t, w.first), nil
 }
 
-// runAll gives the result of each line.
+// runAll returns the result of each line.
 func runAll(t *testing.T, dev arrowbuf.Device, program []string) (results []string, errs []error) {
 	m := newMachine(t, dev)
 	defer m.release()
@@ -106,7 +105,7 @@ func runAll(t *testing.T, dev arrowbuf.Device, program []string) (results []stri
 	return results, errs
 }
 
-// differs is the first line whose results are not the same, -1 for none.
+// differs returns the first line whose results differ, or -1.
 func differs(want, got []string) int {
 	return slices.IndexFunc(want, func() func(string) bool {
 		i := -1
@@ -114,7 +113,7 @@ func differs(want, got []string) int {
 	}())
 }
 
-// sameText compares results; NumPy writes the same floats in other ways.
+// sameText compares results. NumPy may write the same float differently.
 func sameText(want, got string) bool {
 	w, g := strings.FieldsFunc(want, isBetween), strings.FieldsFunc(got, isBetween)
 	return want == got || slices.EqualFunc(w, g, func(w, g string) bool {
@@ -126,7 +125,7 @@ func sameText(want, got string) bool {
 
 func isBetween(r rune) bool { return strings.ContainsRune(" [,]", r) }
 
-// shortened leaves out lines for as long as a program fails.
+// shortened removes lines for as long as the program still fails.
 func shortened(program []string, fails func([]string) bool) []string {
 	for again := true; again; {
 		again = false
@@ -139,9 +138,8 @@ func shortened(program []string, fails func([]string) bool) []string {
 	return program
 }
 
-// TestRandomProgramsAgreeOnAllDevices makes random programs of all that there is
-// to do with arrays, and runs each on the CPU and on a device.
-// QUIVER_RANDOM_PROGRAMS=100000 makes more of them.
+// TestRandomProgramsAgreeOnAllDevices runs random programs of all steps on the CPU and on
+// a CUDA device. QUIVER_RANDOM_PROGRAMS sets their number.
 func TestRandomProgramsAgreeOnAllDevices(t *testing.T) {
 	var programs, results [][]string
 	rounds := uint64(300)
@@ -157,7 +155,7 @@ func TestRandomProgramsAgreeOnAllDevices(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		last := 0
 		defer func() {
-			if t.Failed() { // which the device may not have survived
+			if t.Failed() { // the device may be unusable now
 				t.Logf("seed %d was:\n%s", last, strings.Join(programs[last], "\n"))
 			}
 		}()
@@ -175,16 +173,16 @@ func TestRandomProgramsAgreeOnAllDevices(t *testing.T) {
 			want, wantErrs := runAll(t, arrowbuf.CPU(), program)
 			got, gotErrs := runAll(t, dev, program)
 			at := differs(want, got)
-			require.GreaterOrEqual(t, at, 0, "seed %d: the program differs in some runs only", seed)
+			require.GreaterOrEqual(t, at, 0, "seed %d: the results differ only in some runs", seed)
 			require.Failf(t, "devices disagree", "seed %d:\n%s\ncpu: %s %v\n%s: %s %v", seed, strings.Join(program, "\n"),
 				want[at], wantErrs[at], dev, got[at], gotErrs[at])
 		}
 	})
 }
 
-// TestProgramsGiveWhatNumPyGives runs the programs of testdata/golden/programs.txt,
-// or of another file that programs.py has made.
-func TestProgramsGiveWhatNumPyGives(t *testing.T) {
+// TestProgramsMatchNumPy runs the programs of testdata/golden/programs.txt, or of the file
+// of programs.py that QUIVER_PROGRAMS names.
+func TestProgramsMatchNumPy(t *testing.T) {
 	path := "testdata/golden/programs.txt"
 	if other := os.Getenv("QUIVER_PROGRAMS"); other != "" {
 		path = other
@@ -206,23 +204,23 @@ func TestProgramsGiveWhatNumPyGives(t *testing.T) {
 			if at < 0 {
 				continue
 			}
-			less := shortened(program[:at+1], func(less []string) bool { // what makes the same of the line
+			less := shortened(program[:at+1], func(less []string) bool { // the last line has the same result
 				results, _ := runAll(t, dev, less)
 				last := len(less) - 1
 				return last >= 0 && less[last] == program[at] && results[last] == got[at]
 			})
-			require.Failf(t, "NumPy has another result", "program %d of %s:\n%s\nNumPy: %s\nndview: %s %v", n, path,
+			require.Failf(t, "the result differs from NumPy's", "program %d of %s:\n%s\nNumPy: %s\nndview: %s %v", n, path,
 				strings.Join(less, "\n"), want[at], got[at], errs[at])
 		}
 	})
 }
 
-// TestProgramsAreWritten is how programs.py comes by programs: QUIVER_NEW_PROGRAMS
-// is "SEED COUNT FILE".
-func TestProgramsAreWritten(t *testing.T) {
+// TestWritePrograms writes programs for programs.py. QUIVER_NEW_PROGRAMS is
+// "SEED COUNT FILE".
+func TestWritePrograms(t *testing.T) {
 	ask := os.Getenv("QUIVER_NEW_PROGRAMS")
 	if ask == "" {
-		t.Skip("QUIVER_NEW_PROGRAMS names no file")
+		t.Skip("QUIVER_NEW_PROGRAMS is not set")
 	}
 	var seed, count uint64
 	var path string
@@ -236,10 +234,10 @@ func TestProgramsAreWritten(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(programs, "\n\n")+"\n"), 0o644))
 }
 
-// What has the same result on every device and in NumPy, so that a random program
-// may have it.
+// The methods below report which steps have the same result on every device and in NumPy,
+// so that a random program may contain them.
 
-// reals are the floats of an array, or its integers as such.
+// reals returns the elements of an array as floats.
 func (p *maker) reals(a *ndview.NDBuffer) []float64 {
 	data := elements(p.m.t, a)
 	if isFloat(a) {
@@ -262,28 +260,29 @@ func isFloat(a *ndview.NDBuffer) bool {
 
 func isComplex(a *ndview.NDBuffer) bool { return a.DType().Kind() == ndview.KindComplex }
 
-// every tells whether all numbers of an array are so.
+// every reports whether a condition holds for all numbers of an array.
 func (p *maker) every(a *ndview.NDBuffer, is func(float64) bool) bool {
 	return a == nil || !slices.ContainsFunc(p.reals(a), func(x float64) bool { return !is(x) })
 }
 
-// hasNaN: the bits of a NaN are not the same everywhere.
+// hasNaN reports whether an array has a NaN, whose bits differ between devices.
 func (p *maker) hasNaN(a *ndview.NDBuffer) bool {
 	return a != nil && isFloat(a) && !p.every(a, func(x float64) bool { return x == x })
 }
 
-// oneZero: of zeros of both signs NumPy takes one as the greater as it comes.
+// oneZero reports whether an array has no -0: which of 0 and -0 is the maximum is
+// undefined in NumPy.
 func (p *maker) oneZero(a *ndview.NDBuffer) bool {
 	return a == nil || !isFloat(a) || p.every(a, func(x float64) bool { return x != 0 || !math.Signbit(x) })
 }
 
-// tame: so few bits that products and their sums are exact.
+// tame reports whether numbers have so little precision that sums of products are exact.
 func (p *maker) tame(a *ndview.NDBuffer) bool {
 	return p.every(a, func(x float64) bool { return x*4 == math.Trunc(x*4) && math.Abs(x) < 64 })
 }
 
-// casts tells whether values come out the same everywhere: floats that an integer
-// does not hold do not with all of NumPy's loops, and ml_dtypes rounds twice.
+// casts reports whether a cast has the same result everywhere. NumPy's loops disagree on
+// floats beyond an integer type, and ml_dtypes rounds twice.
 func (p *maker) casts(a *ndview.NDBuffer, to ndview.DType) bool {
 	switch kind := to.Kind(); {
 	case a == nil:
@@ -300,7 +299,7 @@ func (p *maker) casts(a *ndview.NDBuffer, to ndview.DType) bool {
 	return p.every(a, func(x float64) bool { return math.Abs(x) < 128 })
 }
 
-// typeOf is the type of an operand, the zero DType for a plain number.
+// typeOf returns the type of an operand, or the zero DType for a plain number.
 func (p *maker) typeOf(word string, a *ndview.NDBuffer) ndview.DType {
 	if a != nil {
 		return a.DType()
@@ -311,9 +310,8 @@ func (p *maker) typeOf(word string, a *ndview.NDBuffer) ndview.DType {
 	return ndview.DType{}
 }
 
-// mixes tells whether operands have types that ndview takes together as NumPy
-// does: times and floats do not mix here, nor bfloat16 and what ml_dtypes has no
-// common type for, which NumPy's loops take by way of another.
+// mixes reports whether ndview promotes types as NumPy does. It does not promote times
+// with floats, nor bfloat16 with types for which ml_dtypes has no common type.
 func (p *maker) mixes(types ...ndview.DType) bool {
 	times, floats, brain, others := false, false, false, false
 	for _, t := range types {
@@ -332,8 +330,8 @@ func (p *maker) mixes(types ...ndview.DType) bool {
 	return !(times && floats) && !(brain && others)
 }
 
-// TestProgramsThatWereWrongAreRight has programs by which others were found wrong.
-func TestProgramsThatWereWrongAreRight(t *testing.T) {
+// TestProgramsOfPastDefects runs programs that once had a wrong result.
+func TestProgramsOfPastDefects(t *testing.T) {
 	tests := []struct{ name, program, want string }{
 		{"a scalar beside halves that a kernel of float32 computes", "v0 = new bfloat16 [2] [3,-5]\nv1 = binary fmod v0 2", "bfloat16 [2] [1,-1]"},
 		{"the same of float16", "v0 = new float16 [2] [7,-5]\nv1 = binary floor_divide v0 2", "float16 [2] [3,-3]"},

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// newSteps make arrays of nothing else.
+// newSteps make arrays from values.
 var newSteps = map[string]step{
 	"new": {
 		make: func(p *maker) string {
@@ -31,7 +31,7 @@ var newSteps = map[string]step{
 		},
 		often: 2,
 	},
-	// Element i is i*k modulo m, and low.
+	// Element i is i*k modulo m, plus low.
 	"ramp": {
 		make: func(p *maker) string {
 			shape := [][]int64{{5000}, {1, 4099}, {70, 65}, {65, 3, 21}, {9, 400}, {2500, 2}, {257, 16}, {33000}, {150, 130}}[p.IntN(9)]
@@ -68,7 +68,7 @@ var newSteps = map[string]step{
 	},
 }
 
-// realSize is the size of the real numbers that elements are made of.
+// realSize returns the size of an element, or of a part of a complex number.
 func realSize(dtype ndview.DType) int64 {
 	if dtype.Kind() == ndview.KindComplex {
 		return dtype.Size() / 2
@@ -76,8 +76,8 @@ func realSize(dtype ndview.DType) int64 {
 	return dtype.Size()
 }
 
-// literal is an array of values, two for each complex number, which are converted
-// on the CPU.
+// literal returns an array of values, two per complex number. They are converted on the
+// CPU.
 func literal(dev arrowbuf.Device, dtype ndview.DType, shape []int64, values []float64) (*ndview.NDBuffer, error) {
 	var host *ndview.NDBuffer
 	var err error
@@ -110,7 +110,7 @@ func literal(dev arrowbuf.Device, dtype ndview.DType, shape []int64, values []fl
 	return a, nil
 }
 
-// values are n random elements of a dtype.
+// values returns n random elements of a dtype.
 func (p *maker) values(dtype string, n int64) []string {
 	from := []string{"0", "1", "2", "3", "5", "7"}
 	switch dtype[0] {
@@ -141,7 +141,7 @@ func (p *maker) values(dtype string, n int64) []string {
 	return values
 }
 
-// viewSteps look at arrays in other ways.
+// viewSteps make views of arrays.
 var viewSteps = map[string]step{
 	"show": {
 		make: func(p *maker) string { return "" },
@@ -253,7 +253,7 @@ var viewSteps = map[string]step{
 		run:   func(w *words) (*ndview.NDBuffer, error) { return w.array().View(w.dtype()) },
 		often: 2,
 	},
-	// A view of a copy, since no other array may come to have NaNs there.
+	// A view of a copy, so that writing to it puts no NaN into another array.
 	"bits": {
 		make: func(p *maker) string {
 			name, a := p.any()
@@ -278,7 +278,7 @@ var viewSteps = map[string]step{
 	},
 }
 
-// keys are a random index without arrays.
+// keys returns a random index without arrays.
 func (p *maker) keys(shape []int64) string {
 	var keys strings.Builder
 	ellipsis := p.IntN(4) == 0
@@ -307,7 +307,7 @@ func (p *maker) bound(d int64) string {
 	return fmt.Sprint(p.Int64N(2*d+3) - d - 1)
 }
 
-// reshaped is another shape of as many elements.
+// reshaped returns another shape with the same number of elements.
 func (p *maker) reshaped(a *ndview.NDBuffer) []int64 {
 	shape := slices.Clone(a.Shape())
 	for range p.IntN(3) {
@@ -361,7 +361,7 @@ var indexSteps = map[string]step{
 	"take": {
 		make: func(p *maker) string {
 			name, a := p.any()
-			if a.NDim() == 0 || a.Size() == 0 { // where NumPy takes any index
+			if a.NDim() == 0 || a.Size() == 0 { // NumPy accepts any index then
 				return ""
 			}
 			axis := p.IntN(a.NDim())
@@ -449,7 +449,7 @@ var indexSteps = map[string]step{
 	},
 }
 
-// nth is one of several arrays; the others are released.
+// nth returns one of several arrays and releases the others.
 func nth(all []*ndview.NDBuffer, n int64, err error) (*ndview.NDBuffer, error) {
 	for i, a := range all {
 		if int64(i) != n {
@@ -462,18 +462,18 @@ func nth(all []*ndview.NDBuffer, n int64, err error) (*ndview.NDBuffer, error) {
 	return all[n], nil
 }
 
-// byIndices does the work with an array and the indices that follow it.
-func (w *words) byIndices(do func(a, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)) (*ndview.NDBuffer, error) {
+// byIndices calls f with an array and the indices after it.
+func (w *words) byIndices(f func(a, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)) (*ndview.NDBuffer, error) {
 	a := w.array()
 	indices, err := w.indices()
 	if err != nil {
 		return nil, err
 	}
 	defer indices.Release()
-	return do(a, indices)
+	return f(a, indices)
 }
 
-// indices are integers, "[0,-1]" or an array's; the caller releases them.
+// indices returns the integers of "[0,-1]" or an array. The caller must release it.
 func (w *words) indices() (*ndview.NDBuffer, error) {
 	if w.left[0][0] == 'v' {
 		a := w.array()
@@ -484,12 +484,12 @@ func (w *words) indices() (*ndview.NDBuffer, error) {
 	return ndview.FromHost(w.m.dev, ndview.Int64, values, int64(len(values)))
 }
 
-// indexArray are indices of an axis, of an array that has such or not.
+// indexArray returns indices of an axis: a list, or an array that may have such.
 func (p *maker) indexArray(extent int64) string {
 	name, _ := p.such(func(a *ndview.NDBuffer) bool {
 		kind := a.DType().Kind()
 		return (kind == ndview.KindInt || kind == ndview.KindUint) && a.Size() < 300 &&
-			(a.DType() != ndview.Uint64 || p.every(a, func(x float64) bool { return x >= 0 })) // NumPy's take no uint64
+			(a.DType() != ndview.Uint64 || p.every(a, func(x float64) bool { return x >= 0 })) // NumPy rejects uint64
 	})
 	if name == "" || p.IntN(3) > 0 {
 		return p.indices(extent, p.IntN(6))
@@ -497,7 +497,7 @@ func (p *maker) indexArray(extent int64) string {
 	return name
 }
 
-// arrayKeys are a random index, with arrays among the keys.
+// arrayKeys returns a random index with arrays among the keys.
 func (p *maker) arrayKeys(a *ndview.NDBuffer) string {
 	if p.IntN(3) == 0 {
 		return p.keys(a.Shape())
@@ -525,8 +525,8 @@ func (p *maker) arrayKeys(a *ndview.NDBuffer) string {
 	return keys.String()
 }
 
-// setsOf tells whether values have no more axes than what the keys take: NumPy
-// refuses some that have.
+// setsOf reports whether values have at most as many axes as the elements that keys
+// select: NumPy rejects some that have more.
 func (p *maker) setsOf(a *ndview.NDBuffer, keys string, values *ndview.NDBuffer) bool {
 	w := &words{m: p.m, left: strings.Fields(keys)}
 	taken, err := a.Get(w.keys()...)

@@ -11,29 +11,30 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// run reduces a to out, which share no memory and are held.
-func (w *reducing) run(out, a *NDBuffer) error {
-	p, from, to, ok := w.nest(out)
+// run reduces a to out. They share no memory, and the caller retains both.
+func (p *reductionPlan) run(out, a *NDBuffer) error {
+	n, ok := p.nest(out)
 	switch {
 	case !ok:
-		return w.runApart(out, a)
-	case p.Outputs == 0:
+		return p.runTransposed(out, a)
+	case n.loops.Outputs == 0:
 		return nil
 	}
 	if a.size == 0 {
-		from = 0 // nothing is read there, and turned axes would begin elsewhere
+		n.from = 0 // no element is read, and a reversed axis would begin outside of the buffer
 	}
-	p.Neutral, p.Finish, p.OutSize = repeated(w.op.neutral, a.dtype.Size()), w.op.tell, int32(w.op.out.Size())
+	n.loops.Neutral, n.loops.Finish = vectorOfElement(p.op.neutral, a.dtype.Size()), p.op.parameters
+	n.loops.OutSize = int32(p.op.out.Size())
 	if dst, ok := out.hostAt(); ok {
 		src, _ := a.hostAt()
-		reduce.Results(p, reduce.Reducers[w.op.name], unsafe.Add(src, from), unsafe.Add(dst, to))
+		reduce.Results(&n.loops, reduce.Reducers[p.op.name], unsafe.Add(src, n.from), unsafe.Add(dst, n.to))
 		return nil
 	}
-	return w.launch(p, out, a, from, to)
+	return p.launch(&n, out, a)
 }
 
-// repeated is the vector of 16 bytes of an element.
-func repeated(element [2]uint64, size int64) [2]uint64 {
+// vectorOfElement returns the vector of 16 bytes that repeats an element.
+func vectorOfElement(element [2]uint64, size int64) [2]uint64 {
 	if size == 16 {
 		return element
 	}
@@ -44,109 +45,155 @@ func repeated(element [2]uint64, size int64) [2]uint64 {
 	return [2]uint64{bits, bits}
 }
 
-// nest plans the loops: as few axes as there can be, kept ones and reduced ones.
-// from and to are where the nest begins in a and out. It is not ok if more axes are
-// left than a plan has.
-func (w *reducing) nest(out *NDBuffer) (p *reduce.Plan, from, to int64, ok bool) {
-	keptOut := make([]int64, len(w.kept))
-	for i, at := range w.keptAt {
-		keptOut[i] = out.strides[at]
-	}
-	kept := layout.Collapse(w.kept, w.keptIn, keptOut)
-	var steps layout.Nest
-	if w.op.numbered {
-		// The first operand is a count, which keeps the axes in order, forwards.
-		shape, in := w.steps, w.stepsIn
-		if w.op.inMemory {
-			order := layout.Walked(shape, in)
-			shape, in = permuted(shape, order), permuted(in, order)
-		}
-		steps = layout.Collapse(shape, layout.C(1, shape), in)
-		steps.Strides[0], steps.Offsets[0] = steps.Strides[1], steps.Offsets[1]
-	} else {
-		steps = layout.Collapse(w.steps, w.stepsIn)
-	}
-	if len(kept.Shape) > reduce.MaxAxes || len(steps.Shape) > reduce.MaxAxes+1 {
-		return nil, 0, 0, false
-	}
-	p = &reduce.Plan{Outputs: product(kept.Shape), KeptAxes: int32(len(kept.Shape)), Length: 1}
-	for i := range kept.Shape {
-		at := len(kept.Shape) - 1 - i
-		p.Kept[i] = reduce.Axis{Extent: reduce.NewDivisor(max(kept.Shape[at], 1)), In: kept.Strides[0][at], Out: kept.Strides[1][at]}
-	}
-	if n := len(steps.Shape); n > 0 {
-		p.Length, p.Stride = steps.Shape[n-1], steps.Strides[0][n-1]
-		p.RunAxes = int32(n - 1)
-		for i := range n - 1 {
-			p.Run[i] = reduce.Axis{Extent: reduce.NewDivisor(steps.Shape[n-2-i]), In: steps.Strides[0][n-2-i]}
-		}
-	}
-	return p, kept.Offsets[0] + steps.Offsets[0], kept.Offsets[1], true
+// reductionNest is the loops of a reduction. from and to are the bytes from the first
+// elements of the array and of the result to where the loops begin.
+type reductionNest struct {
+	loops    reduce.Plan
+	from, to int64
 }
 
-// permuted is s in another order.
-func permuted[T any](s []T, at []int) []T {
-	out := make([]T, len(at))
-	for i, k := range at {
+// nest merges axes and returns the loops. ok is false if more axes are left than a
+// reduce.Plan has.
+func (p *reductionPlan) nest(out *NDBuffer) (n reductionNest, ok bool) {
+	s := &p.axes
+	outStrides := make([]int64, len(s.kept))
+	for i, axis := range s.keptOut {
+		outStrides[i] = out.strides[axis]
+	}
+	kept := layout.Collapse(s.kept, s.keptStrides, outStrides)
+	var reduced layout.Nest
+	if p.op.isOrdered {
+		// Collapse keeps the order of a first operand in C order, and its directions.
+		shape, strides := s.reduced, s.reducedStrides
+		if p.op.inMemoryOrder {
+			order := layout.Walked(shape, strides)
+			shape, strides = permuted(shape, order), permuted(strides, order)
+		}
+		reduced = layout.Collapse(shape, layout.C(1, shape), strides)
+		reduced.Strides[0], reduced.Offsets[0] = reduced.Strides[1], reduced.Offsets[1]
+	} else {
+		reduced = layout.Collapse(s.reduced, s.reducedStrides)
+	}
+	if len(kept.Shape) > reduce.MaxAxes || len(reduced.Shape) > reduce.MaxAxes+1 {
+		return n, false
+	}
+	n.loops = reduce.Plan{Outputs: product(kept.Shape), KeptAxes: int32(len(kept.Shape)), Length: 1}
+	for i := range kept.Shape {
+		at := len(kept.Shape) - 1 - i
+		n.loops.Kept[i] = reduce.Axis{Extent: reduce.NewDivisor(max(kept.Shape[at], 1)), In: kept.Strides[0][at], Out: kept.Strides[1][at]}
+	}
+	if axes := len(reduced.Shape); axes > 0 {
+		n.loops.Length, n.loops.Stride = reduced.Shape[axes-1], reduced.Strides[0][axes-1]
+		n.loops.RunAxes = int32(axes - 1)
+		for i := range axes - 1 {
+			n.loops.Run[i] = reduce.Axis{Extent: reduce.NewDivisor(reduced.Shape[axes-2-i]), In: reduced.Strides[0][axes-2-i]}
+		}
+	}
+	n.from, n.to = kept.Offsets[0]+reduced.Offsets[0], kept.Offsets[1]
+	return n, true
+}
+
+// permuted returns the elements of s in another order.
+func permuted[T any](s []T, order []int) []T {
+	out := make([]T, len(order))
+	for i, k := range order {
 		out[i] = s[k]
 	}
 	return out
 }
 
-// launch queues the kernels.
-func (w *reducing) launch(p *reduce.Plan, out, a *NDBuffer, from, to int64) error {
+// launch enqueues the kernels: one that reduces, and one that merges accumulators if
+// several blocks reduce each result, or if the first does not write results itself.
+func (p *reductionPlan) launch(n *reductionNest, out, a *NDBuffer) error {
 	dev, ok := a.Device().(*cudabuf.Device)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
 	}
 	if a.addressBits()%uint64(a.dtype.Size()) != 0 {
-		return w.runCopied(out, a)
+		return p.runAligned(out, a)
 	}
-	elements := *p // as finish sees them
-	base := a.buf.Address() + uintptr(a.offset+from)
-	g := w.lay(p, dev, base, out.buf.Address()+uintptr(out.offset+to), a.dtype.Size())
-	grid, block := cudabuf.Dim3{X: uint32(g.blocks), Y: uint32(g.splits)}, cudabuf.Dim3{X: launch.Threads}
-	kernel := "quiver_" + g.kernel + "_" + w.op.name
-	program := reducePrograms[w.op.name]
-	if g.splits == 1 && w.op.plain {
-		return launch.Queue(dev, program, kernel, grid, block, a.at(from), out.atOut(to), uintptr(0), launch.StructOf(p))
+	base, to := a.buf.Address()+uintptr(a.offset+n.from), out.buf.Address()+uintptr(out.offset+n.to)
+	g, loops := planLaunch(&p.op, &n.loops, dev, base, to, a.dtype.Size())
+	blocks, threads := cudabuf.Dim3{X: uint32(g.blocks), Y: uint32(g.splits)}, cudabuf.Dim3{X: launch.Threads}
+	kernel := "quiver_" + g.kernel + "_" + p.op.name
+	program := reducePrograms[p.op.name]
+	if g.splits == 1 && p.op.writesOut {
+		return launch.Queue(dev, program, kernel, blocks, threads, a.at(n.from), out.atOut(n.to), uintptr(0), launch.StructOf(&loops))
 	}
-	accs, err := allocate(dev, g.splits*p.Outputs*w.op.accumulator)
+	accumulators, err := allocate(dev, g.splits*loops.Outputs*p.op.accumulator)
 	if err != nil {
 		return fmt.Errorf("accumulators of a reduction: %w", err)
 	}
-	defer accs.Release()
-	p.Partial = 1
-	if err := launch.Queue(dev, program, kernel, grid, block, a.at(from), out.atOut(to), accs, launch.StructOf(p)); err != nil {
+	defer accumulators.Release()
+	loops.Partial = 1
+	if err := launch.Queue(dev, program, kernel, blocks, threads, a.at(n.from), out.atOut(n.to), accumulators, launch.StructOf(&loops)); err != nil {
 		return err
 	}
-	elements.AllParts, elements.Folded = g.splits, 1
-	elements.Lanes = 8 - lanesOf(g.splits, 8)
-	if p.Outputs > 64 { // neighbours are read at once
-		elements.Lanes = max(elements.Lanes, 5)
+	merge := n.loops
+	merge.AllParts, merge.Folded = g.splits, 1
+	merge.Lanes = 8 - floorLog2(g.splits, 8)
+	if merge.Outputs > 64 { // neighbours are read at once
+		merge.Lanes = max(merge.Lanes, 5)
 	}
-	grid = cudabuf.Dim3{X: uint32(ceilDiv(p.Outputs, 1<<elements.Lanes))}
-	return launch.Queue(dev, reducePrograms[w.op.finish], "quiver_finish_"+w.op.finish, grid, block, out.atOut(to), accs, launch.StructOf(&elements))
+	blocks = cudabuf.Dim3{X: uint32(ceilDiv(merge.Outputs, 1<<merge.Lanes))}
+	return launch.Queue(dev, reducePrograms[p.op.finish], "quiver_finish_"+p.op.finish, blocks, threads, out.atOut(n.to), accumulators, launch.StructOf(&merge))
 }
 
-// runCopied is run by way of a copy of a, whose axes lie in memory as those of a do:
-// steps may be counted so.
-func (w *reducing) runCopied(out, a *NDBuffer) error {
+// runAligned reduces an aligned copy of a with the same memory order, on which the
+// result may depend.
+func (p *reductionPlan) runAligned(out, a *NDBuffer) error {
 	aligned, err := a.Copy(OrderK)
 	if err != nil {
 		return err
 	}
 	defer aligned.Release()
-	again := *w
-	again.keptIn, again.stepsIn = nil, nil
-	for i, stride := range aligned.strides {
-		if w.reduced[i] {
-			again.stepsIn = append(again.stepsIn, stride)
+	again := reductionPlan{op: p.op, axes: splitAxes(aligned, p.axes.isReduced, p.axes.keepDims)}
+	return again.run(out, aligned)
+}
+
+// runTransposed reduces a contiguous copy of a with the reduced axes last, which is one
+// row per result.
+func (p *reductionPlan) runTransposed(out, a *NDBuffer) error {
+	var kept, reduced []int
+	for axis, is := range p.axes.isReduced {
+		if is {
+			reduced = append(reduced, axis)
 		} else {
-			again.keptIn = append(again.keptIn, stride)
+			kept = append(kept, axis)
 		}
 	}
-	return again.run(out, aligned)
+	if p.op.inMemoryOrder {
+		reduced = permuted(reduced, layout.Walked(p.axes.reduced, p.axes.reducedStrides))
+	}
+	transposed, err := a.Transpose(append(kept, reduced...)...)
+	if err != nil {
+		return err
+	}
+	defer transposed.Release()
+	rows, err := transposed.inCOrder()
+	if err != nil {
+		return err
+	}
+	defer rows.Release()
+	isReduced := make([]bool, len(a.shape))
+	for i := len(kept); i < len(isReduced); i++ {
+		isReduced[i] = true
+	}
+	again := reductionPlan{op: p.op, axes: splitAxes(rows, isReduced, false)}
+	result, err := Empty(a.Device(), p.op.out, again.axes.shape...)
+	if err != nil {
+		return err
+	}
+	defer result.Release()
+	if err := again.run(result, rows); err != nil {
+		return err
+	}
+	shaped, err := result.Reshape(out.shape...)
+	if err != nil {
+		return err
+	}
+	defer shaped.Release()
+	return out.CopyFrom(shaped)
 }
 
 // reduceSources are the operations in each of kernels/reduce_NAME.cu.
@@ -162,10 +209,10 @@ var reduceSources = map[string][]string{
 	"count": {"count_8", "count_16", "count_32", "count_64", "count_128", "count"},
 }
 
-// kernelKinds tells which kernels an operation has besides strided.
+// kernelKinds are the kernels that an operation has besides strided.
 type kernelKinds struct{ rows, columns bool }
 
-// reduceKernels are the operations that are common enough for more than strided.
+// reduceKernels are the operations that are common enough for more kernels than strided.
 var reduceKernels = func() map[string]kernelKinds {
 	kinds := map[string]kernelKinds{}
 	for _, source := range []string{"sum", "max", "argmax", "count"} {
@@ -182,20 +229,20 @@ var reduceKernels = func() map[string]kernelKinds {
 	return kinds
 }()
 
-// reducePrograms are the programs of the operations.
+// reducePrograms are the programs of the operations by name.
 var reducePrograms = func() map[string]*cudabuf.Program {
 	programs := map[string]*cudabuf.Program{}
 	for source, names := range reduceSources {
-		twins := map[string]cudabuf.HostKernel{}
-		p := launch.Program("reduce_"+source, twins)
+		hostKernels := map[string]cudabuf.HostKernel{}
+		p := launch.Program("reduce_"+source, hostKernels)
 		for _, name := range names {
 			programs[name] = p
-			twins["quiver_finish_"+name] = finishTwin(reduce.Reducers[name])
+			hostKernels["quiver_finish_"+name] = mergeHostKernel(reduce.Reducers[name])
 			for _, kind := range []string{"rows", "slim", "tiles", "columns", "few", "strided"} {
-				do := reduceTwin(reduce.Reducers[name])
-				twins["quiver_"+kind+"_"+name] = func(l *cudabuf.HostLaunch) {
-					mustVector(l, kind, reduce.Reducers[name].Element)
-					do(l)
+				run := reduceHostKernel(reduce.Reducers[name])
+				hostKernels["quiver_"+kind+"_"+name] = func(l *cudabuf.HostLaunch) {
+					mustAlignVectors(l, kind, reduce.Reducers[name].Element)
+					run(l)
 				}
 			}
 		}
@@ -203,7 +250,7 @@ var reducePrograms = func() map[string]*cudabuf.Program {
 	return programs
 }()
 
-// stepsOf are the steps of a plan in the array and in the results.
+// stepsOf returns the strides of a plan in the array and in the results.
 func stepsOf(p *reduce.Plan) (in, out []int64) {
 	in = append(in, p.Stride)
 	for _, axis := range p.Kept[:p.KeptAxes] {
@@ -215,8 +262,8 @@ func stepsOf(p *reduce.Plan) (in, out []int64) {
 	return in, out
 }
 
-// mustVector is launch.MustAlign for what a kernel of a kind takes by vectors.
-func mustVector(l *cudabuf.HostLaunch, kind string, size int64) {
+// mustAlignVectors is launch.MustAlign for the vectors of a kernel.
+func mustAlignVectors(l *cudabuf.HostLaunch, kind string, size int64) {
 	p := launch.Parameters[reduce.Plan](l, 3)
 	if kind == "slim" {
 		launch.MustAlign(l, 0, 16)
@@ -235,8 +282,9 @@ func mustVector(l *cudabuf.HostLaunch, kind string, size int64) {
 	}
 }
 
-// reduceTwin does the work of a kernel that reduces: of each split in turn.
-func reduceTwin(f *reduce.Reducer) cudabuf.HostKernel {
+// reduceHostKernel returns the host kernel of kernels that reduce. It runs the splits one
+// after the other.
+func reduceHostKernel(f *reduce.Reducer) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
 		p := launch.Parameters[reduce.Plan](l, 3)
 		p.Unvectored()
@@ -257,8 +305,8 @@ func reduceTwin(f *reduce.Reducer) cudabuf.HostKernel {
 	}
 }
 
-// finishTwin does the work of a kernel that merges.
-func finishTwin(f *reduce.Reducer) cudabuf.HostKernel {
+// mergeHostKernel returns the host kernel of kernels that merge accumulators.
+func mergeHostKernel(f *reduce.Reducer) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
 		p := launch.Parameters[reduce.Plan](l, 2)
 		_, _, low, high := p.Reach(0)
@@ -266,41 +314,4 @@ func finishTwin(f *reduce.Reducer) cudabuf.HostKernel {
 		launch.MustAlign(l, 0, int64(p.OutSize), outSteps...)
 		reduce.Merge(&p, f, launch.Reached(l, 1, 0, p.AllParts*p.Outputs*f.Size), launch.Reached(l, 0, low, high))
 	}
-}
-
-// runApart reduces a copy of a in which the axes that are reduced come last, so that
-// they are one, and those that are kept another.
-func (w *reducing) runApart(out, a *NDBuffer) error {
-	var order, last, reduced []int
-	for i, r := range w.reduced {
-		if r {
-			last, reduced = append(last, i), append(reduced, len(w.kept)+len(reduced))
-		} else {
-			order = append(order, i)
-		}
-	}
-	if w.op.inMemory {
-		last = permuted(last, layout.Walked(w.steps, w.stepsIn))
-	}
-	turned, err := a.Transpose(append(order, last...)...)
-	if err != nil {
-		return err
-	}
-	defer turned.Release()
-	lined, err := turned.inCOrder()
-	if err != nil {
-		return err
-	}
-	defer lined.Release()
-	result, err := w.by.Of(lined, ReduceOptions{Axes: reduced, DType: w.want})
-	if err != nil {
-		return err
-	}
-	defer result.Release()
-	shaped, err := result.Reshape(out.shape...)
-	if err != nil {
-		return err
-	}
-	defer shaped.Release()
-	return out.CopyFrom(shaped)
 }

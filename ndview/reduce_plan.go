@@ -8,97 +8,121 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// lanesOf is the log2 of the largest power of 2 that is at most n, within [0, most].
-func lanesOf(n int64, most int32) int32 {
+// floorLog2 returns the logarithm of n to base 2, rounded down, within [0, most].
+func floorLog2(n int64, most int32) int32 {
 	return min(max(int32(bits.Len64(uint64(max(n, 1))))-1, 0), most)
 }
 
 func ceilDiv(n, by int64) int64 { return (n + by - 1) / by }
 
-// geometry is how a plan is laid over a grid.
-type geometry struct {
+// grid is a kernel and its grid of blocks.
+type grid struct {
 	kernel string
 	blocks int64 // along the results
-	splits int64 // of the steps of each
+	splits int64 // of the elements of each result
 }
 
-// blocksPerMultiprocessor is how many blocks a grid has for each, where it can:
-// twice as many as run at once, so that a late one does not hold up the rest.
+// blocksPerMultiprocessor is the number of blocks per multiprocessor that a grid aims
+// at: twice as many as run at once, so that a late block does not delay the kernel.
 const blocksPerMultiprocessor = 16
 
-// lay chooses a kernel and cuts the work: results first, and if that makes too
-// few blocks, their steps too. base is the address of the array's first element.
-func (w *reducing) lay(p *reduce.Plan, dev *cudabuf.Device, base, out uintptr, size int64) geometry {
-	wanted := int64(dev.Multiprocessors()) * blocksPerMultiprocessor
-	kinds := reduceKernels[w.op.name]
-	runs := ceilDiv(p.Length*size, 16)
-	var g geometry
-	var atLeast int64 // steps that a block should have
+// launchPlanner chooses the kernel of a reduction and adds to the plan of the loops what
+// the kernel needs.
+type launchPlanner struct {
+	op        *reduceOp
+	plan      reduce.Plan
+	base, out uintptr // addresses of the first element and of the first result
+	size      int64   // bytes per element
+	blocks    int64   // at which the grid aims
+}
+
+// planLaunch returns the grid for a plan of loops, and the plan as the kernel takes it.
+// base and out are the addresses of the first element and of the first result.
+func planLaunch(op *reduceOp, loops *reduce.Plan, dev *cudabuf.Device, base, out uintptr, size int64) (grid, reduce.Plan) {
+	l := launchPlanner{op: op, plan: *loops, base: base, out: out, size: size, blocks: int64(dev.Multiprocessors()) * blocksPerMultiprocessor}
+	g := l.choose()
+	return g, l.plan
+}
+
+// choose chooses a kernel. It splits the work by results, and if these make too few
+// blocks, by the elements of each result too.
+func (l *launchPlanner) choose() grid {
+	p, kinds := &l.plan, reduceKernels[l.op.name]
 	p.Folded = 1
 	switch {
-	case kinds.columns && w.isSlim(p, size, base, out):
-		g.kernel = "slim"
-		unsplit(p)
-		g.blocks, g.splits = ceilDiv(p.Outputs, slimRows(p.Length*size, w.op.out.Size())), 1
-		return g
-	case kinds.columns && isTiles(p, size):
-		g.kernel = "tiles"
-		p.PerSplit = tileBytes / (p.Length * size)
-		p.Lanes = tileLanes(p.Length, size, p.PerSplit)
-		p.PerSplit = p.PerSplit &^ (launch.Threads>>p.Lanes - 1)
-		p.Part, p.Parts, p.AllParts = p.Length, reduce.NewDivisor(1), 1
-		g.blocks, g.splits = ceilDiv(p.Outputs, p.PerSplit), 1
-		return g
-	case kinds.rows && p.Stride == size && p.Length >= 16:
-		g.kernel = "rows"
-		p.Lanes = lanesOf(runs/4, 8)
-		if w.op.numbered { // whose threads merge at a greater cost
-			p.Lanes = lanesOf(runs/16, 8)
-			for p.Lanes > 5 && ceilDiv(p.Outputs, launch.Threads>>(p.Lanes-1)) >= wanted {
-				p.Lanes--
-			}
-		}
-		g.blocks = ceilDiv(p.Outputs, launch.Threads>>p.Lanes)
-		atLeast = 16 * (launch.Threads * 16 / size) >> (8 - p.Lanes)
-	default:
-		g.kernel, p.Vector = "strided", 1
-		if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == size && p.Kept[0].Extent.By > 1 {
-			if w.layFew(p, base, out, size, wanted) {
-				return geometry{"few", ceilDiv(p.Items, launch.Threads), 1}
-			}
-			g.kernel, p.Vector = "columns", int32(columnBytes(size)/size)
-		}
-		p.Items, p.Width = p.Outputs, 1
-		if p.KeptAxes > 0 {
-			w.layColumns(p, base, out, size)
-		}
-		perThread := 64 / (int64(p.Vector) * size)
-		rows := p.Length / p.Folded
-		down := lanesOf(rows/perThread, 3) // log2 of threads along the steps
-		for down > 0 && ceilDiv(p.Items, launch.Threads>>(down-1)) >= wanted {
-			down--
-		}
-		if across := int32(bits.Len64(uint64(p.Items - 1))); across < 8-down {
-			down = min(8-across, lanesOf(rows, 8))
-		}
-		if p.Folded > 1 { // all columns are in one block
-			down = 8 - int32(bits.Len64(uint64(p.Items-1)))
-		}
-		p.Lanes = 8 - down
-		g.blocks = ceilDiv(p.Items, 1<<p.Lanes)
-		atLeast = 4 * perThread * p.Folded << down
+	case kinds.columns && l.isSlim():
+		l.unsplit()
+		return grid{"slim", ceilDiv(p.Outputs, slimRows(p.Length*l.size, l.op.out.Size())), 1}
+	case kinds.columns && l.isTiles():
+		return l.chooseTiles()
+	case kinds.rows && p.Stride == l.size && p.Length >= 16:
+		return l.chooseRows()
 	}
-	splits := ceilDiv(wanted, g.blocks)
-	// Columns in vectors are faster in half as many blocks, which leave fewer
-	// accumulators, if that makes no round of them nearly empty.
-	if half := wanted / 2 / g.blocks; p.Vector > 1 && half >= 8 {
-		splits = half
+	p.Vector = 1
+	if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == l.size && p.Kept[0].Extent.By > 1 {
+		if l.setFew() {
+			return grid{"few", ceilDiv(p.Items, launch.Threads), 1}
+		}
+		p.Vector = int32(columnBytes(l.size) / l.size)
+		return l.chooseColumns("columns")
 	}
-	w.split(p, &g, splits, atLeast)
+	return l.chooseColumns("strided")
+}
+
+// chooseTiles plans short contiguous rows: a block copies a tile of them to shared
+// memory.
+func (l *launchPlanner) chooseTiles() grid {
+	p := &l.plan
+	p.PerSplit = tileBytes / (p.Length * l.size)
+	p.Lanes = tileLanes(p.Length, l.size, p.PerSplit)
+	p.PerSplit = p.PerSplit &^ (launch.Threads>>p.Lanes - 1)
+	p.Part, p.Parts, p.AllParts = p.Length, reduce.NewDivisor(1), 1
+	return grid{"tiles", ceilDiv(p.Outputs, p.PerSplit), 1}
+}
+
+// chooseRows plans long rows, each for 2^Lanes threads.
+func (l *launchPlanner) chooseRows() grid {
+	p := &l.plan
+	vectors := ceilDiv(p.Length*l.size, 16)
+	p.Lanes = floorLog2(vectors/4, 8)
+	if l.op.isOrdered { // merging the threads costs more
+		p.Lanes = floorLog2(vectors/16, 8)
+		for p.Lanes > 5 && ceilDiv(p.Outputs, launch.Threads>>(p.Lanes-1)) >= l.blocks {
+			p.Lanes--
+		}
+	}
+	g := grid{kernel: "rows", blocks: ceilDiv(p.Outputs, launch.Threads>>p.Lanes)}
+	l.split(&g, 16*(launch.Threads*16/l.size)>>(8-p.Lanes))
 	return g
 }
 
-// columnBytes are those of a vector of columns, of elements of size bytes.
+// chooseColumns plans the other layouts: neighbouring threads reduce neighbouring
+// results, in vectors if the kernel is columns.
+func (l *launchPlanner) chooseColumns(kernel string) grid {
+	p := &l.plan
+	p.Items, p.Width = p.Outputs, 1
+	if p.KeptAxes > 0 {
+		l.setColumns()
+	}
+	perThread := 64 / (int64(p.Vector) * l.size)
+	rows := p.Length / p.Folded
+	down := floorLog2(rows/perThread, 3) // log2 of the threads along the elements of a result
+	for down > 0 && ceilDiv(p.Items, launch.Threads>>(down-1)) >= l.blocks {
+		down--
+	}
+	if across := int32(bits.Len64(uint64(p.Items - 1))); across < 8-down {
+		down = min(8-across, floorLog2(rows, 8))
+	}
+	if p.Folded > 1 { // all columns are in one block
+		down = 8 - int32(bits.Len64(uint64(p.Items-1)))
+	}
+	p.Lanes = 8 - down
+	g := grid{kernel: kernel, blocks: ceilDiv(p.Items, 1<<p.Lanes)}
+	l.split(&g, 4*perThread*p.Folded<<down)
+	return g
+}
+
+// columnBytes returns the bytes of a vector of columns, for elements of size bytes.
 func columnBytes(size int64) int64 {
 	if size <= 2 {
 		return 8
@@ -106,38 +130,39 @@ func columnBytes(size int64) int64 {
 	return 16
 }
 
-// fewSteps is how many steps columns have at most that are done by one thread for
-// each vector. It can count as many in bytes.
-const fewSteps = 64
+// maxFewLength is the maximum length of columns that the kernel few reduces with one
+// thread per vector. It counts that many elements in bytes.
+const maxFewLength = 64
 
-// layFew lays results in vectors for the few kernel, and tells whether it will do: for
-// columns of few steps that make enough blocks, or that are too short to share.
-func (w *reducing) layFew(p *reduce.Plan, base, out uintptr, size, wanted int64) bool {
-	if p.RunAxes > 0 || p.Length > fewSteps {
+// setFew plans for the kernel few if it suits: for columns that are short enough and
+// make enough blocks, or too short to share among threads.
+func (l *launchPlanner) setFew() bool {
+	if l.plan.RunAxes > 0 || l.plan.Length > maxFewLength {
 		return false
 	}
-	few := *p
-	few.Vector = int32(16 / size)
-	w.layColumns(&few, base, out, size)
-	if few.Aligned == 0 || few.Dense == 0 || p.Length >= 8 && ceilDiv(few.Items, launch.Threads) < wanted {
+	few := *l
+	few.plan.Vector = int32(16 / l.size)
+	few.setColumns()
+	if p := &few.plan; p.Aligned == 0 || p.Dense == 0 || p.Length >= 8 && ceilDiv(p.Items, launch.Threads) < l.blocks {
 		return false
 	}
-	unsplit(&few)
-	*p = few
+	few.unsplit()
+	l.plan = few.plan
 	return true
 }
 
-// layColumns lays results along the innermost axis in vectors. Of short rows without
-// gaps several are taken as one, as wide as a warp.
-func (w *reducing) layColumns(p *reduce.Plan, base, out uintptr, size int64) {
+// setColumns plans vectors of results along the innermost axis. Several short contiguous
+// rows count as one, as wide as a warp.
+func (l *launchPlanner) setColumns() {
+	p := &l.plan
 	axis, vector := &p.Kept[0], int64(p.Vector)
 	p.Width = axis.Extent.By
-	together := vector / gcd(vector, p.Width) // rows that are whole vectors
-	together *= max(32*vector/(p.Width*together), 1)
-	if vector > 1 && p.KeptAxes == 1 && p.RunAxes == 0 && p.Stride == p.Width*size && p.Width <= launch.Threads/2 &&
-		p.Width*together <= launch.Threads*vector && p.Length >= 4*together {
-		p.Folded = together
-		p.Width *= together
+	rows := vector / gcd(vector, p.Width) // that are whole vectors
+	rows *= max(32*vector/(p.Width*rows), 1)
+	if vector > 1 && p.KeptAxes == 1 && p.RunAxes == 0 && p.Stride == p.Width*l.size && p.Width <= launch.Threads/2 &&
+		p.Width*rows <= launch.Threads*vector && p.Length >= 4*rows {
+		p.Folded = rows
+		p.Width *= rows
 	}
 	axis.In *= vector
 	axis.Out *= vector
@@ -148,22 +173,23 @@ func (w *reducing) layColumns(p *reduce.Plan, base, out uintptr, size int64) {
 	axis.Extent = reduce.NewDivisor(vectors)
 	p.Items = p.Outputs * p.Folded / p.Width * vectors
 	if vector > 1 && p.Width%vector == 0 {
-		p.Aligned = boolToInt(isAligned(p, base, vector*size))
-		p.Dense = boolToInt(p.Folded == 1 && w.denseOut(p, out))
+		p.Aligned = boolToInt(l.hasAlignedVectors())
+		p.Dense = boolToInt(p.Folded == 1 && l.hasDenseVectorsOut())
 	}
 }
 
-// isSlim tells whether rows of few elements lie without gaps, whole vectors of them,
-// and their results too.
-func (w *reducing) isSlim(p *reduce.Plan, size int64, base, out uintptr) bool {
-	row := p.Length * size
-	return p.KeptAxes == 1 && p.RunAxes == 0 && (p.Length == 2 || p.Length == 4) && p.Stride == size &&
-		p.Kept[0].In == row && p.Outputs*row%16 == 0 && base%16 == 0 && out%16 == 0 && w.isDense(p)
+// isSlim reports whether rows of 2 or 4 elements and their results are contiguous and
+// aligned vectors.
+func (l *launchPlanner) isSlim() bool {
+	p := &l.plan
+	row := p.Length * l.size
+	return p.KeptAxes == 1 && p.RunAxes == 0 && (p.Length == 2 || p.Length == 4) && p.Stride == l.size &&
+		p.Kept[0].In == row && p.Outputs*row%16 == 0 && l.base%16 == 0 && l.out%16 == 0 && l.hasDenseOut()
 }
 
-// slimRows is how many rows a block of slim does, of so many bytes, with results of
-// so many: as units of a vector, or of a vector of results. A thread does one where
-// results are as large, else several.
+// slimRows returns the rows that a block of the kernel slim reduces. row and out are the
+// bytes of a row and of a result. A thread reduces a unit, which is a vector of rows or
+// of results, or up to four if results are smaller than rows.
 func slimRows(row, out int64) int64 {
 	unit := min(max(16/row, 1), 16/out)
 	if out >= row {
@@ -172,34 +198,43 @@ func slimRows(row, out int64) int64 {
 	return unit * launch.Threads * min(max(64/(unit*row), 1), 4)
 }
 
-// tileBytes is what a block of a tiles kernel copies to shared memory.
+// tileBytes is the shared memory of a block of the kernel tiles.
 const tileBytes = 16 << 10
 
-// isTiles tells whether rows lie without gaps and are short.
-func isTiles(p *reduce.Plan, size int64) bool {
-	row := p.Length * size
-	return p.KeptAxes == 1 && p.RunAxes == 0 && p.Length > 1 && row <= 512 && p.Stride == size && p.Kept[0].In == row
+// isTiles reports whether rows are contiguous and short.
+func (l *launchPlanner) isTiles() bool {
+	p := &l.plan
+	row := p.Length * l.size
+	return p.KeptAxes == 1 && p.RunAxes == 0 && p.Length > 1 && row <= 512 && p.Stride == l.size && p.Kept[0].In == row
 }
 
-// tileLanes is the log2 of the threads for a row: enough that a tile's rows keep
-// the block busy, and that the threads of a warp read from different banks.
+// tileLanes returns the log2 of the threads per row: enough that the rows of a tile
+// occupy the block, and that the threads of a warp read from different banks.
 func tileLanes(length, size, rows int64) int32 {
 	lanes := int32(0)
 	for int64(launch.Threads)>>lanes > rows {
 		lanes++
 	}
 	banks := bits.TrailingZeros64(uint64(max(length*size/4, 1)))
-	return min(max(lanes, int32(banks)-1), lanesOf(length, 5))
+	return min(max(lanes, int32(banks)-1), floorLog2(length, 5))
 }
 
-// unsplit leaves the steps of each result together.
-func unsplit(p *reduce.Plan) {
+// unsplit leaves the elements of each result in one part.
+func (l *launchPlanner) unsplit() {
+	p := &l.plan
 	p.Part, p.Parts, p.AllParts, p.PerSplit = p.Length, reduce.NewDivisor(1), 1, 1
 }
 
-// split cuts the steps of each result into so many parts, of at least so many
-// steps, where that is more than one.
-func (w *reducing) split(p *reduce.Plan, g *geometry, splits, atLeast int64) {
+// split splits the elements of each result into parts of at least atLeast elements, as
+// many as the grid needs to have enough blocks.
+func (l *launchPlanner) split(g *grid, atLeast int64) {
+	p := &l.plan
+	splits := ceilDiv(l.blocks, g.blocks)
+	// Vectors of columns are faster in half as many blocks, which leave fewer
+	// accumulators, unless a round of blocks would be nearly empty.
+	if half := l.blocks / 2 / g.blocks; p.Vector > 1 && half >= 8 {
+		splits = half
+	}
 	runs := int64(1)
 	for _, axis := range p.Run[:p.RunAxes] {
 		runs *= axis.Extent.By
@@ -215,35 +250,38 @@ func (w *reducing) split(p *reduce.Plan, g *geometry, splits, atLeast int64) {
 	g.splits = max(ceilDiv(p.AllParts, max(p.PerSplit, 1)), 1)
 }
 
-// isAligned tells whether all vectors of columns begin at multiples of their size.
-func isAligned(p *reduce.Plan, base uintptr, size int64) bool {
-	steps := uint64(base) | uint64(p.Stride*p.Folded)
+// hasAlignedVectors reports whether all vectors of columns begin at multiples of their
+// size.
+func (l *launchPlanner) hasAlignedVectors() bool {
+	p := &l.plan
+	steps := uint64(l.base) | uint64(p.Stride*p.Folded)
 	for _, axis := range p.Kept[1:p.KeptAxes] {
 		steps |= uint64(axis.In)
 	}
 	for _, axis := range p.Run[:p.RunAxes] {
 		steps |= uint64(axis.In)
 	}
-	return steps%uint64(size) == 0
+	return steps%uint64(int64(p.Vector)*l.size) == 0
 }
 
-// denseOut tells whether results of neighbouring columns can be written at once.
-func (w *reducing) denseOut(p *reduce.Plan, out uintptr) bool {
-	size, vector := w.op.out.Size(), int64(p.Vector)
-	if !w.isDense(p) {
+// hasDenseVectorsOut reports whether the results of a vector of columns can be written
+// at once.
+func (l *launchPlanner) hasDenseVectorsOut() bool {
+	p := &l.plan
+	if !l.hasDenseOut() {
 		return false
 	}
-	all := uint64(out)
+	all := uint64(l.out)
 	for _, axis := range p.Kept[:p.KeptAxes] {
 		all |= uint64(axis.Out)
 	}
-	return all%uint64(min(16, size*vector)) == 0
+	return all%uint64(min(16, l.op.out.Size()*int64(p.Vector))) == 0
 }
 
-// isDense tells whether results are of the kernel's type and follow each other.
-func (w *reducing) isDense(p *reduce.Plan) bool {
-	isTruth := w.op.out == Bool && w.op.finish == "count"
-	return w.op.plain && !isTruth && p.Kept[0].Out == w.op.out.Size()*max(int64(p.Vector), 1)
+// hasDenseOut reports whether results are contiguous and of the kernel's type.
+func (l *launchPlanner) hasDenseOut() bool {
+	isTruth := l.op.out == Bool && l.op.finish == "count"
+	return l.op.writesOut && !isTruth && l.plan.Kept[0].Out == l.op.out.Size()*max(int64(l.plan.Vector), 1)
 }
 
 func boolToInt(b bool) int32 {

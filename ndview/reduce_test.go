@@ -22,7 +22,7 @@ import (
 var reductions = byName(ndview.Sum, ndview.Prod, ndview.Mean, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax,
 	ndview.AnyTrue, ndview.AllTrue, ndview.CountNonzero)
 
-// TestReductionsAgreeWithNumPy: the generator says what a case is.
+// testdata/golden/reduce.py describes the cases.
 func TestReductionsAgreeWithNumPy(t *testing.T) {
 	var file struct {
 		Data  map[string][2]string
@@ -50,31 +50,31 @@ func TestReductionsAgreeWithNumPy(t *testing.T) {
 }
 
 func checkReduction(t *testing.T, a *ndview.NDBuffer, c []json.RawMessage) {
-	about := fmt.Sprintf("%s", c)
+	message := fmt.Sprintf("%s", c)
 	r := reductions[field[string](t, c[4])]
 	o := ndview.ReduceOptions{Axes: field[[]int](t, c[5]), KeepDims: field[bool](t, c[6]), DType: numpyType(t, field[string](t, c[7]))}
 	got, err := r.Of(a, o)
 	if len(c) == 8 {
-		if assert.Error(t, err, about) {
-			assert.True(t, isShapeOrDType(err), "%v: %s", err, about)
+		if assert.Error(t, err, message) {
+			assert.True(t, isShapeOrDType(err), "%v: %s", err, message)
 		}
 		return
 	}
-	require.NoError(t, err, about)
+	require.NoError(t, err, message)
 	defer got.Release()
-	require.Equal(t, numpyType(t, field[string](t, c[8])), got.DType(), about)
-	require.Equal(t, field[[]int64](t, c[9]), got.Shape(), about)
+	require.Equal(t, numpyType(t, field[string](t, c[8])), got.DType(), message)
+	require.Equal(t, field[[]int64](t, c[9]), got.Shape(), message)
 	want, err := hex.DecodeString(field[string](t, c[10]))
 	require.NoError(t, err)
 	requireSame(t, got.DType(), want, elements(t, got), 0)
-	require.False(t, t.Failed(), about)
+	require.False(t, t.Failed(), message)
 }
 
 func isShapeOrDType(err error) bool {
 	return errors.Is(err, ndview.ErrShape) || errors.Is(err, ndview.ErrDType)
 }
 
-func TestProductsOfIntegersMayBeFloats(t *testing.T) {
+func TestProdOfIntegersAsFloats(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		large := fromHost(t, dev, ndview.Int64, []int64{1 << 40, 3, 1 << 40, 5}, 2, 2)
 		got, err := ndview.Prod.Of(large, ndview.ReduceOptions{DType: ndview.Float64, Axes: []int{0}})
@@ -92,7 +92,7 @@ func TestProductsOfIntegersMayBeFloats(t *testing.T) {
 	})
 }
 
-func TestBytesAndRecordsAreNotReduced(t *testing.T) {
+func TestReductionsRejectBytesAndRecords(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, size := range []int64{1, 3, 8, 16, 29} {
 			record, err := ndview.Record(size, ndview.Field{Name: "a", DType: ndview.Int8})
@@ -110,9 +110,9 @@ func TestBytesAndRecordsAreNotReduced(t *testing.T) {
 	})
 }
 
-func TestReductionsAndComparisonsTakeManyAxes(t *testing.T) {
+func TestReductionsAndComparisonsAcceptManyAxes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		const axes = 18 // in C order turned around, so that no two can be joined
+		const axes = 18 // transposed, so that no two can be merged
 		twos := slices.Repeat([]int64{2}, axes)
 		a := fromHost(t, dev, ndview.Int32, values(1<<axes), twos...)
 		turned, err := a.Transpose()
@@ -143,14 +143,14 @@ func TestReductionsAndComparisonsTakeManyAxes(t *testing.T) {
 	})
 }
 
-// TestTheLeastOfComplexNumbersIsTheFirst in memory, axes forwards, as it is in
-// NumPy: of NaNs with different other halves, and of zeros of both signs.
-func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
+// Of NaNs with different other parts, and of zeros of both signs, the result is the first
+// in memory along forward axes, as in NumPy.
+func TestMinOfEqualComplexNumbersIsTheFirst(t *testing.T) {
 	const rows, columns = 301, 257
 	nan, negative := math.NaN(), math.Copysign(0, -1)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, among := range map[string][]complex128{
-			// NaNs are rare, so that the first is not that of any other order.
+			// NaNs are rare, so that the first differs between orders.
 			"NaN":  append(slices.Repeat([]complex128{3}, 60), complex(nan, 1), complex(2, nan), complex(nan, -4), complex(1, nan)),
 			"zero": {0, complex(negative, 0), complex(0, negative), complex(negative, negative)},
 		} {
@@ -168,7 +168,7 @@ func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
 			odd = own(t, odd, err)
 			oddTurned, err := odd.Transpose()
 			oddTurned = own(t, oddTurned, err)
-			// The first that is NaN, or of zeros the first.
+			// first returns the first NaN, or the first zero.
 			first := func(at ...int) complex128 {
 				for _, i := range at {
 					if cmplx.IsNaN(values[i]) {
@@ -180,10 +180,10 @@ func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
 			row := func(r int) (at []int) { return every(r*columns, 1, columns) }
 			column := func(c int) (at []int) { return every(c, columns, rows) }
 			last := func(at []int) []int { slices.Reverse(at); return at }
-			check := func(about string, r ndview.Reduction, a *ndview.NDBuffer, axes []int, want ...complex128) {
+			check := func(message string, r ndview.Reduction, a *ndview.NDBuffer, axes []int, want ...complex128) {
 				got, err := r.Of(a, ndview.ReduceOptions{Axes: axes})
 				got = own(t, got, err)
-				assert.True(t, bytes.Equal(raw(want...), elements(t, got)), "%s of %s, %s", r, name, about)
+				assert.True(t, bytes.Equal(raw(want...), elements(t, got)), "%s of %s, %s", r, name, message)
 			}
 			for _, r := range []ndview.Reduction{ndview.Min, ndview.Max} {
 				var ofRows, ofColumns, fromBelow []complex128
@@ -206,7 +206,7 @@ func TestTheLeastOfComplexNumbersIsTheFirst(t *testing.T) {
 	})
 }
 
-// every is n numbers from first on, by step.
+// every returns n numbers from first, by step.
 func every(first, step, n int) []int {
 	at := make([]int, n)
 	for i := range at {
@@ -215,7 +215,7 @@ func every(first, step, n int) []int {
 	return at
 }
 
-// exactly adds numbers up without an error, and their magnitudes.
+// exactly returns the exact sums of numbers and of their magnitudes.
 func exactly(values []float64) (sum, magnitudes *big.Float) {
 	sum, magnitudes = new(big.Float).SetPrec(2200), new(big.Float).SetPrec(2200)
 	for _, v := range values {
@@ -225,7 +225,7 @@ func exactly(values []float64) (sum, magnitudes *big.Float) {
 	return sum, magnitudes
 }
 
-// mixedNumbers are numbers of very different size and either sign.
+// mixedNumbers returns numbers of very different magnitudes and both signs.
 func mixedNumbers(n int) []float64 {
 	r := rand.New(rand.NewPCG(6, 7))
 	values := make([]float64, n)
@@ -235,7 +235,7 @@ func mixedNumbers(n int) []float64 {
 	return values
 }
 
-func TestSumsOfFloat64KeepTheBoundThatTheyPromise(t *testing.T) {
+func TestSumOfFloat64IsWithinItsBound(t *testing.T) {
 	const n = 300_001
 	values := mixedNumbers(n)
 	sum, magnitudes := exactly(values)
@@ -252,7 +252,7 @@ func TestSumsOfFloat64KeepTheBoundThatTheyPromise(t *testing.T) {
 	})
 }
 
-func TestSumsOfFloat32AreRoundedOnce(t *testing.T) {
+func TestSumOfFloat32IsRoundedOnce(t *testing.T) {
 	const n = 65_537
 	values := make([]float32, n)
 	wide := make([]float64, n)
@@ -270,7 +270,7 @@ func TestSumsOfFloat32AreRoundedOnce(t *testing.T) {
 	})
 }
 
-func TestSumsAreTheSameEachTime(t *testing.T) {
+func TestSumIsDeterministic(t *testing.T) {
 	values := mixedNumbers(100_003)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, values, int64(len(values)))
@@ -286,7 +286,7 @@ func TestSumsAreTheSameEachTime(t *testing.T) {
 	})
 }
 
-func TestSumsOfHugeNumbersOverflowToInfinity(t *testing.T) {
+func TestSumOverflowsToInfinity(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, []float64{math.MaxFloat64, math.MaxFloat64, 1, 2}, 4)
 		got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
@@ -296,9 +296,8 @@ func TestSumsOfHugeNumbersOverflowToInfinity(t *testing.T) {
 	})
 }
 
-// Neighbours that cancel each other, or are too large for a float32 together, are added as
-// any others.
-func TestSumsOfHalvesAreRoundedOnce(t *testing.T) {
+// Neighbours may cancel each other, or overflow a float32 when added.
+func TestSumOfHalvesIsRoundedOnce(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const most, small, half, infinite = 0x7f7f, 0x1400, 0x7bff, 0x7c00 // the largest bfloat16; 2^-10, the largest and an infinite float16
 		for _, n := range []int{4, 8, 64, 1 << 14} {
@@ -325,8 +324,8 @@ func TestSumsOfHalvesAreRoundedOnce(t *testing.T) {
 	})
 }
 
-// TestReductionsOfEveryShapeAgreeWithLoops takes shapes for which kernels divide
-// the work in different ways, at addresses of any alignment.
+// The shapes make kernels divide the work in different ways, at addresses of any
+// alignment.
 func TestReductionsOfEveryShapeAgreeWithLoops(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	shapes := [][3]int64{{1, 70_000, 1}, {3, 20_011, 1}, {700, 3, 1}, {5000, 30, 1}, {300, 129, 1}, {1, 3, 20_001}, {1, 20_000, 3},
@@ -344,18 +343,17 @@ func TestReductionsOfEveryShapeAgreeWithLoops(t *testing.T) {
 					bytes[i] = int8(values[i])
 					wide[i] = float32(values[i])
 				}
-				about := fmt.Sprintf("%v from %d", shape, skip)
-				agree(t, dev, ndview.Int8, bytes, skip, shape, about)
-				agree(t, dev, ndview.Int16, values, skip, shape, about)
-				agree(t, dev, ndview.Float32, wide, skip, shape, about)
+				message := fmt.Sprintf("%v from %d", shape, skip)
+				agree(t, dev, ndview.Int8, bytes, skip, shape, message)
+				agree(t, dev, ndview.Int16, values, skip, shape, message)
+				agree(t, dev, ndview.Float32, wide, skip, shape, message)
 			}
 		}
 	})
 }
 
-// agree compares sum, min, max, argmin, argmax and count over the middle axis with
-// loops.
-func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T, skip int64, shape [3]int64, about string) {
+// agree compares reductions of the middle axis with loops.
+func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T, skip int64, shape [3]int64, message string) {
 	t.Helper()
 	a := at(t, upload(t, dev, raw(values...)), dtype, skip*dtype.Size(), shape[:]...)
 	n := shape[0] * shape[2]
@@ -382,8 +380,8 @@ func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype nd
 		t.Helper()
 		o := ndview.ReduceOptions{Axes: []int{1}, DType: as}
 		got, err := r.Of(a, o)
-		require.NoError(t, err, about)
-		requireBytes(t, want, elements(t, own(t, got, err)), r, dtype, about)
+		require.NoError(t, err, message)
+		requireBytes(t, want, elements(t, own(t, got, err)), r, dtype, message)
 	}
 	check(ndview.Sum, raw(sums...), ndview.Float64)
 	check(ndview.Min, raw(least...), ndview.DType{})
@@ -393,9 +391,9 @@ func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype nd
 	check(ndview.CountNonzero, raw(count...), ndview.DType{})
 }
 
-// TestReductionsOfAxesApartAgreeWithNeighbours reduces axes that cannot be joined, and
-// the same elements in another order, where they can.
-func TestReductionsOfAxesApartAgreeWithNeighbours(t *testing.T) {
+// Axes that cannot be merged are reduced, and the same elements in an order in which the
+// axes can be merged.
+func TestReductionOfSeparateAxesMatchesAdjacentAxes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 11))
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, shape := range [][]int64{{300, 2, 5, 64}, {700, 3, 2, 16}, {90, 1, 101, 33}, {2, 8, 1000, 64}} {
@@ -436,7 +434,7 @@ func TestReductionsWriteIntoArrays(t *testing.T) {
 		assert.Equal(t, raw[int16](12, 15, 18, 21, 48, 51, 54, 57), elements(t, small))
 
 		row := index(t, a, ndview.At(0), ndview.At(0))
-		require.NoError(t, ndview.Max.Into(row, a, ndview.ReduceOptions{Axes: []int{0, 1}}), "they share memory")
+		require.NoError(t, ndview.Max.Into(row, a, ndview.ReduceOptions{Axes: []int{0, 1}}), "the result shares memory with the array")
 		assert.Equal(t, raw[int32](20, 21, 22, 23), elements(t, row))
 
 		for name, err := range map[string]error{
@@ -459,7 +457,7 @@ func TestReductionsWriteIntoArrays(t *testing.T) {
 	})
 }
 
-func TestReductionsTakeBFloat16(t *testing.T) {
+func TestReductionsOfBFloat16(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.BFloat16, []uint16{0x3f80, 0xc000, 0x4040, 0x0000}, 4) // 1, -2, 3, 0
 		for r, want := range map[ndview.Reduction][]byte{

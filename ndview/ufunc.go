@@ -3,7 +3,6 @@ package ndview
 import (
 	"fmt"
 
-	"github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 )
 
@@ -14,85 +13,154 @@ type Unary struct{ *operation }
 // Binary is an operation on the elements of two arrays, such as [Add], with the
 // results of NumPy's function of that name.
 //
-// Operands are arrays or what [ScalarOf] takes: at least one is an *NDBuffer.
-// Shapes broadcast, and types are promoted as by NumPy 2: a Go bool,
-// int, float64 or complex128 takes the type of the array beside it where that is
-// of its kind, every other Go number counts as an array of its type would.
+// Operands are arrays or values that [ScalarOf] takes; at least one is an *NDBuffer.
+// Shapes broadcast, and types are promoted as by NumPy 2. A Go bool, int, float64 or
+// complex128 takes the type of the array beside it if that is of its kind. Every other
+// Go number counts as an array of its type would.
 type Binary struct{ *operation }
 
-var errNoOperation = fmt.Errorf("no operation, but the zero Unary or Binary: %w", ErrDType)
+// Of returns a new array in C order, on the device of x.
+func (u Unary) Of(x *NDBuffer) (*NDBuffer, error) {
+	return u.newResult(&operands{n: 1, in: [3]operand{{array: x}}})
+}
 
-// operation is what an operation is made of. What depends on the types is in
-// signature.
+// Into computes into out, which has the shape of x or one to which x broadcasts. The
+// result casts to the type of out within its kind ([CastSameKind]). out may share memory
+// with x. On a CUDA device the work is enqueued on the default stream.
+func (u Unary) Into(out, x *NDBuffer) error {
+	return u.computeInto(out, &operands{n: 1, in: [3]operand{{array: x}}})
+}
+
+// Of returns a new array in C order, of the shape to which x and y broadcast, on their
+// device.
+func (b Binary) Of(x, y any) (*NDBuffer, error) {
+	in, err := b.parse(x, y)
+	if err != nil {
+		return nil, err
+	}
+	return b.newResult(&in)
+}
+
+// Into computes into out, to whose shape x and y broadcast. The result casts to the type
+// of out within its kind ([CastSameKind]). out may share memory with x and y: all
+// elements are read before any is written. On a CUDA device the work is enqueued on the
+// default stream.
+func (b Binary) Into(out *NDBuffer, x, y any) error {
+	in, err := b.parse(x, y)
+	if err != nil {
+		return err
+	}
+	return b.computeInto(out, &in)
+}
+
+// operation is a name and an elementwise operation. The signature says how it treats
+// each kind of types.
 type operation struct {
 	name string
-	op   elementwise.Op
+	op   ew.Op
 	signature
 }
 
-// String is NumPy's name of the operation.
+var errNoOperation = fmt.Errorf("ndview: zero Unary or Binary: %w", ErrDType)
+
+// String returns NumPy's name of the operation.
 func (o *operation) String() string { return o.name }
 
-// Of computes a new array, in C order, on the device of x.
-func (u Unary) Of(x *NDBuffer) (*NDBuffer, error) {
-	c := call{operation: u.operation, n: 1}
-	c.in[0].array = x
-	return c.of()
+// operands are the arguments of an operation.
+type operands struct {
+	n  int
+	in [3]operand
 }
 
-// Into computes into out, which has the shape of x or one that x broadcasts to,
-// and a type to which the result casts within its kind ([CastSameKind]), and may
-// share memory with x. On a CUDA device the work is queued on the default stream.
-func (u Unary) Into(out, x *NDBuffer) error {
-	c := call{operation: u.operation, n: 1, out: out}
-	c.in[0].array = x
-	return c.into()
+// operand is an array or a scalar.
+type operand struct {
+	array  *NDBuffer // nil for a scalar
+	scalar Scalar
+	dtype  DType // of the array, or as what the scalar counts; resolve sets it
 }
 
-// Of computes a new array, in C order, of the shape that x and y broadcast to,
-// on their device.
-func (b Binary) Of(x, y any) (*NDBuffer, error) {
-	c := call{operation: b.operation, n: 2}
-	if err := c.take(x, y); err != nil {
-		return nil, err
+// kind returns the kind of the array's type, or of the scalar's own.
+func (x *operand) kind() Kind {
+	if x.array != nil {
+		return x.array.dtype.Kind()
 	}
-	return c.of()
+	return x.scalar.Natural().Kind()
 }
 
-// Into computes into out, to whose shape x and y broadcast. Its type is one to
-// which the result casts within its kind ([CastSameKind]); it may share memory
-// with x and y, whose elements count as they were before. On a CUDA device the
-// work is queued on the default stream.
-func (b Binary) Into(out *NDBuffer, x, y any) error {
-	c := call{operation: b.operation, n: 2, out: out}
-	if err := c.take(x, y); err != nil {
-		return err
+// has reports whether an operand is of a kind.
+func (in *operands) has(kind Kind) bool {
+	for i := range in.n {
+		if in.in[i].kind() == kind {
+			return true
+		}
 	}
-	return c.into()
+	return false
 }
 
-// take tells arrays from scalars.
-func (c *call) take(operands ...any) error {
-	if c.operation == nil {
-		return errNoOperation
+func (in *operands) hasTimes() bool { return in.has(KindDatetime) || in.has(KindTimedelta) }
+
+// String lists the operands' types, for messages. Callers pass the string to fmt, since
+// passing the operands would move them to the heap.
+func (in *operands) String() string {
+	s := ""
+	for i := range in.n {
+		if i > 0 {
+			s += ", "
+		}
+		if a := in.in[i].array; a != nil {
+			s += a.dtype.String()
+		} else {
+			s += "the scalar " + in.in[i].scalar.String()
+		}
 	}
+	return s
+}
+
+// parse returns the operands of values, of which at least one must be an array.
+func (o *operation) parse(values ...any) (in operands, err error) {
+	if o == nil {
+		return in, errNoOperation
+	}
+	in.n = len(values)
 	arrays := 0
-	for i, v := range operands {
+	for i, v := range values {
 		if a, ok := v.(*NDBuffer); ok && a != nil {
-			c.in[i].array = a
+			in.in[i].array = a
 			arrays++
-			continue
+		} else if in.in[i].scalar, err = ScalarOf(v); err != nil {
+			return in, fmt.Errorf("%s: operand %d: %w", o.name, i+1, err)
 		}
-		s, err := ScalarOf(v)
-		if err != nil {
-			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
-		}
-		c.in[i].scalar = s
 	}
 	if arrays == 0 {
-		return fmt.Errorf("%s of scalars alone, one operand must be an array: %w", c.name, ErrDType)
+		return in, fmt.Errorf("%s: all operands are scalars, want at least one array: %w", o.name, ErrDType)
 	}
-	return nil
+	return in, nil
+}
+
+// newResult returns the result as a new array in C order.
+func (o *operation) newResult(in *operands) (*NDBuffer, error) {
+	c, err := resolve(o, in)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.newOut(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.run(out, in); err != nil {
+		out.Release()
+		return nil, err
+	}
+	return out, nil
+}
+
+// computeInto computes into out.
+func (o *operation) computeInto(out *NDBuffer, in *operands) error {
+	c, err := resolve(o, in)
+	if err != nil {
+		return err
+	}
+	return c.run(out, in)
 }
 
 func unaryOp(name string, op ew.Op, s signature) Unary {
@@ -103,62 +171,61 @@ func binaryOp(name string, op ew.Op, s signature) Binary {
 	return Binary{&operation{name, op, s}}
 }
 
-// Arithmetic. Integers wrap around; an integer divided by zero is 0, and one to
-// a negative power is the true result rounded towards zero, where NumPy has an
-// error.
+// Arithmetic. Integers wrap around, and an integer divided by zero is 0. An array of
+// integers to a negative power is the true result rounded towards zero, for which
+// NumPy returns an error.
 var (
-	Add         = binaryOp("add", ew.Add, numbers.bools(ew.Or))
+	Add         = binaryOp("add", ew.Add, numbers.withBool(ew.Or))
 	Subtract    = binaryOp("subtract", ew.Subtract, numbers)
-	Multiply    = binaryOp("multiply", ew.Multiply, numbers.bools(ew.And))
-	Divide      = binaryOp("divide", ew.Divide, signature{asFloat64, asFloat64, own, own})
-	FloorDivide = binaryOp("floor_divide", ew.FloorDivide, signature{asInt8, own, own, refused})
-	Remainder   = binaryOp("remainder", ew.Remainder, signature{asInt8, own, own, refused})
-	Fmod        = binaryOp("fmod", ew.Fmod, signature{asInt8, own, own, refused})
-	Power       = binaryOp("power", ew.Power, signature{asInt8, own, own, own})
+	Multiply    = binaryOp("multiply", ew.Multiply, numbers.withBool(ew.And))
+	Divide      = binaryOp("divide", ew.Divide, signature{asFloat64, asFloat64, asIs, asIs})
+	FloorDivide = binaryOp("floor_divide", ew.FloorDivide, signature{asInt8, asIs, asIs, unsupported})
+	Remainder   = binaryOp("remainder", ew.Remainder, signature{asInt8, asIs, asIs, unsupported})
+	Fmod        = binaryOp("fmod", ew.Fmod, signature{asInt8, asIs, asIs, unsupported})
+	Power       = binaryOp("power", ew.Power, signature{asInt8, asIs, asIs, asIs})
 
-	// Maximum and Minimum are NaN where an operand is, Fmax and Fmin where both
-	// are.
-	Maximum = binaryOp("maximum", ew.Maximum, numbers.bools(ew.Or))
-	Minimum = binaryOp("minimum", ew.Minimum, numbers.bools(ew.And))
-	Fmax    = binaryOp("fmax", ew.Fmax, numbers.bools(ew.Or))
-	Fmin    = binaryOp("fmin", ew.Fmin, numbers.bools(ew.And))
+	// Maximum and Minimum are NaN if an operand is NaN, Fmax and Fmin if both are.
+	Maximum = binaryOp("maximum", ew.Maximum, numbers.withBool(ew.Or))
+	Minimum = binaryOp("minimum", ew.Minimum, numbers.withBool(ew.And))
+	Fmax    = binaryOp("fmax", ew.Fmax, numbers.withBool(ew.Or))
+	Fmin    = binaryOp("fmin", ew.Fmin, numbers.withBool(ew.And))
 
 	Positive   = unaryOp("positive", ew.Positive, numbers)
 	Negative   = unaryOp("negative", ew.Negative, numbers)
-	Absolute   = unaryOp("absolute", ew.Absolute, numbers.bools(ew.Positive))
+	Absolute   = unaryOp("absolute", ew.Absolute, numbers.withBool(ew.Positive))
 	Sign       = unaryOp("sign", ew.Sign, numbers)
-	Square     = unaryOp("square", ew.Square, signature{asInt8, own, own, own})
-	Reciprocal = unaryOp("reciprocal", ew.Reciprocal, signature{asInt8, own, own, own})
-	Conjugate  = unaryOp("conjugate", ew.Conjugate, signature{way{toInt8, ew.Positive}, as(ew.Positive), as(ew.Positive), own})
+	Square     = unaryOp("square", ew.Square, signature{asInt8, asIs, asIs, asIs})
+	Reciprocal = unaryOp("reciprocal", ew.Reciprocal, signature{asInt8, asIs, asIs, asIs})
+	Conjugate  = unaryOp("conjugate", ew.Conjugate, signature{rule{inInt8, ew.Positive}, via(ew.Positive), via(ew.Positive), asIs})
 )
 
-// Bits. A shift by a count that is negative, or not below the bits of the type,
-// shifts everything out.
+// Bits. A shift by a negative count, or by at least the bits of the type, shifts all
+// bits out.
 var (
 	BitwiseAnd = binaryOp("bitwise_and", ew.And, integers)
 	BitwiseOr  = binaryOp("bitwise_or", ew.Or, integers)
 	BitwiseXor = binaryOp("bitwise_xor", ew.Xor, integers)
-	LeftShift  = binaryOp("left_shift", ew.LeftShift, signature{asInt8, own, refused, refused})
-	RightShift = binaryOp("right_shift", ew.RightShift, signature{asInt8, own, refused, refused})
-	Invert     = unaryOp("invert", ew.Invert, integers.bools(ew.LogicalNot))
+	LeftShift  = binaryOp("left_shift", ew.LeftShift, signature{asInt8, asIs, unsupported, unsupported})
+	RightShift = binaryOp("right_shift", ew.RightShift, signature{asInt8, asIs, unsupported, unsupported})
+	Invert     = unaryOp("invert", ew.Invert, integers.withBool(ew.LogicalNot))
 )
 
-// Comparisons and logic, whose result is a bool. Integers compare exactly, those
-// of an array with a Go int too.
+// Comparisons and logic, whose result is a bool. Integers compare exactly, also those
+// of an array with a Go int.
 var (
-	Equal        = binaryOp("equal", ew.Equal, everything)
-	NotEqual     = binaryOp("not_equal", ew.NotEqual, everything)
-	Less         = binaryOp("less", ew.Less, everything)
-	LessEqual    = binaryOp("less_equal", ew.LessEqual, everything)
-	Greater      = binaryOp("greater", ew.Greater, everything)
-	GreaterEqual = binaryOp("greater_equal", ew.GreaterEqual, everything)
-	LogicalAnd   = binaryOp("logical_and", ew.LogicalAnd, everything)
-	LogicalOr    = binaryOp("logical_or", ew.LogicalOr, everything)
-	LogicalXor   = binaryOp("logical_xor", ew.LogicalXor, everything)
-	LogicalNot   = unaryOp("logical_not", ew.LogicalNot, everything)
-	IsNaN        = unaryOp("isnan", ew.IsNaN, signature{never, never, own, own})
-	IsInf        = unaryOp("isinf", ew.IsInf, signature{never, never, own, own})
-	IsFinite     = unaryOp("isfinite", ew.IsFinite, signature{always, always, own, own})
+	Equal        = binaryOp("equal", ew.Equal, allNumbers)
+	NotEqual     = binaryOp("not_equal", ew.NotEqual, allNumbers)
+	Less         = binaryOp("less", ew.Less, allNumbers)
+	LessEqual    = binaryOp("less_equal", ew.LessEqual, allNumbers)
+	Greater      = binaryOp("greater", ew.Greater, allNumbers)
+	GreaterEqual = binaryOp("greater_equal", ew.GreaterEqual, allNumbers)
+	LogicalAnd   = binaryOp("logical_and", ew.LogicalAnd, allNumbers)
+	LogicalOr    = binaryOp("logical_or", ew.LogicalOr, allNumbers)
+	LogicalXor   = binaryOp("logical_xor", ew.LogicalXor, allNumbers)
+	LogicalNot   = unaryOp("logical_not", ew.LogicalNot, allNumbers)
+	IsNaN        = unaryOp("isnan", ew.IsNaN, signature{never, never, asIs, asIs})
+	IsInf        = unaryOp("isinf", ew.IsInf, signature{never, never, asIs, asIs})
+	IsFinite     = unaryOp("isfinite", ew.IsFinite, signature{always, always, asIs, asIs})
 	Signbit      = unaryOp("signbit", ew.Signbit, floats)
 )
 
@@ -166,13 +233,13 @@ var (
 var (
 	Sqrt  = unaryOp("sqrt", ew.Sqrt, floatsAndComplexes)
 	Cbrt  = unaryOp("cbrt", ew.Cbrt, floats)
-	Floor = unaryOp("floor", ew.Floor, wholes)
-	Ceil  = unaryOp("ceil", ew.Ceil, wholes)
-	Trunc = unaryOp("trunc", ew.Trunc, wholes)
-	Rint  = unaryOp("rint", ew.Rint, signature{asFloat, asFloat, own, own})
+	Floor = unaryOp("floor", ew.Floor, rounding)
+	Ceil  = unaryOp("ceil", ew.Ceil, rounding)
+	Trunc = unaryOp("trunc", ew.Trunc, rounding)
+	Rint  = unaryOp("rint", ew.Rint, signature{asFloat, asFloat, asIs, asIs})
 )
 
-// Exponentials and logarithms. How exact they are is in docs/ufuncs.md.
+// Exponentials and logarithms. Error bounds are in docs/ufuncs.md.
 var (
 	Exp   = unaryOp("exp", ew.Exp, floatsAndComplexes)
 	Exp2  = unaryOp("exp2", ew.Exp2, floatsAndComplexes)
@@ -183,20 +250,21 @@ var (
 	Log1p = unaryOp("log1p", ew.Log1p, floatsAndComplexes)
 )
 
-// Trigonometry, in radians. How exact it is is in docs/ufuncs.md.
+// Trigonometry, in radians. The inverse functions take no complex numbers. Error bounds
+// are in docs/ufuncs.md.
 var (
 	Sin     = unaryOp("sin", ew.Sin, floatsAndComplexes)
 	Cos     = unaryOp("cos", ew.Cos, floatsAndComplexes)
 	Tan     = unaryOp("tan", ew.Tan, floatsAndComplexes)
-	Arcsin  = unaryOp("arcsin", ew.Arcsin, floatsAndComplexes)
-	Arccos  = unaryOp("arccos", ew.Arccos, floatsAndComplexes)
-	Arctan  = unaryOp("arctan", ew.Arctan, floatsAndComplexes)
+	Arcsin  = unaryOp("arcsin", ew.Arcsin, floats)
+	Arccos  = unaryOp("arccos", ew.Arccos, floats)
+	Arctan  = unaryOp("arctan", ew.Arctan, floats)
 	Sinh    = unaryOp("sinh", ew.Sinh, floatsAndComplexes)
 	Cosh    = unaryOp("cosh", ew.Cosh, floatsAndComplexes)
 	Tanh    = unaryOp("tanh", ew.Tanh, floatsAndComplexes)
-	Arcsinh = unaryOp("arcsinh", ew.Arcsinh, floatsAndComplexes)
-	Arccosh = unaryOp("arccosh", ew.Arccosh, floatsAndComplexes)
-	Arctanh = unaryOp("arctanh", ew.Arctanh, floatsAndComplexes)
+	Arcsinh = unaryOp("arcsinh", ew.Arcsinh, floats)
+	Arccosh = unaryOp("arccosh", ew.Arccosh, floats)
+	Arctanh = unaryOp("arctanh", ew.Arctanh, floats)
 
 	Arctan2   = binaryOp("arctan2", ew.Arctan2, floats)
 	Hypot     = binaryOp("hypot", ew.Hypot, floats)
@@ -204,64 +272,65 @@ var (
 	Nextafter = binaryOp("nextafter", ew.Nextafter, floats)
 )
 
-// Parts of complex numbers, which are reals of half the size. Of other numbers
-// the real part is the number itself, the imaginary one 0, and the angle that of
-// the sign. Angle is in radians.
+// Parts of complex numbers, which are reals of half the size. The real part of another
+// number is the number itself, its imaginary part 0, and its angle 0 or π by its sign.
+// Angle is in radians.
 var (
-	Real  = unaryOp("real", ew.Real, signature{as(ew.Positive), as(ew.Positive), as(ew.Positive), own})
-	Imag  = unaryOp("imag", ew.Imag, everything)
-	Angle = unaryOp("angle", ew.Angle, signature{asFloat, asFloat, own, own})
+	Real  = unaryOp("real", ew.Real, signature{via(ew.Positive), via(ew.Positive), via(ew.Positive), asIs})
+	Imag  = unaryOp("imag", ew.Imag, allNumbers)
+	Angle = unaryOp("angle", ew.Angle, signature{asFloat, asFloat, asIs, asIs})
 )
 
 var (
-	whereOperation = &operation{"where", ew.Where, everything}
-	clipOperation  = &operation{"clip", ew.Clip, numbers.bools(ew.Clip)}
-	clipBelow      = &operation{"clip", ew.Maximum, Maximum.signature}
-	clipAbove      = &operation{"clip", ew.Minimum, Minimum.signature}
-	clipNowhere    = &operation{"clip", ew.Positive, numbers.bools(ew.Positive)}
+	whereOperation    = &operation{"where", ew.Where, allNumbers}
+	clipOperation     = &operation{"clip", ew.Clip, numbers.withBool(ew.Clip)}
+	clipLowOperation  = &operation{"clip", ew.Maximum, Maximum.signature}
+	clipHighOperation = &operation{"clip", ew.Minimum, Minimum.signature}
+	clipNoneOperation = &operation{"clip", ew.Positive, numbers.withBool(ew.Positive)}
 )
 
-// Where takes elements from x where the condition is true, from y where not, as
-// numpy.where: the operands are arrays or scalars that broadcast and promote as
-// those of a [Binary] do. A condition of another type than bool is true where it
-// is not 0. Arrays of one type may be of any with 1, 2, 4, 8 or 16 bytes an
-// element. The result is new, in C order.
+// Where returns a new array in C order with the elements of x where the condition is
+// true and those of y elsewhere, as numpy.where. The operands are arrays or scalars that
+// broadcast and promote as those of a [Binary] do. A condition of another type than bool
+// is true where it is not 0. Arrays of one common type may have any type with 1, 2, 4, 8
+// or 16 bytes per element.
 func Where(condition, x, y any) (*NDBuffer, error) {
-	c, done, err := whereCall(condition, x, y)
+	in, release, err := parseWhere(condition, x, y)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	return c.of()
+	defer release()
+	return whereOperation.newResult(&in)
 }
 
 // WhereInto is [Where] into out, as [Binary.Into].
 func WhereInto(out *NDBuffer, condition, x, y any) error {
-	c, done, err := whereCall(condition, x, y)
+	in, release, err := parseWhere(condition, x, y)
 	if err != nil {
 		return err
 	}
-	defer done()
-	c.out = out
-	return c.into()
+	defer release()
+	return whereOperation.computeInto(out, &in)
 }
 
-func whereCall(condition, x, y any) (c call, done func(), err error) {
-	c, done = call{operation: whereOperation, n: 3, typed: 1}, func() {}
+// parseWhere returns the operands of where, the condition as bools. Unless there is an
+// error, the caller must call release after the operation.
+func parseWhere(condition, x, y any) (in operands, release func(), err error) {
+	release = func() {}
 	if a, ok := condition.(*NDBuffer); ok && a != nil && a.dtype != Bool {
 		truth, err := a.truth()
 		if err != nil {
-			return c, done, fmt.Errorf("where: the condition: %w", err)
+			return in, nil, fmt.Errorf("where: the condition: %w", err)
 		}
-		condition, done = truth, truth.Release
+		condition, release = truth, truth.Release
 	}
-	if err = c.take(condition, x, y); err != nil {
-		done()
+	if in, err = whereOperation.parse(condition, x, y); err != nil {
+		release()
 	}
-	return c, done, err
+	return in, release, err
 }
 
-// truth is where elements are not 0, as a NaT is not.
+// truth returns an array of bools that are true where elements are not 0; NaT is not 0.
 func (a *NDBuffer) truth() (*NDBuffer, error) {
 	if !a.dtype.IsTime() {
 		return NotEqual.Of(a, 0)
@@ -274,126 +343,85 @@ func (a *NDBuffer) truth() (*NDBuffer, error) {
 	return NotEqual.Of(counts, 0)
 }
 
-// resolveChoice decides the types of where.
-func (c *call) resolveChoice() (err error) {
-	if c.result, err = c.common(false); err != nil {
-		return err
-	}
-	c.op, c.family = c.operation.op, familyWhere
-	for i := c.typed; i < c.n && c.result.IsTime(); i++ {
-		in := &c.in[i]
-		if in.array == nil || in.dtype == c.result {
-			continue
-		}
-		if err := c.toTimes(i, c.result); err != nil {
-			return fmt.Errorf("where: operand %d: %w", i+1, err)
-		}
-		in.dtype = c.result
-	}
-	c.moves = true
-	for i := 1; i < 3; i++ {
-		c.moves = c.moves && (c.in[i].array == nil || c.in[i].dtype == c.result)
-	}
-	if c.compute, _ = c.result.Code(); c.moves || c.compute < ew.Float16 {
-		switch c.result.Size() {
-		case 1:
-			c.compute = ew.Uint8
-		case 2:
-			c.compute = ew.Uint16
-		case 4:
-			c.compute = ew.Uint32
-		case 8:
-			c.compute = ew.Uint64
-		case 16:
-			c.compute = ew.Complex128
-		default:
-			return fmt.Errorf("where of %s: %w", c.operands(), ErrDType)
-		}
-	}
-	c.kernel = c.compute
-	return c.scalars(c.result)
-}
-
-// Clip limits the elements of an array to [low, high], as numpy.clip: the bounds
-// are arrays or scalars that broadcast and promote as those of a [Binary] do, or
-// nil for none; an integer that the type does not hold limits nothing where it is
-// a low one below the type or a high one above. A NaN or NaT in any operand gives
-// one. The result is new, in C order.
+// Clip returns a new array in C order with the elements of a limited to [low, high], as
+// numpy.clip. The bounds are arrays or scalars that broadcast and promote as those of a
+// [Binary] do, or nil for no bound. A Go integer beyond the type limits nothing if it is
+// a low bound below the type or a high bound above it. The result is NaN or NaT wherever
+// an operand is.
 func Clip(a *NDBuffer, low, high any) (*NDBuffer, error) {
-	c, done, err := clipCall(a, low, high)
+	o, in, release, err := parseClip(a, low, high)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	return c.of()
+	defer release()
+	return o.newResult(&in)
 }
 
 // ClipInto is [Clip] into out, as [Binary.Into].
 func ClipInto(out, a *NDBuffer, low, high any) error {
-	c, done, err := clipCall(a, low, high)
+	o, in, release, err := parseClip(a, low, high)
 	if err != nil {
 		return err
 	}
-	defer done()
-	c.out = out
-	return c.into()
+	defer release()
+	return o.computeInto(out, &in)
 }
 
-func clipCall(a *NDBuffer, low, high any) (c call, done func(), err error) {
-	done = func() {}
+// parseClip returns the operation that clips, and its operands. No kernel limits times
+// or complex numbers on both sides, so these are limited to low first. Unless there is
+// an error, the caller must call release after the operation.
+func parseClip(a *NDBuffer, low, high any) (o *operation, in operands, release func(), err error) {
+	release = func() {}
 	switch {
 	case low == nil && high == nil:
-		c = call{operation: clipNowhere, n: 1}
-		err = c.take(a)
+		in, err = clipNoneOperation.parse(a)
+		return clipNoneOperation, in, release, err
 	case high == nil:
-		c, err = boundCall(clipBelow, a, low)
+		in, err = parseBound(clipLowOperation, a, low)
+		return clipLowOperation, in, release, err
 	case low == nil:
-		c, err = boundCall(clipAbove, a, high)
-	default:
-		c = call{operation: clipOperation, n: 3}
-		if err = c.take(a, low, high); err != nil || !c.ofTimes() && !c.ofComplexes() {
-			break
-		}
-		if !c.ofTimes() { // complex numbers from the first step on
-			common, err := c.common(false)
-			if err != nil {
-				return c, done, err
-			}
-			if a, err = a.AsType(common, OrderK, CastUnsafe); err != nil {
-				return c, done, err
-			}
-			defer a.Release()
-		}
-		if c, err = boundCall(clipBelow, a, low); err != nil {
-			break
-		}
-		above, err := c.of()
+		in, err = parseBound(clipHighOperation, a, high)
+		return clipHighOperation, in, release, err
+	}
+	in, err = clipOperation.parse(a, low, high)
+	if err != nil || !in.hasTimes() && !in.has(KindComplex) {
+		return clipOperation, in, release, err
+	}
+	atLeast, err := clipLow(a, low, &in)
+	if err != nil {
+		return nil, in, nil, err
+	}
+	if in, err = parseBound(clipHighOperation, atLeast, high); err != nil {
+		atLeast.Release()
+		return nil, in, nil, err
+	}
+	return clipHighOperation, in, atLeast.Release, nil
+}
+
+// clipLow returns a limited to low. Complex numbers get the common type of all three
+// operands of the clip first.
+func clipLow(a *NDBuffer, low any, in *operands) (*NDBuffer, error) {
+	if !in.hasTimes() {
+		common, err := clipOperation.promote(in, 0, false)
 		if err != nil {
-			return c, done, err
+			return nil, err
 		}
-		c, err = boundCall(clipAbove, above, high)
-		return c, above.Release, err
+		if a, err = a.AsType(common, OrderK, CastUnsafe); err != nil {
+			return nil, err
+		}
+		defer a.Release()
 	}
-	return c, done, err
+	bound, err := parseBound(clipLowOperation, a, low)
+	if err != nil {
+		return nil, err
+	}
+	return clipLowOperation.newResult(&bound)
 }
 
-// boundCall limits an array on one side.
-func boundCall(side *operation, a *NDBuffer, bound any) (call, error) {
-	c := call{operation: side, n: 2}
-	if err := c.take(a, bound); err != nil {
-		return c, err
+// parseBound returns the operands of a clip on one side.
+func parseBound(side *operation, a *NDBuffer, bound any) (in operands, err error) {
+	if in, err = side.parse(a, bound); err == nil && a != nil {
+		err = in.in[1].clampScalar(a.dtype, side == clipHighOperation)
 	}
-	if a != nil {
-		return c, c.in[1].clamp(a.dtype, side == clipAbove)
-	}
-	return c, nil
-}
-
-func (c *call) ofComplexes() bool {
-	for i := range c.n {
-		if c.in[i].kind() == KindComplex {
-			return true
-		}
-	}
-	return false
+	return in, err
 }

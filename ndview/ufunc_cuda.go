@@ -16,22 +16,22 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// form is how the kernels of kernels/family.cuh come to their operands.
+// form is how kernels of kernels/family.cuh address their operands.
 type form byte
 
 const (
-	dense form = iota
-	rowwise
-	nested
+	dense   form = iota // contiguous arrays of one shape
+	rowwise             // rows that are whole vectors
+	nested              // any strides
 	forms
 )
 
-// How they come to one of them, as kernels/nest.cuh has it.
+// How a kernel addresses one operand, as in kernels/nest.cuh.
 const (
 	kindScalar = iota
-	kindRun
-	kindSame
-	kindGather
+	kindRun    // contiguous vectors
+	kindSame   // one element for a row
+	kindGather // any stride
 )
 
 // denseLaunch is Dense of kernels/nest.cuh.
@@ -43,14 +43,16 @@ type denseLaunch struct {
 	scalar   [3][2]uint64
 }
 
-// hasDense tells whether the family has a kernel for gapless arrays.
+// hasDense reports whether the family has a dense kernel for a type.
 func (f family) hasDense(t ew.Type) bool {
 	return f != familyMath || t == ew.Float32 || t == ew.Float64
 }
 
-// isDense tells whether the kernels for gapless arrays do the call.
-func (c *call) isDense() bool {
-	out := c.out
+// isContiguous reports whether a dense kernel computes the arrays: they are contiguous,
+// of one shape and of the kernel's types, aligned to vectors, and no input shares memory
+// with other elements of the result.
+func (c *computation) isContiguous(a *arrays) bool {
+	out := a[0]
 	if !out.contiguous || !c.family.hasDense(c.kernel) || out.dtype != c.result {
 		return false
 	}
@@ -59,48 +61,48 @@ func (c *call) isDense() bool {
 	if start&(c.vector*out.dtype.Size()-1) != 0 {
 		return false
 	}
-	for i := range c.n {
-		a := c.in[i].array
-		if a == nil {
+	for o := 1; o <= c.n; o++ {
+		x := a[o]
+		if x == nil {
 			continue
 		}
-		if !a.contiguous || !slices.Equal(a.shape, out.shape) || c.typeOf(1+i).Bits() != c.op.Operand(i, c.kernel).Bits() {
+		if !x.contiguous || !slices.Equal(x.shape, out.shape) || c.typeOf(a, o).Bits() != c.op.Operand(o-1, c.kernel).Bits() {
 			return false
 		}
-		at := int64(a.buf.Address()) + a.offset
-		if at&(c.vector*a.dtype.Size()-1) != 0 {
+		at := int64(x.buf.Address()) + x.offset
+		if at&(c.vector*x.dtype.Size()-1) != 0 {
 			return false
 		}
-		if at < end && start < at+a.NBytes() && (at != start || a.dtype.Size() != out.dtype.Size()) {
+		if at < end && start < at+x.NBytes() && (at != start || x.dtype.Size() != out.dtype.Size()) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *call) launchDense(dev *cudabuf.Device) error {
-	if c.out.size == 0 {
+func (c *computation) launchContiguous(dev *cudabuf.Device, a *arrays) error {
+	out := a[0]
+	if out.size == 0 {
 		return nil
 	}
-	p := denseLaunch{elements: c.out.size, op: int32(c.op)}
+	p := denseLaunch{elements: out.size, op: int32(c.op), scalar: c.scalars}
 	p.kind[0] = kindRun
-	offset := [4]int64{c.out.offset}
-	for i := range c.n {
-		if a := c.in[i].array; a != nil {
-			p.kind[1+i] = kindRun
-			offset[1+i] = a.offset
-		} else {
-			p.scalar[i] = c.in[i].bits
+	offset := [4]int64{out.offset}
+	for o := 1; o <= c.n; o++ {
+		if a[o] != nil {
+			p.kind[o] = kindRun
+			offset[o] = a[o].offset
 		}
 	}
-	return c.launch(dev, dense, (p.elements-1)/c.vector+1, &offset, launch.StructOf(&p))
+	return c.launch(dev, a, dense, (p.elements-1)/c.vector+1, &offset, launch.StructOf(&p))
 }
 
-// familyThreads is the size of a block of kernels/family.cuh.
+// familyThreads is the number of threads per block in kernels/family.cuh.
 const familyThreads = 128
 
-// launch queues a kernel of the call.
-func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64, parameters []byte) error {
+// launch enqueues a kernel for a number of vectors. offset is where each array's first
+// element is in its buffer.
+func (c *computation) launch(dev *cudabuf.Device, a *arrays, f form, vectors int64, offset *[4]int64, parameters []byte) error {
 	k, err := c.family.kernel(dev, c.kernel, f)
 	if err != nil {
 		return err
@@ -109,55 +111,36 @@ func (c *call) launch(dev *cudabuf.Device, f form, items int64, offset *[4]int64
 	if err != nil {
 		return err
 	}
-	if c.twoVectors(f) {
-		items = (items + 1) / 2
+	threads := vectors
+	if c.twoVectorsPerThread(f) {
+		threads = (vectors + 1) / 2
 	}
-	grid, block := cudabuf.Dim3{X: uint32((items-1)/familyThreads + 1)}, cudabuf.Dim3{X: familyThreads}
-	to := cudabuf.InOut(c.out.buf.(*cudabuf.Buffer), offset[0])
-	x, y := c.pointer(0, offset), c.pointer(1, offset)
+	grid, block := cudabuf.Dim3{X: uint32((threads-1)/familyThreads + 1)}, cudabuf.Dim3{X: familyThreads}
+	to := cudabuf.InOut(a[0].buf.(*cudabuf.Buffer), offset[0])
+	x, y := a.input(1, offset), a.input(2, offset)
 	if c.n < 3 {
 		return k.LaunchAsync(stream, grid, block, 0, to, x, y, parameters)
 	}
-	return k.LaunchAsync(stream, grid, block, 0, to, x, y, c.pointer(2, offset), parameters)
+	return k.LaunchAsync(stream, grid, block, 0, to, x, y, a.input(3, offset), parameters)
 }
 
-// pointer is operand i for a kernel. What it does not read may be any.
-func (c *call) pointer(i int, offset *[4]int64) cudabuf.Pointer {
-	if a := c.in[i].array; i < c.n && a != nil {
-		return cudabuf.In(a.buf.(*cudabuf.Buffer), offset[1+i])
+// input returns the pointer to array o for a kernel, and any valid pointer for a scalar,
+// which the kernel does not read.
+func (a *arrays) input(o int, offset *[4]int64) cudabuf.Pointer {
+	if a[o] != nil {
+		return cudabuf.In(a[o].buf.(*cudabuf.Buffer), offset[o])
 	}
-	return cudabuf.In(c.out.buf.(*cudabuf.Buffer), 0)
+	return cudabuf.In(a[0].buf.(*cudabuf.Buffer), 0)
 }
 
-// twoVectors tells whether a thread takes two vectors, as family.cuh has it:
-// where the result is small, and in rows of complex numbers.
-func (c *call) twoVectors(f form) bool {
+// twoVectorsPerThread reports whether a thread computes two vectors, as family.cuh does
+// for small results, and for rows of complex numbers.
+func (c *computation) twoVectorsPerThread(f form) bool {
 	small := c.op.Result(c.kernel).Size() < c.kernel.Size()
 	return f != nested && small || f == rowwise && c.n < 3 && c.kernel >= ew.Complex64
 }
 
-// kernelSlot remembers a kernel on the devices that have used it.
-type kernelSlot [4]atomic.Pointer[loadedKernel]
-
-type loadedKernel struct {
-	dev    *cudabuf.Device
-	kernel *cudabuf.Kernel
-}
-
-func (s *kernelSlot) on(dev *cudabuf.Device, find func() (*cudabuf.Kernel, error)) (*cudabuf.Kernel, error) {
-	slot := &s[dev.ID()&int64(len(s)-1)]
-	if l := slot.Load(); l != nil && l.dev == dev {
-		return l.kernel, nil
-	}
-	k, err := find()
-	if err != nil {
-		return nil, err
-	}
-	slot.Store(&loadedKernel{dev, k})
-	return k, nil
-}
-
-// nestLaunch is Nest of kernels/nest.cuh, which says what the fields are.
+// nestLaunch is Nest of kernels/nest.cuh, which describes the fields.
 type nestLaunch struct {
 	scalar       [3][2]uint64
 	inner, outer [4]int32
@@ -174,46 +157,46 @@ type nestLaunch struct {
 	op           int32
 }
 
-// middleAxes are those between the outer and the inner one.
+// middleAxes is the number of axes between the outer and the inner one.
 const middleAxes = ew.MaxAxes - 2
 
-// launchNest launches one kernel, or several where the nest has more elements or
-// larger steps than 31 bits count.
-func (c *call) launchNest(dev *cudabuf.Device, n jointNest) error {
+// launchNest launches a kernel, or several if the nest has more elements or larger steps
+// than 31 bits count.
+func (c *computation) launchNest(dev *cudabuf.Device, a *arrays, n jointNest) error {
 	axes := len(n.shape)
 	inner, rows := int64(1), int64(1)
-	for a, d := range n.shape {
+	for axis, d := range n.shape {
 		for o := range 1 + c.n {
-			if s := n.strides[o][a]; max(s, -s) > maxStep {
-				return c.along(n, a)
+			if s := n.strides[o][axis]; max(s, -s) > maxStep {
+				return c.runEachIndex(a, n, axis)
 			}
 		}
-		if inner = d; a < axes-1 {
+		if inner = d; axis < axes-1 {
 			rows *= d
 		}
 	}
-	v := min(c.vector, fewElements)
+	v := min(c.vector, nestedVector)
 	if c.family == familyMath {
 		v = 1
 	}
 	if inner > maxVectors || rows > maxVectors/((inner-1)/v+1) {
-		return c.halves(dev, n)
+		return c.launchHalves(dev, a, n)
 	}
 	if c.family != familyMath {
-		if p, ok := c.describe(n, inner, rows, c.vector); ok {
-			return c.launch(dev, rowwise, int64(p.items), &n.offset, launch.StructOf(&p))
+		if p, ok := c.nestParameters(a, n, inner, rows, c.vector); ok {
+			return c.launch(dev, a, rowwise, int64(p.items), &n.offset, launch.StructOf(&p))
 		}
 	}
-	p, _ := c.describe(n, inner, rows, v)
-	return c.launch(dev, nested, int64(p.items), &n.offset, launch.StructOf(&p))
+	p, _ := c.nestParameters(a, n, inner, rows, v)
+	return c.launch(dev, a, nested, int64(p.items), &n.offset, launch.StructOf(&p))
 }
 
-// fewElements is how many elements of the form nested are a vector at most.
-const fewElements = 4
+// nestedVector is the maximum of elements per vector of the form nested.
+const nestedVector = 4
 
-// describe makes the parameters of a launch that takes vectors of v elements, and
-// tells whether it takes whole rows of them, so that the form rowwise does.
-func (c *call) describe(n jointNest, inner, rows, v int64) (p nestLaunch, inRows bool) {
+// nestParameters returns the parameters of a launch with vectors of v elements. inRows
+// reports whether rows are whole vectors, so that the form rowwise computes them.
+func (c *computation) nestParameters(a *arrays, n jointNest, inner, rows, v int64) (p nestLaunch, inRows bool) {
 	axes := len(n.shape)
 	perRow := (inner-1)/v + 1
 	p = nestLaunch{op: int32(c.op), row: uint32(inner), perRow: uint32(perRow), items: uint32(rows * perRow)}
@@ -223,24 +206,23 @@ func (c *call) describe(n jointNest, inner, rows, v int64) (p nestLaunch, inRows
 		p.magic[k], p.shift[k] = divider(p.extent[k])
 		p.middles++
 	}
-	c.place(&p, n, 0, c.out, c.op.Result(c.kernel), v)
+	c.setOperand(&p, a, n, 0, c.op.Result(c.kernel), v)
 	inRows = inner%v == 0 && p.kind[0] == kindRun
 	for i := range c.n {
-		a := c.in[i].array
-		if a == nil {
+		if a[1+i] == nil {
 			p.scalar[i] = c.kernelScalar(i)
 			continue
 		}
-		c.place(&p, n, 1+i, a, c.op.Operand(i, c.kernel), v)
+		c.setOperand(&p, a, n, 1+i, c.op.Operand(i, c.kernel), v)
 		inRows = inRows && p.kind[1+i] != kindGather
 	}
 	return p, inRows
 }
 
-// kernelScalar is the scalar that is operand i, as an element of what the kernel
-// computes in: a half that has been rounded already where that is float32.
-func (c *call) kernelScalar(i int) [2]uint64 {
-	bits := c.in[i].bits
+// kernelScalar returns scalar input i as an element of the kernel's type. A half stays
+// rounded to its type if the kernel computes in float32.
+func (c *computation) kernelScalar(i int) [2]uint64 {
+	bits := c.scalars[i]
 	if c.kernel == c.compute {
 		return bits
 	}
@@ -251,15 +233,14 @@ func (c *call) kernelScalar(i int) [2]uint64 {
 	return [2]uint64{uint64(math.Float32bits(f))}
 }
 
-// place describes an operand, and how the kernel comes to its elements in vectors
-// of v.
-func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, v int64) {
-	own := c.typeOf(o)
+// setOperand describes array o, whose elements the kernel takes as t, in vectors of v.
+func (c *computation) setOperand(p *nestLaunch, a *arrays, n jointNest, o int, t ew.Type, v int64) {
+	own := c.typeOf(a, o)
 	p.types[o] = uint8(own)
-	size := a.dtype.Size()
+	size := a[o].dtype.Size()
 	steps := n.strides[o]
 	last := len(steps) - 1
-	align := int64(a.buf.Address()) + n.offset[o]
+	align := int64(a[o].buf.Address()) + n.offset[o]
 	p.inner[o] = int32(size)
 	for k, step := range steps {
 		switch {
@@ -285,16 +266,16 @@ func (c *call) place(p *nestLaunch, n jointNest, o int, a *NDBuffer, t ew.Type, 
 	}
 }
 
-// maxVectors is how many a launch has at most, with room for those that the last
-// block has no work for, and maxStep what steps along an axis are at most.
+// maxVectors is the maximum of vectors per launch, which leaves room for the idle threads
+// of the last block. maxStep is the maximum of bytes from one index to the next.
 var maxVectors, maxStep int64 = 1<<31 - 1 - 2*familyThreads, 1<<31 - 1
 
-// halves launches a nest in two parts, of its longest axis.
-func (c *call) halves(dev *cudabuf.Device, n jointNest) error {
+// launchHalves launches the two halves of a nest along its longest axis.
+func (c *computation) launchHalves(dev *cudabuf.Device, a *arrays, n jointNest) error {
 	axis := 0
-	for a, d := range n.shape {
+	for k, d := range n.shape {
 		if d > n.shape[axis] {
-			axis = a
+			axis = k
 		}
 	}
 	half := n.shape[axis] / 2
@@ -307,25 +288,25 @@ func (c *call) halves(dev *cudabuf.Device, n jointNest) error {
 	for o := range 1 + c.n {
 		second.offset[o] += half * n.strides[o][axis]
 	}
-	if err := c.launchNest(dev, first); err != nil {
+	if err := c.launchNest(dev, a, first); err != nil {
 		return err
 	}
-	return c.launchNest(dev, second)
+	return c.launchNest(dev, a, second)
 }
 
-// divider makes n/d of n < 2^31 a product and a shift: (n*magic>>32 + n) >> shift.
+// divider returns the constants by which n/d is (n*magic>>32 + n) >> shift for n < 2^31.
 func divider(d uint32) (magic uint32, shift uint8) {
 	shift = uint8(bits.Len32(d - 1))
 	return uint32((uint64(1)<<shift-uint64(d))<<32/uint64(d)) + 1, shift
 }
 
-// family is operations that share kernels, one for each type.
+// family is a group of operations that share kernels, one per type.
 type family byte
 
 const (
 	familyArithmetic family = iota
 	familyCompare
-	familyMath // what costs more than the memory
+	familyMath // bound by arithmetic, not by memory
 	familyWhere
 	familyClip
 	familyParts // the result is a part of a complex number
@@ -334,17 +315,18 @@ const (
 
 var familyNames = [families]string{"arithmetic", "compare", "math", "where", "clip", "parts"}
 
-func (c *call) chooseFamily() family {
+// familyOf returns the family of an operation that computes in a type.
+func familyOf(op ew.Op, compute ew.Type) family {
 	switch {
-	case c.op == ew.Clip:
+	case op == ew.Clip:
 		return familyClip
-	case c.op.Boolean():
+	case op.Boolean():
 		return familyCompare
-	case c.op.Real() && c.compute >= ew.Complex64:
+	case op.Real() && compute >= ew.Complex64:
 		return familyParts
-	case c.op >= ew.TimeDivide && c.op <= ew.Arctanh, c.op == ew.Angle,
-		c.op == ew.Reciprocal && c.compute < ew.Float16,
-		c.op == ew.Sqrt && c.compute >= ew.Complex64:
+	case op >= ew.TimeDivide && op <= ew.Arctanh, op == ew.Angle,
+		op == ew.Reciprocal && compute < ew.Float16,
+		op == ew.Sqrt && compute >= ew.Complex64:
 		return familyMath
 	}
 	return familyArithmetic
@@ -363,23 +345,23 @@ var (
 )
 
 var (
-	arithmeticInt   = launch.Program("arithmetic_int", twinsOf(integerTypes, familyArithmetic))
-	arithmeticFloat = launch.Program("arithmetic_float", twinsOf(floatTypes, familyArithmetic))
-	compareProgram  = launch.Program("compare", twinsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
-	divideProgram   = launch.Program("divide", twinsOf(integerTypes, familyMath))
-	mathProgram     = launch.Program("math", twinsOf(floatTypes[2:], familyMath))
-	whereProgram    = launch.Program("where", whereTwins())
-	complexMath     = launch.Program("complex_math", twinsOf(complexTypes, familyMath))
-	complexProgram  = launch.Program("complex", twinsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
+	arithmeticInt   = launch.Program("arithmetic_int", hostKernelsOf(integerTypes, familyArithmetic))
+	arithmeticFloat = launch.Program("arithmetic_float", hostKernelsOf(floatTypes, familyArithmetic))
+	compareProgram  = launch.Program("compare", hostKernelsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
+	divideProgram   = launch.Program("divide", hostKernelsOf(integerTypes, familyMath))
+	mathProgram     = launch.Program("math", hostKernelsOf(floatTypes[2:], familyMath))
+	whereProgram    = launch.Program("where", whereHostKernels())
+	complexMath     = launch.Program("complex_math", hostKernelsOf(complexTypes, familyMath))
+	complexProgram  = launch.Program("complex", hostKernelsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
 )
 
-func whereTwins() map[string]cudabuf.HostKernel {
-	twins := twinsOf(slices.Concat(integerTypes, floatTypes), familyClip)
-	maps.Copy(twins, twinsOf(slices.Concat(integerTypes, floatTypes, complexTypes), familyWhere))
-	return twins
+func whereHostKernels() map[string]cudabuf.HostKernel {
+	kernels := hostKernelsOf(slices.Concat(integerTypes, floatTypes), familyClip)
+	maps.Copy(kernels, hostKernelsOf(slices.Concat(integerTypes, floatTypes, complexTypes), familyWhere))
+	return kernels
 }
 
-// programOf is where the kernels of a family for a type are.
+// programOf returns the program with the kernels of a family for a type.
 func programOf(f family, t ew.Type) *cudabuf.Program {
 	switch {
 	case f == familyWhere || f == familyClip:
@@ -404,11 +386,34 @@ func (f family) name(t ew.Type, as form) string {
 	return "quiver_" + familyNames[f] + "_" + typeNames[t] + [forms]string{"_dense", "_rows", "_nest"}[as]
 }
 
-var kernelSlots [families][ew.Types][forms]kernelSlot
+// kernelCache remembers a kernel on the latest devices that used it, so that a launch
+// neither builds the kernel's name nor looks it up.
+type kernelCache [4]atomic.Pointer[loadedKernel]
 
-// kernel is the one of the family for a type, on a device.
+type loadedKernel struct {
+	dev    *cudabuf.Device
+	kernel *cudabuf.Kernel
+}
+
+// on returns the kernel on a device, which load loads at its first use.
+func (s *kernelCache) on(dev *cudabuf.Device, load func() (*cudabuf.Kernel, error)) (*cudabuf.Kernel, error) {
+	slot := &s[dev.ID()&int64(len(s)-1)]
+	if l := slot.Load(); l != nil && l.dev == dev {
+		return l.kernel, nil
+	}
+	k, err := load()
+	if err != nil {
+		return nil, err
+	}
+	slot.Store(&loadedKernel{dev, k})
+	return k, nil
+}
+
+var familyKernels [families][ew.Types][forms]kernelCache
+
+// kernel returns the kernel of the family for a type on a device.
 func (f family) kernel(dev *cudabuf.Device, t ew.Type, as form) (*cudabuf.Kernel, error) {
-	return kernelSlots[f][t][as].on(dev, func() (*cudabuf.Kernel, error) {
+	return familyKernels[f][t][as].on(dev, func() (*cudabuf.Kernel, error) {
 		name := f.name(t, as)
 		k, err := dev.Kernel(programOf(f, t), name)
 		if err != nil {
@@ -418,29 +423,29 @@ func (f family) kernel(dev *cudabuf.Device, t ew.Type, as form) (*cudabuf.Kernel
 	})
 }
 
-func twinsOf(types []ew.Type, of ...family) map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{}
+// hostKernelsOf returns the host kernels of families for types.
+func hostKernelsOf(types []ew.Type, of ...family) map[string]cudabuf.HostKernel {
+	kernels := map[string]cudabuf.HostKernel{}
 	for _, f := range of {
 		for _, t := range types {
 			if f.hasDense(t) {
-				twins[f.name(t, dense)] = func(l *cudabuf.HostLaunch) { denseTwin(l, t) }
+				kernels[f.name(t, dense)] = func(l *cudabuf.HostLaunch) { runDenseLaunch(l, t) }
 			}
 			if f != familyMath {
-				twins[f.name(t, rowwise)] = func(l *cudabuf.HostLaunch) { nestTwin(l, t, 16) }
+				kernels[f.name(t, rowwise)] = func(l *cudabuf.HostLaunch) { runNestLaunch(l, t, 16) }
 			}
-			few := int64(fewElements)
+			most := int64(nestedVector)
 			if f == familyMath {
-				few = 1
+				most = 1
 			}
-			twins[f.name(t, nested)] = func(l *cudabuf.HostLaunch) { nestTwin(l, t, few) }
+			kernels[f.name(t, nested)] = func(l *cudabuf.HostLaunch) { runNestLaunch(l, t, most) }
 		}
 	}
-	return twins
+	return kernels
 }
 
-// denseTwin and nestTwin do a launch by the loops of the CPU device, nestTwin one
-// whose vectors have so many elements at most.
-func denseTwin(l *cudabuf.HostLaunch, t ew.Type) {
+// runDenseLaunch runs a launch of a dense kernel with the loops of the CPU device.
+func runDenseLaunch(l *cudabuf.HostLaunch, t ew.Type) {
 	p := launch.Parameters[denseLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 1}
 	w.Shape[0] = p.elements
@@ -450,13 +455,14 @@ func denseTwin(l *cudabuf.HostLaunch, t ew.Type) {
 			type_ = w.Op.Operand(o-1, t)
 		}
 		stride := [ew.MaxAxes]int64{type_.Size()}
-		mustBeRun(l, o, p.kind[o], vectorOf(w.Op, t)*type_.Size())
-		twinOperand(l, &w, o, p.kind[o], type_, stride, p.scalar)
+		mustAlignRun(l, o, p.kind[o], vectorOf(w.Op, t)*type_.Size())
+		setWorkOperand(l, &w, o, p.kind[o], type_, stride, p.scalar)
 	}
 	w.Run()
 }
 
-func nestTwin(l *cudabuf.HostLaunch, t ew.Type, most int64) {
+// runNestLaunch does so for the other forms, with vectors of at most most elements.
+func runNestLaunch(l *cudabuf.HostLaunch, t ew.Type, most int64) {
 	p := launch.Parameters[nestLaunch](l, l.Args()-1)
 	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 2 + int(p.middles)}
 	last := w.Axes - 1
@@ -473,24 +479,25 @@ func nestTwin(l *cudabuf.HostLaunch, t ew.Type, most int64) {
 			stride[last-1-k] = int64(p.middle[o][k])
 		}
 		type_ := ew.Type(p.types[o])
-		mustBeRun(l, o, p.kind[o], min(vectorOf(w.Op, t), most)*type_.Size(), stride[:last]...)
-		twinOperand(l, &w, o, p.kind[o], type_, stride, p.scalar)
+		mustAlignRun(l, o, p.kind[o], min(vectorOf(w.Op, t), most)*type_.Size(), stride[:last]...)
+		setWorkOperand(l, &w, o, p.kind[o], type_, stride, p.scalar)
 	}
 	w.Run()
 }
 
-// vectorOf is how many elements a vector of 16 bytes has, of what is computed in or
-// of the results.
+// vectorOf returns the elements per vector of 16 bytes, of the computed type or of the
+// results, if these are larger.
 func vectorOf(op ew.Op, t ew.Type) int64 { return 16 / max(t.Size(), op.Result(t).Size()) }
 
-// mustBeRun is launch.MustAlign for an operand that the kernel takes by vectors.
-func mustBeRun(l *cudabuf.HostLaunch, o int, kind int32, vector int64, steps ...int64) {
+// mustAlignRun is launch.MustAlign for an operand that the kernel takes in vectors.
+func mustAlignRun(l *cudabuf.HostLaunch, o int, kind int32, vector int64, steps ...int64) {
 	if kind == kindRun {
 		launch.MustAlign(l, o, vector, steps...)
 	}
 }
 
-func twinOperand(l *cudabuf.HostLaunch, w *ew.Work, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
+// setWorkOperand sets operand o of work to the scalar or the memory of a launch.
+func setWorkOperand(l *cudabuf.HostLaunch, w *ew.Work, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
 	if o > 0 && kind == kindScalar {
 		*(*[2]uint64)(unsafe.Pointer(&w.In[o-1].Scalar)) = scalars[o-1]
 		return

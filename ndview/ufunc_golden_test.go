@@ -39,7 +39,7 @@ func byName[O fmt.Stringer](operations ...O) map[string]O {
 var dtypesByName = byName(ndview.Bool, ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Uint16, ndview.Int32, ndview.Uint32,
 	ndview.Int64, ndview.Uint64, ndview.Float16, ndview.BFloat16, ndview.Float32, ndview.Float64, ndview.Complex64, ndview.Complex128)
 
-// goldenUfuncs is testdata/golden/ufuncs.json: see the script beside it.
+// goldenUfuncs is testdata/golden/ufuncs.json, which ufuncs.py describes.
 type goldenUfuncs struct {
 	Values map[string]string
 	Cases  [][]string
@@ -59,11 +59,11 @@ func decode64(t *testing.T, text string) []byte {
 	return data
 }
 
-func TestOperationsAreNumPys(t *testing.T) {
+func TestOperationsMatchNumPy(t *testing.T) {
 	var golden goldenUfuncs
 	readGolden(t, "ufuncs.json", &golden)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		// operand is the values of a type, with axes of extent 1 behind.
+		// operand returns the values of a type, with trailing axes of extent 1.
 		operand := func(t *testing.T, dtype string, axes int) *ndview.NDBuffer {
 			data, d := decode64(t, golden.Values[dtype]), dtypesByName[dtype]
 			shape := []int64{int64(len(data)) / d.Size()}
@@ -99,8 +99,8 @@ func TestOperationsAreNumPys(t *testing.T) {
 	})
 }
 
-// ulps is how far results may be from NumPy's: complex products and quotients
-// there depend on the machine.
+// ulps returns the allowed difference from NumPy's results, whose complex products and
+// quotients depend on the machine.
 func ulps(name string, dtype ndview.DType) float64 {
 	switch {
 	case dtype.Kind() == ndview.KindComplex && (name == "multiply" || name == "divide" || name == "square" || name == "reciprocal" || name == "sqrt" || name == "sign"):
@@ -111,8 +111,8 @@ func ulps(name string, dtype ndview.DType) float64 {
 	return 0
 }
 
-// requireSame compares elements: NaNs are all the same, and floats may differ by
-// so many units in the last place; by less than 1, only zeros may.
+// requireSame compares elements. All NaNs are equal, and floats may differ by a number of
+// units in the last place. If that is between 0 and 1, only the signs of zeros may differ.
 func requireSame(t *testing.T, dtype ndview.DType, want, got []byte, ulps float64) {
 	t.Helper()
 	switch dtype {
@@ -186,17 +186,17 @@ var functions = byName(ndview.Exp, ndview.Exp2, ndview.Expm1, ndview.Log, ndview
 
 var binaryFunctions = byName(ndview.Arctan2, ndview.Hypot, ndview.Power, ndview.Copysign, ndview.Nextafter)
 
-// goldenFunctions is testdata/golden/functions.json: see the script beside it.
+// goldenFunctions is testdata/golden/functions.json, which functions.py describes.
 type goldenFunctions struct{ Functions, Choices [][]string }
 
-// error bounds of docs/ufuncs.md, in units of the last place; what is not named
-// is within 2.
+// errorBounds are the bounds of docs/ufuncs.md in units of the last place. Those of other
+// functions are 2.
 var errorBounds = map[string]float64{
 	"sqrt": 0.5, "copysign": 0, "nextafter": 0, "tan": 4, "sinh": 3, "cosh": 3, "arcsin": 4, "arctan2": 3, "power": 9, "arcsinh": 4,
 	"arccosh": 4, "arctanh": 4, "log1p": 3, "hypot": 3,
 }
 
-func TestFunctionsAreWithinTheirBounds(t *testing.T) {
+func TestFunctionErrorsAreWithinBounds(t *testing.T) {
 	var golden goldenFunctions
 	readGolden(t, "functions.json", &golden)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -223,17 +223,29 @@ func TestFunctionsAreWithinTheirBounds(t *testing.T) {
 	})
 }
 
-// Beside each other, so that vectors hold both, are numbers for which a device may
-// have a shorter way and such that are too large for it.
-func TestSinesOfNearAndFarNumbersAreWithinTheirBounds(t *testing.T) {
+func TestInverseFunctionsTakeNoComplexNumbers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range []ndview.DType{ndview.Complex64, ndview.Complex128} {
+			z := at(t, upload(t, dev, make([]byte, 32)), dtype, 0, 2)
+			for _, op := range []ndview.Unary{ndview.Arcsin, ndview.Arccos, ndview.Arctan, ndview.Arcsinh, ndview.Arccosh, ndview.Arctanh} {
+				_, err := op.Of(z)
+				assert.ErrorIs(t, err, ndview.ErrDType, "%s of %s", op, dtype)
+				assert.ErrorContains(t, err, op.String()+" of "+dtype.String())
+			}
+		}
+	})
+}
+
+// Vectors contain both numbers small enough for a fast range reduction and larger ones.
+func TestSineErrorsAreWithinBoundsForMixedMagnitudes(t *testing.T) {
 	var x []float32
 	for k := range 400 {
 		x = append(x, float32(float64(k*k)*math.Pi/2), -float32(k)/16, math.Float32frombits(0x47800000+uint32(k-200)), float32(k)*1e30)
 	}
 	x = append(x, float32(negativeZero), 105615, 1e-40, float32(math.Inf(-1)), float32(nan))
-	functions := map[string]func(float64) float64{"sin": math.Sin, "cos": math.Cos}
+	expected := map[string]func(float64) float64{"sin": math.Sin, "cos": math.Cos}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for name, truth := range functions {
+		for name, truth := range expected {
 			var want []float64
 			for _, v := range x {
 				want = append(want, truth(float64(v)))
@@ -248,8 +260,9 @@ func TestSinesOfNearAndFarNumbersAreWithinTheirBounds(t *testing.T) {
 	})
 }
 
-// requireClose compares results with the truth.
-func requireClose(t *testing.T, about string, dtype ndview.DType, want []float64, got []byte, ulps float64) {
+// requireClose compares results with the exact values, up to a number of units in the
+// last place.
+func requireClose(t *testing.T, message string, dtype ndview.DType, want []float64, got []byte, ulps float64) {
 	t.Helper()
 	var values []float64
 	mantissa, least := 52, -1074
@@ -265,9 +278,9 @@ func requireClose(t *testing.T, about string, dtype ndview.DType, want []float64
 	}
 	parts := 1
 	if dtype.Kind() == ndview.KindComplex {
-		parts, ulps = 2, 64 // of the number, not of each part
+		parts, ulps = 2, 64 // units of the number, not of each part
 	}
-	require.Len(t, values, len(want), about)
+	require.Len(t, values, len(want), message)
 	for i, w := range want {
 		size := math.Abs(w)
 		if parts == 2 {
@@ -280,12 +293,12 @@ func requireClose(t *testing.T, about string, dtype ndview.DType, want []float64
 		case w != w && g != g, w == g:
 		case math.IsInf(g, 0) && math.Abs(w) >= math.Ldexp(2-math.Ldexp(1, -mantissa-1), -least-mantissa-1+1-1) && !math.IsInf(w, -int(math.Copysign(1, g))):
 		case math.IsInf(w, 0) || math.IsInf(g, 0) || !(math.Abs(w-g) <= (ulps+0.5)*unit):
-			assert.Failf(t, "too far from the truth", "%s, element %d: want %v, got %v, which is off by %v units", about, i, w, g, math.Abs(w-g)/unit)
+			assert.Failf(t, "the error exceeds the bound", "%s, element %d: want %v, got %v, which is off by %v units", message, i, w, g, math.Abs(w-g)/unit)
 		}
 	}
 }
 
-func TestWhereAndClipAreNumPys(t *testing.T) {
+func TestWhereAndClipMatchNumPy(t *testing.T) {
 	var golden goldenFunctions
 	readGolden(t, "functions.json", &golden)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -332,11 +345,11 @@ func TestWhereAndClipWriteInPlace(t *testing.T) {
 		floats := fromHost(t, dev, ndview.Float32, []float32{7, 8, 9, 10}, 4)
 		require.ErrorIs(t, ndview.ClipInto(narrow, floats, 0, 5), ndview.ErrDType)
 		require.ErrorIs(t, ndview.WhereInto(fromHost(t, dev, ndview.Int16, []int16{1}, 1), true, x, x), ndview.ErrShape)
-		assert.Equal(t, []int8{1, 2, 3, 4}, hostOf[int8](t, narrow), "what fails writes nothing")
+		assert.Equal(t, []int8{1, 2, 3, 4}, hostOf[int8](t, narrow), "an error writes nothing")
 	})
 }
 
-func TestClipTakesBoundsBeyondTheType(t *testing.T) {
+func TestClipAcceptsBoundsBeyondTheType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
 		for _, c := range []struct {
@@ -349,7 +362,7 @@ func TestClipTakesBoundsBeyondTheType(t *testing.T) {
 			assert.Equal(t, c.want, elements(t, got), "%v %v", c.low, c.high)
 		}
 		_, err := ndview.Clip(x, 300, nil)
-		assert.ErrorIs(t, err, ndview.ErrRange, "no element is so large")
+		assert.ErrorIs(t, err, ndview.ErrRange, "no element is as large as the bound")
 	})
 }
 
@@ -388,7 +401,7 @@ func TestWhereMovesElementsOfAnyKind(t *testing.T) {
 	})
 }
 
-func TestWhereTakesConditionsOfAnyLayout(t *testing.T) {
+func TestWhereAcceptsConditionsOfAnyLayout(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		all := fromHost(t, dev, ndview.Bool, []bool{true, false, false, true, true, false}, 6)
 		condition, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2)) // 0 1 0
@@ -410,18 +423,18 @@ func TestWhereTakesConditionsOfAnyLayout(t *testing.T) {
 	})
 }
 
-func TestPowersRefuseNegativeIntegers(t *testing.T) {
+func TestPowerRejectsNegativeScalarExponentsOfIntegers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Int32, []int32{1, -1, 2, 0}, 4)
 		_, err := ndview.Power.Of(x, -2)
 		assert.ErrorIs(t, err, ndview.ErrRange)
 		got, err := ndview.Power.Of(x, fromHost(t, dev, ndview.Int32, []int32{-3, -3, -3, -3}, 4))
 		own(t, got, err)
-		assert.Equal(t, raw[int32](1, -1, 0, 0), elements(t, got), "what an array says is known on the device alone")
+		assert.Equal(t, raw[int32](1, -1, 0, 0), elements(t, got), "only the device knows the elements of an array")
 	})
 }
 
-func TestPartsOfNumbers(t *testing.T) {
+func TestRealImagAndAngleOfNumbers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		z := fromHost(t, dev, ndview.Complex64, []complex64{1 + 2i, -3i, -1}, 3)
 		for op, want := range map[ndview.Unary][]float32{
@@ -442,7 +455,7 @@ func TestPartsOfNumbers(t *testing.T) {
 	})
 }
 
-// TestWholePowersAreExact where the type holds them, as NumPy's are.
+// Powers with integer exponents are exact if the type represents them, as in NumPy.
 func TestWholePowersAreExact(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		wholePowers[float32](t, dev, ndview.Float32, 24, 90)
@@ -450,8 +463,7 @@ func TestWholePowersAreExact(t *testing.T) {
 	})
 }
 
-// wholePowers are those of numbers of few bits, whose powers have so many bits at
-// most and exponents that are not beyond the most, either way.
+// wholePowers checks powers that have at most bitsOfT bits and exponents of at most most.
 func wholePowers[T float32 | float64](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, bitsOfT, most int) {
 	var x, y, want []T
 	for odd := 1; odd < 200; odd += 2 {

@@ -7,51 +7,51 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// signature says what an operation does with operands whose common type is of a
-// kind.
-type signature struct{ bool, int, float, complex way }
+// signature is the rule of an operation for each kind of common type.
+type signature struct{ bool, int, float, complex rule }
 
-// way is how an operation does elements of a kind: in which type, and by which
+// rule says in which type an operation computes elements of a kind, and by which
 // operation, if not its own.
-type way struct {
-	in toType
+type rule struct {
+	in computeIn
 	op ew.Op
 }
 
-type toType byte
+type computeIn byte
 
 const (
-	toNone    toType = iota // there is no such operation
-	toOwn                   // as they are, a bool as a byte of 0 or 1
-	toInt8                  // of bools
-	toFloat                 // the smallest float that holds each operand
-	toFloat64               //
-	toSelf                  // as they are, each compared with itself
+	inNone          computeIn = iota // the operation does not take the kind
+	inOwn                            // in their type, bools as bytes of 0 or 1
+	inInt8                           // of bools
+	inSmallestFloat                  // in the smallest float that represents each operand
+	inFloat64
+	withItself // a comparison of each element with itself
 )
 
 var (
-	refused   = way{}
-	own       = way{in: toOwn}
-	asInt8    = way{in: toInt8}
-	asFloat   = way{in: toFloat}
-	asFloat64 = way{in: toFloat64}
-	always    = way{toSelf, ew.Equal}
-	never     = way{toSelf, ew.NotEqual}
+	unsupported = rule{}
+	asIs        = rule{in: inOwn}
+	asInt8      = rule{in: inInt8}
+	asFloat     = rule{in: inSmallestFloat}
+	asFloat64   = rule{in: inFloat64}
+	always      = rule{withItself, ew.Equal}
+	never       = rule{withItself, ew.NotEqual}
 
-	numbers            = signature{refused, own, own, own}
-	integers           = signature{own, own, refused, refused}
-	floats             = signature{asFloat, asFloat, own, refused}
-	floatsAndComplexes = signature{asFloat, asFloat, own, own}
-	wholes             = signature{as(ew.Positive), as(ew.Positive), own, refused}
-	everything         = signature{own, own, own, own}
+	numbers            = signature{unsupported, asIs, asIs, asIs}
+	integers           = signature{asIs, asIs, unsupported, unsupported}
+	floats             = signature{asFloat, asFloat, asIs, unsupported}
+	floatsAndComplexes = signature{asFloat, asFloat, asIs, asIs}
+	rounding           = signature{via(ew.Positive), via(ew.Positive), asIs, unsupported}
+	allNumbers         = signature{asIs, asIs, asIs, asIs}
 )
 
-// as does elements as they are, by another operation.
-func as(op ew.Op) way { return way{toOwn, op} }
+// via computes elements in their own type by another operation.
+func via(op ew.Op) rule { return rule{inOwn, op} }
 
-func (s signature) bools(op ew.Op) signature { s.bool = as(op); return s }
+// withBool returns the signature with bools computed by another operation.
+func (s signature) withBool(op ew.Op) signature { s.bool = via(op); return s }
 
-func (s *signature) of(k Kind) way {
+func (s *signature) of(k Kind) rule {
 	switch k {
 	case KindBool:
 		return s.bool
@@ -62,50 +62,80 @@ func (s *signature) of(k Kind) way {
 	case KindComplex:
 		return s.complex
 	}
-	return refused
+	return unsupported
 }
 
-// resolve decides by the operands' types what the call computes in, and the type
-// of the result.
-func (c *call) resolve() error {
-	if c.operation == nil {
-		return errNoOperation
+// computation is an operation resolved for the types of its operands. It is a value on
+// the caller's stack: a small operation on a GPU must cost little more than its launch.
+type computation struct {
+	*operation
+	op      ew.Op
+	compute ew.Type // the type in which elements are computed
+	result  DType
+	family  family
+	kernel  ew.Type // the type of the kernel that computes
+	vector  int64   // elements of that type per 16 bytes
+	moves   bool    // elements are moved unchanged, as integers of their size
+
+	// The inputs of op, which may be operands in another order, or one operand twice.
+	n       int
+	from    [3]uint8     // the operand of each input
+	scalars [3][2]uint64 // each scalar input, as what is computed in
+	convert [3]DType     // the type to which an array of times is converted first, if not zero
+}
+
+// resolve decides by the operands' types and scalars what an operation computes. It
+// changes nothing and allocates no device memory.
+func resolve(o *operation, in *operands) (c computation, err error) {
+	if o == nil {
+		return c, errNoOperation
 	}
-	if c.operation.op == ew.Where {
-		return c.resolveChoice()
+	inputs := *in
+	c.operation, c.n, c.from = o, in.n, [3]uint8{0, 1, 2}
+	switch {
+	case o.op == ew.Where:
+		err = c.resolveWhere(&inputs)
+	case in.hasTimes():
+		err = c.resolveTimes(&inputs)
+	default:
+		err = c.resolveNumbers(&inputs)
 	}
-	if c.ofTimes() {
-		return c.resolveTimes()
+	if err == nil {
+		c.vector = vectorOf(c.op, c.kernel)
 	}
-	common, err := c.common(false)
+	return c, err
+}
+
+func (c *computation) resolveNumbers(inputs *operands) error {
+	common, err := c.promote(inputs, 0, false)
 	if err != nil {
 		return err
 	}
-	way := c.signature.of(common.Kind())
+	rule := c.signature.of(common.Kind())
 	c.op = c.operation.op
-	if way.op != 0 {
-		c.op = way.op
+	if rule.op != 0 {
+		c.op = rule.op
 	}
-	switch way.in {
-	case toNone:
-		return fmt.Errorf("%s of %s: %w", c.name, c.operands(), ErrDType)
-	case toInt8:
+	switch rule.in {
+	case inNone:
+		return fmt.Errorf("%s of %s: %w", c.name, inputs.String(), ErrDType)
+	case inInt8:
 		common = Int8
-	case toFloat:
-		if common, err = c.common(true); err != nil {
+	case inSmallestFloat:
+		if common, err = c.promote(inputs, 0, true); err != nil {
 			return err
 		}
-	case toFloat64:
+	case inFloat64:
 		common = Float64
-	case toSelf:
-		c.in[1], c.n = c.in[0], 2
+	case withItself:
+		inputs.in[1], c.from[1], c.n = inputs.in[0], 0, 2
 	}
 	c.result = common
 	if common.Kind() == KindBool {
 		common = Uint8
 	}
 	c.compute, _ = common.Code()
-	if c.op == ew.Nextafter && c.compute.Half() { // where the next float32 rounds to the same
+	if c.op == ew.Nextafter && c.compute.Half() { // the next float32 may round to the same half
 		c.op = ew.NextafterFloat16
 		if c.compute == ew.BFloat16 {
 			c.op = ew.NextafterBFloat16
@@ -113,86 +143,122 @@ func (c *call) resolve() error {
 	}
 	if c.op.Boolean() {
 		c.result = Bool
-		c.exactly()
+		c.compareExactly(inputs)
 	} else if c.op.Real() && common.Kind() == KindComplex {
 		c.result = Float32
 		if c.compute == ew.Complex128 {
 			c.result = Float64
 		}
 	}
-	c.family, c.kernel = c.chooseFamily(), c.compute
+	c.family, c.kernel = familyOf(c.op, c.compute), c.compute
 	if c.family == familyMath && c.compute.Half() {
 		c.kernel = ew.Float32
 	}
 	if c.op == ew.Clip {
-		if err := c.in[1].clamp(c.in[1].dtype, false); err != nil {
-			return err
-		}
-		if err := c.in[2].clamp(c.in[2].dtype, true); err != nil {
-			return err
+		for i := 1; i <= 2; i++ {
+			if err := inputs.in[i].clampScalar(inputs.in[i].dtype, i == 2); err != nil {
+				return err
+			}
 		}
 	}
-	return c.scalars(common)
+	return c.encodeScalars(inputs, common)
 }
 
-// common is the type that the operands have together, with float each as the
-// smallest float that holds it.
-func (c *call) common(float bool) (DType, error) {
+// resolveWhere resolves a choice. Its first input is the condition.
+func (c *computation) resolveWhere(inputs *operands) (err error) {
+	if c.result, err = c.promote(inputs, 1, false); err != nil {
+		return err
+	}
+	c.op, c.family, c.moves = c.operation.op, familyWhere, true
+	for i := 1; i < c.n; i++ {
+		x := &inputs.in[i]
+		if x.array == nil {
+			continue
+		}
+		if c.result.IsTime() && x.dtype != c.result {
+			c.convert[i], x.dtype = c.result, c.result
+		}
+		c.moves = c.moves && x.dtype == c.result
+	}
+	if c.compute, _ = c.result.Code(); c.moves || c.compute < ew.Float16 {
+		switch c.result.Size() {
+		case 1:
+			c.compute = ew.Uint8
+		case 2:
+			c.compute = ew.Uint16
+		case 4:
+			c.compute = ew.Uint32
+		case 8:
+			c.compute = ew.Uint64
+		case 16:
+			c.compute = ew.Complex128
+		default:
+			return fmt.Errorf("where of %s: %w", inputs.String(), ErrDType)
+		}
+	}
+	c.kernel = c.compute
+	return c.encodeScalars(inputs, c.result)
+}
+
+// promote returns the common type of the operands from the first on, and sets each
+// one's dtype. With toFloat each counts as the smallest float that represents it.
+func (o *operation) promote(in *operands, first int, toFloat bool) (DType, error) {
 	var types [3]DType
 	n, weak := 0, false
-	for i := c.typed; i < c.n; i++ {
-		in := &c.in[i]
-		if in.array != nil {
-			in.dtype = in.array.dtype
-		} else if in.dtype = in.scalar.Natural(); in.scalar.IsWeak() {
+	for i := first; i < in.n; i++ {
+		x := &in.in[i]
+		if x.array != nil {
+			x.dtype = x.array.dtype
+		} else if x.dtype = x.scalar.Natural(); x.scalar.IsWeak() {
 			weak = true
 			continue
 		}
-		types[n], n = in.dtype, n+1
+		types[n], n = x.dtype, n+1
 	}
-	strong, err := c.promoted(types[:n])
-	if err != nil || !weak && !float {
+	strong, err := o.commonType(in, types[:n])
+	if err != nil || !weak && !toFloat {
 		return strong, err
 	}
 	n = 0
-	for i := c.typed; i < c.n; i++ {
-		in := &c.in[i]
-		if in.array == nil && in.scalar.IsWeak() && strong.Kind() != 0 {
-			if in.dtype, err = in.scalar.DType(strong); err != nil {
-				return DType{}, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+	for i := first; i < in.n; i++ {
+		x := &in.in[i]
+		if x.array == nil && x.scalar.IsWeak() && strong.Kind() != 0 {
+			if x.dtype, err = x.scalar.DType(strong); err != nil {
+				return DType{}, fmt.Errorf("%s: operand %d: %w", o.name, i+1, err)
 			}
 		}
-		t := in.dtype
-		if float {
-			t = floatOf(t)
+		t := x.dtype
+		if toFloat {
+			t = smallestFloat(t)
 		}
 		types[n], n = t, n+1
 	}
-	return c.promoted(types[:n])
+	return o.commonType(in, types[:n])
 }
 
-// promoted is the common type of operands, the zero DType where there are none.
-func (c *call) promoted(types []DType) (DType, error) {
-	for i := 1; i < len(types); i++ {
-		if types[i] == types[0] {
+// commonType promotes types, and returns the zero DType for no types.
+func (o *operation) commonType(in *operands, types []DType) (DType, error) {
+	if len(types) == 0 {
+		return DType{}, nil
+	}
+	for _, t := range types[1:] {
+		if t == types[0] {
 			continue
 		}
 		common, err := Promote(types...)
 		if err != nil {
-			err = fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
+			err = fmt.Errorf("%s of %s: %w", o.name, in.String(), err)
 		}
 		return common, err
-	}
-	if len(types) == 0 {
-		return DType{}, nil
 	}
 	return types[0], nil
 }
 
-// float is the smallest float that holds the integers of the type.
-func floatOf(t DType) DType {
+// smallestFloat returns the smallest float that represents a type of integers or bools,
+// and any other type unchanged.
+func smallestFloat(t DType) DType {
 	switch {
-	case t.Kind() != KindBool && t.Kind() != KindInt && t.Kind() != KindUint:
+	case !isIntegerOrBool(t):
 		return t
 	case t.Size() == 1:
 		return Float16
@@ -202,23 +268,7 @@ func floatOf(t DType) DType {
 	return Float64
 }
 
-// operands are their types, for a message.
-func (c *call) operands() string {
-	s := ""
-	for i := range c.n {
-		if i > 0 {
-			s += ", "
-		}
-		if a := c.in[i].array; a != nil {
-			s += a.dtype.String()
-		} else {
-			s += "the scalar " + c.in[i].scalar.String()
-		}
-	}
-	return s
-}
-
-// mirrored is the comparison of the operands the other way round.
+// mirrored returns the comparison with exchanged operands.
 func mirrored(op ew.Op) ew.Op {
 	switch op {
 	case ew.Less:
@@ -233,48 +283,47 @@ func mirrored(op ew.Op) ew.Op {
 	return op
 }
 
-// exactly makes comparisons right whose operands have no common type that holds
-// both: of an int64 with a uint64, and of integers with a number beyond them.
-func (c *call) exactly() {
+// compareExactly corrects comparisons whose common type does not represent both inputs:
+// of int64 with uint64, and of integers with a Go integer beyond their type.
+func (c *computation) compareExactly(inputs *operands) {
 	if c.op < ew.Equal || c.op > ew.GreaterEqual || c.n < 2 {
 		return
 	}
-	x, y := &c.in[0], &c.in[1]
-	if c.compute == ew.Float64 && x.dtype.IsInteger() && y.dtype.IsInteger() {
-		if y.dtype.Kind() == KindInt {
+	x, y := &inputs.in[0], &inputs.in[1]
+	switch {
+	case c.compute == ew.Float64 && x.dtype.IsInteger() && y.dtype.IsInteger():
+		if y.dtype.Kind() == KindInt { // the kernels want it first
 			*x, *y = *y, *x
+			c.from[0], c.from[1] = c.from[1], c.from[0]
 			c.op = mirrored(c.op)
 		}
 		c.op += ew.MixedEqual - ew.Equal
 		c.compute = ew.Uint64
-		return
-	}
-	if x.array == nil {
-		c.beyond(x, y, mirrored(c.op))
-	} else if y.array == nil {
-		c.beyond(y, x, c.op)
+	case x.array == nil:
+		c.compareBeyond(inputs, 0, mirrored(c.op))
+	case y.array == nil:
+		c.compareBeyond(inputs, 1, c.op)
 	}
 }
 
-// beyond answers a comparison of an array with a number that is beyond its type,
-// where the answer is the same for all elements.
-func (c *call) beyond(scalar, array *input, op ew.Op) {
-	below, above := outsideOf(scalar.scalar, scalar.dtype)
+// compareBeyond replaces the comparison of an array with a scalar beyond its type, which
+// has the same result for all elements. op is that of the array with the scalar.
+func (c *computation) compareBeyond(inputs *operands, scalar int, op ew.Op) {
+	below, above := beyondType(inputs.in[scalar].scalar, inputs.in[scalar].dtype)
 	if !below && !above {
 		return
 	}
-	less := above // than the scalar is the array
-	is := op == ew.NotEqual || less && (op == ew.Less || op == ew.LessEqual) ||
-		!less && (op == ew.Greater || op == ew.GreaterEqual)
-	*scalar = *array
-	if c.op = ew.NotEqual; is {
+	inputs.in[scalar], c.from[scalar] = inputs.in[1-scalar], c.from[1-scalar]
+	c.op = ew.NotEqual // of each element with itself: false
+	switch {
+	case op == ew.NotEqual, above && (op == ew.Less || op == ew.LessEqual), below && (op == ew.Greater || op == ew.GreaterEqual):
 		c.op = ew.Equal
 	}
 }
 
-// beyond tells whether a weak integer is less or more than a type of integers
-// holds.
-func outsideOf(s Scalar, t DType) (below, above bool) {
+// beyondType reports whether a weak integer is below or above the range of a type of
+// integers.
+func beyondType(s Scalar, t DType) (below, above bool) {
 	if !s.IsWeak() || !s.Natural().IsInteger() || !t.IsInteger() {
 		return false, false
 	}
@@ -285,62 +334,62 @@ func outsideOf(s Scalar, t DType) (below, above bool) {
 	return ok && v < 0, !ok || v >= 0
 }
 
-// scalars writes the scalars as what is computed in.
-func (c *call) scalars(common DType) error {
+// encodeScalars encodes the scalar inputs in the type that is computed in.
+func (c *computation) encodeScalars(inputs *operands, common DType) error {
 	for i := range c.n {
-		in := &c.in[i]
-		if in.array != nil {
+		x := &inputs.in[i]
+		if x.array != nil {
 			continue
 		}
 		t := common
 		switch {
-		case i < c.typed:
+		case c.op == ew.Where && i == 0:
 			t = Bool
 		case c.op >= ew.MixedEqual && c.op <= ew.MixedGreaterEqual:
-			t = widestInteger(in.dtype) // of either sign
+			t = widestInteger(x.dtype) // each has its own signedness
 		}
-		value, err := c.truth(in)
-		var raw []byte
-		if err == nil {
-			raw, err = value.Bytes(t)
-		}
+		raw, err := c.encodeScalar(x.scalar, t)
 		if err != nil {
 			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 		}
 		if c.op == ew.Power && i == 1 && t.Kind() == KindInt && int8(raw[t.Size()-1]) < 0 {
-			return fmt.Errorf("power of %s: an integer to a negative power: %w", c.operands(), ErrRange)
+			return fmt.Errorf("power of %s: an integer to a negative power: %w", inputs.String(), ErrRange)
 		}
-		copy(launch.StructOf(&in.bits), raw)
+		copy(launch.StructOf(&c.scalars[i]), raw)
 	}
 	return nil
 }
 
-// truth is the scalar of an operand, or whether it is true where nothing else about it
-// counts: the type may not hold it, or have it be 0.
-func (c *call) truth(in *input) (Scalar, error) {
+// encodeScalar returns the bytes of a scalar as t. Logical operations only need whether
+// it is true: t may not represent it, or round it to 0.
+func (c *computation) encodeScalar(s Scalar, t DType) ([]byte, error) {
 	if c.op < ew.LogicalAnd || c.op > ew.LogicalXor {
-		return in.scalar, nil
+		return s.Bytes(t)
 	}
-	raw, err := in.scalar.Bytes(Bool)
+	raw, err := s.Bytes(Bool)
 	if err != nil {
-		return Scalar{}, err
+		return nil, err
 	}
-	return NewScalar(Bool, raw)
+	truth, err := NewScalar(Bool, raw)
+	if err != nil {
+		return nil, err
+	}
+	return truth.Bytes(t)
 }
 
-// clamp makes the end of a type of integers of a bound of a clip that is beyond it
-// and so limits nothing: a low one below the type, or a high one above.
-func (in *input) clamp(t DType, high bool) (err error) {
-	if in.array != nil {
+// clampScalar replaces a bound of a clip that limits nothing, a low one below a type of
+// integers or a high one above it, by the least or greatest integer of the type.
+func (x *operand) clampScalar(t DType, high bool) (err error) {
+	if x.array != nil {
 		return nil
 	}
-	if below, above := outsideOf(in.scalar, t); below && !high || above && high {
-		in.scalar, err = extreme(t, high)
+	if below, above := beyondType(x.scalar, t); below && !high || above && high {
+		x.scalar, err = extreme(t, high)
 	}
 	return err
 }
 
-// extreme is the least or the greatest integer of a type.
+// extreme returns the least or the greatest integer of a type.
 func extreme(t DType, greatest bool) (Scalar, error) {
 	raw := make([]byte, t.Size())
 	if greatest {

@@ -44,8 +44,8 @@ func TestOperationsBroadcast(t *testing.T) {
 	})
 }
 
-// requireModel checks a sum, element by element.
-func requireModel(t *testing.T, sum, x, y *ndview.NDBuffer, about any) {
+// requireModel checks each element of a sum.
+func requireModel(t *testing.T, sum, x, y *ndview.NDBuffer, message any) {
 	t.Helper()
 	xs, ys, got := slice[int32](elements(t, x)), slice[int32](elements(t, y)), slice[int32](elements(t, sum))
 	shape := sum.Shape()
@@ -55,11 +55,11 @@ func requireModel(t *testing.T, sum, x, y *ndview.NDBuffer, about any) {
 			index[a], rest = rest%shape[a], rest/shape[a]
 		}
 		want := xs[position(x.Shape(), index)] + ys[position(y.Shape(), index)]
-		require.Equal(t, want, got[i], "%v at %v", about, index)
+		require.Equal(t, want, got[i], "%v at %v", message, index)
 	}
 }
 
-// position is where the element that stands at index is, in C order.
+// position returns the position in C order of an index, in an array that broadcasts.
 func position(shape, index []int64) (at int64) {
 	index = index[len(index)-len(shape):]
 	for a, d := range shape {
@@ -79,7 +79,7 @@ func product(shape []int64) int64 {
 	return n
 }
 
-func TestOperationsTakeAnyLayout(t *testing.T) {
+func TestOperationsAcceptAnyLayout(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		base := fromHost(t, dev, ndview.Int32, values(12*40*6), 12, 40, 6)
 		for _, keys := range [][]ndview.Key{
@@ -114,7 +114,7 @@ func TestOperationsTakeAnyLayout(t *testing.T) {
 	})
 }
 
-func TestOperationsReadBeforeTheyWrite(t *testing.T) {
+func TestOverlappingOperandsAreReadBeforeTheResultIsWritten(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 5000
 		for _, shift := range []int64{0, 1, 4, 16, 33} {
@@ -138,7 +138,7 @@ func TestOperationsReadBeforeTheyWrite(t *testing.T) {
 	})
 }
 
-func TestOperationsTakeUnalignedElements(t *testing.T) {
+func TestOperationsAcceptUnalignedElements(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := raw(values(101)...)
 		for skew := range 4 {
@@ -197,7 +197,7 @@ func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
 	})
 }
 
-func TestNextafterIsTheOtherWhereBothAreEqual(t *testing.T) {
+func TestNextafterOfEqualNumbersIsTheSecond(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Float64, []float64{math.Copysign(0, -1), 0, 1, 1, math.Inf(1)}, 5)
 		y := fromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, 1, 0}, 5)
@@ -220,30 +220,30 @@ func TestNextafterIsTheOtherWhereBothAreEqual(t *testing.T) {
 	})
 }
 
-func TestOperationsRefuse(t *testing.T) {
+func TestOperationsRejectInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		bools := fromHost(t, dev, ndview.Bool, make([]bool, 6), 2, 3)
 		other := fromHost(t, otherThan(t, dev), ndview.Int32, count(6), 2, 3)
-		for about, c := range map[string]struct {
+		for message, c := range map[string]struct {
 			err  error
 			want error
 		}{
-			"a difference of bools":      {refusal(ndview.Subtract.Of(bools, bools)), ndview.ErrDType},
-			"bits of floats":             {refusal(ndview.BitwiseAnd.Of(x, 1.5)), ndview.ErrDType},
-			"scalars alone":              {refusal(ndview.Add.Of(1, 2)), ndview.ErrDType},
-			"a string":                   {refusal(ndview.Add.Of(x, "1")), ndview.ErrDType},
-			"shapes that do not fit":     {refusal(ndview.Add.Of(x, fromHost(t, dev, ndview.Int32, count(2), 2))), ndview.ErrShape},
-			"a result of another shape":  {ndview.Add.Into(fromHost(t, dev, ndview.Int32, count(3), 3), x, x), ndview.ErrShape},
-			"a result of a smaller kind": {ndview.Add.Into(x, x, 1.5), ndview.ErrDType},
-			"a result that is only read": {ndview.Add.Into(readOnly(t, x), x, x), ndview.ErrReadOnly},
-			"a result that repeats":      {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
-			"no operation":               {refusal(ndview.Unary{}.Of(x)), ndview.ErrDType},
-			"no operation into":          {ndview.Binary{}.Into(x, x, x), ndview.ErrDType},
-			"nothing to do it with":      {refusal(ndview.Negative.Of(nil)), ndview.ErrDType},
-			"two devices":                {refusal(ndview.Add.Of(x, other)), arrowbuf.ErrDevice},
+			"a difference of bools":           {refusal(ndview.Subtract.Of(bools, bools)), ndview.ErrDType},
+			"bits of floats":                  {refusal(ndview.BitwiseAnd.Of(x, 1.5)), ndview.ErrDType},
+			"scalars alone":                   {refusal(ndview.Add.Of(1, 2)), ndview.ErrDType},
+			"a string":                        {refusal(ndview.Add.Of(x, "1")), ndview.ErrDType},
+			"shapes that do not broadcast":    {refusal(ndview.Add.Of(x, fromHost(t, dev, ndview.Int32, count(2), 2))), ndview.ErrShape},
+			"a result of another shape":       {ndview.Add.Into(fromHost(t, dev, ndview.Int32, count(3), 3), x, x), ndview.ErrShape},
+			"a result of a smaller kind":      {ndview.Add.Into(x, x, 1.5), ndview.ErrDType},
+			"a read-only result":              {ndview.Add.Into(readOnly(t, x), x, x), ndview.ErrReadOnly},
+			"a result with repeated elements": {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
+			"the zero Unary":                  {refusal(ndview.Unary{}.Of(x)), ndview.ErrDType},
+			"the zero Binary":                 {ndview.Binary{}.Into(x, x, x), ndview.ErrDType},
+			"a nil array":                     {refusal(ndview.Negative.Of(nil)), ndview.ErrDType},
+			"two devices":                     {refusal(ndview.Add.Of(x, other)), arrowbuf.ErrDevice},
 		} {
-			assert.ErrorIs(t, c.err, c.want, about)
+			assert.ErrorIs(t, c.err, c.want, message)
 		}
 	})
 }
@@ -253,7 +253,7 @@ func readOnly(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 	return own(t, v, err)
 }
 
-// repeated is an array of the shape of a whose rows are one.
+// repeated returns an array of the shape of a whose rows share their memory.
 func repeated(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 	v, err := ndview.FromBuffer(a.Buffer(), a.DType(), 0, a.Shape(), []int64{0, a.DType().Size()})
 	return own(t, v, err)
@@ -266,7 +266,7 @@ func refusal(a *ndview.NDBuffer, err error) error {
 	return err
 }
 
-func TestOperationsAreCutIntoLaunches(t *testing.T) {
+func TestLargeOperationsAreSplitIntoLaunches(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		defer ndview.LimitLaunches(50, 500)()
 		for _, shape := range [][]int64{{30, 70}, {3, 4, 5, 6}, {1000, 2}, {2, 1000}} {
@@ -281,7 +281,7 @@ func TestOperationsAreCutIntoLaunches(t *testing.T) {
 	})
 }
 
-func TestOperationsTakeManyAxes(t *testing.T) {
+func TestOperationsAcceptManyAxes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const axes = 11
 		extents, order := make([]int64, axes), make([]int, axes)
@@ -299,9 +299,9 @@ func TestOperationsTakeManyAxes(t *testing.T) {
 	})
 }
 
-// TestOperationsOnLargeArraysCountRight has enough elements for several
-// goroutines, blocks and rows that end within them.
-func TestOperationsOnLargeArraysCountRight(t *testing.T) {
+// The arrays have enough elements for several goroutines and blocks, and rows that end
+// within blocks.
+func TestOperationsOnLargeArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Int32, values(301*1037), 301, 1037)
 		for _, other := range [][]int64{{301, 1037}, {1037}, {301, 1}, {1, 1}} {
@@ -313,9 +313,8 @@ func TestOperationsOnLargeArraysCountRight(t *testing.T) {
 	})
 }
 
-// TestEveryTypeIsComputedInVectors compares runs that are long enough for the
-// vectors of a processor with single elements.
-func TestEveryTypeIsComputedInVectors(t *testing.T) {
+// Runs that are long enough for a processor's vectors are compared with single elements.
+func TestVectorsAgreeWithSingleElements(t *testing.T) {
 	const n = 150
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -331,7 +330,7 @@ func TestEveryTypeIsComputedInVectors(t *testing.T) {
 			for _, op := range binaryOperations {
 				all, err := op.Of(x, y)
 				if err != nil {
-					continue // the golden files say whether it may be
+					continue // the golden tests check errors
 				}
 				own(t, all, err)
 				for _, i := range []int64{0, 31, 32, 64, 100, n - 1} {
@@ -393,8 +392,7 @@ func TestResultsAreCastWithinTheirKind(t *testing.T) {
 	})
 }
 
-// goldenScalar is a case of testdata/golden/scalars.json: see the script beside
-// it.
+// goldenScalar is a case of testdata/golden/scalars.json, which scalars.py describes.
 type goldenScalar struct {
 	name, dtype, result string
 	scalar              any
@@ -425,7 +423,7 @@ func (c *goldenScalar) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-func TestOperationsWithScalarsAreNumPys(t *testing.T) {
+func TestOperationsWithScalarsMatchNumPy(t *testing.T) {
 	var golden struct {
 		Values map[string]string
 		Cases  []goldenScalar
@@ -450,24 +448,24 @@ func TestOperationsWithScalarsAreNumPys(t *testing.T) {
 			if c.side == 0 {
 				operands[0], operands[1] = operands[1], operands[0]
 			}
-			about := fmt.Sprintf("%s of %s and %v (%T), from the side %d", c.name, c.dtype, scalar, c.scalar, c.side)
+			message := fmt.Sprintf("%s of %s and %v (%T), from the side %d", c.name, c.dtype, scalar, c.scalar, c.side)
 			got, err := operations[c.name].Of(operands[0], operands[1])
 			switch c.result {
 			case "TypeError":
-				assert.ErrorIs(t, err, ndview.ErrDType, about)
+				assert.ErrorIs(t, err, ndview.ErrDType, message)
 				continue
 			case "ValueError", "OverflowError":
-				assert.ErrorIs(t, err, ndview.ErrRange, about)
+				assert.ErrorIs(t, err, ndview.ErrRange, message)
 				continue
 			}
-			if !assert.NoError(t, err, about) {
+			if !assert.NoError(t, err, message) {
 				continue
 			}
 			bound := ulps(c.name, got.DType())
 			if of, ok := errorBounds[c.name]; ok {
 				bound = of
 			}
-			t.Run(about, func(t *testing.T) {
+			t.Run(message, func(t *testing.T) {
 				require.Equal(t, c.result, got.DType().String())
 				requireSame(t, got.DType(), decode64(t, c.elements), elements(t, got), bound)
 			})
@@ -476,10 +474,10 @@ func TestOperationsWithScalarsAreNumPys(t *testing.T) {
 	})
 }
 
-// forms are the same elements without gaps and backwards with gaps.
+// forms are the same elements contiguous, and reversed with gaps.
 type forms [2]*ndview.NDBuffer
 
-// small are a few numbers that every type holds.
+// small returns a few numbers that every type represents.
 func small(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) forms {
 	numbers := fromHost(t, dev, ndview.Float32, []float32{0, 1, 3, 2, 5, 1, 0}, 7)
 	dense, err := numbers.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
@@ -489,7 +487,7 @@ func small(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) forms {
 	return forms{dense, spread}
 }
 
-// backwards is room for seven elements, each two before the other.
+// backwards returns seven zeros with a stride of -2 elements.
 func backwards(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) *ndview.NDBuffer {
 	all, err := ndview.Zeros(dev, dtype, 14)
 	own(t, all, err)
@@ -497,10 +495,9 @@ func backwards(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) *ndview.ND
 	return own(t, spread, err)
 }
 
-// TestLayoutsAndTypesOfResultsChangeNothing computes each operation of each type
-// into arrays of each type that may take the result, with and without gaps: all
-// hold the result of the operation without gaps, cast.
-func TestLayoutsAndTypesOfResultsChangeNothing(t *testing.T) {
+// Each operation of each type is computed into contiguous and strided arrays of each type
+// to which the result casts. All must contain the contiguous result, cast.
+func TestResultLayoutAndTypeDoNotAffectValues(t *testing.T) {
 	binary := maps.Clone(binaryOperations)
 	maps.Copy(binary, binaryFunctions)
 	unary := maps.Clone(unaryOperations)
@@ -510,14 +507,14 @@ func TestLayoutsAndTypesOfResultsChangeNothing(t *testing.T) {
 		for name, dtype := range dtypesByName {
 			operands[name] = small(t, dev, dtype)
 			if dtype == ndview.Int16 || dtype == ndview.Int32 || dtype.Kind() == ndview.KindUint && dtype != ndview.Uint8 || dtype == ndview.Complex128 {
-				continue // others say as much
+				continue // other types test the same
 			}
 			results[name] = forms{small(t, dev, dtype)[0], backwards(t, dev, dtype)}
 		}
-		check := func(about string, of func(form int) (*ndview.NDBuffer, error), into func(out *ndview.NDBuffer, form int) error) {
+		check := func(message string, of func(form int) (*ndview.NDBuffer, error), into func(out *ndview.NDBuffer, form int) error) {
 			want, err := of(0)
 			spread, spreadErr := of(1)
-			require.Equal(t, err == nil, spreadErr == nil, "%s: %v, %v", about, err, spreadErr)
+			require.Equal(t, err == nil, spreadErr == nil, "%s: %v, %v", message, err, spreadErr)
 			if err != nil {
 				return
 			}
@@ -527,8 +524,8 @@ func TestLayoutsAndTypesOfResultsChangeNothing(t *testing.T) {
 			for name, out := range results {
 				err := into(out[0], 0)
 				spreadErr := into(out[1], 1)
-				require.Equal(t, ndview.CanCast(want.DType(), out[0].DType(), ndview.CastSameKind), err == nil, "%s into %s: %v", about, name, err)
-				require.Equal(t, err == nil, spreadErr == nil, "%s into %s: %v", about, name, spreadErr)
+				require.Equal(t, ndview.CanCast(want.DType(), out[0].DType(), ndview.CastSameKind), err == nil, "%s into %s: %v", message, name, err)
+				require.Equal(t, err == nil, spreadErr == nil, "%s into %s: %v", message, name, spreadErr)
 				if err != nil {
 					continue
 				}
@@ -538,7 +535,7 @@ func TestLayoutsAndTypesOfResultsChangeNothing(t *testing.T) {
 					requireSame(t, o.DType(), elements(t, cast), elements(t, o), 0)
 				}
 				cast.Release()
-				require.False(t, t.Failed(), "%s into %s", about, name)
+				require.False(t, t.Failed(), "%s into %s", message, name)
 			}
 		}
 		for name, x := range operands {
@@ -561,11 +558,10 @@ func TestLayoutsAndTypesOfResultsChangeNothing(t *testing.T) {
 	})
 }
 
-// TestNeighboursChangeNothing computes values that are far from each other, each
-// among the others and among its like, in rows of odd lengths: what is computed at
-// once, a vector of elements or a block of them, has no say in what one becomes, nor
-// has where it ends.
-func TestNeighboursChangeNothing(t *testing.T) {
+// Values of very different magnitude are computed among each other, and each among copies
+// of itself, in rows of odd lengths. The vector or block in which an element is computed
+// must not affect its result.
+func TestNeighboursDoNotAffectValues(t *testing.T) {
 	const times = 251
 	values := []float64{0, negativeZero, 1, -1, 0.5, 3, 5, 7.25, 64, -100.75, 65535.5, 105615, -1e9, 1e30, -1e30, 1e-40, math.Inf(1), math.Inf(-1), nan}
 	others := append(slices.Clone(values[7:]), values[:7]...)
@@ -592,11 +588,11 @@ func TestNeighboursChangeNothing(t *testing.T) {
 		for name, dtype := range dtypesByName {
 			x, manyX := of(dtype, values)
 			y, manyY := of(dtype, others)
-			check := func(about string, of func(x, y *ndview.NDBuffer) (*ndview.NDBuffer, error)) {
+			check := func(message string, of func(x, y *ndview.NDBuffer) (*ndview.NDBuffer, error)) {
 				mixed, err := of(manyX, manyY)
 				if err != nil {
-					require.ErrorIs(t, err, ndview.ErrDType, about)
-					return // others test for which types it is
+					require.ErrorIs(t, err, ndview.ErrDType, message)
+					return // the golden tests check errors
 				}
 				defer mixed.Release()
 				var want []byte
@@ -607,7 +603,7 @@ func TestNeighboursChangeNothing(t *testing.T) {
 					alone.Release()
 				}
 				requireSame(t, mixed.DType(), want, elements(t, view(t)(mixed.Transpose())), 0)
-				require.False(t, t.Failed(), about)
+				require.False(t, t.Failed(), message)
 				checks++
 			}
 			for _, op := range unary {
@@ -626,7 +622,7 @@ func TestNeighboursChangeNothing(t *testing.T) {
 	})
 }
 
-func TestCoresChangeNothing(t *testing.T) {
+func TestNumberOfCoresDoesNotAffectValues(t *testing.T) {
 	const n = 1<<20 + 5
 	x := make([]float32, n)
 	for i := range x {

@@ -9,33 +9,17 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// ofTimes tells whether an operand is a datetime or a timedelta.
-func (c *call) ofTimes() bool {
-	for i := range c.n {
-		if c.in[i].kind() == KindDatetime || c.in[i].kind() == KindTimedelta {
-			return true
-		}
-	}
-	return false
-}
-
-func (in *input) kind() Kind {
-	if in.array != nil {
-		return in.array.dtype.Kind()
-	}
-	return in.scalar.Natural().Kind()
-}
-
-// timeOp is what an operation does with a pair of kinds: 'M' is a datetime, 'm' a
-// timedelta, 'i' an integer or bool, 'd' a float, and 'q' as a result an int64, '?' a
-// bool. What takes or gives floats is computed by way of them.
-type timeOp struct {
+// timeRule is the operation on int64s that computes with times, and the kind of its
+// result: 'M' for a datetime, 'm' for a timedelta, 'q' for an int64, '?' for a bool.
+type timeRule struct {
 	op     ew.Op
 	result byte
 }
 
-// timeOps are what operations do with times, by the kinds of the operands.
-var timeOps = map[ew.Op]map[string]timeOp{
+// timeRules are the rules of each operation by the kinds of its operands: those above,
+// and 'i' for an integer or bool. No operation takes times and floats together, and none
+// of times returns floats.
+var timeRules = map[ew.Op]map[string]timeRule{
 	ew.Add: {
 		"Mm": {ew.TimeAdd, 'M'}, "mM": {ew.TimeAdd, 'M'}, "mm": {ew.TimeAdd, 'm'},
 		"Mi": {ew.TimeAdd, 'M'}, "iM": {ew.TimeAdd, 'M'}, "mi": {ew.TimeAdd, 'm'}, "im": {ew.TimeAdd, 'm'},
@@ -45,11 +29,11 @@ var timeOps = map[ew.Op]map[string]timeOp{
 		"Mi": {ew.TimeSubtract, 'M'}, "mi": {ew.TimeSubtract, 'm'}, "im": {ew.TimeSubtract, 'm'},
 	},
 	ew.Multiply: {
-		"mi": {ew.TimeMultiply, 'm'}, "im": {ew.TimeMultiply, 'm'}, "md": {ew.Multiply, 'm'}, "dm": {ew.Multiply, 'm'},
+		"mi": {ew.TimeMultiply, 'm'}, "im": {ew.TimeMultiply, 'm'},
 	},
-	ew.Divide: {"mi": {ew.TimeDivide, 'm'}, "md": {ew.Divide, 'm'}, "mm": {ew.Divide, 'd'}},
-	// By a number NumPy rounds towards zero here too.
-	ew.FloorDivide:  {"mi": {ew.TimeDivide, 'm'}, "md": {ew.Divide, 'm'}, "mm": {ew.TimeQuotient, 'q'}},
+	ew.Divide: {"mi": {ew.TimeDivide, 'm'}},
+	// NumPy rounds towards zero here too, if the divisor is a number.
+	ew.FloorDivide:  {"mi": {ew.TimeDivide, 'm'}, "mm": {ew.TimeQuotient, 'q'}},
 	ew.Remainder:    {"mm": {ew.TimeRemainder, 'm'}},
 	ew.Maximum:      {"MM": {ew.TimeMaximum, 'M'}, "mm": {ew.TimeMaximum, 'm'}},
 	ew.Minimum:      {"MM": {ew.TimeMinimum, 'M'}, "mm": {ew.TimeMinimum, 'm'}},
@@ -65,88 +49,83 @@ var timeOps = map[ew.Op]map[string]timeOp{
 	ew.Absolute:     {"m": {ew.TimeAbsolute, 'm'}},
 	ew.Positive:     {"m": {ew.Positive, 'm'}},
 	ew.IsNaN:        {"M": {ew.TimeIsNaN, '?'}, "m": {ew.TimeIsNaN, '?'}},
-	ew.IsInf:        {"M": {ew.NotEqual, '?'}, "m": {ew.NotEqual, '?'}}, // from itself none is
+	ew.IsInf:        {"M": {ew.NotEqual, '?'}, "m": {ew.NotEqual, '?'}}, // of itself: false
 	ew.IsFinite:     {"M": {ew.TimeIsFinite, '?'}, "m": {ew.TimeIsFinite, '?'}},
 }
 
-// resolveTimes is resolve for times: they are brought to their common unit.
-func (c *call) resolveTimes() error {
-	kinds := make([]byte, c.n)
-	var unit DType
-	for i := range c.n {
-		in := &c.in[i]
-		if in.dtype = in.scalar.Natural(); in.array != nil {
-			in.dtype = in.array.dtype
-		}
-		switch {
-		case in.dtype.Kind() == KindDatetime:
-			kinds[i] = 'M'
-		case in.dtype.Kind() == KindTimedelta:
-			kinds[i] = 'm'
-		case c.operation.countsTimes(in.dtype):
-			kinds[i] = 'i'
-			continue
-		case in.dtype.IsFloat():
-			kinds[i] = 'd'
-			continue
-		default:
-			kinds[i] = '-'
-			continue
-		}
-		switch {
-		case unit.Kind() == 0:
-			unit = in.dtype
-		case unit != in.dtype:
-			common, err := Promote(unit, in.dtype)
-			if err != nil {
-				return fmt.Errorf("%s of %s: %w", c.name, c.operands(), err)
-			}
-			unit = common
-		}
+// resolveTimes resolves operations of times. Operands are converted to their common unit.
+func (c *computation) resolveTimes(inputs *operands) error {
+	kinds, unit, err := c.timeKinds(inputs)
+	if err != nil {
+		return err
 	}
-	do, ok := timeOps[c.operation.op][string(kinds)]
-	if !ok && !c.operation.divides() && slices.Contains(kinds, 'm') { // an integer counts as a timedelta
-		do, ok = timeOps[c.operation.op][strings.ReplaceAll(string(kinds), "i", "m")]
+	rule, ok := timeRules[c.operation.op][kinds]
+	if !ok && !c.divides() && strings.Contains(kinds, "m") { // an integer counts as a timedelta
+		rule, ok = timeRules[c.operation.op][strings.ReplaceAll(kinds, "i", "m")]
 	}
 	if !ok {
-		return fmt.Errorf("%s of %s: %w", c.name, c.operands(), ErrDType)
+		return fmt.Errorf("%s of %s: %w", c.name, inputs.String(), ErrDType)
 	}
-	c.op, c.compute, c.kernel = do.op, ew.Int64, ew.Int64
-	c.family = c.chooseFamily()
-	switch do.result {
+	c.op, c.compute, c.kernel = rule.op, ew.Int64, ew.Int64
+	c.family = familyOf(c.op, c.compute)
+	switch rule.result {
 	case 'M':
 		c.result = Datetime64(unit.Unit(), unit.Step())
 	case 'm':
 		c.result = Timedelta64(unit.Unit(), unit.Step())
 	case 'q':
 		c.result = Int64
-	case 'd':
-		c.result = Float64
 	default:
 		c.result = Bool
 	}
-	if c.byFloats = do.op == ew.Multiply || do.op == ew.Divide; c.byFloats {
-		c.unit = Timedelta64(unit.Unit(), unit.Step())
-		return nil
-	}
 	for i := range c.n {
-		if err := c.inUnit(i, unit); err != nil {
+		if err := c.convertToUnit(inputs, i, unit); err != nil {
 			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
 		}
 	}
 	if c.operation.op == ew.IsInf {
-		c.in[1], c.n = c.in[0], 2
+		c.from[1], c.n = 0, 2
 	}
 	return nil
+}
+
+// timeKinds returns the operands' kinds for timeRules, '-' for other types, and the
+// common type of the times, whose unit is that of the computation.
+func (o *operation) timeKinds(in *operands) (kinds string, unit DType, err error) {
+	var letters [3]byte
+	for i := range in.n {
+		x := &in.in[i]
+		if x.dtype = x.scalar.Natural(); x.array != nil {
+			x.dtype = x.array.dtype
+		}
+		switch {
+		case x.dtype.Kind() == KindDatetime:
+			letters[i] = 'M'
+		case x.dtype.Kind() == KindTimedelta:
+			letters[i] = 'm'
+		case o.takesBesideTimes(x.dtype):
+			letters[i] = 'i'
+			continue
+		default:
+			letters[i] = '-'
+			continue
+		}
+		if unit.Kind() == 0 || unit == x.dtype {
+			unit = x.dtype
+		} else if unit, err = Promote(unit, x.dtype); err != nil {
+			return "", unit, fmt.Errorf("%s of %s: %w", o.name, in.String(), err)
+		}
+	}
+	return string(letters[:in.n]), unit, nil
 }
 
 func (o *operation) divides() bool {
 	return o.op == ew.Divide || o.op == ew.FloorDivide || o.op == ew.Remainder
 }
 
-// countsTimes tells whether NumPy takes numbers of a type beside timedeltas: it
-// divides none by bools, and compares none with uint64.
-func (o *operation) countsTimes(t DType) bool {
+// takesBesideTimes reports whether NumPy takes numbers of a type beside timedeltas. It
+// does not divide timedeltas by bools, and does not compare them with uint64.
+func (o *operation) takesBesideTimes(t DType) bool {
 	switch {
 	case t.Kind() == KindBool:
 		return !o.divides()
@@ -156,51 +135,52 @@ func (o *operation) countsTimes(t DType) bool {
 	return t.IsInteger()
 }
 
-// inUnit brings operand i to a unit of time, if it is a time, and of the same kind.
-func (c *call) inUnit(i int, unit DType) error {
-	in := &c.in[i]
+// convertToUnit plans the conversion of an input to a unit of time if it is a time, and
+// encodes it if it is a scalar.
+func (c *computation) convertToUnit(inputs *operands, i int, unit DType) error {
+	x := &inputs.in[i]
 	to := Int64
-	switch in.dtype.Kind() {
+	switch x.dtype.Kind() {
 	case KindDatetime:
 		to = Datetime64(unit.Unit(), unit.Step())
 	case KindTimedelta:
 		to = Timedelta64(unit.Unit(), unit.Step())
 	}
 	switch {
-	case in.dtype.IsTime() && !CanCast(in.dtype, to, CastSameKind): // months are not so many days
-		return fmt.Errorf("%s as %s: %w", in.dtype, to, ErrDType)
-	case in.array == nil:
-		raw, err := in.scalar.Bytes(to)
+	case x.dtype.IsTime() && !CanCast(x.dtype, to, CastSameKind): // a month has no fixed number of days
+		return fmt.Errorf("%s as %s: %w", x.dtype, to, ErrDType)
+	case x.array == nil:
+		raw, err := x.scalar.Bytes(to)
 		if err != nil {
 			return err
 		}
-		copy(launch.StructOf(&in.bits), raw)
-	case to != Int64 && in.array.dtype != to:
-		return c.toTimes(i, to)
+		copy(launch.StructOf(&c.scalars[i]), raw)
+	case to != Int64 && x.array.dtype != to:
+		c.convert[i] = to
 	}
 	return nil
 }
 
-// toTimes makes operand i a copy in a unit of time. Where nothing is computed its
-// elements are not read, and may be times that the unit does not count; but one
-// time, which is for all elements, is converted before, as NumPy has it.
-func (c *call) toTimes(i int, to DType) (err error) {
-	in := &c.in[i]
-	if unitsDiffer(in.array.dtype, to) && in.array.Size() != 1 && c.computesNothing() {
-		in.array, err = in.array.View(to)
-	} else {
-		in.array, err = in.array.AsType(to, OrderK, CastUnsafe)
-	}
-	c.made[i] = in.array
-	return err
-}
-
-// computesNothing tells whether the result has no elements, if operands broadcast.
-func (c *call) computesNothing() bool {
+// convertTimes replaces arrays by copies in the units that resolve decided. The caller
+// releases the copies, also after an error. Without elements in the result no element is
+// read, so values beyond the new unit are no error; but a single time, which is for all
+// elements, is always converted, as in NumPy.
+func (c *computation) convertTimes(a *arrays) (copies arrays, err error) {
+	noElements := slices.ContainsFunc(a[:], func(x *NDBuffer) bool { return x != nil && x.size == 0 })
 	for i := range c.n {
-		if a := c.in[i].array; a != nil && a.Size() == 0 {
-			return true
+		x, to := a[1+i], c.convert[i]
+		if to == (DType{}) {
+			continue
 		}
+		if noElements && unitsDiffer(x.dtype, to) && x.size != 1 {
+			x, err = x.View(to)
+		} else {
+			x, err = x.AsType(to, OrderK, CastUnsafe)
+		}
+		if err != nil {
+			return copies, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+		}
+		a[1+i], copies[1+i] = x, x
 	}
-	return c.out != nil && c.out.Size() == 0
+	return copies, nil
 }

@@ -30,8 +30,8 @@ func (l stridedArray) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer 
 // kernelCase is work on arrays of two axes: x and y of one type, a mask, indices of the
 // first rows, and out, of the type of the result.
 type kernelCase struct {
-	result ndview.DType // that of x if it is none
-	dropped   []int        // the axis that out has not
+	result  ndview.DType // that of x if it is none
+	dropped []int        // the axis that out has not
 	run     func(out, x, y, mask, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)
 }
 

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 	"github.com/stretchr/testify/assert"
@@ -830,36 +828,4 @@ func TestReshapesMatchPygpuTable(t *testing.T) {
 		own(t, got, err)
 		assert.Equal(t, []int64{0, 3}, got.Shape())
 	}
-}
-
-// Rows EW8 and X18: the width of an index follows from the extent in bytes.
-func TestOwnKernelsCountBytesBeyond32Bits(t *testing.T) {
-	args := []ndview.KernelArg{writes("res", ndview.Uint8), reads("a", ndview.Uint8)}
-	onOwnKernels(t, args, func(e [][]byte) { e[0][0] = e[1][0] + 1 }, func(t *testing.T, dev *cudabuf.Device) {
-		needCompiler(t)
-		if strings.Contains(t.Name(), "/soft") {
-			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 8 << 30}).Device(0)
-			require.NoError(t, err)
-			dev = large
-		}
-		k, err := ndview.NewElementwise(dev, "res = a + 1", "", args...)
-		require.NoError(t, err)
-		const far = 5 << 30
-		buf, err := dev.Alloc(far + 1)
-		own(t, buf, err)
-		ends, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{2}, []int64{far})
-		own(t, ends, err)
-		for i, v := range []byte{7, 8} {
-			_, err := buf.CopyFromHost([]byte{v}, int64(i)*far)
-			require.NoError(t, err)
-		}
-		out := fromHost(t, dev, ndview.Uint8, []uint8{0, 0}, 2)
-		require.NoError(t, k.Run(out, ends))
-		assert.Equal(t, []byte{8, 9}, elements(t, out))
-		require.NoError(t, k.Run(ends, out))
-		got := make([]byte, 1)
-		_, err = buf.CopyToHost(got, far)
-		require.NoError(t, err)
-		assert.Equal(t, []byte{10}, got)
-	})
 }

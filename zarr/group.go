@@ -1,25 +1,148 @@
 package zarr
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// Group is a group in a store.
+// GroupMetadata is the metadata document of a group (Zarr core 3.1, "Group metadata").
+type GroupMetadata struct {
+	// Attributes are user data that encoding/json can encode. Numbers are decoded as
+	// json.Number.
+	Attributes map[string]any
+	// Consolidated is the metadata of all nodes below the group, keyed by their paths
+	// relative to it. It is nil if the group is not consolidated.
+	Consolidated map[string]Node
+	// Extra holds unknown members of the document. Each value is a JSON object with
+	// "must_understand": false.
+	Extra map[string]json.RawMessage
+}
+
+func (*GroupMetadata) node() {}
+
+var groupKeys = []string{"zarr_format", "node_type", "attributes", "consolidated_metadata"}
+
+// MarshalJSON writes the document.
+func (m *GroupMetadata) MarshalJSON() ([]byte, error) {
+	if err := checkExtra(m.Extra, groupKeys); err != nil {
+		return nil, err
+	}
+	doc := metajson.Members{
+		{Key: "zarr_format", Value: 3},
+		{Key: "node_type", Value: "group"},
+		{Key: "attributes", Value: nonNilAttributes(m.Attributes)},
+	}
+	if m.Consolidated != nil {
+		doc = append(doc, metajson.Member{Key: "consolidated_metadata", Value: metajson.Members{
+			{Key: "kind", Value: "inline"},
+			{Key: "must_understand", Value: false},
+			{Key: "metadata", Value: consolidatedMembers(m.Consolidated)},
+		}})
+	}
+	return append(doc, extraMembers(m.Extra)...).MarshalJSON()
+}
+
+// consolidatedMembers orders nodes by depth, then by path.
+func consolidatedMembers(nodes map[string]Node) metajson.Members {
+	paths := slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
+	})
+	members := metajson.Members{} // encodes as {}, not null
+	for _, path := range paths {
+		members = append(members, metajson.Member{Key: path, Value: nodes[path]})
+	}
+	return members
+}
+
+func parseGroup(o *metajson.Object, depth int) (*GroupMetadata, error) {
+	m := new(GroupMetadata)
+	var err error
+	if m.Attributes, err = parseAttributes(o); err != nil {
+		return nil, err
+	}
+	raw, ok := o.Take("consolidated_metadata")
+	if ok && string(raw) != "null" { // zarr-python has written null for no metadata
+		if m.Consolidated, err = parseConsolidated(raw, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	m.Extra = takeExtra(o)
+	return m, checkExtra(m.Extra, groupKeys)
+}
+
+// maxConsolidatedDepth bounds the nesting of consolidated metadata. Parsing takes time
+// quadratic in the depth, and documents in use are flat.
+const maxConsolidatedDepth = 16
+
+func parseConsolidated(raw json.RawMessage, depth int) (map[string]Node, error) {
+	if depth > maxConsolidatedDepth {
+		return nil, fmt.Errorf("consolidated_metadata nests deeper than %d", maxConsolidatedDepth)
+	}
+	o, err := metajson.ParseObject("consolidated_metadata", raw)
+	if err != nil {
+		return nil, err
+	}
+	var kind string
+	if err := o.DecodeRequired("kind", &kind); err != nil {
+		return nil, err
+	}
+	if kind != "inline" {
+		return nil, fmt.Errorf("consolidated_metadata of kind %q: %w", kind, errors.ErrUnsupported)
+	}
+	var must bool
+	if _, err := o.DecodeOptional("must_understand", &must); err != nil {
+		return nil, err
+	}
+	var members json.RawMessage
+	if err := o.DecodeRequired("metadata", &members); err != nil {
+		return nil, err
+	}
+	if err := o.CheckEmpty(); err != nil {
+		return nil, err
+	}
+	docs, err := metajson.ParseObject("consolidated_metadata", members)
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[string]Node{}
+	for _, path := range docs.Keys() {
+		doc, _ := docs.Take(path)
+		if err := errors.Join(checkNotRoot(path), checkPath(path)); err != nil {
+			return nil, fmt.Errorf("consolidated_metadata: %w", err)
+		}
+		if nodes[path], err = parseMember(doc, depth); err != nil {
+			return nil, fmt.Errorf("consolidated_metadata: %q: %w", path, err)
+		}
+	}
+	return nodes, nil
+}
+
+func checkNotRoot(path string) error {
+	if path == "" {
+		return CheckName(path)
+	}
+	return nil
+}
+
+// Group is a group in a store. Its methods may be called concurrently, except
+// SetAttributes and Consolidate, which change it.
 type Group struct {
 	store store.Store
 	path  string
 	meta  GroupMetadata
 }
 
-// CreateGroup returns a new group, whose metadata it writes; nil metadata has
-// nothing in it. Nodes that are stored below the path become its members.
+// CreateGroup writes the metadata of a new group and returns the group. Nil metadata is
+// empty. Nodes that are stored below path already become members of the group.
 func CreateGroup(ctx context.Context, s store.Store, path string, meta *GroupMetadata) (*Group, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -31,43 +154,49 @@ func CreateGroup(ctx context.Context, s store.Store, path string, meta *GroupMet
 	return g, writeNode(ctx, s, path, &g.meta)
 }
 
-// OpenGroup returns the group under a path. Where there is nothing the error is
-// store.ErrNotFound, where there is an array ErrNodeType.
+// OpenGroup returns the group at path. It returns an error wrapping store.ErrNotFound
+// if path has no node, and [ErrNodeType] if the node is an array.
 func OpenGroup(ctx context.Context, s store.Store, path string) (*Group, error) {
 	node, err := readNode(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
-	return groupOf(s, path, node)
+	return newGroupOfNode(s, path, node)
 }
 
-func groupOf(s store.Store, path string, node Node) (*Group, error) {
+func newGroupOfNode(s store.Store, path string, node Node) (*Group, error) {
 	meta, err := nodeAs[*GroupMetadata](node)
 	if err != nil {
-		return nil, fmt.Errorf("opening group %q: %w", path, err)
+		return nil, fmt.Errorf("zarr.OpenGroup: group %q: %w", path, err)
 	}
 	return &Group{store: s, path: path, meta: *meta}, nil
 }
 
-// Path is where the group is in its store.
+// Path returns the path of the group in its store.
 func (g *Group) Path() string { return g.path }
 
-// Metadata returns a copy of the metadata. What it points to is not to be
-// changed.
+// Metadata returns a shallow copy of the metadata. The caller must not modify the maps
+// in it.
 func (g *Group) Metadata() *GroupMetadata {
 	meta := g.meta
 	return &meta
 }
 
-// Child is a node directly in a group.
+// SetAttributes replaces the attributes and writes the metadata.
+func (g *Group) SetAttributes(ctx context.Context, attributes map[string]any) error {
+	g.meta.Attributes = attributes
+	return writeNode(ctx, g.store, g.path, &g.meta)
+}
+
+// Child is a direct member of a group.
 type Child struct {
 	Name string
 	Node Node
 }
 
-// Children returns the nodes directly in the group, by name: from the
-// consolidated metadata where there is some, else from the store. Malformed
-// metadata of one is an error.
+// Children returns the direct members of the group, sorted by name. It uses
+// consolidated metadata if the group has it, otherwise the store. It returns an error
+// if the metadata of a member is malformed.
 func (g *Group) Children(ctx context.Context) ([]Child, error) {
 	var children []Child
 	if g.meta.Consolidated != nil {
@@ -84,9 +213,9 @@ func (g *Group) Children(ctx context.Context) ([]Child, error) {
 	}
 	for _, name := range names {
 		if CheckName(name) != nil {
-			continue // no node can be there
+			continue // not a node
 		}
-		node, err := readNode(ctx, g.store, join(g.path, name))
+		node, err := readNode(ctx, g.store, joinPath(g.path, name))
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
@@ -98,24 +227,24 @@ func (g *Group) Children(ctx context.Context) ([]Child, error) {
 	return children, nil
 }
 
-// OpenArray opens an array of the group by its path from there. Consolidated
-// metadata is taken instead of the array's own.
+// OpenArray opens an array by its path relative to the group. If the group is
+// consolidated, the array's own document is not read.
 func (g *Group) OpenArray(ctx context.Context, path string) (*Array, error) {
-	node, err := g.member(ctx, path)
+	node, err := g.memberNode(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	return arrayOf(g.store, join(g.path, path), node)
+	return newArrayOfNode(g.store, joinPath(g.path, path), node)
 }
 
-// OpenGroup opens a group of the group by its path from there. Consolidated
-// metadata is taken instead of the group's own, and handed down.
+// OpenGroup opens a group by its path relative to this group. If this group is
+// consolidated, the result is, too, and its own document is not read.
 func (g *Group) OpenGroup(ctx context.Context, path string) (*Group, error) {
-	node, err := g.member(ctx, path)
+	node, err := g.memberNode(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	inner, err := groupOf(g.store, join(g.path, path), node)
+	inner, err := newGroupOfNode(g.store, joinPath(g.path, path), node)
 	if err != nil || g.meta.Consolidated == nil {
 		return inner, err
 	}
@@ -128,56 +257,50 @@ func (g *Group) OpenGroup(ctx context.Context, path string) (*Group, error) {
 	return inner, nil
 }
 
-func (g *Group) member(ctx context.Context, path string) (Node, error) {
+func (g *Group) memberNode(ctx context.Context, path string) (Node, error) {
 	if err := errors.Join(checkNotRoot(path), checkPath(path)); err != nil {
 		return nil, err
 	}
 	if g.meta.Consolidated == nil {
-		return readNode(ctx, g.store, join(g.path, path))
+		return readNode(ctx, g.store, joinPath(g.path, path))
 	}
 	node, ok := g.meta.Consolidated[path]
 	if !ok {
-		return nil, fmt.Errorf("opening %q in consolidated group %q: %w", path, g.path, store.ErrNotFound)
+		return nil, fmt.Errorf("node %q of consolidated group %q: %w", path, g.path, store.ErrNotFound)
 	}
 	return node, nil
 }
 
-// SetAttributes replaces the attributes and writes the metadata.
-func (g *Group) SetAttributes(ctx context.Context, attributes map[string]any) error {
-	g.meta.Attributes = attributes
-	return writeNode(ctx, g.store, g.path, &g.meta)
-}
-
-// Consolidate reads the metadata of all nodes below the group and writes it
-// into the group's own. It is to be done again when a node changes.
+// Consolidate reads the metadata of all nodes below the group and writes it into the
+// group's own document. Call it again after a node has changed.
 func (g *Group) Consolidate(ctx context.Context) error {
 	nodes := map[string]Node{}
-	if err := g.collect(ctx, "", nodes); err != nil {
-		return fmt.Errorf("consolidating %q: %w", g.path, err)
+	if err := g.collectNodes(ctx, "", nodes); err != nil {
+		return fmt.Errorf("zarr.Group.Consolidate: group %q: %w", g.path, err)
 	}
 	g.meta.Consolidated = nodes
 	return writeNode(ctx, g.store, g.path, &g.meta)
 }
 
-// collect adds the nodes below a path from the group. It does not look into
-// arrays, whose chunks may be many.
-func (g *Group) collect(ctx context.Context, path string, nodes map[string]Node) error {
-	here := &Group{store: g.store, path: join(g.path, path)}
+// collectNodes adds the nodes below a relative path. It does not list arrays, which may
+// have many chunks.
+func (g *Group) collectNodes(ctx context.Context, path string, nodes map[string]Node) error {
+	here := &Group{store: g.store, path: joinPath(g.path, path)}
 	children, err := here.Children(ctx)
 	if err != nil {
 		return err
 	}
 	for _, child := range children {
-		below := join(path, child.Name)
+		below := joinPath(path, child.Name)
 		group, isGroup := child.Node.(*GroupMetadata)
 		if !isGroup {
 			nodes[below] = child.Node
 			continue
 		}
 		member := *group
-		member.Consolidated = nil // said once, above
+		member.Consolidated = nil // nodes already lists the members below
 		nodes[below] = &member
-		if err := g.collect(ctx, below, nodes); err != nil {
+		if err := g.collectNodes(ctx, below, nodes); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func names(children []zarr.Child) []string {
 	return out
 }
 
-func TestGroupsListAndOpenTheirMembers(t *testing.T) {
+func TestGroupListsAndOpensMembers(t *testing.T) {
 	s := hierarchy(t)
 	for _, consolidated := range []bool{false, true} {
 		g, err := zarr.OpenGroup(ctx, s, "root")
@@ -102,7 +102,7 @@ func TestConsolidatedMetadataIsOrderedByDepthThenName(t *testing.T) {
 	}
 }
 
-func TestAMemberThatIsNotSupportedDoesNotHideTheOthers(t *testing.T) {
+func TestUnsupportedMemberDoesNotHideOthers(t *testing.T) {
 	s := hierarchy(t)
 	blosc := parts{shape: "[2]", dtype: `"int8"`, grid: regular("[2]"), keys: `"default"`, fill: "0", codecs: `["bytes","blosc"]`}
 	require.NoError(t, s.Set(ctx, "root/squeezed/zarr.json", blosc.document()))
@@ -131,4 +131,13 @@ func TestAMemberThatIsNotSupportedDoesNotHideTheOthers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = g.Children(ctx)
 	assert.ErrorContains(t, err, "root/broken")
+}
+
+func TestDeeplyNestedConsolidatedMetadataIsAnError(t *testing.T) {
+	doc := `{"zarr_format":3,"node_type":"group","attributes":{}}`
+	for range 40 {
+		doc = `{"zarr_format":3,"node_type":"group","attributes":{},"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"a":` + doc + `}}}`
+	}
+	_, err := zarr.ParseNode([]byte(doc))
+	assert.ErrorContains(t, err, "nests deeper")
 }

@@ -1,12 +1,14 @@
 package zarr
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -14,46 +16,38 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// Node is the metadata of a group or of an array: *GroupMetadata,
-// *ArrayMetadata or, among the members of a group, *UnsupportedNode.
-type Node interface {
-	json.Marshaler
-	node()
-}
-
-// ArrayMetadata is the metadata document of an array.
+// ArrayMetadata is the metadata document of an array (Zarr core 3.1, "Array metadata").
 type ArrayMetadata struct {
 	// Shape is the number of elements along each axis.
 	Shape []int64
 	// DataType is the type of the elements.
 	DataType element.Type
-	// ChunkShape is the shape of chunks, or of shards where Codecs has
-	// Sharding: one extent an axis, at least 1.
+	// ChunkShape is the shape of a chunk, or of a shard if Codecs contains
+	// codec.Sharding. It has one extent of at least 1 per axis.
 	ChunkShape []int64
-	// ChunkKeys says how chunks are named.
-	ChunkKeys ChunkKeys
-	// FillValue is one element, what chunks that are not stored consist of: its
-	// bytes as an NDBuffer holds them, or a byte string. Nil means
+	// ChunkKeyEncoding determines the store keys of chunks.
+	ChunkKeyEncoding ChunkKeyEncoding
+	// FillValue is the value of all elements of chunks that are not stored. It is one
+	// element as an NDBuffer holds it, or a byte string. Nil means
 	// DataType.DefaultFill.
 	FillValue []byte
-	// Codecs turn chunks into bytes. They must fit DataType; see
-	// DefaultCodecs.
+	// Codecs convert chunks to bytes and must fit DataType; see [DefaultCodecs].
 	Codecs codec.List
-	// Attributes are the user's: anything that encoding/json writes. Numbers
-	// are read as json.Number.
+	// Attributes are user data that encoding/json can encode. Numbers are decoded as
+	// json.Number.
 	Attributes map[string]any
-	// DimensionNames are the names of the axes, "" for an axis without one, or
-	// nil when none has one.
+	// DimensionNames has one name per axis, "" for an unnamed axis. Nil means that no
+	// axis has a name.
 	DimensionNames []string
-	// Extra are further keys of the document. Each value is an object with
+	// Extra holds unknown members of the document. Each value is a JSON object with
 	// "must_understand": false.
 	Extra map[string]json.RawMessage
 }
 
 func (*ArrayMetadata) node() {}
 
-// DefaultCodecs is the shortest codec list for elements of a type: the codec
-// that turns them into bytes, followed by the given bytes-to-bytes codecs.
+// DefaultCodecs returns the shortest codec list for elements of type t: the serializer
+// followed by the given bytes-to-bytes codecs.
 func DefaultCodecs(t element.Type, then ...codec.Codec) codec.List {
 	var first codec.Codec
 	switch {
@@ -69,18 +63,16 @@ func DefaultCodecs(t element.Type, then ...codec.Codec) codec.List {
 	return append(codec.List{first}, then...)
 }
 
-// fill is the fill value, set or not.
-func (m *ArrayMetadata) fill() []byte {
-	if m.FillValue == nil {
-		return m.DataType.DefaultFill()
-	}
-	return m.FillValue
+// Check returns an error unless the metadata is complete and consistent.
+func (m *ArrayMetadata) Check() error {
+	_, err := m.compile()
+	return err
 }
 
-// compile checks everything and makes the codecs ready.
+// compile validates the metadata and returns its codec chain.
 func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if len(m.ChunkShape) != len(m.Shape) {
-		return nil, fmt.Errorf("chunk shape %v for an array of shape %v", m.ChunkShape, m.Shape)
+		return nil, fmt.Errorf("chunk shape %v does not fit array shape %v", m.ChunkShape, m.Shape)
 	}
 	for i, d := range m.Shape {
 		if d < 0 || d > math.MaxInt64-max(m.ChunkShape[i], 0) {
@@ -88,7 +80,7 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 		}
 	}
 	if m.DimensionNames != nil && len(m.DimensionNames) != len(m.Shape) {
-		return nil, fmt.Errorf("%d dimension names for %d axes", len(m.DimensionNames), len(m.Shape))
+		return nil, fmt.Errorf("%d dimension names, want %d", len(m.DimensionNames), len(m.Shape))
 	}
 	for _, name := range m.DimensionNames {
 		if !utf8.ValidString(name) {
@@ -98,40 +90,42 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if err := checkExtra(m.Extra, arrayKeys); err != nil {
 		return nil, err
 	}
-	if err := m.ChunkKeys.check(); err != nil {
+	if err := m.ChunkKeyEncoding.check(); err != nil {
 		return nil, err
 	}
-	if err := m.DataType.CheckFill(m.fill()); err != nil {
+	if err := m.DataType.CheckFill(m.fillValue()); err != nil {
 		return nil, err
 	}
-	return m.Codecs.Compile(codec.Chunk{Type: m.DataType, Shape: slices.Clone(m.ChunkShape), Fill: slices.Clone(m.fill())})
+	return m.Codecs.Compile(codec.ChunkSpec{Type: m.DataType, Shape: slices.Clone(m.ChunkShape), Fill: slices.Clone(m.fillValue())})
 }
 
-// Check answers an error unless the metadata is whole and fits together.
-func (m *ArrayMetadata) Check() error {
-	_, err := m.compile()
-	return err
+// fillValue returns FillValue, or the default fill value if that is nil.
+func (m *ArrayMetadata) fillValue() []byte {
+	if m.FillValue == nil {
+		return m.DataType.DefaultFill()
+	}
+	return m.FillValue
 }
 
-// MarshalJSON writes the document, keys in the order of the specification.
+// MarshalJSON writes the document with its members in the order of the specification.
 func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	fill, err := m.DataType.FormatFill(m.fill())
+	fill, err := m.DataType.FormatFill(m.fillValue())
 	if err != nil {
 		return nil, err
 	}
 	doc := metajson.Members{
 		{Key: "zarr_format", Value: 3},
 		{Key: "node_type", Value: "array"},
-		{Key: "shape", Value: metajson.List(m.Shape)},
+		{Key: "shape", Value: metajson.NonNil(m.Shape)},
 		{Key: "data_type", Value: m.DataType},
-		{Key: "chunk_grid", Value: metajson.Named("regular", metajson.Members{{Key: "chunk_shape", Value: metajson.List(m.ChunkShape)}})},
-		{Key: "chunk_key_encoding", Value: m.ChunkKeys},
+		{Key: "chunk_grid", Value: metajson.FormatExtension("regular", metajson.Members{{Key: "chunk_shape", Value: metajson.NonNil(m.ChunkShape)}})},
+		{Key: "chunk_key_encoding", Value: m.ChunkKeyEncoding},
 		{Key: "fill_value", Value: fill},
 		{Key: "codecs", Value: m.Codecs},
-		{Key: "attributes", Value: attributes(m.Attributes)},
+		{Key: "attributes", Value: nonNilAttributes(m.Attributes)},
 	}
 	if m.DimensionNames != nil {
 		names := make([]any, len(m.DimensionNames))
@@ -142,18 +136,124 @@ func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 		}
 		doc = append(doc, metajson.Member{Key: "dimension_names", Value: names})
 	}
-	return append(doc, extra(m.Extra)...).MarshalJSON()
+	return append(doc, extraMembers(m.Extra)...).MarshalJSON()
 }
 
-// attributes are written even where there are none: {}, never null.
-func attributes(a map[string]any) map[string]any {
+// arrayKeys are the members that the specification defines for an array.
+var arrayKeys = []string{"zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding",
+	"fill_value", "codecs", "attributes", "dimension_names", "storage_transformers"}
+
+func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
+	m := new(ArrayMetadata)
+	var transformers []json.RawMessage
+	if _, err := o.DecodeOptional("storage_transformers", &transformers); err != nil {
+		return nil, err
+	}
+	if len(transformers) > 0 {
+		return nil, fmt.Errorf("storage_transformers: %w", errors.ErrUnsupported)
+	}
+	var chunkGrid, fill json.RawMessage
+	for _, field := range []struct {
+		key string
+		dst any
+	}{
+		{"shape", &m.Shape},
+		{"data_type", &m.DataType},
+		{"chunk_grid", &chunkGrid},
+		{"chunk_key_encoding", &m.ChunkKeyEncoding},
+		{"fill_value", &fill},
+		{"codecs", &m.Codecs},
+	} {
+		if err := o.DecodeRequired(field.key, field.dst); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if m.ChunkShape, err = parseGrid(chunkGrid); err != nil {
+		return nil, err
+	}
+	if m.FillValue, err = m.DataType.ParseFill(fill); err != nil {
+		return nil, err
+	}
+	if m.Attributes, err = parseAttributes(o); err != nil {
+		return nil, err
+	}
+	if m.DimensionNames, err = parseNames(o); err != nil {
+		return nil, err
+	}
+	m.Extra = takeExtra(o)
+	return m, m.Check()
+}
+
+func parseGrid(raw json.RawMessage) ([]int64, error) {
+	ext, err := metajson.ParseExtension("chunk_grid", raw)
+	if err != nil {
+		return nil, err
+	}
+	if !ext.MustUnderstand {
+		return nil, fmt.Errorf("chunk_grid %q: must_understand cannot be false", ext.Name)
+	}
+	if ext.Name != "regular" {
+		return nil, fmt.Errorf("chunk_grid %q: %w", ext.Name, errors.ErrUnsupported)
+	}
+	var shape []int64
+	if err := ext.Config.DecodeRequired("chunk_shape", &shape); err != nil {
+		return nil, err
+	}
+	return shape, ext.Config.CheckEmpty()
+}
+
+// parseNames treats null as no names, since zarr-python has written it.
+func parseNames(o *metajson.Object) ([]string, error) {
+	raw, ok := o.Take("dimension_names")
+	if !ok || string(raw) == "null" {
+		return nil, nil
+	}
+	var given []*string
+	if err := metajson.Decode("dimension_names", raw, &given); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(given))
+	for i, name := range given {
+		if name != nil {
+			names[i] = *name
+		}
+	}
+	return names, nil
+}
+
+// parseAttributes returns a non-nil map even if the document has no attributes.
+func parseAttributes(o *metajson.Object) (map[string]any, error) {
+	attributes := map[string]any{}
+	_, err := o.DecodeOptional("attributes", &attributes)
+	return attributes, err
+}
+
+// takeExtra returns the remaining members, each value on one line.
+func takeExtra(o *metajson.Object) map[string]json.RawMessage {
+	var fields map[string]json.RawMessage
+	for _, key := range o.Keys() {
+		raw, _ := o.Take(key)
+		var line bytes.Buffer
+		_ = json.Compact(&line, raw) // cannot fail: raw is valid JSON
+		if fields == nil {
+			fields = map[string]json.RawMessage{}
+		}
+		fields[key] = line.Bytes()
+	}
+	return fields
+}
+
+// nonNilAttributes makes empty attributes encode as {} instead of null.
+func nonNilAttributes(a map[string]any) map[string]any {
 	if a == nil {
 		return map[string]any{}
 	}
 	return a
 }
 
-func extra(fields map[string]json.RawMessage) metajson.Members {
+// extraMembers returns the fields sorted by key.
+func extraMembers(fields map[string]json.RawMessage) metajson.Members {
 	var m metajson.Members
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		m = append(m, metajson.Member{Key: key, Value: fields[key]})
@@ -161,19 +261,19 @@ func extra(fields map[string]json.RawMessage) metajson.Members {
 	return m
 }
 
-// checkExtra: keys that the specification does not know must say that they need
-// not be understood.
+// checkExtra returns an error unless every unknown member says that it need not be
+// understood (Zarr core 3.1, "Extension points").
 func checkExtra(fields map[string]json.RawMessage, known []string) error {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if slices.Contains(known, key) {
-			return fmt.Errorf("key %q cannot be an extra one", key)
+			return fmt.Errorf("extra key %q is a key of the specification", key)
 		}
 		o, err := metajson.ParseObject(fmt.Sprintf("unknown key %q", key), fields[key])
 		if err != nil {
 			return err
 		}
 		must := true
-		if _, err := o.Maybe("must_understand", &must); err != nil {
+		if _, err := o.DecodeOptional("must_understand", &must); err != nil {
 			return err
 		}
 		if must {
@@ -183,66 +283,84 @@ func checkExtra(fields map[string]json.RawMessage, known []string) error {
 	return nil
 }
 
-// ParseNode reads a metadata document of a group or of an array.
-func ParseNode(raw []byte) (Node, error) { return parseNode(raw, 0) }
+// ChunkKeyEncoding maps the grid index of a chunk to its store key. The zero value is
+// the "default" encoding of the specification: "c/0/1".
+type ChunkKeyEncoding struct {
+	// V2 selects the encoding "v2", which omits the "c": "0.1".
+	V2 bool
+	// Separator is "/" or ".". Empty means the default of the encoding: "." for "v2",
+	// otherwise "/".
+	Separator string
+}
 
-// parseNode reads one that is so deep in consolidated metadata.
-func parseNode(raw []byte, depth int) (Node, error) {
-	if !utf8.Valid(raw) {
-		return nil, errors.New("metadata is not UTF-8")
+// Key returns the key of a chunk relative to the path of its array.
+func (k ChunkKeyEncoding) Key(index []int64) string {
+	separator := k.separator()
+	key := make([]byte, 0, 16)
+	if !k.V2 {
+		key = append(key, 'c')
+	} else if len(index) == 0 {
+		return "0"
 	}
-	o, err := metajson.ParseObject("metadata", raw)
-	if err != nil {
-		return nil, err
+	for i, n := range index {
+		if i > 0 || !k.V2 {
+			key = append(key, separator...)
+		}
+		key = strconv.AppendInt(key, n, 10)
 	}
-	var format int
-	if err := o.Need("zarr_format", &format); err != nil {
-		return nil, err
-	}
-	if format != 3 {
-		return nil, fmt.Errorf("zarr_format %d: %w", format, errors.ErrUnsupported)
-	}
-	var kind string
-	if err := o.Need("node_type", &kind); err != nil {
-		return nil, err
-	}
-	switch kind {
-	case "array":
-		return parseArray(o)
-	case "group":
-		return parseGroup(o, depth)
+	return string(key)
+}
+
+func (k ChunkKeyEncoding) separator() string {
+	switch {
+	case k.Separator != "":
+		return k.Separator
+	case k.V2:
+		return "."
 	default:
-		return nil, fmt.Errorf(`node_type %q is neither "array" nor "group"`, kind)
+		return "/"
 	}
 }
 
-// ParseArray reads the metadata document of an array.
-func ParseArray(raw []byte) (*ArrayMetadata, error) { return parseAs[*ArrayMetadata](raw) }
-
-// ParseGroup reads the metadata document of a group.
-func ParseGroup(raw []byte) (*GroupMetadata, error) { return parseAs[*GroupMetadata](raw) }
-
-func parseAs[T Node](raw []byte) (T, error) {
-	node, err := ParseNode(raw)
-	if err != nil {
-		var none T
-		return none, err
+func (k ChunkKeyEncoding) check() error {
+	if s := k.separator(); s != "/" && s != "." {
+		return fmt.Errorf(`chunk_key_encoding: separator %q is neither "/" nor "."`, s)
 	}
-	return nodeAs[T](node)
+	return nil
 }
 
-// ErrNodeType: an array was expected where a group is, or a group where an
-// array is; test with errors.Is.
-var ErrNodeType = errors.New("node of another type")
-
-func nodeAs[T Node](node Node) (T, error) {
-	var none T
-	switch n := node.(type) {
-	case T:
-		return n, nil
-	case *UnsupportedNode:
-		return none, n.Err
-	default:
-		return none, fmt.Errorf("%T where %T was expected: %w", node, none, ErrNodeType)
+// MarshalJSON writes the chunk_key_encoding member of metadata.
+func (k ChunkKeyEncoding) MarshalJSON() ([]byte, error) {
+	name := "default"
+	if k.V2 {
+		name = "v2"
 	}
+	return metajson.FormatExtension(name, metajson.Members{{Key: "separator", Value: k.separator()}}).MarshalJSON()
+}
+
+// UnmarshalJSON reads the chunk_key_encoding member of metadata.
+func (k *ChunkKeyEncoding) UnmarshalJSON(raw []byte) error {
+	ext, err := metajson.ParseExtension("chunk_key_encoding", raw)
+	if err != nil {
+		return err
+	}
+	if !ext.MustUnderstand {
+		return fmt.Errorf("chunk_key_encoding %q: must_understand cannot be false", ext.Name)
+	}
+	if ext.Name != "default" && ext.Name != "v2" {
+		return fmt.Errorf("chunk_key_encoding %q: %w", ext.Name, errors.ErrUnsupported)
+	}
+	*k = ChunkKeyEncoding{V2: ext.Name == "v2"}
+	given, err := ext.Config.DecodeOptional("separator", &k.Separator)
+	if err != nil {
+		return err
+	}
+	if given && k.Separator == "" {
+		return errors.New(`chunk_key_encoding: separator "" is neither "/" nor "."`)
+	}
+	if err := ext.Config.CheckEmpty(); err != nil {
+		return err
+	}
+	k.Separator = k.separator()
+	return k.check()
 }

@@ -2,6 +2,7 @@ package zarr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,34 +11,36 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/quiver-gpu/quiver/zarr/store"
 	"golang.org/x/sync/errgroup"
 )
 
-// Read returns the whole array: as an NDBuffer in memory of the prototype, or
-// as a VLen, which is on the host whatever the prototype. It works in jobs
-// goroutines, or as many as there are cores where jobs is not positive.
+// Read returns the whole array. Fixed-width elements are an ndview.NDBuffer allocated
+// from to; strings are an element.VLen on the host. Chunks that are not stored have the
+// fill value. Read uses jobs goroutines, or GOMAXPROCS if jobs is not positive. The
+// caller must release the result. Errors name the array and the chunk.
 func (a *Array) Read(ctx context.Context, to ndview.Prototype, jobs int) (element.Values, error) {
-	return a.readBox(ctx, to, grid.Whole(a.Metadata().Shape), jobs)
+	return a.readBox(ctx, to, grid.WholeBox(a.Metadata().Shape), jobs)
 }
 
-// ReadChunk is Read for one chunk, or one whole shard of a sharded array. Its
-// shape is the chunk's, also at the array's edge, where what lies beyond it is
-// what was stored, or fill values.
+// ReadChunk reads one chunk like [Array.Read], or one whole shard of a sharded array.
+// The result always has the shape of the chunk. Elements outside the array have the
+// values that were stored, or the fill value.
 func (a *Array) ReadChunk(ctx context.Context, to ndview.Prototype, index []int64) (element.Values, error) {
 	if err := a.checkIndex(index); err != nil {
 		return nil, err
 	}
-	return a.readBox(ctx, to, grid.Chunk(index, a.chunkShape), 1)
+	return a.readBox(ctx, to, grid.ChunkBox(index, a.chunkShape), 1)
 }
 
-// ReadRows is Read for rows start, ..., stop-1 along the first axis. Of a
-// sharded array only the chunks that hold them are fetched.
+// ReadRows reads elements [start, stop) along the first axis like [Array.Read]. From
+// shards it fetches only the chunks that it needs.
 func (a *Array) ReadRows(ctx context.Context, to ndview.Prototype, start, stop int64, jobs int) (element.Values, error) {
-	box := grid.Whole(slices.Clone(a.Metadata().Shape))
-	if len(box.Extent) == 0 || start < 0 || stop < start || stop > box.Extent[0] {
-		return nil, fmt.Errorf("array %q: rows [%d, %d) of shape %v", a.path, start, stop, box.Extent)
+	box := grid.WholeBox(slices.Clone(a.Metadata().Shape))
+	if len(box.Shape) == 0 || start < 0 || stop < start || stop > box.Shape[0] {
+		return nil, fmt.Errorf("array %q: rows [%d, %d) are outside shape %v", a.path, start, stop, box.Shape)
 	}
-	box.At[0], box.Extent[0] = start, stop-start
+	box.Origin[0], box.Shape[0] = start, stop-start
 	return a.readBox(ctx, to, box, jobs)
 }
 
@@ -45,9 +48,9 @@ func (a *Array) readBox(ctx context.Context, to ndview.Prototype, box grid.Box, 
 	var values element.Values
 	var err error
 	if a.dataType.IsVLen() {
-		values, err = a.readVLen(ctx, box, workers(jobs))
+		values, err = a.readVLen(ctx, box, parallelism(jobs))
 	} else {
-		values, err = a.readFixed(ctx, to, box, workers(jobs))
+		values, err = a.readFixed(ctx, to, box, parallelism(jobs))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("array %q: %w", a.path, err)
@@ -55,25 +58,25 @@ func (a *Array) readBox(ctx context.Context, to ndview.Prototype, box grid.Box, 
 	return values, nil
 }
 
-// readFixed reads straight into the array's memory where the host reaches it.
-// On a device it reads one row of chunks after the other into host memory:
-// each is one run of the array's bytes, and crosses in one copy.
+// readFixed decodes directly into the result if the host can address it. Otherwise it
+// decodes one row of chunks at a time into host memory: a row is contiguous in the
+// result and needs one copy.
 func (a *Array) readFixed(ctx context.Context, to ndview.Prototype, box grid.Box, jobs int) (element.Values, error) {
 	dtype, _ := a.dataType.DType()
-	if _, err := grid.Bytes(box.Extent, dtype.Size()); err != nil {
+	if _, err := grid.ByteSize(box.Shape, dtype.Size()); err != nil {
 		return nil, err
 	}
-	nd, err := to.NDBuffer(dtype, box.Extent...)
+	nd, err := to.NDBuffer(dtype, box.Shape...)
 	if err != nil {
 		return nil, err
 	}
 	if host, ok := nd.HostBytes(); ok {
 		to := region{a, host, box}
-		err = each(ctx, jobs, box.Indices(a.chunkShape), func(ctx context.Context, index []int64) error {
-			return to.read(ctx, index)
+		err = forEachParallel(ctx, jobs, box.ChunkIndices(a.chunkShape), func(ctx context.Context, index []int64) error {
+			return to.readChunk(ctx, index)
 		})
 	} else {
-		err = each(ctx, jobs, bands(box, a.chunkShape), func(ctx context.Context, band grid.Box) error {
+		err = forEachParallel(ctx, jobs, rowBands(box, a.chunkShape), func(ctx context.Context, band grid.Box) error {
 			return a.readBand(ctx, nd, box, band)
 		})
 	}
@@ -84,37 +87,37 @@ func (a *Array) readFixed(ctx context.Context, to ndview.Prototype, box grid.Box
 	return nd, nil
 }
 
-// readBand reads rows of a device array.
+// readBand reads the band of a device array that one row of chunks covers.
 func (a *Array) readBand(ctx context.Context, nd *ndview.NDBuffer, box, band grid.Box) error {
 	width := nd.DType().Size()
 	s := a.scratch()
 	defer s.Release()
-	host, err := s.HostBytes(nd.Device(), grid.Size(band.Extent)*width)
+	host, err := s.HostBytes(nd.Device(), grid.Size(band.Shape)*width)
 	if err != nil {
 		return err
 	}
 	rows := region{a, host, band}
-	for index := range band.Indices(a.chunkShape) {
-		if err := rows.read(ctx, index); err != nil {
+	for index := range band.ChunkIndices(a.chunkShape) {
+		if err := rows.readChunk(ctx, index); err != nil {
 			return err
 		}
 	}
-	start, _ := band.From(box.At).Run(box.Extent)
+	start, _ := band.RelativeTo(box.Origin).ContiguousRange(box.Shape)
 	_, err = nd.Buffer().CopyFromHost(rows.data, nd.Offset()+start*width)
 	return err
 }
 
-// bands cuts a box along its first axis where chunks end.
-func bands(box grid.Box, chunk []int64) func(func(grid.Box) bool) {
+// rowBands splits a box along its first axis at chunk boundaries.
+func rowBands(box grid.Box, chunk []int64) func(func(grid.Box) bool) {
 	return func(yield func(grid.Box) bool) {
 		if len(chunk) == 0 {
 			yield(box)
 			return
 		}
-		first := grid.Box{At: box.At[:1], Extent: box.Extent[:1]}
-		for index := range first.Indices(chunk[:1]) {
-			part, _ := grid.Chunk(index, chunk[:1]).Intersect(first)
-			if !yield(grid.Box{At: append(part.At, box.At[1:]...), Extent: append(part.Extent, box.Extent[1:]...)}) {
+		first := grid.Box{Origin: box.Origin[:1], Shape: box.Shape[:1]}
+		for index := range first.ChunkIndices(chunk[:1]) {
+			part, _ := grid.ChunkBox(index, chunk[:1]).Intersect(first)
+			if !yield(grid.Box{Origin: append(part.Origin, box.Origin[1:]...), Shape: append(part.Shape, box.Shape[1:]...)}) {
 				return
 			}
 		}
@@ -128,23 +131,23 @@ type region struct {
 	box   grid.Box
 }
 
-// read fills in one chunk, as far as it meets the box.
-func (r region) read(ctx context.Context, index []int64) error {
+// readChunk decodes the part of one chunk that intersects the box.
+func (r region) readChunk(ctx context.Context, index []int64) error {
 	s, memory := r.array.scratch(), codec.GetScratch()
 	defer s.Release()
 	defer memory.Release()
-	return r.array.pieces(ctx, index, r.box, func(p piece) error {
+	return r.array.visitChunks(ctx, index, r.box, func(p encodedChunk) error {
 		part, _ := p.box.Intersect(r.box)
-		if p.enc == nil {
+		if p.data == nil {
 			p.box = part
 		}
-		start, run := part.From(r.box.At).Run(r.box.Extent)
-		if run && slices.Equal(part.Extent, p.box.Extent) {
-			return r.decode(s, p, r.data[start*r.width():][:grid.Size(part.Extent)*r.width()])
+		start, run := part.RelativeTo(r.box.Origin).ContiguousRange(r.box.Shape)
+		if run && slices.Equal(part.Shape, p.box.Shape) {
+			return r.decode(s, p, r.data[start*r.width():][:grid.Size(part.Shape)*r.width()])
 		}
-		n, err := grid.Bytes(p.box.Extent, r.width())
+		n, err := grid.ByteSize(p.box.Shape, r.width())
 		if err == nil {
-			err = arrowbuf.CheckRoom(n) // a chunk may be much larger than the array
+			err = arrowbuf.CheckRoom(n) // a chunk may be much larger than its array
 		}
 		if err != nil {
 			return err
@@ -154,25 +157,143 @@ func (r region) read(ctx context.Context, index []int64) error {
 		if err := r.decode(s, p, raw); err != nil {
 			return err
 		}
-		grid.Copy(r.data, r.box.Extent, part.From(r.box.At).At,
-			raw, p.box.Extent, part.From(p.box.At).At, part.Extent, r.width())
+		grid.Copy(r.data, r.box.Shape, part.RelativeTo(r.box.Origin).Origin,
+			raw, p.box.Shape, part.RelativeTo(p.box.Origin).Origin, part.Shape, r.width())
 		return nil
 	})
 }
 
-func (r region) width() int64 { return r.array.dataType.Size() }
-
-// decode fills dst with a whole piece, or with any number of fill values.
-func (r region) decode(s *codec.Scratch, p piece, dst []byte) error {
-	if p.enc == nil {
+// decode decodes a whole chunk into dst. If the chunk is not stored, it fills dst with
+// the fill value.
+func (r region) decode(s *codec.Scratch, p encodedChunk, dst []byte) error {
+	if p.data == nil {
 		grid.Fill(dst, r.array.chain.Fill())
 		return nil
 	}
-	return p.chain.DecodeFixed(s, dst, p.enc)
+	return p.chain.DecodeFixed(s, dst, p.data)
 }
 
-// each calls f for what a sequence yields, in jobs goroutines.
-func each[T any](ctx context.Context, jobs int, items func(func(T) bool), f func(context.Context, T) error) error {
+func (r region) width() int64 { return r.array.dataType.Size() }
+
+// readVLen decodes all chunks, then packs their strings in the order of the array.
+func (a *Array) readVLen(ctx context.Context, box grid.Box, jobs int) (element.Values, error) {
+	headers, err := grid.ByteSize(box.Shape, 24) // the size of a slice header
+	if err == nil {
+		err = arrowbuf.CheckRoom(headers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Repeat([][]byte{a.chain.Fill()}, int(grid.Size(box.Shape)))
+	err = forEachParallel(ctx, jobs, box.ChunkIndices(a.chunkShape), func(ctx context.Context, index []int64) error {
+		s := a.scratch()
+		defer s.Release()
+		return a.visitChunks(ctx, index, box, func(p encodedChunk) error {
+			if p.data == nil {
+				return nil
+			}
+			v, err := p.chain.DecodeVLen(s, p.data)
+			if err != nil {
+				return err
+			}
+			part, _ := p.box.Intersect(box)
+			grid.Copy(all, box.Shape, part.RelativeTo(box.Origin).Origin, v.Elements(), p.box.Shape, part.RelativeTo(p.box.Origin).Origin, part.Shape, 1)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return element.PackVLen(all, box.Shape...)
+}
+
+// encodedChunk is the unit of decoding: a chunk, or an inner chunk of a shard.
+type encodedChunk struct {
+	box   grid.Box // position in the array
+	chain *codec.Chain
+	data  []byte // nil if the chunk is not stored
+}
+
+// visitChunks calls f with each encoded chunk of a grid cell that intersects box. If a
+// shard is only partly needed, it fetches the shard index and then single chunks.
+func (a *Array) visitChunks(ctx context.Context, index []int64, box grid.Box, f func(encodedChunk) error) error {
+	whole := encodedChunk{box: grid.ChunkBox(index, a.chunkShape), chain: a.chain}
+	part, ok := whole.box.Intersect(box)
+	if !ok {
+		return nil
+	}
+	shards, sharded := a.chain.ShardLayout()
+	if sharded && !part.RelativeTo(whole.box.Origin).Covers(a.chunkShape) {
+		return a.visitShardChunks(ctx, shards, index, part, f)
+	}
+	var err error
+	if whole.data, err = a.fetch(ctx, index, store.Range{}); err == nil {
+		err = f(whole)
+	}
+	if err != nil {
+		return fmt.Errorf("chunk %v: %w", index, err)
+	}
+	return nil
+}
+
+func (a *Array) visitShardChunks(ctx context.Context, shards *codec.ShardLayout, index []int64, part grid.Box, f func(encodedChunk) error) error {
+	origin := grid.ChunkBox(index, a.chunkShape).Origin
+	at := store.Last(shards.IndexSize())
+	if shards.IndexLocation() == codec.Start {
+		at = store.Between(0, shards.IndexSize())
+	}
+	raw, err := a.fetch(ctx, index, at)
+	if err != nil {
+		return err
+	}
+	if raw == nil {
+		return f(encodedChunk{box: part, chain: shards.ChunkChain()})
+	}
+	where, err := shards.DecodeIndex(raw)
+	if err != nil {
+		return fmt.Errorf("shard %v: %w", index, err)
+	}
+	for inner := range part.RelativeTo(origin).ChunkIndices(shards.ChunkShape()) {
+		p := encodedChunk{box: grid.ChunkBox(inner, shards.ChunkShape()).RelativeTo(negate(origin)), chain: shards.ChunkChain()}
+		if offset, length, ok := where.Get(inner); ok {
+			p.data, err = a.fetch(ctx, index, store.Between(offset, offset+length))
+			if err == nil && int64(len(p.data)) != length {
+				err = fmt.Errorf("%d bytes, want %d by the index", len(p.data), length)
+			}
+		}
+		if err == nil {
+			err = f(p)
+		}
+		if err != nil {
+			return fmt.Errorf("shard %v: chunk %v: %w", index, inner, err)
+		}
+	}
+	return nil
+}
+
+// fetch reads a range of a stored chunk. It returns nil if the chunk is not stored.
+func (a *Array) fetch(ctx context.Context, index []int64, r store.Range) ([]byte, error) {
+	enc, err := a.store.Get(ctx, a.chunkKey(index), r)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil && enc == nil {
+		enc = []byte{} // stored but empty; the codecs return an error
+	}
+	return enc, err
+}
+
+func negate(at []int64) []int64 {
+	out := make([]int64, len(at))
+	for i, n := range at {
+		out[i] = -n
+	}
+	return out
+}
+
+// forEachParallel calls f for each item in up to jobs goroutines. It stops at the first
+// error.
+func forEachParallel[T any](ctx context.Context, jobs int, items func(func(T) bool), f func(context.Context, T) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(jobs)
 	for item := range items {

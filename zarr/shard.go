@@ -9,128 +9,125 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
-	"golang.org/x/sync/errgroup"
 )
 
-// ShardWriter writes one shard as its chunks come, so that the shard is never
-// whole in memory. It ends with Close or Abort.
+// ShardWriter writes one shard chunk by chunk, so that memory never holds the whole
+// shard. Every ShardWriter must be finished with Close or Abort. Its methods may be
+// called concurrently.
 type ShardWriter struct {
 	array  *Array
-	shards *codec.Shards
+	layout *codec.ShardLayout
 	key    string
 
 	mu     sync.Mutex
-	out    store.Writer // nil until the first chunk that is stored
-	at     int64        // where the next chunk goes
+	out    store.Writer // nil until the first chunk is stored
+	offset int64        // of the next chunk in the shard
 	index  *codec.ShardIndex
-	failed error // what keeps the shard from being closed
-	done   bool
+	err    error // the first error of WriteChunk; Close returns it
+	closed bool
 }
 
-var errShardEnded = errors.New("the shard was closed or aborted already")
+var errShardClosed = errors.New("shard is closed or aborted")
 
-// Shard begins the shard with the given place in the grid of shards. Chunks
-// that an earlier shard in this place has are gone once it closes. For arrays
-// that are not sharded, and for those whose metadata has codecs before or after
-// the sharding, it is an error that is errors.ErrUnsupported.
+// Shard begins the shard at an index of the shard grid. Close replaces an earlier shard
+// at that index. Shard returns an error wrapping errors.ErrUnsupported unless the
+// array's only codec is codec.Sharding.
 func (a *Array) Shard(ctx context.Context, index []int64) (*ShardWriter, error) {
 	if err := a.checkIndex(index); err != nil {
 		return nil, err
 	}
-	shards, ok := a.chain.Shards()
+	shards, ok := a.chain.ShardLayout()
 	if !ok {
-		return nil, fmt.Errorf("array %q: its only codec is not sharding_indexed: %w", a.path, errors.ErrUnsupported)
+		return nil, fmt.Errorf("array %q: codecs are not sharding_indexed alone: %w", a.path, errors.ErrUnsupported)
 	}
-	return &ShardWriter{array: a, shards: shards, key: a.chunkKey(index), index: shards.NewIndex()}, ctx.Err()
+	return &ShardWriter{array: a, layout: shards, key: a.chunkKey(index), index: shards.NewIndex()}, ctx.Err()
 }
 
-// WriteChunk adds the chunk with the given place in the shard, under the rules
-// of Array.WriteChunk. It may be called from several goroutines at once, each
-// with a chunk of its own; chunks lie in the shard in the order in which they
-// are encoded.
+// WriteChunk adds the chunk at an index within the shard, as [Array.WriteChunk] does.
+// Concurrent calls must have different indices. Chunks are stored in the order in which
+// their encoding finishes.
 func (w *ShardWriter) WriteChunk(ctx context.Context, index []int64, v element.Values) error {
 	if err := w.checkIndex(index); err != nil {
 		return err
 	}
 	s := w.array.scratch()
 	defer s.Release()
-	enc, err := w.array.Trace.encode(w.shards.Inner(), s, v)
+	enc, err := w.array.Trace.encode(w.layout.ChunkChain(), s, v)
 	if err != nil {
 		return fmt.Errorf("shard %q: chunk %v: %w", w.key, index, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.done:
-		return fmt.Errorf("shard %q: %w", w.key, errShardEnded)
-	case w.failed != nil:
-		return w.failed
+	case w.closed:
+		return fmt.Errorf("shard %q: %w", w.key, errShardClosed)
+	case w.err != nil:
+		return w.err
 	case enc == nil:
-		w.index.Unset(index)
+		w.index.Delete(index)
 		return nil
 	}
-	if w.failed = w.add(ctx, index, enc); w.failed != nil {
-		w.failed = fmt.Errorf("shard %q: chunk %v: %w", w.key, index, w.failed)
+	if w.err = w.appendChunk(ctx, index, enc); w.err != nil {
+		w.err = fmt.Errorf("shard %q: chunk %v: %w", w.key, index, w.err)
 	}
-	return w.failed
+	return w.err
 }
 
-// add appends an encoded chunk.
-func (w *ShardWriter) add(ctx context.Context, index []int64, enc []byte) error {
+// appendChunk appends an encoded chunk.
+func (w *ShardWriter) appendChunk(ctx context.Context, index []int64, enc []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return w.array.Trace.store(len(enc), func() error {
 		if w.out == nil {
-			if err := w.begin(ctx); err != nil {
+			if err := w.open(ctx); err != nil {
 				return err
 			}
 		}
 		if _, err := w.out.Write(enc); err != nil {
 			return err
 		}
-		w.index.Set(index, w.at, int64(len(enc)))
-		w.at += int64(len(enc))
+		w.index.Set(index, w.offset, int64(len(enc)))
+		w.offset += int64(len(enc))
 		return nil
 	})
 }
 
-// begin leaves room for an index at the start.
-func (w *ShardWriter) begin(ctx context.Context) (err error) {
+// open creates the value and reserves space for an index at the start.
+func (w *ShardWriter) open(ctx context.Context) (err error) {
 	if w.out, err = w.array.store.Create(ctx, w.key); err != nil {
 		w.out = nil
 		return err
 	}
-	if w.shards.Location() == codec.Start {
-		w.at = w.shards.IndexSize()
-		_, err = w.out.Write(make([]byte, w.at))
+	if w.layout.IndexLocation() == codec.Start {
+		w.offset = w.layout.IndexSize()
+		_, err = w.out.Write(make([]byte, w.offset))
 	}
 	return err
 }
 
-// Close writes the index and makes the shard appear. A shard without chunks is
-// not stored, and removed where it was. After an error of WriteChunk it aborts
-// and answers that error.
+// Close writes the index and makes the shard visible. A shard without chunks is
+// deleted. If WriteChunk has failed, Close aborts the shard and returns that error.
 func (w *ShardWriter) Close(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.done {
-		return fmt.Errorf("shard %q: %w", w.key, errShardEnded)
+	if w.closed {
+		return fmt.Errorf("shard %q: %w", w.key, errShardClosed)
 	}
-	err := w.failed
+	err := w.err
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return errors.Join(err, w.abort())
+		return errors.Join(err, w.abortLocked())
 	}
 	if w.index.Empty() {
-		return errors.Join(w.abort(), w.array.store.Delete(ctx, w.key))
+		return errors.Join(w.abortLocked(), w.array.store.Delete(ctx, w.key))
 	}
 	if err := w.writeIndex(); err != nil {
-		return errors.Join(fmt.Errorf("shard %q: index: %w", w.key, err), w.abort())
+		return errors.Join(fmt.Errorf("shard %q: index: %w", w.key, err), w.abortLocked())
 	}
-	w.done = true
+	w.closed = true
 	return w.out.Commit()
 }
 
@@ -140,7 +137,7 @@ func (w *ShardWriter) writeIndex() error {
 		return err
 	}
 	return w.array.Trace.store(len(raw), func() error {
-		if w.shards.Location() == codec.Start {
+		if w.layout.IndexLocation() == codec.Start {
 			_, err = w.out.WriteAt(raw, 0)
 		} else {
 			_, err = w.out.Write(raw)
@@ -149,59 +146,31 @@ func (w *ShardWriter) writeIndex() error {
 	})
 }
 
-// Abort drops the shard; an earlier one in its place stays. After Close it does
+// Abort discards the shard and keeps an earlier one at its index. After Close it does
 // nothing.
 func (w *ShardWriter) Abort() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.abort()
+	return w.abortLocked()
 }
 
-func (w *ShardWriter) abort() error {
-	if w.done || w.out == nil {
-		w.done = true
+func (w *ShardWriter) abortLocked() error {
+	if w.closed || w.out == nil {
+		w.closed = true
 		return nil
 	}
-	w.done = true
+	w.closed = true
 	return w.out.Abort()
 }
 
 func (w *ShardWriter) checkIndex(index []int64) error {
-	counts := w.shards.Counts()
+	counts := w.layout.GridShape()
 	ok := len(index) == len(counts)
 	for i := range counts {
 		ok = ok && index[i] >= 0 && index[i] < counts[i]
 	}
 	if !ok {
-		return fmt.Errorf("shard %q: chunk %v of a grid of %v", w.key, index, counts)
+		return fmt.Errorf("shard %q: chunk %v is outside grid %v", w.key, index, counts)
 	}
 	return nil
-}
-
-// writeShard cuts a whole shard into its chunks.
-func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values, jobs int) error {
-	if err := a.chain.CheckValues(v); err != nil {
-		return fmt.Errorf("array %q: shard %v: %w", a.path, index, err)
-	}
-	w, err := a.Shard(ctx, index)
-	if err != nil {
-		return err
-	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(jobs)
-	err = w.shards.Cut(v, func(inner []int64, chunk element.Values) error {
-		chunk.Retain()
-		group.Go(func() error {
-			defer chunk.Release()
-			return w.WriteChunk(groupCtx, inner, chunk)
-		})
-		return groupCtx.Err()
-	})
-	if failed := group.Wait(); failed != nil { // why Cut stopped
-		err = failed
-	}
-	if err != nil {
-		return errors.Join(err, w.Abort())
-	}
-	return w.Close(ctx)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestShardsAreWrittenChunkByChunkFromManyGoroutines(t *testing.T) {
-	for _, location := range []codec.Location{codec.End, codec.Start} {
+func TestShardWriterAcceptsConcurrentChunks(t *testing.T) {
+	for _, location := range []codec.IndexLocation{codec.End, codec.Start} {
 		for name, s := range map[string]store.Store{"memory": store.NewMemory(), "local": store.NewLocal(t.TempDir())} {
 			t.Run(fmt.Sprint(name, " ", location), func(t *testing.T) {
 				meta := sharded([]int64{32}, []int64{16}, []int64{2})
@@ -29,7 +29,7 @@ func TestShardsAreWrittenChunkByChunkFromManyGoroutines(t *testing.T) {
 				var group sync.WaitGroup
 				for i := range int64(8) {
 					group.Go(func() {
-						if i != 3 { // which stays missing
+						if i != 3 { // chunk 3 stays missing
 							assert.NoError(t, w.WriteChunk(ctx, []int64{i}, values(t, ndview.Int32, []int32{int32(i), 9}, 2)))
 						}
 					})
@@ -79,7 +79,7 @@ func TestEmptyAndAbortedShardsAreNotStored(t *testing.T) {
 	assert.NotContains(t, keysOf(t, s), "a/c/0", "a stale shard is removed")
 }
 
-func TestShardsNeedAShardedArray(t *testing.T) {
+func TestShardRequiresShardedArray(t *testing.T) {
 	s := store.NewMemory()
 	outer := sharded([]int64{4}, []int64{4}, []int64{2})
 	outer.Codecs = append(outer.Codecs, codec.CRC32C{})
@@ -99,7 +99,7 @@ func TestShardsNeedAShardedArray(t *testing.T) {
 	assert.Error(t, w.WriteChunk(ctx, []int64{0}, values(t, ndview.Int32, []int32{1, 2, 3}, 3)))
 }
 
-func TestAShardWhoseStoreFailsIsAborted(t *testing.T) {
+func TestShardWriterReportsStoreErrors(t *testing.T) {
 	a, err := zarr.New(broken{store.NewMemory()}, "a", sharded([]int64{4}, []int64{4}, []int64{2}))
 	require.NoError(t, err)
 	w, err := a.Shard(ctx, []int64{0})

@@ -3,8 +3,12 @@ package arrowbuftest
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -12,14 +16,14 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Checked returns a device whose buffers are those of dev, and are watched until
-// the test ends. It is a device of its own: arrowbuf.CopyTo of a batch on dev, or
-// from CPU() to Checked(t, CPU()), copies. What needs the buffers of dev themselves
-// (a stream of package cudabuf, a kernel) refuses those of the result. Memory of
-// its HostAllocator is watched as well.
+// Checked returns a device that allocates the buffers of dev and checks them until
+// the test ends. It is a device different from dev: arrowbuf.CopyTo copies a batch
+// from dev to it, also from CPU() to Checked(t, CPU()). Functions that need the
+// buffers of dev itself, such as streams and kernels of package cudabuf, reject its
+// buffers. Memory of its HostAllocator is checked as well.
 //
-// A buffer that was released too often is reported when that happens, as an error
-// of the test, and goes on as one that was released: using it is ErrReleased.
+// An extra Release or Retain is an error of the test when it happens. The buffer
+// then continues as a released one: using it returns arrowbuf.ErrReleased.
 func Checked(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
 	host := memory.NewCheckedAllocator(dev.HostAllocator())
 	d := &device{Device: dev, t: t, host: host, live: map[*buffer]struct{}{}}
@@ -39,7 +43,7 @@ type device struct {
 	host *memory.CheckedAllocator
 
 	mu    sync.Mutex
-	count int // of all buffers
+	count int // of all buffers that were made
 	live  map[*buffer]struct{}
 }
 
@@ -53,9 +57,10 @@ func (d *device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	return d.watch(b, "allocated"), nil
 }
 
-// watch takes over the reference to a buffer. how says where it came from.
+// watch takes over the reference to a buffer. origin names the operation that
+// returned it.
 func (d *device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
-	b := &buffer{Buffer: inner, dev: d, length: inner.Len(), how: how, made: here()}
+	b := &buffer{Buffer: inner, dev: d, length: inner.Len(), origin: how, allocated: currentStack()}
 	b.refs.Store(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,8 +79,7 @@ func (d *device) forget(b *buffer) {
 	delete(d.live, b)
 }
 
-// leaks are the buffers that were not released, in the order in which they were
-// made.
+// leaks returns the buffers that were not released, in the order of allocation.
 func (d *device) leaks() []*buffer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +91,143 @@ func (d *device) leaks() []*buffer {
 	return left
 }
 
-// String is the buffer and who made it, in a line.
+// String describes the buffer and the call that allocated it, in one line.
 func (b *buffer) String() string {
-	return fmt.Sprintf("%d bytes on %v, %s by %v", b.length, b.dev, b.how, b.made)
+	return fmt.Sprintf("%d bytes on %v, %s by %v", b.length, b.dev, b.origin, b.allocated)
+}
+
+// buffer counts the references to a buffer of the wrapped device, to which it holds
+// one reference.
+type buffer struct {
+	arrowbuf.Buffer
+	dev         *device
+	number      int
+	length      int64
+	origin      string
+	allocated   callStack
+	refs        atomic.Int64
+	lastRelease atomic.Pointer[callStack] // set by the last release
+}
+
+// hostBuffer is a buffer whose bytes the host can access.
+type hostBuffer struct{ *buffer }
+
+// HostBytes returns the bytes, or nil after the last release.
+func (b hostBuffer) HostBytes() []byte {
+	bytes, _ := arrowbuf.HostBytes(b.Buffer)
+	return bytes
+}
+
+// Arrow wraps the checked buffer, not the buffer of the wrapped device.
+func (b hostBuffer) Arrow() *memory.Buffer { return arrowbuf.WrapArrow(b) }
+func (b *buffer) Arrow() *memory.Buffer    { return arrowbuf.WrapArrow(b) }
+func (b *buffer) Device() arrowbuf.Device  { return b.dev }
+
+func (b *buffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
+	part, err := b.Buffer.Slice(offset, length)
+	if err != nil {
+		return nil, err
+	}
+	return b.dev.watch(part, "sliced"), nil
+}
+
+func (b *buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
+	return b.Buffer.CopyFromDevice(unwrap(src), pos)
+}
+
+func (b *buffer) Equal(other arrowbuf.Buffer) (bool, error) { return b.Buffer.Equal(unwrap(other)) }
+
+// unwrap returns the buffer of the wrapped device.
+func unwrap(b arrowbuf.Buffer) arrowbuf.Buffer {
+	switch watched := b.(type) {
+	case *buffer:
+		return watched.Buffer
+	case hostBuffer:
+		return watched.Buffer
+	}
+	return b
+}
+
+func (b *buffer) Retain() {
+	if b.refs.Add(1) <= 1 {
+		b.refs.Add(-1)
+		b.report("retained after its last release")
+	}
+}
+
+func (b *buffer) Release() {
+	switch n := b.refs.Add(-1); {
+	case n == 0:
+		who := currentStack()
+		b.lastRelease.Store(&who)
+		b.dev.forget(b)
+		b.Buffer.Release()
+	case n < 0:
+		b.refs.Add(1)
+		b.report("released too often")
+	}
+}
+
+// report fails the test: what names the misuse of the buffer.
+func (b *buffer) report(what string) {
+	b.dev.t.Helper()
+	ended := "another goroutine just now"
+	if who := b.lastRelease.Load(); who != nil {
+		ended = who.String()
+	}
+	b.dev.t.Errorf("%s by %v: %v; its last reference was released by %s", what, currentStack(), b, ended)
+}
+
+// callStack is a stack of calls, from the innermost outwards.
+type callStack struct{ stack *[24]uintptr }
+
+// currentStack returns the stack of its caller.
+func currentStack() callStack {
+	var stack [24]uintptr
+	runtime.Callers(2, stack[:])
+	return callStack{&stack}
+}
+
+// maxCallers is the number of callers that a callStack prints. Test helpers have
+// callers worth a name, too.
+const maxCallers = 3
+
+// String names the outermost function of this module that was called, if any, and
+// its callers, with file and line.
+func (p callStack) String() string {
+	n := len(p.stack)
+	for n > 0 && p.stack[n-1] == 0 {
+		n--
+	}
+	called := ""
+	var callers []string
+	for frames, more := runtime.CallersFrames(p.stack[:n]), n > 0; more && len(callers) < maxCallers; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		name := f.Function[strings.LastIndexByte(f.Function, '/')+1:]
+		switch {
+		case len(callers) == 0 && isLibrary(f):
+			called = strings.TrimPrefix(strings.TrimPrefix(name, "arrowbuftest.(*device)."), "arrowbuftest.(*buffer).")
+		case strings.HasPrefix(f.Function, "testing.") || strings.HasPrefix(f.Function, "runtime."):
+		default:
+			callers = append(callers, fmt.Sprintf("%s (%s:%d)", name, filepath.Base(f.File), f.Line))
+		}
+	}
+	by := strings.Join(callers, ", called by ")
+	switch {
+	case called == "":
+		return by
+	case by == "":
+		return called
+	}
+	return called + ", called by " + by
+}
+
+// isLibrary reports whether a frame belongs to this module or to arrow-go, and not
+// to their tests. A leak is the mistake of their callers.
+func isLibrary(f runtime.Frame) bool {
+	if strings.HasSuffix(f.File, "_test.go") {
+		return false
+	}
+	return strings.HasPrefix(f.Function, "github.com/quiver-gpu/quiver/") || strings.HasPrefix(f.Function, "github.com/apache/arrow-go/")
 }

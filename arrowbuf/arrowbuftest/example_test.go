@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowbuftest"
 )
 
-// printer stands for the t of a test.
+// printer stands for the testing.T of a test.
 type printer struct {
 	testing.TB
 	cleanups []func()
@@ -24,7 +24,7 @@ func (p *printer) Errorf(format string, args ...any) {
 }
 
 func ExampleChecked() {
-	t := &printer{} // the test's
+	t := &printer{} // stands for the test's *testing.T
 	dev := arrowbuftest.Checked(t, arrowbuf.CPU())
 	if _, err := dev.Alloc(100); err != nil {
 		fmt.Println(err)

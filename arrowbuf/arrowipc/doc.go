@@ -1,13 +1,15 @@
-// Package arrowipc reads and writes Arrow's IPC format where the columns are on a
-// device: the stream format, the file format, and messages whose metadata goes one
-// way and whose body another.
+// Package arrowipc reads and writes Arrow's IPC format for columns on a device. It
+// supports the stream format, the file format, and single messages whose metadata
+// and body travel separately.
 //
-// [Encoder] and [EncodeRecordBatch] make the metadata of a batch and say where the
-// bytes of its body are, without moving them; [Decoder] makes a batch of metadata
-// and a body. What is written is, byte for byte, what arrow-go's writers make of
-// the same batch on the host, but that dictionaries of floats are compared exactly;
-// what is read are batches of arrowbuf whose buffers are parts of one allocation.
+// [NewReader], [NewFileReader] and [MapFile] read record batches to a device.
+// [NewWriter] and [NewFileWriter] write batches of any device. [Encoder] and
+// [Decoder] convert between batches and messages without moving the bytes of the
+// body.
 //
-// (https://arrow.apache.org/docs/format/Columnar.html, "Serialization and
-// Interprocess Communication")
+// The written bytes equal those of arrow-go's writers for the same batch on the
+// host, except that dictionaries of floats are compared bitwise. The batches that
+// are read have their buffers in one allocation. See
+// https://arrow.apache.org/docs/format/Columnar.html, "Serialization and
+// Interprocess Communication (IPC)".
 package arrowipc

@@ -2,6 +2,7 @@ package arrowipc_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -24,9 +25,9 @@ var codedSchema = arrow.NewSchema([]arrow.Field{
 	{Name: "text", Type: arrow.BinaryTypes.String},
 }, nil)
 
-// coded is a batch of one row: the first value of a dictionary, in JSON, and a
-// text of the bytes between two offsets of "word".
-func coded(t *testing.T, dictionary string, from, to int32) arrow.RecordBatch {
+// jsonRow returns a batch of one row: the first value of a dictionary, which is
+// JSON, and the bytes of "word" between two offsets.
+func jsonRow(t *testing.T, dictionary string, from, to int32) arrow.RecordBatch {
 	t.Helper()
 	values, _, err := array.FromJSON(memory.DefaultAllocator, arrow.PrimitiveTypes.Float64, strings.NewReader(dictionary))
 	require.NoError(t, err)
@@ -38,8 +39,8 @@ func coded(t *testing.T, dictionary string, from, to int32) arrow.RecordBatch {
 	return array.NewRecordBatch(codedSchema, []arrow.Array{code, array.MakeFromData(text)}, 1)
 }
 
-// codes are the values that a reader of arrow-go finds in a stream.
-func codes(t *testing.T, stream []byte) []float64 {
+// readRows returns the values that arrow-go's reader finds in a stream.
+func readRows(t *testing.T, stream []byte) []float64 {
 	t.Helper()
 	r, err := ipc.NewReader(bytes.NewReader(stream))
 	require.NoError(t, err)
@@ -53,48 +54,48 @@ func codes(t *testing.T, stream []byte) []float64 {
 	return found
 }
 
-func TestADictionaryOfABatchThatFailsComesWithTheNext(t *testing.T) {
+func TestEncoderResendsDictionaryAfterFailure(t *testing.T) {
 	var out bytes.Buffer
 	w, err := arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
-	require.NoError(t, w.Write(coded(t, `[1]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[1]`, 0, 4)))
 	n := out.Len()
-	require.ErrorIs(t, w.Write(coded(t, `[2]`, 4, 0)), arrow.ErrInvalid, "offsets that fall")
+	require.ErrorIs(t, w.Write(jsonRow(t, `[2]`, 4, 0)), arrow.ErrInvalid, "offsets that fall")
 	assert.Equal(t, n, out.Len())
-	require.NoError(t, w.Write(coded(t, `[2]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[2]`, 0, 4)))
 	require.NoError(t, w.Close())
-	assert.Equal(t, []float64{1, 2}, codes(t, out.Bytes()))
+	assert.Equal(t, []float64{1, 2}, readRows(t, out.Bytes()))
 }
 
-func TestDictionariesThatDifferByLittleDiffer(t *testing.T) {
+func TestEncoderComparesDictionariesBitwise(t *testing.T) {
 	var out bytes.Buffer
 	w, err := arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
-	require.NoError(t, w.Write(coded(t, `[1e-6]`, 0, 4)))
-	require.NoError(t, w.Write(coded(t, `[2e-6]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[1e-6]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[2e-6]`, 0, 4)))
 	require.NoError(t, w.Close())
-	assert.Equal(t, []float64{1e-6, 2e-6}, codes(t, out.Bytes()))
+	assert.Equal(t, []float64{1e-6, 2e-6}, readRows(t, out.Bytes()))
 	out.Reset()
 	w, err = arrowipc.NewWriter(&out, codedSchema)
 	require.NoError(t, err)
-	zeros := coded(t, `[0]`, 0, 4)
+	zeros := jsonRow(t, `[0]`, 0, 4)
 	require.NoError(t, w.Write(zeros))
-	require.NoError(t, w.Write(coded(t, `[-0.0]`, 0, 4)))
+	require.NoError(t, w.Write(jsonRow(t, `[-0.0]`, 0, 4)))
 	require.NoError(t, w.Write(zeros))
 	require.NoError(t, w.Close())
 	var signs []bool
-	for _, value := range codes(t, out.Bytes()) {
+	for _, value := range readRows(t, out.Bytes()) {
 		signs = append(signs, math.Signbit(value))
 	}
 	assert.Equal(t, []bool{false, true, false}, signs)
 }
 
-// On the host arrow-go refuses to make such arrays.
-func TestBuffersThatAreTooShortAreNotWritten(t *testing.T) {
+// arrow-go rejects such arrays on the host.
+func TestEncoderRejectsShortBuffers(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, c := range []struct {
 			dtype  arrow.DataType
-			sizes  []int // of validity and values
+			sizes  []int // of the validity bitmap and the values
 			enough bool
 		}{
 			{arrow.PrimitiveTypes.Int64, []int{0, 9}, false},
@@ -138,8 +139,8 @@ func TestBuffersThatAreTooShortAreNotWritten(t *testing.T) {
 	})
 }
 
-// Values that no reader could put behind others are sent anew.
-func TestDictionariesOfUnionsAreReplacedWhereTheyGrow(t *testing.T) {
+// Readers cannot append values of these types, so the dictionary is replaced.
+func TestEncoderReplacesGrownUnionDictionaries(t *testing.T) {
 	values := func(n int) arrow.Array {
 		ids, numbers := array.NewInt8Builder(memory.DefaultAllocator), array.NewInt32Builder(memory.DefaultAllocator)
 		for i := range n {
@@ -171,4 +172,138 @@ func TestDictionariesOfUnionsAreReplacedWhereTheyGrow(t *testing.T) {
 	}
 	require.False(t, r.Next())
 	require.NoError(t, r.Err())
+}
+
+func TestCompressedBodiesMatchArrowGo(t *testing.T) {
+	mem := checked(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, host := toDeviceAndBack(t, batchOf(t, mem, 1000, true, types()...), dev)
+		for _, codec := range []arrowipc.Codec{arrowipc.LZ4, arrowipc.Zstd} {
+			for _, savings := range []float64{0, 0.5} {
+				t.Run(fmt.Sprint(codec, savings), func(t *testing.T) {
+					theirCodec := ipc.WithLZ4()
+					if codec == arrowipc.Zstd {
+						theirCodec = ipc.WithZstd()
+					}
+					batches := []arrow.RecordBatch{host, host}
+					want, err := encodeWithArrowGo(t, true, batches, theirCodec, ipc.WithMinSpaceSavings(savings))
+					require.NoError(t, err)
+					got := encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved}, arrowipc.WithCodec(codec), arrowipc.WithMinSavings(savings))
+					requireSameBytes(t, want, got)
+					for _, way := range []string{"reader", "device"} {
+						r, err := inputKinds[way](t, got, dev)
+						require.NoError(t, err)
+						read, err := readAllBatches(t, r)
+						require.NoError(t, err)
+						r.Release()
+						require.Len(t, read, 2)
+						requireSame(t, host, read[1], dev)
+					}
+				})
+			}
+		}
+	})
+}
+
+func TestOptionsRejectInvalidValues(t *testing.T) {
+	schema := arrow.NewSchema(nil, nil)
+	for _, option := range []arrowipc.Option{arrowipc.WithCodec(7), arrowipc.WithCodec(-1), arrowipc.WithMinSavings(-0.1), arrowipc.WithMinSavings(1.5)} {
+		_, err := arrowipc.NewWriter(&bytes.Buffer{}, schema, option)
+		assert.ErrorIs(t, err, arrow.ErrInvalid)
+	}
+}
+
+// words returns a batch of two columns: a dictionary array of words, one index each,
+// and lists of them.
+func words(t *testing.T, mem memory.Allocator, dev arrowbuf.Device, dictionary ...string) (moved, host arrow.RecordBatch) {
+	t.Helper()
+	dtype := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int16, ValueType: arrow.BinaryTypes.String}
+	values := array.NewStringBuilder(mem)
+	defer values.Release()
+	values.AppendValues(dictionary, nil)
+	indices := array.NewInt16Builder(mem)
+	defer indices.Release()
+	for i := range dictionary {
+		indices.Append(int16(len(dictionary) - 1 - i))
+	}
+	v, i := values.NewArray(), indices.NewArray()
+	defer v.Release()
+	defer i.Release()
+	column := array.NewDictionaryArray(dtype, i, v)
+	defer column.Release()
+	lists := array.NewData(arrow.FixedSizeListOf(1, dtype), len(dictionary), []*memory.Buffer{nil}, []arrow.ArrayData{column.Data()}, 0, 0)
+	defer lists.Release()
+	list := array.MakeFromData(lists)
+	defer list.Release()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "word", Type: dtype}, {Name: "words", Type: list.DataType()}}, nil)
+	batch := array.NewRecordBatch(schema, []arrow.Array{column, list}, int64(len(dictionary)))
+	defer batch.Release()
+	return toDeviceAndBack(t, batch, dev)
+}
+
+func TestWriterSendsDictionaryDeltasAndReplacements(t *testing.T) {
+	mem := checked(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		var moved, host []arrow.RecordBatch
+		for _, dictionary := range [][]string{{"a", "b"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"x", "b"}, {"x", "b", "y"}} {
+			m, h := words(t, mem, dev, dictionary...)
+			moved, host = append(moved, m), append(host, h)
+		}
+		for _, deltas := range []bool{false, true} {
+			var options []arrowipc.Option
+			if deltas {
+				options = append(options, arrowipc.WithDeltas())
+			}
+			want, err := encodeWithArrowGo(t, false, host, ipc.WithDictionaryDeltas(deltas))
+			require.NoError(t, err)
+			got := encodeWithQuiver(t, false, moved, options...)
+			requireSameBytes(t, want, got)
+			for name, open := range inputKinds {
+				r, err := open(t, got, dev)
+				require.NoError(t, err, name)
+				read, err := readAllBatches(t, r)
+				require.NoError(t, err, name)
+				r.Release()
+				require.Len(t, read, len(host))
+				for i := range host {
+					requireSame(t, host[i], read[i], dev)
+				}
+			}
+		}
+	})
+}
+
+func TestFileWriterRejectsDictionaryReplacement(t *testing.T) {
+	mem := checked(t)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		first, _ := words(t, mem, dev, "a", "b")
+		again, _ := words(t, mem, dev, "a", "b")
+		other, _ := words(t, mem, dev, "a", "b", "c")
+		var out bytes.Buffer
+		w, err := arrowipc.NewFileWriter(&out, first.Schema())
+		require.NoError(t, err)
+		require.NoError(t, w.Write(first))
+		require.NoError(t, w.Write(again))
+		n := out.Len()
+		assert.ErrorIs(t, w.Write(other), arrowipc.ErrReplacement)
+		assert.Equal(t, n, out.Len())
+		require.NoError(t, w.Write(again), "a batch that is refused leaves the writer usable")
+		require.NoError(t, w.Close())
+		require.NoError(t, w.Close())
+		assert.Error(t, w.Write(first))
+
+		r, err := arrowipc.NewFileReader(bytes.NewReader(out.Bytes()), int64(out.Len()), dev)
+		require.NoError(t, err)
+		defer r.Release()
+		assert.Equal(t, 3, r.NumBatches())
+		_, err = r.RecordBatchAt(3)
+		assert.ErrorIs(t, err, arrow.ErrIndex)
+		last, err := r.RecordBatchAt(2)
+		require.NoError(t, err)
+		defer last.Release()
+		back, err := arrowbuf.CopyTo(last, arrowbuf.CPU())
+		require.NoError(t, err)
+		defer back.Release()
+		assert.Equal(t, "b", back.Column(0).ValueStr(0))
+	})
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// The metadata of a batch goes one way, and says where in its body the columns
-// are, which stay on the device.
+// The metadata of a batch travels without its body. It describes where the columns,
+// which stay on the device, are in the body.
 func ExampleEncodeRecordBatch() {
-	machine := cudatest.New(cudatest.Config{}) // cudabuf.Open() where there is a GPU
+	machine := cudatest.New(cudatest.Config{}) // use cudabuf.Open on a machine with a GPU
 	defer machine.Close()
 	gpu, err := machine.Device(0)
 	if err != nil {

@@ -2,19 +2,19 @@ package arrowipc
 
 import "github.com/apache/arrow-go/v18/arrow"
 
-// SetFirstRoom sets what is allocated for the body of a pipe at first, until the
-// function that it returns is called.
-func SetFirstRoom(n int64) (restore func()) {
-	old := firstRoom
-	firstRoom = n
-	return func() { firstRoom = old }
+// SetFirstAlloc sets the size of the first allocation for the body of a pipe. The
+// returned function restores it.
+func SetFirstAlloc(n int64) (restore func()) {
+	old := firstAlloc
+	firstAlloc = n
+	return func() { firstAlloc = old }
 }
 
-// Turn turns the bytes of values of a type around.
-func Turn(t arrow.DataType, b []byte) {
+// Swap reverses the byte order of values of a type.
+func Swap(t arrow.DataType, b []byte) {
 	if fixed, ok := t.(arrow.FixedWidthDataType); ok {
-		orderOf(fixed).turn(b)
+		swapKindOf(fixed).swap(b)
 		return
 	}
-	orderViews.turn(b)
+	swapViews.swap(b)
 }

@@ -13,51 +13,101 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// FileReader reads the record batches of a file to a device: in order, as an
-// array.RecordReader, or any of them.
+// FileReader reads the record batches of a file to a device, in order as an
+// array.RecordReader, or by index with RecordBatchAt.
 type FileReader struct {
 	array.RecordReader
 	decoder *Decoder
-	file    store
+	file    fileSource
 	batches []block
-	mu      sync.Mutex // of the decoder
+	mu      sync.Mutex // guards decoder
 }
 
-// store is a file, in memory or not.
-type store struct {
-	io.ReaderAt
-	size   int64
-	memory arrowbuf.Buffer // or nil
-}
-
-// NewFileReader returns a reader of a file of size bytes, whose bodies are read as
-// NewReader reads those of files. It reads the schema and the dictionaries; what is
-// wrong with the file is an error that is arrow.ErrInvalid, or one of file. Release
-// gives back what it holds; file stays the caller's, until then.
+// NewFileReader returns a reader of a file of size bytes. It reads the schema and
+// the dictionaries at once, and bodies as NewReader reads those of files. It returns
+// an error wrapping arrow.ErrInvalid if the file is invalid, or the error of reading
+// it. The caller must call Release, and owns file, which must stay open until then.
 func NewFileReader(file io.ReaderAt, size int64, dev arrowbuf.Device) (*FileReader, error) {
-	return newFileReader(store{ReaderAt: file, size: size}, dev, func() {})
+	return newFileReader(fileSource{ReaderAt: file, size: size}, dev, func() {})
 }
 
-// NewFileReaderOf is NewFileReader for a file in the memory of any device. Bodies
-// on the reader's own device are shared, others are copied at once, from pinned
-// memory without the processor.
+// NewFileReaderOf is NewFileReader for a file in memory of any device. Bodies on dev
+// are shared. Others are copied in one call; a device copies them from pinned memory
+// without the processor. The reader holds a reference to file.
 func NewFileReaderOf(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, error) {
 	if file == nil {
-		return nil, fmt.Errorf("Arrow file: there is no buffer: %w", arrow.ErrInvalid)
+		return nil, fmt.Errorf("arrowipc.NewFileReaderFromBuffer: nil buffer: %w", arrow.ErrInvalid)
 	}
 	file.Retain()
-	return newFileReader(store{file, file.Len(), file}, dev, file.Release)
+	return newFileReader(fileSource{file, file.Len(), file}, dev, file.Release)
 }
 
-// newFileReader takes over what closing gives back.
-func newFileReader(file store, dev arrowbuf.Device, closing func()) (r *FileReader, err error) {
+// NumBatches returns the number of record batches in the file.
+func (r *FileReader) NumBatches() int { return len(r.batches) }
+
+// RecordBatchAt returns batch i. The caller owns one reference and must release it.
+// It may be called concurrently. It returns an error wrapping arrow.ErrIndex if i is
+// out of range.
+func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
+	if i < 0 || i >= len(r.batches) {
+		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
+	}
+	batch, err := r.readMessage(r.batches[i], ipc.MessageRecordBatch)
+	if err != nil {
+		return nil, fmt.Errorf("Arrow file: record batch %d: %w", i, err)
+	}
+	return batch, nil
+}
+
+// CheckFile reads the metadata of all messages of a file, without the bodies. It is
+// for files that arrow-go will read, which trusts the metadata. It reports whether
+// the file has the other byte order. It returns an error wrapping arrow.ErrInvalid
+// if the metadata is invalid, or the error of reading.
+func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
+	s := fileSource{ReaderAt: file, size: size}
+	f, err := s.readFooter()
+	if err != nil {
+		return false, err
+	}
+	h, err := parseMessage(f.schema)
+	if err != nil {
+		return false, err
+	}
+	for _, all := range [][]block{f.dictionaries, f.batches} {
+		for i, at := range all {
+			if _, err := s.readMetadata(at); err != nil {
+				return false, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
+	}
+	return h.fields.bigEndian, nil
+}
+
+// Registrar is a device that can copy directly from host memory after page-locking
+// it. *cudabuf.Device implements it.
+type Registrar interface {
+	// RegisterReadOnly page-locks memory, which nothing may modify, until the last
+	// Release of the result.
+	RegisterReadOnly(b []byte) (arrowbuf.Buffer, error)
+}
+
+// fileSource is the content of a file.
+type fileSource struct {
+	io.ReaderAt
+	size   int64
+	memory arrowbuf.Buffer // the content, if it is in memory, or nil
+}
+
+// newFileReader returns a reader that calls closing at its last release, or at once
+// if it fails.
+func newFileReader(file fileSource, dev arrowbuf.Device, closing func()) (r *FileReader, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("Arrow file: %w", err)
 			closing()
 		}
 	}()
-	f, err := file.footer()
+	f, err := file.readFooter()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +117,7 @@ func newFileReader(file store, dev arrowbuf.Device, closing func()) (r *FileRead
 	}
 	r = &FileReader{decoder: d, file: file, batches: f.batches}
 	for i, at := range f.dictionaries {
-		if err := r.dictionary(at); err != nil {
+		if err := r.readDictionary(at); err != nil {
 			d.Release()
 			return nil, fmt.Errorf("dictionary %d: %w", i, err)
 		}
@@ -86,56 +136,40 @@ func newFileReader(file store, dev arrowbuf.Device, closing func()) (r *FileRead
 	return r, nil
 }
 
-// NumBatches is how many record batches the file has.
-func (r *FileReader) NumBatches() int { return len(r.batches) }
-
-// RecordBatchAt returns a batch, which the caller owns. It may be called from any
-// goroutine. A number out of range is an error that is arrow.ErrIndex.
-func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
-	if i < 0 || i >= len(r.batches) {
-		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
-	}
-	batch, err := r.message(r.batches[i], ipc.MessageRecordBatch)
-	if err != nil {
-		return nil, fmt.Errorf("Arrow file: record batch %d: %w", i, err)
-	}
-	return batch, nil
-}
-
-func (r *FileReader) dictionary(at block) error {
-	_, err := r.message(at, ipc.MessageDictionaryBatch)
+func (r *FileReader) readDictionary(at block) error {
+	_, err := r.readMessage(at, ipc.MessageDictionaryBatch)
 	return err
 }
 
-// message reads and decodes a message.
-func (r *FileReader) message(at block, kind ipc.MessageType) (arrow.RecordBatch, error) {
-	h, err := r.file.metadata(at)
+// readMessage reads and decodes a message.
+func (r *FileReader) readMessage(at block, kind ipc.MessageType) (arrow.RecordBatch, error) {
+	h, err := r.file.readMetadata(at)
 	if err != nil {
 		return nil, err
 	}
-	in, err := r.decoder.plan(h)
+	in, err := r.decoder.planMessage(h)
 	if err == nil {
-		err = in.expect(kind)
+		err = in.checkType(kind)
 	}
 	if err == nil && kind == ipc.MessageDictionaryBatch && !in.delta && r.decoder.dictionaries[in.dictionary] != nil {
-		err = fmt.Errorf("dictionary %d again: %w", in.dictionary, ErrReplacement)
+		err = fmt.Errorf("a second version of dictionary %d: %w", in.dictionary, ErrReplacement)
 	}
 	if err != nil {
 		return nil, err
 	}
-	buffers, err := in.receive(r.file.from(at.offset + int64(at.metadata)))
+	buffers, err := in.readBody(r.file.inputAt(at.offset + int64(at.metadata)))
 	if err != nil {
 		return nil, fmt.Errorf("body: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return in.finish(buffers)
+	return in.build(buffers)
 }
 
-// metadata reads that of a message.
-func (s store) metadata(at block) (header, error) {
+// readMetadata reads and parses the metadata of a message.
+func (s fileSource) readMetadata(at block) (header, error) {
 	framed := make([]byte, at.metadata)
-	if err := s.read(framed, at.offset); err != nil {
+	if err := s.readFull(framed, at.offset); err != nil {
 		return header{}, err
 	}
 	metadata, err := unframe(framed)
@@ -144,66 +178,75 @@ func (s store) metadata(at block) (header, error) {
 	}
 	h, err := parseMessage(metadata)
 	if err == nil && h.bodyLength != at.body {
-		err = fmt.Errorf("a body of %d bytes where the file has %d: %w", h.bodyLength, at.body, arrow.ErrInvalid)
+		err = fmt.Errorf("a body of %d bytes, but the footer says %d: %w", h.bodyLength, at.body, arrow.ErrInvalid)
 	}
 	return h, err
 }
 
-// read fills b.
-func (s store) read(b []byte, at int64) error {
+// readFull fills b with the bytes at a position.
+func (s fileSource) readFull(b []byte, at int64) error {
 	n, err := s.ReadAt(b, at)
 	if n == len(b) {
 		return nil
 	}
-	return cutShort(err)
+	return unexpectedEOF(err)
 }
 
-// from reads from a place on.
-func (s store) from(at int64) input {
+// inputAt returns an input that starts at a position.
+func (s fileSource) inputAt(at int64) input {
 	if s.memory != nil {
-		return held{&bufferReader{s.memory, at}}
+		return memoryInput{&bufferReader{s.memory, at}}
 	}
 	return sectionInput{Reader: io.NewSectionReader(s, at, s.size-at), section: section{s, at, s.size}}
 }
 
-// sectionInput is a file from a place on, of which one body is read.
+// sectionInput is an input that starts at a position of a file, of which one body is
+// read.
 type sectionInput struct {
 	io.Reader
 	section
 }
 
-func (s sectionInput) body(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
-	return readBody(s.section, n, dev)
+func (s sectionInput) readBody(n int64, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+	return readSection(s.section, n, dev)
 }
 
-// footer is what the end of a file says.
+// footer is the index at the end of a file.
 type footer struct {
-	schema                []byte // metadata of a message
+	schema                []byte // metadata of a schema message
 	dictionaries, batches []block
 }
 
-func (s store) footer() (f footer, err error) {
+// block is the position of a message in a file (struct Block in File.fbs).
+type block struct {
+	offset   int64
+	metadata int32 // length, with prefix and padding
+	body     int64 // length
+}
+
+// readFooter reads and checks the footer.
+func (s fileSource) readFooter() (f footer, err error) {
 	const least = int64(len(magic) + 2 + 4 + len(magic))
 	var tail [4 + len(magic)]byte
 	if s.size < least {
-		return f, fmt.Errorf("a file of %d bytes: %w", s.size, arrow.ErrInvalid)
+		return f, fmt.Errorf("a file of %d bytes, want at least %d: %w", s.size, least, arrow.ErrInvalid)
 	}
 	end := s.size - int64(len(tail))
-	if err := s.read(tail[:], end); err != nil {
+	if err := s.readFull(tail[:], end); err != nil {
 		return f, err
 	}
 	if string(tail[4:]) != magic {
-		return f, fmt.Errorf("the file does not end as one: it is cut short, or was never finished: %w", arrow.ErrInvalid)
+		return f, fmt.Errorf("the file does not end with ARROW1: truncated or unfinished: %w", arrow.ErrInvalid)
 	}
 	length := int64(binary.LittleEndian.Uint32(tail[:]))
 	if length < 8 || length > min(maxMetadata, end) {
-		return f, fmt.Errorf("a footer of %d bytes in a file of %d: %w", length, s.size, arrow.ErrInvalid)
+		return f, fmt.Errorf("footer of %d bytes in a file of %d: %w", length, s.size, arrow.ErrInvalid)
 	}
 	raw := make([]byte, length)
-	if err := s.read(raw, end-length); err != nil {
+	if err := s.readFull(raw, end-length); err != nil {
 		return f, err
 	}
-	err = readFlat(raw, func(flat *flat) { f = flat.footer() })
+	err = readFlat(raw, func(flat *flatReader) { f = flat.parseFooter() })
 	if err != nil {
 		return f, err
 	}
@@ -217,15 +260,17 @@ func (s store) footer() (f footer, err error) {
 	return f, nil
 }
 
+// check returns an error unless the block lies before end, where the footer begins.
 func (b block) check(i int, end int64) error {
 	if b.offset < 0 || b.offset%8 != 0 || b.metadata < 16 || b.metadata > maxMetadata || b.body < 0 ||
 		b.offset > end || b.body > end || b.offset+int64(b.metadata)+b.body > end {
-		return fmt.Errorf("block %d: %d and %d bytes at %d, the footer begins at %d: %w", i, b.metadata, b.body, b.offset, end, arrow.ErrInvalid)
+		return fmt.Errorf("block %d: metadata of %d and body of %d bytes at %d, but the footer begins at %d: %w", i, b.metadata, b.body, b.offset, end, arrow.ErrInvalid)
 	}
 	return nil
 }
 
-func (f *flat) footer() (all footer) {
+// parseFooter parses table Footer.
+func (f *flatReader) parseFooter() (all footer) {
 	root := f.follow(0)
 	at, ok := f.table(root, 1)
 	if !ok {

@@ -18,11 +18,11 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// consume reads foreign bytes in a way, and looks at what comes of them as far as
-// it is valid.
+// consume reads untrusted bytes from one kind of input, and uses all batches that
+// are valid.
 func consume(t testing.TB, way string, raw []byte, dev arrowbuf.Device) error {
 	t.Helper()
-	r, err := ways[way](t, raw, dev)
+	r, err := inputKinds[way](t, raw, dev)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func consume(t testing.TB, way string, raw []byte, dev arrowbuf.Device) error {
 	return r.Err()
 }
 
-// validate is ValidateFull, which on the host is arrow-go's and may panic.
+// validate is ValidateFull. On the host, arrow-go's validation may panic.
 func validate(batch *arrowbuf.RecordBatch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -58,10 +58,10 @@ func validate(batch *arrowbuf.RecordBatch) (err error) {
 	return batch.ValidateFull()
 }
 
-func TestMalformedFilesEndInErrors(t *testing.T) {
+func TestFileReaderRejectsMalformedFiles(t *testing.T) {
 	var files []string
 	for _, folder := range []string{"arrow-ipc-stream", "arrow-ipc-file", "arrow-ipc-tensor-stream"} {
-		found, err := filepath.Glob(filepath.Join(shared(t, folder), "c[lr]*"))
+		found, err := filepath.Glob(filepath.Join(sharedTestdata(t, folder), "c[lr]*"))
 		require.NoError(t, err)
 		require.NotEmpty(t, found)
 		files = append(files, found...)
@@ -70,9 +70,9 @@ func TestMalformedFilesEndInErrors(t *testing.T) {
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
-			for way := range ways {
+			for way := range inputKinds {
 				t.Run(filepath.Base(file)+"/"+way, func(t *testing.T) {
-					// One is a schema that nothing follows, which is a stream.
+					// A schema without batches is a valid stream.
 					if err := consume(t, way, raw, dev); !strings.HasPrefix(filepath.Base(file), "crash-5e88") {
 						assert.Error(t, err)
 					}
@@ -82,11 +82,11 @@ func TestMalformedFilesEndInErrors(t *testing.T) {
 	})
 }
 
-// lying makes streams of a few bytes that claim much.
-func lying(t testing.TB) map[string][]byte {
+// falseClaims returns short streams that claim large sizes.
+func falseClaims(t testing.TB) map[string][]byte {
 	t.Helper()
 	mem := checked(t)
-	raw := ours(t, false, []arrow.RecordBatch{batchOf(t, mem, 10, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)})
+	raw := encodeWithQuiver(t, false, []arrow.RecordBatch{batchOf(t, mem, 10, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)})
 	changed := func(old, new uint64) []byte {
 		var a, b [8]byte
 		binary.LittleEndian.PutUint64(a[:], old)
@@ -94,7 +94,7 @@ func lying(t testing.TB) map[string][]byte {
 		require.True(t, bytes.Contains(raw, a[:]))
 		return bytes.ReplaceAll(raw, a[:], b[:])
 	}
-	packed := ours(t, false, []arrow.RecordBatch{batchOf(t, mem, 1000, false, arrow.PrimitiveTypes.Int64)}, arrowipc.WithCodec(arrowipc.Zstd))
+	packed := encodeWithQuiver(t, false, []arrow.RecordBatch{batchOf(t, mem, 1000, false, arrow.PrimitiveTypes.Int64)}, arrowipc.WithCodec(arrowipc.Zstd))
 	var length [8]byte
 	binary.LittleEndian.PutUint64(length[:], 8000)
 	require.True(t, bytes.Contains(packed, length[:]))
@@ -107,10 +107,10 @@ func lying(t testing.TB) map[string][]byte {
 	}
 }
 
-func TestWhatAFewBytesClaimIsNotAllocated(t *testing.T) {
+func TestReaderDoesNotAllocateClaimedSizes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for name, raw := range lying(t) {
-			for way := range ways {
+		for name, raw := range falseClaims(t) {
+			for way := range inputKinds {
 				t.Run(name+"/"+way, func(t *testing.T) {
 					n := testing.AllocsPerRun(1, func() { assert.Error(t, consume(t, way, raw, dev)) })
 					assert.Less(t, n, 2000.0)
@@ -120,8 +120,8 @@ func TestWhatAFewBytesClaimIsNotAllocated(t *testing.T) {
 	})
 }
 
-func TestAWrongByteOfAFooterEndsInNoPanic(t *testing.T) {
-	raw := ours(t, true, []arrow.RecordBatch{batchOf(t, checked(t), 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String)})
+func TestCorruptFooterDoesNotPanic(t *testing.T) {
+	raw := encodeWithQuiver(t, true, []arrow.RecordBatch{batchOf(t, checked(t), 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String)})
 	footer := int(binary.LittleEndian.Uint32(raw[len(raw)-10:]))
 	refused := 0
 	for at := len(raw) - 10 - footer; at < len(raw); at++ {
@@ -138,15 +138,15 @@ func TestAWrongByteOfAFooterEndsInNoPanic(t *testing.T) {
 	assert.NoError(t, consume(t, "reader", raw, arrowbuf.CPU()))
 }
 
-func TestWhatIsCutShortIsAnError(t *testing.T) {
+func TestTruncatedInputIsAnError(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, _ := there(t, batchOf(t, mem, 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String,
+		moved, _ := toDeviceAndBack(t, batchOf(t, mem, 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String,
 			&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}), dev)
 		for _, file := range []bool{false, true} {
-			raw := ours(t, file, []arrow.RecordBatch{moved})
-			ends := map[int]bool{} // of messages, where a stream may end
-			for way := range ways {
+			raw := encodeWithQuiver(t, file, []arrow.RecordBatch{moved})
+			ends := map[int]bool{} // a stream may end after any message
+			for way := range inputKinds {
 				for n := range len(raw) {
 					err := consume(t, way, raw[:n:n], dev)
 					if err == nil {
@@ -164,7 +164,7 @@ func TestWhatIsCutShortIsAnError(t *testing.T) {
 }
 
 func FuzzReader(f *testing.F) {
-	root := shared(f, "arrow-ipc-stream")
+	root := sharedTestdata(f, "arrow-ipc-stream")
 	for _, pattern := range []string{"c[lr]*", "integration/2.0.0-compression/*zstd.*", "integration/1.0.0-bigendian/generated_nested.*", "integration/4.0.0-shareddict/*", "integration/0.17.1/*", "../arrow-ipc-file/c[lr]*"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(f, err)
@@ -178,8 +178,8 @@ func FuzzReader(f *testing.F) {
 	}
 	mem := checked(f)
 	for _, file := range []bool{false, true} {
-		f.Add(ours(f, file, []arrow.RecordBatch{batchOf(f, mem, 7, true, types()...)}))
-		f.Add(ours(f, file, []arrow.RecordBatch{batchOf(f, mem, 7, true, types()...)}, arrowipc.WithCodec(arrowipc.LZ4)))
+		f.Add(encodeWithQuiver(f, file, []arrow.RecordBatch{batchOf(f, mem, 7, true, types()...)}))
+		f.Add(encodeWithQuiver(f, file, []arrow.RecordBatch{batchOf(f, mem, 7, true, types()...)}, arrowipc.WithCodec(arrowipc.LZ4)))
 	}
 	machine := cudatest.New(cudatest.Config{})
 	f.Cleanup(func() { assert.NoError(f, machine.Close()) })
@@ -187,7 +187,7 @@ func FuzzReader(f *testing.F) {
 	dev, err := machine.Device(0)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for way := range ways {
+		for way := range inputKinds {
 			_ = consume(t, way, raw, dev)
 			_ = consume(t, way, raw, arrowbuf.CPU())
 		}

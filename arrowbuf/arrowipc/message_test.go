@@ -1,7 +1,10 @@
 package arrowipc_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -13,11 +16,13 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/arraytest"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// pass gives the messages of batches to a decoder, their bodies in parts where they
-// lie, or joined in one buffer of the host.
-func pass(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.RecordBatch, options ...arrowipc.Option) (came []arrow.RecordBatch) {
+// decodeMessages encodes batches and decodes the messages. Bodies are passed as
+// parts, or joined in one host buffer.
+func decodeMessages(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.RecordBatch, options ...arrowipc.Option) (came []arrow.RecordBatch) {
 	t.Helper()
 	e, err := arrowipc.NewEncoder(batches[0].Schema(), options...)
 	require.NoError(t, err)
@@ -33,7 +38,7 @@ func pass(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.Record
 			require.NoError(t, err)
 			var body arrowipc.Body = parts
 			if joined {
-				body = join(t, parts, m.BodyLength)
+				body = concatParts(t, parts, m.BodyLength)
 			}
 			out, err := d.Decode(m.Metadata, body)
 			require.NoError(t, err)
@@ -49,7 +54,7 @@ func pass(t *testing.T, dev arrowbuf.Device, joined bool, batches []arrow.Record
 	return came
 }
 
-func join(t *testing.T, parts arrowipc.Parts, n int64) arrowbuf.Buffer {
+func concatParts(t *testing.T, parts arrowipc.Parts, n int64) arrowbuf.Buffer {
 	t.Helper()
 	whole, err := arrowbuf.CPU().Alloc(n)
 	require.NoError(t, err)
@@ -67,7 +72,7 @@ func requireSame(t *testing.T, want arrow.RecordBatch, got arrow.RecordBatch, de
 	for _, column := range got.Columns() {
 		require.Equal(t, dev, arrowbuf.DeviceOf(column))
 	}
-	if dev != arrowbuf.CPU() { // arrow-go finds values of no bytes invalid
+	if dev != arrowbuf.CPU() { // arrow-go rejects empty value buffers
 		require.NoError(t, got.(*arrowbuf.RecordBatch).Validate())
 	}
 	back, err := arrowbuf.CopyTo(got, arrowbuf.CPU())
@@ -83,13 +88,13 @@ func requireSame(t *testing.T, want arrow.RecordBatch, got arrow.RecordBatch, de
 	assert.Equal(t, with.Metadata(), got.(arrow.RecordBatchWithMetadata).Metadata())
 }
 
-func TestBatchesOfEveryTypePassAsMessages(t *testing.T) {
+func TestMessagesOfAllTypesRoundTrip(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types() {
 			for _, nulls := range []bool{false, true} {
 				t.Run(fmt.Sprint(dtype, nulls), func(t *testing.T) {
-					moved, host := there(t, batchOf(t, mem, 100, nulls, dtype), dev)
+					moved, host := toDeviceAndBack(t, batchOf(t, mem, 100, nulls, dtype), dev)
 					for _, cut := range [][2]int64{{0, 100}, {0, 0}, {13, 77}} {
 						want, from := host.NewSlice(cut[0], cut[1]), moved.NewSlice(cut[0], cut[1])
 						defer want.Release()
@@ -98,7 +103,7 @@ func TestBatchesOfEveryTypePassAsMessages(t *testing.T) {
 							joined bool
 							codec  arrowipc.Codec
 						}{{false, arrowipc.Uncompressed}, {true, arrowipc.Uncompressed}, {false, arrowipc.LZ4}, {true, arrowipc.Zstd}} {
-							came := pass(t, dev, how.joined, []arrow.RecordBatch{from}, arrowipc.WithCodec(how.codec))
+							came := decodeMessages(t, dev, how.joined, []arrow.RecordBatch{from}, arrowipc.WithCodec(how.codec))
 							require.Len(t, came, 1)
 							requireSame(t, want, came[0], dev)
 						}
@@ -109,9 +114,9 @@ func TestBatchesOfEveryTypePassAsMessages(t *testing.T) {
 	})
 }
 
-func TestABodyOnTheDeviceIsSharedAndItsPartsAreTheColumnsMemory(t *testing.T) {
+func TestDecodeSharesBodyOnDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, host := there(t, batchOf(t, checked(t), 1000, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 1000, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		slice := moved.NewSlice(64, 640)
 		defer slice.Release()
 		m, err := arrowipc.EncodeRecordBatch(slice)
@@ -141,7 +146,7 @@ func TestABodyOnTheDeviceIsSharedAndItsPartsAreTheColumnsMemory(t *testing.T) {
 	})
 }
 
-// onDevice puts a body into one buffer of a device.
+// onDevice copies a body to one buffer of a device.
 func onDevice(t *testing.T, dev arrowbuf.Device, parts arrowipc.Parts, n int64) (arrowbuf.Buffer, func()) {
 	t.Helper()
 	whole, err := dev.Alloc(n)
@@ -153,9 +158,9 @@ func onDevice(t *testing.T, dev arrowbuf.Device, parts arrowipc.Parts, n int64) 
 	return whole, whole.Release
 }
 
-func TestDecodeRefusesWhatIsNotThere(t *testing.T) {
+func TestDecodeRejectsInvalidMessages(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		moved, _ := there(t, batchOf(t, checked(t), 100, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
+		moved, _ := toDeviceAndBack(t, batchOf(t, checked(t), 100, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		m, err := arrowipc.EncodeRecordBatch(moved)
 		require.NoError(t, err)
 		defer m.Release()
@@ -172,7 +177,7 @@ func TestDecodeRefusesWhatIsNotThere(t *testing.T) {
 		_, err = d.Decode(m.Metadata, nil)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
 		_, err = d.Decode(schema, nil)
-		assert.ErrorContains(t, err, "expected a record batch or a dictionary")
+		assert.ErrorContains(t, err, "want a record batch or a dictionary")
 		_, err = arrowipc.NewDecoder(m.Metadata, dev)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
 		other := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}}, nil)
@@ -181,8 +186,167 @@ func TestDecodeRefusesWhatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestAnExtensionOverADictionaryIsRefusedAsByArrowGo(t *testing.T) {
+func TestDecodeRejectsExtensionOverDictionary(t *testing.T) {
 	dtype := arraytest.Tagged(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String})
 	_, err := arrowipc.EncodeSchema(arrow.NewSchema([]arrow.Field{{Name: "a", Type: dtype}}, nil))
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
+}
+
+var someTypes = []arrow.DataType{
+	arrow.PrimitiveTypes.Int16, arrow.FixedWidthTypes.Boolean, arrow.BinaryTypes.String, arrow.BinaryTypes.StringView,
+	arrow.ListOf(arrow.BinaryTypes.String), arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true}),
+}
+
+func TestSerializeRecordBatchMatchesStream(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, rows := range []int{0, 77, 20000} {
+			moved, host := toDeviceAndBack(t, batchOf(t, checked(t), rows, true, someTypes...), dev)
+			serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
+			require.NoError(t, err)
+			defer serialized.Release()
+			got := make([]byte, serialized.Len())
+			_, err = serialized.CopyToHost(got, 0)
+			require.NoError(t, err)
+			payload, err := ipc.GetRecordBatchPayload(host)
+			require.NoError(t, err)
+			defer payload.Release()
+			var want bytes.Buffer
+			_, err = payload.WritePayload(&want)
+			require.NoError(t, err)
+			requireSameBytes(t, want.Bytes(), got)
+		}
+	})
+}
+
+func TestReadRecordBatchSharesMemory(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 77, true, someTypes...), dev)
+		serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
+		require.NoError(t, err)
+		defer serialized.Release()
+
+		metadata, body, err := arrowipc.ReadMessage(arrowipc.NewBufferReader(serialized), dev)
+		require.NoError(t, err)
+		defer body.Release()
+		assert.Equal(t, serialized.Address()+uintptr(serialized.Len()-body.Len()), body.Address())
+		decoded, err := arrowipc.DecodeRecordBatch(metadata, host.Schema(), body, dev)
+		require.NoError(t, err)
+		defer decoded.Release()
+		requireSame(t, host, decoded, dev)
+
+		read, err := arrowipc.ReadRecordBatch(serialized, host.Schema())
+		require.NoError(t, err)
+		defer read.Release()
+		requireSame(t, host, read, dev)
+		values, err := arrowbuf.BufferOf(read.Column(0).Data().Buffers()[1])
+		require.NoError(t, err)
+		defer values.Release()
+		assert.Less(t, values.Address()-body.Address(), uintptr(body.Len()))
+	})
+}
+
+func TestReadRecordBatchRejectsInvalidBuffers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b, err := dev.Alloc(8)
+		require.NoError(t, err)
+		defer b.Release()
+		_, err = b.CopyFromHost(make([]byte, 8), 0)
+		require.NoError(t, err)
+		_, _, err = arrowipc.ReadMessage(arrowipc.NewBufferReader(b), dev)
+		assert.ErrorIs(t, err, io.EOF)
+		_, err = arrowipc.ReadRecordBatch(b, arrow.NewSchema(nil, nil))
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	})
+}
+
+func TestReaderSharesStreamInDeviceMemory(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 99, true, types()...), dev)
+		raw := encodeWithQuiver(t, false, []arrow.RecordBatch{moved, moved})
+		there, err := dev.FromHost(raw)
+		require.NoError(t, err)
+		defer there.Release()
+		in, err := cudabuf.NewBufferReader(there)
+		require.NoError(t, err)
+		r, err := arrowipc.NewReader(in, dev)
+		require.NoError(t, err)
+		got, err := readAllBatches(t, r)
+		require.NoError(t, err)
+		r.Release()
+		require.NoError(t, in.Close())
+		require.Len(t, got, 2)
+		for _, batch := range got {
+			requireSame(t, host, batch, dev)
+			for _, column := range batch.Columns() {
+				for _, b := range column.Data().Buffers() {
+					if b != nil && b.Len() > 0 {
+						part, err := arrowbuf.BufferOf(b)
+						require.NoError(t, err)
+						assert.Less(t, part.Address()-there.Address(), uintptr(there.Len()))
+						part.Release()
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestWriterToDeviceMemory(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, _ := toDeviceAndBack(t, batchOf(t, checked(t), 99, true, types()...), dev)
+		slice := moved.NewSlice(13, 77)
+		defer slice.Release()
+		want := encodeWithQuiver(t, false, []arrow.RecordBatch{slice, moved})
+		for _, home := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
+			room, err := home.Alloc(int64(len(want)))
+			require.NoError(t, err)
+			defer room.Release()
+			w, err := arrowipc.NewWriter(arrowipc.NewBufferWriter(room), moved.Schema())
+			require.NoError(t, err)
+			require.NoError(t, w.Write(slice))
+			require.NoError(t, w.Write(moved))
+			require.NoError(t, w.Close())
+			got := make([]byte, len(want))
+			_, err = room.CopyToHost(got, 0)
+			require.NoError(t, err)
+			requireSameBytes(t, want, got)
+
+			small, err := home.Alloc(int64(len(want)) - 9)
+			require.NoError(t, err)
+			defer small.Release()
+			w, err = arrowipc.NewWriter(arrowipc.NewBufferWriter(small), moved.Schema())
+			require.NoError(t, err)
+			require.NoError(t, w.Write(slice))
+			assert.ErrorIs(t, errors.Join(w.Write(moved), w.Close()), arrowbuf.ErrOutOfRange)
+		}
+	})
+}
+
+func TestInspectReturnsBufferExtents(t *testing.T) {
+	batch := batchOf(t, checked(t), 10, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
+	schema, err := arrowipc.EncodeSchema(batch.Schema())
+	require.NoError(t, err)
+	info, err := arrowipc.Inspect(schema)
+	require.NoError(t, err)
+	assert.Equal(t, arrowipc.Info{Type: ipc.MessageSchema}, info)
+
+	for _, codec := range []arrowipc.Codec{arrowipc.Uncompressed, arrowipc.Zstd} {
+		m, err := arrowipc.EncodeRecordBatch(batch, arrowipc.WithCodec(codec))
+		require.NoError(t, err)
+		defer m.Release()
+		info, err = arrowipc.Inspect(m.Metadata)
+		require.NoError(t, err)
+		assert.Equal(t, ipc.MessageRecordBatch, info.Type)
+		assert.Equal(t, m.BodyLength, info.BodyLength)
+		assert.Equal(t, codec, info.Codec)
+		parts, err := m.Parts()
+		require.NoError(t, err)
+		defer parts.Release()
+		require.Len(t, info.Buffers, 5) // validity, values; validity, offsets, values
+		for i, part := range parts {    // no buffer is empty
+			assert.Equal(t, arrowipc.Extent{Offset: part.Offset, Length: part.Buffer.Len()}, info.Buffers[i])
+		}
+		_, err = arrowipc.Inspect(m.Metadata[:len(m.Metadata)/2])
+		require.ErrorIs(t, err, arrow.ErrInvalid)
+	}
 }

@@ -3,10 +3,12 @@ package arrowipc_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -18,10 +20,13 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/arraytest"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// shared is the folder of test data of other projects.
-func shared(t testing.TB, folder string) string {
+// sharedTestdata is the folder of test data of other projects.
+func sharedTestdata(t testing.TB, folder string) string {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "shared", "data", "arrow-testing", folder)
 	if _, err := os.Stat(path); err != nil {
@@ -31,11 +36,11 @@ func shared(t testing.TB, folder string) string {
 	return path
 }
 
-// goldenFiles are the streams and files that Arrow's implementations test one
-// another with, of all versions.
+// goldenFiles are the streams and files of Arrow's integration tests, of all
+// versions.
 func goldenFiles(t testing.TB) (files []string) {
 	t.Helper()
-	root := shared(t, filepath.Join("arrow-ipc-stream", "integration"))
+	root := sharedTestdata(t, filepath.Join("arrow-ipc-stream", "integration"))
 	for _, kind := range []string{"*.stream", "*.arrow_file"} {
 		found, err := filepath.Glob(filepath.Join(root, "*", kind))
 		require.NoError(t, err)
@@ -45,8 +50,8 @@ func goldenFiles(t testing.TB) (files []string) {
 	return files
 }
 
-// kept reads all batches, which are released at the end of the test.
-func kept(t testing.TB, r array.RecordReader) (batches []arrow.RecordBatch, err error) {
+// readAllBatches reads all batches, which are released at the end of the test.
+func readAllBatches(t testing.TB, r array.RecordReader) (batches []arrow.RecordBatch, err error) {
 	t.Helper()
 	for r.Next() {
 		batch := r.RecordBatch()
@@ -60,14 +65,14 @@ func kept(t testing.TB, r array.RecordReader) (batches []arrow.RecordBatch, err 
 	return batches, r.Err()
 }
 
-// readTheirs reads a stream or file by arrow-go.
-func readTheirs(t testing.TB, mem memory.Allocator, raw []byte) (schema *arrow.Schema, batches []arrow.RecordBatch) {
+// readWithArrowGo reads a stream or file with arrow-go.
+func readWithArrowGo(t testing.TB, mem memory.Allocator, raw []byte) (schema *arrow.Schema, batches []arrow.RecordBatch) {
 	t.Helper()
 	if !bytes.HasPrefix(raw, []byte("ARROW1")) {
 		r, err := ipc.NewReader(bytes.NewReader(raw), ipc.WithAllocator(mem))
 		require.NoError(t, err)
 		defer r.Release()
-		batches, err := kept(t, r)
+		batches, err := readAllBatches(t, r)
 		require.NoError(t, err)
 		return r.Schema(), batches
 	}
@@ -83,8 +88,8 @@ func readTheirs(t testing.TB, mem memory.Allocator, raw []byte) (schema *arrow.S
 	return r.Schema(), batches
 }
 
-// ways are the kinds of input that a stream or file can be read from.
-var ways = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) (array.RecordReader, error){
+// inputKinds are the kinds of input for a stream or file.
+var inputKinds = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) (array.RecordReader, error){
 	"reader": func(t testing.TB, raw []byte, dev arrowbuf.Device) (array.RecordReader, error) {
 		if isFile(raw) {
 			return arrowipc.NewFileReader(bytes.NewReader(raw), int64(len(raw)), dev)
@@ -121,23 +126,23 @@ var ways = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) (array
 
 func isFile(raw []byte) bool { return bytes.HasPrefix(raw, []byte("ARROW1")) }
 
-func TestGoldenFilesAreReadToADeviceAsArrowGoReadsThem(t *testing.T) {
+func TestGoldenFilesReadAsArrowGo(t *testing.T) {
 	files := goldenFiles(t)
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
-			for way, open := range ways {
+			for way, open := range inputKinds {
 				t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)+"/"+way, func(t *testing.T) {
-					schema, want := readTheirs(t, mem, raw)
+					schema, want := readWithArrowGo(t, mem, raw)
 					r, err := open(t, raw, dev)
 					if errors.Is(err, errors.ErrUnsupported) {
 						t.Skip(err)
 					}
 					require.NoError(t, err)
 					require.True(t, schema.Equal(r.Schema()), "%v\n%v", schema, r.Schema())
-					got, err := kept(t, r)
+					got, err := readAllBatches(t, r)
 					r.Release()
 					require.NoError(t, err)
 					require.Len(t, got, len(want))
@@ -150,7 +155,7 @@ func TestGoldenFilesAreReadToADeviceAsArrowGoReadsThem(t *testing.T) {
 	})
 }
 
-func TestWhatGoldenFilesHaveIsWrittenAsArrowGoWritesIt(t *testing.T) {
+func TestGoldenFilesWrittenAsArrowGo(t *testing.T) {
 	mem := checked(t)
 	files := goldenFiles(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -158,24 +163,156 @@ func TestWhatGoldenFilesHaveIsWrittenAsArrowGoWritesIt(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
 			t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
-				_, host := readTheirs(t, mem, raw)
+				_, host := readWithArrowGo(t, mem, raw)
 				if len(host) == 0 {
 					return
 				}
-				r, err := ways["reader"](t, raw, dev)
+				r, err := inputKinds["reader"](t, raw, dev)
 				require.NoError(t, err)
-				got, err := kept(t, r)
+				got, err := readAllBatches(t, r)
 				r.Release()
 				require.NoError(t, err)
 				for _, file := range []bool{false, true} {
-					want, err := theirs(t, file, host)
+					want, err := encodeWithArrowGo(t, file, host)
 					if err != nil {
 						assert.True(t, strings.Contains(err.Error(), "eplacement"), err)
 						continue
 					}
-					requireSameBytes(t, want, ours(t, file, got))
+					requireSameBytes(t, want, encodeWithQuiver(t, file, got))
 				}
 			})
 		}
 	})
+}
+
+func TestReaderAllocatesPipeBodyGradually(t *testing.T) {
+	defer arrowipc.SetFirstAlloc(1000)()
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 3000, true, types()...), dev)
+		raw := encodeWithQuiver(t, false, []arrow.RecordBatch{moved})
+		r, err := inputKinds["pipe"](t, raw, dev)
+		require.NoError(t, err)
+		got, err := readAllBatches(t, r)
+		r.Release()
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		requireSame(t, host, got[0], dev)
+		assert.ErrorIs(t, consume(t, "pipe", raw[:len(raw)-5000], dev), io.ErrUnexpectedEOF)
+	})
+}
+
+func TestReaderStopsAtEndOfStream(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
+		one := encodeWithQuiver(t, false, []arrow.RecordBatch{moved})
+		for name, in := range map[string]io.Reader{
+			"seekable": bytes.NewReader(append(one, one...)),
+			"pipe":     io.MultiReader(bytes.NewReader(one), bytes.NewReader(one)),
+		} {
+			for range 2 {
+				r, err := arrowipc.NewReader(in, dev)
+				require.NoError(t, err, name)
+				got, err := readAllBatches(t, r)
+				r.Release()
+				require.NoError(t, err)
+				require.Len(t, got, 1)
+				requireSame(t, host, got[0], dev)
+			}
+			_, err := arrowipc.NewReader(in, dev)
+			assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		}
+	})
+}
+
+func TestReaderCopiesMisalignedBody(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
+		raw := append([]byte("123"), encodeWithQuiver(t, false, []arrow.RecordBatch{moved})...)
+		whole, err := dev.Alloc(int64(len(raw)))
+		require.NoError(t, err)
+		defer whole.Release()
+		_, err = whole.CopyFromHost(raw, 0)
+		require.NoError(t, err)
+		odd, err := whole.Slice(3, whole.Len()-3)
+		require.NoError(t, err)
+		defer odd.Release()
+		r, err := arrowipc.NewReader(arrowipc.NewBufferReader(odd), dev)
+		require.NoError(t, err)
+		got, err := readAllBatches(t, r)
+		r.Release()
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		requireSame(t, host, got[0], dev)
+		values, err := arrowbuf.BufferOf(got[0].Column(0).Data().Buffers()[1])
+		require.NoError(t, err)
+		defer values.Release()
+		assert.Zero(t, values.Address()%2)
+	})
+}
+
+// Each driver call fails in turn.
+func TestDeviceFailureReleasesMemory(t *testing.T) {
+	batch, _ := arraytest.Wide(t, memory.DefaultAllocator, 4, 1200<<10)
+	for name, run := range map[string]func(dev arrowbuf.Device, raw []byte) error{
+		"read": func(dev arrowbuf.Device, raw []byte) error {
+			r, err := arrowipc.NewFileReader(bytes.NewReader(raw), int64(len(raw)), dev)
+			if err != nil {
+				return err
+			}
+			defer r.Release()
+			batch, err := r.RecordBatchAt(0)
+			if err == nil {
+				batch.Release()
+			}
+			return err
+		},
+		"pipe": func(dev arrowbuf.Device, raw []byte) error {
+			r, err := arrowipc.NewReader(struct{ io.Reader }{bytes.NewReader(raw[8:])}, dev)
+			if err != nil {
+				return err
+			}
+			defer r.Release()
+			r.Next()
+			return r.Err()
+		},
+		"write": func(dev arrowbuf.Device, _ []byte) error {
+			moved, err := arrowbuf.CopyTo(batch, dev)
+			if err != nil {
+				return err
+			}
+			defer moved.Release()
+			w, err := arrowipc.NewWriter(io.Discard, batch.Schema())
+			if err != nil {
+				return err
+			}
+			return errors.Join(w.Write(moved), w.Close())
+		},
+	} {
+		for _, codec := range []arrowipc.Codec{arrowipc.Uncompressed, arrowipc.LZ4} {
+			raw := encodeWithQuiver(t, true, []arrow.RecordBatch{batch}, arrowipc.WithCodec(codec))
+			failed, done := 0, false
+			for n := int64(1); !done; n++ {
+				t.Run(fmt.Sprint(name, codec, n), func(t *testing.T) {
+					var armed atomic.Bool
+					var calls atomic.Int64
+					dev, err := cudatest.Start(t, cudatest.Config{Fail: func(string, int) cudabuf.Result {
+						if armed.Load() && calls.Add(1) == n {
+							return cudatest.OutOfMemory
+						}
+						return 0
+					}}).Device(0)
+					require.NoError(t, err)
+					armed.Store(true)
+					err = run(dev, raw)
+					armed.Store(false)
+					done = calls.Load() < n
+					if err != nil {
+						failed++
+						assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+					}
+				})
+			}
+			assert.Greater(t, failed, 3)
+		}
+	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// EncodeSchema returns the metadata of the message that says what the columns
-// are, as arrow-go encodes it. What arrow-go cannot encode is an error.
+// EncodeSchema returns the metadata of the schema message, as arrow-go encodes it.
+// It returns an error if arrow-go cannot encode the schema.
 func EncodeSchema(schema *arrow.Schema) (metadata []byte, err error) {
-	defer rescue("encoding a schema", &err)
+	defer panicToError("encoding a schema", &err)
 	payload := ipc.GetSchemaPayload(schema, memory.DefaultAllocator)
 	defer payload.Release()
 	encoded := payload.Meta()
@@ -21,28 +21,30 @@ func EncodeSchema(schema *arrow.Schema) (metadata []byte, err error) {
 	return encoded.Bytes(), nil
 }
 
-// flatSchema is what this package reads of the table Schema; the rest is
-// arrow-go's to read.
+// flatSchema has the fields of table Schema that this package reads. arrow-go reads
+// the others.
 type flatSchema struct {
-	at    int
-	start int // from here on it lies, up to the end, as arrow-go writes it
-	// dictionaries are the ids of the fields that have dictionaries, in the order
-	// in which the fields are met, from the outermost to the innermost.
+	at    int // position of the table
+	start int // position from which arrow-go's bytes of the table extend to the end
+	// dictionaries are the ids of the dictionary fields, in the order of the fields,
+	// outer before inner.
 	dictionaries []int64
 	bigEndian    bool
 }
 
-func (f *flat) schema(at int) flatSchema {
+// parseSchema parses table Schema.
+func (f *flatReader) parseSchema(at int) flatSchema {
 	s := flatSchema{at: at, start: at, bigEndian: f.integer(at, 0, 2) != 0}
-	if layout := f.layoutOf(at); layout < at {
+	if layout := f.vtable(at); layout < at {
 		s.start = layout
 	}
-	f.vector(at, 1, 4, func(field int) { f.schemaField(&s, f.follow(field), 0) })
-	f.pairs(at, 2) // that they are no longer than the schema
+	f.vector(at, 1, 4, func(field int) { f.parseField(&s, f.follow(field), 0) })
+	f.pairs(at, 2) // checks the lengths only
 	return s
 }
 
-func (f *flat) schemaField(s *flatSchema, at, depth int) {
+// parseField parses table Field.
+func (f *flatReader) parseField(s *flatSchema, at, depth int) {
 	if depth > maxDepth {
 		panic(flatError(fmt.Sprintf("fields nested deeper than %d", maxDepth)))
 	}
@@ -50,77 +52,79 @@ func (f *flat) schemaField(s *flatSchema, at, depth int) {
 		s.dictionaries = append(s.dictionaries, f.integer(encoding, 0, 8))
 	}
 	f.text(at, 0)
-	f.vector(at, 5, 4, func(child int) { f.schemaField(s, f.follow(child), depth+1) })
+	f.vector(at, 5, 4, func(child int) { f.parseField(s, f.follow(child), depth+1) })
 	f.pairs(at, 6)
 }
 
-// decoded is a schema with what messages need to know of it.
-type decoded struct {
-	schema  *arrow.Schema // of this machine's byte order
-	swapped bool          // messages are of the other one
+// parsedSchema is a schema with what is needed to decode messages.
+type parsedSchema struct {
+	schema  *arrow.Schema // in this machine's byte order
+	swapped bool          // messages have the other byte order
 	ids     []int64       // see flatSchema
 	values  map[int64]valueType
 }
 
-// valueType says what a dictionary holds.
+// valueType is the type of a dictionary's values.
 type valueType struct {
 	dtype arrow.DataType
-	ids   []int64 // of dictionaries inside it
+	ids   []int64 // of dictionaries inside the values
 }
 
-func decodeSchema(metadata []byte) (decoded, error) {
+// decodeSchema parses a schema message.
+func decodeSchema(metadata []byte) (parsedSchema, error) {
 	h, err := parseMessage(metadata)
 	if err == nil {
-		err = h.expect(ipc.MessageSchema)
+		err = h.checkType(ipc.MessageSchema)
 	}
 	if err != nil {
-		return decoded{}, fmt.Errorf("schema: %w", err)
+		return parsedSchema{}, fmt.Errorf("schema: %w", err)
 	}
 	meta, body := memory.NewBufferBytes(metadata), memory.NewBufferBytes(nil)
 	message := ipc.NewMessage(meta, body)
 	defer message.Release()
-	r, err := ipc.NewReaderFromMessageReader(one{message}, ipc.WithEnsureNativeEndian(false))
+	r, err := ipc.NewReaderFromMessageReader(singleMessage{message}, ipc.WithEnsureNativeEndian(false))
 	if err != nil {
-		return decoded{}, fmt.Errorf("schema: %w: %w", arrow.ErrInvalid, err)
+		return parsedSchema{}, fmt.Errorf("schema: %w: %w", arrow.ErrInvalid, err)
 	}
 	defer r.Release()
-	d := decoded{schema: r.Schema(), ids: h.fields.dictionaries, values: map[int64]valueType{}}
+	d := parsedSchema{schema: r.Schema(), ids: h.fields.dictionaries, values: map[int64]valueType{}}
 	if !d.schema.IsNativeEndian() {
 		d.swapped, d.schema = true, d.schema.WithEndianness(endian.NativeEndian)
 	}
 	rest := d.ids
 	for _, field := range d.schema.Fields() {
-		if rest, err = d.note(field.Type, rest); err != nil {
-			return decoded{}, fmt.Errorf("schema: field %q: %w", field.Name, err)
+		if rest, err = d.addDictionaries(field.Type, rest); err != nil {
+			return parsedSchema{}, fmt.Errorf("schema: field %q: %w", field.Name, err)
 		}
 	}
 	if len(rest) > 0 {
-		return decoded{}, fmt.Errorf("schema: %d dictionaries without a field: %w", len(rest), arrow.ErrInvalid)
+		return parsedSchema{}, fmt.Errorf("schema: %d dictionary ids without a field: %w", len(rest), arrow.ErrInvalid)
 	}
 	return d, nil
 }
 
-// note notes the dictionaries of a type, and returns the ids that are left.
-func (d *decoded) note(dtype arrow.DataType, ids []int64) (rest []int64, err error) {
+// addDictionaries records the dictionaries of a type, whose ids come first in ids,
+// and returns the ids that are left.
+func (d *parsedSchema) addDictionaries(dtype arrow.DataType, ids []int64) (rest []int64, err error) {
 	dtype = storageOf(dtype)
 	if dictionary, ok := dtype.(*arrow.DictionaryType); ok {
 		if len(ids) == 0 {
-			return nil, fmt.Errorf("a dictionary without an id: %w", arrow.ErrInvalid)
+			return nil, fmt.Errorf("a dictionary type without an id: %w", arrow.ErrInvalid)
 		}
 		id, inside := ids[0], ids[1:]
-		if rest, err = d.note(dictionary.ValueType, inside); err != nil {
+		if rest, err = d.addDictionaries(dictionary.ValueType, inside); err != nil {
 			return nil, err
 		}
 		inside = inside[:len(inside)-len(rest)]
 		if known, ok := d.values[id]; ok && !arrow.TypeEqual(known.dtype, dictionary.ValueType) {
-			return nil, fmt.Errorf("dictionary %d is of %s and of %s: %w", id, known.dtype, dictionary.ValueType, arrow.ErrInvalid)
+			return nil, fmt.Errorf("dictionary %d has types %s and %s: %w", id, known.dtype, dictionary.ValueType, arrow.ErrInvalid)
 		}
 		d.values[id] = valueType{dictionary.ValueType, inside}
 		return rest, nil
 	}
 	if nested, ok := dtype.(arrow.NestedType); ok {
 		for _, field := range nested.Fields() {
-			if ids, err = d.note(field.Type, ids); err != nil {
+			if ids, err = d.addDictionaries(field.Type, ids); err != nil {
 				return nil, err
 			}
 		}
@@ -128,7 +132,8 @@ func (d *decoded) note(dtype arrow.DataType, ids []int64) (rest []int64, err err
 	return ids, nil
 }
 
-// storageOf is the type whose layout an array has.
+// storageOf returns the type that defines the layout of an array: the storage type
+// of an extension type, otherwise dtype.
 func storageOf(dtype arrow.DataType) arrow.DataType {
 	for {
 		ext, ok := dtype.(arrow.ExtensionType)
@@ -139,20 +144,21 @@ func storageOf(dtype arrow.DataType) arrow.DataType {
 	}
 }
 
-// one gives arrow-go's reader a single message.
-type one struct{ message *ipc.Message }
+// singleMessage passes a single message to arrow-go's reader.
+type singleMessage struct{ message *ipc.Message }
 
-func (o one) Message() (*ipc.Message, error) {
+func (o singleMessage) Message() (*ipc.Message, error) {
 	if o.message == nil {
 		return nil, io.EOF
 	}
 	return o.message, nil
 }
-func (one) Retain()  {}
-func (one) Release() {}
+func (singleMessage) Retain()  {}
+func (singleMessage) Release() {}
 
-// rescue makes an error of a panic: arrow-go panics on some input.
-func rescue(doing string, err *error) {
+// panicToError recovers a panic of arrow-go, which panics on some invalid input, and
+// sets *err. It must be deferred.
+func panicToError(doing string, err *error) {
 	if failure := recover(); failure != nil {
 		*err = fmt.Errorf("%s: %v: %w", doing, failure, arrow.ErrInvalid)
 	}

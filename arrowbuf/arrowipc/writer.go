@@ -10,23 +10,24 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Writer writes record batches of any device in the stream format. It is not for
-// concurrent use.
+// Writer writes record batches of any device in the stream format. It is not safe
+// for concurrent use.
 type Writer struct {
 	out     *output
 	encoder *Encoder
-	err     error // the first of writing, which is the answer to all that follows
+	err     error // the first error of writing, returned by all later calls
 	closed  bool
 }
 
 // NewWriter returns a writer of batches of a schema, and writes the schema. The
-// caller calls Close at the end, and closes w.
+// caller must call Close at the end, and close w.
 //
-// Of each batch its metadata is written and then its body, in pieces that come
-// from the device while others are written; there is never more of it on the host,
-// unless it is compressed.
+// The body of a batch is written in chunks; while one is written, the next is copied
+// from the device. The host never holds more of it, unless it is compressed.
 func NewWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*Writer, error) {
 	e, err := NewEncoder(schema, options...)
 	if err != nil {
@@ -39,56 +40,21 @@ func NewWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*Writer, e
 	return out, nil
 }
 
-// Write writes a batch, with the dictionaries that changed. A batch of another
-// schema, or with arrays that do not fit their buffers, is an error that is
-// arrow.ErrInvalid, before anything of it is written; one of the output, or of a
-// device, leaves the stream cut short, and is the answer to all that follows.
+// Write writes a batch, after the dictionaries that have changed. It returns an
+// error wrapping arrow.ErrInvalid, and writes nothing, if the batch has another
+// schema or its arrays do not fit their buffers. After an error of the output or of
+// a device the stream is incomplete, and all later calls return that error.
 func (w *Writer) Write(batch arrow.RecordBatch) error {
-	if err := w.usable(); err != nil {
+	if err := w.checkUsable(); err != nil {
 		return err
 	}
-	if err := w.messages(batch, func(block, ipc.MessageType) {}); err != nil {
+	if err := w.writeMessages(batch, func(block, ipc.MessageType) {}); err != nil {
 		return fmt.Errorf("writing an Arrow stream: %w", err)
 	}
 	return nil
 }
 
-func (w *Writer) usable() error {
-	switch {
-	case w.err != nil:
-		return fmt.Errorf("after an earlier failure: %w", w.err)
-	case w.closed:
-		return fmt.Errorf("the writer of an Arrow stream or file: %w", fs.ErrClosed)
-	}
-	return nil
-}
-
-// messages writes a batch, and says where each message came.
-func (w *Writer) messages(batch arrow.RecordBatch, wrote func(block, ipc.MessageType)) error {
-	all, err := w.encoder.Encode(batch)
-	if err != nil {
-		return err
-	}
-	defer releaseAll(all)
-	for _, m := range all {
-		framed := frame(m.Metadata)
-		if len(framed) > math.MaxInt32 {
-			return fmt.Errorf("metadata of %d bytes: %w", len(framed), arrow.ErrInvalid)
-		}
-		at := w.out.at
-		w.err = w.out.write(framed)
-		if w.err == nil {
-			w.err = w.out.body(m)
-		}
-		if w.err != nil {
-			return w.err
-		}
-		wrote(block{at, int32(len(framed)), m.BodyLength}, m.kind)
-	}
-	return nil
-}
-
-// Close writes the end of the stream, unless writing failed. A second Close does
+// Close writes the end of the stream, unless writing has failed. A second Close does
 // nothing.
 func (w *Writer) Close() error {
 	if w.closed {
@@ -105,14 +71,50 @@ func (w *Writer) Close() error {
 	return nil
 }
 
+// checkUsable returns an error after Close or a failure.
+func (w *Writer) checkUsable() error {
+	switch {
+	case w.err != nil:
+		return fmt.Errorf("after an earlier failure: %w", w.err)
+	case w.closed:
+		return fmt.Errorf("the writer is closed: %w", fs.ErrClosed)
+	}
+	return nil
+}
+
+// writeMessages writes a batch, and calls wrote with the position of each message.
+func (w *Writer) writeMessages(batch arrow.RecordBatch, wrote func(block, ipc.MessageType)) error {
+	all, err := w.encoder.Encode(batch)
+	if err != nil {
+		return err
+	}
+	defer releaseAll(all)
+	for _, m := range all {
+		framed := frame(m.Metadata)
+		if len(framed) > math.MaxInt32 {
+			return fmt.Errorf("metadata of %d bytes: %w", len(framed), arrow.ErrInvalid)
+		}
+		at := w.out.written
+		w.err = w.out.write(framed)
+		if w.err == nil {
+			w.err = w.out.writeBody(m)
+		}
+		if w.err != nil {
+			return w.err
+		}
+		wrote(block{at, int32(len(framed)), m.BodyLength}, m.kind)
+	}
+	return nil
+}
+
 // FileWriter writes record batches of any device in the file format.
 type FileWriter struct {
 	w                     *Writer
 	dictionaries, batches []block
 }
 
-// NewFileWriter is NewWriter for the file format, which has an index at its end
-// and cannot replace dictionaries.
+// NewFileWriter is NewWriter for the file format, which has an index at its end and
+// does not allow replacing dictionaries.
 func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileWriter, error) {
 	e, err := NewEncoder(schema, options...)
 	if err != nil {
@@ -126,13 +128,13 @@ func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileW
 	return f, nil
 }
 
-// Write is that of Writer. A batch with a dictionary of other values than an
-// earlier one's is ErrReplacement.
+// Write is Writer.Write. It returns an error wrapping ErrReplacement if a dictionary
+// differs from an earlier batch's.
 func (f *FileWriter) Write(batch arrow.RecordBatch) error {
-	if err := f.w.usable(); err != nil {
+	if err := f.w.checkUsable(); err != nil {
 		return err
 	}
-	err := f.w.messages(batch, func(at block, kind ipc.MessageType) {
+	err := f.w.writeMessages(batch, func(at block, kind ipc.MessageType) {
 		if kind == ipc.MessageDictionaryBatch {
 			f.dictionaries = append(f.dictionaries, at)
 		} else {
@@ -145,7 +147,7 @@ func (f *FileWriter) Write(batch arrow.RecordBatch) error {
 	return nil
 }
 
-// Close writes the end of the file, unless writing failed. A second Close does
+// Close writes the end of the file, unless writing has failed. A second Close does
 // nothing.
 func (f *FileWriter) Close() error {
 	if f.w.closed {
@@ -163,6 +165,178 @@ func (f *FileWriter) Close() error {
 	if err != nil {
 		f.w.err = errors.Join(f.w.err, err)
 		return fmt.Errorf("writing an Arrow file: footer: %w", err)
+	}
+	return nil
+}
+
+// SerializeRecordBatch returns the message of a record batch in one new buffer of a
+// device. The buffer has prefix, metadata and body as in a stream, but no
+// dictionaries. The caller owns one reference and must release it.
+func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options ...Option) (arrowbuf.Buffer, error) {
+	m, err := EncodeRecordBatch(batch, options...)
+	if err != nil {
+		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: %w", err)
+	}
+	defer m.Release()
+	framed := frame(m.Metadata)
+	whole, err := dev.Alloc(int64(len(framed)) + m.BodyLength)
+	if err != nil {
+		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: %w", err)
+	}
+	out := newOutput(NewBufferWriter(whole))
+	if err = out.write(framed); err == nil {
+		err = out.writeBody(m)
+	}
+	if err != nil {
+		whole.Release()
+		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: %w", err)
+	}
+	return whole, nil
+}
+
+// output is the destination of messages.
+type output struct {
+	w       io.Writer
+	tmpfs   *tmpfsFile   // w, or nil
+	memory  BufferWriter // w, or nil
+	written int64        // bytes
+}
+
+// BufferWriter writes to memory that may belong to a device. NextBuffer returns the
+// memory of the next n bytes, which the caller must fill, as a buffer. The caller
+// owns one reference to it.
+type BufferWriter interface {
+	io.Writer
+	NextBuffer(n int64) (arrowbuf.Buffer, error)
+}
+
+// NewBufferWriter returns a writer to a buffer of any device. The caller must keep
+// its reference to b while writing. Write and NextBuffer return an error wrapping
+// arrowbuf.ErrOutOfRange past the end.
+func NewBufferWriter(b arrowbuf.Buffer) BufferWriter { return &bufferWriter{buffer: b} }
+
+type bufferWriter struct {
+	buffer arrowbuf.Buffer
+	pos    int64
+}
+
+func (w *bufferWriter) Write(p []byte) (int, error) {
+	n, err := w.buffer.CopyFromHost(p, w.pos)
+	w.pos += n
+	return int(n), err
+}
+
+func (w *bufferWriter) NextBuffer(n int64) (arrowbuf.Buffer, error) {
+	room, err := w.buffer.Slice(w.pos, n)
+	if err == nil {
+		w.pos += n
+	}
+	return room, err
+}
+
+func newOutput(w io.Writer) *output {
+	memory, _ := w.(BufferWriter)
+	return &output{w: w, tmpfs: newTmpfsFile(w), memory: memory}
+}
+
+func (o *output) write(b []byte) error {
+	n, err := o.w.Write(b)
+	o.written += int64(max(n, 0))
+	if err == nil && n != len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// writeBody writes the body of a message.
+func (o *output) writeBody(m *Message) error {
+	dev := m.device()
+	switch {
+	case m.BodyLength == 0:
+		return nil
+	case o.memory != nil:
+		room, err := o.memory.NextBuffer(m.BodyLength)
+		if err != nil {
+			return err
+		}
+		defer room.Release()
+		o.written += m.BodyLength
+		return m.copyBodyTo(room)
+	case dev != nil && o.tmpfs != nil && m.BodyLength >= minMapped:
+		err := o.tmpfs.writeBody(m, dev)
+		o.written += m.BodyLength
+		return err
+	case dev != nil:
+		return o.writeChunks(m, dev)
+	}
+	for i := range m.buffers {
+		p := &m.buffers[i]
+		b, err := p.hostBytes()
+		if err == nil {
+			err = o.write(b)
+		}
+		if rest := padTo8(p.length) - p.length; err == nil && rest > 0 {
+			err = o.write(make([]byte, rest))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeChunks writes a body that is on a device. While a chunk is written, the next
+// is copied.
+func (o *output) writeChunks(m *Message, dev arrowbuf.Device) error {
+	type chunk struct {
+		b   []byte
+		err error
+	}
+	ready, failed := make(chan chunk, 1), make(chan struct{})
+	go func() {
+		defer close(ready)
+		for pos := int64(0); pos < m.BodyLength; pos += maxChunk {
+			b, err := allocStaging(dev, min(maxChunk, m.BodyLength-pos))
+			if err == nil {
+				err = m.readBody(b, pos)
+			}
+			select {
+			case ready <- chunk{b, err}:
+			case <-failed:
+				ready <- chunk{b, nil} // the receiver frees b
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var failure error
+	for p := range ready {
+		if failure == nil {
+			if failure = p.err; failure == nil {
+				failure = o.write(p.b)
+			}
+			if failure != nil {
+				close(failed)
+			}
+		}
+		if p.b != nil {
+			dev.HostAllocator().Free(p.b)
+		}
+	}
+	return failure
+}
+
+// device returns the device of the first buffer that the host cannot access, or nil.
+func (m *Message) device() arrowbuf.Device {
+	for i := range m.buffers {
+		if p := &m.buffers[i]; p.src != nil && !arrowbuf.OnHost(p.src) {
+			if b, ok := arrowbuf.FromArrow(p.src); ok {
+				defer b.Release()
+				return b.Device()
+			}
+		}
 	}
 	return nil
 }

@@ -4,19 +4,22 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/arrowbuf/internal/arraytest"
 )
 
-func writeTheirs(w interface{ Write(arrow.RecordBatch) error }, batch arrow.RecordBatch) (err error) {
+func writeWithArrowGo(w interface{ Write(arrow.RecordBatch) error }, batch arrow.RecordBatch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -25,14 +28,14 @@ func writeTheirs(w interface{ Write(arrow.RecordBatch) error }, batch arrow.Reco
 	return w.Write(batch)
 }
 
-func TestBatchesOfEveryTypeAreWrittenAsArrowGoWritesThem(t *testing.T) {
+func TestWriterMatchesArrowGo(t *testing.T) {
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types() {
 			for _, rows := range []int{0, 1, 100} {
 				for _, nulls := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/%d/%v", dtype, rows, nulls), func(t *testing.T) {
-						moved, host := there(t, batchOf(t, mem, rows, nulls, dtype), dev)
+						moved, host := toDeviceAndBack(t, batchOf(t, mem, rows, nulls, dtype), dev)
 						requireSameFiles(t, host, moved)
 						for _, cut := range [][2]int64{{0, 1}, {1, 100}, {13, 77}, {64, 100}, {8, 16}, {50, 50}} {
 							if cut[1] <= int64(rows) {
@@ -49,19 +52,20 @@ func TestBatchesOfEveryTypeAreWrittenAsArrowGoWritesThem(t *testing.T) {
 	})
 }
 
-// requireSameFiles writes a device batch, and the same on the host by arrow-go.
+// requireSameFiles compares the files that this package writes of a device batch,
+// and arrow-go of the same batch on the host.
 func requireSameFiles(t *testing.T, host, moved arrow.RecordBatch) {
 	t.Helper()
 	for _, file := range []bool{false, true} {
-		want, err := theirs(t, file, []arrow.RecordBatch{host, host})
-		got := ours(t, file, []arrow.RecordBatch{moved, moved})
-		if err == nil && !unwritable(host.Column(0).Data()) {
+		want, err := encodeWithArrowGo(t, file, []arrow.RecordBatch{host, host})
+		got := encodeWithQuiver(t, file, []arrow.RecordBatch{moved, moved})
+		if err == nil && !arrowGoCannotWrite(host.Column(0).Data()) {
 			requireSameBytes(t, want, got)
 			continue
 		}
-		// arrow-go fails, or writes what lies in memory behind the type ids.
-		require.True(t, unwritable(host.Column(0).Data()), err)
-		r, err := ipc.NewReader(bytes.NewReader(ours(t, false, []arrow.RecordBatch{moved})))
+		// arrow-go fails, or writes memory past the type ids.
+		require.True(t, arrowGoCannotWrite(host.Column(0).Data()), err)
+		r, err := ipc.NewReader(bytes.NewReader(encodeWithQuiver(t, false, []arrow.RecordBatch{moved})))
 		require.NoError(t, err)
 		require.True(t, r.Next(), r.Err())
 		require.True(t, array.RecordEqual(host, r.RecordBatch()), "%v\n%v", host, r.RecordBatch())
@@ -69,9 +73,9 @@ func requireSameFiles(t *testing.T, host, moved arrow.RecordBatch) {
 	}
 }
 
-// unwritable tells whether arrow-go cannot write a slice: of unions it takes more
-// bytes than there are, and of list views it finds no smallest offset.
-func unwritable(data arrow.ArrayData) bool {
+// arrowGoCannotWrite reports whether arrow-go fails to write a slice: of unions it
+// reads past the end, and of list views it finds no smallest offset.
+func arrowGoCannotWrite(data arrow.ArrayData) bool {
 	switch data.DataType().ID() {
 	case arrow.SPARSE_UNION, arrow.DENSE_UNION, arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW:
 		return data.Offset() > 0
@@ -96,7 +100,7 @@ func requireSameBytes(t *testing.T, want, got []byte) {
 		hex.Dump(got[from:min(from+96, len(got))]), hex.Dump(want[from:min(from+96, len(want))]))
 }
 
-func TestArraysThatLackABufferAreNotWritten(t *testing.T) {
+func TestWriterRejectsMissingBuffers(t *testing.T) {
 	ints, text, pair := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int32})
 	words := memory.NewBufferBytes(make([]byte, 12))
 	for about, data := range map[string]*array.Data{
@@ -120,7 +124,7 @@ func TestArraysThatLackABufferAreNotWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotEncoded(t *testing.T) {
+func TestEncodeRejectsNil(t *testing.T) {
 	_, err := arrowipc.EncodeRecordBatch(nil)
 	require.ErrorIs(t, err, arrow.ErrInvalid)
 	w, err := arrowipc.NewWriter(new(bytes.Buffer), arrow.NewSchema(nil, nil))
@@ -130,7 +134,7 @@ func TestWhatIsNotThereIsNotEncoded(t *testing.T) {
 	require.ErrorIs(t, err, arrow.ErrInvalid)
 }
 
-// bare is a batch of one column, of which nothing is checked.
+// bare is a batch of one column, without checks.
 type bare struct {
 	arrow.RecordBatch
 	schema *arrow.Schema
@@ -152,3 +156,32 @@ type bareColumn struct {
 func (c bareColumn) Data() arrow.ArrayData    { return c.data }
 func (c bareColumn) DataType() arrow.DataType { return c.data.DataType() }
 func (c bareColumn) Len() int                 { return c.data.Len() }
+
+func TestWriterStopsAfterOutputFailure(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		batch, _ := arraytest.Wide(t, checked(t), 8, 10<<20)
+		moved, _ := toDeviceAndBack(t, batch, dev)
+		for _, room := range []int{0, 100, 5000, 1 << 20, 7 << 20} {
+			w, err := arrowipc.NewWriter(&limitedWriter{left: room}, moved.Schema())
+			if err == nil {
+				err = w.Write(moved)
+			}
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			if w != nil {
+				assert.ErrorIs(t, w.Write(moved), os.ErrDeadlineExceeded)
+				assert.ErrorIs(t, w.Close(), os.ErrDeadlineExceeded)
+			}
+		}
+	})
+}
+
+// limitedWriter accepts a limited number of bytes.
+type limitedWriter struct{ left int }
+
+func (s *limitedWriter) Write(b []byte) (int, error) {
+	if len(b) > s.left {
+		return s.left, os.ErrDeadlineExceeded
+	}
+	s.left -= len(b)
+	return len(b), nil
+}

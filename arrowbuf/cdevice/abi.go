@@ -2,6 +2,8 @@ package cdevice
 
 import (
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -20,21 +22,21 @@ type Schema struct {
 const (
 	flagOrdered  = 1 // of a dictionary
 	flagNullable = 2
-	flagSorted   = 4 // of a map's keys
+	flagSorted   = 4 // of the keys of a map
 )
 
-// DeviceArray is struct ArrowDeviceArray: an array, or the rows of a batch, and
-// the device that its buffers are on.
+// DeviceArray is struct ArrowDeviceArray: an array, or the rows of a batch, and the
+// device of its buffers.
 type DeviceArray struct {
 	array      Array
 	deviceID   int64
 	deviceType int32
-	event      uintptr // of a CUevent
+	event      uintptr // address of a CUevent
 	reserved   [3]int64
 }
 
-// Array is struct ArrowArray: an array, or the rows of a batch, on the CPU, or part
-// of a DeviceArray. Addresses are numbers: buffers may be a device's.
+// Array is struct ArrowArray: an array, or the rows of a batch, on the CPU or within
+// a DeviceArray. Addresses are integers, because buffers may be on a device.
 type Array struct {
 	length, nulls, offset         int64
 	nBuffers, nChildren           int64
@@ -42,79 +44,72 @@ type Array struct {
 	release, private              uintptr
 }
 
-// DeviceStream is struct ArrowDeviceArrayStream: batches of one schema that come
-// one after another.
+// DeviceStream is struct ArrowDeviceArrayStream: a sequence of batches of one
+// schema.
 type DeviceStream struct {
 	deviceType                       int32
 	getSchema, getNext, getLastError uintptr
 	release, private                 uintptr
 }
 
-// Stream is struct ArrowArrayStream: batches of one schema, on the CPU, that come
-// one after another.
+// Stream is struct ArrowArrayStream: a sequence of batches of one schema, on the
+// CPU.
 type Stream struct {
 	getSchema, getNext, getLastError uintptr
 	release, private                 uintptr
 }
 
-// Released tells whether there is nothing in the struct: it was released, or
-// moved elsewhere.
+// Released reports whether the struct is empty: released, or moved elsewhere.
 func (s *Schema) Released() bool { return s.release == 0 }
 
-// Released tells whether there is nothing in the struct: it was released, or
-// moved elsewhere, or it ends a stream.
+// Released reports whether the struct is empty: released, moved elsewhere, or the
+// end of a stream.
 func (a *Array) Released() bool { return a.release == 0 }
 
-// Released tells whether there is nothing in the struct: it was released, or
-// moved elsewhere, or it ends a stream.
+// Released reports whether the struct is empty: released, moved elsewhere, or the
+// end of a stream.
 func (a *DeviceArray) Released() bool { return a.array.release == 0 }
 
-// Released tells whether there is nothing in the struct: it was released, or
-// moved elsewhere.
+// Released reports whether the struct is empty: released, or moved elsewhere.
 func (s *Stream) Released() bool { return s.release == 0 }
 
-// Released tells whether there is nothing in the struct: it was released, or
-// moved elsewhere.
+// Released reports whether the struct is empty: released, or moved elsewhere.
 func (s *DeviceStream) Released() bool { return s.release == 0 }
 
-// Release gives the struct back to its producer, as a consumer does. It does
-// nothing to one that is released.
-func (s *Schema) Release() { endOf(s.release, unsafe.Pointer(s)) }
+// Release calls the producer's release. It does nothing if the struct is released.
+func (s *Schema) Release() { callRelease(s.release, unsafe.Pointer(s)) }
 
-// Release gives the struct back to its producer, as a consumer does. It does
-// nothing to one that is released.
-func (a *Array) Release() { endOf(a.release, unsafe.Pointer(a)) }
+// Release calls the producer's release. It does nothing if the struct is released.
+func (a *Array) Release() { callRelease(a.release, unsafe.Pointer(a)) }
 
-// Release gives the struct back to its producer, as a consumer does. It does
-// nothing to one that is released.
-func (a *DeviceArray) Release() { endOf(a.array.release, unsafe.Pointer(a)) }
+// Release calls the producer's release. It does nothing if the struct is released.
+func (a *DeviceArray) Release() { callRelease(a.array.release, unsafe.Pointer(a)) }
 
-// Release gives the struct back to its producer, as a consumer does. It does
-// nothing to one that is released.
-func (s *Stream) Release() { endOf(s.release, unsafe.Pointer(s)) }
+// Release calls the producer's release. It does nothing if the struct is released.
+func (s *Stream) Release() { callRelease(s.release, unsafe.Pointer(s)) }
 
-// Release gives the struct back to its producer, as a consumer does. It does
-// nothing to one that is released.
-func (s *DeviceStream) Release() { endOf(s.release, unsafe.Pointer(s)) }
+// Release calls the producer's release. It does nothing if the struct is released.
+func (s *DeviceStream) Release() { callRelease(s.release, unsafe.Pointer(s)) }
 
-// endOf calls the release of a struct.
-func endOf(release uintptr, self unsafe.Pointer) {
+// callRelease calls the release function of the struct at self.
+func callRelease(release uintptr, self unsafe.Pointer) {
 	if release != 0 {
 		call(release, uintptr(self))
 	}
 	runtime.KeepAlive(self)
 }
 
-// Device is where the array's buffers are: the type and the number of the
-// device, -1 where the producer names none.
+// Device returns the device of the array's buffers: its type, and its id, which is
+// -1 if the producer names none.
 func (a *DeviceArray) Device() (arrowbuf.DeviceType, int64) {
 	return arrowbuf.DeviceType(a.deviceType), a.deviceID
 }
 
-// DeviceType is the kind of device that all arrays of the stream are on.
+// DeviceType returns the type of the device of all arrays of the stream.
 func (s *DeviceStream) DeviceType() arrowbuf.DeviceType { return arrowbuf.DeviceType(s.deviceType) }
 
-// move takes what is in a struct, so that its owner sees it released.
+// move moves the content of a struct to a new one. The owner of the old struct sees
+// it released.
 func move[T Schema | Array | DeviceArray | Stream | DeviceStream](from *T) *T {
 	moved := *from
 	switch s := any(from).(type) {
@@ -132,19 +127,19 @@ func move[T Schema | Array | DeviceArray | Stream | DeviceStream](from *T) *T {
 	return &moved
 }
 
-// pointer is an address of memory that is not Go's, or that is pinned. The
-// indirection says to vet that it is meant.
+// pointer converts an address of memory that is not Go's, or is pinned. The
+// indirection tells vet that the conversion is intended.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// addresses copies an array of n pointers.
-func addresses(address uintptr, n int64) []uintptr {
+// readPointers copies an array of n pointers.
+func readPointers(address uintptr, n int64) []uintptr {
 	if n == 0 {
 		return nil
 	}
 	return append([]uintptr{}, unsafe.Slice((*uintptr)(pointer(address)), n)...)
 }
 
-// cString copies a string that ends with a zero; there may be none.
+// cString copies a zero-terminated string, which may be NULL.
 func cString(address uintptr) string {
 	if address == 0 {
 		return ""
@@ -157,15 +152,40 @@ func cString(address uintptr) string {
 	return string(unsafe.Slice(start, n))
 }
 
-// addressOf is the address of memory that stays where it is while it is used: of
-// C's, or what is pinned.
+// addressOf returns the address of memory that does not move while it is used: C's,
+// or pinned.
 func addressOf[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// keep pins a slice for C, which gets its address, 0 if there is nothing in it.
-func keep[T any](pinned *runtime.Pinner, s []T) uintptr {
+// pinSlice pins a slice for C and returns its address, or 0 if it is empty.
+func pinSlice[T any](pinned *runtime.Pinner, s []T) uintptr {
 	if len(s) == 0 {
 		return 0
 	}
 	pinned.Pin(unsafe.SliceData(s))
 	return addressOf(unsafe.SliceData(s))
+}
+
+// handles are the exported objects by the integer in private_data of their struct.
+// The consumer may move the struct, so its address cannot identify the object.
+var (
+	handles    sync.Map // uintptr -> *schemaNode, *arrayNode or *exportedStream
+	lastHandle atomic.Uintptr
+)
+
+// newHandle registers an exported object.
+func newHandle(what any) (private uintptr) {
+	private = lastHandle.Add(1)
+	handles.Store(private, what)
+	return private
+}
+
+// removeHandle returns and unregisters an exported object. It returns false if the
+// object was removed before.
+func removeHandle[T any](private uintptr) (what T, ok bool) {
+	found, ok := handles.LoadAndDelete(private)
+	if !ok {
+		return what, false
+	}
+	what, ok = found.(T)
+	return what, ok
 }

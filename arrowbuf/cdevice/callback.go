@@ -8,7 +8,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// callbacks are the functions of the structs that are handed out. C calls them,
+// callbacks are addresses of C functions for the exported structs. C may call them
 // on any thread.
 type callbacks struct {
 	releaseSchema, releaseArray                          uintptr
@@ -21,7 +21,8 @@ var (
 	registry   callbacks
 )
 
-// functions are the callbacks, of which a process can have only so many.
+// functions returns the callbacks. They are registered once, because a process can
+// have only a limited number.
 func functions() callbacks {
 	registered.Do(func() { registry = register() })
 	return registry
@@ -30,39 +31,39 @@ func functions() callbacks {
 func register() callbacks {
 	return callbacks{
 		releaseSchema: purego.NewCallback(func(self uintptr) uintptr {
-			endSchema((*Schema)(pointer(self)))
+			releaseSchema((*Schema)(pointer(self)))
 			return 0
 		}),
 		releaseArray: purego.NewCallback(func(self uintptr) uintptr {
-			endArray((*Array)(pointer(self)))
+			releaseArray((*Array)(pointer(self)))
 			return 0
 		}),
 		getSchema: purego.NewCallback(func(self, out uintptr) uintptr {
-			return uintptr(sourceOf(deviceStream(self).private).getSchema((*Schema)(pointer(out))))
+			return uintptr(streamOfHandle(deviceStream(self).private).getSchema((*Schema)(pointer(out))))
 		}),
 		getNext: purego.NewCallback(func(self, out uintptr) uintptr {
-			return uintptr(sourceOf(deviceStream(self).private).getNext((*DeviceArray)(pointer(out))))
+			return uintptr(streamOfHandle(deviceStream(self).private).getNext((*DeviceArray)(pointer(out))))
 		}),
 		getLastError: purego.NewCallback(func(self uintptr) uintptr {
-			return sourceOf(deviceStream(self).private).lastError()
+			return streamOfHandle(deviceStream(self).private).lastError()
 		}),
 		finish: purego.NewCallback(func(self uintptr) uintptr {
 			s := deviceStream(self)
-			endStream(s.private, &s.release)
+			releaseStream(s.private, &s.release)
 			return 0
 		}),
 		getCPUSchema: purego.NewCallback(func(self, out uintptr) uintptr {
-			return uintptr(sourceOf(cpuStream(self).private).getSchema((*Schema)(pointer(out))))
+			return uintptr(streamOfHandle(cpuStream(self).private).getSchema((*Schema)(pointer(out))))
 		}),
 		getCPUNext: purego.NewCallback(func(self, out uintptr) uintptr {
-			return uintptr(sourceOf(cpuStream(self).private).getCPUNext((*Array)(pointer(out))))
+			return uintptr(streamOfHandle(cpuStream(self).private).getCPUNext((*Array)(pointer(out))))
 		}),
 		getCPULastError: purego.NewCallback(func(self uintptr) uintptr {
-			return sourceOf(cpuStream(self).private).lastError()
+			return streamOfHandle(cpuStream(self).private).lastError()
 		}),
 		finishCPU: purego.NewCallback(func(self uintptr) uintptr {
 			s := cpuStream(self)
-			endStream(s.private, &s.release)
+			releaseStream(s.private, &s.release)
 			return 0
 		}),
 	}
@@ -71,10 +72,10 @@ func register() callbacks {
 func deviceStream(self uintptr) *DeviceStream { return (*DeviceStream)(pointer(self)) }
 func cpuStream(self uintptr) *Stream          { return (*Stream)(pointer(self)) }
 
-// supported is nil where C code can be called.
-func supported() error { return nil }
+// checkSupported returns nil: C functions can be called.
+func checkSupported() error { return nil }
 
-// call calls a function of C.
+// call calls a C function.
 //
 //go:uintptrescapes
 func call(function uintptr, args ...uintptr) uintptr {

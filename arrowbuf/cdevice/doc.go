@@ -1,27 +1,25 @@
-// Package cdevice exchanges Arrow arrays, record batches, schemas and streams
-// with other libraries of the process, by the Arrow C Data Interface and the
-// Arrow C Device Data Interface, without a copy and without cgo.
+// Package cdevice exchanges Arrow arrays, record batches, schemas and streams with
+// other libraries of the process, without a copy and without cgo. It implements the
+// Arrow C Data Interface and the Arrow C Device Data Interface
+// (https://arrow.apache.org/docs/format/CDeviceDataInterface.html).
 //
-// The structs are C's, at addresses that the other library passes: a
-// struct ArrowDeviceArray at p is (*DeviceArray)(p). The Export functions fill a
-// struct, which keeps what it shows alive until the consumer calls its release,
-// from any thread. The Import functions take a struct over, which the producer
-// sees released: they move it away, also where they answer an error, and call
-// its release when the last reference to anything imported goes.
+// The structs have C's layout, at addresses that the other library passes: a struct
+// ArrowDeviceArray at p is (*DeviceArray)(p). Libraries without devices use [Array]
+// and [Stream], and the functions with CPU in their names.
 //
-// Libraries that know no devices have structs of their own, [Array] and [Stream]:
-// the functions with CPU in their names take and fill those.
+// An Export function fills a struct, and keeps the memory alive until the consumer
+// calls the struct's release, from any thread. The consumer must have finished its
+// work on the memory by then. An Import function moves the struct away, also if it
+// returns an error, so that the producer sees it released. It calls the producer's
+// release after the last reference to anything imported is released.
 //
-// Arrays of memory of the CPU come as arrow-go's own, those of a GPU as
-// arrowbuf's. Work that a producer has not finished is waited for by its
-// sync_event: on a GPU by the device's stream, not by the host. A consumer must
-// be done with the memory when it calls release.
+// Arrays on the CPU are imported as arrow-go's own, those on a GPU as arrowbuf's. A
+// GPU's stream waits for the producer's sync_event; the host does not.
 //
-// What comes from another library is checked as far as it says what is true of
-// it: counts, lengths, missing pointers, and the ends of offsets. How much
-// memory is behind a pointer cannot be known, and views, indices, type ids and
-// what lies between the ends of offsets are not looked at: where the producer is
-// not to be trusted, see array.ValidateFull.
+// Imports check counts, lengths, missing pointers, and first and last offsets. They
+// cannot know how much memory a pointer refers to. They do not read views, indices,
+// type ids and other offsets: use ValidateFull on arrays of untrusted producers.
 //
-// It works on Linux and macOS, elsewhere the error is errors.ErrUnsupported.
+// The package works on Linux and macOS. Elsewhere all functions return
+// errors.ErrUnsupported.
 package cdevice

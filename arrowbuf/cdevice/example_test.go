@@ -15,10 +15,10 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// A batch of a GPU goes out, and comes in again, where a library that is written
-// in C would pass the structs' addresses.
+// A batch on a GPU is exported and imported. A library in C would pass the addresses
+// of the structs.
 func Example() {
-	machine := cudatest.New(cudatest.Config{}) // cudabuf.Open() where there is a GPU
+	machine := cudatest.New(cudatest.Config{}) // use cudabuf.Open on a machine with a GPU
 	defer machine.Close()
 	gpu, err := machine.Device(0)
 	if err != nil {
@@ -34,7 +34,7 @@ func Example() {
 	if err := cdevice.ExportBatch(batch, gpu, &rows); err != nil {
 		log.Fatal(err)
 	}
-	batch.Release() // what C has keeps the memory
+	batch.Release() // the exported structs retain the memory
 
 	fields, err := cdevice.ImportSchema(&schema)
 	if err != nil {

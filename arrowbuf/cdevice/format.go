@@ -2,14 +2,15 @@ package cdevice
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// simple are the formats of types without parameters.
-var simple = map[string]arrow.DataType{
+// primitives are the format strings of types without parameters.
+var primitives = map[string]arrow.DataType{
 	"n": arrow.Null,
 	"b": arrow.FixedWidthTypes.Boolean,
 	"c": arrow.PrimitiveTypes.Int8, "C": arrow.PrimitiveTypes.Uint8,
@@ -28,20 +29,21 @@ var simple = map[string]arrow.DataType{
 	"tin": arrow.FixedWidthTypes.MonthDayNanoInterval,
 }
 
-// simpleFormats is the other direction, by what a type calls itself.
-var simpleFormats = func() map[string]string {
+// primitiveFormats maps the fingerprint of a type to its format string.
+var primitiveFormats = func() map[string]string {
 	formats := map[string]string{}
-	for format, t := range simple {
+	for format, t := range primitives {
 		formats[t.Fingerprint()] = format
 	}
 	return formats
 }()
 
-// units are the letters of units of time.
-const units = "smun" // in the order of arrow.TimeUnit, from seconds to nanoseconds
+// units are the letters of time units, in the order of arrow.TimeUnit.
+const units = "smun" // seconds to nanoseconds
 
-// formatOf is the format of a type, which is no extension type, and the flags
-// that belong to it. That of a dictionary is its indices'.
+// formatOf returns the format string of a type, and the flags that belong to it. The
+// type must not be an extension type. The format string of a dictionary type is that
+// of its indices.
 func formatOf(dtype arrow.DataType) (format string, flags int64, err error) {
 	switch t := dtype.(type) {
 	case *arrow.FixedSizeBinaryType:
@@ -82,11 +84,11 @@ func formatOf(dtype arrow.DataType) (format string, flags int64, err error) {
 		format, _, err := formatOf(t.IndexType)
 		return format, flags, err
 	default:
-		if format, ok := simpleFormats[dtype.Fingerprint()]; ok {
+		if format, ok := primitiveFormats[dtype.Fingerprint()]; ok {
 			return format, 0, nil
 		}
 	}
-	return "", 0, fmt.Errorf("the C data interface has no type %s: %w", dtype, arrow.ErrNotImplemented)
+	return "", 0, fmt.Errorf("type %s has no format string: %w", dtype, arrow.ErrNotImplemented)
 }
 
 func unionFormat(t arrow.UnionType) string {
@@ -101,21 +103,140 @@ func unionFormat(t arrow.UnionType) string {
 	return mode + strings.Join(codes, ",")
 }
 
-// fieldsOf are the children of a type.
-func fieldsOf(dtype arrow.DataType) []arrow.Field {
-	if t, ok := dtype.(arrow.NestedType); ok {
-		return t.Fields()
+// parseFormat returns the type of a format string with the flags and children of its
+// schema.
+func parseFormat(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
+	kind, parameter, parameters := strings.Cut(format, ":")
+	if want := childCount(kind); want >= 0 && len(children) != want {
+		return nil, invalidf("format %q: got %d children, want %d", format, len(children), want)
 	}
-	return nil
+	if !parameters {
+		return parseUnparameterized(format, flags, children)
+	}
+	switch kind {
+	case "w":
+		width, err := parseCount(parameter, 0)
+		return &arrow.FixedSizeBinaryType{ByteWidth: width}, err
+	case "d":
+		return parseDecimal(parameter)
+	case "tss", "tsm", "tsu", "tsn":
+		unit := arrow.TimeUnit(strings.IndexByte(units, kind[2]))
+		return &arrow.TimestampType{Unit: unit, TimeZone: parameter}, nil
+	case "+w":
+		n, err := parseCount(parameter, 1) // arrow-go has no lists of size 0
+		if err != nil {
+			return nil, err
+		}
+		return arrow.FixedSizeListOfField(int32(n), children[0]), nil
+	case "+ud":
+		return parseUnion(arrow.DenseMode, parameter, children)
+	case "+us":
+		return parseUnion(arrow.SparseMode, parameter, children)
+	}
+	return nil, invalidf("unknown format %q", format)
 }
 
-// storageOf is the type whose layout an array has.
-func storageOf(dtype arrow.DataType) arrow.DataType {
-	for {
-		t, ok := dtype.(arrow.ExtensionType)
-		if !ok {
-			return dtype
-		}
-		dtype = t.StorageType()
+// childCount returns the number of children of a kind of type, or -1 if it may be
+// any.
+func childCount(kind string) int {
+	switch kind {
+	case "+l", "+L", "+vl", "+vL", "+w", "+m":
+		return 1
+	case "+r":
+		return 2
+	case "+s", "+ud", "+us":
+		return -1
+	default:
+		return 0
 	}
+}
+
+func parseUnparameterized(format string, flags int64, children []arrow.Field) (arrow.DataType, error) {
+	switch format {
+	case "+l":
+		return arrow.ListOfField(children[0]), nil
+	case "+L":
+		return arrow.LargeListOfField(children[0]), nil
+	case "+vl":
+		return arrow.ListViewOfField(children[0]), nil
+	case "+vL":
+		return arrow.LargeListViewOfField(children[0]), nil
+	case "+s":
+		return arrow.StructOf(children...), nil
+	case "+m":
+		return parseMap(flags, children[0])
+	case "+r":
+		t := arrow.RunEndEncodedOf(children[0].Type, children[1].Type)
+		if !t.ValidRunEndsType(t.RunEnds()) {
+			return nil, invalidf("run ends of type %s", t.RunEnds())
+		}
+		t.ValueNullable = children[1].Nullable
+		return t, nil
+	}
+	if t, ok := primitives[format]; ok {
+		return t, nil
+	}
+	return nil, invalidf("unknown format %q", format)
+}
+
+func parseMap(flags int64, entries arrow.Field) (arrow.DataType, error) {
+	pair, ok := entries.Type.(*arrow.StructType)
+	if !ok || pair.NumFields() != 2 {
+		return nil, invalidf("entries of a map: got %s, want a struct of key and value", entries.Type)
+	}
+	key := pair.Field(0)
+	key.Nullable = false // some producers set the flag, but keys are never null
+	t := arrow.MapOfFields(key, pair.Field(1))
+	t.KeysSorted = flags&flagSorted != 0
+	return t, nil
+}
+
+func parseDecimal(parameter string) (arrow.DataType, error) {
+	parts := strings.Split(parameter, ",")
+	if len(parts) == 2 {
+		parts = append(parts, "128")
+	}
+	if len(parts) != 3 {
+		return nil, invalidf("decimal: got %q, want precision, scale and width", parameter)
+	}
+	var numbers [3]int32
+	for i, part := range parts {
+		n, err := strconv.ParseInt(part, 10, 32)
+		if err != nil {
+			return nil, invalidf("decimal of %q: %v", parameter, err)
+		}
+		numbers[i] = int32(n)
+	}
+	id, ok := map[int32]arrow.Type{32: arrow.DECIMAL32, 64: arrow.DECIMAL64, 128: arrow.DECIMAL128, 256: arrow.DECIMAL256}[numbers[2]]
+	if !ok {
+		return nil, invalidf("decimal of %d bits, want 32, 64, 128 or 256", numbers[2])
+	}
+	return arrow.NewDecimalType(id, numbers[0], numbers[1])
+}
+
+func parseUnion(mode arrow.UnionMode, parameter string, children []arrow.Field) (arrow.DataType, error) {
+	var codes []arrow.UnionTypeCode
+	seen := map[arrow.UnionTypeCode]bool{}
+	if parameter != "" {
+		for part := range strings.SplitSeq(parameter, ",") {
+			n, err := strconv.ParseInt(part, 10, 8)
+			code := arrow.UnionTypeCode(n)
+			if err != nil || n < 0 || seen[code] {
+				return nil, invalidf("type ids of a union: got %q, want distinct numbers from 0 to 127", parameter)
+			}
+			codes, seen[code] = append(codes, code), true
+		}
+	}
+	if len(codes) != len(children) {
+		return nil, invalidf("union: got %d children and %d type ids", len(children), len(codes))
+	}
+	return arrow.UnionOf(mode, children, codes), nil
+}
+
+func parseCount(parameter string, least int) (int, error) {
+	n, err := strconv.Atoi(parameter)
+	if err != nil || n < least || n > math.MaxInt32 {
+		return 0, invalidf("size: got %q, want %d to %d", parameter, least, math.MaxInt32)
+	}
+	return n, nil
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// FuzzImportArray changes numbers and pointers of an array's structs, as long as
-// what they claim to point to is there: more cannot be known of C's memory. The
-// import must end in an error or in an array, and give everything back.
+// FuzzImportArray corrupts numbers and pointers of an array's structs, but not so
+// that they exceed the memory: an import cannot detect that. The import must return
+// an error or an array, and everything must be released.
 func FuzzImportArray(f *testing.F) {
 	for kind := range byte(8) {
 		f.Add(byte(0), kind, kind, int64(-1))
@@ -36,9 +36,9 @@ func FuzzImportArray(f *testing.F) {
 		arr := g.array(dtype, 20, which%2 == 1)
 		out := exported(t, arr, arrowbuf.CPU())
 		arr.Release()
-		all := below(&out.array)
+		all := structsBelow(&out.array)
 		c := all[int(node)%len(all)]
-		restore := change(c, what, value)
+		restore := corrupt(c, what, value)
 		back, err := ImportArray(out, dtype)
 		if err != nil {
 			assert.True(t, errors.Is(err, arrow.ErrInvalid) || errors.Is(err, arrow.ErrNotImplemented), err)
@@ -48,25 +48,25 @@ func FuzzImportArray(f *testing.F) {
 			back.Release()
 		}
 		restore()
-		require.Zero(t, outside())
+		require.Zero(t, handleCount())
 	})
 }
 
-// change spoils a field of a struct. restore ends it, where the change hid it
+// corrupt changes a field of a struct. restore undoes the change if it hides a child
 // from its parent.
-func change(c *Array, what byte, value int64) (restore func()) {
+func corrupt(c *Array, what byte, value int64) (restore func()) {
 	restore = func() {}
 	kept := *c
 	switch what % 10 {
 	case 0:
-		c.length = within(value, c.length)
+		c.length = validLength(value, c.length)
 	case 1:
-		c.length = within(value, c.length)
-		c.offset = within(value>>8, max(0, kept.length-c.length))
+		c.length = validLength(value, c.length)
+		c.offset = validLength(value>>8, max(0, kept.length-c.length))
 	case 2:
 		c.nulls = value
 	case 3:
-		if c.nBuffers = value; c.nBuffers > kept.nBuffers { // views have any number
+		if c.nBuffers = value; c.nBuffers > kept.nBuffers { // view arrays have any number of buffers
 			c.nBuffers = kept.nBuffers
 		}
 	case 4:
@@ -77,51 +77,51 @@ func change(c *Array, what byte, value int64) (restore func()) {
 		c.buffers = 0
 	case 7:
 		c.dictionary = 0
-		restore = func() { c.dictionary = kept.dictionary; endHidden(c.dictionary) }
+		restore = func() { c.dictionary = kept.dictionary; releaseHidden(c.dictionary) }
 	case 8:
 		if kept.nBuffers > 0 {
 			*c.buffer(int(uint64(value) % uint64(kept.nBuffers))) = 0
 		}
 	case 9:
 		c.release = 0
-		restore = func() { c.release = kept.release; endHidden(addressOf(c)) }
+		restore = func() { c.release = kept.release; releaseHidden(addressOf(c)) }
 	}
 	return restore
 }
 
-// within is a length that the memory has, or one that no memory has.
-func within(value, most int64) int64 {
+// validLength returns a length within the memory, or one that no memory can have.
+func validLength(value, most int64) int64 {
 	if value >= 0 && value < math.MaxInt64-64 {
 		return value % (most + 1)
 	}
 	return value
 }
 
-// endHidden releases a struct that its parent could not.
-func endHidden(address uintptr) {
+// releaseHidden releases a struct that its parent could not reach.
+func releaseHidden(address uintptr) {
 	if address == 0 {
 		return
 	}
 	c := (*Array)(pointer(address))
-	if _, there := given.Load(c.private); there && c.release != 0 {
-		endArray(c)
+	if _, there := handles.Load(c.private); there && c.release != 0 {
+		releaseArray(c)
 	}
 }
 
-// below are a struct and all that it points to.
-func below(c *Array) []*Array {
+// structsBelow returns a struct and all that it points to.
+func structsBelow(c *Array) []*Array {
 	all := []*Array{c}
-	for _, part := range c.parts() {
-		all = append(all, below(part)...)
+	for _, part := range c.childStructs() {
+		all = append(all, structsBelow(part)...)
 	}
 	if c.dictionary != 0 {
-		all = append(all, below((*Array)(pointer(c.dictionary)))...)
+		all = append(all, structsBelow((*Array)(pointer(c.dictionary)))...)
 	}
 	return all
 }
 
-// FuzzImportField gives any format and flags to a field of any children. What
-// imports must export to the same.
+// FuzzImportField imports fields with any format, flags and children. An imported
+// field must export to the same struct.
 func FuzzImportField(f *testing.F) {
 	for _, dtype := range types {
 		if format, flags, err := formatOf(storageOf(dtype)); err == nil {
@@ -140,14 +140,14 @@ func FuzzImportField(f *testing.F) {
 		for i := range min(children, 5) {
 			parts = append(parts, arrow.Field{Name: "child", Type: []arrow.DataType{arrow.PrimitiveTypes.Int32, pair}[i%2]})
 		}
-		// Its own fields are replaced, its children and dictionary used.
+		// The fields are replaced; children and dictionary are kept.
 		like := arrow.Field{Type: arrow.StructOf(parts...)}
 		if dictionary {
 			like.Type = &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: pair}
 		}
 		var s Schema
 		require.NoError(t, ExportField(like, &s))
-		s.format, s.name, s.flags = keep(&pinned, append([]byte(format), 0)), keep(&pinned, append([]byte(name), 0)), flags
+		s.format, s.name, s.flags = pinSlice(&pinned, append([]byte(format), 0)), pinSlice(&pinned, append([]byte(name), 0)), flags
 		field, err := ImportField(&s)
 		if err != nil {
 			assert.ErrorIs(t, err, arrow.ErrInvalid)
@@ -157,6 +157,6 @@ func FuzzImportField(f *testing.F) {
 			require.NoError(t, err)
 			assert.True(t, field.Equal(again), "%v\n%v", field, again)
 		}
-		require.Zero(t, outside())
+		require.Zero(t, handleCount())
 	})
 }

@@ -4,11 +4,15 @@ package cdevice
 
 import (
 	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -16,7 +20,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// batches is a reader of batches, then of an error or a panic.
+// batches is a reader of batches, which ends with an error or a panic.
 type batches struct {
 	array.RecordReader
 	schema *arrow.Schema
@@ -40,7 +44,7 @@ func (b *batches) Next() bool {
 	return b.next <= len(b.all)
 }
 
-// someBatches makes some of 3, 0 and 5 rows on a device.
+// someBatches returns batches of 3, 0 and 5 rows on a device.
 func someBatches(t *testing.T, dev arrowbuf.Device) (*batches, []arrow.Array) {
 	g := newGenerator(t)
 	r := &batches{schema: arrow.NewSchema(pair.Fields(), nil), refs: 1}
@@ -58,7 +62,7 @@ func someBatches(t *testing.T, dev arrowbuf.Device) (*batches, []arrow.Array) {
 	return r, hosts
 }
 
-func TestStreamsGoThereAndBack(t *testing.T) {
+func TestStreamsRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		from, hosts := someBatches(t, dev)
 		out := &DeviceStream{}
@@ -83,18 +87,18 @@ func TestStreamsGoThereAndBack(t *testing.T) {
 		assert.Equal(t, 2, from.refs)
 		r.Release()
 		assert.Equal(t, 1, from.refs)
-		for i, batch := range kept { // which outlive the stream
+		for i, batch := range kept { // the batches outlive the stream
 			for j := range 2 {
 				requireEqual(t, hosts[i].(*array.Struct).Field(j), batch.Column(j))
 			}
 			batch.Release()
 		}
-		assert.PanicsWithError(t, "cdevice: Release of a reader: buffer already released", r.Release)
+		assert.PanicsWithError(t, "cdevice.Reader.Release: buffer already released", r.Release)
 	})
 }
 
-func TestStreamsTellWhatEndedThem(t *testing.T) {
-	clean(t)
+func TestStreamsReportErrors(t *testing.T) {
+	requireNoHandles(t)
 	for _, tt := range []struct {
 		name  string
 		spoil func(b *batches)
@@ -126,9 +130,9 @@ func TestStreamsTellWhatEndedThem(t *testing.T) {
 	}
 }
 
-func TestStreamsOfAnotherDeviceAreRefused(t *testing.T) {
+func TestImportStreamRejectsOtherDevices(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		clean(t)
+		requireNoHandles(t)
 		from, _ := someBatches(t, dev)
 		out := &DeviceStream{}
 		require.NoError(t, ExportStream(from, arrowbuf.CPU(), out))
@@ -141,7 +145,7 @@ func TestStreamsOfAnotherDeviceAreRefused(t *testing.T) {
 
 		from, _ = someBatches(t, dev)
 		require.NoError(t, ExportStream(from, dev, out))
-		out.deviceType = 1 // which its arrays are not
+		out.deviceType = 1 // differs from the arrays' type
 		r, err = ImportStream(out, dev)
 		require.NoError(t, err)
 		assert.False(t, r.Next())
@@ -150,8 +154,8 @@ func TestStreamsOfAnotherDeviceAreRefused(t *testing.T) {
 	})
 }
 
-func TestMalformedStreamsAreRefused(t *testing.T) {
-	clean(t)
+func TestImportStreamRejectsMalformedStreams(t *testing.T) {
+	requireNoHandles(t)
 	_, err := ImportStream(nil)
 	assert.ErrorIs(t, err, arrow.ErrInvalid)
 	_, err = ImportStream(&DeviceStream{})
@@ -175,4 +179,120 @@ func TestMalformedStreamsAreRefused(t *testing.T) {
 	var s Schema
 	assert.EqualValues(t, errnoInvalid, call(copied.getSchema, addressOf(&copied), uintptr(unsafe.Pointer(&s))), "a stream that is released")
 	assert.Zero(t, call(copied.getLastError, addressOf(&copied)))
+}
+
+func TestCPUStreamsRoundTrip(t *testing.T) {
+	requireNoHandles(t)
+	from, hosts := someBatches(t, arrowbuf.CPU())
+	out := &Stream{}
+	require.NoError(t, ExportCPUStream(from, out))
+	assert.Equal(t, 2, from.refs)
+	r, err := ImportCPUStream(out)
+	require.NoError(t, err)
+	assert.True(t, out.Released())
+	assert.True(t, from.schema.Equal(r.Schema()))
+	n := 0
+	for ; r.Next(); n++ {
+		for j := range 2 {
+			requireEqual(t, hosts[n].(*array.Struct).Field(j), r.RecordBatch().Column(j))
+		}
+	}
+	require.NoError(t, r.Err())
+	assert.Equal(t, 3, n)
+	r.Release()
+	assert.Equal(t, 1, from.refs)
+}
+
+func TestCPUStreamsReportErrors(t *testing.T) {
+	requireNoHandles(t)
+	from, _ := someBatches(t, arrowbuf.CPU())
+	from.err = errors.New("the disk is full")
+	out := &Stream{}
+	require.NoError(t, ExportCPUStream(from, out))
+	r, err := ImportCPUStream(out)
+	require.NoError(t, err)
+	for r.Next() {
+	}
+	assert.ErrorContains(t, r.Err(), "errno 5: the disk is full")
+	r.Release()
+	_, err = ImportCPUStream(nil)
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	_, err = ImportCPUStream(&Stream{})
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	require.NoError(t, ExportCPUStream(from, out))
+	out.getNext = 0
+	_, err = ImportCPUStream(out)
+	assert.ErrorIs(t, err, arrow.ErrInvalid)
+	assert.Equal(t, 1, from.refs)
+}
+
+// The streams of Arrow's integration tests, of all versions, and slices of them, are
+// exported and imported.
+func TestGoldenStreamsRoundTrip(t *testing.T) {
+	root := filepath.Join("..", "..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration")
+	files, err := filepath.Glob(filepath.Join(root, "*", "*.stream"))
+	require.NoError(t, err)
+	if len(files) == 0 {
+		require.Empty(t, os.Getenv("CI"), "no golden files in %s", root)
+		t.Skip("no golden files in ", root)
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, file := range files {
+			t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
+				schema, hosts := readStream(t, file)
+				checkGolden(t, dev, schema, hosts)
+			})
+		}
+	})
+}
+
+// readStream returns the batches of a file, each followed by a slice of it.
+func readStream(t *testing.T, file string) (*arrow.Schema, []arrow.RecordBatch) {
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := ipc.NewReader(f)
+	require.NoError(t, err)
+	defer r.Release()
+	rng := rand.New(rand.NewPCG(3, 3))
+	var batches []arrow.RecordBatch
+	for r.Next() {
+		whole := r.RecordBatch()
+		whole.Retain()
+		from := rng.Int64N(whole.NumRows() + 1)
+		batches = append(batches, whole, whole.NewSlice(from, from+rng.Int64N(whole.NumRows()-from+1)))
+	}
+	require.NoError(t, r.Err())
+	t.Cleanup(func() {
+		for _, b := range batches {
+			b.Release()
+		}
+	})
+	return r.Schema(), batches
+}
+
+func checkGolden(t *testing.T, dev arrowbuf.Device, schema *arrow.Schema, hosts []arrow.RecordBatch) {
+	from := &batches{schema: schema, refs: 1}
+	for _, host := range hosts {
+		moved, err := arrowbuf.CopyTo(host, dev)
+		require.NoError(t, err)
+		defer moved.Release()
+		from.all = append(from.all, moved)
+	}
+	var out DeviceStream
+	require.NoError(t, ExportStream(from, dev, &out))
+	r, err := ImportStream(&out, dev)
+	require.NoError(t, err)
+	defer r.Release()
+	require.True(t, schema.Equal(r.Schema()), "want %v\ngot %v", schema, r.Schema())
+	for _, host := range hosts {
+		require.True(t, r.Next(), r.Err())
+		back, err := arrowbuf.CopyTo(r.RecordBatch(), arrowbuf.CPU())
+		require.NoError(t, err)
+		require.NoError(t, array.ValidateRecordFull(back))
+		require.True(t, array.RecordEqual(host, back), "want %v\ngot %v", host, back)
+		back.Release()
+	}
+	require.False(t, r.Next())
+	require.NoError(t, r.Err())
 }

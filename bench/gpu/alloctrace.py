@@ -1,5 +1,5 @@
-"""The random sequence of allocations that pools are measured with, by the rules
-of the Go package cudabuf/internal/pool/trace."""
+"""Generates the random sequence of allocations of the pool benchmarks, by the rules of
+the Go package cudabuf/internal/pool/trace."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,8 +18,8 @@ def splitmix64(state: int) -> Iterator[int]:
 
 def run(seed: int, sizes: str, allocations: int, live: int, alloc: Callable[[int], object],
         free: Callable[[object, int], None], watch: Callable[[], None] = lambda: None) -> int:  # fmt: skip
-    """Plays a trace, calls watch now and then, and answers the most bytes that
-    lived at once. free gets what alloc returned, and its size."""
+    """Replays a trace and returns the peak of live bytes. free is called with a result
+    of alloc and its size; watch is called periodically."""
     random = splitmix64(seed)
     blocks: list[tuple[object, int]] = []
     used = level = peak = 0

@@ -1,6 +1,6 @@
-"""The topic arrays: operations of package ndview on a GPU, in the bytes that
-they read and write a second, beside CuPy and PyTorch and the driver's own copy
-and memset."""
+"""The topic arrays: operations of package ndview on a GPU, in bytes read and written
+per second. The peers are CuPy and PyTorch; the limits are the driver's copy and
+memset."""
 
 from statistics import median
 
@@ -18,13 +18,13 @@ def records() -> tuple[list[dict], list[str]]:
     faults: list[str] = []
     figures = measured("")
     limits = {"fill": fastest(cupy_limits.device_fill, figures)}
-    # What a processor lends to others changes from second to second: both take turns.
+    # CPU speed varies from second to second, so both sides alternate.
     turns, launches = [], []
     for _ in range(5):
         turns.append(gobench.run("ndview", "^BenchmarkArray$/^cuda$/^small$", "-test.benchtime=20000x", rounds=5))
         try:
             launches.append(cudabuf.plain_c("launch")["launch"])
-        except Exception as e:  # the other figures are still worth having
+        except Exception as e:  # the other figures remain useful
             faults.append(f"C: {e}")
             break
     small = {name: {"ns/op": median(turn[name]["ns/op"] for turn in turns if name in turn)} for name in set().union(*turns)}
@@ -33,8 +33,14 @@ def records() -> tuple[list[dict], list[str]]:
     return beside_others(figures | small, limits, faults) + first_uses(), faults
 
 
+def permutations() -> tuple[list[dict], list[str]]:
+    """The topic permutations: only the cases that copy transposed arrays."""
+    faults: list[str] = []
+    return beside_others(measured("^(permute|arbitrary)$"), {}, faults), faults
+
+
 def measured(kinds: str) -> dict[str, dict[str, float]]:
-    """Benchmarks of some kinds of cases, by a regular expression."""
+    """Runs the cases whose kinds match a regular expression."""
     return gobench.run("ndview", "^BenchmarkArray$/^cuda$" + (f"/{kinds}" if kinds else ""), "-test.benchtime=10x", rounds=2, seconds=280)
 
 
@@ -45,8 +51,8 @@ def beside_others(figures: dict[str, dict[str, float]], limits: dict, faults: li
 
 
 def fastest(measure, figures: dict) -> array_records.Limit:
-    """The best rate of work on at most so many bytes as cases have. One size alone would
-    not do: where its buffers happen to lie decides over a tenth of the rate."""
+    """The best rate that measure reaches with at most the bytes of a case. A single size
+    would not do: the addresses of its buffers change the rate by a tenth."""
     best, found = 0.0, {}
     for n in sorted({array_cases.parse(name.removeprefix(PREFIX)).bytes for name in figures if name.startswith(PREFIX)}):
         best = max(best, measure(n))
@@ -56,7 +62,7 @@ def fastest(measure, figures: dict) -> array_records.Limit:
 
 
 def first_uses() -> list[dict]:
-    """What the first call of operations takes, the slower of two processes."""
+    """The duration of the first call of operations, the slower of two processes."""
     figures = gobench.run("ndview", "^BenchmarkFirstUse$", "-test.benchtime=1x", rounds=1)
     again = gobench.run("ndview", "^BenchmarkFirstUse$", "-test.benchtime=1x", rounds=1)
     found = []

@@ -1,9 +1,9 @@
-"""The topic arrow: record batches to a device and back, and IPC files, as shares
-of what pinned memory reaches in the same run.
+"""The topic arrow: copies of record batches to a device and back, and IPC files, as
+shares of the rate of pinned memory in the same run.
 
-The peer of small batches is one allocation of the driver and one copy a buffer, the
-faster of Go's loop and that in C; of large ones it is CuPy, which copies buffer
-by buffer, and of IPC files what pyarrow reads and CuPy copies.
+The peer of small batches is one driver allocation and one copy per buffer, the faster
+of a loop in Go and one in C. The peer of large batches is CuPy, which copies buffer by
+buffer. The peer of IPC files is pyarrow, which reads, with CuPy, which copies.
 """
 
 import json
@@ -17,7 +17,7 @@ import gobench
 from gobench import record
 
 HERE = Path(__file__).resolve().parent
-# Record, package, benchmark, the limit, the peer's key, and the device's batches.
+# Record, package, benchmark, limit, key of the peer.
 LARGE = [
     ("copyto-pageable", "arrowbuf", "CopyTo/pageable", "h2d", "copyto"),
     ("copyto-pinned", "arrowbuf", "CopyTo/pinned", "h2d", "copyto-pinned"),
@@ -33,7 +33,7 @@ SMALL = {"copyto-small": "8columns", "copyto-small-64": "64columns"}
 
 
 class Figures:
-    """What was measured beside the Go benchmarks, and the records made."""
+    """The figures of peers and limits, and the records."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -44,15 +44,15 @@ class Figures:
         self.c = self.attempt("C", cudabuf.plain_c) or {}
 
     def attempt(self, what: str, measure, *arguments, **options):
-        """Measures, or notes that it could not."""
+        """Calls measure; an exception becomes a fault."""
         try:
             return measure(*arguments, **options)
-        except Exception as e:  # the other figures are still worth having
+        except Exception as e:  # the other figures remain useful
             self.faults.append(f"{what}: {e}")
             return None
 
     def rate(self, name: str, package: str, kinds: dict[str, float], limit: str, key: str) -> None:
-        """Records the fastest of the kinds of a benchmark, which are GB/s by name."""
+        """Records the fastest kind of a benchmark; kinds maps names to GB/s."""
         if not kinds:
             self.faults.append(f"{name}: its benchmark gave no figure for the GPU, see the log")
             return
@@ -78,7 +78,7 @@ def show(package: str, benchmark: str) -> str:
 
 
 def large(figures: Figures, operations: list[tuple[str, str, str, str, str]]) -> None:
-    """Of batches and files of 1 GiB."""
+    """Measures batches and files of 1 GiB."""
     package = operations[0][1]
     names = "|".join(dict.fromkeys(benchmark.partition("/")[0] for _, _, benchmark, _, _ in operations))
     pattern = f"^Benchmark({names})$/^cuda$|^Benchmark({names})$/./^cuda$"
@@ -90,7 +90,7 @@ def large(figures: Figures, operations: list[tuple[str, str, str, str, str]]) ->
 
 
 def small(figures: Figures) -> None:
-    """10,000 batches of 64 KiB, and fewer of them where each takes milliseconds."""
+    """Measures 10,000 batches of 64 KiB, or fewer if each takes milliseconds."""
     ours = figures.attempt("small batches", gobench.run, "arrowbuf", "^BenchmarkCopyToSmall$/^[0-9]+columns$/^cuda$", "-test.benchtime=10000x", rounds=3) or {}
     naive = figures.attempt("naive copies", gobench.run, "arrowbuf", "^BenchmarkCopyToSmall$/naive$/^cuda$", "-test.benchtime=300x", rounds=1) or {}
     for name, columns in SMALL.items():
@@ -106,7 +106,7 @@ def small(figures: Figures) -> None:
 
 
 def ranges(figures: Figures) -> None:
-    """Much ordinary memory in one piece and in many, as batches have it."""
+    """Measures copies of pageable memory in one range and in many, as in batches."""
     got = figures.attempt("ranges", gobench.run, "cudabuf", "^BenchmarkCopyRanges$/./^cuda$", "-test.benchtime=10x", rounds=3) or {}
     rates = {name.removesuffix("/cuda"): units["MB/s"] / 1e3 for name, units in got.items() if name.endswith("/cuda")}
     figures.rate("ranges-pageable", "cudabuf", rates, "h2d", "copyto")

@@ -1,8 +1,8 @@
-"""What CuPy, and pyarrow with it, make of the work that arrow.py measures: 1 GiB
-in 64 columns, a quarter each integers, doubles with nulls, floats and strings.
+"""Measures the work of arrow.py with CuPy and pyarrow: 1 GiB in 64 columns, a quarter
+each of integers, doubles with nulls, floats and strings.
 
-Usage: arrow_peers.py; prints one JSON object: what was done and GB/s of it, by
-the record, each the median of its rounds, in the fastest of the forms.
+Usage: arrow_peers.py. It prints one JSON object: per record, the method and its median
+GB/s, in the fastest form.
 """
 
 import json
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 COLUMNS, BATCHES = 64, 16
-ROWS = (1 << 30) // COLUMNS // 7 // BATCHES  # of a batch; four columns take 28 bytes and a bit of a row
+ROWS = (1 << 30) // COLUMNS // 7 // BATCHES  # per batch; four columns take 28 bytes and a bit per row
 ROUNDS = 3
 
 
@@ -44,7 +44,7 @@ def buffers(batch: pa.RecordBatch) -> list[np.ndarray]:
 
 
 def upload(batch: pa.RecordBatch) -> list[cupy.ndarray]:
-    """Each buffer to memory of CuPy's pool of its own."""
+    """Copies each buffer to its own memory of CuPy's pool."""
     there = []
     for b in buffers(batch):
         one = cupy.empty(b.size, np.uint8)
@@ -54,7 +54,7 @@ def upload(batch: pa.RecordBatch) -> list[cupy.ndarray]:
 
 
 def pinned(batch: pa.RecordBatch) -> list[np.ndarray]:
-    """The buffers in pinned memory."""
+    """Copies the buffers to pinned memory."""
     kept = []
     for b in buffers(batch):
         one = cupyx.empty_pinned(b.size, np.uint8)
@@ -64,7 +64,7 @@ def pinned(batch: pa.RecordBatch) -> list[np.ndarray]:
 
 
 def upload_pinned(host: list[np.ndarray]) -> list[cupy.ndarray]:
-    """As upload, but without a wait between the copies."""
+    """Like upload, but does not wait between copies."""
     there = []
     for b in host:
         one = cupy.empty(b.size, np.uint8)
@@ -85,14 +85,14 @@ def rate(size: int, work: Callable[[], object]) -> float:
 
 
 def read(path: Path, mapped: bool) -> list:
-    """Every batch of the file, its buffers uploaded."""
+    """Reads every batch of the file and uploads its buffers."""
     with (pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))) as source:
         with pa.ipc.open_file(source) as file:
             return [upload(file.get_batch(i)) for i in range(file.num_record_batches)]
 
 
 def write(path: Path, batches: list[list[cupy.ndarray]], like: pa.RecordBatch) -> None:
-    """Brings the buffers back, and has pyarrow write them."""
+    """Copies the buffers to the host, and pyarrow writes them."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, like.schema) as file:
         for there in batches:
             host = iter(there)

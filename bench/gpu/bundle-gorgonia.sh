@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Puts the tests of cudabuf and of the drivers, built with -tags gorgonia, into
-# .gpu/gorgonia. They are linked to libcuda.so.1, which this machine need not
-# have: a library of the same name, with every function that cuda.h knows,
-# stands in for it here.
+# Builds the tests of cudabuf and of the drivers with -tags gorgonia into
+# .gpu/gorgonia. They are linked to libcuda.so.1, which this machine need not have:
+# the script builds a stub of that name with every function in cuda.h.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 GO=${GO:-go}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Puts into .gpu what run.sh needs on a machine that has a GPU but no Go. It is
-# run there from a copy of this working tree, where the tests find their testdata.
+# Builds into .gpu what run.sh needs on a machine that has a GPU but no Go. run.sh runs
+# in a copy of this working tree, where the tests find their testdata.
 #
-# Usage: bundle.sh [PART...], both of tests and gorgonia where none is given:
+# Usage: bundle.sh [PART...]; the default is tests and gorgonia:
 #
-#   tests     the tests of every package that works on a device, with their
-#             benchmarks, and the commands
-#   two       only the tests of packages with tests that need two GPUs
+#   tests     tests and benchmarks of every package that uses a device, and the
+#             commands
+#   two       only the packages with tests that need two GPUs
 #   gorgonia  the tests built with -tags gorgonia, by bundle-gorgonia.sh
 #   interop   libraries for interop/cdevice_cuda.py; it compiles nanoarrow, which
 #             takes minutes the first time
@@ -22,10 +22,10 @@ mkdir -p .gpu/tests
 flags=(-trimpath -ldflags='-s -w')
 root=$("$GO" list -m)
 
-# The tests that need several GPUs: those that ask cudatest for them, those whose
-# names say so, and the suite of drivers, which does more where there are two.
+# Lists the tests that need several GPUs: those that request them from cudatest, those
+# with telling names, and the driver suite, which tests more with two GPUs.
 find . -name '.?*' -prune -o -name '*_test.go' -print | LC_ALL=C sort | xargs awk '
-	/^func Test/ { name = $2; sub(/\(.*/, "", name); asks = name ~ /TwoGPU|Peer|AcrossDevices/ }
+	/^func Test/ { name = $2; sub(/\(.*/, "", name); asks = name ~ /TwoGPU|PeerAccess|AcrossDevices/ }
 	/ForEachDriver\(t, [2-9]/ { asks = 1 }
 	asks && name != "" { folder = FILENAME; sub(/^\.\//, "", folder); sub(/\/[^\/]*$/, "", folder); print folder, name; name = "" }
 	END { print "cudabuf/internal/drivertest TestGPU" }
@@ -39,8 +39,8 @@ case $parts in
 	done
 	has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./ipc/... ./zarr ./arrowzarr/... ./cmd/...); do
-		# Only what may call a driver is worth running there. (grep reads all, since
-		# go list fails where nobody does.)
+		# Only packages that can call a driver are bundled. grep -q is not used: it
+		# would close the pipe, and go list would fail.
 		if "$GO" list -deps -test "$package" | grep "^$root/cudabuf/internal/libcuda" >/dev/null; then
 			folders+=("${package#"$root"/}")
 		fi
@@ -49,7 +49,7 @@ case $parts in
 *' two '*) mapfile -t folders < <(cut -d' ' -f1 .gpu/two-gpus | LC_ALL=C sort -u) ;;
 esac
 for folder in "${folders[@]}"; do
-	# The folder is found again from the name: tests.py turns + into /.
+	# tests.py derives the folder from the name: it replaces + by /.
 	"$GO" test -c "${flags[@]}" -o ".gpu/tests/${folder//\//+}" "./$folder"
 done
 case $parts in *' gorgonia '*) bench/gpu/bundle-gorgonia.sh ;; esac
@@ -60,14 +60,13 @@ commit=$(git rev-parse --short=12 HEAD)
 [ -z "$(git status --porcelain --untracked-files=no)" ] || commit+=-modified
 echo "$commit" >.gpu/commit
 
-# The binaries share most of their code, so a window over many of them makes the
-# bundle a tenth of their size; those with the kernels' images, which nothing
-# compresses, lie together in it.
+# The binaries share most of their code, so a window over many of them shrinks the
+# bundle to a tenth. Binaries with kernel images, which are incompressible, are adjacent.
 content=$(cd .gpu && find . -type f \( -perm -100 -path './*/*' -o -name arrow2zarr -o -name quiver-share -o -name '*.so' \) | LC_ALL=C sort)
 with=$(cd .gpu && grep -lF "ndview/kernels.Image" $content || true)
 without=$(cd .gpu && grep -LF "ndview/kernels.Image" $content || true)
 tar -C .gpu -cf - $with $without | xz -T1 --lzma2=preset=1,dict=256MiB >.gpu/bundle.tar.xz
 (cd .gpu && rm -rf arrow2zarr quiver-share tests gorgonia interop)
-# The real files that tests read beside the project.
+# Files of other projects that tests read.
 [ ! -d ../shared/data ] || tar -C .. -cf - shared/data | xz -T1 -1 >.gpu/shared.tar.xz
 echo ".gpu: $(du -sh .gpu | cut -f1)"

@@ -1,9 +1,9 @@
-"""The topic columns: elements taken at random, filtered by half and concatenated, of
-numbers and of text of 8, 40 and 1000 bytes on average; GB/s of what is made, beside
-a copy of the same bytes on the device.
+"""The topic columns: Take at random indices, Filter of half the elements, and
+Concatenate, for numbers and for strings of 8, 40 and 1000 bytes on average. Figures are
+GB/s of the result; the limit is a copy of the same bytes on the device.
 
-The peer of numbers is CuPy; of text, for which CuPy has no type, pyarrow on the host
-(columns_peers.py).
+The peer for numbers is CuPy. The peer for strings, which CuPy lacks, is pyarrow on the
+host (columns_peers.py).
 """
 
 import json
@@ -34,7 +34,7 @@ def records() -> tuple[list[dict], list[str]]:
     cupy_limits.free()
     try:
         beside = peers()
-    except Exception as e:  # the other figures are still worth having
+    except Exception as e:  # the other figures remain useful
         beside = {}
         faults.append(f"peers: {e}")
     pattern = f"^Benchmark({'|'.join(OPERATIONS.values())})$/^cuda$"

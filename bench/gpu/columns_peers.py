@@ -1,8 +1,8 @@
-"""What CuPy makes of the numbers that columns.py measures, and pyarrow on the host
-of the text: of as many elements, chosen in the same way.
+"""Measures the work of columns.py with CuPy for numbers and with pyarrow on the host
+for strings. The number and the choice of elements are the same.
 
-Usage: columns_peers.py; prints one JSON object: what was done and GB/s of the
-result, by the record.
+Usage: columns_peers.py. It prints one JSON object: per record, the method and GB/s of
+the result.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""The topic convert: the stage h2d of `arrow2zarr convert --device cuda`, as a
-share of what pinned memory reaches; the other stages are recorded beside it."""
+"""The topic convert: the stages of `arrow2zarr convert --device cuda`. The limit of
+the copy stages is the rate of pinned memory."""
 
 import json
 import os
@@ -21,8 +21,8 @@ TIMES = 24  # the input of the conversion, in GiB
 
 
 def lengthen(path: Path, times: int) -> Path:
-    """The same batches over and over, and two columns that need kernels: one of
-    booleans, one with nulls."""
+    """Repeats the batches, and adds two columns that need kernels: one of booleans, one
+    with nulls."""
     longer = path.with_stem(f"{path.stem}-{times}-times")
     rng = np.random.default_rng(7)
     flags = pa.array(rng.random(gen.BATCH) < 0.5)
@@ -36,15 +36,15 @@ def lengthen(path: Path, times: int) -> Path:
 
 
 def records() -> tuple[list[dict], list[str]]:
-    """The rates of the stages of a conversion, from memory to memory. The input
-    is long enough for pinning memory to count as the start-up cost that it is."""
+    """The rates of the stages of a conversion from memory to memory. The input is so
+    long that the cost of pinning memory at the start is small."""
     folder = Path(tempfile.mkdtemp(prefix="quiver-", dir="/dev/shm"))
     try:
         gen.main(folder)
         source = lengthen(folder / "stations.arrow", TIMES)
         best: dict[str, float] = {}
         wall = 0.0
-        # Half of the cores encode: the others read, and drive the device.
+        # Half of the cores encode; the others read and serve the device.
         jobs = str(max(1, len(os.sched_getaffinity(0)) // 2))
         flags = ["--device", "cuda", "--codec", "none", "--chunk-rows", str(gen.BATCH), "--jobs", jobs, "--json", "--no-progress"]
         for _ in range(ROUNDS):

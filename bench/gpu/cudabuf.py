@@ -1,8 +1,8 @@
-"""The topic cudabuf: what single operations of package cudabuf cost, beside
-CuPy, PyTorch and RMM, and beside plain C, which is the limit.
+"""The topic cudabuf: the cost of single operations of package cudabuf. The peers are
+CuPy, PyTorch and RMM; the limit is plain C.
 
-Copies of 1 GiB of ordinary memory are shares of what pinned memory reaches. The
-peer of a record is the fastest library; all of them stand in `peers`.
+The limit of copies of 1 GiB of pageable memory is the rate of pinned memory. The peer
+of a record is the fastest library; `peers` lists all of them.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 SPEED = record.ROOT / "cudabuf/testdata/speed.ptx"
 LIBRARIES = {"cupy": "CuPy", "torch": "PyTorch", "rmm": "RMM in Python"}
 
-# Record, Go benchmark, unit of it, the key of peers and C, and what peers do.
+# Record, Go benchmark, its unit, key of the peers and of C.
 OPERATIONS = [
     ("pool-alloc-free-1", "AllocFree/1goroutines", "ns/op", "alloc_free_1"),
     ("pool-alloc-free-16", "AllocFree/16goroutines", "ns/op", "alloc_free_16"),
@@ -32,13 +32,13 @@ OPERATIONS = [
     ("stream-make-close", "Stream", "ns/op", "stream"),
     *((f"{way}-{size.lower()}", f"CopySmall/{way}/{size}", "ns/op", f"{way}_{size}") for way in ("h2d", "d2h") for size in ("1KiB", "64KiB", "1024KiB")),
 ]
-# Benchmarks whose names end in the device, at whatever depth.
+# Benchmarks whose names end in the device, at any depth.
 PATTERN = "^Benchmark({0})$/^cuda$|^Benchmark({0})$/./^cuda$|^Benchmark({0})$/././^cuda$"
 COPIES = [("h2d-pageable", "CopyHostToDevice", "h2d"), ("d2h-pageable", "CopyDeviceToHost", "d2h")]
 
 
 def peers(faults: list[str]) -> dict[str, dict[str, float]]:
-    """The figures of each library. One that is missing or fails is a fault."""
+    """The figures of each library. A missing or failing library is a fault."""
     found = {}
     for name, library in LIBRARIES.items():
         command = [sys.executable, str(HERE / "cudabuf_peers.py"), name]
@@ -55,7 +55,7 @@ def peers(faults: list[str]) -> dict[str, dict[str, float]]:
 
 
 def cuda_header() -> Path:
-    """The folder of cuda.h: that of the compiler, or of a Python package."""
+    """The folder of cuda.h, from the compiler or a Python package."""
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     folders = [Path(nvcc).resolve().parent.parent / "include", Path("/usr/local/cuda/include")]
     folders += [found.parent for place in site.getsitepackages() for found in Path(place).glob("nvidia/*/include/cuda.h")]
@@ -63,8 +63,8 @@ def cuda_header() -> Path:
 
 
 def plain_c(*only: str) -> dict[str, float]:
-    """The figures of limits.c, or only one, compiled here against the driver's own
-    library."""
+    """Compiles limits.c against the driver library and returns its figures, or only
+    one."""
     ctypes.CDLL("libcuda.so.1")
     libcuda = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libcuda.so" in line)
     binary = gobench.GPU / "limits"
@@ -80,7 +80,7 @@ def plain_c(*only: str) -> dict[str, float]:
 
 
 class Figures:
-    """All that was measured, and the records made of it."""
+    """The figures of peers and limits, and the records."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -89,10 +89,10 @@ class Figures:
         self.c = self.attempt("C", plain_c) or {}
 
     def attempt(self, what: str, measure, *arguments, **options):
-        """Measures, or notes that it could not."""
+        """Calls measure; an exception becomes a fault."""
         try:
             return measure(*arguments, **options)
-        except Exception as e:  # the other figures are still worth having
+        except Exception as e:  # the other figures remain useful
             self.faults.append(f"{what}: {e}")
             return None
 
@@ -128,7 +128,7 @@ def operations(figures: Figures) -> None:
 
 
 def driver_calls(figures: Figures) -> None:
-    """Through each of the two drivers that call libcuda."""
+    """Measures both drivers that call libcuda."""
     for driver, folder, tags in (("purego", "tests", ""), ("gorgonia", "gorgonia", " -tags gorgonia")):
         if not (gobench.GPU / folder / "cudabuf").exists():
             figures.faults.append(f"driver-call-{driver}: no binary in .gpu/{folder}")
@@ -146,7 +146,7 @@ def driver_calls(figures: Figures) -> None:
 
 
 def copies(figures: Figures) -> None:
-    """Of 1 GiB of ordinary memory."""
+    """Measures copies of 1 GiB of pageable memory."""
     pattern = "^BenchmarkCopy(HostToDevice|DeviceToHost)$/^(pinned|pageable|registered)$/^(64|1024)MiB$/^cuda$"
     got = figures.attempt("copies", gobench.run, "cudabuf", pattern, "-test.benchtime=0.3s") or {}
     for name, benchmark, way in COPIES:
@@ -155,7 +155,7 @@ def copies(figures: Figures) -> None:
         if pageable is None:
             figures.missing(name)
             continue
-        # The faster one of ours and CuPy's.
+        # The faster of ours and CuPy's.
         pinned = max(pinned, figures.peers["cupy"].get(f"{way}_pinned", 0))
         limit = ("a copy of pinned memory", pinned) if pinned else None
         others = {n.removesuffix("/cuda"): round(r, 2) for n, r in rates.items()}
@@ -163,7 +163,7 @@ def copies(figures: Figures) -> None:
 
 
 def fragmentation(figures: Figures) -> None:
-    """A million random allocations."""
+    """Measures a million random allocations."""
     got = figures.attempt("fragmentation", gobench.run, "cudabuf", "^BenchmarkTrace$/./^cuda$", "-test.benchtime=1x", rounds=1) or {}
     for name, sizes in (("pool-fragmentation", "uniform"), ("pool-fragmentation-mixed", "mixed")):
         benchmark = f"Trace/{sizes}"
@@ -175,7 +175,7 @@ def fragmentation(figures: Figures) -> None:
 
 
 def records() -> tuple[list[dict], list[str]]:
-    """The records, and what could not be measured."""
+    """The records and the faults."""
     figures = Figures()
     for measure in (copies, operations, driver_calls, fragmentation):
         figures.attempt(measure.__name__, measure, figures)

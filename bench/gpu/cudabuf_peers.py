@@ -1,11 +1,9 @@
-"""What other libraries make of the operations that cudabuf/speed_test.go and
-bench_test.go measure.
+"""Measures the operations of the cudabuf benchmarks with other libraries.
 
-Usage: cudabuf_peers.py {cupy|torch|rmm}; prints one JSON object. Each library
-has a process of its own, so that neither holds memory that the other measures.
-Copies of 1 GiB are GB/s, memory is what is held over what is in use at most, all
-else microseconds; each is the median of several rounds, in the library's best
-form.
+Usage: cudabuf_peers.py {cupy|torch|rmm}. It prints one JSON object. Each library runs
+in its own process, so that no library holds memory while another is measured. Copies of
+1 GiB are in GB/s, memory is the memory held over the peak in use, and all else is in
+microseconds. Figures are medians of several rounds, in the library's best form.
 """
 
 import importlib
@@ -20,7 +18,7 @@ import alloctrace
 import numpy as np
 
 GIB, MIB, KIB = 1 << 30, 1 << 20, 1 << 10
-DEPTH = 1000  # operations given to a stream before it is waited for
+DEPTH = 1000  # operations enqueued per synchronization
 ROUNDS = 31
 SIZES = {"1KiB": KIB, "64KiB": 64 * KIB, "1024KiB": MIB}
 THREADS = 16
@@ -28,7 +26,7 @@ TRACE = {"allocations": 1_000_000, "live": 4 * GIB}
 
 
 def microseconds(work: Callable[[], object], each: int = DEPTH, wait: Callable[[], object] = lambda: None) -> float:
-    """The median time of work, repeated so often before each wait."""
+    """The median time of work, which is called `each` times per wait."""
     taken = []
     for _ in range(ROUNDS + 3):
         start = time.perf_counter()
@@ -40,7 +38,7 @@ def microseconds(work: Callable[[], object], each: int = DEPTH, wait: Callable[[
 
 
 def gigabytes(work: Callable[[], object], wait: Callable[[], object]) -> float:
-    """The rate of copying 1 GiB."""
+    """The rate of a copy of 1 GiB."""
 
     def once() -> None:
         work()
@@ -55,8 +53,8 @@ def gigabytes(work: Callable[[], object], wait: Callable[[], object]) -> float:
 
 
 def in_threads(work: Callable[[], object], each: int = 5000) -> dict[str, float]:
-    """Of work in 16 threads at once: the time of all over what all of them did,
-    and what one of them takes."""
+    """Measures work in 16 concurrent threads: the time per call over all threads, and
+    the time per call in one thread."""
     totals = []
     for _ in range(5):
         start_line = threading.Barrier(THREADS + 1)
@@ -80,8 +78,8 @@ def in_threads(work: Callable[[], object], each: int = 5000) -> dict[str, float]
 
 
 def fragmentation(new_pool: Callable[[], tuple[Callable, Callable, Callable[[], int]]]) -> dict[str, float]:
-    """Memory held at most, and at the end, over memory in use at most. new_pool
-    answers how to allocate, to free and to tell what is held."""
+    """The peak of memory held, and that held at the end, over the peak in use. new_pool
+    returns functions that allocate, free, and return the memory held."""
     found = {}
     for sizes in (alloctrace.UNIFORM, alloctrace.MIXED):
         alloc, free, held = new_pool()
@@ -146,7 +144,7 @@ def cupy_figures() -> dict[str, float]:
 
     def new_pool() -> tuple[Callable, Callable, Callable[[], int]]:
         pool = cupy.cuda.MemoryPool()
-        # Memory goes back when its last reference goes, which is the trace's.
+        # The trace holds the last reference to the memory.
         return pool.malloc, lambda pointer, size: pointer.mem.free(), pool.total_bytes
 
     return found | fragmentation(new_pool)
@@ -178,7 +176,7 @@ def torch_figures() -> dict[str, float]:
 
     found["event"] = microseconds(record_and_wait, DEPTH, second.synchronize)
     found["stream"] = microseconds(torch.cuda.Stream, 10)
-    # An empty tensor takes less time than the functions of the allocator.
+    # torch.empty is faster than the functions of the allocator.
     found["alloc_free_1"] = microseconds(lambda: torch.empty(MIB, dtype=torch.uint8, device=cuda))
     found |= in_threads(lambda: torch.empty(MIB, dtype=torch.uint8, device=cuda))
     alloc, free = torch.cuda.caching_allocator_alloc, torch.cuda.caching_allocator_delete

@@ -1,6 +1,6 @@
-"""What the hardware allows, measured through CuPy by CUDA events: GB/s, of bytes
-read plus written on the device, of bytes written, or of bytes carried over the
-bus. Each is the median of 20 runs after 3 to warm up.
+"""Measures limits of the hardware with CuPy and CUDA events, in GB/s: bytes read plus
+written on the device, bytes written, or bytes copied over the bus. Figures are medians
+of 20 runs after 3 warm-up runs.
 """
 
 import statistics
@@ -26,7 +26,7 @@ def seconds(work, runs: int = 20) -> float:
 
 
 def device_copy(moved: int = 2 * COPY) -> float:
-    """Of a copy that reads and writes as many bytes together, in whole vectors."""
+    """The rate of a copy that reads and writes `moved` bytes in total, in whole vectors."""
     n = -(-moved // 32) * 16
     a, b = cupy.empty(n, cupy.uint8), cupy.empty(n, cupy.uint8)
     stream = cupy.cuda.get_current_stream()
@@ -40,12 +40,12 @@ def device_fill(n: int = COPY) -> float:
 
 
 def free() -> None:
-    """Gives memory back that CuPy keeps, for what measures next."""
+    """Releases the memory that CuPy caches, for the next measurement."""
     cupy.get_default_memory_pool().free_all_blocks()
 
 
 def bus_copy(to_device: bool) -> float:
-    """Between pinned host memory and the device."""
+    """The rate of copies between pinned host memory and the device."""
     host = cupy.cuda.alloc_pinned_memory(COPY)
     device = cupy.empty(COPY, cupy.uint8)
     stream = cupy.cuda.get_current_stream()

@@ -1,4 +1,4 @@
-"""Runs the Go benchmarks of the bundle on this machine's GPU."""
+"""Runs the bundled Go benchmarks on this machine's GPU."""
 
 import os
 import subprocess
@@ -13,20 +13,20 @@ GPU = record.ROOT / ".gpu"
 
 
 def commit() -> str:
-    """The commit that the bundle was built of."""
+    """The commit from which the bundle was built."""
     return (GPU / "commit").read_text().strip()
 
 
 def run(package: str, benchmarks: str, *flags: str, rounds: int = 5, folder: str = "tests", seconds: int = 240) -> dict[str, dict[str, float]]:
-    """The figures of a package's benchmarks, each the median of its rounds, by
-    name and unit; the log has what failed."""
+    """Runs a package's benchmarks and returns the median of their rounds, by name and
+    unit. Failures are in the log."""
     command = [str(GPU / folder / package.replace("/", "+")), "-test.run=^$", f"-test.bench={benchmarks}",
                f"-test.count={rounds}", f"-test.timeout={seconds - 5}s", *flags]  # fmt: skip
     environment = {"QUIVER_TEST_DEVICE": "cuda"} | os.environ
     done = subprocess.run(command, cwd=record.ROOT / package, env=environment, capture_output=True, text=True, timeout=seconds)
     print(done.stdout, done.stderr)
     figures = goresults.figures(done.stdout)
-    # One that fails leaves the others; whoever wants it finds it missing.
+    # A failed benchmark is only missing from the figures.
     if done.returncode != 0 and not figures:
         raise RuntimeError(f"benchmarks of {package}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-500:]}")
     return figures

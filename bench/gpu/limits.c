@@ -1,9 +1,8 @@
-// What plain C makes of the driver, with nothing in between: the limits of the
-// benchmarks in cudabuf/speed_test.go. Compiled on the GPU machine by
-// cudabuf.py.
+// Measures driver calls from plain C: the limits of the cudabuf benchmarks. cudabuf.py
+// compiles it on the GPU machine.
 //
-// Usage: limits speed.ptx [launch]; prints one JSON object of microseconds an
-// operation, each the median of ROUNDS; with launch only that one.
+// Usage: limits speed.ptx [launch]. It prints one JSON object of microseconds per
+// operation, each the median of ROUNDS; with launch, only that operation.
 
 #include <cuda.h>
 #include <stdio.h>
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define DEPTH 1000  // operations given to a stream before it is waited for
+#define DEPTH 1000  // operations enqueued per synchronization
 #define ROUNDS 200
 
 static void check(CUresult r, const char *what) {
@@ -84,7 +83,7 @@ static void d2h_1(void) { copy(1 << 10, 0); }
 static void d2h_64(void) { copy(64 << 10, 0); }
 static void d2h_1024(void) { copy(1 << 20, 0); }
 
-// A batch of 64 KiB in n buffers, as a loop without a thought moves it.
+// Copies a batch of 64 KiB in n buffers with one allocation and one copy per buffer.
 static void naive(int n) {
 	CUdeviceptr there[96];
 	for (int i = 0; i < n; i++) {
@@ -147,7 +146,7 @@ int main(int argc, char **argv) {
 	CHECK(cuStreamCreateWithPriority(&first, CU_STREAM_NON_BLOCKING, 0));
 	CHECK(cuStreamCreateWithPriority(&second, CU_STREAM_NON_BLOCKING, 0));
 	CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	memset(host, 1, sizeof host);  // or it has no pages of its own
+	memset(host, 1, sizeof host);  // otherwise all its pages are the zero page
 	for (int i = 0; i < 3; i++) {
 		CHECK(cuMemAlloc(&memory[i], 1 << 20));
 		CHECK(cuMemsetD8(memory[i], 0, 1 << 20));

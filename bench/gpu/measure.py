@@ -1,10 +1,10 @@
-"""Measures Quiver on a GPU beside its peers and the limits of the hardware, in
-one run, and writes result files.
+"""Measures Quiver, its peers and the limits of the hardware on a GPU in one run, and
+writes result files.
 
-Usage: measure.py TOPIC... --tests FILE --results FOLDER --log FILE, run by
-run.sh. A topic is cudabuf, arrow, columns, share, arrays, convert or all; each is described in
-the file that measures it. permutations is a part of arrays, for kernels that only copy.
-What is printed is short; the log has everything.
+Usage: measure.py TOPIC... --tests FILE --results FOLDER --log FILE, run by run.sh. A
+topic is cudabuf, arrow, columns, share, arrays, convert or all; the module of a topic
+describes it. permutations is the part of arrays that only copies. The output is a
+summary; the log has all details.
 """
 
 import argparse
@@ -19,8 +19,8 @@ import gobench
 import record
 
 TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "columns": "columns", "share": "share",
-          "arrays": "arrays", "permutations": "permutations", "convert": "conversion"}  # fmt: skip  # and their modules
-PARTS = {"permutations"}  # of other topics
+          "arrays": "arrays", "permutations": "arrays.permutations", "convert": "conversion"}  # fmt: skip  # modules by topic, or their functions other than records
+PARTS = {"permutations"}  # parts of other topics
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "rmm-cu13", "rmm-cu12", "numpy", "pyarrow")
 
 
@@ -33,11 +33,12 @@ def versions() -> dict[str, str]:
 
 
 def measure(topics: list[str]):
-    """Answers the records of each topic, and what could not be measured."""
+    """Yields each topic with its records and its faults."""
     for topic in topics:
         try:
-            yield topic, *importlib.import_module(TOPICS[topic]).records()
-        except Exception as e:  # the other topics are still worth their time on the machine
+            module, _, function = TOPICS[topic].partition(".")
+            yield topic, *getattr(importlib.import_module(module), function or "records")()
+        except Exception as e:  # the other topics remain useful
             yield topic, [], [str(e)]
 
 
@@ -50,7 +51,7 @@ def summary(r: dict) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("topics", nargs="+", choices=(*TOPICS, "all"))
-    parser.add_argument("--tests", type=Path, required=True, help="counts of the tests, as tests.py writes them")
+    parser.add_argument("--tests", type=Path, required=True, help="counts of tests, written by tests.py")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args()

@@ -3,25 +3,24 @@
 # CuPy, NumPy, PyTorch and pyarrow. No Go is needed: `make gpu-bundle` built
 # everything.
 #
-# Usage, in the root of the working tree: OUT=folder .gpu/run.sh [step...]
+# Usage, from the root of the working tree: OUT=folder .gpu/run.sh [step...]
 #
-#   tests           every package's tests, on the driver opened without cgo
-#   tests-gorgonia  those of the packages built with -tags gorgonia
-#   tests-two       only tests that need two GPUs
+#   tests           the tests of every package, on the driver without cgo
+#   tests-gorgonia  the tests built with -tags gorgonia
+#   tests-two       only the tests that need two GPUs
 #   interop         columns shared with Python on the GPU, and with nanoarrow if the
 #                   bundle has the part interop
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
-#   kills           processes that share columns, killed at random, 1,000 rounds
-#   bench           all benchmarks, beside their peers; bench-TOPIC does one
-#                   (cudabuf, arrow, columns, share, arrays, convert; permutations
-#                   is a part of arrays, which bench leaves to that)
+#   kills           processes that share columns and are killed at random, 1,000 rounds
+#   bench           all benchmarks and their peers; bench-TOPIC runs one topic
+#                   (cudabuf, arrow, columns, share, arrays, convert, or permutations,
+#                   a part of arrays)
 #
-# PACKAGES=REGEX has the tests and the sanitizer run those of some packages; interop
-# runs as it is.
+# PACKAGES=REGEX limits the tests and the sanitizer to some packages.
 #
-# Without a step it is tests and bench. Tests and sanitizer take less than five
-# minutes each. OUT gets logs and the result files that belong
-# into bench/results. Exits 1 when a test failed or a benchmark did not run.
+# The default is tests and bench. Tests and sanitizer take less than five minutes each.
+# OUT receives the logs and the result files for bench/results. The exit code is 1 if a
+# test failed or a benchmark did not run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export OUT=${OUT:?say where results go: OUT=folder .gpu/run.sh} PYTHONUNBUFFERED=1
@@ -30,7 +29,7 @@ python3 -c 'import tarfile; tarfile.open(".gpu/bundle.tar.xz").extractall(".gpu"
 if [ -e .gpu/shared.tar.xz ] && [ ! -e ../shared ]; then
 	python3 -c 'import tarfile; tarfile.open(".gpu/shared.tar.xz").extractall("..", filter="data")' || exit 1
 fi
-# Python packages that this machine may lack, as bench/gpu/wheels.sh fetched them.
+# Python packages that this machine may lack; bench/gpu/wheels.sh fetched them.
 if compgen -G '.whl/*.whl' >/dev/null; then
 	python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target .gpu/site .whl/*.whl &&
 		export PYTHONPATH=$PWD/.gpu/site${PYTHONPATH:+:$PYTHONPATH}

@@ -1,8 +1,8 @@
-"""The topic share: a batch of 64 columns, 1 GiB, that another process has on the
-GPU, beside the ways that copy it, and small batches streamed to 4 processes.
+"""The topic share: access to a batch of 64 columns and 1 GiB in another process's GPU
+memory, and small batches streamed to 4 processes.
 
-The peers are arrow-go's IPC over a Unix socket, measured by Go, and pyarrow's over
-a file in shared memory (share_peers.py), both with the copy to the GPU.
+The peers copy: arrow-go's IPC over a Unix socket, measured in Go, and pyarrow's IPC
+over a file in shared memory (share_peers.py). Both include the copy to the GPU.
 """
 
 import json
@@ -19,17 +19,17 @@ SHM = "pyarrow IPC in shared memory, and a copy to the GPU"
 
 
 class Figures:
-    """What was measured, and the records made of it."""
+    """The records and the faults."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.records: list[dict] = []
 
     def attempt(self, what: str, measure, *arguments, **options):
-        """Measures, or notes that it could not."""
+        """Calls measure; an exception becomes a fault."""
         try:
             return measure(*arguments, **options)
-        except Exception as e:  # the other figures are still worth having
+        except Exception as e:  # the other figures remain useful
             self.faults.append(f"{what}: {e}")
             return {}
 
@@ -47,7 +47,7 @@ def show(benchmark: str) -> str:
 
 
 def whole(figures: Figures) -> None:
-    """A batch of 1 GiB, by each way of sharing a GPU's memory."""
+    """Measures a batch of 1 GiB with each way to share GPU memory."""
     ours = figures.attempt("share", gobench.run, "ipc", "^BenchmarkShare$/./^cuda-(fd|ipc|pool)$/^cuda$", "-test.benchtime=100x", rounds=3)
     socket = figures.attempt("socket", gobench.run, "ipc", "^BenchmarkSocket$/^cuda$", "-test.benchtime=3x", rounds=3)
     peers = {SOCKET: socket.get("Socket/cuda", {}).get("ns/op", 0) / 1e3, SHM: figures.attempt("pyarrow", shared_memory).get("us", 0)}
@@ -62,14 +62,14 @@ def whole(figures: Figures) -> None:
             figures.faults.append(f"{name}: its benchmark gave no figure for the GPU, see the log")
             continue
         options: dict = {"peer": peer, "peer_value": peers[peer]} if peer else {}
-        # The way that a client takes unless it says otherwise.
+        # The default of a client.
         way = "cuda-fd" if "cuda-fd" in ways else "cuda-ipc"
         kinds = {w: round(us, 2) for w, us in ways.items()}
         figures.records.append(record.record(name, "us", ways[way], show(f"Share/{kind}/{way}/cuda"), kinds=kinds, **options))
 
 
 def stream(figures: Figures) -> None:
-    """10,000 batches a second for 3 seconds."""
+    """Measures 10,000 batches per second for 3 seconds."""
     got = figures.attempt("stream", gobench.run, "ipc", "^BenchmarkStream$/^cuda$", "-test.benchtime=30000x", rounds=3).get("Stream/cuda")
     if not got:
         figures.faults.append("share-stream: its benchmark gave no figure for the GPU, see the log")

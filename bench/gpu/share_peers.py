@@ -1,8 +1,8 @@
-"""What it takes pyarrow and CuPy to get a batch of 64 columns, 1 GiB, from another
-process by a file in shared memory: it is mapped, read and copied to the GPU.
+"""Measures pyarrow and CuPy: they map a file in shared memory that another process
+wrote, read its batch of 64 columns and 1 GiB, and copy it to the GPU.
 
-Usage: share_peers.py; prints one JSON object: the median in microseconds. What the
-other process spends on writing the file does not count.
+Usage: share_peers.py. It prints one JSON object: the median in microseconds, which
+excludes writing the file.
 """
 
 import json
@@ -29,7 +29,7 @@ def write(path: str) -> None:
 def get(path: str) -> float:
     import cupy
 
-    there = [cupy.empty(SIZE // COLUMNS, np.uint8) for _ in range(COLUMNS)]  # so that no memory is to be found
+    there = [cupy.empty(SIZE // COLUMNS, np.uint8) for _ in range(COLUMNS)]  # so that allocation is not measured
     start = time.perf_counter()
     with pa.memory_map(path) as f:
         batch = pa.ipc.open_file(f).get_batch(0)

@@ -1,19 +1,19 @@
-"""Runs the bundle's test binaries on this machine's GPU.
+"""Runs the bundled test binaries on this machine's GPU.
 
 Usage: tests.py STEP... --out FOLDER [--packages REGEX], run by run.sh. The steps:
 
-tests           every package, on the driver that is opened without cgo
+tests           every package, on the driver without cgo
 tests-gorgonia  the packages built with -tags gorgonia
 tests-two       only the tests that need two GPUs
 interop         columns shared with the Python client of clients/python and CuPy
-sanitizer       the packages that launch kernels, under compute-sanitizer's
-                memcheck with its leak check; only what runs on the GPU
-kills           processes that share columns, killed at random
+sanitizer       the packages that launch kernels, under memcheck of compute-sanitizer
+                with its leak check; only tests on the GPU
+kills           processes that share columns and are killed at random
 
-FOLDER gets tests.log, sanitizer.log and a result file, of the topic tests, or of
-sometests where only some packages are tested; what failed is printed.
-Every package has a limit of its own and every step a longer one, so that a test
-that hangs costs its step and no other. Exits 1 when something failed.
+FOLDER receives tests.log, sanitizer.log and a result file. Its topic is tests, or
+sometests if --packages is given. Failures are printed. Every package has a time limit,
+and every step a longer one, so that a hanging test affects only its step. The exit code
+is 1 if anything failed.
 """
 
 import argparse
@@ -36,28 +36,28 @@ ROOT, GPU = record.ROOT, gobench.GPU
 STEP_SECONDS = 270
 PACKAGE_SECONDS = 250
 JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
-# Their tests compare what is free on the GPU, which others would change.
+# Their tests compare the free memory of the GPU, which other processes would change.
 ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$|^ipc$")
-SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview|ndview/columns)$")
+SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview|ndview/kernel|ndview/columns)$")
 SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes", "application-only",
-             # Tests of errors make calls that fail.
+             # Tests of errors make failing calls.
              "--report-api-errors", "no", "--print-limit", "20"]  # fmt: skip
 KILL_ROUNDS = 1000
-NOT_SOFT = "-test.skip=/^soft$|/./^soft$"
-NOT_HUGE = "|Beyond(32Bits|4GiB)$"  # which the sanitizer would take minutes for
+NOT_SIMULATED = "-test.skip=/^soft$|/./^soft$"
+NOT_HUGE = "|Beyond(32Bits|4GiB)$"  # take minutes under the sanitizer
 
-PACKAGES = re.compile("")  # those that are tested, by --packages
+PACKAGES = re.compile("")  # set by --packages
 
 RESULT = re.compile(r"^ *--- (PASS|FAIL|SKIP)", re.MULTILINE)
 PLACE = re.compile(r"^ +(\w+\.go:\d+): ?(.*)$")
 CRASH = re.compile(r"^panic:|^fatal error|^SIG[A-Z]+:|exit code|not run:|^Error: ")
 LOG_BYTES = 15 << 20
-SHOWN_LINES = 40  # of what failed in a step
+SHOWN_LINES = 40  # of failures per step
 
 
 @dataclasses.dataclass
 class Run:
-    """A package's tests, as they ended."""
+    """The result of one package's tests."""
 
     step: str
     package: str
@@ -68,13 +68,13 @@ class Run:
 
     def counts(self) -> dict[str, int]:
         found = RESULT.findall(self.text)
-        # A binary that crashed has no FAIL of its own.
+        # A crashed binary prints no FAIL.
         failed = found.count("FAIL") or int(self.code != 0)
         return {"passed": found.count("PASS"), "failed": failed, "skipped": found.count("SKIP")}
 
     def telling(self) -> list[str]:
-        """A line for each thing that a test reported: its name, the place and
-        what was wrong; without stacks."""
+        """One line per failure: the test, the source line and the message, without
+        stacks."""
         found: list[str] = []
         failed = set(re.findall(r"^ *--- FAIL: (\S+)", self.text, re.MULTILINE))
         lines = self.text.splitlines()
@@ -85,10 +85,10 @@ class Run:
             elif CRASH.search(line):
                 found.append(f"{test}: {line}")
             elif (place := PLACE.match(line)) and test in failed:
-                told = place[2] or wrong(lines[i + 1 : i + 12])
-                found.append(f"{test}  {place[1]}  {told}")
+                message = place[2] or wrong(lines[i + 1 : i + 12])
+                found.append(f"{test}  {place[1]}  {message}")
         unsaid = [f"{name}  says nothing" for name in sorted(failed) if not any(name in line for line in found)]
-        # Of tests that say the same, the first stands for all.
+        # The first of several equal messages represents all.
         alike: dict[str, list[str]] = {}
         for line in found + unsaid:
             alike.setdefault(line.partition("  ")[2] or line, []).append(line)
@@ -96,7 +96,7 @@ class Run:
 
 
 def wrong(lines: list[str]) -> str:
-    """What testify says was wrong: its paragraph Error, in one line."""
+    """The paragraph Error of a testify failure, on one line."""
     said: list[str] = []
     for line in lines:
         head, _, rest = line.strip().partition(":")
@@ -110,14 +110,14 @@ def wrong(lines: list[str]) -> str:
 
 
 def execute(step: str, package: str, command: list[str], deadline: float, log: Path) -> Run:
-    """Runs one binary in its package's folder, as go test does, and ends it and
-    its children at its limit. Its output goes to a file: a pipe that a child
-    keeps open would be waited for."""
+    """Runs one binary in its package's folder, as go test does, and kills it and its
+    children at its time limit. Its output goes to a file: a pipe would block until all
+    children close it."""
     limit = min(PACKAGE_SECONDS, deadline - time.monotonic())
     if limit < 5:
         return Run(step, package, 1, 0, f"not run: the step's limit of {STEP_SECONDS} s is used up")
     environment = {"QUIVER_TEST_DEVICE": "cuda"} | os.environ
-    # Go prints the stacks of its goroutines at its own limit.
+    # Go prints the stacks of all goroutines at its own limit.
     command = [*command, "-test.v", f"-test.timeout={limit - 4:.0f}s"]
     start = time.monotonic()
     with log.open("wb") as output:
@@ -128,13 +128,13 @@ def execute(step: str, package: str, command: list[str], deadline: float, log: P
         except subprocess.TimeoutExpired:
             code = 124
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # what it left running too
+            os.killpg(process.pid, signal.SIGKILL)  # and its children
         except ProcessLookupError:
             pass
         try:
             process.wait(5)
         except subprocess.TimeoutExpired:
-            pass  # stuck in the driver: nothing more can be done about it
+            pass  # stuck in the driver
     text = log.read_text(errors="replace")
     if code:
         text += f"\nexit code {code}" + (f": the limit of {limit:.0f} s" if code == 124 else "") + "\n"
@@ -142,14 +142,14 @@ def execute(step: str, package: str, command: list[str], deadline: float, log: P
 
 
 def binaries(folder: str) -> list[tuple[str, Path]]:
-    """Packages by their folder in the tree; bundle.sh writes / as +."""
+    """The packages and their binaries; bundle.sh writes / as +."""
     found = [(path.name.replace("+", "/"), path) for path in sorted((GPU / folder).glob("*"))]
     return [(package, path) for package, path in found if PACKAGES.search(package)]
 
 
 def run_all(step: str, work: list[tuple[str, list[str]]], jobs: int) -> list[Run]:
-    """The packages that want the GPU for themselves one after the other, then
-    the rest side by side."""
+    """Runs the packages that need the GPU alone one after the other, then the others
+    concurrently."""
     if not work:
         return [Run(step, ".", 1, 0, "the bundle has no such packages: exit code 1")]
     deadline = time.monotonic() + STEP_SECONDS
@@ -172,12 +172,12 @@ def run_tests(step: str, folder: str) -> list[Run]:
 
 
 def run_tests_two() -> list[Run]:
-    """Runs what bundle.sh found in the sources: lines of a package and a name."""
+    """Runs the tests that bundle.sh listed as lines of a package and a name."""
     tests: dict[str, list[str]] = {}
     for line in (GPU / "two-gpus").read_text().splitlines():
         package, name = line.split()
         tests.setdefault(package, []).append(name)
-    work = [(package, [str(path), f"-test.run=^({'|'.join(tests[package])})$", NOT_SOFT])
+    work = [(package, [str(path), f"-test.run=^({'|'.join(tests[package])})$", NOT_SIMULATED])
             for package, path in binaries("tests") if package in tests]  # fmt: skip
     return run_all("tests-two", work, 1)
 
@@ -186,7 +186,7 @@ def run_sanitizer() -> list[Run]:
     tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if tool is None:
         return [Run("sanitizer", ".", 1, 0, "compute-sanitizer is not on this machine: exit code 1")]
-    work = [(package, [tool, *SANITIZER, str(path), NOT_SOFT + NOT_HUGE]) for package, path in binaries("tests") if SANITIZED.match(package)]
+    work = [(package, [tool, *SANITIZER, str(path), NOT_SIMULATED + NOT_HUGE]) for package, path in binaries("tests") if SANITIZED.match(package)]
     runs = run_all("sanitizer", work, 1)
     for run in runs:
         summaries = re.findall(r"=+ ((?:ERROR|LEAK) SUMMARY: .*)", run.text)
@@ -200,7 +200,7 @@ def run_sanitizer() -> list[Run]:
 
 
 def run_kills() -> list[Run]:
-    """Kills processes that share columns at random times."""
+    """Runs processes that share columns and kills them at random times."""
     work = [(package, ["env", f"QUIVER_KILL_ROUNDS={KILL_ROUNDS}", str(path), "-test.run=^TestRandomKills$/^cuda$"])
             for package, path in binaries("tests") if package == "ipc"]  # fmt: skip
     runs = run_all("kills", work, 1)
@@ -210,8 +210,8 @@ def run_kills() -> list[Run]:
 
 
 def run_interop() -> list[Run]:
-    """Checks of interop/ that share memory of a GPU: with Python, and with nanoarrow
-    where the bundle has it."""
+    """Runs the checks of interop/ that share GPU memory: with Python, and with nanoarrow
+    if the bundle has it."""
     checks = {"clients/python": [str(ROOT / "interop/share.py"), "--command", str(GPU / "quiver-share"), "--device", "cuda"]}
     if (GPU / "interop").exists():
         checks["arrowbuf/cdevice"] = [str(ROOT / "interop/cdevice_cuda.py"), "--libraries", str(GPU / "interop")]
@@ -225,7 +225,7 @@ def run_check(package: str, command: list[str]) -> Run:
         code, text = ended.returncode, ended.stdout
     except subprocess.TimeoutExpired as e:
         code, text = 124, f"{(e.stdout or b'').decode(errors='replace')}\nnot run: the limit of {PACKAGE_SECONDS} s"
-    # In the form of go test, which the rest of this file reads.
+    # Converts the output to the form of go test.
     for theirs, ours in (("ok", "PASS"), ("FAIL", "FAIL"), ("skip", "SKIP")):
         text = re.sub(rf"^{theirs} +(?=\w)", f"--- {ours}: ", text, flags=re.MULTILINE)
     text = re.sub(r"^(--- FAIL: .*)", r"\1\nError: \1", text, flags=re.MULTILINE)
@@ -246,8 +246,8 @@ PASSED = re.compile(r"\s*(=== (RUN|NAME|CONT|PAUSE)|--- (PASS|SKIP))\b")
 
 
 def write_log(path: Path, runs: list[Run]) -> None:
-    """All output; of a package that has too much, what is not about tests that passed,
-    and if that is too much still, its beginning and its end."""
+    """Appends all output to the log. If a package has too much, lines about passed tests
+    are dropped, then the middle."""
     room = LOG_BYTES // max(1, len(runs))
     with path.open("a") as log:
         for run in runs:
@@ -260,7 +260,7 @@ def write_log(path: Path, runs: list[Run]) -> None:
 
 
 def show(runs: list[Run]) -> None:
-    """What failed first, since the end of the output is what is read."""
+    """Prints failures first, then one line per package."""
     failed = [run for run in runs if run.code]
     for run in failed:
         print(f"\n---- {run.step}: {run.package}")
@@ -302,7 +302,7 @@ def main() -> int:
     some = f"PACKAGES='{PACKAGES.pattern}' " if PACKAGES.pattern else ""
     command = f"{some}.gpu/run.sh {' '.join(options.steps)}"
     record.write(options.out, "sometests" if some else "tests", machine, [], tests=total, command=command, steps=summary)
-    if not some:  # which benchmarks of this tree have in their results
+    if not some:  # benchmarks copy these counts into their results
         (GPU / "tests.json").write_text(json.dumps(total) + "\n")
     return 1 if failed else 0
 

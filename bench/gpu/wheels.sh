@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Puts RMM, a peer of the pools, into .whl as wheels for a GPU machine that
-# cannot reach a package index. run.sh installs what it finds there; where there
-# is nothing, and the machine has no RMM either, its figures are left out and
-# the run says so.
+# Downloads RMM, a peer of the pools, as wheels into .whl for a GPU machine without a
+# package index. run.sh installs the wheels. Without wheels and without an installed
+# RMM, a run reports RMM's figures as missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-python3}
@@ -11,7 +10,7 @@ for glibc in 2_28 2_27 2_24 2_17; do
 	platforms+=(--platform "manylinux_${glibc}_x86_64")
 done
 rm -rf .whl
-# Not numpy and cuda-bindings, which are there already.
+# numpy and cuda-bindings are installed on the machine.
 "$PYTHON" -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
 	"${platforms[@]}" --dest .whl rmm-cu13==26.10.0 librmm-cu13==26.10.0 rapids-logger==0.3.0
 echo ".whl: $(du -sh .whl | cut -f1)"

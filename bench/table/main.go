@@ -1,5 +1,5 @@
-// Command table prints the recorded results of the benchmarks: of each machine
-// and topic, the newest.
+// Command table prints the recorded benchmark results: the newest of each machine
+// and topic.
 //
 //	go run ./bench/table [folder]
 package main
@@ -16,19 +16,18 @@ import (
 	"text/tabwriter"
 )
 
-// result is one file of bench/results; CONTRIBUTING.md says what its fields
-// mean.
+// result is one file of bench/results; CONTRIBUTING.md documents its fields.
 type result struct {
 	Machine struct {
 		Name, CPU, GPU, Driver, Commit, Date string
 	}
-	Tests   *struct{ Passed, Failed, Skipped int } // nil where there were none
+	Tests   *struct{ Passed, Failed, Skipped int } // nil if the run had no tests
 	Records []entry
 
 	topic string
 }
 
-// entry is one figure. A pointer is nil where the figure has no such field.
+// entry is one figure. A pointer is nil if the figure lacks the field.
 type entry struct {
 	Name, Unit string
 	Value      float64
@@ -70,11 +69,11 @@ func run(w io.Writer, folder string) error {
 	return nil
 }
 
-// fileName is DATE-MACHINE-TOPIC.json; dates sort as text, and the machine may
-// have dashes, the topic none.
+// fileName matches DATE-MACHINE-TOPIC.json. Dates sort as text; the machine may
+// contain dashes, the topic may not.
 var fileName = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)-(.+)-([^-]+)\.json$`)
 
-// readNewest reads the newest file of each machine and topic, ordered by topic.
+// readNewest reads the newest file of each machine and topic, sorted by topic.
 func readNewest(paths []string) ([]result, error) {
 	newest := map[[2]string]string{}
 	for _, path := range paths {

@@ -39,7 +39,7 @@ func TestNewestOfEachMachineAndTopicIsPrinted(t *testing.T) {
 	assert.Contains(t, out.String(), "tests, 2025-12-31")
 }
 
-func TestRecordsShowWhatTheyHave(t *testing.T) {
+func TestRecordsShowOnlyPresentFields(t *testing.T) {
 	folder := t.TempDir()
 	write(t, folder, "2026-01-02-box-convert.json", "2026-01-02")
 	var out strings.Builder
@@ -56,7 +56,7 @@ func TestRecordsShowWhatTheyHave(t *testing.T) {
 	assert.NotContains(t, out.String(), "passed")
 }
 
-func TestWhatIsNoResultIsNamed(t *testing.T) {
+func TestErrorsNameInvalidResults(t *testing.T) {
 	folder := t.TempDir()
 	assert.ErrorContains(t, run(&strings.Builder{}, folder), "no results in")
 	write(t, folder, "notes.json", "")

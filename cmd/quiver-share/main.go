@@ -1,5 +1,5 @@
-// Command quiver-share shares Arrow columns with other processes of a machine,
-// on its GPU or its host, and looks at what others share.
+// Command quiver-share shares Arrow columns with other processes of a machine, on
+// its GPU or its host, and inspects what others share.
 package main
 
 import (
@@ -11,14 +11,16 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quiver-gpu/quiver/cmd/internal/device"
+	"github.com/quiver-gpu/quiver/ipc"
 )
 
-// Exit codes. They are part of the command's contract.
+// Exit codes. They are part of the command's interface.
 const (
 	exitOK     = 0
 	exitUsage  = 2
@@ -31,13 +33,13 @@ const (
 const exitCodesHelp = `
 Exit codes:
   0  done
-  2  the arguments do not make sense
-  3  a file is missing, or not what it should be
+  2  invalid arguments
+  3  an input file is missing or malformed
   4  the output cannot be written
-  5  the device is not there, or failed
-  6  the server is not there, refused, or failed`
+  5  the device is missing or failed
+  6  the server is missing, refused, or failed`
 
-// failure is an error with the exit code that it ends the program with.
+// failure is an error with an exit code.
 type failure struct {
 	code int
 	err  error
@@ -46,8 +48,9 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// failed marks an error, unless it is marked: the first to know is right.
-func failed(code int, err error) error {
+// withExitCode attaches an exit code to an error. An error that has one keeps it,
+// since the first code is the most specific.
+func withExitCode(code int, err error) error {
 	var marked *failure
 	if err == nil || errors.As(err, &marked) {
 		return err
@@ -55,12 +58,13 @@ func failed(code int, err error) error {
 	return &failure{code, err}
 }
 
-// failedDevice marks an error of opening a device by name.
-func failedDevice(err error) error {
+// withDeviceExitCode attaches an exit code to an error of opening a device by
+// name.
+func withDeviceExitCode(err error) error {
 	if errors.Is(err, device.ErrInvalidName) {
-		return failed(exitUsage, err)
+		return withExitCode(exitUsage, err)
 	}
-	return failed(exitDevice, err)
+	return withExitCode(exitDevice, err)
 }
 
 func main() {
@@ -69,7 +73,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main without the process around it: it returns the exit code.
+// run runs the command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "quiver-share",
@@ -77,11 +81,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	var at place
-	root.PersistentFlags().StringVar(&at.socket, "socket", defaultSocket(), "the Unix socket of the server")
-	root.PersistentFlags().Var((*userList)(&at.servers), "server-user", "numbers of the users whose server is talked to (default: yourself and root)")
-	root.AddCommand(newServeCommand(&at.socket), newListCommand(&at), newCatCommand(&at), newStatCommand(&at))
-	root.SetArgs(append([]string{}, args...)) // cobra takes nil for "those of the process"
+	var flags connectFlags
+	root.PersistentFlags().StringVar(&flags.socket, "socket", defaultSocket(), "the Unix socket of the server")
+	root.PersistentFlags().Var((*userList)(&flags.serverUIDs), "server-user", "ids of the users that may run the server (default: yourself and root)")
+	root.AddCommand(newServeCommand(&flags.socket), newListCommand(&flags), newCatCommand(&flags), newStatCommand(&flags))
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args to cobra
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -93,16 +97,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &marked) {
 		return marked.code
 	}
-	return exitUsage // of cobra: an unknown flag, a missing argument
+	return exitUsage // an error of cobra, such as an unknown flag
 }
 
-// place is where a server is, and whose it may be.
-type place struct {
-	socket  string
-	servers []uint32
+// connectFlags selects a server and the users that may run it.
+type connectFlags struct {
+	socket     string
+	serverUIDs []uint32
 }
 
-// defaultSocket is where server and clients of a user meet.
+// defaultSocket returns the socket path that a user's server and clients share.
 func defaultSocket() string {
 	folder := os.Getenv("XDG_RUNTIME_DIR")
 	if folder == "" {
@@ -111,7 +115,41 @@ func defaultSocket() string {
 	return filepath.Join(folder, "quiver-share.sock")
 }
 
-// endHelp puts examples and exit codes behind the flags of a command's help.
-func endHelp(cmd *cobra.Command, examples string) {
+// appendHelp appends examples and exit codes to a command's help.
+func appendHelp(cmd *cobra.Command, examples string) {
 	cmd.SetHelpTemplate(cmd.HelpTemplate() + "\nExamples:\n" + examples + "\n" + exitCodesHelp + "\n")
+}
+
+// userList is a flag value that lists user ids.
+type userList []uint32
+
+func (l *userList) Type() string { return "uids" }
+
+func (l *userList) String() string {
+	words := make([]string, len(*l))
+	for i, uid := range *l {
+		words[i] = strconv.FormatUint(uint64(uid), 10)
+	}
+	return strings.Join(words, ",")
+}
+
+func (l *userList) Set(s string) error {
+	for word := range strings.SplitSeq(s, ",") {
+		uid, err := strconv.ParseUint(word, 10, 32)
+		if err != nil {
+			return fmt.Errorf("got %q, want user ids from 0 to 4294967295", word)
+		}
+		*l = append(*l, uint32(uid))
+	}
+	return nil
+}
+
+// dial connects to a server as a client without a GPU, so that data arrives in
+// host memory.
+func dial(ctx context.Context, flags *connectFlags) (*ipc.Client, error) {
+	client, err := ipc.Dial(ctx, flags.socket, ipc.DialOptions{ServerUIDs: flags.serverUIDs})
+	if err != nil {
+		return nil, withExitCode(exitServer, err)
+	}
+	return client, nil
 }

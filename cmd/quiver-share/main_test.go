@@ -40,7 +40,8 @@ func weather(t *testing.T) (*arrow.Schema, arrow.RecordBatch) {
 	return schema, batch
 }
 
-// weatherFile is an Arrow file, or a stream, of two batches of rows.
+// weatherFile returns the path of an Arrow file or stream with two batches of
+// rows.
 func weatherFile(t *testing.T, name string) string {
 	t.Helper()
 	schema, batch := weather(t)
@@ -62,7 +63,7 @@ func weatherFile(t *testing.T, name string) string {
 	return path
 }
 
-// withDriver makes the command find a driver, or none.
+// withDriver replaces the driver of the command.
 func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
 	t.Helper()
 	before := openDriver
@@ -70,9 +71,9 @@ func withDriver(t *testing.T, open func() (*cudabuf.Driver, error)) {
 	t.Cleanup(func() { openDriver = before })
 }
 
-// softDriver is a machine with a GPU in software. The command closes it, and
-// closing fails where memory leaks.
-func softDriver() (*cudabuf.Driver, error) { return cudatest.New(cudatest.Config{}), nil }
+// simulatedDriver opens a simulated device. The command closes it; closing fails
+// if memory leaks.
+func simulatedDriver() (*cudabuf.Driver, error) { return cudatest.New(cudatest.Config{}), nil }
 
 // output collects what a command prints while it runs.
 type output struct {
@@ -92,9 +93,9 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// serving runs serve until the test ends or stop is called, which answers the
+// startServe runs serve until the test ends or stop is called, which returns the
 // exit code.
-func serving(t *testing.T, args ...string) (socket string, printed *output, stop func() int) {
+func startServe(t *testing.T, args ...string) (socket string, printed *output, stop func() int) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "socket")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -112,7 +113,7 @@ func serving(t *testing.T, args ...string) (socket string, printed *output, stop
 	return socket, printed, stop
 }
 
-func share(args ...string) (code int, stdout, stderr string) {
+func runCommand(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(context.Background(), args, &out, &errs)
 	return code, out.String(), errs.String()
@@ -121,39 +122,39 @@ func share(args ...string) (code int, stdout, stderr string) {
 func onDevices(t *testing.T, test func(t *testing.T, device string)) {
 	for _, device := range []string{"cpu", "cuda"} {
 		t.Run(device, func(t *testing.T) {
-			withDriver(t, softDriver)
+			withDriver(t, simulatedDriver)
 			test(t, device)
 		})
 	}
 }
 
-func TestTablesAreListedAndPrinted(t *testing.T) {
+func TestListAndCatPrintTables(t *testing.T) {
 	onDevices(t, func(t *testing.T, device string) {
-		socket, printed, _ := serving(t, weatherFile(t, "weather.arrow"), "again="+weatherFile(t, "x.arrows"), "--device", device)
+		socket, printed, _ := startServe(t, weatherFile(t, "weather.arrow"), "again="+weatherFile(t, "x.arrows"), "--device", device)
 		assert.Contains(t, printed.String(), "weather: 6 rows, ")
 
-		code, out, errs := share("ls", "--socket", socket)
+		code, out, errs := runCommand("ls", "--socket", socket)
 		require.Equal(t, exitOK, code, errs)
 		assert.Regexp(t, `(?m)^again +table +6 +2 .* `+device, out)
 		assert.Regexp(t, `(?m)^weather +table +6 +2 .* `+device, out)
-		code, out, errs = share("ls", "--socket", socket, "--json")
+		code, out, errs = runCommand("ls", "--socket", socket, "--json")
 		require.Equal(t, exitOK, code, errs)
 		var listed []map[string]any
 		require.NoError(t, json.Unmarshal([]byte(out), &listed))
 		assert.Len(t, listed, 2)
 
 		for _, name := range []string{"weather", "again"} {
-			code, out, errs = share("cat", name, "--socket", socket)
+			code, out, errs = runCommand("cat", name, "--socket", socket)
 			require.Equal(t, exitOK, code, errs)
 			assert.JSONEq(t, "["+rows[1:len(rows)-1]+","+rows[1:len(rows)-1]+"]", "["+strings.ReplaceAll(strings.TrimSpace(out), "\n", ",")+"]")
 		}
 	})
 }
 
-func TestCatWritesAnArrowStream(t *testing.T) {
+func TestCatWritesArrowStream(t *testing.T) {
 	onDevices(t, func(t *testing.T, device string) {
-		socket, _, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", device)
-		code, out, errs := share("cat", "weather", "--format", "arrow", "--socket", socket)
+		socket, _, _ := startServe(t, weatherFile(t, "weather.arrow"), "--device", device)
+		code, out, errs := runCommand("cat", "weather", "--format", "arrow", "--socket", socket)
 		require.Equal(t, exitOK, code, errs)
 		schema, want := weather(t)
 		read, err := arrowipc.NewReader(strings.NewReader(out))
@@ -169,7 +170,7 @@ func TestCatWritesAnArrowStream(t *testing.T) {
 	})
 }
 
-func TestStreamsAndBuffersArePrinted(t *testing.T) {
+func TestCatPrintsStreams(t *testing.T) {
 	schema, batch := weather(t)
 	catalog := ipc.NewCatalog()
 	defer catalog.Close()
@@ -183,13 +184,13 @@ func TestStreamsAndBuffersArePrinted(t *testing.T) {
 		_ = stream.Write(context.Background(), batch)
 		_ = stream.Close()
 	}()
-	code, out, errs := share("cat", "live", "--socket", server.Path())
+	code, out, errs := runCommand("cat", "live", "--socket", server.Path())
 	require.Equal(t, exitOK, code, errs)
 	assert.Equal(t, 3, strings.Count(out, "\n"), out)
 }
 
-func TestStatSaysWhoHoldsWhat(t *testing.T) {
-	socket, _, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", "cpu")
+func TestStatListsClientsAndLeases(t *testing.T) {
+	socket, _, _ := startServe(t, weatherFile(t, "weather.arrow"), "--device", "cpu")
 	client, err := ipc.Dial(context.Background(), socket, ipc.DialOptions{})
 	require.NoError(t, err)
 	defer client.Close()
@@ -197,18 +198,18 @@ func TestStatSaysWhoHoldsWhat(t *testing.T) {
 	require.NoError(t, err)
 	defer table.Release()
 
-	code, out, errs := share("stat", "--socket", socket, "--json")
+	code, out, errs := runCommand("stat", "--socket", socket, "--json")
 	require.Equal(t, exitOK, code, errs)
 	var stats ipc.Stats
 	require.NoError(t, json.Unmarshal([]byte(out), &stats))
-	assert.Len(t, stats.Clients, 2, "the command is one")
+	assert.Len(t, stats.Clients, 2, "the command is one of them")
 
-	code, out, errs = share("stat", "--socket", socket)
+	code, out, errs = runCommand("stat", "--socket", socket)
 	require.Equal(t, exitOK, code, errs)
 	assert.Contains(t, out, "CONNECTED")
 }
 
-func TestWhatFailsIsToldByTheExitCode(t *testing.T) {
+func TestExitCodes(t *testing.T) {
 	withDriver(t, func() (*cudabuf.Driver, error) { return nil, cudabuf.ErrNoDriver })
 	folder := t.TempDir()
 	broken := filepath.Join(folder, "broken.arrow")
@@ -217,7 +218,7 @@ func TestWhatFailsIsToldByTheExitCode(t *testing.T) {
 	require.NoError(t, os.WriteFile(text, []byte("a,b\n1,2\n"), 0o600))
 	good := weatherFile(t, "weather.arrow")
 	nobody := filepath.Join(folder, "nobody.sock")
-	socket, _, _ := serving(t, good, "--device", "cpu")
+	socket, _, _ := startServe(t, good, "--device", "cpu")
 	for _, c := range []struct {
 		args []string
 		code int
@@ -233,47 +234,47 @@ func TestWhatFailsIsToldByTheExitCode(t *testing.T) {
 		{[]string{"serve", text, "--device", "cpu", "--socket", nobody}, exitInput, "text.csv"},
 		{[]string{"serve", good, good, "--device", "cpu", "--socket", nobody}, exitInput, ipc.ErrExists.Error()},
 		{[]string{"serve", good, "--device", "cpu", "--socket", socket}, exitServer, socket},
-		{[]string{"serve", good, "--allow", "4294967296", "--socket", nobody}, exitUsage, "numbers of users"},
+		{[]string{"serve", good, "--allow", "4294967296", "--socket", nobody}, exitUsage, "want user ids"},
 		{[]string{"ls", "--socket", socket, "--server-user", "65534"}, exitServer, ipc.ErrRefused.Error()},
 		{[]string{"ls", "--socket", nobody}, exitServer, nobody},
 		{[]string{"stat", "--socket", nobody}, exitServer, nobody},
 		{[]string{"cat", "absent", "--socket", socket}, exitServer, "absent"},
-		{[]string{"cat", "weather", "--format", "csv", "--socket", socket}, exitUsage, "expected json or arrow"},
+		{[]string{"cat", "weather", "--format", "csv", "--socket", socket}, exitUsage, "want json or arrow"},
 		{[]string{"cat", "--socket", socket}, exitUsage, "accepts 1 arg"},
 	} {
-		code, _, errs := share(c.args...)
+		code, _, errs := runCommand(c.args...)
 		assert.Equal(t, c.code, code, "%v: %s", c.args, errs)
 		assert.Contains(t, errs, c.says, "%v", c.args)
 		assert.NoFileExists(t, nobody)
 	}
-	code := run(context.Background(), []string{"cat", "weather", "--socket", socket}, full{}, io.Discard)
+	code := run(context.Background(), []string{"cat", "weather", "--socket", socket}, fullDisk{}, io.Discard)
 	assert.Equal(t, exitOutput, code)
 }
 
-// full is a disk without room.
-type full struct{}
+// fullDisk is a writer without free space.
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+func (fullDisk) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-func TestOthersMayBeAllowed(t *testing.T) {
-	socket, _, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", "cpu", "--allow", "65534,65533")
+func TestAllowOpensSocketToOtherUsers(t *testing.T) {
+	socket, _, _ := startServe(t, weatherFile(t, "weather.arrow"), "--device", "cpu", "--allow", "65534,65533")
 	info, err := os.Stat(socket)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o666), info.Mode().Perm())
-	code, _, errs := share("ls", "--socket", socket)
-	assert.Equal(t, exitOK, code, "its owner still may: %s", errs)
+	code, _, errs := runCommand("ls", "--socket", socket)
+	assert.Equal(t, exitOK, code, "the owner may still connect: %s", errs)
 }
 
-func TestASignalEndsServingAndItsSocket(t *testing.T) {
-	socket, _, stop := serving(t, weatherFile(t, "weather.arrow"), "--device", "cpu")
+func TestSignalEndsServeAndRemovesSocket(t *testing.T) {
+	socket, _, stop := startServe(t, weatherFile(t, "weather.arrow"), "--device", "cpu")
 	assert.FileExists(t, socket)
 	assert.Equal(t, exitOK, stop())
 	assert.NoFileExists(t, socket)
 }
 
-func TestOtherMachinesReadTablesByFlight(t *testing.T) {
+func TestServeByFlight(t *testing.T) {
 	onDevices(t, func(t *testing.T, device string) {
-		_, printed, _ := serving(t, weatherFile(t, "weather.arrow"), "--device", device, "--flight", "127.0.0.1:0")
+		_, printed, _ := startServe(t, weatherFile(t, "weather.arrow"), "--device", device, "--flight", "127.0.0.1:0")
 		_, rest, ok := strings.Cut(printed.String(), "serving Flight at ")
 		require.True(t, ok, printed)
 		address, _, _ := strings.Cut(rest, "\n")
@@ -291,7 +292,7 @@ func TestOtherMachinesReadTablesByFlight(t *testing.T) {
 		require.NoError(t, r.Err())
 		require.Equal(t, 2, count)
 	})
-	code, _, errs := share("serve", weatherFile(t, "weather.arrow"), "--device", "cpu", "--socket", filepath.Join(t.TempDir(), "s"), "--flight", "nowhere")
+	code, _, errs := runCommand("serve", weatherFile(t, "weather.arrow"), "--device", "cpu", "--socket", filepath.Join(t.TempDir(), "s"), "--flight", "nowhere")
 	assert.Equal(t, exitServer, code)
-	assert.Contains(t, errs, "serving Flight")
+	assert.Contains(t, errs, "flight.Serve")
 }

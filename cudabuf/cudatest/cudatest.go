@@ -2,42 +2,48 @@ package cudatest
 
 import (
 	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/internal/soft"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/simulated"
 )
 
-// Config says what the machine has. The zero Config is one device of 1 GiB.
+// Config describes the simulated devices. The zero Config is one device of 1
+// GiB.
 type Config struct {
-	// Devices is how many GPUs there are, 1 where it is 0.
+	// Devices is the number of GPUs. 0 means 1.
 	Devices int
-	// MemoryBytes is the memory of each, 1 GiB where it is 0. The host
-	// spends what is in use. Allocations count in multiples of 512 bytes,
-	// after cudabuf has rounded them up to their size class.
+	// MemoryBytes is the memory of each device. 0 means 1 GiB. Used device
+	// memory needs the same amount of host memory. Allocations count in
+	// multiples of 512 bytes, after cudabuf has rounded them up to their size
+	// class.
 	MemoryBytes int64
-	// ComputeCapability is the architecture's version, major and minor, {9, 0}
-	// where both are 0. Twins run on every one.
+	// ComputeCapability is the compute capability, major and minor. {0, 0}
+	// means {9, 0}. Host kernels run on each.
 	ComputeCapability [2]int
-	// PeerAccess tells whether device dev reaches the memory of device peer,
-	// for peer access and for what is shared. Where it is nil all devices reach
-	// each other. Copies work all the same, as on GPUs, which then go by way
-	// of the host.
+	// PeerAccess reports whether device dev can access the memory of device
+	// peer, directly or shared. If it is nil, all devices can access each
+	// other. Copies between devices always work, as on GPUs, which copy through
+	// the host if necessary.
 	PeerAccess func(dev, peer int) bool
-	// CopyLatency is how long a copy waits on its stream before it runs.
+	// CopyLatency is the time that a copy waits on its stream before it runs.
 	CopyLatency time.Duration
-	// Fail, where it is not nil, is asked at each driver call, with the
-	// function's name without a version ("cuMemAlloc") and how many times it
-	// has been called, from 1. The call fails with what it returns unless
-	// that is 0. A result that loses the device in CUDA, such as LaunchFailed,
-	// loses it here. It is called from many goroutines. FailNth and its like
-	// make such functions.
+	// Fail, if not nil, is called at each driver call. It receives the name of
+	// the function without version ("cuMemAlloc") and the number of its calls,
+	// counted from 1. If it returns a result other than 0, the call fails with
+	// it. A result that loses the device in CUDA, such as LaunchFailed, loses
+	// it here. Fail is called from many goroutines. FailNth and similar
+	// functions return such functions.
 	Fail func(call string, n int) cudabuf.Result
 }
 
-// New makes a machine. It panics where it cannot, as httptest.NewServer does.
-// The caller closes the result.
+// New returns a driver with simulated devices. Like httptest.NewServer, it
+// panics on failure. The caller must close the driver.
 func New(c Config) *cudabuf.Driver {
 	if c.Devices == 0 {
 		c.Devices = 1
@@ -45,7 +51,7 @@ func New(c Config) *cudabuf.Driver {
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = 1 << 30
 	}
-	api, err := soft.Open(soft.Config(c))
+	api, err := simulated.Open(simulated.Config(c))
 	if err != nil {
 		panic(fmt.Errorf("cudatest: %w", err))
 	}
@@ -56,16 +62,16 @@ func New(c Config) *cudabuf.Driver {
 	return d
 }
 
-// NewDevice returns a soft device of a machine of its own. When the test ends
-// without having released every buffer and all pinned memory, it fails.
+// NewDevice returns a simulated device with its own driver. The test fails if
+// it ends before all buffers and all pinned memory are released.
 func NewDevice(t testing.TB) *cudabuf.Device {
 	t.Helper()
-	return first(t, Start(t, Config{}))
+	return firstDevice(t, Start(t, Config{}))
 }
 
-// Start makes a machine that is closed, and checked for leaks, when the test
-// ends. cudabuf.Driver.Close says what a leak is; here it also says of each
-// buffer of a device's own pool how large it is and who allocated it.
+// Start returns a driver that is closed when the test ends. The test fails if
+// it leaks, as cudabuf.Driver.Close defines. The error contains the size and
+// the allocating stack of each leaked buffer of the device's own pool.
 func Start(t testing.TB, c Config) *cudabuf.Driver {
 	t.Helper()
 	d := New(c)
@@ -81,11 +87,100 @@ func checkLeaks(t testing.TB, d *cudabuf.Driver) {
 	})
 }
 
-func first(t testing.TB, d *cudabuf.Driver) *cudabuf.Device {
+func firstDevice(t testing.TB, d *cudabuf.Driver) *cudabuf.Device {
 	t.Helper()
 	dev, err := d.Device(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dev
+}
+
+// Environment is the variable that, if it is "cuda", also runs tests on the GPU
+// of the machine. They fail without a GPU.
+const Environment = "QUIVER_TEST_DEVICE"
+
+// ForEachDevice runs a test on each kind of device: subtest "soft" always on a
+// simulated device, and subtest "cuda" on a GPU if the environment asks for it.
+// Each run has its own device, and fails if it leaks.
+func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
+	t.Helper()
+	ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) { test(t, firstDevice(t, d)) })
+}
+
+// ForEachDriver is like ForEachDevice for tests that need several devices.
+// Subtest "cuda" is skipped on a machine with too few GPUs.
+func ForEachDriver(t *testing.T, devices int, test func(t *testing.T, d *cudabuf.Driver)) {
+	t.Helper()
+	t.Run("soft", func(t *testing.T) {
+		err := CatchHostAccess(func() { test(t, Start(t, Config{Devices: devices})) })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if !OnGPU() {
+		return
+	}
+	t.Run("cuda", func(t *testing.T) {
+		d := openGPU(t)
+		if d.Count() < devices {
+			t.Skipf("the test needs %d GPUs, this machine has %d", devices, d.Count())
+		}
+		test(t, d)
+	})
+}
+
+// OnGPU reports whether tests also run on the GPU of the machine.
+func OnGPU() bool { return os.Getenv(Environment) == "cuda" }
+
+// keepContext keeps the context of the first GPU alive between tests, because
+// creating it takes longer than most of them.
+var keepContext = sync.OnceValue(func() error {
+	d, err := cudabuf.Open()
+	if err == nil {
+		_, err = d.Device(0)
+	}
+	return err
+})
+
+func openGPU(t testing.TB) *cudabuf.Driver {
+	t.Helper()
+	if err := keepContext(); err != nil {
+		t.Fatalf("%s=cuda: %v", Environment, err)
+	}
+	d, err := cudabuf.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLeaks(t, d)
+	return d
+}
+
+// CatchHostAccess runs f, and returns an error if f accesses memory of a
+// simulated device on this goroutine. The error names the device, the
+// allocation and the offset, and contains the stack. Other panics continue.
+//
+// Otherwise such an access ends the process with "unexpected fault address", as
+// an access to GPU memory does.
+func CatchHostAccess(f func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		fault, ok := p.(interface {
+			runtime.Error
+			Addr() uintptr
+		})
+		if ok {
+			if where, known := simulated.Describe(fault.Addr()); known {
+				err = fmt.Errorf("the host accesses device memory: %s\n%s", where, debug.Stack())
+				return
+			}
+		}
+		panic(p)
+	}()
+	f()
+	return nil
 }

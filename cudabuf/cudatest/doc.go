@@ -1,17 +1,17 @@
-// Package cudatest is a CUDA machine in software, for tests of code that uses
-// package cudabuf, as net/http/httptest is for code that uses net/http.
+// Package cudatest provides simulated CUDA devices for tests of code that uses
+// package cudabuf, as net/http/httptest does for net/http.
 //
-// [ForEachDevice] is where most tests begin: it runs a test on a soft device,
-// and on the GPU of the machine where the environment says
-// QUIVER_TEST_DEVICE=cuda. [Start] takes a [Config]: how many devices, with how
-// much memory, who reaches whom, how slow copies are, and which driver calls
-// fail ([FailNth], [FailAt]).
+// [ForEachDevice] runs a test on a simulated device, and with
+// QUIVER_TEST_DEVICE=cuda also on the GPU of the machine. [Start] takes a
+// [Config]: the number of devices, their memory, peer access, copy latency, and
+// driver calls that fail ([FailNth], [FailAt]).
 //
-// Soft devices enforce what CUDA enforces. Device memory has real addresses at
-// which the host faults ([CatchTouch] tells who did it); work runs later, on
-// its stream, and in the order of streams, events and graphs alone; a call
-// without a current context on its thread is CUDA_ERROR_INVALID_CONTEXT; memory
-// ends; handles open in other processes only; a wild pointer in a kernel loses
-// the device. Kernels run as their Go twins. A test that leaks fails, and says
-// who allocated what is left. Soft devices need Linux.
+// Simulated devices enforce the rules of CUDA. Device memory has real addresses
+// at which the host faults, and [CatchHostAccess] reports the access.
+// Operations run asynchronously, ordered only by streams, events and graphs. A
+// call without a current context on its thread returns
+// CUDA_ERROR_INVALID_CONTEXT. Memory is limited, handles open only in other
+// processes, and an invalid pointer in a kernel loses the device. Kernels run
+// as their host implementations. A test that leaks fails with the stack of the
+// allocation. Simulated devices need Linux.
 package cudatest

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// A machine with two GPUs, on which a kernel runs as its twin.
+// Two simulated GPUs, on which a kernel runs as its host implementation.
 func Example() {
 	machine := cudatest.New(cudatest.Config{Devices: 2, MemoryBytes: 64 << 20})
 	defer func() {
@@ -42,7 +42,7 @@ func Example() {
 	// Output: cuda:1 [2 0 0 0 3 0 0 0]
 }
 
-// What does a program do when the third allocation finds no memory?
+// The third allocation of the program fails.
 func ExampleFailNth() {
 	machine := cudatest.New(cudatest.Config{Fail: cudatest.FailNth("cuMemAlloc", 3, cudatest.OutOfMemory)})
 	defer func() { _ = machine.Close() }()

@@ -6,7 +6,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// Results for faults. All but OutOfMemory lose the device.
+// Results for faults. All except OutOfMemory lose the device.
 const (
 	OutOfMemory    cudabuf.Result = 2   // CUDA_ERROR_OUT_OF_MEMORY
 	ECCError       cudabuf.Result = 214 // CUDA_ERROR_ECC_UNCORRECTABLE
@@ -14,8 +14,8 @@ const (
 	LaunchFailed   cudabuf.Result = 719 // CUDA_ERROR_LAUNCH_FAILED
 )
 
-// FailNth is a Config.Fail: the n-th call of a function fails, counted from 1
-// over the life of the machine.
+// FailNth returns a Config.Fail with which the n-th call of a function fails,
+// counted from 1 over the life of the driver.
 func FailNth(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Result {
 	return func(c string, i int) cudabuf.Result {
 		if c == call && i == n {
@@ -25,8 +25,8 @@ func FailNth(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Res
 	}
 }
 
-// FailFrom is a Config.Fail: the n-th call of a function fails, and every one
-// after it.
+// FailFrom returns a Config.Fail with which the n-th call of a function and
+// every later one fail.
 func FailFrom(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Result {
 	return func(c string, i int) cudabuf.Result {
 		if c == call && i >= n {
@@ -36,9 +36,10 @@ func FailFrom(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Re
 	}
 }
 
-// FailAt is a Config.Fail: the n-th driver call of the machine fails, whichever
-// it is, counted from 1. A test that counts n up until it passes without a fault
-// has tried each call in turn. The function serves one machine, since it counts.
+// FailAt returns a Config.Fail with which the n-th driver call of any function
+// fails, counted from 1. A test that increments n until it passes without a
+// fault has failed each call once. The function counts calls, so it serves one
+// driver.
 func FailAt(n int, r cudabuf.Result) func(string, int) cudabuf.Result {
 	var calls atomic.Int64
 	return func(string, int) cudabuf.Result {
@@ -49,8 +50,8 @@ func FailAt(n int, r cudabuf.Result) func(string, int) cudabuf.Result {
 	}
 }
 
-// Faults puts several functions for Config.Fail together. A call fails with what
-// the first of them says that says anything; the later ones are not asked.
+// Faults combines several functions for Config.Fail. It calls them in order
+// until one returns a result other than 0.
 func Faults(all ...func(call string, n int) cudabuf.Result) func(string, int) cudabuf.Result {
 	return func(call string, n int) cudabuf.Result {
 		for _, fail := range all {

@@ -12,11 +12,11 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-func TestFaultsHitTheCallsThatTheyName(t *testing.T) {
+func TestFaultsFailNamedCalls(t *testing.T) {
 	nth, from := cudatest.FailNth("cuMemAlloc", 2, cudatest.OutOfMemory), cudatest.FailFrom("cuMemAlloc", 2, cudatest.ECCError)
 	for name, tt := range map[string]struct {
 		fail func(string, int) cudabuf.Result
-		want [4]cudabuf.Result // of the first three calls, and of another function's second
+		want [4]cudabuf.Result // of calls 1 to 3, and of call 2 of another function
 	}{
 		"nth":       {nth, [4]cudabuf.Result{0, 2, 0, 0}},
 		"from":      {from, [4]cudabuf.Result{0, 214, 214, 0}},
@@ -34,7 +34,7 @@ func TestFaultsHitTheCallsThatTheyName(t *testing.T) {
 	}
 }
 
-func TestAFaultLosesTheDeviceWhereCUDAWould(t *testing.T) {
+func TestStickyFaultLosesDevice(t *testing.T) {
 	for result, lost := range map[cudabuf.Result]bool{
 		cudatest.OutOfMemory: false, cudatest.ECCError: true, cudatest.IllegalAddress: true, cudatest.LaunchFailed: true,
 	} {
@@ -67,8 +67,8 @@ func TestFailAtCountsCallsOfAllFunctions(t *testing.T) {
 	assert.Equal(t, []cudabuf.Result{0, 0, cudatest.ECCError, 0}, got)
 }
 
-// Whatever call loses the device, the work ends, and says so.
-func TestTheDeviceMayBeLostAtAnyCall(t *testing.T) {
+// Any call may lose the device. The test program must end and report the loss.
+func TestDeviceMayBeLostAtAnyCall(t *testing.T) {
 	work := func(d *cudabuf.Driver) error {
 		dev, err := d.Device(0)
 		if err != nil {

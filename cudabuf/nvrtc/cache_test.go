@@ -1,13 +1,17 @@
 package nvrtc
 
 import (
+	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,25 +22,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counting is a compiler whose image tells the source and how often it was
-// asked.
-type counting struct {
+// fakeCompiler is a compiler whose images depend on the source. It counts
+// compilations.
+type fakeCompiler struct {
 	build string
 	calls atomic.Int64
 	busy  func() // runs while compiling
 }
 
-func (c *counting) version() (major, minor int)   { return 12, 9 }
-func (c *counting) architectures() ([]int, error) { return []int{90}, nil }
+func (c *fakeCompiler) version() (major, minor int)   { return 12, 9 }
+func (c *fakeCompiler) architectures() ([]int, error) { return []int{90}, nil }
 
-func (c *counting) identity() (string, error) {
+func (c *fakeCompiler) buildID() (string, error) {
 	if c.build == "unknown" {
 		return "", errors.New("unknown")
 	}
 	return c.build, nil
 }
 
-func (c *counting) compile(s Source) (*Image, error) {
+func (c *fakeCompiler) compile(s Source) (*Image, error) {
 	c.calls.Add(1)
 	if c.busy != nil {
 		c.busy()
@@ -44,11 +48,12 @@ func (c *counting) compile(s Source) (*Image, error) {
 	if s.Text == "wrong" {
 		return nil, &Error{Call: "nvrtcCompileProgram", Code: Compilation}
 	}
-	return imageOf(s, c.build), nil
+	return fakeImage(s, c.build), nil
 }
 
-// imageOf is what counting makes of a source: bytes that depend on all of it.
-func imageOf(s Source, build string) *Image {
+// fakeImage returns the image of fakeCompiler, which depends on the whole
+// source.
+func fakeImage(s Source, build string) *Image {
 	sum := sha256.Sum256(s.key(build))
 	image := &Image{Bytes: []byte(strings.Repeat(string(sum[:]), 100)), Log: "log of " + s.Text}
 	for _, name := range s.Names {
@@ -60,27 +65,28 @@ func imageOf(s Source, build string) *Image {
 	return image
 }
 
-// quiet is a cache in a directory of its own where nothing goes wrong.
-func quiet(t testing.TB) *Cache {
+// newCache returns a cache in a temporary directory. Errors of the directory
+// fail the test.
+func newCache(t testing.TB) *Cache {
 	return &Cache{Dir: t.TempDir(), OnError: func(err error) { t.Errorf("cache: %v", err) }}
 }
 
-// noisy is one that collects what goes wrong.
-func noisy(t testing.TB) (*Cache, *[]error) {
+// newFailingCache returns a cache that collects errors of its directory.
+func newFailingCache(t testing.TB) (*Cache, *[]error) {
 	var errs []error
 	return &Cache{Dir: t.TempDir(), OnError: func(err error) { errs = append(errs, err) }}, &errs
 }
 
-// entries lists the files of a cache.
-func entries(t testing.TB, c *Cache) []string {
+// listEntries returns the files of a cache.
+func listEntries(t testing.TB, c *Cache) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(c.Dir, "*"+entrySuffix))
 	require.NoError(t, err)
 	return list
 }
 
-func TestACacheCompilesOnceAndGivesAllOfTheImageBack(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+func TestCacheCompilesOnce(t *testing.T) {
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	s := Source{Text: "text", Names: []string{"a<int>", "b"}}
 	first, err := c.compile(nvrtc, s)
 	require.NoError(t, err)
@@ -93,12 +99,12 @@ func TestACacheCompilesOnceAndGivesAllOfTheImageBack(t *testing.T) {
 		assert.Equal(t, first, again)
 	}
 	assert.EqualValues(t, 1, nvrtc.calls.Load())
-	info, err := os.Stat(entries(t, c)[0])
+	info, err := os.Stat(listEntries(t, c)[0])
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o600), info.Mode())
 }
 
-func TestAllThatCountsIsInTheKey(t *testing.T) {
+func TestKeyDependsOnWholeSource(t *testing.T) {
 	seen := map[string]string{}
 	for name, s := range map[string]Source{
 		"nothing":                {},
@@ -127,44 +133,44 @@ func TestAllThatCountsIsInTheKey(t *testing.T) {
 	many := map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}
 	want := (&Source{Headers: many}).key("")
 	for range 10 {
-		assert.Equal(t, want, (&Source{Headers: maps.Clone(many)}).key(""), "the order of a map does not count")
+		assert.Equal(t, want, (&Source{Headers: maps.Clone(many)}).key(""), "the key does not depend on map order")
 	}
 }
 
-func TestAnotherBuildOfNVRTCCompilesAnew(t *testing.T) {
-	c := quiet(t)
+func TestOtherNVRTCBuildCompilesAgain(t *testing.T) {
+	c := newCache(t)
 	for _, build := range []string{"12.9.41", "12.9.86"} {
-		nvrtc := &counting{build: build}
+		nvrtc := &fakeCompiler{build: build}
 		image, err := c.compile(nvrtc, Source{Text: "x"})
 		require.NoError(t, err)
-		assert.Equal(t, imageOf(Source{Text: "x"}, build), image)
+		assert.Equal(t, fakeImage(Source{Text: "x"}, build), image)
 	}
-	_, err := c.compile(&counting{build: "unknown"}, Source{Text: "x"})
+	_, err := c.compile(&fakeCompiler{build: "unknown"}, Source{Text: "x"})
 	assert.EqualError(t, err, "unknown")
 }
 
-func TestSourcesThatTouchFilesAreCompiledEachTime(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+func TestSourcesWithFilesAreNotCached(t *testing.T) {
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	for range 2 {
 		_, err := c.compile(nvrtc, Source{Text: "x", Options: []string{"-I/include"}})
 		require.NoError(t, err)
 	}
 	assert.EqualValues(t, 2, nvrtc.calls.Load())
-	assert.Empty(t, entries(t, c))
+	assert.Empty(t, listEntries(t, c))
 }
 
-func TestFailuresToCompileAreNotKept(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+func TestCompileErrorsAreNotCached(t *testing.T) {
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	for range 2 {
 		_, err := c.compile(nvrtc, Source{Text: "wrong"})
 		var failed *Error
 		assert.ErrorAs(t, err, &failed)
 	}
 	assert.EqualValues(t, 2, nvrtc.calls.Load())
-	assert.Empty(t, entries(t, c))
+	assert.Empty(t, listEntries(t, c))
 }
 
-func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
+func TestDamagedFilesAreReplaced(t *testing.T) {
 	s := Source{Text: "text", Names: []string{"k"}}
 	other := encodeEntry([]byte("another key"), &Image{Bytes: []byte("another image")})
 	for name, damage := range map[string]func(good []byte) []byte{
@@ -172,8 +178,8 @@ func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
 		"half":             func(good []byte) []byte { return good[:len(good)/2] },
 		"one byte short":   func(good []byte) []byte { return good[:len(good)-1] },
 		"one byte long":    func(good []byte) []byte { return append(good, 0) },
-		"no head":          func(good []byte) []byte { return good[1:] },
-		"the head alone":   func(good []byte) []byte { return good[:len(entryMagic)] },
+		"no header":        func(good []byte) []byte { return good[1:] },
+		"only the header":  func(good []byte) []byte { return good[:len(entryMagic)] },
 		"a flipped bit":    func(good []byte) []byte { good[len(good)/2] ^= 4; return good },
 		"zeros":            func(good []byte) []byte { clear(good); return good },
 		"another's":        func([]byte) []byte { return other },
@@ -181,18 +187,18 @@ func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
 		"the next version": func(good []byte) []byte { good[len(entryMagic)-2]++; return good },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, errs := noisy(t)
-			nvrtc := &counting{}
+			c, errs := newFailingCache(t)
+			nvrtc := &fakeCompiler{}
 			_, err := c.compile(nvrtc, s)
 			require.NoError(t, err)
-			path := entries(t, c)[0]
+			path := listEntries(t, c)[0]
 			good, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, damage(good), 0o600))
 
 			image, err := c.compile(nvrtc, s)
 			require.NoError(t, err)
-			assert.Equal(t, imageOf(s, ""), image)
+			assert.Equal(t, fakeImage(s, ""), image)
 			require.Len(t, *errs, 1)
 			assert.ErrorIs(t, (*errs)[0], errDamaged)
 			assert.ErrorContains(t, (*errs)[0], path)
@@ -204,34 +210,34 @@ func TestDamagedFilesAreCompiledAgainAndReplaced(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
+func TestDirectoryErrorsDoNotFailCompilation(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for name, prepare := range map[string]func(t *testing.T, c *Cache){
-		"a file in its place": func(_ *testing.T, c *Cache) { c.Dir = file },
+		"a file instead of a directory": func(_ *testing.T, c *Cache) { c.Dir = file },
 		"no home directory": func(t *testing.T, c *Cache) {
 			c.Dir = ""
 			t.Setenv("HOME", "")
 			t.Setenv("XDG_CACHE_HOME", "")
 		},
 		"an entry that is a directory": func(t *testing.T, c *Cache) {
-			_, err := c.compile(&counting{}, Source{Text: "x"})
+			_, err := c.compile(&fakeCompiler{}, Source{Text: "x"})
 			require.NoError(t, err)
-			path := entries(t, c)[0]
+			path := listEntries(t, c)[0]
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.MkdirAll(filepath.Join(path, "within"), 0o700))
 		},
-		"no room": func(_ *testing.T, c *Cache) { c.MaxBytes = 100 },
+		"image above MaxBytes": func(_ *testing.T, c *Cache) { c.MaxBytes = 100 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, errs := noisy(t)
+			c, errs := newFailingCache(t)
 			prepare(t, c)
-			image, err := c.compile(&counting{}, Source{Text: "x"})
+			image, err := c.compile(&fakeCompiler{}, Source{Text: "x"})
 			require.NoError(t, err)
-			assert.Equal(t, imageOf(Source{Text: "x"}, ""), image)
+			assert.Equal(t, fakeImage(Source{Text: "x"}, ""), image)
 			assert.NotEmpty(t, *errs)
 			c.OnError = nil
-			_, err = c.compile(&counting{}, Source{Text: "x"})
+			_, err = c.compile(&fakeCompiler{}, Source{Text: "x"})
 			assert.NoError(t, err)
 			temporary, err := filepath.Glob(filepath.Join(c.Dir, temporaryPrefix+"*"))
 			require.NoError(t, err)
@@ -240,15 +246,15 @@ func TestADirectoryThatFailsNeverFailsACompilation(t *testing.T) {
 	}
 }
 
-func TestTheDefaultDirectoryIsTheUsers(t *testing.T) {
+func TestDefaultDirectoryIsUserCacheDir(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	_, err := new(Cache).compile(&counting{}, Source{Text: "x"})
+	_, err := new(Cache).compile(&fakeCompiler{}, Source{Text: "x"})
 	require.NoError(t, err)
-	assert.Len(t, entries(t, &Cache{Dir: filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels")}), 1)
+	assert.Len(t, listEntries(t, &Cache{Dir: filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels")}), 1)
 }
 
-func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
-	c, nvrtc := quiet(t), &counting{}
+func TestLeastRecentlyUsedAreRemovedFirst(t *testing.T) {
+	c, nvrtc := newCache(t), &fakeCompiler{}
 	compile := func(i int) bool {
 		image, err := c.compile(nvrtc, Source{Text: fmt.Sprintf("text %d", i)})
 		require.NoError(t, err)
@@ -264,13 +270,12 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 	require.NoError(t, os.Chtimes(stale, long, long))
 	require.NoError(t, os.Chtimes(stranger, long, long))
 
-	// Entry i was last used i seconds later than the first; then the first
-	// is used again.
+	// Entry i was last used i seconds after entry 0. Then entry 0 is used again.
 	known := map[string]bool{}
 	var size int64
 	for i := range 5 {
 		require.False(t, compile(i))
-		for _, path := range entries(t, c) {
+		for _, path := range listEntries(t, c) {
 			if !known[path] {
 				known[path] = true
 				when := long.Add(time.Duration(i) * time.Second)
@@ -285,7 +290,7 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 
 	c.MaxBytes = 4*size + 100
 	require.False(t, compile(5))
-	assert.Len(t, entries(t, c), 4)
+	assert.Len(t, listEntries(t, c), 4)
 	assert.FileExists(t, stranger)
 	assert.FileExists(t, fresh)
 	assert.NoFileExists(t, stale)
@@ -293,22 +298,22 @@ func TestTheLeastRecentlyUsedGoFirst(t *testing.T) {
 	for i, want := range []bool{true, false, false, true, true, true} {
 		assert.Equal(t, want, compile(i), "entry %d", i)
 	}
-	assert.Len(t, entries(t, c), 6, "less than 0 is no bound")
+	assert.Len(t, listEntries(t, c), 6, "a negative MaxBytes sets no bound")
 }
 
-func TestGoroutinesThatWantTheSameCompileItOnce(t *testing.T) {
-	c := quiet(t)
+func TestConcurrentCompilationsRunOnce(t *testing.T) {
+	c := newCache(t)
 	var wg sync.WaitGroup
 	const goroutines = 16
 	var started sync.WaitGroup
 	started.Add(goroutines)
-	nvrtc := &counting{busy: started.Wait} // until all have begun
+	nvrtc := &fakeCompiler{busy: started.Wait} // waits until all goroutines have started
 	for range goroutines {
 		wg.Go(func() {
 			started.Done()
 			image, err := c.compile(nvrtc, Source{Text: "x"})
 			if assert.NoError(t, err) {
-				assert.Equal(t, imageOf(Source{Text: "x"}, "").Bytes, image.Bytes)
+				assert.Equal(t, fakeImage(Source{Text: "x"}, "").Bytes, image.Bytes)
 			}
 		})
 	}
@@ -316,12 +321,12 @@ func TestGoroutinesThatWantTheSameCompileItOnce(t *testing.T) {
 	assert.EqualValues(t, 1, nvrtc.calls.Load())
 }
 
-func TestACacheServesCompilers(t *testing.T) {
-	onEach(t, func(t *testing.T) {
+func TestCacheReturnsCompilerImages(t *testing.T) {
+	forEachLibrary(t, func(t *testing.T) {
 		s := Source{Text: scale, Arch: "sm_90", Options: []string{"-DFACTOR=2"}, Names: []string{"scale<float>"}}
 		want, err := Compile(s)
 		require.NoError(t, err)
-		c := quiet(t)
+		c := newCache(t)
 		for _, cached := range []bool{false, true} {
 			got, err := c.Compile(s)
 			require.NoError(t, err)
@@ -347,4 +352,93 @@ func FuzzDecodeBody(f *testing.F) {
 		require.NoError(t, err)
 		assert.Equal(t, image, again)
 	})
+}
+
+// hammerDir is the variable with the directory for a process of the tests below.
+// hammerRounds is the number of compilations; 0 means forever, without damage.
+const (
+	hammerDir    = "QUIVER_TEST_HAMMER_DIR"
+	hammerRounds = "QUIVER_TEST_HAMMER_ROUNDS"
+	hammerBytes  = 30000 // about half of the size of all images
+)
+
+func hammerSource(i int) Source { return Source{Text: fmt.Sprintf("text %d", i%16)} }
+
+// TestHammer is the body of each process of the tests below. It compiles,
+// prunes and sometimes damages a file.
+func TestHammer(t *testing.T) {
+	dir := os.Getenv(hammerDir)
+	if dir == "" {
+		t.Skip("other tests run this in a process of their own")
+	}
+	rounds, err := strconv.Atoi(os.Getenv(hammerRounds))
+	require.NoError(t, err)
+	c := &Cache{Dir: dir, MaxBytes: hammerBytes}
+	for i := 0; rounds == 0 || i < rounds; i++ {
+		s := hammerSource(i*7 + os.Getpid())
+		image, err := c.compile(&fakeCompiler{}, s)
+		require.NoError(t, err)
+		require.Equal(t, fakeImage(s, "").Bytes, image.Bytes)
+		if list := listEntries(t, c); rounds > 0 && i%10 == 9 && len(list) > 0 {
+			// Another process may have removed the file or may read it.
+			_ = os.Truncate(list[i%len(list)], int64(i))
+		}
+		if i == 20 {
+			fmt.Println("busy")
+		}
+	}
+}
+
+func hammerCommand(dir string, rounds int) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHammer$", "-test.v")
+	cmd.Env = append(os.Environ(), hammerDir+"="+dir, hammerRounds+"="+strconv.Itoa(rounds))
+	return cmd
+}
+
+func TestProcessesShareDirectory(t *testing.T) {
+	c := newCache(t)
+	const processes = 4
+	outputs := make([]bytes.Buffer, processes)
+	cmds := make([]*exec.Cmd, processes)
+	for i := range cmds {
+		cmds[i] = hammerCommand(c.Dir, 100)
+		cmds[i].Stdout, cmds[i].Stderr = &outputs[i], &outputs[i]
+		require.NoError(t, cmds[i].Start())
+	}
+	for i, cmd := range cmds {
+		assert.NoError(t, cmd.Wait(), "%s", &outputs[i])
+	}
+	temporary, err := filepath.Glob(filepath.Join(c.Dir, temporaryPrefix+"*"))
+	require.NoError(t, err)
+	assert.Empty(t, temporary)
+
+	require.NoError(t, prune(c.Dir, hammerBytes))
+	var total int64
+	for _, path := range listEntries(t, c) {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		total += info.Size()
+	}
+	assert.LessOrEqual(t, total, int64(hammerBytes))
+	assert.NotZero(t, total)
+}
+
+func TestKilledProcessLeavesNoPartialFiles(t *testing.T) {
+	c := newCache(t)
+	for range 4 {
+		cmd := hammerCommand(c.Dir, 0)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewScanner(out)
+		for lines.Scan() && lines.Text() != "busy" {
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+	}
+	for i := range 16 {
+		image, err := c.compile(&fakeCompiler{}, hammerSource(i))
+		require.NoError(t, err)
+		assert.Equal(t, fakeImage(hammerSource(i), "").Bytes, image.Bytes)
+	}
 }

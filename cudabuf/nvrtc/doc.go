@@ -1,14 +1,13 @@
-// Package nvrtc compiles CUDA C++ while the program runs, to an image for
-// cudabuf's Device.LoadModule.
+// Package nvrtc compiles CUDA C++ at run time to an image for cudabuf's
+// Device.LoadModule.
 //
-// NVIDIA's run-time compiler, libnvrtc, is opened when it is first needed; the
-// program needs neither cgo nor a CUDA toolkit to be built, and no GPU to
-// compile. Where the library is absent the error is [ErrNotFound], and says how
-// to get it. libnvrtc is found in the dynamic loader's path, in a CUDA toolkit
-// (CUDA_HOME, CUDA_PATH, /usr/local/cuda), in an active Python or conda
-// environment, or at the path in the environment variable QUIVER_LIBNVRTC.
+// NVIDIA's run-time compiler, libnvrtc, is opened when it is first used. A
+// program needs neither cgo nor a CUDA toolkit to build, and no GPU to compile.
+// The library is searched in the dynamic loader's path, in a CUDA toolkit
+// (CUDA_HOME, CUDA_PATH, /usr/local/cuda), and in an active Python or conda
+// environment. The environment variable QUIVER_LIBNVRTC overrides the search.
+// Without the library, errors wrap [ErrNotFound].
 //
-// [Compile] compiles each time; a [Cache] keeps what it compiled in a directory.
-// A [Source] says for which architecture to compile, and [Arch] which one suits
-// a GPU.
+// [Compile] compiles each time. A [Cache] keeps images in a directory. A
+// [Source] names its architecture, and [Arch] chooses the one for a GPU.
 package nvrtc

@@ -8,8 +8,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
 )
 
-// A GPU runs machine code of its own architecture. One that is newer than NVRTC
-// gets PTX, which its driver compiles.
+// NVRTC compiles to machine code for the architectures that it knows. A newer
+// GPU needs PTX, which its driver compiles.
 func ExampleArch() {
 	supported := []int{75, 80, 86, 89, 90, 100, 120} // nvrtc.Architectures()
 	for _, capability := range [][2]int{{9, 0}, {12, 1}, {3, 5}} {
@@ -18,7 +18,7 @@ func ExampleArch() {
 	// Output:
 	// sm_90 <nil>
 	// compute_120 <nil>
-	//  nvrtc: compute capability 3.5 is too old for this NVRTC, whose oldest is 75
+	//  nvrtc.Arch: the GPU is too old for this NVRTC: got compute capability 3.5, want at least 75
 }
 
 func ExampleCache() {
@@ -27,7 +27,7 @@ func ExampleCache() {
 	load := func(gpu *cudabuf.Device) (*cudabuf.Module, string, error) {
 		supported, err := nvrtc.Architectures()
 		if err != nil {
-			return nil, "", err // nvrtc.ErrNotFound where it is not installed
+			return nil, "", err // wraps nvrtc.ErrNotFound if it is not installed
 		}
 		major, minor := gpu.ComputeCapability()
 		arch, err := nvrtc.Arch(major, minor, supported)
@@ -42,7 +42,7 @@ func ExampleCache() {
 		})
 		var refused *nvrtc.Error
 		if errors.As(err, &refused) {
-			fmt.Println(refused.Log) // what the compiler says
+			fmt.Println(refused.Log) // the messages of the compiler
 		}
 		if err != nil {
 			return nil, "", err

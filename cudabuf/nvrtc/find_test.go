@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWithoutTheLibraryTheErrorSaysWhatToDo(t *testing.T) {
-	use(t, "/nowhere/libnvrtc.so.12")
+func TestMissingLibraryError(t *testing.T) {
+	useLibrary(t, "/nowhere/libnvrtc.so.12")
 	_, err := Compile(Source{Arch: "sm_90"})
 	assert.ErrorIs(t, err, ErrNotFound)
 	assert.ErrorContains(t, err, Override+` is "/nowhere/libnvrtc.so.12": `)
@@ -22,8 +22,8 @@ func TestWithoutTheLibraryTheErrorSaysWhatToDo(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNotFound)
 }
 
-func TestALibraryThatIsFoundLaterServes(t *testing.T) {
-	use(t, "/nowhere/libnvrtc.so.12")
+func TestLibraryFoundLaterIsUsed(t *testing.T) {
+	useLibrary(t, "/nowhere/libnvrtc.so.12")
 	_, _, err := Version()
 	require.ErrorIs(t, err, ErrNotFound)
 	t.Setenv(Override, buildFake(t))
@@ -31,16 +31,16 @@ func TestALibraryThatIsFoundLaterServes(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestLibrariesThatWillNotDoAreNamed(t *testing.T) {
+func TestUnusableLibrariesAreNamed(t *testing.T) {
 	path := useFake(t, "-DBROKEN")
 	_, _, err := Version()
-	assert.EqualError(t, err, "nvrtc: "+path+" lacks nvrtcGetCUBIN: it is no NVRTC, or one older than 11.4")
+	assert.EqualError(t, err, "nvrtc: "+path+" lacks nvrtcGetCUBIN: not NVRTC, or older than 11.4")
 	path = useFake(t, "-DOLD")
 	_, _, err = Version()
-	assert.EqualError(t, err, "nvrtc: "+path+" is version 11.3; 11.4 or newer is needed")
+	assert.EqualError(t, err, "nvrtc: "+path+": got version 11.3, want at least 11.4")
 }
 
-func TestTheSearchKnowsToolkitsAndEnvironments(t *testing.T) {
+func TestSearchFindsToolkitsAndEnvironments(t *testing.T) {
 	root := t.TempDir()
 	place := func(path string) string {
 		path = filepath.Join(root, path)
@@ -59,18 +59,18 @@ func TestTheSearchKnowsToolkitsAndEnvironments(t *testing.T) {
 	t.Setenv("CUDA_PATH", "")
 	t.Setenv("VIRTUAL_ENV", filepath.Join(root, "venv"))
 	t.Setenv("CONDA_PREFIX", filepath.Join(root, "conda"))
-	got := candidates()
+	got := candidatePaths()
 	require.GreaterOrEqual(t, len(got), len(sonames)+len(want))
 	assert.Equal(t, sonames, got[:len(sonames)], "the dynamic loader's path comes first")
 	assert.Equal(t, want, got[len(sonames):len(sonames)+len(want)])
 
-	_, err := search(want)
+	_, err := openFirst(want)
 	assert.ErrorIs(t, err, ErrNotFound)
 	for _, hint := range []string{"libnvrtc.so.12", "LD_LIBRARY_PATH", "/usr/local/cuda/lib64", "Install", Override, want[0] + ": "} {
 		assert.ErrorContains(t, err, hint)
 	}
 	fake := buildFake(t)
-	c, err := search(append(want, fake))
-	require.NoError(t, err, "what cannot be opened is passed over")
+	c, err := openFirst(append(want, fake))
+	require.NoError(t, err, "files that cannot be opened are skipped")
 	assert.NotNil(t, c)
 }

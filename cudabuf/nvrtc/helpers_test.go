@@ -22,49 +22,49 @@ func buildFake(t testing.TB, flags ...string) string {
 	return path
 }
 
-// useFake makes the fake library the process's for the time of a test.
+// useFake makes the fake library the NVRTC of the process during a test.
 func useFake(t testing.TB, flags ...string) string {
 	t.Helper()
 	path := buildFake(t, flags...)
-	use(t, path)
+	useLibrary(t, path)
 	return path
 }
 
-// useReal makes NVIDIA's library the process's for the time of a test: the one
-// that the search finds, or the one that `make kernels` installs. Tests on a GPU
-// must find one, others skip.
+// useReal makes NVIDIA's library the NVRTC of the process during a test. It is
+// the one that the search finds, or the one that `make kernels` installs.
+// Without a library, the test is skipped, or fails on a GPU.
 func useReal(t testing.TB) {
 	t.Helper()
-	if _, err := find(); err == nil {
-		use(t, os.Getenv(Override))
+	if _, err := findLibrary(); err == nil {
+		useLibrary(t, os.Getenv(Override))
 		return
 	}
 	installed, err := filepath.Glob("../../.tools/cuda/lib/python*/site-packages/nvidia/*/lib/libnvrtc.so.1[0-9]")
 	require.NoError(t, err)
 	if len(installed) > 0 {
-		use(t, installed[0])
+		useLibrary(t, installed[0])
 		return
 	}
 	if os.Getenv("QUIVER_TEST_DEVICE") == "cuda" {
-		_, err := find()
+		_, err := findLibrary()
 		t.Fatal(err)
 	}
 	t.Skip("needs NVRTC: `make kernels` installs it")
 }
 
-func use(t testing.TB, path string) {
+func useLibrary(t testing.TB, path string) {
 	forget := func() {
-		process.mu.Lock()
-		defer process.mu.Unlock()
-		process.open = nil
+		loaded.mu.Lock()
+		defer loaded.mu.Unlock()
+		loaded.open = nil
 	}
 	t.Setenv(Override, path)
 	forget()
 	t.Cleanup(forget)
 }
 
-// onEach runs a test with the fake library and with NVIDIA's.
-func onEach(t *testing.T, test func(t *testing.T)) {
+// forEachLibrary runs a test with the fake library and with NVIDIA's.
+func forEachLibrary(t *testing.T, test func(t *testing.T)) {
 	t.Run("fake", func(t *testing.T) { useFake(t); test(t) })
 	t.Run("real", func(t *testing.T) { useReal(t); test(t) })
 }

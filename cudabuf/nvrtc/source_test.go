@@ -1,13 +1,15 @@
 package nvrtc
 
 import (
+	"io/fs"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestSourcesThatNVRTCWouldMisunderstandAreRefused(t *testing.T) {
+func TestInvalidSourcesAreRejected(t *testing.T) {
 	for name, s := range map[string]Source{
 		"no architecture":          {Text: "x"},
 		"another word":             {Arch: "90"},
@@ -33,7 +35,7 @@ func TestSourcesThatNVRTCWouldMisunderstandAreRefused(t *testing.T) {
 }
 
 func TestPTXNeedsNoCompiler(t *testing.T) {
-	use(t, "/nowhere/libnvrtc.so")
+	useLibrary(t, "/nowhere/libnvrtc.so")
 	cache := &Cache{Dir: t.TempDir()}
 	for _, text := range []string{
 		".version 8.0\n.target sm_90",
@@ -52,7 +54,7 @@ func TestPTXNeedsNoCompiler(t *testing.T) {
 	}
 }
 
-func TestArchChoosesWhatTheGPURuns(t *testing.T) {
+func TestArch(t *testing.T) {
 	supported := []int{75, 80, 90, 100, 120}
 	for _, tt := range []struct {
 		major, minor int
@@ -66,12 +68,12 @@ func TestArchChoosesWhatTheGPURuns(t *testing.T) {
 		assert.Equal(t, tt.want, got)
 	}
 	_, err := Arch(7, 0, supported)
-	assert.ErrorContains(t, err, "compute capability 7.0 is too old for this NVRTC, whose oldest is 75")
+	assert.ErrorContains(t, err, "the GPU is too old for this NVRTC: got compute capability 7.0, want at least 75")
 	_, err = Arch(7, 0, nil)
 	assert.Error(t, err)
 }
 
-func TestWhatTouchesFilesIsKnown(t *testing.T) {
+func TestUsesFiles(t *testing.T) {
 	for _, tt := range []struct {
 		source Source
 		want   bool
@@ -90,17 +92,92 @@ func TestWhatTouchesFilesIsKnown(t *testing.T) {
 		{Source{Text: " # include \"/usr/include/a.h\""}, true},
 		{Source{Headers: map[string]string{"a.h": "int a;\n#include </usr/include/a.h>"}}, true},
 	} {
-		assert.Equal(t, tt.want, tt.source.touchesFiles(), "%+v", tt.source)
+		assert.Equal(t, tt.want, tt.source.usesFiles(), "%+v", tt.source)
 	}
 }
 
-func TestResultsHaveTheirNamesWithoutTheLibrary(t *testing.T) {
+func TestResultNames(t *testing.T) {
 	assert.Equal(t, "NVRTC_SUCCESS", Success.Name())
 	assert.Equal(t, "NVRTC_ERROR_COMPILATION (6)", Compilation.String())
 	assert.Equal(t, "NVRTC_ERROR_CANCELLED", Cancelled.Name())
 	assert.Equal(t, "NVRTC_ERROR_17", Result(17).Name())
 	assert.Equal(t, "NVRTC_ERROR_-1", Result(-1).Name())
-	for r := range Result(len(names)) {
+	for r := range Result(len(resultNames)) {
 		assert.NotEmpty(t, r.Name())
 	}
+}
+
+func mapFS(texts map[string]string) fs.FS {
+	fsys := fstest.MapFS{}
+	for name, text := range texts {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return fsys
+}
+
+func TestCollectHeadersFollowsIncludes(t *testing.T) {
+	mine := mapFS(map[string]string{
+		"mine.h":       "#include \"sub/a.h\"\n#include <shared.h>\n#include \"mine.h\"",
+		"sub/a.h":      "#include \"b.h\"\n#include \"../up.h\"\r\n",
+		"sub/b.h":      "beside",
+		"up.h":         "",
+		"b.h":          "elsewhere",
+		"not/included": "",
+	})
+	toolkit := mapFS(map[string]string{
+		"shared.h": "#include <not/there.h>\n#  include /* no */ \"x\"\n// #include <c.h>\n#include \"unclosed",
+		"mine.h":   "hidden by the first",
+		"sub":      "a file that the other has as a directory",
+	})
+	got, err := CollectHeaders("\t# include<mine.h>\n#include\"sub/a.h\"\n#include </absolute.h>\n#include <sub>\n", mine, toolkit)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{
+		"mine.h":   "#include \"sub/a.h\"\n#include <shared.h>\n#include \"mine.h\"",
+		"sub/a.h":  "#include \"b.h\"\n#include \"../up.h\"\r\n",
+		"b.h":      "beside",
+		"../up.h":  "",
+		"shared.h": "#include <not/there.h>\n#  include /* no */ \"x\"\n// #include <c.h>\n#include \"unclosed",
+		"sub":      "a file that the other has as a directory",
+	}, got)
+}
+
+func TestCollectHeadersRejectsTwoFilesOfOneName(t *testing.T) {
+	_, err := CollectHeaders("#include <a/x.h>\n#include <b/x.h>", mapFS(map[string]string{
+		"a/x.h": `#include "y.h"`, "a/y.h": "1",
+		"b/x.h": `#include "y.h"`, "b/y.h": "2",
+	}))
+	assert.ErrorContains(t, err, `#include "y.h" refers to both a/y.h and b/y.h`)
+}
+
+func TestCollectHeadersReturnsReadErrors(t *testing.T) {
+	_, err := CollectHeaders("#include <a.h>", unreadable{})
+	assert.ErrorIs(t, err, fs.ErrPermission)
+}
+
+type unreadable struct{}
+
+func (unreadable) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+}
+
+func TestCollectedHeadersCompile(t *testing.T) {
+	useReal(t)
+	text := "#include <sub/a.h>\n" + `extern "C" __global__ void k(int *p) { *p = VALUE; }`
+	headers, err := CollectHeaders(text, mapFS(map[string]string{
+		"sub/a.h": "#include \"../up.h\"\n#include \"b.h\"", "up.h": "#define UP 1000000", "sub/b.h": "#define VALUE UP + 1",
+	}))
+	require.NoError(t, err)
+	image, err := Compile(Source{Text: text, Headers: headers, Arch: "compute_90"})
+	require.NoError(t, err)
+	assert.Contains(t, string(image.Bytes), "1000001")
+}
+
+func FuzzParseIncludes(f *testing.F) {
+	f.Add("#include <a>\n # include \"b\"")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, i := range parseIncludes(text) {
+			assert.Contains(t, text, i.name)
+			assert.NotContains(t, i.name, "\n")
+		}
+	})
 }

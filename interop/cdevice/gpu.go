@@ -13,7 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// The machine's first GPU, for interop/cdevice_cuda.py.
+// The first GPU of the machine, for interop/cdevice_cuda.py.
 var (
 	driver *cudabuf.Driver
 	gpu    *cudabuf.Device
@@ -25,32 +25,31 @@ func open_gpu() *C.char {
 	if driver, err = cudabuf.Open(); err == nil {
 		gpu, err = driver.Device(0)
 	}
-	return answer(err)
+	return errorText(err)
 }
 
 //export close_gpu
-func close_gpu() *C.char { return answer(driver.Close()) }
+func close_gpu() *C.char { return errorText(driver.Close()) }
 
 //export to_gpu
 func to_gpu(array, schema, arrayOut, schemaOut unsafe.Pointer) *C.char {
-	return answer(pass(array, schema, arrayOut, schemaOut, gpu))
+	return errorText(pass(array, schema, arrayOut, schemaOut, gpu))
 }
 
 //export from_gpu
 func from_gpu(array, schema, arrayOut, schemaOut unsafe.Pointer) *C.char {
-	return answer(pass(array, schema, arrayOut, schemaOut, arrowbuf.CPU()))
+	return errorText(pass(array, schema, arrayOut, schemaOut, arrowbuf.CPU()))
 }
 
 //export echo_gpu
 func echo_gpu(array, schema, arrayOut, schemaOut unsafe.Pointer) *C.char {
-	return answer(pass(array, schema, arrayOut, schemaOut, gpu))
+	return errorText(pass(array, schema, arrayOut, schemaOut, gpu))
 }
 
-// pass imports an array, and exports it from a device, copied there unless it is
-// there already.
+// pass imports an array, copies it to dev unless it is there, and exports it.
 func pass(array, schema, arrayOut, schemaOut unsafe.Pointer, dev arrowbuf.Device) error {
 	if gpu == nil {
-		return errors.New("the GPU is not open")
+		return errors.New("open_gpu was not called")
 	}
 	field, err := cdevice.ImportField((*cdevice.Schema)(schema))
 	if err != nil {

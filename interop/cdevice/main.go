@@ -1,5 +1,5 @@
-// Command cdevice is a shared library for interop/cdevice.py: it takes Arrow
-// structs of another library, and hands what it got out again.
+// Command cdevice is a shared library for interop/cdevice.py. It imports Arrow structs
+// of another library and exports them again.
 //
 //	go build -buildmode=c-shared -o libcdevice.so ./interop/cdevice
 package main
@@ -18,8 +18,8 @@ import (
 
 func main() {}
 
-// answer is an error's text, which C frees, or nil.
-func answer(err error) *C.char {
+// errorText returns the text of an error, which the caller in C frees, or nil.
+func errorText(err error) *C.char {
 	if err == nil {
 		return nil
 	}
@@ -31,17 +31,17 @@ func echo_array(array, schema, arrayOut, schemaOut unsafe.Pointer) *C.char {
 	field, err := cdevice.ImportField((*cdevice.Schema)(schema))
 	if err != nil {
 		(*cdevice.DeviceArray)(array).Release()
-		return answer(err)
+		return errorText(err)
 	}
 	arr, err := cdevice.ImportArray((*cdevice.DeviceArray)(array), field.Type)
 	if err != nil {
-		return answer(err)
+		return errorText(err)
 	}
 	defer arr.Release()
 	if err := cdevice.ExportField(field, (*cdevice.Schema)(schemaOut)); err != nil {
-		return answer(err)
+		return errorText(err)
 	}
-	return answer(cdevice.ExportArray(arr, arrowbuf.CPU(), (*cdevice.DeviceArray)(arrayOut)))
+	return errorText(cdevice.ExportArray(arr, arrowbuf.CPU(), (*cdevice.DeviceArray)(arrayOut)))
 }
 
 //export echo_batch
@@ -49,9 +49,9 @@ func echo_batch(array, schema, arrayOut, schemaOut unsafe.Pointer) *C.char {
 	s, err := cdevice.ImportSchema((*cdevice.Schema)(schema))
 	if err != nil {
 		(*cdevice.DeviceArray)(array).Release()
-		return answer(err)
+		return errorText(err)
 	}
-	return answer(echoBatch(s, array, arrayOut, schemaOut))
+	return errorText(echoBatch(s, array, arrayOut, schemaOut))
 }
 
 func echoBatch(schema *arrow.Schema, array, arrayOut, schemaOut unsafe.Pointer) error {
@@ -70,10 +70,10 @@ func echoBatch(schema *arrow.Schema, array, arrayOut, schemaOut unsafe.Pointer) 
 func echo_stream(in, out unsafe.Pointer) *C.char {
 	reader, err := cdevice.ImportStream((*cdevice.DeviceStream)(in))
 	if err != nil {
-		return answer(err)
+		return errorText(err)
 	}
 	defer reader.Release()
-	return answer(cdevice.ExportStream(reader, arrowbuf.CPU(), (*cdevice.DeviceStream)(out)))
+	return errorText(cdevice.ExportStream(reader, arrowbuf.CPU(), (*cdevice.DeviceStream)(out)))
 }
 
 //export echo_cpu_batch
@@ -81,25 +81,25 @@ func echo_cpu_batch(array, schema, arrayOut, schemaOut unsafe.Pointer) *C.char {
 	s, err := cdevice.ImportSchema((*cdevice.Schema)(schema))
 	if err != nil {
 		(*cdevice.Array)(array).Release()
-		return answer(err)
+		return errorText(err)
 	}
 	batch, err := cdevice.ImportCPUBatch((*cdevice.Array)(array), s)
 	if err != nil {
-		return answer(err)
+		return errorText(err)
 	}
 	defer batch.Release()
 	if err := cdevice.ExportSchema(s, (*cdevice.Schema)(schemaOut)); err != nil {
-		return answer(err)
+		return errorText(err)
 	}
-	return answer(cdevice.ExportCPUBatch(batch, (*cdevice.Array)(arrayOut)))
+	return errorText(cdevice.ExportCPUBatch(batch, (*cdevice.Array)(arrayOut)))
 }
 
 //export echo_cpu_stream
 func echo_cpu_stream(in, out unsafe.Pointer) *C.char {
 	reader, err := cdevice.ImportCPUStream((*cdevice.Stream)(in))
 	if err != nil {
-		return answer(err)
+		return errorText(err)
 	}
 	defer reader.Release()
-	return answer(cdevice.ExportCPUStream(reader, (*cdevice.Stream)(out)))
+	return errorText(cdevice.ExportCPUStream(reader, (*cdevice.Stream)(out)))
 }

@@ -1,11 +1,11 @@
-// Command dissociated is a relay for interop/dissociated.py: it reads the streams
-// of another server of Arrow's Dissociated IPC Protocol and serves them again.
+// Command dissociated is a relay for interop/dissociated.py. It reads the streams of
+// another server of Arrow's Dissociated IPC Protocol and serves them again.
 //
 //	go run ./interop/dissociated METADATA-URI DATA-URI FOLDER packed|located
 //
-// DATA-URI may be empty, for one connection; then its own clients have one too. It
-// writes the URIs of its sockets, made in the folder, a line each, and ends with
-// its standard input.
+// An empty DATA-URI means one connection for metadata and bodies, also for the relay's
+// clients. The relay creates its sockets in FOLDER, prints their URIs, one per line,
+// and ends when its standard input does.
 package main
 
 import (
@@ -35,7 +35,7 @@ func relay(metadata, data, folder string, located bool) (err error) {
 		Open: func(ctx context.Context, identifier []byte) (array.RecordReader, error) {
 			return dissociated.Dial(ctx, metadata, data, identifier, arrowbuf.CPU(), dissociated.ReceiveOptions{})
 		},
-		Failed: func(err error) {
+		OnError: func(err error) {
 			if ctx.Err() == nil {
 				log.Print(err)
 			}
@@ -69,7 +69,7 @@ func relay(metadata, data, folder string, located bool) (err error) {
 		return err
 	}
 	if s.Window != nil {
-		return s.Window.Close() // an error where a client did not free all
+		return s.Window.Close() // an error if a client has not freed all locations
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
-// Command flight is a relay for interop/flight.py: it reads all flights of another
+// Command flight is a relay for interop/flight.py. It reads all flights of another
 // Flight server and serves them again.
 //
 //	go run ./interop/flight HOST:PORT
 //
-// It writes the address where it listens, and ends with its standard input.
+// It prints its address and ends when its standard input does.
 package main
 
 import (

@@ -17,8 +17,8 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/dissociated"
 )
 
-// A server offers a stream whose bodies lie in shared memory; a client reads them
-// there.
+// A server sends a stream with bodies in shared memory, and a client reads them in
+// place.
 func Example() {
 	folder, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -42,7 +42,7 @@ func Example() {
 		Window:   window,
 		Open: func(_ context.Context, identifier []byte) (array.RecordReader, error) {
 			if string(identifier) != "flights" {
-				return nil, fmt.Errorf("there is no %q", identifier)
+				return nil, fmt.Errorf("no stream %q", identifier)
 			}
 			schema := arrow.NewSchema([]arrow.Field{{Name: "distance", Type: arrow.PrimitiveTypes.Int64}}, nil)
 			batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader(`[{"distance": 1400}, {"distance": 1416}]`))

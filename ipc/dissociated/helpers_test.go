@@ -20,8 +20,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// onDevices runs a test on the CPU, on a soft device, and on a GPU where there is
-// one.
+// onDevices runs a test on the CPU device, on a simulated device, and on a GPU if
+// tests run on one.
 func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
@@ -39,7 +39,7 @@ var schema = arrow.NewSchema([]arrow.Field{
 	{Name: "nothing", Type: arrow.Null, Nullable: true},
 }, nil)
 
-// hostBatch makes rows that tell batches apart by a seed.
+// hostBatch returns a batch whose values depend on seed.
 func hostBatch(t testing.TB, seed, rows int) arrow.RecordBatch {
 	t.Helper()
 	batch, err := rowsOf(seed, rows)
@@ -63,9 +63,9 @@ func rowsOf(seed, rows int) (arrow.RecordBatch, error) {
 	return batch, err
 }
 
-// hostBatches are of many lengths, none included, and a slice. Their nulls are
-// counted: arrow-go notes the count in the array when it is first asked, which tests
-// that send a batch and compare with it would do at once.
+// hostBatches returns batches of several lengths, 0 included, and a slice. It
+// counts the slice's nulls now: arrow-go stores the count in the array when it is
+// first read, which would race with a test that sends the batch and compares it.
 func hostBatches(t testing.TB) []arrow.RecordBatch {
 	t.Helper()
 	long := hostBatch(t, 3, 500)
@@ -77,7 +77,7 @@ func hostBatches(t testing.TB) []arrow.RecordBatch {
 	return []arrow.RecordBatch{hostBatch(t, 1, 100), hostBatch(t, 2, 0), slice, long, hostBatch(t, 4, 1), hostBatch(t, 5, 65)}
 }
 
-// readerOn is a reader of batches that are copied to a device.
+// readerOn returns a reader of batches that it copies to a device.
 func readerOn(t testing.TB, dev arrowbuf.Device, batches ...arrow.RecordBatch) array.RecordReader {
 	t.Helper()
 	host, err := array.NewRecordReader(schema, batches)
@@ -88,7 +88,7 @@ func readerOn(t testing.TB, dev arrowbuf.Device, batches ...arrow.RecordBatch) a
 	return r
 }
 
-// requireSame compares a batch on any device with one of the host.
+// requireSame compares a batch on any device with a batch of the host.
 func requireSame(t testing.TB, want, got arrow.RecordBatch) {
 	t.Helper()
 	host, err := arrowbuf.CopyTo(got, arrowbuf.CPU())
@@ -101,8 +101,8 @@ func requireSame(t testing.TB, want, got arrow.RecordBatch) {
 	}
 }
 
-// requireStream reads all of a stream, keeps each batch until the end, and
-// compares.
+// requireStream reads a stream, keeps all batches until the end, and compares
+// them.
 func requireStream(t testing.TB, r array.RecordReader, dev arrowbuf.Device, want []arrow.RecordBatch) {
 	t.Helper()
 	var got []arrow.RecordBatch
@@ -124,7 +124,7 @@ func requireStream(t testing.TB, r array.RecordReader, dev arrowbuf.Device, want
 	}
 }
 
-// sockets are two connected Unix sockets.
+// sockets returns two connected Unix sockets.
 func sockets(t testing.TB) (a, b net.Conn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
@@ -137,7 +137,7 @@ func sockets(t testing.TB) (a, b net.Conn) {
 	return a, b
 }
 
-// links are the ends of two connections, or of one.
+// links returns both ends of a link with one or two connections.
 func links(t testing.TB, single bool) (server, client Link) {
 	t.Helper()
 	a, b := sockets(t)
@@ -150,23 +150,23 @@ func links(t testing.TB, single bool) (server, client Link) {
 	return server, client
 }
 
-// newWindow makes a window that must be empty within seconds of the test's end.
+// newWindow returns a window that must be unused within 5 s of the test's end.
 func newWindow(t testing.TB, dev arrowbuf.Device, n int64) *Window {
 	t.Helper()
 	w, err := NewWindow(dev, n)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		assert.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond, "a client holds what it should not")
+		assert.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond, "memory of the window is still in use")
 		assert.NoError(t, w.Close())
 	})
 	return w
 }
 
-// endpointOf is what clients of a window are told, or of none.
+// endpointOf returns the endpoint of a server with a window, which may be nil.
 func endpointOf(w *Window) Endpoint { return (&Server{Window: w}).Endpoint() }
 
-// sendAsync is Send in a goroutine, whose error must be as expected at the end of
-// the test.
+// sendAsync runs Send in a goroutine. At the end of the test its error must
+// satisfy expect.
 func sendAsync(t testing.TB, link Link, batches array.RecordReader, o SendOptions, expect func(error) bool) {
 	t.Helper()
 	o.FreeData = freeData
@@ -179,7 +179,7 @@ func sendAsync(t testing.TB, link Link, batches array.RecordReader, o SendOption
 	t.Cleanup(func() {
 		select {
 		case err := <-done:
-			assert.True(t, expect(err), "Send answers %v", err)
+			assert.True(t, expect(err), "Send returned %v", err)
 		case <-time.After(5 * time.Second):
 			t.Error("Send does not return")
 		}

@@ -24,13 +24,13 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// peerVariable makes a run of the test binary another process: what it is to do,
-// on which device, and with what.
+// peerVariable makes the test binary run as another process. Its value is the
+// role, the device and further arguments.
 const peerVariable = "QUIVER_TEST_DISSOCIATED_PEER"
 
 func TestMain(m *testing.M) {
 	if what := os.Getenv(peerVariable); what != "" {
-		if err := servePeer(strings.Split(what, " ")); err != nil {
+		if err := runPeer(strings.Split(what, " ")); err != nil {
 			fmt.Println("peer:", err)
 			os.Exit(1)
 		}
@@ -74,25 +74,25 @@ func tryPeer(t *testing.T, attributes *syscall.SysProcAttr, what ...string) (*pe
 	return p, nil
 }
 
-// says waits for the next line of the peer.
-func (p *peer) says(t *testing.T) string {
+// readLine waits for the next line that the process prints.
+func (p *peer) readLine(t *testing.T) string {
 	t.Helper()
-	require.True(t, p.lines.Scan(), "the other process says nothing more")
+	require.True(t, p.lines.Scan(), "the other process printed no further line")
 	return p.lines.Text()
 }
 
-// next has the peer go on.
-func (p *peer) next(t *testing.T) {
+// proceed lets the process continue.
+func (p *peer) proceed(t *testing.T) {
 	t.Helper()
 	_, err := p.in.Write([]byte("\n"))
 	require.NoError(t, err)
 }
 
-// mountProc gives a process that is the first of a PID namespace the /proc of that.
+// mountProc mounts /proc if this process is the first of a PID namespace.
 var mountProc = func() error { return nil }
 
-// servePeer is what the other process does.
-func servePeer(what []string) error {
+// runPeer runs the role of the other process.
+func runPeer(what []string) error {
 	if err := mountProc(); err != nil {
 		fmt.Println("no /proc:", err)
 		return nil
@@ -115,21 +115,20 @@ func peerDevice(name string) (arrowbuf.Device, func() error, error) {
 	var d *cudabuf.Driver
 	var err error
 	switch name {
-	case "soft":
-		d = cudatest.New(cudatest.Config{})
+	case "cpu":
+		return arrowbuf.CPU(), func() error { return nil }, nil
 	case "cuda":
 		if d, err = cudabuf.Open(); err != nil {
 			return nil, nil, err
 		}
 	default:
-		return arrowbuf.CPU(), func() error { return nil }, nil
+		d = cudatest.New(cudatest.Config{})
 	}
 	dev, err := d.Device(0)
 	return dev, d.Close, err
 }
 
-// numbered are the batches that servers of tests send: n of them, with 100 rows
-// more each.
+// numbered returns a reader of n batches with 100, 200, ... rows.
 func numbered(n int) array.RecordReader {
 	i := 0
 	return arrowbuf.NewReaderFunc(schema, func() (arrow.RecordBatch, error) {
@@ -141,8 +140,8 @@ func numbered(n int) array.RecordReader {
 	}, func() {})
 }
 
-// peerClient reads all batches, checks them, keeps two, says so, waits, checks
-// again, and ends well.
+// peerClient reads all batches and checks them. It keeps two, waits, checks these
+// again, and releases them.
 func peerClient(dev arrowbuf.Device, metadata, data string, wait func()) error {
 	r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{})
 	if err != nil {
@@ -153,7 +152,7 @@ func peerClient(dev arrowbuf.Device, metadata, data string, wait func()) error {
 	count := 0
 	for r.Next() {
 		count++
-		if err := check(count, r.RecordBatch()); err != nil {
+		if err := checkBatch(count, r.RecordBatch()); err != nil {
 			return err
 		}
 		if len(kept) < 2 {
@@ -167,7 +166,7 @@ func peerClient(dev arrowbuf.Device, metadata, data string, wait func()) error {
 	fmt.Println("read", count)
 	wait()
 	for i, one := range kept {
-		if err := check(i+1, one); err != nil {
+		if err := checkBatch(i+1, one); err != nil {
 			return err
 		}
 		one.Release()
@@ -176,8 +175,8 @@ func peerClient(dev arrowbuf.Device, metadata, data string, wait func()) error {
 	return nil
 }
 
-// check compares a batch with the one of numbered.
-func check(number int, got arrow.RecordBatch) error {
+// checkBatch compares a batch with that of numbered.
+func checkBatch(number int, got arrow.RecordBatch) error {
 	want, err := rowsOf(number, 100*number)
 	if err != nil {
 		return err
@@ -189,12 +188,12 @@ func check(number int, got arrow.RecordBatch) error {
 	}
 	defer host.Release()
 	if !array.RecordEqual(want, host) {
-		return fmt.Errorf("batch %d is %v", number, host)
+		return fmt.Errorf("batch %d: got %v, want %v", number, host, want)
 	}
 	return nil
 }
 
-// peerServer serves numbered batches from a window until it is told to end.
+// peerServer serves numbered batches from a window until wait returns.
 func peerServer(dev arrowbuf.Device, folder string, wait func()) error {
 	w, err := NewWindow(dev, 1<<20)
 	if err != nil {
@@ -218,7 +217,7 @@ func peerServer(dev arrowbuf.Device, folder string, wait func()) error {
 func numberedServer(folder string, dev arrowbuf.Device, w *Window, n int) (*Server, error) {
 	s := &Server{Window: w, Open: func(_ context.Context, identifier []byte) (array.RecordReader, error) {
 		if string(identifier) != "numbered" {
-			return nil, fmt.Errorf("there is no %q", identifier)
+			return nil, fmt.Errorf("no stream %q", identifier)
 		}
 		host := numbered(n)
 		defer host.Release()
@@ -248,5 +247,6 @@ func serve(t *testing.T, dev arrowbuf.Device, w *Window, n int) (metadata, data 
 	return m.String(), d.String()
 }
 
-// deviceName is how the other process makes a device like this test's.
+// deviceName returns the name with which peerDevice opens the same kind of
+// device.
 func deviceName(t *testing.T) string { return path.Base(t.Name()) }

@@ -1,136 +1,143 @@
 package dissociated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// ReceiveOptions bound what a server can make a client spend. Zero stands for
+// ReceiveOptions bounds the memory that a server can make a client use. 0 means
 // the default.
 type ReceiveOptions struct {
-	// MaxMetadata is the longest metadata message in bytes, 64 MiB by default.
+	// MaxMetadata is the maximum length of a metadata message, 64 MiB by default.
 	MaxMetadata int64
-	// MaxBody is the longest packed body in bytes, 4 GiB by default.
+	// MaxBody is the maximum length of a packed body, 4 GiB by default.
 	MaxBody int64
-	// MaxWaiting is how many bytes may arrive before their turn, 256 MiB by
-	// default; one body may be longer. Reading ahead goes as far.
-	MaxWaiting int64
+	// MaxBuffered bounds the bytes of messages that arrive before their turn, 256
+	// MiB by default. A single body may be longer. It also bounds how far the
+	// client reads ahead.
+	MaxBuffered int64
 
-	first uint32 // the first sequence number, 0 but in tests
+	first uint32 // the first sequence number; not 0 only in tests
 }
 
 func (o ReceiveOptions) withDefaults() ReceiveOptions {
-	for _, one := range []struct {
+	for _, option := range []struct {
 		value    *int64
 		default_ int64
-	}{{&o.MaxMetadata, 64 << 20}, {&o.MaxBody, 4 << 30}, {&o.MaxWaiting, 256 << 20}} {
-		if *one.value <= 0 {
-			*one.value = one.default_
+	}{{&o.MaxMetadata, 64 << 20}, {&o.MaxBody, 4 << 30}, {&o.MaxBuffered, 256 << 20}} {
+		if *option.value <= 0 {
+			*option.value = option.default_
 		}
 	}
 	return o
 }
 
-// Receive reads a stream that was asked for, and gives its batches on a device.
-// It returns when the schema is there. Packed bodies are read into memory of the
-// device. The buffers of located ones are used in place where they lie on the
-// device, and copied there otherwise; the server is told that they are free when
-// the last reference to each is released and the device is done with it.
+// Receive reads a requested stream and returns a reader of its batches on a
+// device. It returns when the schema has arrived. Packed bodies are read into
+// memory of the device. Located buffers on the device are used in place; others
+// are copied. A located buffer is reported as free when its last reference is
+// released and the device no longer uses it.
 //
-// It takes over the link, which ends with the reader's last Release and that of
-// what lies in the server's memory, or when the context ends. A server that is
-// gone is ErrPeerGone at the next batch; a batch that came before is whole. What
-// a server sends wrongly is ErrProtocol or arrow.ErrInvalid; bytes of columns are
-// not looked at (see arrowipc.Decoder).
-func Receive(ctx context.Context, link Link, at Endpoint, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
+// Receive takes ownership of the link. The link ends when ctx is done, or with
+// the reader's last Release and the release of all memory of the server. If the
+// server is gone, the next batch's error wraps ErrPeerGone; earlier batches stay
+// valid. Invalid messages return errors that wrap ErrProtocol or
+// arrow.ErrInvalid. The values of columns are not validated; see
+// arrowipc.Decoder.
+func Receive(ctx context.Context, link Link, endpoint Endpoint, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
 	r := &receiver{link: link, dev: dev, options: o.withDefaults()}
-	r.inbox = newInbox(o.first, r.options.MaxWaiting)
-	if err := r.open(at); err != nil {
+	r.buffer = newReorderBuffer(o.first, r.options.MaxBuffered)
+	if err := r.openRemote(endpoint); err != nil {
 		return nil, errors.Join(err, link.Close())
 	}
 	r.stop = context.AfterFunc(ctx, func() {
-		r.inbox.fail(true, true, context.Cause(ctx))
+		r.buffer.fail(true, true, context.Cause(ctx))
 		_ = link.Close()
 	})
-	r.start()
-	if err := r.begin(); err != nil {
-		r.end()
-		return nil, fmt.Errorf("receiving a stream: %w", err)
+	r.startReading()
+	if err := r.readSchema(); err != nil {
+		r.close()
+		return nil, fmt.Errorf("dissociated.Receive: %w", err)
 	}
-	return arrowbuf.NewReaderFunc(r.decoder.Schema(), r.next, r.end), nil
+	return arrowbuf.NewReaderFunc(r.decoder.Schema(), r.next, r.close), nil
 }
 
-// receiver is a stream on its way in.
+// receiver holds the state of a stream that is received.
 type receiver struct {
 	link    Link
 	dev     arrowbuf.Device
 	options ReceiveOptions
-	inbox   *inbox
+	buffer  *reorderBuffer
 	stop    func() bool
 	readers sync.WaitGroup
 
-	remote  *remote  // nil where there is none
-	freeing *freeing // nil without remote
-	decoder *arrowipc.Decoder
+	remote   *remoteMemory // nil without a remote handle
+	notifier *freeNotifier // nil if remote is nil
+	decoder  *arrowipc.Decoder
 }
 
-// open opens the memory of the server.
-func (r *receiver) open(at Endpoint) (err error) {
-	if len(at.RemoteHandle) == 0 {
+// openRemote opens the server's memory.
+func (r *receiver) openRemote(endpoint Endpoint) (err error) {
+	if len(endpoint.RemoteHandle) == 0 {
 		return nil
 	}
-	if at.FreeData == nil {
-		return fmt.Errorf("%w: an endpoint with a remote_handle has no free_data", ErrProtocol)
+	if endpoint.FreeData == nil {
+		return fmt.Errorf("%w: the endpoint has a remote_handle but no free_data", ErrProtocol)
 	}
-	if r.remote, err = openRemote(at.RemoteHandle, r.dev, serverOf(r.link.Data)); err != nil {
+	if r.remote, err = openRemote(endpoint.RemoteHandle, r.dev, serverProcessOf(r.link.Data)); err != nil {
 		return err
 	}
-	r.freeing = &freeing{conn: r.link.Data, tag: *at.FreeData, remote: r.remote}
+	r.notifier = &freeNotifier{conn: r.link.Data, tag: *endpoint.FreeData, remote: r.remote}
 	return nil
 }
 
-// start has the connections read.
-func (r *receiver) start() {
-	if r.link.single() {
-		r.readers.Go(func() { r.inbox.fail(true, true, r.read(r.link.Data, true, true)) })
+// startReading starts the goroutines that read the connections.
+func (r *receiver) startReading() {
+	if r.link.singleConn() {
+		r.readers.Go(func() { r.buffer.fail(true, true, r.readConn(r.link.Data, true, true)) })
 		return
 	}
-	r.readers.Go(func() { r.inbox.fail(true, false, r.read(r.link.Metadata, true, false)) })
-	r.readers.Go(func() { r.inbox.fail(false, true, r.read(r.link.Data, false, true)) })
+	r.readers.Go(func() { r.buffer.fail(true, false, r.readConn(r.link.Metadata, true, false)) })
+	r.readers.Go(func() { r.buffer.fail(false, true, r.readConn(r.link.Data, false, true)) })
 }
 
-// read puts what a connection brings into the inbox, until that fails: untagged
-// messages are metadata, tagged ones bodies.
-func (r *receiver) read(from Conn, metadata, data bool) error {
+// readConn puts the messages of a connection into the reorder buffer until an
+// error. Messages without a tag are metadata, others are bodies.
+func (r *receiver) readConn(from Conn, metadata, data bool) error {
 	for {
 		var sequence uint32
 		var kind BodyKind
 		m, err := from.Receive(func(tag *Tag, n int64) (_ arrowbuf.Buffer, err error) {
 			if tag == nil {
 				if !metadata {
-					return nil, fmt.Errorf("%w: a message without a tag on the connection for bodies", ErrProtocol)
+					return nil, fmt.Errorf("%w: message without a tag on the body connection", ErrProtocol)
 				}
-				return hostPlace(n, r.options.MaxMetadata)
+				return allocateHostBuffer(n, r.options.MaxMetadata)
 			}
 			if !data {
-				return nil, fmt.Errorf("%w: a message with tag %#x on the connection for metadata", ErrProtocol, uint64(*tag))
+				return nil, fmt.Errorf("%w: message with tag %#x on the metadata connection", ErrProtocol, uint64(*tag))
 			}
 			if sequence, kind, err = ParseBodyTag(*tag); err != nil {
 				return nil, err
 			}
-			return r.bodyPlace(sequence, kind, n)
+			return r.allocateBody(sequence, kind, n)
 		})
 		if err == nil && m.Tag != nil {
-			err = r.inbox.addBody(sequence, body{kind, m.Body})
+			err = r.buffer.addBody(sequence, body{kind, m.Body})
 		} else if err == nil {
 			err = r.addMetadata(m.Body)
 		}
@@ -141,75 +148,77 @@ func (r *receiver) read(from Conn, metadata, data bool) error {
 }
 
 func (r *receiver) addMetadata(b arrowbuf.Buffer) error {
-	bytes, _ := arrowbuf.HostBytes(b) // which is never given back: others keep parts of it
+	bytes, _ := arrowbuf.HostBytes(b) // never released: decoded metadata refers to it
 	m, err := ParseMetadata(bytes)
 	if err != nil {
 		return err
 	}
-	return r.inbox.addMetadata(m)
+	return r.buffer.addMetadata(m)
 }
 
-// bodyPlace is memory for a body: of the device where it is packed.
-func (r *receiver) bodyPlace(sequence uint32, kind BodyKind, n int64) (arrowbuf.Buffer, error) {
+// allocateBody allocates the memory of a body: on the device if the body is
+// packed, else on the host.
+func (r *receiver) allocateBody(sequence uint32, kind BodyKind, n int64) (arrowbuf.Buffer, error) {
 	if n > r.options.MaxBody {
-		return nil, fmt.Errorf("%w: body %d of %d bytes, at most %d are", ErrTooLarge, sequence, n, r.options.MaxBody)
+		return nil, fmt.Errorf("%w: body %d: got %d bytes, want at most %d", ErrTooLarge, sequence, n, r.options.MaxBody)
 	}
 	if kind == Located {
 		if r.remote == nil {
-			return nil, fmt.Errorf("%w: body %d has locations, and the endpoint no remote_handle", ErrProtocol, sequence)
+			return nil, fmt.Errorf("%w: body %d has locations, but the endpoint has no remote_handle", ErrProtocol, sequence)
 		}
 		if n > r.options.MaxMetadata {
-			return nil, fmt.Errorf("%w: %d bytes of locations, at most %d are", ErrTooLarge, n, r.options.MaxMetadata)
+			return nil, fmt.Errorf("%w: locations: got %d bytes, want at most %d", ErrTooLarge, n, r.options.MaxMetadata)
 		}
 	}
-	if err := r.inbox.admit(sequence, n); err != nil {
+	if err := r.buffer.reserve(sequence, n); err != nil {
 		return nil, err
 	}
 	if kind == Located {
-		return hostPlace(n, n)
+		return allocateHostBuffer(n, n)
 	}
 	return r.dev.Alloc(n)
 }
 
-// hostPlace is memory of the host for at most so many bytes.
-func hostPlace(n, limit int64) (arrowbuf.Buffer, error) {
+// allocateHostBuffer returns a host buffer of n bytes. The error wraps
+// ErrTooLarge if n exceeds limit.
+func allocateHostBuffer(n, limit int64) (arrowbuf.Buffer, error) {
 	if n > limit {
-		return nil, fmt.Errorf("%w: a message of %d bytes, at most %d are", ErrTooLarge, n, limit)
+		return nil, fmt.Errorf("%w: message: got %d bytes, want at most %d", ErrTooLarge, n, limit)
 	}
 	return arrowbuf.WrapExternal(make([]byte, n), func() {}), nil
 }
 
-// begin takes the schema, which is the first message.
-func (r *receiver) begin() error {
-	m, err := r.inbox.nextMetadata()
+// readSchema reads the schema, which is the first message.
+func (r *receiver) readSchema() error {
+	m, err := r.buffer.nextMetadata()
 	if err != nil {
 		return err
 	}
-	if m.End() {
+	if m.EndOfStream() {
 		return fmt.Errorf("%w: the stream ends before its schema", ErrProtocol)
 	}
 	if r.decoder, err = arrowipc.NewDecoder(m.Header, r.dev); err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	return r.inbox.advance()
+	return r.buffer.advance()
 }
 
-// next is the next batch, io.EOF after the last.
+// next returns the next batch, or io.EOF after the last.
 func (r *receiver) next() (arrow.RecordBatch, error) {
 	for {
-		m, err := r.inbox.nextMetadata()
+		m, err := r.buffer.nextMetadata()
 		if err != nil {
 			return nil, err
 		}
-		if m.End() {
-			if err := r.inbox.ended(); err != nil {
+		if m.EndOfStream() {
+			if err := r.buffer.checkEnd(); err != nil {
 				return nil, err
 			}
 			return nil, io.EOF
 		}
 		batch, err := r.decode(m)
 		if err == nil {
-			err = r.inbox.advance()
+			err = r.buffer.advance()
 		}
 		if err != nil {
 			if batch != nil {
@@ -223,20 +232,136 @@ func (r *receiver) next() (arrow.RecordBatch, error) {
 	}
 }
 
-// end gives back what the stream holds itself.
-func (r *receiver) end() {
+// close releases the resources of the stream. Located memory stays open until it
+// is freed.
+func (r *receiver) close() {
 	r.stop()
-	r.inbox.close()
-	if !r.link.single() {
+	r.buffer.close()
+	if !r.link.singleConn() {
 		_ = r.link.Metadata.Close()
 	}
 	if r.decoder != nil {
 		r.decoder.Release()
 	}
-	if r.freeing != nil {
-		r.freeing.end() // closes the connection, perhaps later
+	if r.notifier != nil {
+		r.notifier.finish() // closes the connection when all locations are freed
 		return
 	}
 	_ = r.link.Data.Close()
 	r.readers.Wait()
+}
+
+// Dial requests a stream from a server and returns a reader of its batches on a
+// device; see Receive. metadata and data are the server's URIs; data is empty if
+// both use one connection. The schemes are unix and tcp. For other transports use
+// Receive.
+func Dial(ctx context.Context, metadata, data string, identifier []byte, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
+	endpoint, first, err := dial(ctx, metadata, identifier)
+	if err != nil {
+		return nil, err
+	}
+	link := Link{first, first}
+	if data != "" {
+		// The URI of the body connection holds the remote handle.
+		if endpoint, link.Data, err = dial(ctx, data, identifier); err != nil {
+			return nil, errors.Join(err, first.Close())
+		}
+	}
+	return Receive(ctx, link, endpoint, dev, o)
+}
+
+// dial connects to a URI and sends the identifier.
+func dial(ctx context.Context, uri string, identifier []byte) (Endpoint, Conn, error) {
+	fail := func(err error) (Endpoint, Conn, error) {
+		return Endpoint{}, nil, fmt.Errorf("dissociated.Dial: %s: %w", uri, err)
+	}
+	u, err := url.Parse(uri)
+	if err != nil {
+		return fail(err)
+	}
+	endpoint, err := ParseEndpoint(u)
+	if err != nil {
+		return fail(err)
+	}
+	address := u.Host
+	switch {
+	case u.Scheme == "unix" && u.Host == "":
+		address = u.Path
+	case u.Scheme != "tcp":
+		return fail(errors.New("URI: want unix:///path or tcp://host:port"))
+	}
+	var dialer net.Dialer
+	stream, err := dialer.DialContext(ctx, u.Scheme, address)
+	if err != nil {
+		return fail(err)
+	}
+	conn := NewConn(stream)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if err := conn.Send(&endpoint.WantData, hostBuffer(identifier)); err != nil {
+		return fail(errors.Join(err, conn.Close()))
+	}
+	return endpoint, conn, nil
+}
+
+// decode decodes a message and its body. For a dictionary the batch is nil.
+func (r *receiver) decode(m Metadata) (arrow.RecordBatch, error) {
+	info, err := arrowipc.Inspect(m.Header)
+	if err != nil {
+		return nil, err
+	}
+	if info.Type != ipc.MessageRecordBatch && info.Type != ipc.MessageDictionaryBatch {
+		return nil, fmt.Errorf("%w: message type: got %v, want a record batch or a dictionary", ErrProtocol, info.Type)
+	}
+	body, err := r.buffer.nextBody()
+	if err != nil {
+		return nil, err
+	}
+	defer body.buffer.Release()
+	if body.kind == Packed {
+		if body.buffer.Len() != info.BodyLength {
+			return nil, fmt.Errorf("%w: length of a body: got %d bytes, the metadata has %d", ErrProtocol, body.buffer.Len(), info.BodyLength)
+		}
+		return r.decoder.Decode(m.Header, body.buffer)
+	}
+	bytes, _ := arrowbuf.HostBytes(body.buffer)
+	parts, err := r.openLocations(bytes, info)
+	defer parts.Release()
+	if err != nil {
+		return nil, err
+	}
+	return r.decoder.Decode(m.Header, parts)
+}
+
+// openLocations opens the memory of a located body. On an error it returns the
+// parts that were opened.
+func (r *receiver) openLocations(message []byte, info arrowipc.Info) (arrowipc.Parts, error) {
+	locations, err := ParseLocations(message)
+	if err != nil {
+		return nil, err
+	}
+	if len(locations) != len(info.Buffers) {
+		return nil, fmt.Errorf("%w: got %d locations, want one for each of %d buffers", ErrProtocol, len(locations), len(info.Buffers))
+	}
+	parts := make(arrowipc.Parts, 0, len(locations))
+	for i, l := range locations {
+		extent := info.Buffers[i]
+		if l.Length != uint64(extent.Length) {
+			return parts, fmt.Errorf("%w: length of buffer %d: got %d bytes, the metadata has %d", ErrProtocol, i, l.Length, extent.Length)
+		}
+		release := r.notifier.add(l.Address)
+		if l.Length == 0 {
+			release()
+			continue
+		}
+		b, err := r.remote.open(l, release)
+		if err != nil {
+			release()
+			return parts, fmt.Errorf("buffer %d: %w", i, err)
+		}
+		parts = append(parts, arrowipc.Part{Offset: extent.Offset, Buffer: b})
+	}
+	// The decoder needs parts in the order of the body; the buffers may have another.
+	slices.SortStableFunc(parts, func(a, b arrowipc.Part) int { return cmp.Compare(a.Offset, b.Offset) })
+	return parts, nil
 }

@@ -14,26 +14,26 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-func TestRoomsNeverOverlapAndComeBackWhole(t *testing.T) {
+func TestRangesNeverOverlapAndMergeWhenFreed(t *testing.T) {
 	const size = 1 << 20
-	r := newRooms(size)
+	r := newRangeAllocator(size)
 	rng := rand.New(rand.NewPCG(5, 6))
 	type room struct{ offset, n int64 }
 	var taken []room
 	owner := make([]int, size/alignment)
 	mark := func(one room, from, to int) {
 		for i := one.offset / alignment; i < (one.offset+one.n+alignment-1)/alignment; i++ {
-			require.Equal(t, from, owner[i], "a room is in use twice")
+			require.Equal(t, from, owner[i], "a range is allocated twice")
 			owner[i] = to
 		}
 	}
 	for range 20_000 {
 		if n := 1 + rng.Int64N(40_000); rng.IntN(2) == 0 {
-			offset, full := r.try((n + alignment - 1) / alignment * alignment)
+			offset, full := r.tryAllocate((n + alignment - 1) / alignment * alignment)
 			if full != nil {
 				continue
 			}
-			require.GreaterOrEqual(t, offset, int64(alignment), "an offset of 0 is that of empty buffers")
+			require.GreaterOrEqual(t, offset, int64(alignment), "offset 0 is reserved for empty buffers")
 			one := room{offset, n}
 			mark(one, 0, 1)
 			taken = append(taken, one)
@@ -43,24 +43,24 @@ func TestRoomsNeverOverlapAndComeBackWhole(t *testing.T) {
 			taken[i] = taken[len(taken)-1]
 			taken = taken[:len(taken)-1]
 			mark(one, 1, 0)
-			r.give(one.offset, one.n)
+			r.free(one.offset, one.n)
 		}
 	}
 	for _, one := range taken {
-		r.give(one.offset, one.n)
+		r.free(one.offset, one.n)
 	}
 	require.Zero(t, r.used())
-	_, err := r.take(context.Background(), size-alignment)
-	require.NoError(t, err, "all of it is one room again")
+	_, err := r.allocate(context.Background(), size-alignment)
+	require.NoError(t, err, "all of it is one range again")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	_, err = r.take(ctx, 1)
+	_, err = r.allocate(ctx, 1)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = r.take(context.Background(), size)
+	_, err = r.allocate(context.Background(), size)
 	require.ErrorIs(t, err, ErrTooLarge)
 }
 
-func TestAWindowOfNoSizeOrDeviceIsAnError(t *testing.T) {
+func TestNewWindowRejectsInvalidSizesAndDevices(t *testing.T) {
 	for _, n := range []int64{-1, 0, alignment} {
 		_, err := NewWindow(arrowbuf.CPU(), n)
 		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
@@ -73,16 +73,16 @@ func TestAWindowOfNoSizeOrDeviceIsAnError(t *testing.T) {
 	})
 }
 
-func TestAWindowInUseIsNotClosed(t *testing.T) {
+func TestWindowInUseCannotBeClosed(t *testing.T) {
 	w := newWindow(t, arrowbuf.CPU(), 1<<20)
 	batch := hostBatch(t, 1, 10)
-	placed, err := w.Place(context.Background(), batch)
+	placed, err := w.CopyBatch(context.Background(), batch)
 	require.NoError(t, err)
 	require.ErrorContains(t, w.Close(), "in use")
 	placed.Release()
 }
 
-func TestAHandleThatOpensNothingIsAnError(t *testing.T) {
+func TestInvalidRemoteHandlesAreErrors(t *testing.T) {
 	name := namePrefix + "00112233445566778899aabbccddeeff"
 	for _, c := range []struct {
 		handle string

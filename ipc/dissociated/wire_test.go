@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestABodyTagHasTheSequenceNumberBelowAndTheKindInTheHighestByte(t *testing.T) {
+func TestBodyTagLayout(t *testing.T) {
 	for _, c := range []struct {
 		tag      Tag
 		sequence uint32
@@ -29,11 +29,11 @@ func TestABodyTagHasTheSequenceNumberBelowAndTheKindInTheHighestByte(t *testing.
 		assert.Equal(t, c.kind, kind)
 	}
 	for name, tag := range map[string]Tag{
-		"the kind at bit 55, as the document's diagrams have it": 1 << 55,
-		"a reserved bit":   1 << 32,
-		"an unknown kind":  2 << 56,
-		"another such":     0xff << 56,
-		"all bits are set": math.MaxUint64,
+		"the kind at bit 55, as in the document's diagrams": 1 << 55,
+		"a reserved bit":       1 << 32,
+		"an unknown kind":      2 << 56,
+		"another unknown kind": 0xff << 56,
+		"all bits are set":     math.MaxUint64,
 	} {
 		_, _, err := ParseBodyTag(tag)
 		assert.ErrorIs(t, err, ErrProtocol, name)
@@ -41,7 +41,7 @@ func TestABodyTagHasTheSequenceNumberBelowAndTheKindInTheHighestByte(t *testing.
 	assert.Equal(t, "packed located body(9)", Packed.String()+" "+Located.String()+" "+BodyKind(9).String())
 }
 
-func TestAMetadataMessageIsTypeSequenceAndHeader(t *testing.T) {
+func TestMetadataMessageLayout(t *testing.T) {
 	for _, c := range []struct {
 		m   Metadata
 		hex string
@@ -73,7 +73,7 @@ func TestAMetadataMessageIsTypeSequenceAndHeader(t *testing.T) {
 	}
 }
 
-func TestLocationsAreTheTotalTheCountAndPairs(t *testing.T) {
+func TestLocationsLayout(t *testing.T) {
 	word := func(n byte) string { return hex.EncodeToString([]byte{n, 0, 0, 0, 0, 0, 0, 0}) }
 	for _, c := range []struct {
 		l   Locations
@@ -106,7 +106,7 @@ func TestLocationsAreTheTotalTheCountAndPairs(t *testing.T) {
 	}
 }
 
-func TestFreedAddressesAreWords(t *testing.T) {
+func TestFreedAddressesLayout(t *testing.T) {
 	b := AppendFreed(nil, 1, math.MaxUint64)
 	assert.Equal(t, "0100000000000000ffffffffffffffff", hex.EncodeToString(b))
 	back, err := ParseFreed(b)
@@ -118,7 +118,7 @@ func TestFreedAddressesAreWords(t *testing.T) {
 	}
 }
 
-func TestAnEndpointIsTheQueryOfAURI(t *testing.T) {
+func TestEndpointRoundTripsThroughURI(t *testing.T) {
 	free := Tag(math.MaxUint64)
 	handle := []byte{0xfb, 0xff, 0xfe, 0x3e}
 	for _, e := range []Endpoint{{WantData: 0}, {WantData: 7, FreeData: &free}, {WantData: 7, FreeData: &free, RemoteHandle: handle}} {
@@ -137,7 +137,7 @@ func TestAnEndpointIsTheQueryOfAURI(t *testing.T) {
 		base64.URLEncoding.EncodeToString(handle), base64.RawURLEncoding.EncodeToString(handle)} {
 		e, err := ParseEndpoint(&url.URL{RawQuery: "want_data=1&remote_handle=" + text})
 		require.NoError(t, err, text)
-		assert.Equal(t, handle, e.RemoteHandle, "%s, where a plus may have become a space", text)
+		assert.Equal(t, handle, e.RemoteHandle, "%s, in which a plus may have become a space", text)
 	}
 	for name, query := range map[string]string{
 		"no want_data":                   "free_data=1",

@@ -1,11 +1,11 @@
-// Package flight brings the columns that a process shares to other machines, by
-// Arrow Flight: the names of an ipc.Catalog, with their batches copied.
+// Package flight shares the columns of a process with other machines by Arrow
+// Flight: it serves the names of an ipc.Catalog and copies their batches.
 //
-// [Serve] offers a catalog; any Flight client lists and reads it. [Dial] connects
-// to any Flight server and puts what it reads onto a device. The descriptor of a
-// name is a path of one element, and its ticket the name itself.
+// [Serve] serves a catalog; any Flight client can list and read it. [Dial]
+// connects to any Flight server and reads its batches onto a device. The
+// descriptor of a name is a path of one element, and the name is also the ticket.
 //
-// gRPC comes into programs that import this package, and into no others.
+// Only programs that import this package depend on gRPC.
 //
-// (https://arrow.apache.org/docs/format/Flight.html)
+// The protocol is https://arrow.apache.org/docs/format/Flight.html.
 package flight

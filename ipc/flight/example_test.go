@@ -15,7 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )
 
-// A process offers a table to other machines; a client puts it onto a device.
+// A process serves a table to other machines; a client reads it onto a device.
 func Example() {
 	schema := arrow.NewSchema([]arrow.Field{{Name: "distance", Type: arrow.PrimitiveTypes.Int64}}, nil)
 	batch, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader(`[{"distance": 1400}, {"distance": 1416}]`))

@@ -1,12 +1,13 @@
-// Package handle names memory of one process for another on the same machine.
+// Package handle describes memory of one process to another process on the same
+// machine.
 //
-// A [Descriptor] says where bytes lie: by which [Mechanism] their allocation is
-// opened, how large that is, which part of it is meant, in which GPU's memory,
-// and whose it is. Its binary form, docs/sharing.md describes it, is what the
-// protocol of package ipc sends, and stands for itself where another protocol
-// carries a handle. File descriptors travel beside it.
+// A [Descriptor] names bytes: the [Mechanism] that opens their allocation, the
+// size of the allocation, the part that is meant, the GPU, and the exporting
+// process. docs/sharing.md defines its binary form. The protocol of package ipc
+// sends it, and other protocols can carry it as a handle. File descriptors are
+// sent beside it.
 //
-// CUDA's own handles name an allocation, whatever address was exported: who
-// sends them alone loses the offset of a slice, as pyarrow.cuda does. Its form
-// is read and written too.
+// A CUDA IPC handle always names a whole allocation, so a slice also needs its
+// offset. The form of pyarrow.cuda has no offset; this package reads and writes
+// that form too.
 package handle

@@ -6,7 +6,7 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/handle"
 )
 
-// A slice of an allocation is named with its offset.
+// A descriptor of a slice keeps the slice's offset.
 func Example() {
 	d := handle.Descriptor{Mechanism: handle.CUDAFD, AllocationSize: 2 << 20, Length: 2 << 20}
 	column, err := d.Part(4096, 800)

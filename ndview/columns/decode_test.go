@@ -5,14 +5,13 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview/columns"
+	"github.com/stretchr/testify/require"
 )
 
-func TestDecodeIsTheValuesThatAreMeant(t *testing.T) {
+func TestDecodeReturnsRepresentedValues(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 4 {
@@ -44,7 +43,7 @@ func TestDecodeIsTheValuesThatAreMeant(t *testing.T) {
 	})
 }
 
-func TestFlattenIsTheListsBehindOneAnother(t *testing.T) {
+func TestFlattenReturnsListValuesInOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 4 {
@@ -73,57 +72,5 @@ func TestFlattenIsTheListsBehindOneAnother(t *testing.T) {
 				requireElements(t, values, from, toHost(t, dev, got, err))
 			}
 		}
-	})
-}
-
-func TestCastIndicesKeepsTheValues(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, from := range indexTypes {
-			for _, to := range indexTypes {
-				m := newMaker(t, 5, true)
-				dtype := &arrow.DictionaryType{IndexType: from, ValueType: arrow.BinaryTypes.String, Ordered: true}
-				arr := m.array(dtype, 70, true)
-				cast, err := columns.CastIndices(on(t, dev, arr), to)
-				got := toHost(t, dev, cast, err)
-				require.True(t, arrow.TypeEqual(got.DataType(), &arrow.DictionaryType{IndexType: to, ValueType: arrow.BinaryTypes.String, Ordered: true}))
-				for i := range arr.Len() {
-					require.Equal(t, arr.GetOneForMarshal(i), got.GetOneForMarshal(i))
-				}
-			}
-		}
-		m := newMaker(t, 5, true)
-		large := array.NewDataWithDictionary(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int16, ValueType: arrow.PrimitiveTypes.Int8},
-			0, []*memory.Buffer{nil, nil}, 0, 0, m.data(arrow.PrimitiveTypes.Int8, 129))
-		_, err := columns.CastIndices(on(t, dev, array.MakeFromData(large)), arrow.PrimitiveTypes.Int8)
-		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
-		_, err = columns.CastIndices(on(t, dev, array.MakeFromData(large)), arrow.PrimitiveTypes.Float32)
-		require.ErrorIs(t, err, arrow.ErrInvalid)
-	})
-}
-
-func TestCastOffsetsKeepsTheValues(t *testing.T) {
-	pairs := [][2]arrow.DataType{
-		{arrow.BinaryTypes.String, arrow.BinaryTypes.LargeString}, {arrow.BinaryTypes.Binary, arrow.BinaryTypes.LargeBinary},
-		{arrow.ListOf(arrow.BinaryTypes.String), arrow.LargeListOf(arrow.BinaryTypes.String)},
-		{arrow.ListViewOf(arrow.PrimitiveTypes.Int8), arrow.LargeListViewOf(arrow.PrimitiveTypes.Int8)},
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, pair := range pairs {
-			for _, types := range [][2]arrow.DataType{{pair[0], pair[1]}, {pair[1], pair[0]}, {pair[0], pair[0]}} {
-				for seed, n := range []int{0, 1, 70, 70} {
-					arr := newMaker(t, seed, seed > 1).array(types[0], n, seed > 0)
-					cast, err := columns.CastOffsets(on(t, dev, arr), types[1])
-					got := toHost(t, dev, cast, err)
-					require.True(t, arrow.TypeEqual(got.DataType(), types[1]))
-					require.Equal(t, n, got.Len())
-					for i := range n {
-						require.Equal(t, arr.GetOneForMarshal(i), got.GetOneForMarshal(i))
-					}
-				}
-			}
-		}
-		arr := on(t, dev, newMaker(t, 1, false).array(arrow.BinaryTypes.String, 3, false))
-		_, err := columns.CastOffsets(arr, arrow.BinaryTypes.LargeBinary)
-		require.ErrorIs(t, err, arrow.ErrNotImplemented)
 	})
 }

@@ -1,13 +1,14 @@
-// Package columns puts Arrow columns together anew on the device that they live
-// on: what conversion and rechunking need, and no query engine.
+// Package columns selects, joins and recodes Arrow columns on the device that holds
+// them. It provides what conversion and rechunking need; it is not a query engine.
 //
-// [Concatenate] joins arrays, [Take] picks elements by indices, [Filter] by a
-// mask; [Decode] replaces dictionary indices and runs by values, [Flatten] lists
-// by what is in them; [CastIndices] and [CastOffsets] change widths. Arrow arrays
-// of any type come in, in any nesting, slices too, and arrow arrays on the same
-// device go out: arrow-go's own on the CPU, *arrowbuf.Array elsewhere. Values
-// never visit the host; a few bytes that say how large a result is do.
+// [Concatenate] joins arrays, [Take] selects elements by index and [Filter] by mask.
+// [Decode] expands dictionaries and runs, [Flatten] unnests lists, and [CastIndices]
+// and [CastOffsets] change integer widths. Inputs are Arrow arrays of any type and
+// nesting, including slices. Results are on the same device: arrow-go's own arrays on
+// the CPU, *arrowbuf.Array elsewhere. Column values stay on the device; only the sizes
+// of results are copied to the host. Merging different dictionaries is the one
+// exception.
 //
-// Offsets, indices, type ids and views are checked as far as memory is reached by
-// them; what else is wrong with an array stays wrong in the result.
+// Offsets, indices, type ids and views are validated before they address memory. Any
+// other inconsistency of an input is copied to the result.
 package columns

@@ -13,8 +13,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
-// Two chunks of a column become one on their device, of which every other element
-// is taken. On a GPU (a device of package cudabuf) the same lines do the same.
+// Joins two chunks of a column on a device and takes some of its elements. The same
+// code runs on a GPU with a device of package cudabuf.
 func Example() {
 	device := arrowbuf.CPU()
 	var chunks []arrow.Array

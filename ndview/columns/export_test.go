@@ -7,26 +7,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Call is a call of a kernel on the CPU, with what each argument is: a pointer, a
-// number, or a struct of so many bytes.
-type Call struct {
+// KernelCall is one call of a host kernel on the CPU. An argument is "pointer",
+// "number" or "struct of n".
+type KernelCall struct {
 	Kernel    string
 	Arguments []string
 }
 
-// Watch tells of all calls of kernels on the CPU until the test ends, and answers
-// PTX of all programs, and the names of all twins.
-func Watch(t *testing.T, tell func(Call)) (ptx string, twins []string) {
+// WatchHostKernels reports every call of a host kernel on the CPU until the test ends.
+// It returns the PTX of all programs and the names of all host kernels.
+func WatchHostKernels(t *testing.T, report func(KernelCall)) (ptx string, names []string) {
 	t.Helper()
 	for _, p := range []*program{indexProgram, rangeProgram, nestProgram, joinProgram} {
-		image, err := p.cuda.ImageFor(99, 0) // newer than all machine code
+		image, err := p.cuda.ImageFor(99, 0) // newer than any machine code, so PTX is returned
 		require.NoError(t, err)
 		ptx += string(image)
-		for name, do := range p.twins {
-			twins = append(twins, name)
-			p.twins[name] = func(c call) {
-				arguments := make([]string, len(c.(hostCall)))
-				for i, arg := range c.(hostCall) {
+		for name, run := range p.hostKernels {
+			names = append(names, name)
+			p.hostKernels[name] = func(c kernelArgs) {
+				arguments := make([]string, len(c.(hostArgs)))
+				for i, arg := range c.(hostArgs) {
 					switch a := arg.(type) {
 					case []byte:
 						arguments[i] = fmt.Sprint("struct of ", len(a))
@@ -36,11 +36,11 @@ func Watch(t *testing.T, tell func(Call)) (ptx string, twins []string) {
 						arguments[i] = "pointer"
 					}
 				}
-				tell(Call{name, arguments})
-				do(c)
+				report(KernelCall{name, arguments})
+				run(c)
 			}
-			t.Cleanup(func() { p.twins[name] = do })
+			t.Cleanup(func() { p.hostKernels[name] = run })
 		}
 	}
-	return ptx, twins
+	return ptx, names
 }

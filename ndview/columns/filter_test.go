@@ -5,24 +5,25 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview/columns"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// chosen are the places at which a mask of the host is true.
+// chosen returns the indices at which a host mask is true.
 func chosen(mask arrow.Array) []int {
-	var places []int
+	var indices []int
 	for i := range mask.Len() {
 		if mask.IsValid(i) && mask.(*array.Boolean).Value(i) {
-			places = append(places, i)
+			indices = append(indices, i)
 		}
 	}
-	return places
+	return indices
 }
 
-func TestFilterOfAllTypes(t *testing.T) {
+func TestFilterAllTypes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 6 {
@@ -41,19 +42,19 @@ func TestFilterOfAllTypes(t *testing.T) {
 	})
 }
 
-func TestFilterRefusesOtherMasks(t *testing.T) {
+func TestFilterRejectsInvalidMasks(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		m := newMaker(t, 1, false)
 		arr := on(t, dev, m.array(arrow.BinaryTypes.String, 10, false))
 		_, err := columns.Filter(arr, m.array(arrow.FixedWidthTypes.Boolean, 11, false))
 		require.ErrorIs(t, err, arrow.ErrInvalid)
-		require.ErrorContains(t, err, "a mask of 11 elements for 10")
+		require.ErrorContains(t, err, "mask of 11 elements, want 10")
 		_, err = columns.Filter(arr, m.array(arrow.PrimitiveTypes.Int8, 10, false))
-		require.ErrorContains(t, err, "a mask of type int8: bool is expected")
+		require.ErrorContains(t, err, "mask of type int8, want bool")
 	})
 }
 
-func TestBatchesAreTheirColumns(t *testing.T) {
+func TestBatchFunctionsMatchColumnFunctions(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		m := newMaker(t, 3, true)
 		meta := arrow.NewMetadata([]string{"of"}, []string{"rows"})
@@ -95,10 +96,27 @@ func TestBatchesAreTheirColumns(t *testing.T) {
 		check(got, err, len(chosen(mask)), func(i int, got arrow.Array) { requireElements(t, a.Column(i), chosen(mask), got) })
 
 		_, err = columns.TakeBatch(onDevice, columns.Indices[int64](50))
-		require.ErrorContains(t, err, "taking rows: index 50, number 0, is outside 50 elements")
+		require.ErrorContains(t, err, "columns.TakeBatch: index 50 at position 0 is outside 50 elements")
 		_, err = columns.ConcatenateBatches(onDevice, array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 3))
 		require.ErrorIs(t, err, arrow.ErrInvalid)
 		_, err = columns.ConcatenateBatches()
 		require.Error(t, err)
+	})
+}
+
+func TestTakeBatchWithoutBuffersAcceptsDeviceIndices(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		indices, err := arrowbuf.CopyArrayTo(columns.Indices(2, 0), dev)
+		require.NoError(t, err)
+		defer indices.Release()
+		for _, batch := range []arrow.RecordBatch{
+			array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 3),
+			array.NewRecordBatch(arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.Null}}, nil), []arrow.Array{array.NewNull(3)}, 3),
+		} {
+			taken, err := columns.TakeBatch(batch, indices)
+			require.NoError(t, err)
+			assert.Equal(t, int64(2), taken.NumRows())
+			taken.Release()
+		}
 	})
 }

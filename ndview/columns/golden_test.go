@@ -15,9 +15,9 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
-// The streams that Arrow's implementations test one another with: their batches
-// joined, and rows of them taken and filtered, are the rows that arrow-go reads.
-func TestGoldenBatchesPutTogether(t *testing.T) {
+// Reads the streams that Arrow implementations exchange as integration tests.
+// Concatenated, taken and filtered rows must equal the rows that arrow-go reads.
+func TestGoldenBatchesMatchArrowGo(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "data", "arrow-testing", "arrow-ipc-stream", "integration")
 	files, err := filepath.Glob(filepath.Join(root, "*", "*.stream"))
 	require.NoError(t, err)

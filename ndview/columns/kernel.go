@@ -9,78 +9,79 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// call is what a twin sees of a call of its kernel: arguments by number, and
-// memory by address. On the soft device it is the launch, on the CPU the
-// arguments themselves.
-type call interface {
+// program is the kernels of kernels/NAME.cu together with their host implementations.
+type program struct {
+	hostKernels map[string]hostKernel
+	cuda        *cudabuf.Program
+}
+
+func newProgram(name string, hostKernels map[string]hostKernel) *program {
+	simulated := map[string]cudabuf.HostKernel{}
+	for kernel, run := range hostKernels {
+		simulated[kernel] = func(l *cudabuf.HostLaunch) { run(l) }
+	}
+	return &program{hostKernels, launch.Program(name, simulated)}
+}
+
+// kernelArgs is the arguments of one launch as a host kernel reads them: values by
+// position, memory by address. The simulated device passes its launch; the CPU passes
+// the arguments themselves.
+type kernelArgs interface {
 	Pointer(i int) uintptr
 	Int64(i int) int64
 	Struct(i, n int) []byte
 	Memory(address uintptr, n int64) []byte
 }
 
-// twin does the work of a kernel in Go.
-type twin func(c call)
+// hostKernel is the host implementation of a kernel.
+type hostKernel func(c kernelArgs)
 
-// program is the kernels of kernels/NAME.cu with their twins.
-type program struct {
-	twins map[string]twin
-	cuda  *cudabuf.Program
-}
+// output marks an argument that the kernel writes. Unmarked arrays are only read, and a
+// nil array is a null pointer.
+type output struct{ *ndview.NDBuffer }
 
-func newProgram(name string, twins map[string]twin) *program {
-	soft := map[string]cudabuf.HostKernel{}
-	for kernel, do := range twins {
-		soft[kernel] = func(l *cudabuf.HostLaunch) { do(l) }
-	}
-	return &program{twins, launch.Program(name, soft)}
-}
-
-// written marks an argument as one that the kernel writes. An array without it
-// is read; nil is a null pointer.
-type written struct{ *ndview.NDBuffer }
-
-// run calls a kernel on items, of which a block does so many: on a GPU in the
-// order of the default stream, so that what uses the arrays later waits for it.
-func (w *work) run(p *program, name string, items, perBlock int64, args ...any) error {
+// launch runs a kernel over a number of items, perBlock items per thread block. On a
+// GPU it is enqueued on the default stream, so later users of the arrays wait for it.
+func (w *workspace) launch(p *program, name string, items, perBlock int64, args ...any) error {
 	if items == 0 {
 		return nil
 	}
 	if w.dev == arrowbuf.CPU() {
-		p.twins[name](hostCall(args))
+		p.hostKernels[name](hostArgs(args))
 		return nil
 	}
 	for i, arg := range args {
-		args[i] = pointer(arg)
+		args[i] = launchArg(arg)
 	}
 	return launch.Blocks(w.dev, p.cuda, name, items, perBlock, args...)
 }
 
-// pointer makes an argument of a launch of an array, and leaves others.
-func pointer(arg any) any {
+// launchArg converts an array to the argument of a launch and leaves other values as
+// they are.
+func launchArg(arg any) any {
 	switch a := arg.(type) {
 	case *ndview.NDBuffer:
 		if a == nil {
 			return uintptr(0)
 		}
 		return launch.In(a.Buffer(), a.Offset())
-	case written:
+	case output:
 		return launch.InOut(a.Buffer(), a.Offset())
 	default:
 		return arg
 	}
 }
 
-// hostCall are arguments in memory of the host.
-type hostCall []any
+// hostArgs is kernel arguments in host memory.
+type hostArgs []any
 
-func (c hostCall) Int64(i int) int64      { return c[i].(int64) }
-func (c hostCall) Struct(i, _ int) []byte { return c[i].([]byte) }
+func (c hostArgs) Int64(i int) int64      { return c[i].(int64) }
+func (c hostArgs) Struct(i, _ int) []byte { return c[i].([]byte) }
 
-func (c hostCall) Pointer(i int) uintptr {
+func (c hostArgs) Pointer(i int) uintptr {
 	a, ok := c[i].(*ndview.NDBuffer)
 	if !ok {
-		a = c[i].(written).NDBuffer
+		a = c[i].(output).NDBuffer
 	}
 	if a == nil {
 		return 0
@@ -89,14 +90,14 @@ func (c hostCall) Pointer(i int) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 }
 
-// Memory reaches n bytes of an array, which the caller of the kernel holds. The
-// double indirection tells vet what run knows: the memory stays where it is.
-func (c hostCall) Memory(address uintptr, n int64) []byte {
+// Memory returns n bytes at an address. The caller of the kernel keeps the array alive,
+// which vet cannot see; the double indirection avoids its false report.
+func (c hostArgs) Memory(address uintptr, n int64) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), n)
 }
 
-// elements are n values from pointer i of a call on, nil for a null pointer.
-func elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](c call, i int, n int64) []T {
+// argSlice returns argument i as a slice of n values, or nil for a null pointer.
+func argSlice[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](c kernelArgs, i int, n int64) []T {
 	address := c.Pointer(i)
 	if address == 0 || n == 0 {
 		return nil
@@ -106,9 +107,10 @@ func elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// mustAlign ends a twin of the soft device where a GPU would.
-func mustAlign(c call, i int, width uintptr) {
-	if _, host := c.(hostCall); !host {
+// mustAlign fails the launch on the simulated device if argument i is misaligned, as a
+// GPU does.
+func mustAlign(c kernelArgs, i int, width uintptr) {
+	if _, host := c.(hostArgs); !host {
 		launch.MustAlign(c, i, int64(width))
 	}
 }

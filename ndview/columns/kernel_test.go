@@ -13,8 +13,9 @@ import (
 
 var parameters = regexp.MustCompile(`\.param \S+(?: \d+ \.b8)? (\w+)(?:\[(\d+)\])?`)
 
-// parametersOf are what kernels take, as PTX tells: what is made a pointer to global
-// memory is one, and of 8 bytes what else may be a number, or a pointer all the same.
+// parametersOf returns the parameters of each kernel in PTX. A parameter that is
+// converted to a global address is a pointer. Any other one of 8 bytes is a number, or
+// a pointer that the kernel does not dereference.
 func parametersOf(ptx string) map[string][]string {
 	all := map[string][]string{}
 	for _, text := range strings.Split(ptx, ".visible .entry ")[1:] {
@@ -36,16 +37,16 @@ func parametersOf(ptx string) map[string][]string {
 	return all
 }
 
-// A kernel is not told what a call's arguments are: that they are what it takes is
-// seen in PTX.
-func TestKernelsTakeWhatTheyAreGiven(t *testing.T) {
-	var calls []columns.Call
-	ptx, twins := columns.Watch(t, func(c columns.Call) { calls = append(calls, c) })
+// Launches pass arguments untyped, so this compares the arguments of host kernels with
+// the parameters in PTX.
+func TestKernelArgumentsMatchPTXParameters(t *testing.T) {
+	var calls []columns.KernelCall
+	ptx, names := columns.WatchHostKernels(t, func(c columns.KernelCall) { calls = append(calls, c) })
 	wanted := parametersOf(ptx)
-	for _, name := range twins {
-		require.Contains(t, wanted, name, "a twin without its kernel")
+	for _, name := range names {
+		require.Contains(t, wanted, name, "a host kernel without its kernel")
 	}
-	require.Len(t, wanted, len(twins), "a kernel without its twin")
+	require.Len(t, wanted, len(names), "a kernel without its host kernel")
 
 	for _, dtype := range types {
 		m := newMaker(t, 6, true)
@@ -77,7 +78,7 @@ func TestKernelsTakeWhatTheyAreGiven(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range twins {
+	for _, name := range names {
 		require.True(t, called[name], "%s was not called", name)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
-// offsets are those of n runs of about so many values, of which some are none and a
-// few are long.
+// offsets returns the offsets of n ranges with an average number of values. Some ranges
+// are empty and a few are long.
 func (m maker) offsets(n, average int) []int {
 	all := make([]int, n+1)
 	for i := range n {
@@ -30,8 +30,8 @@ func (m maker) offsets(n, average int) []int {
 	return all
 }
 
-// Short pieces, long ones and both in a tile of the kernels, and many tiles.
-func TestTakeOfManyPieces(t *testing.T) {
+// Covers short ranges, long ones, both in one tile of the kernels, and many tiles.
+func TestTakeOfManyRanges(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for seed, c := range []struct{ n, average int }{{30_000, 0}, {30_000, 2}, {20_000, 9}, {5_000, 30}, {3_000, 60}, {200, 3_000}, {3, 100_000}} {
 			for _, width := range []int{4, 8} {
@@ -66,7 +66,7 @@ func TestTakeOfManyPieces(t *testing.T) {
 				taken, err := columns.Take(on(t, dev, array.MakeFromData(data)), indices)
 				check(toHost(t, dev, taken, err), func(got arrow.Array, j int) []byte { return got.(interface{ Value(int) []byte }).Value(j) })
 
-				// Values with nulls are taken by indices.
+				// Values with nulls are taken through indices.
 				bits := m.bitmap(len(values))
 				for i := range bits.Bytes() {
 					bits.Bytes()[i] = 0xff

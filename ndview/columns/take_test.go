@@ -13,7 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
-// indexArray is indices as an array of a type, null where they are -1.
+// indexArray returns an array of a type in which negative indices are null.
 func indexArray(t testing.TB, dtype arrow.DataType, list []int) arrow.Array {
 	t.Helper()
 	builder := array.NewBuilder(memory.DefaultAllocator, dtype)
@@ -25,9 +25,9 @@ func indexArray(t testing.TB, dtype arrow.DataType, list []int) arrow.Array {
 			require.NoError(t, builder.AppendValueFromString(fmt.Sprint(i)))
 		}
 	}
-	made := builder.NewArray()
-	t.Cleanup(made.Release)
-	return made
+	result := builder.NewArray()
+	t.Cleanup(result.Release)
+	return result
 }
 
 var indexTypes = []arrow.DataType{
@@ -35,7 +35,7 @@ var indexTypes = []arrow.DataType{
 	arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Uint32, arrow.PrimitiveTypes.Uint64,
 }
 
-func TestTakeOfAllTypes(t *testing.T) {
+func TestTakeAllTypes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for k, dtype := range types {
 			for seed := range 8 {
@@ -59,7 +59,7 @@ func TestTakeOfAllTypes(t *testing.T) {
 	})
 }
 
-func TestTakeOfNothingIsNullsAlone(t *testing.T) {
+func TestTakeFromEmptyArrayAcceptsNullIndices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			arr := on(t, dev, newMaker(t, 1, false).array(dtype, 0, false))
@@ -77,11 +77,11 @@ func TestTakeNamesTheFirstBadIndex(t *testing.T) {
 		many := make([]int32, 60_000)
 		many[50_000], many[30_000] = 10, -3
 		for want, indices := range map[string]arrow.Array{
-			"index 10, number 2, is outside 10 elements":                 columns.Indices[int64](0, 9, 10, -1),
-			"index -3, number 30000, is outside 10 elements":             columns.Indices(many...),
-			"index 18446744073709551615, number 0, is outside":           columns.Indices[uint64](1<<64 - 1),
-			"indices of type float32: integers are expected: invalid":    newMaker(t, 1, false).array(arrow.PrimitiveTypes.Float32, 3, false),
-			"taking elements of an array of type int32: index 200, numb": columns.Indices[uint8](200),
+			"index 10 at position 2 is outside 10 elements":            columns.Indices[int64](0, 9, 10, -1),
+			"index -3 at position 30000 is outside 10 elements":        columns.Indices(many...),
+			"index 18446744073709551615 at position 0 is outside":      columns.Indices[uint64](1<<64 - 1),
+			"indices of type float32, want integers: invalid":          newMaker(t, 1, false).array(arrow.PrimitiveTypes.Float32, 3, false),
+			"columns.Take: array of type int32: index 200 at position": columns.Indices[uint8](200),
 		} {
 			_, err := columns.Take(arr, indices)
 			require.ErrorContains(t, err, want)
@@ -91,8 +91,8 @@ func TestTakeNamesTheFirstBadIndex(t *testing.T) {
 	})
 }
 
-// Results hold what they share.
-func TestResultsOutliveWhatTheyAreOf(t *testing.T) {
+// Results hold references to the buffers that they share.
+func TestResultsOutliveTheirInputs(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			host := newMaker(t, 2, true).array(dtype, 60, false)

@@ -1,11 +1,56 @@
 // Functions of complex numbers. Those of complex64 are computed in double.
 
-#include "complex_inverse.cuh"
+#include "element.cuh"
 #include "exact.cuh"
 #include "family.cuh"
 #include "ops.cuh"
 
 using C = c128;
+
+// part * exp(x), which may be finite where exp(x) is not.
+__device__ __forceinline__ double grown(double x, double part) {
+    if (x < 700) return exp(x) * part;
+    const double half = exp(x * 0.5);
+    return half * part * half;
+}
+
+__device__ c128 expm1_of(c128 x) {
+    if (x.im == 0) return {expm1(x.re), x.im};
+    const double sine = sin(x.im / 2);
+    return {expm1(x.re) * cos(x.im) - 2 * sine * sine, grown(x.re, sin(x.im))};
+}
+
+__device__ c128 exp2_of(c128 x) {
+    const double ln2 = 0.693147180559945309417, low = 2.319046813846299558e-17;
+    const double size = exp2(x.re), angle = __dmul_rn(x.im, ln2);
+    if (x.im == 0) return {size, x.im};
+    const double rest = __fma_rn(x.im, ln2, -angle) + x.im * low;
+    double sine, cosine, sine_of_rest, cosine_of_rest;
+    sincos(angle, &sine, &cosine);
+    sincos(rest, &sine_of_rest, &cosine_of_rest);
+    return {size * (cosine * cosine_of_rest - sine * sine_of_rest), size * (sine * cosine_of_rest + cosine * sine_of_rest)};
+}
+
+__device__ c128 log_of(c128 x) {
+    const double a = absolute_of(x.re), b = absolute_of(x.im), h = hypot_of(x.re, x.im);
+    double re = log(h);
+    if (h > 0.5 && h < 2) { // near 1 the logarithm is small
+        const double most = a > b ? a : b, least = a > b ? b : a;
+        re = log1p((most - 1) * (most + 1) + least * least) * 0.5;
+    } else if (infinite(h) && is_finite(a) && is_finite(b)) {
+        re = log(hypot_of(a * 0.5, b * 0.5)) + 0.693147180559945309417;
+    } else if (h < 0x1p-1000) { // where it has few digits
+        re = log(hypot_of(a * 0x1p54, b * 0x1p54)) - 54 * 0.693147180559945309417;
+    }
+    return {re, atan2(x.im, x.re)};
+}
+
+__device__ c128 log1p_of(c128 x) {
+    if (absolute_of(x.re) < 0.5 && absolute_of(x.im) < 0.5) {
+        return {0.5 * log1p(x.re * (2 + x.re) + x.im * x.im), atan2(x.im, 1 + x.re)};
+    }
+    return log_of({1 + x.re, x.im});
+}
 
 __device__ __forceinline__ C times(C x, C y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
 
@@ -114,12 +159,6 @@ template <class T> struct Math {
         EACH(op_exp2, back(exp2_of(in(A))))
         EACH(op_expm1, back(expm1_of(in(A))))
         EACH(op_log1p, back(log1p_of(in(A))))
-        EACH(op_arcsin, back(arcsin_of(in(A))))
-        EACH(op_arccos, back(arccos_of(in(A))))
-        EACH(op_arctan, back(swapped(arctanh_of(swapped(in(A))))))
-        EACH(op_arcsinh, back(swapped(arcsin_of(swapped(in(A))))))
-        EACH(op_arccosh, back(arccosh_of(in(A))))
-        EACH(op_arctanh, back(arctanh_of(in(A))))
         EACH(op_power, back(power_of(in(A), in(B))))
         }
     }

@@ -19,13 +19,13 @@ const (
 	Big    Endian = "big"
 )
 
-// Bytes writes the elements of fixed width one after the other in C order.
-// Endian must be set for numbers of more than one byte.
+// Bytes stores fixed-width elements contiguously in C order. Endian must be set if
+// numbers have more than one byte (Zarr core 3.1, "bytes codec").
 type Bytes struct {
 	Endian Endian
 }
 
-// Name is "bytes".
+// Name returns "bytes".
 func (Bytes) Name() string { return "bytes" }
 
 func (b Bytes) configuration() any {
@@ -37,7 +37,7 @@ func (b Bytes) configuration() any {
 
 func parseBytes(config *metajson.Object) (Codec, error) {
 	var b Bytes
-	if given, err := config.Maybe("endian", &b.Endian); err != nil || !given {
+	if given, err := config.DecodeOptional("endian", &b.Endian); err != nil || !given {
 		return b, err
 	}
 	return b, b.check()
@@ -50,26 +50,26 @@ func (b Bytes) check() error {
 	return nil
 }
 
-func (b Bytes) compile(chunk Chunk) (serializer, error) {
+func (b Bytes) compile(chunk ChunkSpec) (serializer, error) {
 	dtype, ok := chunk.Type.DType()
 	if !ok {
 		return nil, fmt.Errorf("codec %q cannot encode %s", b.Name(), chunk.Type)
 	}
-	raw := &rawBytes{chunk: chunk}
-	if width := swapWidth(dtype); width > 1 || b.Endian != "" {
+	raw := &bytesSerializer{chunk: chunk}
+	if width := byteOrderWidth(dtype); width > 1 || b.Endian != "" {
 		if err := b.check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", chunk.Type, err)
 		}
 		if b.Endian == Big && width > 1 {
-			raw.swap = width
+			raw.swapWidth = width
 		}
 	}
 	return raw, nil
 }
 
-// swapWidth is the number of bytes that change places between byte orders: of an
-// element, or of each part of a complex one.
-func swapWidth(t ndview.DType) int64 {
+// byteOrderWidth returns the number of bytes that a byte order applies to: an element,
+// or one part of a complex number.
+func byteOrderWidth(t ndview.DType) int64 {
 	switch t.Kind() {
 	case ndview.KindBytes:
 		return 1
@@ -80,57 +80,57 @@ func swapWidth(t ndview.DType) int64 {
 	}
 }
 
-// rawBytes is the compiled codec.
-type rawBytes struct {
-	chunk Chunk
-	swap  int64 // bytes to swap; 0 for none
+// bytesSerializer is the compiled Bytes codec.
+type bytesSerializer struct {
+	chunk     ChunkSpec
+	swapWidth int64 // width of numbers to byte-swap; 0 for none
 }
 
-func (r *rawBytes) size() (int64, bool) { return r.chunk.bytes(), true }
+func (r *bytesSerializer) size() (int64, bool) { return r.chunk.nbytes(), true }
 
-// encode returns the values' own memory when that is a whole chunk already.
-func (r *rawBytes) encode(s *Scratch, v element.Values) ([]byte, error) {
-	raw, err := s.elements(v.(*ndview.NDBuffer))
+// encode returns the memory of the values if that is a whole chunk already.
+func (r *bytesSerializer) encode(s *Scratch, v element.Values) ([]byte, error) {
+	raw, err := s.hostElements(v.(*ndview.NDBuffer))
 	if err != nil {
 		return nil, err
 	}
-	if !s.KeepEmpty && grid.Filled(raw, r.chunk.Fill) {
+	if !s.KeepEmpty && grid.IsFilled(raw, r.chunk.Fill) {
 		return nil, nil
 	}
-	if int64(len(raw)) != r.chunk.bytes() {
-		whole := s.sized(r.chunk.bytes())
+	if int64(len(raw)) != r.chunk.nbytes() {
+		whole := s.Bytes(r.chunk.nbytes())
 		grid.Fill(whole, r.chunk.Fill)
 		origin := make([]int64, len(v.Shape()))
 		grid.Copy(whole, r.chunk.Shape, origin, raw, v.Shape(), origin, v.Shape(), r.chunk.Type.Size())
 		raw = whole
 	}
-	if r.swap > 0 {
-		swapped := s.sized(int64(len(raw)))
-		swap(swapped, raw, r.swap)
+	if r.swapWidth > 0 {
+		swapped := s.Bytes(int64(len(raw)))
+		swapBytes(swapped, raw, r.swapWidth)
 		raw = swapped
 	}
 	return raw, nil
 }
 
-func (r *rawBytes) decodeFixed(_ *Scratch, dst, src []byte) error {
+func (r *bytesSerializer) decodeFixed(_ *Scratch, dst, src []byte) error {
 	if len(src) != len(dst) {
-		return fmt.Errorf("%d bytes of a chunk, expected %d", len(src), len(dst))
+		return fmt.Errorf("chunk of %d bytes, want %d", len(src), len(dst))
 	}
 	switch {
-	case r.swap > 0:
-		swap(dst, src, r.swap)
+	case r.swapWidth > 0:
+		swapBytes(dst, src, r.swapWidth)
 	case len(dst) > 0 && &dst[0] != &src[0]:
 		copy(dst, src)
 	}
 	return nil
 }
 
-func (r *rawBytes) decodeVLen(*Scratch, []byte) (*element.VLen, error) {
+func (r *bytesSerializer) decodeVLen(*Scratch, []byte) (*element.VLen, error) {
 	return nil, fmt.Errorf("codec %q cannot decode %s", Bytes{}.Name(), r.chunk.Type)
 }
 
-// swap reverses the bytes of each number. The slices may be the same.
-func swap(dst, src []byte, width int64) {
+// swapBytes reverses the bytes of each number. dst and src may be the same.
+func swapBytes(dst, src []byte, width int64) {
 	switch width {
 	case 2:
 		for i := 0; i < len(src); i += 2 {

@@ -8,39 +8,39 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// Codec is one entry of a codec list: a name and its configuration, as
-// metadata gives them. The implementations are this package's.
+// Codec is one entry of a codec list: a name and its configuration, as in metadata. All
+// implementations are in this package.
 type Codec interface {
-	// Name is the codec's name in metadata.
+	// Name returns the name of the codec in metadata.
 	Name() string
-	// configuration is what metadata writes; nil for none.
+	// configuration returns the value that metadata stores, or nil for none.
 	configuration() any
 }
 
 // List is the codecs of an array, in the order in which they encode.
 type List []Codec
 
-// MarshalJSON writes the codecs of metadata, each in the long form.
+// MarshalJSON writes the codecs member of metadata. Every codec is an object.
 func (l List) MarshalJSON() ([]byte, error) {
 	out := make([]metajson.Members, len(l))
 	for i, c := range l {
 		if c == nil {
 			return nil, fmt.Errorf("codec %d is nil", i)
 		}
-		out[i] = metajson.Named(c.Name(), c.configuration())
+		out[i] = metajson.FormatExtension(c.Name(), c.configuration())
 	}
-	return metajson.Compact(out)
+	return metajson.MarshalLine(out)
 }
 
-// UnmarshalJSON reads the codecs of metadata: a list of objects or names. A
-// codec that this package lacks is an error that is errors.ErrUnsupported.
+// UnmarshalJSON reads the codecs member of metadata: a list of objects or names. It
+// returns an error wrapping errors.ErrUnsupported if this package lacks a codec.
 func (l *List) UnmarshalJSON(raw []byte) (err error) {
 	*l, err = parseList("codecs", raw, 0)
 	return err
 }
 
-// maxNesting bounds how deep shards may nest in shards. Real ones nest once or
-// twice; without a bound a small document can ask for a great deal of work.
+// maxNesting bounds the nesting of shards, since work grows with it. Arrays in use nest
+// once or twice.
 const maxNesting = 8
 
 func parseList(what string, raw json.RawMessage, depth int) (List, error) {
@@ -57,19 +57,18 @@ func parseList(what string, raw json.RawMessage, depth int) (List, error) {
 		if err != nil {
 			return nil, err
 		}
-		// must_understand may be false for a codec, but what a codec did not
-		// understand it cannot decode either: all of them are understood.
-		if list[i], err = parseOne(ext, depth); err != nil {
+		// must_understand is ignored: without every codec, chunks cannot be decoded.
+		if list[i], err = parseCodec(ext, depth); err != nil {
 			return nil, err
 		}
-		if err := ext.Config.Done(); err != nil {
+		if err := ext.Config.CheckEmpty(); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-func parseOne(ext metajson.Extension, depth int) (Codec, error) {
+func parseCodec(ext metajson.Extension, depth int) (Codec, error) {
 	switch ext.Name {
 	case "bytes":
 		return parseBytes(ext.Config)

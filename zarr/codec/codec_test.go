@@ -3,7 +3,6 @@ package codec_test
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
@@ -21,7 +20,7 @@ import (
 
 func compile(t testing.TB, of element.Type, shape []int64, list ...codec.Codec) *codec.Chain {
 	t.Helper()
-	c, err := codec.List(list).Compile(codec.Chunk{Type: of, Shape: shape, Fill: of.DefaultFill()})
+	c, err := codec.List(list).Compile(codec.ChunkSpec{Type: of, Shape: shape, Fill: of.DefaultFill()})
 	require.NoError(t, err)
 	return c
 }
@@ -84,23 +83,23 @@ func TestEncodedBytes(t *testing.T) {
 	half := array(t, []int32{0, 0, 7, 7}, 2, 2)
 	chain := compile(t, int32s, []int64{2, 2}, codec.Sharding{ChunkShape: []int64{1, 2}, Codecs: codec.List{little}})
 	assert.Equal(t, append([]byte{7, 0, 0, 0, 7, 0, 0, 0}, crc(append(missing, entry(0, 8)...)...)...), encode(t, chain, half), "a missing chunk")
-	text, err := element.Strings([]string{"hé", "", "x"}, 3)
+	text, err := element.PackVLen([]string{"hé", "", "x"}, 3)
 	require.NoError(t, err)
 	assert.Equal(t, []byte("\x03\x00\x00\x00\x03\x00\x00\x00h\xc3\xa9\x00\x00\x00\x00\x01\x00\x00\x00x"),
 		encode(t, compile(t, element.String, []int64{3}, codec.VLenUTF8{}), text))
 }
 
-func TestOnlyTextMayCallForVLenUTF8(t *testing.T) {
+func TestVLenCodecsRequireTheirType(t *testing.T) {
 	for of, first := range map[element.Type]codec.Codec{element.String: codec.VLenBytes{}, element.Bytes: codec.VLenUTF8{}, int8s: codec.VLenUTF8{}} {
-		_, err := codec.List{first}.Compile(codec.Chunk{Type: of, Shape: []int64{1}, Fill: of.DefaultFill()})
+		_, err := codec.List{first}.Compile(codec.ChunkSpec{Type: of, Shape: []int64{1}, Fill: of.DefaultFill()})
 		assert.ErrorContains(t, err, first.Name())
 	}
-	_, err := codec.List{little}.Compile(codec.Chunk{Type: element.String, Shape: []int64{1}})
+	_, err := codec.List{little}.Compile(codec.ChunkSpec{Type: element.String, Shape: []int64{1}})
 	assert.ErrorContains(t, err, "string")
 }
 
-func TestForeignBytesOfAnotherSizeAreRefused(t *testing.T) {
-	compress := func(then codec.Codec, n int) []byte { // what a chunk of n bytes is
+func TestDecodeRejectsOtherSizes(t *testing.T) {
+	compress := func(then codec.Codec, n int) []byte { // encodes a chunk of n bytes
 		nd, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int8, bytes.Repeat([]byte{1}, n), int64(n))
 		require.NoError(t, err)
 		return encode(t, compile(t, int8s, []int64{int64(n)}, codec.Bytes{}, then), nd)
@@ -124,7 +123,7 @@ func TestForeignBytesOfAnotherSizeAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "101")
 }
 
-func TestABombIsRefusedBeforeMemoryIsTaken(t *testing.T) {
+func TestDecompressionBombAllocatesNothing(t *testing.T) {
 	const huge = 1 << 40
 	for _, then := range []codec.Codec{codec.Zstd{}, codec.Gzip{}, codec.CRC32C{}} {
 		chain := compile(t, int8s, []int64{huge}, codec.Bytes{}, then)
@@ -132,7 +131,7 @@ func TestABombIsRefusedBeforeMemoryIsTaken(t *testing.T) {
 		assert.Error(t, chain.DecodeFixed(s, nil, []byte("small")))
 		s.Release()
 	}
-	// Strings have no size beforehand: a frame that claims one is not believed.
+	// Metadata does not bound the size of strings, so the claim of a frame must not be trusted.
 	lying := []byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0}
 	var header zstd.Header
 	require.NoError(t, header.Decode(lying))
@@ -143,8 +142,8 @@ func TestABombIsRefusedBeforeMemoryIsTaken(t *testing.T) {
 	assert.Error(t, err)
 }
 
-func TestStringsThatCompressWellAreDecoded(t *testing.T) {
-	v, err := element.Strings([]string{string(bytes.Repeat([]byte{'a'}, 1<<20)), "b"}, 2)
+func TestHighlyCompressedStringsAreDecoded(t *testing.T) {
+	v, err := element.PackVLen([]string{string(bytes.Repeat([]byte{'a'}, 1<<20)), "b"}, 2)
 	require.NoError(t, err)
 	for _, then := range []codec.List{{codec.Zstd{Level: 1}}, {codec.Gzip{Level: 9}}, {codec.Zstd{Level: 9}, codec.Gzip{Level: 1}, codec.CRC32C{}}} {
 		chain := compile(t, element.String, []int64{2}, append(codec.List{codec.VLenUTF8{}}, then...)...)
@@ -156,7 +155,7 @@ func TestStringsThatCompressWellAreDecoded(t *testing.T) {
 	}
 }
 
-func TestZstdFramesOfStreamsAreRead(t *testing.T) {
+func TestZstdDecodesStreamedFrames(t *testing.T) {
 	want := make([]byte, 300_000)
 	for i := range want {
 		want[i] = byte(rand.Uint32() % 5)
@@ -182,7 +181,7 @@ func TestZstdLevels(t *testing.T) {
 	for _, level := range []int{-131072, -1, 0, 1, 2, 3, 5, 6, 9, 10, 22} {
 		chain := compile(t, int32s, []int64{1 << 14}, little, codec.Zstd{Level: level})
 		enc := encode(t, chain, array(t, data, 1<<14))
-		if level > -1000 { // below, speed is all that counts
+		if level > -1000 { // lower levels barely compress
 			assert.Less(t, len(enc), 4*len(data), level)
 		}
 		_, err := decode(chain, 4*len(data), enc)
@@ -190,7 +189,7 @@ func TestZstdLevels(t *testing.T) {
 	}
 }
 
-func TestADamagedChecksumIsFound(t *testing.T) {
+func TestChecksumsDetectCorruption(t *testing.T) {
 	for _, list := range []codec.List{{little, codec.CRC32C{}}, {little, codec.Zstd{Checksum: true}}, {little, codec.Gzip{Level: 1}},
 		{codec.Sharding{ChunkShape: []int64{2}, Codecs: codec.List{little, codec.CRC32C{}}}}} {
 		chain := compile(t, int32s, []int64{4}, list...)
@@ -201,13 +200,13 @@ func TestADamagedChecksumIsFound(t *testing.T) {
 			bad := slices.Clone(enc)
 			bad[i] ^= 1
 			if got, err := decode(chain, 16, bad); err == nil {
-				assert.Equal(t, want, got, "%v: byte %d", list, i) // gzip's header has bytes that mean nothing
+				assert.Equal(t, want, got, "%v: byte %d", list, i) // some bytes of gzip's header are unused
 			}
 		}
 	}
 }
 
-func TestShardIndexesThatPointOutsideAreRefused(t *testing.T) {
+func TestShardIndexOutsideShardIsAnError(t *testing.T) {
 	noCheck := codec.Sharding{ChunkShape: []int64{1}, Codecs: codec.List{little}, IndexCodecs: codec.List{little}}
 	chain := compile(t, int32s, []int64{2}, noCheck)
 	for _, c := range [][2]uint64{{0, 5}, {0, 100}, {100, 4}, {math.MaxUint64, 4}, {4, math.MaxUint64}, {math.MaxInt64, math.MaxInt64},
@@ -225,7 +224,7 @@ func TestShardIndexesThatPointOutsideAreRefused(t *testing.T) {
 	}
 }
 
-func TestVLenBytesThatAreMalformedAreRefused(t *testing.T) {
+func TestMalformedVLenChunksAreErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		enc  string
 		want string
@@ -246,7 +245,7 @@ func TestVLenBytesThatAreMalformedAreRefused(t *testing.T) {
 	}
 }
 
-// fuzzed are chains that decode foreign bytes.
+// fuzzed are codec lists that decode foreign bytes.
 var fuzzed = []codec.List{
 	{little}, {codec.Bytes{Endian: codec.Big}, codec.CRC32C{}}, {little, codec.Zstd{}}, {codec.Transpose{Order: []int{1, 0}}, little, codec.Gzip{}},
 	{codec.Sharding{ChunkShape: []int64{1, 2}, Codecs: codec.List{little, codec.Zstd{}}, IndexCodecs: codec.List{little}}},
@@ -282,7 +281,7 @@ func FuzzDecodeFixed(f *testing.F) {
 }
 
 func FuzzDecodeVLen(f *testing.F) {
-	v, err := element.Strings([]string{"a", "", "né"}, 3)
+	v, err := element.PackVLen([]string{"a", "", "né"}, 3)
 	require.NoError(f, err)
 	lists := []codec.List{{codec.VLenUTF8{}}, {codec.VLenUTF8{}, codec.Zstd{}}, {codec.Sharding{ChunkShape: []int64{1}, Codecs: codec.List{codec.VLenUTF8{}}, IndexCodecs: codec.List{little}}}}
 	for i, list := range lists {
@@ -306,20 +305,4 @@ func FuzzDecodeVLen(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, v.Elements(), back.Elements())
 	})
-}
-
-func Example() {
-	list := codec.List{codec.Bytes{Endian: codec.Little}, codec.CRC32C{}}
-	chain, err := list.Compile(codec.Chunk{Type: element.Of(ndview.Int16), Shape: []int64{4}, Fill: []byte{0, 0}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	v, _ := ndview.FromHost(arrowbuf.CPU(), ndview.Int16, []int16{1, 2, 3}, 3) // an edge chunk
-	defer v.Release()
-	s := codec.GetScratch()
-	defer s.Release()
-	enc, _ := chain.Encode(s, v)
-	fmt.Printf("%x", enc)
-	// Output: 010002000300000057e6ba7c
 }

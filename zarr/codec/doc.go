@@ -1,15 +1,14 @@
-// Package codec turns chunks of Zarr arrays into bytes and back.
+// Package codec encodes chunks of Zarr arrays as bytes and decodes them.
 //
-// A [List] is what metadata lists: array-to-array codecs ([Transpose]), one
-// array-to-bytes codec ([Bytes], [VLenUTF8], [VLenBytes], [Sharding]), then
-// bytes-to-bytes codecs ([Zstd], [Gzip], [CRC32C]). Compiled for one kind of
-// chunk it becomes a [Chain], which may be used from any goroutine; each call
-// works in a [Scratch] of its own and uses one core.
+// A [List] is the codec list of metadata: array-to-array codecs ([Transpose]), one
+// array-to-bytes codec ([Bytes], [VLenUTF8], [VLenBytes] or [Sharding]), then
+// bytes-to-bytes codecs ([Zstd], [Gzip], [CRC32C]). [List.Compile] turns it into a
+// [Chain] for chunks of one shape and type. A Chain is safe for concurrent use; each
+// call needs a [Scratch] of its own and runs on one core.
 //
-// Compression is klauspost/compress: it is pure Go, so the default build needs
-// no C compiler, and the fastest such implementation of zstd and deflate. Where
-// the machine has libzstd, that compresses zstd, faster still.
+// Compression is klauspost/compress, which needs no cgo. If the system has libzstd,
+// that compresses zstd faster.
 //
-// Decoding takes foreign bytes. The decoded size of everything is known from
-// the metadata, nothing is allocated beyond it, and another size is an error.
+// Decoders accept foreign bytes. Metadata bounds the decoded size of every step; any
+// other size is an error, and nothing larger is allocated.
 package codec

@@ -12,19 +12,20 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// Gzip compresses with gzip (RFC 1952). Level is 0 (stored) to 9.
+// Gzip compresses with gzip (RFC 1952). Level is 0 (stored) to 9 (Zarr core 3.1, "gzip
+// codec").
 type Gzip struct {
 	Level int
 }
 
-// Name is "gzip".
+// Name returns "gzip".
 func (Gzip) Name() string { return "gzip" }
 
 func (g Gzip) configuration() any { return metajson.Members{{Key: "level", Value: g.Level}} }
 
 func parseGzip(config *metajson.Object) (Codec, error) {
 	var g Gzip
-	if err := config.Need("level", &g.Level); err != nil {
+	if err := config.DecodeRequired("level", &g.Level); err != nil {
 		return nil, err
 	}
 	return g, g.check()
@@ -86,16 +87,16 @@ func (Gzip) decode(dst, src []byte, limit int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// The end, with its checksum, comes after the last byte.
+	// Reading to the end of the stream verifies its checksum.
 	if n, err := io.ReadFull(r, make([]byte, 1)); n > 0 {
-		return nil, tooLong(limit)
+		return nil, errTooLong(limit)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	return dst, nil
 }
 
-func (Gzip) bound(n int64) int64 { return roomy(n) }
+func (Gzip) bound(n int64) int64 { return looseBound(n) }
 
-// ratio: deflate cannot do better than 258 bytes in 2 bits.
+// ratio is the limit of deflate: 258 bytes per 2 bits.
 func (Gzip) ratio() int64 { return 1032 }

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,14 +10,14 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// Scratch is the memory in which one call at a time encodes or decodes. It
-// grows to what its chunks need and is then used again. The zero value is
-// ready; [GetScratch] takes one from a pool.
+// Scratch is the reusable memory of one call at a time that encodes or decodes. The
+// zero value is ready to use; [GetScratch] returns one from a pool.
 type Scratch struct {
-	// KeepEmpty encodes values that equal the fill value like any others.
+	// KeepEmpty encodes chunks that equal the fill value. By default, their encoding is
+	// nil.
 	KeepEmpty bool
-	// OnHost, where set, is told of every copy from a device.
-	OnHost func(bytes int64, took time.Duration)
+	// OnHostCopy, if not nil, is called after each copy from a device.
+	OnHostCopy func(bytes int64, took time.Duration)
 
 	buffers []*[]byte
 	used    int
@@ -25,17 +26,17 @@ type Scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(Scratch) }}
 
-// GetScratch takes a Scratch from a pool.
+// GetScratch returns a Scratch from a pool. The caller must release it.
 func GetScratch() *Scratch { return scratches.Get().(*Scratch) }
 
-// Release gives the memory of s back. What was encoded in it is gone.
+// Release returns s to the pool. Encoded chunks in it become invalid.
 func (s *Scratch) Release() {
 	s.Reset()
-	s.KeepEmpty, s.OnHost = false, nil
+	s.KeepEmpty, s.OnHostCopy = false, nil
 	scratches.Put(s)
 }
 
-// Reset makes all of the memory of s free to be used again.
+// Reset makes all memory of s available again. Encoded chunks in it become invalid.
 func (s *Scratch) Reset() {
 	s.used = 0
 	for _, m := range s.pinned {
@@ -44,13 +45,14 @@ func (s *Scratch) Reset() {
 	s.pinned = s.pinned[:0]
 }
 
-// mark and back bracket work whose buffers may be used again after it.
-func (s *Scratch) mark() int     { return s.used }
-func (s *Scratch) back(mark int) { s.used = mark }
+// mark returns the position to which rewind makes later buffers available again.
+func (s *Scratch) mark() int { return s.used }
 
-// next is a buffer of any size to append to. Append through the pointer, so
-// that what grew stays.
-func (s *Scratch) next() *[]byte {
+func (s *Scratch) rewind(mark int) { s.used = mark }
+
+// nextBuffer returns an empty buffer of unknown capacity. Callers append through the
+// pointer, so that the Scratch keeps a grown buffer.
+func (s *Scratch) nextBuffer() *[]byte {
 	if s.used == len(s.buffers) {
 		s.buffers = append(s.buffers, new([]byte))
 	}
@@ -58,12 +60,8 @@ func (s *Scratch) next() *[]byte {
 	return s.buffers[s.used-1]
 }
 
-// Bytes returns n bytes, which hold anything. They are good until s encodes,
-// decodes or is reset.
-func (s *Scratch) Bytes(n int64) []byte { return s.sized(n) }
-
-// HostBytes returns n bytes of the host memory that copies to and from a device
-// fastest. They are good until s encodes, decodes or is reset.
+// HostBytes returns n uninitialized bytes of the host memory that copies to and from
+// dev fastest. They are valid until s encodes, decodes or is reset.
 func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
 	m, err := allocHost(dev, int(n))
 	if err != nil {
@@ -73,31 +71,57 @@ func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
 	return m.data, nil
 }
 
-func (s *Scratch) sized(n int64) []byte {
-	buf := s.next()
+// Bytes returns n uninitialized bytes. They are valid until s encodes, decodes or is
+// reset.
+func (s *Scratch) Bytes(n int64) []byte {
+	buf := s.nextBuffer()
 	*buf = slices.Grow((*buf)[:0], int(n))[:n]
 	return *buf
 }
 
-// elements returns the elements in C order on the host: in place where they
-// lie so already.
-func (s *Scratch) elements(v *ndview.NDBuffer) ([]byte, error) {
+// hostElements returns the elements of v on the host in C order. It copies only if they
+// are elsewhere or in another order.
+func (s *Scratch) hostElements(v *ndview.NDBuffer) ([]byte, error) {
 	if raw, ok := v.HostBytes(); ok {
 		return raw, nil
 	}
 	if _, ok := arrowbuf.HostBytes(v.Buffer()); ok {
-		raw := s.sized(v.NBytes())
+		raw := s.Bytes(v.NBytes())
 		return raw, v.CopyToHost(raw)
 	}
 	raw, err := s.HostBytes(v.Device(), v.NBytes())
 	if err != nil {
 		return nil, err
 	}
-	if s.OnHost == nil {
+	if s.OnHostCopy == nil {
 		return raw, v.CopyToHost(raw)
 	}
 	start := time.Now()
 	err = v.CopyToHost(raw)
-	s.OnHost(v.NBytes(), time.Since(start))
+	s.OnHostCopy(v.NBytes(), time.Since(start))
 	return raw, err
 }
+
+// hostMemory is memory of a device's host allocator. The allocator caches freed memory,
+// since pinning costs more than copying.
+type hostMemory struct {
+	data []byte
+	dev  arrowbuf.Device
+}
+
+// allocHost returns n bytes. Allocators report failure by a panic with an error, which
+// allocHost returns.
+func allocHost(dev arrowbuf.Device, n int) (m hostMemory, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			failure, ok := p.(error)
+			if !ok {
+				panic(p)
+			}
+			err = fmt.Errorf("host memory for %s: %w", dev, failure)
+		}
+	}()
+	return hostMemory{data: dev.HostAllocator().Allocate(n), dev: dev}, nil
+}
+
+func (m hostMemory) free() { m.dev.HostAllocator().Free(m.data) }

@@ -6,22 +6,22 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// Transpose permutes the axes of a chunk before the next codec sees it: axis i
-// of the encoded array is axis Order[i] of the chunk.
+// Transpose permutes the axes of a chunk: axis i of the encoded array is axis Order[i]
+// of the chunk (Zarr core 3.1, "transpose codec").
 type Transpose struct {
 	Order []int
 }
 
-// Name is "transpose".
+// Name returns "transpose".
 func (Transpose) Name() string { return "transpose" }
 
 func (t Transpose) configuration() any {
-	return metajson.Members{{Key: "order", Value: metajson.List(t.Order)}}
+	return metajson.Members{{Key: "order", Value: metajson.NonNil(t.Order)}}
 }
 
 func parseTranspose(config *metajson.Object) (Codec, error) {
 	var order []int64
-	if err := config.Need("order", &order); err != nil {
+	if err := config.DecodeRequired("order", &order); err != nil {
 		return nil, err
 	}
 	t := Transpose{Order: make([]int, len(order))}
@@ -40,12 +40,13 @@ func (t Transpose) check(axes int) error {
 		seen[axis] = true
 	}
 	if len(t.Order) != axes {
-		return fmt.Errorf("transpose: order %v for %d axes", t.Order, axes)
+		return fmt.Errorf("transpose: order %v, want a permutation of %d axes", t.Order, axes)
 	}
 	return nil
 }
 
-func permuted(shape []int64, order []int) []int64 {
+// permuteShape returns the shape with axis i taken from axis order[i].
+func permuteShape(shape []int64, order []int) []int64 {
 	out := make([]int64, len(order))
 	for i, axis := range order {
 		out[i] = shape[axis]
@@ -53,7 +54,8 @@ func permuted(shape []int64, order []int) []int64 {
 	return out
 }
 
-func inverse(order []int) []int {
+// invertPermutation returns the inverse of order.
+func invertPermutation(order []int) []int {
 	out := make([]int, len(order))
 	for i, axis := range order {
 		out[axis] = i

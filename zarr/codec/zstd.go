@@ -12,21 +12,20 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// Zstd compresses with Zstandard (RFC 8878), one frame a chunk. Level is that
-// of the reference implementation, -131072 to 22; 0 is Zstandard's word for its
-// default of 3. Checksum adds a checksum to the frame; where a frame has one, it
-// is checked.
+// Zstd compresses a chunk into one Zstandard frame (RFC 8878). Level is that of the
+// reference implementation, -131072 to 22; 0 means its default, 3. Checksum adds a
+// checksum to the frame. Decoding verifies a checksum if the frame has one.
 //
-// Where the machine has the reference implementation (see ZstdImplementation)
-// it compresses. Else the one in Go does, which has four levels: below 0, 1 and
-// 2 mean its fastest; 0 and 3 to 5 its default; 6 to 9 better; 10 to 22 best.
-// Decompression is always in Go: it takes foreign bytes.
+// If the system has libzstd, it compresses; see [ZstdImplementation]. Otherwise the Go
+// implementation does, which has four levels. It maps levels below 0, 1 and 2 to
+// fastest; 0 and 3 to 5 to default; 6 to 9 to better; and 10 to 22 to best.
+// Decompression always uses Go, since the input is foreign.
 type Zstd struct {
 	Level    int
 	Checksum bool
 }
 
-// Name is "zstd".
+// Name returns "zstd".
 func (Zstd) Name() string { return "zstd" }
 
 func (z Zstd) configuration() any {
@@ -35,10 +34,10 @@ func (z Zstd) configuration() any {
 
 func parseZstd(config *metajson.Object) (Codec, error) {
 	var z Zstd
-	if err := config.Need("level", &z.Level); err != nil {
+	if err := config.DecodeRequired("level", &z.Level); err != nil {
 		return nil, err
 	}
-	if _, err := config.Maybe("checksum", &z.Checksum); err != nil {
+	if _, err := config.DecodeOptional("checksum", &z.Checksum); err != nil {
 		return nil, err
 	}
 	return z, z.check()
@@ -51,7 +50,7 @@ func (z Zstd) check() error {
 	return nil
 }
 
-func (z Zstd) speed() zstd.EncoderLevel {
+func (z Zstd) encoderLevel() zstd.EncoderLevel {
 	switch {
 	case z.Level == 0 || z.Level >= 3 && z.Level <= 5:
 		return zstd.SpeedDefault
@@ -64,8 +63,8 @@ func (z Zstd) speed() zstd.EncoderLevel {
 	}
 }
 
-// ZstdImplementation says what compresses with Zstandard in this process: the
-// machine's library and its version ("libzstd 1.5.4"), or "Go".
+// ZstdImplementation returns what compresses Zstandard in this process: the version of
+// the system's library, such as "libzstd 1.5.4", or "Go".
 func ZstdImplementation() string {
 	if lib := openLibzstd(); lib != nil {
 		return lib.version
@@ -73,22 +72,22 @@ func ZstdImplementation() string {
 	return "Go"
 }
 
-// zstdEncoder appends a frame to dst.
+// zstdEncoder appends the frame of src to dst. It serves one caller at a time.
 type zstdEncoder struct {
 	encode func(dst, src []byte) ([]byte, error)
 }
 
 func (z Zstd) newEncoder(lib *libzstd) (*zstdEncoder, error) {
 	if lib != nil {
-		c, err := lib.context(z)
+		c, err := lib.newContext(z)
 		if err != nil {
 			return nil, err
 		}
 		return &zstdEncoder{c.encode}, nil
 	}
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(z.speed()), zstd.WithEncoderConcurrency(1),
-		// Numbers often have no repetitions but a skewed distribution, which
-		// the fastest level would leave alone.
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(z.encoderLevel()), zstd.WithEncoderConcurrency(1),
+		// Numbers often have a skewed distribution without repetitions. The
+		// fastest level would store such literals uncompressed.
 		zstd.WithAllLitEntropyCompression(true),
 		zstd.WithEncoderCRC(z.Checksum), zstd.WithZeroFrames(true))
 	if err != nil {
@@ -97,22 +96,21 @@ func (z Zstd) newEncoder(lib *libzstd) (*zstdEncoder, error) {
 	return &zstdEncoder{func(dst, src []byte) ([]byte, error) { return e.EncodeAll(src, dst), nil }}, nil
 }
 
-// Encoders and decoders own tables, of half a MB to many MB, so they are used
-// again. Each serves one caller at a time: callers bring the concurrency.
+// Encoders and decoders hold tables of up to many MB, so they are reused. Each serves
+// one caller at a time.
 var (
 	zstdEncoders sync.Map  // Zstd -> *idleEncoders
 	zstdDecoders sync.Pool // of *zstd.Decoder
 )
 
-// idleEncoders are those of one kind that nobody uses, for a while. What was put back
-// last is taken first, so there are never more than were at work at once. A sync.Pool
-// holds one back on every core, where none but that core finds it: at a high level a
-// gigabyte that no caller knows of. Encoders that were made anew after each collection
-// would cost as much: what a C library frees is not at once the system's again.
+// idleEncoders is a stack of unused encoders of one configuration. Their number never
+// exceeds that of concurrent callers. A sync.Pool would keep encoders on every core, up
+// to 1 GB at high levels. It would also drop them at each garbage collection, although
+// a C library does not return freed memory to the system at once.
 type idleEncoders struct {
 	mu       sync.Mutex
-	list     []idleEncoder // the one that is idle for longest first
-	expiring bool          // expire will be called
+	list     []idleEncoder // least recently used first
+	expiring bool          // a call of expire is scheduled
 }
 
 type idleEncoder struct {
@@ -120,11 +118,11 @@ type idleEncoder struct {
 	since time.Time
 }
 
-// idleFor is how long an encoder is kept that nobody wants.
-const idleFor = 5 * time.Second
+// idleTimeout is how long an unused encoder is kept.
+const idleTimeout = 5 * time.Second
 
-// take returns nil where none is left.
-func (i *idleEncoders) take() *zstdEncoder {
+// get returns the most recently used encoder, or nil if none is idle.
+func (i *idleEncoders) get() *zstdEncoder {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	last := len(i.list) - 1
@@ -136,33 +134,34 @@ func (i *idleEncoders) take() *zstdEncoder {
 	return e
 }
 
+// put adds an encoder and schedules its expiry.
 func (i *idleEncoders) put(e *zstdEncoder) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.list = append(i.list, idleEncoder{e, time.Now()})
 	if !i.expiring {
 		i.expiring = true
-		time.AfterFunc(idleFor, i.expire)
+		time.AfterFunc(idleTimeout, i.expire)
 	}
 }
 
-// expire leaves to the collector what was idle for too long, and comes back for
-// others.
+// expire drops encoders that were idle for idleTimeout and reschedules itself if others
+// remain.
 func (i *idleEncoders) expire() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	old := 0
-	for old < len(i.list) && time.Since(i.list[old].since) >= idleFor {
+	for old < len(i.list) && time.Since(i.list[old].since) >= idleTimeout {
 		old++
 	}
 	i.list = slices.Delete(i.list, 0, old)
 	if i.expiring = len(i.list) > 0; i.expiring {
-		time.AfterFunc(idleFor-time.Since(i.list[0].since), i.expire)
+		time.AfterFunc(idleTimeout-time.Since(i.list[0].since), i.expire)
 	}
 }
 
-// maxWindow admits every level of the reference implementation, --ultra and
-// --long included.
+// maxWindow admits all levels of the reference implementation, including --ultra and
+// --long.
 const maxWindow = 1 << 31
 
 func (z Zstd) encode(dst, src []byte) ([]byte, error) {
@@ -171,7 +170,7 @@ func (z Zstd) encode(dst, src []byte) ([]byte, error) {
 		found, _ = zstdEncoders.LoadOrStore(z, new(idleEncoders))
 	}
 	idle := found.(*idleEncoders)
-	enc := idle.take()
+	enc := idle.get()
 	if enc == nil {
 		var err error
 		if enc, err = z.newEncoder(openLibzstd()); err != nil {
@@ -192,11 +191,11 @@ func (Zstd) decode(dst, src []byte, limit int64) ([]byte, error) {
 		}
 	}
 	defer zstdDecoders.Put(dec)
-	// The decoder does not write beyond the capacity. Where the size is not
-	// known, take the frame's word for it at first, then twice as much.
+	// The decoder does not write beyond the capacity. If the size is unknown, start
+	// with the size that the frame claims, then double it.
 	size := limit
 	if int64(cap(dst)) < limit {
-		size = guess(src, limit)
+		size = initialSize(src, limit)
 	}
 	for {
 		dst = slices.Grow(dst[:0], int(size))[:0:size]
@@ -205,13 +204,15 @@ func (Zstd) decode(dst, src []byte, limit int64) ([]byte, error) {
 			return out, err
 		}
 		if size == limit {
-			return nil, tooLong(limit)
+			return nil, errTooLong(limit)
 		}
 		size = min(2*size, limit)
 	}
 }
 
-func guess(src []byte, limit int64) int64 {
+// initialSize returns the decoded size that a frame claims, at most limit, or an
+// estimate if it claims none.
+func initialSize(src []byte, limit int64) int64 {
 	var header zstd.Header
 	if header.Decode(src) == nil && header.HasFCS && header.FrameContentSize <= uint64(limit) {
 		return max(int64(header.FrameContentSize), 1)
@@ -219,15 +220,15 @@ func guess(src []byte, limit int64) int64 {
 	return min(limit, 4*int64(len(src))+512)
 }
 
-// bound is generous: other encoders may cut incompressible data into many
-// small blocks.
-func (Zstd) bound(n int64) int64 { return roomy(n) }
+// bound is generous, since other encoders may split incompressible data into many small
+// blocks.
+func (Zstd) bound(n int64) int64 { return looseBound(n) }
 
-// ratio: a block of up to 128 KiB takes at least 4 bytes (RFC 8878, 3.1.1.2).
+// ratio: a block of up to 128 KiB takes at least 4 bytes (RFC 8878, section 3.1.1.2).
 func (Zstd) ratio() int64 { return 128 << 10 / 4 }
 
-// roomy is room for n incompressible bytes, whoever encoded them.
-func roomy(n int64) int64 {
+// looseBound bounds the encoding of n incompressible bytes by any encoder.
+func looseBound(n int64) int64 {
 	const slack = 1 << 16
 	if n > (math.MaxInt64-slack)/2 {
 		return math.MaxInt64

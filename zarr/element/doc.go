@@ -1,8 +1,7 @@
-// Package element says what the elements of a Zarr array are ([Type]), how
-// metadata writes their types and fill values, and how their values lie in
-// memory ([Values]).
+// Package element defines the element types of Zarr arrays ([Type]), their names and
+// fill values in metadata, and the memory layout of their values ([Values]).
 //
-// Elements of fixed width are an ndview.NDBuffer, on any device. Strings and
-// byte strings, whose lengths vary, are a [VLen], which has the layout of
-// Arrow's string columns: offsets into a run of bytes, on the host.
+// Fixed-width elements are an ndview.NDBuffer on any device. Strings and byte strings
+// are a [VLen] on the host, which has the layout of an Arrow string column: offsets
+// into one block of bytes.
 package element

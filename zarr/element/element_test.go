@@ -24,7 +24,7 @@ var types = map[string]element.Type{
 	`{"name":"numpy.timedelta64","configuration":{"unit":"D","scale_factor":1}}`:  element.Of(ndview.Timedelta64("D", 1)),
 }
 
-func TestTypesAreWrittenAndRead(t *testing.T) {
+func TestTypesRoundTripThroughJSON(t *testing.T) {
 	for text, want := range types {
 		got, err := json.Marshal(want)
 		require.NoError(t, err)
@@ -40,13 +40,13 @@ func TestTypesAreWrittenAndRead(t *testing.T) {
 	assert.ErrorIs(t, json.Unmarshal([]byte(`"struct"`), &none), errors.ErrUnsupported)
 }
 
-func TestFillValues(t *testing.T) {
+func TestFillValuesParseAndFormat(t *testing.T) {
 	datetime := element.Of(ndview.Datetime64("s", 1))
 	for _, c := range []struct {
 		of    element.Type
 		text  string
 		fill  []byte
-		write string // where it is written in another form
+		write string // the formatted value, if it differs from text
 	}{
 		{element.Of(ndview.Bool), `true`, []byte{1}, ``},
 		{element.Of(ndview.Int8), `-128`, []byte{0x80}, ``},
@@ -68,7 +68,7 @@ func TestFillValues(t *testing.T) {
 		{element.Of(ndview.Float32), `-0.0`, []byte{0, 0, 0, 0x80}, ``},
 		{element.Of(ndview.Float32), `3`, []byte{0, 0, 0x40, 0x40}, `3.0`},
 		{element.Of(ndview.Float32), `16777217`, []byte{0, 0, 0x80, 0x4b}, `1.6777216e+07`},
-		{element.Of(ndview.Float32), `-1e39`, []byte{0, 0, 0x80, 0xff}, `"-Infinity"`}, // as rounding has it
+		{element.Of(ndview.Float32), `-1e39`, []byte{0, 0, 0x80, 0xff}, `"-Infinity"`}, // rounds to an infinity
 		{element.Of(ndview.Float16), `65520`, []byte{0x00, 0x7c}, `"Infinity"`},
 		{element.Of(ndview.Float64), `1e309`, []byte{0, 0, 0, 0, 0, 0, 0xf0, 0x7f}, `"Infinity"`},
 		{element.Of(ndview.Float64), `"Infinity"`, []byte{0, 0, 0, 0, 0, 0, 0xf0, 0x7f}, ``},
@@ -97,8 +97,8 @@ func TestFillValues(t *testing.T) {
 	}
 }
 
-// Every value of the 16-bit formats is written so that it reads back the same.
-func TestEveryHalfFloatSurvives(t *testing.T) {
+// Formats and parses every value of the 16-bit formats.
+func TestAllHalfFloatsRoundTrip(t *testing.T) {
 	for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {
 		of := element.Of(dtype)
 		for bits := range 1 << 16 {
@@ -124,7 +124,7 @@ func TestHalfFloatsRoundToEven(t *testing.T) {
 	}
 }
 
-func TestVLenIsChecked(t *testing.T) {
+func TestNewVLenValidatesOffsets(t *testing.T) {
 	data := []byte("abcdef")
 	for _, c := range []struct {
 		offsets []int32
@@ -142,25 +142,25 @@ func TestVLenIsChecked(t *testing.T) {
 	assert.Empty(t, v.Elements())
 }
 
-func TestVLenViews(t *testing.T) {
+func TestVLenSlicesAndTransposes(t *testing.T) {
 	narrow, err := element.NewVLen([]int32{1, 2, 2, 4, 5, 5, 6}, []byte("_abcde_"), 2, 3)
 	require.NoError(t, err)
 	wide, err := element.NewVLen([]int64{1, 2, 2, 4, 5, 5, 6}, []byte("_abcde_"), 2, 3)
 	require.NoError(t, err)
 	for _, v := range []*element.VLen{narrow, wide} {
-		assert.Equal(t, []string{"a", "", "bc", "d", "", "e"}, text(v))
+		assert.Equal(t, []string{"a", "", "bc", "d", "", "e"}, stringsOf(v))
 		assert.EqualValues(t, 5, v.NBytes())
 		row, err := v.Slice(0, 1, 2)
 		require.NoError(t, err)
-		assert.Equal(t, []string{"d", "", "e"}, text(row))
+		assert.Equal(t, []string{"d", "", "e"}, stringsOf(row))
 		assert.EqualValues(t, 2, row.NBytes())
 		column, err := v.Slice(1, 2, 3)
 		require.NoError(t, err)
-		assert.Equal(t, []string{"bc", "e"}, text(column))
+		assert.Equal(t, []string{"bc", "e"}, stringsOf(column))
 		assert.Equal(t, []int64{2, 1}, column.Shape())
 		moved, err := element.Transpose(v, []int{1, 0})
 		require.NoError(t, err)
-		assert.Equal(t, []string{"a", "d", "", "", "bc", "e"}, text(moved.(*element.VLen)))
+		assert.Equal(t, []string{"a", "d", "", "", "bc", "e"}, stringsOf(moved.(*element.VLen)))
 		assert.Equal(t, []int64{3, 2}, moved.Shape())
 		for _, bad := range [][3]int64{{2, 0, 1}, {-1, 0, 1}, {0, -1, 1}, {0, 1, 3}, {0, 1, 0}} {
 			_, err := v.Slice(int(bad[0]), bad[1], bad[2])
@@ -169,7 +169,7 @@ func TestVLenViews(t *testing.T) {
 	}
 }
 
-func text(v *element.VLen) []string {
+func stringsOf(v *element.VLen) []string {
 	var out []string
 	for _, e := range v.Elements() {
 		out = append(out, string(e))

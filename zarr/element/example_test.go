@@ -14,7 +14,7 @@ func Example() {
 	fill, _ := times.FormatFill(times.DefaultFill())
 	fmt.Println(string(name), string(fill))
 
-	// An Arrow string column, as it is.
+	// Wraps an Arrow string column without a copy.
 	words, err := element.NewVLen([]int32{0, 3, 3, 8}, []byte("onethree"), 3)
 	if err != nil {
 		fmt.Println(err)

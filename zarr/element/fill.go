@@ -5,18 +5,21 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-const nat = `"NaT"`
+const natJSON = `"NaT"`
 
-// DefaultFill is the fill value of arrays that set none: zero, false, the empty
-// string, or "not a time".
+// DefaultFill returns the fill value of arrays that set none: zero, false, the empty
+// string, or NaT ("not a time").
 func (t Type) DefaultFill() []byte {
 	fill := make([]byte, t.Size())
 	if t.isTime() {
@@ -25,11 +28,11 @@ func (t Type) DefaultFill() []byte {
 	return fill
 }
 
-// CheckFill answers an error unless fill is one element of the type: Size bytes
-// as an NDBuffer holds them, or a byte string.
+// CheckFill returns an error unless fill is one element of the type: Size bytes in the
+// layout of an NDBuffer, or a byte string of any length.
 func (t Type) CheckFill(fill []byte) error {
 	if !t.IsVLen() && int64(len(fill)) != t.Size() {
-		return fmt.Errorf("fill value of %d bytes for %s, whose elements take %d", len(fill), t, t.Size())
+		return fmt.Errorf("fill value of %s has %d bytes, want %d", t, len(fill), t.Size())
 	}
 	if t == String && !utf8.Valid(fill) {
 		return fmt.Errorf("fill value %q is not UTF-8", fill)
@@ -37,7 +40,8 @@ func (t Type) CheckFill(fill []byte) error {
 	return nil
 }
 
-// ParseFill reads the fill_value of metadata into one element.
+// ParseFill parses the fill_value member of metadata into one element (Zarr core 3.1,
+// "Fill value").
 func (t Type) ParseFill(raw json.RawMessage) ([]byte, error) {
 	fill, err := t.parseFill(raw)
 	if err != nil {
@@ -48,13 +52,13 @@ func (t Type) ParseFill(raw json.RawMessage) ([]byte, error) {
 
 func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	switch t.vlen {
-	case text:
+	case vlenUTF8:
 		var s *string
 		if err := json.Unmarshal(raw, &s); err != nil || s == nil {
 			return nil, fmt.Errorf("expected a string")
 		}
 		return []byte(*s), nil
-	case blob:
+	case vlenBytes:
 		return parseByteString(raw)
 	}
 	size := int(t.Size())
@@ -68,7 +72,7 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("expected true or false")
 	case ndview.KindDatetime, ndview.KindTimedelta:
-		if string(raw) == nat {
+		if string(raw) == natJSON {
 			return t.DefaultFill(), nil
 		}
 		return parseInt(raw, size)
@@ -79,9 +83,9 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("expected an integer of %d bits, not negative", size*8)
 		}
-		return little(n, size), nil
+		return encodeLittleEndian(n, size), nil
 	case ndview.KindFloat, ndview.KindBFloat:
-		return t.format().parse(raw)
+		return t.floatFormat().parse(raw)
 	case ndview.KindComplex:
 		return t.parseComplex(raw)
 	default:
@@ -94,7 +98,7 @@ func parseInt(raw json.RawMessage, size int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expected an integer of %d bits", size*8)
 	}
-	return little(uint64(n), size), nil
+	return encodeLittleEndian(uint64(n), size), nil
 }
 
 func (t Type) parseComplex(raw json.RawMessage) ([]byte, error) {
@@ -104,7 +108,7 @@ func (t Type) parseComplex(raw json.RawMessage) ([]byte, error) {
 	}
 	var fill []byte
 	for _, part := range parts {
-		f, err := t.format().parse(part)
+		f, err := t.floatFormat().parse(part)
 		if err != nil {
 			return nil, err
 		}
@@ -125,11 +129,11 @@ func parseByteString(raw json.RawMessage) ([]byte, error) {
 	return parseByteList(raw)
 }
 
-// parseRawBits takes base64 too, which is what tensorstore writes.
+// parseRawBits also accepts base64, which tensorstore writes.
 func parseRawBits(raw json.RawMessage, size int) ([]byte, error) {
 	b, err := parseByteString(raw)
 	if err == nil && len(b) != size {
-		return nil, fmt.Errorf("expected a list of %d bytes, got %d", size, len(b))
+		return nil, fmt.Errorf("got %d bytes, want a list of %d bytes", len(b), size)
 	}
 	return b, err
 }
@@ -142,23 +146,23 @@ func parseByteList(raw json.RawMessage) ([]byte, error) {
 	b := make([]byte, len(list))
 	for i, n := range list {
 		if n < 0 || n > 255 {
-			return nil, fmt.Errorf("byte %d is %d, not 0 to 255", i, n)
+			return nil, fmt.Errorf("byte %d is %d, want 0 to 255", i, n)
 		}
 		b[i] = byte(n)
 	}
 	return b, nil
 }
 
-// FormatFill writes one element as the fill_value of metadata.
+// FormatFill formats one element as the fill_value member of metadata.
 func (t Type) FormatFill(fill []byte) (json.RawMessage, error) {
 	if err := t.CheckFill(fill); err != nil {
 		return nil, err
 	}
 	switch t.vlen {
-	case text:
-		return metajson.Compact(string(fill))
-	case blob:
-		// zarr-python reads no other form.
+	case vlenUTF8:
+		return metajson.MarshalLine(string(fill))
+	case vlenBytes:
+		// zarr-python accepts only this form.
 		return json.Marshal(base64.StdEncoding.EncodeToString(fill))
 	}
 	switch t.dtype.Kind() {
@@ -166,20 +170,20 @@ func (t Type) FormatFill(fill []byte) (json.RawMessage, error) {
 		return strconv.AppendBool(nil, fill[0] != 0), nil
 	case ndview.KindDatetime, ndview.KindTimedelta:
 		if bytes.Equal(fill, t.DefaultFill()) {
-			return json.RawMessage(nat), nil
+			return json.RawMessage(natJSON), nil
 		}
-		return strconv.AppendInt(nil, signed(fill), 10), nil
+		return strconv.AppendInt(nil, decodeSigned(fill), 10), nil
 	case ndview.KindInt:
-		return strconv.AppendInt(nil, signed(fill), 10), nil
+		return strconv.AppendInt(nil, decodeSigned(fill), 10), nil
 	case ndview.KindUint:
-		return strconv.AppendUint(nil, unsigned(fill), 10), nil
+		return strconv.AppendUint(nil, decodeUnsigned(fill), 10), nil
 	case ndview.KindFloat, ndview.KindBFloat:
-		return t.format().write(fill), nil
+		return t.floatFormat().format(fill), nil
 	case ndview.KindComplex:
 		half := len(fill) / 2
-		return fmt.Appendf(nil, "[%s,%s]", t.format().write(fill[:half]), t.format().write(fill[half:])), nil
+		return fmt.Appendf(nil, "[%s,%s]", t.floatFormat().format(fill[:half]), t.floatFormat().format(fill[half:])), nil
 	default:
-		list := make([]uint16, len(fill)) // a list of numbers, where []byte would be base64
+		list := make([]uint16, len(fill)) // encoding/json writes []byte as base64
 		for i, b := range fill {
 			list[i] = uint16(b)
 		}
@@ -187,18 +191,152 @@ func (t Type) FormatFill(fill []byte) (json.RawMessage, error) {
 	}
 }
 
-// little is the low size bytes of n as the host holds them.
-func little(n uint64, size int) []byte {
+// encodeLittleEndian returns the low size bytes of n.
+func encodeLittleEndian(n uint64, size int) []byte {
 	return binary.LittleEndian.AppendUint64(nil, n)[:size]
 }
 
-func unsigned(b []byte) uint64 {
+func decodeUnsigned(b []byte) uint64 {
 	var whole [8]byte
 	copy(whole[:], b)
 	return binary.LittleEndian.Uint64(whole[:])
 }
 
-func signed(b []byte) int64 {
+func decodeSigned(b []byte) int64 {
 	shift := 64 - 8*len(b)
-	return int64(unsigned(b)<<shift) >> shift
+	return int64(decodeUnsigned(b)<<shift) >> shift
+}
+
+// floatFormat is an IEEE 754 interchange format: sign, exponent and mantissa from the
+// highest bit down.
+type floatFormat struct {
+	size     int // bytes
+	mantissa int // bits
+}
+
+var (
+	binary16 = floatFormat{2, 10}
+	bfloat16 = floatFormat{2, 7}
+	binary32 = floatFormat{4, 23}
+	binary64 = floatFormat{8, 52}
+)
+
+// floatFormat returns the format of a float or of the parts of a complex number.
+func (t Type) floatFormat() floatFormat {
+	switch {
+	case t.dtype.Kind() == ndview.KindBFloat:
+		return bfloat16
+	case t.dtype == ndview.Float16:
+		return binary16
+	case t.dtype == ndview.Float32, t.dtype == ndview.Complex64:
+		return binary32
+	default:
+		return binary64
+	}
+}
+
+func (f floatFormat) exponentBits() int { return f.size*8 - 1 - f.mantissa }
+func (f floatFormat) sign() uint64      { return 1 << (f.size*8 - 1) }
+func (f floatFormat) infinity() uint64  { return (1<<f.exponentBits() - 1) << f.mantissa }
+func (f floatFormat) nan() uint64       { return f.infinity() | 1<<(f.mantissa-1) }
+
+// parse parses a number, "NaN", "Infinity", "-Infinity", or the bits in hexadecimal,
+// highest first (Zarr core 3.1, "Fill value").
+func (f floatFormat) parse(raw json.RawMessage) ([]byte, error) {
+	var name string
+	if json.Unmarshal(raw, &name) != nil || len(raw) == 0 || raw[0] != '"' {
+		return f.parseNumber(string(raw))
+	}
+	switch name {
+	case "NaN":
+		return encodeLittleEndian(f.nan(), f.size), nil
+	case "Infinity":
+		return encodeLittleEndian(f.infinity(), f.size), nil
+	case "-Infinity":
+		return encodeLittleEndian(f.infinity()|f.sign(), f.size), nil
+	}
+	digits, ok := strings.CutPrefix(name, "0x")
+	bits, err := strconv.ParseUint(digits, 16, f.size*8)
+	if !ok || err != nil || len(digits) != f.size*2 {
+		return nil, fmt.Errorf(`expected a number, "NaN", "Infinity", "-Infinity" or "0x" and %d hexadecimal digits`, f.size*2)
+	}
+	return encodeLittleEndian(bits, f.size), nil
+}
+
+func (f floatFormat) parseNumber(number string) ([]byte, error) {
+	width := 64
+	if f == binary32 { // avoids rounding twice
+		width = 32
+	}
+	x, err := strconv.ParseFloat(number, width)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || !json.Valid([]byte(number)) {
+		return nil, errors.New("expected a number")
+	}
+	return encodeLittleEndian(f.fromFloat64(x), f.size), nil // out of range rounds to an infinity
+}
+
+// format returns the shortest text that parses to the same bits.
+func (f floatFormat) format(fill []byte) []byte {
+	bits := decodeUnsigned(fill)
+	switch bits {
+	case f.nan():
+		return []byte(`"NaN"`)
+	case f.infinity():
+		return []byte(`"Infinity"`)
+	case f.infinity() | f.sign():
+		return []byte(`"-Infinity"`)
+	}
+	if bits&f.infinity() == f.infinity() { // a NaN with a payload
+		return fmt.Appendf(nil, `"0x%0*x"`, f.size*2, bits)
+	}
+	width := 64
+	if f.size < 8 {
+		width = 32
+	}
+	text := strconv.AppendFloat(nil, f.toFloat64(bits), 'g', -1, width)
+	if !strings.ContainsAny(string(text), ".e") {
+		text = append(text, ".0"...) // keeps -0.0 a float for readers that distinguish integers
+	}
+	return text
+}
+
+// fromFloat64 rounds to nearest, ties to even.
+func (f floatFormat) fromFloat64(x float64) uint64 {
+	if f == binary64 {
+		return math.Float64bits(x)
+	}
+	var sign uint64
+	if math.Signbit(x) {
+		sign, x = f.sign(), -x
+	}
+	if x == 0 {
+		return sign
+	}
+	bias := 1<<(f.exponentBits()-1) - 1
+	_, exponent := math.Frexp(x) // x = m * 2^exponent, m in [0.5, 1)
+	exponent = max(exponent-1, 1-bias)
+	// units counts multiples of the last mantissa bit and includes the hidden bit.
+	// Adding it to the exponent field carries correctly.
+	units := math.RoundToEven(math.Ldexp(x, f.mantissa-exponent))
+	bits := uint64(exponent+bias-1)<<f.mantissa + uint64(units)
+	return sign | min(bits, f.infinity())
+}
+
+func (f floatFormat) toFloat64(bits uint64) float64 {
+	if f == binary64 {
+		return math.Float64frombits(bits)
+	}
+	bias := 1<<(f.exponentBits()-1) - 1
+	exponent := int(bits&f.infinity()) >> f.mantissa
+	mantissa := bits & (1<<f.mantissa - 1)
+	if exponent > 0 {
+		mantissa |= 1 << f.mantissa
+	} else {
+		exponent = 1
+	}
+	x := math.Ldexp(float64(mantissa), exponent-bias-f.mantissa)
+	if bits&f.sign() != 0 {
+		x = math.Copysign(x, -1)
+	}
+	return x
 }

@@ -9,51 +9,54 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// ErrInvalidUTF8: an element of a String array is not UTF-8; test with errors.Is.
+// ErrInvalidUTF8 reports that an element of a String array is not UTF-8. Test with
+// errors.Is.
 var ErrInvalidUTF8 = errors.New("not UTF-8")
 
-// Type is the data type of a Zarr array. It is a small value: compare with ==.
+// Type is the data type of a Zarr array (Zarr core 3.1, "Data types", and
+// zarr-extensions). Compare types with ==. The zero value is invalid.
 type Type struct {
-	dtype ndview.DType // the zero value for a type of variable length
+	dtype ndview.DType // zero for variable-length types
 	vlen  vlenKind
 }
 
 type vlenKind uint8
 
 const (
-	fixed vlenKind = iota
-	text
-	blob
+	fixedWidth vlenKind = iota
+	vlenUTF8
+	vlenBytes
 )
 
-// The types of variable length.
+// Variable-length types.
 var (
 	// String is "string": valid UTF-8.
-	String = Type{vlen: text}
-	// Bytes is "bytes". Its other names, "variable_length_bytes" and
-	// "binary", are read as well.
-	Bytes = Type{vlen: blob}
+	String = Type{vlen: vlenUTF8}
+	// Bytes is "bytes". UnmarshalJSON also accepts its aliases "variable_length_bytes"
+	// and "binary".
+	Bytes = Type{vlen: vlenBytes}
 )
 
-// Of is the type of an NDBuffer's elements. ndview.Bytes(n) is "r8n", raw bits.
+// Of returns the type of an NDBuffer's elements. ndview.Bytes(n) becomes "rN" with N =
+// 8n: raw bits.
 func Of(t ndview.DType) Type { return Type{dtype: t} }
 
-// DType is the type that an NDBuffer of such elements has; false for types of
-// variable length.
-func (t Type) DType() (ndview.DType, bool) { return t.dtype, t.vlen == fixed }
+// DType returns the dtype of an NDBuffer with such elements, or false for
+// variable-length types.
+func (t Type) DType() (ndview.DType, bool) { return t.dtype, t.vlen == fixedWidth }
 
-// IsVLen tells whether elements differ in length, so that values are a VLen.
-func (t Type) IsVLen() bool { return t.vlen != fixed }
+// IsVLen reports whether elements have variable length, so that values are a [VLen].
+func (t Type) IsVLen() bool { return t.vlen != fixedWidth }
 
-// Size is the number of bytes an element takes; 0 for variable length.
+// Size returns the size of an element in bytes, or 0 for variable-length types.
 func (t Type) Size() int64 { return t.dtype.Size() }
 
-// String is the name in metadata: "int32", "numpy.datetime64", "string", "r16".
+// String returns the name in metadata, such as "int32", "numpy.datetime64" or "r16".
 func (t Type) String() string {
 	switch t.vlen {
-	case text:
+	case vlenUTF8:
 		return "string"
-	case blob:
+	case vlenBytes:
 		return "bytes"
 	}
 	name, err := t.dtype.ZarrName()
@@ -63,8 +66,8 @@ func (t Type) String() string {
 	return name
 }
 
-// MarshalJSON writes the data_type of metadata: the name, or for times the name
-// with unit and scale factor.
+// MarshalJSON writes the data_type member of metadata: a name, or for times an object
+// with the unit and scale factor.
 func (t Type) MarshalJSON() ([]byte, error) {
 	if _, err := t.dtype.ZarrName(); err != nil && !t.IsVLen() {
 		return nil, err
@@ -72,14 +75,14 @@ func (t Type) MarshalJSON() ([]byte, error) {
 	if !t.isTime() {
 		return json.Marshal(t.String())
 	}
-	return metajson.Named(t.String(), metajson.Members{
+	return metajson.FormatExtension(t.String(), metajson.Members{
 		{Key: "unit", Value: t.dtype.Unit()},
 		{Key: "scale_factor", Value: t.dtype.Step()},
 	}).MarshalJSON()
 }
 
-// UnmarshalJSON reads the data_type of metadata. A type that this package lacks
-// is an error that is errors.ErrUnsupported.
+// UnmarshalJSON reads the data_type member of metadata. It returns an error wrapping
+// errors.ErrUnsupported if this package lacks the type.
 func (t *Type) UnmarshalJSON(raw []byte) error {
 	ext, err := metajson.ParseExtension("data_type", raw)
 	if err != nil {
@@ -88,15 +91,15 @@ func (t *Type) UnmarshalJSON(raw []byte) error {
 	if !ext.MustUnderstand {
 		return fmt.Errorf("data_type %q: must_understand cannot be false", ext.Name)
 	}
-	if *t, err = parse(ext); err != nil {
+	if *t, err = parseType(ext); err != nil {
 		return err
 	}
-	return ext.Config.Done()
+	return ext.Config.CheckEmpty()
 }
 
 var vlenNames = map[string]Type{"string": String, "bytes": Bytes, "variable_length_bytes": Bytes, "binary": Bytes}
 
-func parse(ext metajson.Extension) (Type, error) {
+func parseType(ext metajson.Extension) (Type, error) {
 	if t, ok := vlenNames[ext.Name]; ok {
 		return t, nil
 	}
@@ -105,21 +108,21 @@ func parse(ext metajson.Extension) (Type, error) {
 	case err != nil:
 		return Type{}, fmt.Errorf("data type %q: %w", ext.Name, errors.ErrUnsupported)
 	case dtype.Kind() == ndview.KindDatetime:
-		return parseTime(ext, ndview.Datetime64)
+		return parseTimeType(ext, ndview.Datetime64)
 	case dtype.Kind() == ndview.KindTimedelta:
-		return parseTime(ext, ndview.Timedelta64)
+		return parseTimeType(ext, ndview.Timedelta64)
 	default:
 		return Of(dtype), nil
 	}
 }
 
-func parseTime(ext metajson.Extension, of func(ndview.TimeUnit, int32) ndview.DType) (Type, error) {
+func parseTimeType(ext metajson.Extension, of func(ndview.TimeUnit, int32) ndview.DType) (Type, error) {
 	var unit string
 	var step int32
-	if err := ext.Config.Need("unit", &unit); err != nil {
+	if err := ext.Config.DecodeRequired("unit", &unit); err != nil {
 		return Type{}, err
 	}
-	if err := ext.Config.Need("scale_factor", &step); err != nil {
+	if err := ext.Config.DecodeRequired("scale_factor", &step); err != nil {
 		return Type{}, err
 	}
 	known, err := ndview.ParseTimeUnit(unit)

@@ -6,39 +6,39 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 )
 
-// Local is a store whose values are files below a directory: a key's segments
-// are the path. Keys cannot lead out of the directory, though symbolic links in
-// it may.
+// Local is a store of files below a directory; the segments of a key are the path of
+// its file. Keys cannot leave the directory, but symbolic links in it can.
 //
-// A value is written to a file beside its place, whose name begins with
-// ".quiver-", and renamed, so that readers see all of it or nothing, and an
-// interrupted program leaves no half of one under its key. Files are not forced
-// to the disk. Such names are never listed and cannot be part of keys.
+// A value is written to a temporary file in its directory and renamed, so readers see
+// all of it or nothing, and an interrupted program leaves no partial value. Files are
+// not synced to disk. The names of temporary files begin with [TempPrefix]; they are
+// never listed, and keys cannot contain them.
 type Local struct {
-	root    string
-	inPlace bool
-	made    sync.Map // directories that were there a moment ago
+	root      string
+	inPlace   bool
+	knownDirs sync.Map // directories known to exist
 }
 
 var _ Store = (*Local)(nil)
 
-// LocalOption changes how a Local works.
+// LocalOption configures a [Local].
 type LocalOption func(*Local)
 
-// InPlace writes values directly under their keys, which costs fewer system
-// calls. It is for hierarchies that nobody looks at before they are moved into
-// their place as a whole.
+// InPlace writes values directly to their final files, which needs fewer system calls.
+// Use it for hierarchies that are invisible until they are moved into place as a whole.
 func InPlace() LocalOption { return func(l *Local) { l.inPlace = true } }
 
-// NewLocal returns the store of a directory, which is made when the first value
-// is written.
+// NewLocal returns the store of a directory. The directory is created with the first
+// value.
 func NewLocal(root string, options ...LocalOption) *Local {
 	l := &Local{root: filepath.Clean(root)}
 	for _, option := range options {
@@ -47,27 +47,28 @@ func NewLocal(root string, options ...LocalOption) *Local {
 	return l
 }
 
-// Root is the directory.
+// Root returns the directory.
 func (l *Local) Root() string { return l.root }
 
-// String is the directory as a file URL.
+// String returns the directory as a file URL.
 func (l *Local) String() string { return "file://" + l.root }
 
-// TempPrefix begins the names of files that are not values yet: no key of a [Local] does.
+// TempPrefix begins the names of temporary files. No key segment of a [Local] begins
+// with it.
 const TempPrefix = ".quiver-"
 
-// path is the file of a key, or the directory of a prefix.
+// path returns the file of a key, or the directory of a prefix.
 func (l *Local) path(ctx context.Context, key string) (string, error) {
-	err := check(ctx, CheckPrefix(key))
+	err := contextErr(ctx, CheckPrefix(key))
 	if err == nil && isTemp(key) {
-		err = fmt.Errorf("names that begin with %q are the store's own: %w", TempPrefix, ErrKey)
+		err = fmt.Errorf("names that begin with %q are reserved: %w", TempPrefix, ErrInvalidKey)
 	}
 	return filepath.Join(l.root, filepath.FromSlash(key)), err
 }
 
 func (l *Local) keyPath(ctx context.Context, key string) (string, error) {
 	if key == "" {
-		return "", fmt.Errorf("%q: %w", key, ErrKey)
+		return "", fmt.Errorf("%q: %w", key, ErrInvalidKey)
 	}
 	return l.path(ctx, key)
 }
@@ -76,15 +77,15 @@ func isTemp(key string) bool {
 	return strings.HasPrefix(key, TempPrefix) || strings.Contains(key, "/"+TempPrefix)
 }
 
-// Get reads a file or a part of it.
+// Get reads a file or a range of it.
 func (l *Local) Get(ctx context.Context, key string, r Range) ([]byte, error) {
 	path, err := l.keyPath(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("getting %q: %w", key, err)
+		return nil, fmt.Errorf("store.Get: key %q: %w", key, err)
 	}
 	value, err := readRange(path, r)
 	if err != nil {
-		return nil, fmt.Errorf("getting %q: %w", key, notFound(err))
+		return nil, fmt.Errorf("store.Get: key %q: %w", key, wrapNotFound(err))
 	}
 	return value, nil
 }
@@ -95,7 +96,7 @@ func readRange(path string, r Range) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := regularSize(f.Stat())
+	size, err := fileSize(f.Stat())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -105,14 +106,14 @@ func readRange(path string, r Range) ([]byte, error) {
 	}
 	value := make([]byte, end-start)
 	n, err := f.ReadAt(value, start)
-	if errors.Is(err, io.EOF) { // the file shrank
+	if errors.Is(err, io.EOF) { // the file shrank meanwhile
 		err = nil
 	}
 	return value[:n], err
 }
 
-// regularSize says that a directory is no value.
-func regularSize(info fs.FileInfo, err error) (int64, error) {
+// fileSize returns ErrNotFound for a directory, which is not a value.
+func fileSize(info fs.FileInfo, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
@@ -120,58 +121,284 @@ func regularSize(info fs.FileInfo, err error) (int64, error) {
 		return 0, ErrNotFound
 	}
 	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("not a regular file but %s", info.Mode().Type())
+		return 0, fmt.Errorf("not a regular file: %s", info.Mode().Type())
 	}
 	return info.Size(), nil
 }
 
-// notFound adds ErrNotFound to what the system says about missing files. A
-// path that goes through a file is missing too.
-func notFound(err error) error {
+// wrapNotFound wraps system errors for missing files in ErrNotFound. A path through a
+// file counts as missing.
+func wrapNotFound(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	return err
 }
 
-// Size is the length of a file.
+// Size returns the length of a file.
 func (l *Local) Size(ctx context.Context, key string) (int64, error) {
 	path, err := l.keyPath(ctx, key)
 	if err != nil {
-		return 0, fmt.Errorf("size of %q: %w", key, err)
+		return 0, fmt.Errorf("store.Size: key %q: %w", key, err)
 	}
-	size, err := regularSize(os.Stat(path))
+	size, err := fileSize(os.Stat(path))
 	if err != nil {
-		return 0, fmt.Errorf("size of %q: %w", key, notFound(err))
+		return 0, fmt.Errorf("store.Size: key %q: %w", key, wrapNotFound(err))
 	}
 	return size, nil
 }
 
-// Delete removes a file. Directories that become empty stay: another goroutine
-// may be about to write there.
+// Delete deletes a file. It keeps empty directories: another goroutine may be about to
+// write there.
 func (l *Local) Delete(ctx context.Context, key string) error {
 	path, err := l.keyPath(ctx, key)
 	if err == nil {
-		_, err = regularSize(os.Lstat(path))
+		_, err = fileSize(os.Lstat(path))
 	}
 	if err == nil {
 		err = os.Remove(path)
 	}
-	if err = notFound(err); err != nil && !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("deleting %q: %w", key, err)
+	if err = wrapNotFound(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("store.Delete: key %q: %w", key, err)
 	}
 	return nil
 }
 
-// DeleteAll removes a directory, or a file.
+// DeleteAll deletes a directory or a file.
 func (l *Local) DeleteAll(ctx context.Context, prefix string) error {
 	path, err := l.path(ctx, prefix)
 	if err == nil {
-		l.made.Clear()
+		l.knownDirs.Clear()
 		err = os.RemoveAll(path)
 	}
 	if err != nil {
-		return fmt.Errorf("deleting all of %q: %w", prefix, err)
+		return fmt.Errorf("store.DeleteAll: prefix %q: %w", prefix, err)
 	}
 	return nil
+}
+
+// Set writes a file.
+func (l *Local) Set(ctx context.Context, key string, value []byte) error {
+	w, err := l.Create(ctx, key)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(value); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Commit()
+}
+
+// Create creates a temporary file, or the final file if the store is [InPlace].
+func (l *Local) Create(ctx context.Context, key string) (Writer, error) {
+	path, err := l.keyPath(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("store.Create: key %q: %w", key, err)
+	}
+	w := &localWriter{key: key, path: path}
+	err = l.createIn(filepath.Dir(path), func() (err error) {
+		if l.inPlace {
+			w.file, err = os.Create(path)
+		} else {
+			w.file, err = createTemp(filepath.Dir(path))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store.Create: key %q: %w", key, err)
+	}
+	return w, nil
+}
+
+// createIn calls open after creating dir if necessary. It caches known directories and
+// creates them again if they have disappeared.
+func (l *Local) createIn(dir string, open func() error) error {
+	if _, known := l.knownDirs.Load(dir); known {
+		if err := open(); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	l.knownDirs.Store(dir, struct{}{})
+	return open()
+}
+
+// createTemp is os.CreateTemp with the default permissions of new files.
+func createTemp(dir string) (*os.File, error) {
+	for {
+		name := filepath.Join(dir, fmt.Sprintf("%s%016x", TempPrefix, rand.Uint64()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// localWriter writes a temporary or final file.
+type localWriter struct {
+	key, path string
+	file      *os.File // nil after Commit or Abort
+	written   int64
+}
+
+func (w *localWriter) Write(p []byte) (int, error) {
+	if w.file == nil {
+		return 0, w.wrapErr("Write", errWriterClosed)
+	}
+	n, err := w.file.Write(p)
+	w.written += int64(n)
+	return n, w.wrapErr("Write", err)
+}
+
+func (w *localWriter) WriteAt(p []byte, off int64) (int, error) {
+	if w.file == nil {
+		return 0, w.wrapErr("Write", errWriterClosed)
+	}
+	if err := checkOverwrite(off, len(p), w.written); err != nil {
+		return 0, w.wrapErr("Write", err)
+	}
+	n, err := w.file.WriteAt(p, off)
+	return n, w.wrapErr("Write", err)
+}
+
+func (w *localWriter) Commit() error {
+	if w.file == nil {
+		return w.wrapErr("Commit", errWriterClosed)
+	}
+	name := w.file.Name()
+	err := w.file.Close() // a full disk may show only here
+	w.file = nil
+	if err == nil && name != w.path {
+		err = os.Rename(name, w.path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return w.wrapErr("Commit", err)
+}
+
+func (w *localWriter) Abort() error {
+	if w.file == nil {
+		return nil
+	}
+	err := errors.Join(w.file.Close(), os.Remove(w.file.Name()))
+	w.file = nil
+	return w.wrapErr("Abort", err)
+}
+
+func (w *localWriter) wrapErr(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("store.Writer.%s: key %q: %w", method, w.key, err)
+}
+
+// List walks a directory.
+func (l *Local) List(ctx context.Context, prefix string) ([]string, error) {
+	dir, err := l.path(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("store.List: prefix %q: %w", prefix, err)
+	}
+	var keys []string
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err := contextErr(ctx, err); err != nil {
+			return err
+		}
+		if path == dir || strings.HasPrefix(entry.Name(), TempPrefix) || isDir(path, entry) {
+			return nil
+		}
+		key, err := filepath.Rel(l.root, path)
+		keys = append(keys, filepath.ToSlash(key))
+		return err
+	})
+	if err = wrapNotFound(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("store.List: prefix %q: %w", prefix, err)
+	}
+	slices.Sort(keys) // a walk yields "a/b" before "a-b"
+	return keys, nil
+}
+
+// isDir follows symbolic links, as Get does.
+func isDir(path string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return entry.IsDir()
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// ListDir reads a directory. It omits directories without values.
+func (l *Local) ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error) {
+	dir, err := l.path(ctx, prefix)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store.ListDir: prefix %q: %w", prefix, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err = wrapNotFound(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, nil, fmt.Errorf("store.ListDir: prefix %q: %w", prefix, err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), TempPrefix):
+		case !isDir(path, entry):
+			keys = append(keys, entry.Name())
+		case hasFile(path):
+			prefixes = append(prefixes, entry.Name())
+		}
+	}
+	return keys, prefixes, nil
+}
+
+// hasFile reports whether a directory contains a value at any depth.
+func hasFile(dir string) bool {
+	found := false
+	_ = filepath.WalkDir(dir+string(filepath.Separator), func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), TempPrefix) {
+			found = true
+			return fs.SkipAll
+		}
+		return nil // an unreadable directory counts as empty
+	})
+	return found
+}
+
+// Move renames a directory.
+func (l *Local) Move(ctx context.Context, from, to string) error {
+	if err := l.move(ctx, from, to); err != nil {
+		return fmt.Errorf("store.Move: %q to %q: %w", from, to, err)
+	}
+	return nil
+}
+
+func (l *Local) move(ctx context.Context, from, to string) error {
+	if err := contextErr(ctx, checkMove(from, to)); err != nil {
+		return err
+	}
+	source, err := l.path(ctx, from)
+	if err != nil {
+		return err
+	}
+	target, err := l.path(ctx, to)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(source); err != nil || !info.IsDir() {
+		return errors.Join(ErrNotFound, err)
+	}
+	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || hasFile(target)) {
+		return ErrExists
+	} else if err == nil {
+		// Only empty directories of deleted values remain.
+		if err := os.RemoveAll(target); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
+		return err
+	}
+	l.knownDirs.Clear()
+	return os.Rename(source, target)
 }

@@ -10,11 +10,10 @@ import (
 	"sync"
 )
 
-// Memory is a store in memory, for tests and for hierarchies that are built to
-// be looked at once. Use NewMemory.
+// Memory is a store in memory, for tests and temporary hierarchies. Use [NewMemory].
 type Memory struct {
 	mu     sync.RWMutex
-	values map[string][]byte // never written to once here
+	values map[string][]byte // values are immutable
 }
 
 var _ Store = (*Memory)(nil)
@@ -22,48 +21,48 @@ var _ Store = (*Memory)(nil)
 // NewMemory returns an empty store.
 func NewMemory() *Memory { return &Memory{values: map[string][]byte{}} }
 
-// String is "memory".
+// String returns "memory".
 func (m *Memory) String() string { return "memory" }
 
-// Get returns a part of the stored value, in place.
+// Get returns a range of the stored value without a copy.
 func (m *Memory) Get(ctx context.Context, key string, r Range) ([]byte, error) {
-	value, err := m.load(ctx, key)
+	value, err := m.get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("getting %w", err)
+		return nil, fmt.Errorf("store.Get: %w", err)
 	}
 	start, end, err := r.Resolve(int64(len(value)))
 	if err != nil {
-		return nil, fmt.Errorf("getting %q: %w", key, err)
+		return nil, fmt.Errorf("store.Get: key %q: %w", key, err)
 	}
 	return value[start:end:end], nil
 }
 
-// Size is the length of a value.
+// Size returns the length of a value.
 func (m *Memory) Size(ctx context.Context, key string) (int64, error) {
-	value, err := m.load(ctx, key)
+	value, err := m.get(ctx, key)
 	if err != nil {
-		return 0, fmt.Errorf("size of %w", err)
+		return 0, fmt.Errorf("store.Size: %w", err)
 	}
 	return int64(len(value)), nil
 }
 
-func (m *Memory) load(ctx context.Context, key string) ([]byte, error) {
-	if err := check(ctx, CheckKey(key)); err != nil {
-		return nil, fmt.Errorf("%q: %w", key, err)
+func (m *Memory) get(ctx context.Context, key string) ([]byte, error) {
+	if err := contextErr(ctx, CheckKey(key)); err != nil {
+		return nil, fmt.Errorf("key %q: %w", key, err)
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	value, ok := m.values[key]
 	if !ok {
-		return nil, fmt.Errorf("%q: %w", key, ErrNotFound)
+		return nil, fmt.Errorf("key %q: %w", key, ErrNotFound)
 	}
 	return value, nil
 }
 
 // Set stores a copy of value.
 func (m *Memory) Set(ctx context.Context, key string, value []byte) error {
-	if err := check(ctx, CheckKey(key)); err != nil {
-		return fmt.Errorf("setting %q: %w", key, err)
+	if err := contextErr(ctx, CheckKey(key)); err != nil {
+		return fmt.Errorf("store.Set: key %q: %w", key, err)
 	}
 	m.put(key, bytes.Clone(value))
 	return nil
@@ -75,10 +74,10 @@ func (m *Memory) put(key string, value []byte) {
 	m.values[key] = value
 }
 
-// Create begins a value that is written as a stream.
+// Create returns a Writer that buffers the value until Commit.
 func (m *Memory) Create(ctx context.Context, key string) (Writer, error) {
-	if err := check(ctx, CheckKey(key)); err != nil {
-		return nil, fmt.Errorf("creating %q: %w", key, err)
+	if err := contextErr(ctx, CheckKey(key)); err != nil {
+		return nil, fmt.Errorf("store.Create: key %q: %w", key, err)
 	}
 	return &memoryWriter{store: m, key: key}, nil
 }
@@ -92,7 +91,7 @@ type memoryWriter struct {
 
 func (w *memoryWriter) Write(p []byte) (int, error) {
 	if w.done {
-		return 0, fmt.Errorf("writing %q: %w", w.key, errEnded)
+		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, errWriterClosed)
 	}
 	w.value = append(w.value, p...)
 	return len(p), nil
@@ -100,17 +99,17 @@ func (w *memoryWriter) Write(p []byte) (int, error) {
 
 func (w *memoryWriter) WriteAt(p []byte, off int64) (int, error) {
 	if w.done {
-		return 0, fmt.Errorf("writing %q: %w", w.key, errEnded)
+		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, errWriterClosed)
 	}
-	if err := checkWritten(off, len(p), int64(len(w.value))); err != nil {
-		return 0, fmt.Errorf("writing %q: %w", w.key, err)
+	if err := checkOverwrite(off, len(p), int64(len(w.value))); err != nil {
+		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, err)
 	}
 	return copy(w.value[off:], p), nil
 }
 
 func (w *memoryWriter) Commit() error {
 	if w.done {
-		return fmt.Errorf("committing %q: %w", w.key, errEnded)
+		return fmt.Errorf("store.Writer.Commit: key %q: %w", w.key, errWriterClosed)
 	}
 	w.done = true
 	w.store.put(w.key, w.value)
@@ -122,10 +121,10 @@ func (w *memoryWriter) Abort() error {
 	return nil
 }
 
-// Delete removes a value.
+// Delete deletes a value.
 func (m *Memory) Delete(ctx context.Context, key string) error {
-	if err := check(ctx, CheckKey(key)); err != nil {
-		return fmt.Errorf("deleting %q: %w", key, err)
+	if err := contextErr(ctx, CheckKey(key)); err != nil {
+		return fmt.Errorf("store.Delete: key %q: %w", key, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,27 +132,27 @@ func (m *Memory) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// DeleteAll removes everything under a prefix.
+// DeleteAll deletes everything under a prefix.
 func (m *Memory) DeleteAll(ctx context.Context, prefix string) error {
-	if err := check(ctx, CheckPrefix(prefix)); err != nil {
-		return fmt.Errorf("deleting all of %q: %w", prefix, err)
+	if err := contextErr(ctx, CheckPrefix(prefix)); err != nil {
+		return fmt.Errorf("store.DeleteAll: prefix %q: %w", prefix, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.values, func(key string, _ []byte) bool { return key == prefix || under(key, prefix) })
+	maps.DeleteFunc(m.values, func(key string, _ []byte) bool { return key == prefix || isUnder(key, prefix) })
 	return nil
 }
 
 // List returns all keys under a prefix.
 func (m *Memory) List(ctx context.Context, prefix string) ([]string, error) {
-	if err := check(ctx, CheckPrefix(prefix)); err != nil {
-		return nil, fmt.Errorf("listing %q: %w", prefix, err)
+	if err := contextErr(ctx, CheckPrefix(prefix)); err != nil {
+		return nil, fmt.Errorf("store.List: prefix %q: %w", prefix, err)
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var keys []string
 	for key := range m.values {
-		if under(key, prefix) {
+		if isUnder(key, prefix) {
 			keys = append(keys, key)
 		}
 	}
@@ -178,26 +177,26 @@ func (m *Memory) ListDir(ctx context.Context, prefix string) (keys, prefixes []s
 	return keys, slices.Compact(prefixes), err
 }
 
-// Move gives everything under one prefix another one.
+// Move renames a prefix.
 func (m *Memory) Move(ctx context.Context, from, to string) error {
-	if err := check(ctx, checkMove(from, to)); err != nil {
-		return fmt.Errorf("moving %q to %q: %w", from, to, err)
+	if err := contextErr(ctx, checkMove(from, to)); err != nil {
+		return fmt.Errorf("store.Move: %q to %q: %w", from, to, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	moved := map[string][]byte{}
 	for key, value := range m.values {
 		switch {
-		case under(key, from):
+		case isUnder(key, from):
 			moved[to+key[len(from):]] = value
-		case key == to || under(key, to):
-			return fmt.Errorf("moving %q to %q: %w", from, to, ErrExists)
+		case key == to || isUnder(key, to):
+			return fmt.Errorf("store.Move: %q to %q: %w", from, to, ErrExists)
 		}
 	}
 	if len(moved) == 0 {
-		return fmt.Errorf("moving %q to %q: %w", from, to, ErrNotFound)
+		return fmt.Errorf("store.Move: %q to %q: %w", from, to, ErrNotFound)
 	}
-	maps.DeleteFunc(m.values, func(key string, _ []byte) bool { return under(key, from) })
+	maps.DeleteFunc(m.values, func(key string, _ []byte) bool { return isUnder(key, from) })
 	maps.Copy(m.values, moved)
 	return nil
 }

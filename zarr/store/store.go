@@ -8,60 +8,63 @@ import (
 	"strings"
 )
 
-// Errors that a caller can act on; test with errors.Is.
+// Errors that stores wrap; test with errors.Is.
 var (
-	// ErrNotFound: there is no value under a key, or none under a prefix.
+	// ErrNotFound reports that no value has the key or the prefix.
 	ErrNotFound = errors.New("not found")
-	// ErrExists: the place to move to is taken.
+	// ErrExists reports that the destination of a move exists.
 	ErrExists = errors.New("already exists")
-	// ErrKey: a key or a prefix is malformed.
-	ErrKey = errors.New("malformed key")
-	// ErrRange: a range has a negative bound, or ends before it starts.
-	ErrRange = errors.New("malformed range")
+	// ErrInvalidKey reports a malformed key or prefix.
+	ErrInvalidKey = errors.New("malformed key")
+	// ErrInvalidRange reports a range with a negative bound or an end before its start.
+	ErrInvalidRange = errors.New("malformed range")
 )
 
-// Store keeps values under keys. It may be used from any goroutine; writes to
-// one key are the caller's to order. Every method returns early with the
-// context's error when that is done before the work begins.
+// Store keeps values under keys. It is safe for concurrent use, but the caller must
+// serialize writes to the same key. If the context is done when a method is called, the
+// method returns the context's error without effect. Implementations pass the
+// conformance suite in store_test.go.
 type Store interface {
-	// Get returns a value or a range of it, which the caller must not write
-	// to. A missing key is ErrNotFound.
+	// Get returns a value or a range of it. The caller must not modify the result. It
+	// returns an error wrapping ErrNotFound if no value has the key.
 	Get(ctx context.Context, key string, r Range) ([]byte, error)
-	// Set stores a value in place of any other. It does not keep value.
+	// Set stores a value and replaces an earlier one. It does not retain value.
 	Set(ctx context.Context, key string, value []byte) error
-	// Create begins a value that is written as a stream.
+	// Create returns a Writer that stores a value when it is committed.
 	Create(ctx context.Context, key string) (Writer, error)
-	// Delete removes a value. That there is none is not an error.
+	// Delete deletes a value. It returns nil if no value has the key.
 	Delete(ctx context.Context, key string) error
-	// DeleteAll removes everything under a prefix, and the value whose key
-	// the prefix is. That there is nothing is not an error.
+	// DeleteAll deletes all values under a prefix, and the value whose key equals it.
+	// It returns nil if no value matches.
 	DeleteAll(ctx context.Context, prefix string) error
 	// List returns all keys under a prefix, sorted.
 	List(ctx context.Context, prefix string) ([]string, error)
-	// ListDir returns the names directly under a prefix, sorted: of values,
-	// and of prefixes that have something under them.
+	// ListDir returns the names directly under a prefix, sorted: keys of values, and
+	// prefixes with at least one value under them.
 	ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error)
-	// Move gives everything under one prefix another one, at once. Nothing
-	// to move is ErrNotFound, something under the other prefix ErrExists.
+	// Move renames a prefix atomically. It returns an error wrapping ErrNotFound if no
+	// value is under from, and ErrExists if a value is at or under to.
 	Move(ctx context.Context, from, to string) error
-	// Size is the length of a value. A missing key is ErrNotFound.
+	// Size returns the length of a value in bytes. It returns an error wrapping
+	// ErrNotFound if no value has the key.
 	Size(ctx context.Context, key string) (int64, error)
 }
 
-// Writer is a value that is being written. Nothing is to be seen under its key
-// before Commit. It is for one goroutine at a time.
+// Writer writes one value, which is invisible until Commit. It must be finished with
+// Commit or Abort, and it is not safe for concurrent use.
 type Writer interface {
-	// Write appends.
+	// Write appends bytes to the value.
 	io.Writer
-	// WriteAt writes over bytes that Write has written.
+	// WriteAt overwrites bytes that Write has written. It returns an error wrapping
+	// ErrInvalidRange for other offsets.
 	io.WriterAt
-	// Commit makes the value appear, and ends the writing either way.
+	// Commit makes the value visible. The Writer is finished even if Commit fails.
 	Commit() error
-	// Abort forgets what was written. After Commit it does nothing.
+	// Abort discards the value. After Commit it does nothing.
 	Abort() error
 }
 
-// Range is a part of a value. The zero value is all of it.
+// Range is a part of a value. The zero value is the whole value.
 type Range struct {
 	kind       rangeKind
 	start, end int64
@@ -76,20 +79,21 @@ const (
 	last
 )
 
-// Between is bytes start, ..., end-1, or as many of them as there are.
+// Between returns the range of bytes [start, end). It is clamped to the value.
 func Between(start, end int64) Range { return Range{between, start, end} }
 
-// From is all bytes from an offset on.
+// From returns the range of all bytes from an offset.
 func From(start int64) Range { return Range{kind: from, start: start} }
 
-// Last is the last n bytes, or all of a shorter value.
+// Last returns the range of the last n bytes, or of the whole value if it is shorter.
 func Last(n int64) Range { return Range{kind: last, end: n} }
 
-// Resolve gives the bounds of the range in a value of the given size. Stores
-// use it to answer alike: 0 <= start <= end <= size.
+// Resolve returns the bounds of the range in a value of the given size, so that all
+// stores clamp alike: 0 <= start <= end <= size. It returns [ErrInvalidRange] if the
+// range is malformed.
 func (r Range) Resolve(size int64) (start, end int64, err error) {
 	if r.start < 0 || r.end < 0 || r.kind == between && r.end < r.start {
-		return 0, 0, fmt.Errorf("%s: %w", r, ErrRange)
+		return 0, 0, fmt.Errorf("%s: %w", r, ErrInvalidRange)
 	}
 	switch r.kind {
 	case between:
@@ -103,7 +107,7 @@ func (r Range) Resolve(size int64) (start, end int64, err error) {
 	}
 }
 
-// String describes the range.
+// String formats the range for error messages.
 func (r Range) String() string {
 	switch r.kind {
 	case between:
@@ -117,18 +121,18 @@ func (r Range) String() string {
 	}
 }
 
-// CheckKey answers an error that is ErrKey unless key is segments joined by
-// slashes, none of them empty, "." or "..", and none with a NUL.
+// CheckKey returns an error wrapping [ErrInvalidKey] unless key consists of segments
+// joined by slashes. A segment is not empty, "." or "..", and has no NUL.
 func CheckKey(key string) error {
 	for segment := range strings.SplitSeq(key, "/") {
 		if segment == "" || segment == "." || segment == ".." || strings.ContainsRune(segment, 0) {
-			return fmt.Errorf("%q: %w", key, ErrKey)
+			return fmt.Errorf("%q: %w", key, ErrInvalidKey)
 		}
 	}
 	return nil
 }
 
-// CheckPrefix is CheckKey for prefixes, which may be empty.
+// CheckPrefix is [CheckKey] for prefixes, which may also be empty.
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
@@ -136,7 +140,37 @@ func CheckPrefix(prefix string) error {
 	return CheckKey(prefix)
 }
 
-// under tells whether a key lies under a prefix.
-func under(key, prefix string) bool {
+// isUnder reports whether a key is under a prefix.
+func isUnder(key, prefix string) bool {
 	return prefix == "" || len(key) > len(prefix) && key[len(prefix)] == '/' && strings.HasPrefix(key, prefix)
+}
+
+// errWriterClosed reports the use of a Writer after Commit or Abort.
+var errWriterClosed = errors.New("writer is committed or aborted")
+
+// contextErr returns the context's error if the context is done, otherwise err.
+func contextErr(ctx context.Context, err error) error {
+	if done := ctx.Err(); done != nil {
+		return done
+	}
+	return err
+}
+
+// checkMove returns an error if from and to are equal or one is under the other.
+func checkMove(from, to string) error {
+	if err := errors.Join(CheckKey(from), CheckKey(to)); err != nil {
+		return err
+	}
+	if from == to || isUnder(to, from) || isUnder(from, to) {
+		return fmt.Errorf("one prefix is under the other: %w", ErrInvalidKey)
+	}
+	return nil
+}
+
+// checkOverwrite returns an error unless bytes [off, off+n) have been written.
+func checkOverwrite(off int64, n int, written int64) error {
+	if off < 0 || int64(n) > written-off {
+		return fmt.Errorf("bytes [%d, +%d) are outside the %d written bytes: %w", off, n, written, ErrInvalidRange)
+	}
+	return nil
 }

@@ -1,19 +1,20 @@
-// Package integers reads and writes the signed integers of several widths that
-// Arrow's offsets, sizes, type ids and run ends are.
+// Package integers reads and writes the signed integers of several widths in Arrow's
+// buffers: offsets, sizes, type ids and run ends.
 package integers
 
 import "encoding/binary"
 
-// Slice is little-endian signed integers, Width bytes each: 1, 2, 4 or 8.
+// Slice is a sequence of little-endian signed integers of Width bytes each: 1, 2, 4
+// or 8.
 type Slice struct {
 	Bytes []byte
 	Width int
 }
 
-// Len is how many there are.
+// Len returns the number of integers.
 func (s Slice) Len() int { return len(s.Bytes) / s.Width }
 
-// At is the i-th.
+// At returns integer i.
 func (s Slice) At(i int) int64 {
 	b := s.Bytes[i*s.Width:]
 	switch s.Width {
@@ -28,7 +29,7 @@ func (s Slice) At(i int) int64 {
 	}
 }
 
-// Put sets the i-th to n, cut to the width.
+// Put sets integer i to n, truncated to the width.
 func (s Slice) Put(i int, n int64) {
 	b := s.Bytes[i*s.Width:]
 	switch s.Width {
@@ -43,8 +44,8 @@ func (s Slice) Put(i int, n int64) {
 	}
 }
 
-// Less returns the same integers, n less each.
-func (s Slice) Less(n int64) Slice {
+// Subtract returns a new Slice in which n is subtracted from each integer.
+func (s Slice) Subtract(n int64) Slice {
 	out := Slice{make([]byte, len(s.Bytes)), s.Width}
 	for i := range s.Len() {
 		out.Put(i, s.At(i)-n)

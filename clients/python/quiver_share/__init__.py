@@ -1,13 +1,13 @@
-"""Arrow columns that another process of this machine holds, read in place.
+"""Arrow columns of another process on this machine, read in place.
 
     with quiver_share.Client("/run/columns.sock") as client:
         flights = client.table("flights")
         batch = flights.batches[0]
-        cupy.asarray(batch["distance"])     # memory of the server, on its GPU
+        cupy.asarray(batch["distance"])     # the server's memory on the GPU
         flights.to_pyarrow()                # in place on the host, copied from a GPU
 
-Whatever was made of a batch in place keeps it alive at the server; when the last
-of it is gone the server may use the memory again.
+Objects that show a batch's memory keep the batch's lease. When the last of them is
+gone, the server may reuse the memory.
 """
 
 from .batch import Batch, Buffer, Column

@@ -1,4 +1,4 @@
-"""Shared allocations of a server, opened in this process."""
+"""Shared allocations of a server that are open in this process."""
 
 import ctypes
 import fcntl
@@ -11,7 +11,7 @@ from .messages import CUDA_FD, CUDA_IPC, CUDA_POOL, MECHANISMS, MEMORY, Descript
 
 
 class Block:
-    """A mapping of a whole allocation: an address on the host, or on a GPU."""
+    """A mapping of a whole allocation, on the host or on a GPU."""
 
     def __init__(self, descriptor: Descriptor, fd: int | None):
         self.size = descriptor.size
@@ -26,22 +26,22 @@ class Block:
 
     def _open(self, d: Descriptor, fd: int | None) -> None:
         if (fd is None) == (d.mechanism in (CUDA_FD, MEMORY, CUDA_POOL)):
-            raise ProtocolError(f"a block by {MECHANISMS[d.mechanism]} with a descriptor {fd}")
+            raise ProtocolError(f"BLOCK: mechanism {MECHANISMS[d.mechanism]} with descriptor {fd}")
         if d.mechanism == MEMORY:
             if (there := os.fstat(fd).st_size) < d.size:
-                raise ProtocolError(f"a block of {d.size} bytes in a file of {there}")
+                raise ProtocolError(f"BLOCK: size of the file: got {there} bytes, want at least {d.size}")
             if not fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
-                raise ProtocolError("a block in a file that may shrink under its readers")
-            # ACCESS_READ: the file is sealed against writing. Its pages are never
-            # unmapped by hand: Python does that when the last view is gone.
+                raise ProtocolError("BLOCK: the file may shrink: want F_SEAL_SHRINK")
+            # The file is sealed against writing, so it is mapped for reading only. Python
+            # unmaps it when the last view is gone.
             mapping = mmap.mmap(fd, d.size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
             self.address = _address_of(mapping)
             self._close = mapping.close
         elif d.mechanism in (CUDA_IPC, CUDA_FD):
             self.gpu = next((g for g in cuda.gpus() if g.uuid == d.gpu), None)
             if self.gpu is None:
-                raise NoMechanism(f"a block on the GPU {d.gpu.hex()}, which this process does not see")
-            # _close knows no self: a finalizer holds it, and would keep the block.
+                raise NoMechanism(f"BLOCK: this process does not have GPU {d.gpu.hex()}")
+            # _close must not refer to self: the finalizer that holds it would keep the block.
             gpu, size = self.gpu, d.size
             if d.mechanism == CUDA_IPC:
                 address = gpu.open_ipc(d.handle)
@@ -51,10 +51,10 @@ class Block:
                 self._close = lambda: gpu.unmap(address, size)
             self.address = address
         else:
-            raise NoMechanism(f"a block by {MECHANISMS[d.mechanism]}, which this package neither lists nor opens")
+            raise NoMechanism(f"BLOCK: this package does not support mechanism {MECHANISMS[d.mechanism]}")
 
     def finalizer(self):
-        """What closes the mapping, for when the last reference is gone."""
+        """Returns the function that closes the mapping."""
         return self._close
 
 
@@ -75,7 +75,7 @@ class _PyBuffer(ctypes.Structure):
 
 
 def _address_of(mapping: mmap.mmap) -> int:
-    """Where a read-only mapping lies, which ctypes' own buffers refuse to tell."""
+    """Returns the address of a read-only mapping. ctypes accepts writable ones only."""
     view = _PyBuffer()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(mapping), ctypes.byref(view), 0)
     address = view.buf

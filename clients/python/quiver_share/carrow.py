@@ -1,5 +1,5 @@
-"""Nodes as the structs of the Arrow C Data and C Device Data Interfaces, in the
-capsules that Python libraries exchange them by."""
+"""Nodes as structs of the Arrow C Data and C Device Data Interfaces, in the capsules
+with which Python libraries exchange them."""
 
 import ctypes
 import itertools
@@ -42,8 +42,8 @@ class ArrowDeviceArray(ctypes.Structure):
     ]
 
 
-# What C holds, by the number in private_data; consumers may move structs, so not
-# by their addresses.
+# The objects that exported structs refer to, by the number in private_data. Consumers
+# may move structs, so their addresses are no keys.
 _held: dict[int, tuple] = {}
 _numbers = itertools.count(1)
 
@@ -65,13 +65,13 @@ def _release_one(array: ArrowArray) -> None:
 
 
 def _fill(array: ArrowArray, node: Node, owner, upload) -> None:
-    """Describes a node; owner lives until the struct is released."""
+    """Fills the struct of a node. owner lives until the struct is released."""
     addresses = [address or None for address, _ in node.buffers]
     storage = node.type
     while isinstance(storage, pa.BaseExtensionType):
         storage = storage.storage_type
     if pa.types.is_string_view(storage) or pa.types.is_binary_view(storage):
-        # The sizes of the buffers that views point into follow them, as a buffer.
+        # One more buffer holds the sizes of the buffers that views point into.
         sizes = b"".join(size.to_bytes(8, "little") for _, size in node.buffers[2:])
         address, owner = upload(sizes, owner)
         addresses.append(address)
@@ -119,7 +119,7 @@ _destructors = {
 
 
 def host_upload(data: bytes, owner):
-    """Where bytes can lie that a host reads: its address, and the owner of all."""
+    """Copies bytes to host memory. Returns the address, and an owner of it and owner."""
     kept = ctypes.create_string_buffer(data, max(len(data), 1))
     return ctypes.addressof(kept), (owner, kept)
 

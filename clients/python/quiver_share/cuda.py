@@ -1,7 +1,6 @@
-"""The few calls of the CUDA driver that sharing takes, through ctypes.
+"""The CUDA driver calls that sharing needs, through ctypes.
 
-Memory is opened in a GPU's primary context, which is the one that CuPy, PyTorch
-and Numba use.
+Memory is opened in a GPU's primary context, which CuPy, PyTorch and Numba use too.
 """
 
 import contextlib
@@ -39,7 +38,7 @@ class _Access(ctypes.Structure):
 
 
 class Driver:
-    """libcuda, opened when the first GPU is asked for."""
+    """libcuda, opened by the first call of driver."""
 
     def __init__(self):
         self.lib = ctypes.CDLL("libcuda.so.1")
@@ -59,7 +58,7 @@ def driver() -> Driver:
 
 @functools.cache
 def gpus() -> tuple["GPU", ...]:
-    """The GPUs that this process may use; none where there is no driver."""
+    """Returns the GPUs of this process; none without a driver."""
     try:
         cuda = driver()
     except (OSError, CudaError):
@@ -87,7 +86,7 @@ class GPU:
 
     @contextlib.contextmanager
     def current(self):
-        """The driver, with this GPU's context on the calling thread."""
+        """Returns the driver, with this GPU's context current on the calling thread."""
         cuda = driver()
         cuda("cuCtxPushCurrent_v2", self.context)
         try:
@@ -110,14 +109,14 @@ class GPU:
             cuda("cuIpcCloseMemHandle", c_uint64(address))
 
     def open_fd(self, fd: int, size: int) -> int:
-        """Maps memory of another process, which is to be read only. The descriptor stays the caller's."""
+        """Maps memory of another process, which must only be read. The caller keeps fd."""
         memory = c_ulonglong()
         with self.current() as cuda:
             cuda("cuMemImportFromShareableHandle", byref(memory), c_void_p(fd), _FD)
             return self._map(cuda, memory, size, _READ_WRITE)
 
     def create(self, size: int) -> tuple[int, int, int]:
-        """New memory that can be shared: its address, whole size and descriptor."""
+        """Allocates shareable memory. Returns its address, rounded size and descriptor."""
         wanted = _Properties(1, _FD, _Location(_DEVICE, self.ordinal))
         granule, memory, fd = c_size_t(), c_ulonglong(), c_int()
         with self.current() as cuda:
@@ -132,7 +131,7 @@ class GPU:
             return self._map(cuda, memory, whole, _READ_WRITE), whole, fd.value
 
     def _map(self, cuda: Driver, memory: c_ulonglong, size: int, access: int) -> int:
-        # The mapping keeps the memory; its handle is given back at once.
+        # The mapping keeps the memory alive, so the handle is released at once.
         address = c_uint64()
         try:
             cuda("cuMemAddressReserve", byref(address), c_size_t(size), c_size_t(0), c_uint64(0), c_ulonglong(0))
@@ -158,7 +157,7 @@ class GPU:
             cuda("cuMemAddressFree", c_uint64(address), c_size_t(size))
 
     def copy(self, to: int, source: int, size: int) -> None:
-        """Copies within the GPU's memory, complete when it returns."""
+        """Copies within the GPU's memory and waits until the copy is complete."""
         with self.current() as cuda:
             cuda("cuMemcpyDtoD_v2", c_uint64(to), c_uint64(source), c_size_t(size))
             cuda("cuCtxSynchronize")
@@ -184,7 +183,7 @@ class GPU:
 
 
 def owner(address: int) -> GPU:
-    """The GPU whose memory an address is in."""
+    """Returns the GPU of an address."""
     ordinal = c_uint()
     cuda = driver()
     cuda("cuPointerGetAttribute", byref(ordinal), 9, c_uint64(address))  # DEVICE_ORDINAL

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that a caller tells apart."""
+"""The exceptions of this package."""
 
 
 class ShareError(Exception):
@@ -6,19 +6,19 @@ class ShareError(Exception):
 
 
 class ProtocolError(ShareError):
-    """A message that breaks the protocol. The connection is closed."""
+    """A message violates the protocol. The connection is closed."""
 
 
 class ServerGone(ShareError):
-    """The server, or the connection to it, ended."""
+    """The server or the connection has ended."""
 
 
 class NoMechanism(ShareError):
-    """Memory that cannot be opened here. The text names what it would take."""
+    """This process cannot open the memory. The text says why."""
 
 
 class CudaError(ShareError):
-    """A call of the CUDA driver failed."""
+    """A CUDA driver call failed."""
 
     def __init__(self, call: str, code: int, name: str):
         super().__init__(f"{call}: {name} ({code})")
@@ -26,7 +26,7 @@ class CudaError(ShareError):
 
 
 class Refused(ShareError):
-    """An ERROR message of the other side."""
+    """The peer sent an ERROR message."""
 
     def __init__(self, code: int, text: str):
         super().__init__(f"{text} (error {code})")
@@ -34,13 +34,13 @@ class Refused(ShareError):
 
 
 class NotFound(Refused, KeyError):
-    """The server has nothing of that name."""
+    """The server does not publish the name."""
 
     __str__ = Exception.__str__
 
 
-FAULT, VERSION, REFUSED, NO_NAME, OTHER_KIND, MECHANISM, NO_MEMORY, FAILED, CLOSING, EXPIRED = range(1, 11)
+FAULT, VERSION, REFUSED, NOT_FOUND, WRONG_KIND, MECHANISM, NO_MEMORY, FAILED, CLOSING, EXPIRED = range(1, 11)
 
 
-def answered(code: int, text: str) -> Refused:
-    return NotFound(code, text) if code == NO_NAME else Refused(code, text)
+def peer_error(code: int, text: str) -> Refused:
+    return NotFound(code, text) if code == NOT_FOUND else Refused(code, text)

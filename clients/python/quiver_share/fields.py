@@ -1,4 +1,4 @@
-"""Little-endian fields of a message, read strictly and written."""
+"""Reading and writing of the little-endian fields of messages."""
 
 import struct
 import unicodedata
@@ -7,19 +7,19 @@ from .errors import ProtocolError
 
 
 class Reader:
-    """Reads fields from the front of a payload."""
+    """Reads the fields of a payload in order."""
 
     def __init__(self, data: bytes, what: str):
         self.data, self.at, self.what = memoryview(data), 0, what
 
     def bytes(self, n: int) -> bytes:
         if n > len(self.data) - self.at:
-            raise ProtocolError(f"{self.what}: {n} bytes wanted at {self.at}, of {len(self.data)}")
+            raise ProtocolError(f"{self.what}: got {len(self.data)} bytes, want at least {self.at + n}")
         self.at += n
         return bytes(self.data[self.at - n : self.at])
 
     def __call__(self, form: str):
-        """The fields of a struct format: their values, or the one value."""
+        """Reads fields of a struct format. Returns their values, or a single value."""
         values = struct.unpack("<" + form, self.bytes(struct.calcsize("<" + form)))
         return values if len(values) > 1 else values[0]
 
@@ -27,31 +27,31 @@ class Reader:
         try:
             return self.bytes(self("H")).decode()
         except UnicodeDecodeError as e:
-            raise ProtocolError(f"{self.what}: text that is not UTF-8") from e
+            raise ProtocolError(f"{self.what}: the text is not UTF-8") from e
 
-    def zero(self, form: str) -> None:
+    def reserved(self, form: str) -> None:
         values = self(form)
         if any(values if isinstance(values, tuple) else (values,)):
             raise ProtocolError(f"{self.what}: reserved bytes are not 0")
 
     def count(self, n: int, size: int) -> int:
-        """n, when n entries of at least size bytes can follow."""
+        """Returns n, after checking that n entries of at least size bytes can follow."""
         if n * size > len(self.data) - self.at:
-            raise ProtocolError(f"{self.what}: {n} entries do not fit into {len(self.data) - self.at} bytes")
+            raise ProtocolError(f"{self.what}: {n} entries do not fit in {len(self.data) - self.at} bytes")
         return n
 
     def rest(self) -> bytes:
         return self.bytes(len(self.data) - self.at)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         if left := len(self.data) - self.at:
             raise ProtocolError(f"{self.what}: {left} bytes left over")
 
 
 def name(s: str) -> bytes:
-    """A name that something is published under, or ValueError."""
+    """Encodes a published name. Raises ValueError if it is invalid."""
     if not 1 <= len(s.encode()) <= 255 or any(unicodedata.category(c) == "Cc" for c in s):
-        raise ValueError(f"{s!r}: expected a name of 1 to 255 bytes without control characters")
+        raise ValueError(f"name: got {s!r}, want 1 to 255 bytes without control characters")
     return text(s)
 
 

@@ -1,4 +1,4 @@
-"""Frames on a Unix domain socket, with the file descriptors that travel along."""
+"""Frames on a Unix domain socket, and the file descriptors sent with them."""
 
 import array
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .errors import ProtocolError, ServerGone
 
 HEADER = struct.Struct("<IBBHI")
-LARGEST = 16777216
+MAX_PAYLOAD = 16777216
 
 (HELLO, WELCOME, LIST, LISTING, GET, SUBSCRIBE, CREDIT, CANCEL, SCHEMA, BLOCK, BATCH, END, RELEASE, FORGET, FORGOTTEN,
  STAT, STATS, PING, PONG, ERROR) = range(1, 21)  # fmt: skip
@@ -25,61 +25,61 @@ class Frame:
     fd: int | None = None
 
 
-class Framed:
-    """A connected socket as frames. One thread may read while others write."""
+class FramedSocket:
+    """A connected socket that carries frames. One thread may read while others write."""
 
     def __init__(self, sock: socket.socket):
         self.sock = sock
         self.writing = threading.Lock()
-        self.received: deque[int] = deque()  # descriptors, in order, that no frame took yet
+        self.received: deque[int] = deque()  # descriptors of later frames, in order
 
     def send(self, kind: int, request: int = 0, payload: bytes = b"", fd: int | None = None) -> None:
-        if len(payload) > LARGEST:
-            raise ValueError(f"a message of {len(payload)} bytes is larger than a frame's {LARGEST}")
+        if len(payload) > MAX_PAYLOAD:
+            raise ValueError(f"payload: got {len(payload)} bytes, want at most {MAX_PAYLOAD}")
         data = HEADER.pack(len(payload), kind, fd is not None, 0, request) + payload
-        along = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+        ancillary = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
         with self.writing:
             try:
-                sent = self.sock.sendmsg([data], along)
+                sent = self.sock.sendmsg([data], ancillary)
                 self.sock.sendall(memoryview(data)[sent:])
             except OSError as e:
                 raise ServerGone(f"the connection ended: {e}") from e
 
     def receive(self) -> Frame | None:
-        """The next frame, None at the end of the connection."""
+        """Returns the next frame, or None at the end of the connection."""
         header = self._read(HEADER.size, may_end=True)
         if header is None:
             return None
         length, kind, fds, reserved, request = HEADER.unpack(header)
-        if length > LARGEST or fds > 1 or reserved:
-            raise ProtocolError(f"a frame of type {kind} claims {length} bytes, {fds} descriptors, reserved {reserved}")
+        if length > MAX_PAYLOAD or fds > 1 or reserved:
+            raise ProtocolError(f"invalid frame header: type {kind}, {length} bytes, {fds} descriptors, reserved {reserved}")
         payload = self._read(length)
-        # Reading ends with the frame, so no descriptor can be the next one's.
+        # Reading stops at the frame's end, so descriptors of the next frame cannot arrive.
         if len(self.received) != fds:
-            raise ProtocolError(f"a frame of type {kind} comes with {len(self.received)} descriptors, {fds} are announced")
+            raise ProtocolError(f"frame of type {kind}: got {len(self.received)} descriptors, want {fds}")
         return Frame(kind, request, payload, self.received.popleft() if fds else None)
 
     def _read(self, n: int, may_end: bool = False) -> bytes | None:
         data = bytearray()
         while len(data) < n:
             try:
-                part, along, flags, _ = self.sock.recvmsg(n - len(data), socket.CMSG_SPACE(4 * 16), socket.MSG_CMSG_CLOEXEC)
+                part, ancillary, flags, _ = self.sock.recvmsg(n - len(data), socket.CMSG_SPACE(4 * 16), socket.MSG_CMSG_CLOEXEC)
             except ConnectionError:
-                part, along, flags = b"", [], 0
-            for level, kind, raw in along:
+                part, ancillary, flags = b"", [], 0
+            for level, kind, raw in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                     self.received.extend(array.array("i", raw[: len(raw) // 4 * 4]))
             if flags & socket.MSG_CTRUNC:
-                raise ProtocolError("more descriptors came than a frame may bring")
+                raise ProtocolError("got more descriptors than a frame may have")
             if not part:
                 if may_end and not data:
                     return None
-                raise ServerGone(f"the connection ended within a frame, {len(data)} of {n} bytes")
+                raise ServerGone(f"the connection ended inside a frame, after {len(data)} of {n} bytes")
             data += part
         return bytes(data)
 
     def shutdown(self) -> None:
-        """Ends the connection; a thread that reads sees its end."""
+        """Ends the connection, so that a reading thread returns."""
         try:
             self.sock.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -1,4 +1,4 @@
-"""The messages of the sharing protocol, docs/sharing.md of Quiver, version 1."""
+"""The messages of the sharing protocol, version 1: docs/sharing.md of Quiver."""
 
 import struct
 from dataclasses import dataclass, field
@@ -33,15 +33,15 @@ class Hello:
     def decode(cls, payload: bytes) -> "Hello":
         r = Reader(payload, "HELLO")
         if r.bytes(8) != MAGIC:
-            raise ProtocolError("HELLO: this is not the sharing protocol")
+            raise ProtocolError("HELLO: wrong magic bytes")
         lowest, highest = r("HH")
         process = Process.decode(r)
         flags, n = r("BB")
         if flags > 1:
-            raise ProtocolError(f"HELLO: unknown flags {flags}")
+            raise ProtocolError(f"HELLO: flags: got {flags}, want 0 or 1")
         mechanisms = tuple(m for m in r.bytes(n) if m in MECHANISMS)
         gpus = tuple(r.bytes(16) for _ in range(r("B")))
-        r.end()
+        r.finish()
         return cls(process, mechanisms, gpus, bool(flags), lowest, highest)
 
 
@@ -49,32 +49,32 @@ class Hello:
 class Welcome:
     process: Process
     instance: bytes
-    silence: int = 0  # milliseconds
+    keep_alive_ms: int = 0
     version: int = PROTOCOL
 
     def encode(self) -> bytes:
         head = MAGIC + struct.pack("<HH", self.version, 0) + self.process.encode()
-        return head + struct.pack("<16sII", self.instance, self.silence, 0)
+        return head + struct.pack("<16sII", self.instance, self.keep_alive_ms, 0)
 
     @classmethod
     def decode(cls, payload: bytes) -> "Welcome":
         r = Reader(payload, "WELCOME")
         if r.bytes(8) != MAGIC:
-            raise ProtocolError("WELCOME: this is not the sharing protocol")
+            raise ProtocolError("WELCOME: wrong magic bytes")
         version = r("H")
-        r.zero("H")
+        r.reserved("H")
         process = Process.decode(r)
-        instance, silence = r("16sI")
-        r.zero("I")
-        r.end()
+        instance, keep_alive_ms = r("16sI")
+        r.reserved("I")
+        r.finish()
         if version != PROTOCOL:
-            raise ProtocolError(f"WELCOME: version {version}, but {PROTOCOL} was offered")
-        return cls(process, instance, silence, version)
+            raise ProtocolError(f"WELCOME: version: got {version}, want {PROTOCOL}")
+        return cls(process, instance, keep_alive_ms, version)
 
 
 @dataclass
 class Entry:
-    """What a server publishes under a name."""
+    """A published name: its kind, its size and its device."""
 
     kind: str
     name: str
@@ -99,19 +99,19 @@ def decode_listing(payload: bytes) -> list[Entry]:
     entries = []
     for _ in range(r.count(r("I"), 34)):
         kind = r("B")
-        r.zero("B")
+        r.reserved("B")
         if kind not in KINDS:
             raise ProtocolError(f"LISTING: kind {kind}")
         name = r.text()
         rows, batches, size = r("QQQ")
         entries.append(Entry(KINDS[kind], name, rows, batches, size, r.text(), r("I")))
-    r.end()
+    r.finish()
     return entries
 
 
 @dataclass
 class Descriptor:
-    """What opens memory of another process."""
+    """Describes memory of a process, so that another process can open it."""
 
     mechanism: int
     process: Process
@@ -133,27 +133,27 @@ class Descriptor:
     @classmethod
     def decode(cls, r: Reader) -> "Descriptor":
         version, mechanism, flags = r("BBB")
-        r.zero("B")
+        r.reserved("B")
         if version != 1 or mechanism not in MECHANISMS or flags > 1:
-            raise ProtocolError(f"a descriptor of version {version}, mechanism {mechanism}, flags {flags}")
+            raise ProtocolError(f"invalid descriptor: version {version}, mechanism {mechanism}, flags {flags}")
         pid, size, offset, length, gpu, machine, namespace, start, sequence = r("IQQQ16s16sQQQ")
         if offset + length > size:
-            raise ProtocolError(f"a descriptor of {length} bytes at {offset} of {size}")
+            raise ProtocolError(f"descriptor: {length} bytes at {offset} exceed the {size} bytes of the allocation")
         handle = r.bytes(64) if mechanism in (LOCAL, CUDA_IPC, CUDA_POOL) else b""
         pool = r("Q") if mechanism == CUDA_POOL else 0
         if (mechanism == CUDA_POOL) != (pool > 0):
-            raise ProtocolError("a descriptor of pool 0: pools are numbered from 1")
+            raise ProtocolError("descriptor: got pool 0, want at least 1")
         event = r.bytes(64) if flags else b""
-        r.end()
+        r.finish()
         return cls(mechanism, Process(machine, namespace, start, pid), size, offset, length, gpu, sequence, handle, pool, event)
 
 
 @dataclass
 class Message:
-    """An Arrow message whose body lies in regions of blocks."""
+    """An Arrow message. Regions of blocks hold its body."""
 
     metadata: bytes
-    regions: list[tuple[int, int, int, int]]  # place, length, block, offset
+    regions: list[tuple[int, int, int, int]]  # offset in the body, length, block, offset in the block
 
 
 @dataclass
@@ -174,11 +174,11 @@ class Batch:
     def decode(cls, payload: bytes) -> "Batch":
         r = Reader(payload, "BATCH")
         lease, sequence, flags = r("QQB")
-        r.zero("B")
+        r.reserved("B")
         n = r("H")
-        r.zero("I")
+        r.reserved("I")
         if flags > 1:
-            raise ProtocolError(f"BATCH: unknown flags {flags}")
+            raise ProtocolError(f"BATCH: flags: got {flags}, want 0 or 1")
         messages = []
         for _ in range(r.count(n, 8)):
             length, count = r("II")
@@ -187,11 +187,11 @@ class Batch:
             for _ in range(r.count(count, 32)):
                 region = r("QQQQ")
                 if region[0] < last or region[1] == 0 or region[0] + region[1] >= 1 << 63:
-                    raise ProtocolError(f"BATCH: a region of {region[1]} bytes at {region[0]}, behind {last}")
+                    raise ProtocolError(f"BATCH: invalid region of {region[1]} bytes at {region[0]}, after offset {last}")
                 regions.append(region)
                 last = region[0] + region[1]
             messages.append(Message(metadata, regions))
-        r.end()
+        r.finish()
         return cls(lease, sequence, messages, bool(flags))
 
 
@@ -202,7 +202,7 @@ def encode_numbers(numbers: list[int]) -> bytes:
 def decode_numbers(payload: bytes, what: str) -> list[int]:
     r = Reader(payload, what)
     numbers = [r("Q") for _ in range(r.count(r("I"), 8))]
-    r.end()
+    r.finish()
     return numbers
 
 
@@ -213,12 +213,12 @@ def encode_error(code: int, message: str) -> bytes:
 def decode_error(payload: bytes) -> tuple[int, str]:
     r = Reader(payload, "ERROR")
     code, message = r("H"), r.text()
-    r.end()
+    r.finish()
     return code, message
 
 
 @dataclass
-class HeldLease:
+class LeaseStat:
     lease: int
     sequence: int
     bytes: int
@@ -227,18 +227,18 @@ class HeldLease:
 
 
 @dataclass
-class Peer:
-    """A client of the server, and the leases that it holds."""
+class ClientStat:
+    """A client of the server, with its leases."""
 
-    pid: int  # as the server sees it, 0 where it does not
+    pid: int  # as the server sees it, 0 if unknown
     uid: int
     process: Process
     connected: int  # Unix nanoseconds
-    leases: list[HeldLease]
+    leases: list[LeaseStat]
 
 
 @dataclass
-class BlockUse:
+class BlockStat:
     block: int
     size: int
     mechanism: str
@@ -249,8 +249,8 @@ class BlockUse:
 
 @dataclass
 class Stats:
-    clients: list[Peer]
-    blocks: list[BlockUse]
+    clients: list[ClientStat]
+    blocks: list[BlockStat]
 
 
 def encode_stats(stats: Stats) -> bytes:
@@ -273,14 +273,14 @@ def decode_stats(payload: bytes) -> Stats:
         pid, uid = r("II")
         process = Process.decode(r)
         connected, n = r("QI")
-        leases = [HeldLease(*r("QQQQ"), r.text()) for _ in range(r.count(n, 34))]
-        stats.clients.append(Peer(pid, uid, process, connected, leases))
+        leases = [LeaseStat(*r("QQQQ"), r.text()) for _ in range(r.count(n, 34))]
+        stats.clients.append(ClientStat(pid, uid, process, connected, leases))
     for _ in range(r.count(r("I"), 30)):
         block, size, mechanism = r("QQB")
-        r.zero("BH")
+        r.reserved("BH")
         if mechanism not in MECHANISMS:
             raise ProtocolError(f"STATS: mechanism {mechanism}")
         leases, clients = r("II")
-        stats.blocks.append(BlockUse(block, size, MECHANISMS[mechanism], leases, clients, r.text()))
-    r.end()
+        stats.blocks.append(BlockStat(block, size, MECHANISMS[mechanism], leases, clients, r.text()))
+    r.finish()
     return stats

@@ -1,4 +1,4 @@
-"""A batch's columns as trees of nodes: types, lengths, and where the buffers are."""
+"""The columns of a batch as trees of nodes: types, lengths, and buffer addresses."""
 
 from dataclasses import dataclass, field
 
@@ -6,13 +6,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from .errors import ProtocolError
-from .flat import FieldIds, RecordBatch
+from .flatbuffer import FieldIds, RecordBatch
 
 
 @dataclass
 class Node:
-    """An array in the sense of the Arrow columnar format. A buffer is an address
-    and a size, (0, 0) where it is absent or empty."""
+    """An array of the Arrow columnar format. A buffer is an address and a size; it is
+    (0, 0) if it is absent or empty."""
 
     type: pa.DataType
     length: int
@@ -36,9 +36,9 @@ def _is_list(t: pa.DataType) -> bool:
     return types.is_list(t) or types.is_large_list(t) or types.is_fixed_size_list(t) or types.is_list_view(t) or types.is_large_list_view(t)
 
 
-def _least(t: pa.DataType, n: int) -> list[int] | None:
-    """The least sizes of a type's buffers for n elements, validity first; None
-    where the type has views, whose number of buffers is the batch's to say."""
+def _minimum_sizes(t: pa.DataType, n: int) -> list[int] | None:
+    """Returns the minimum sizes of a type's buffers for n elements, validity first.
+    Returns None for types of views, whose number of buffers is in the message."""
     bits = (n + 7) // 8
     if types.is_null(t) or types.is_run_end_encoded(t):
         return []
@@ -60,8 +60,8 @@ def _least(t: pa.DataType, n: int) -> list[int] | None:
     return [bits, (t.bit_width * n + 7) // 8]
 
 
-class Assembly:
-    """Builds the nodes of one message, in the order in which it lists them."""
+class NodeBuilder:
+    """Builds the nodes of one message, in the order of the message."""
 
     def __init__(self, message: RecordBatch, place, dictionaries: dict[int, Node]):
         self.message, self.place, self.dictionaries = message, place, dictionaries
@@ -71,7 +71,7 @@ class Assembly:
         made = [self.node(t, i) for t, i in zip(fields, ids, strict=True)]
         for what, rest in (("nodes", self.nodes), ("buffers", self.buffers)):
             if next(rest, None) is not None:
-                raise ProtocolError(f"an Arrow message with more {what} than its schema has")
+                raise ProtocolError(f"Arrow message: more {what} than the schema has")
         return made
 
     def node(self, t: pa.DataType, ids: FieldIds) -> Node:
@@ -81,30 +81,30 @@ class Assembly:
             return made
         length, nulls = self._next(self.nodes, "nodes")
         if length < 0 or not 0 <= nulls <= length:
-            raise ProtocolError(f"an Arrow node of {length} elements, {nulls} of them null")
+            raise ProtocolError(f"Arrow node: invalid length {length} with {nulls} nulls")
         made = Node(t, length, nulls)
         stored = t.index_type if types.is_dictionary(t) else t
-        least = _least(stored, length)
+        least = _minimum_sizes(stored, length)
         if least is None:
             (count,) = (self._next(self.variadic, "counts of buffers"),)
             if not 0 <= count <= len(self.message.buffers):
-                raise ProtocolError(f"a column of views with {count} buffers")
+                raise ProtocolError(f"column of views: invalid number of buffers {count}")
             least = [(length + 7) // 8, 16 * length] + [0] * count
         bitmap = not (types.is_null(stored) or types.is_union(stored) or types.is_run_end_encoded(stored))
         for i, size in enumerate(least):
             offset, there = self._next(self.buffers, "buffers")
             optional = (bitmap and i == 0 and nulls == 0) or length == 0
             if there < size and not (optional and there == 0):
-                raise ProtocolError(f"a column of {t} with {length} elements has a buffer of {there} bytes, {size} are due")
+                raise ProtocolError(f"column of {t} with {length} elements: buffer: got {there} bytes, want at least {size}")
             made.buffers.append(self.place(offset, there))
         if types.is_dictionary(t):
             if ids.dictionary not in self.dictionaries:
-                raise ProtocolError(f"dictionary {ids.dictionary} of a column of {t} is missing")
+                raise ProtocolError(f"column of {t}: dictionary {ids.dictionary} is missing")
             made.dictionary = self.dictionaries[ids.dictionary]
             return made
         inner = children_of(t)
         if len(inner) != len(ids.children):
-            raise ProtocolError(f"a column of {t} with {len(ids.children)} children")
+            raise ProtocolError(f"column of {t}: got {len(ids.children)} children, want {len(inner)}")
         made.children = [self.node(c, i) for c, i in zip(inner, ids.children, strict=True)]
         self._check_children(made)
         return made
@@ -113,7 +113,7 @@ class Assembly:
     def _next(entries, what: str):
         found = next(entries, None)
         if found is None:
-            raise ProtocolError(f"an Arrow message with fewer {what} than its schema has")
+            raise ProtocolError(f"Arrow message: fewer {what} than the schema has")
         return found
 
     @staticmethod
@@ -127,11 +127,11 @@ class Assembly:
             return
         for child in node.children:
             if child.length < due:
-                raise ProtocolError(f"a child of {t} with {child.length} elements, {due} are due")
+                raise ProtocolError(f"child of {t}: got {child.length} elements, want at least {due}")
 
 
 def dictionary_types(fields: list[pa.DataType], ids: list[FieldIds]) -> dict[int, tuple[pa.DataType, list[FieldIds]]]:
-    """What each dictionary's values are, by its id."""
+    """Returns the type of each dictionary's values, by dictionary id."""
     found: dict[int, tuple[pa.DataType, list[FieldIds]]] = {}
 
     def walk(t: pa.DataType, i: FieldIds) -> None:
@@ -139,12 +139,12 @@ def dictionary_types(fields: list[pa.DataType], ids: list[FieldIds]) -> dict[int
             t = t.storage_type
         if types.is_dictionary(t):
             if i.dictionary is None:
-                raise ProtocolError(f"a field of {t} without the id of its dictionary")
+                raise ProtocolError(f"field of {t}: no dictionary id")
             found[i.dictionary] = (t.value_type, i.children)
             t = t.value_type
         inner = children_of(t)
         if len(inner) != len(i.children):
-            raise ProtocolError(f"a field of {t} with {len(i.children)} children")
+            raise ProtocolError(f"field of {t}: got {len(i.children)} children, want {len(inner)}")
         for child, ci in zip(inner, i.children, strict=True):
             walk(child, ci)
 

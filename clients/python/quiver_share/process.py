@@ -1,5 +1,4 @@
-"""Which process this is, and where: what the other side needs to know before it
-chooses how memory goes between the two."""
+"""The identity of a process, from which a peer chooses a mechanism for sharing."""
 
 import os
 import struct
@@ -23,12 +22,12 @@ class Process:
     @classmethod
     def decode(cls, r: Reader) -> "Process":
         machine, namespace, start, pid = r("16sQQI")
-        r.zero("I")
+        r.reserved("I")
         return cls(machine, namespace, start, pid)
 
 
-def this() -> Process:
+def current_process() -> Process:
     boot = uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-    # The name, in parentheses, may hold anything; the rest are numbers.
+    # Field 2 is a name in parentheses, which may contain any characters.
     numbers = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     return Process(boot.bytes, os.stat("/proc/self/ns/pid").st_ino, int(numbers[19]), os.getpid())

@@ -1,5 +1,4 @@
-"""What a server makes of the objects that it is given: tables whose bodies lie in
-shared memory."""
+"""Published tables: a server copies the tables that it is given into shared memory."""
 
 import struct
 from dataclasses import dataclass, field
@@ -8,14 +7,14 @@ import pyarrow as pa
 
 from . import cuda
 from .errors import ShareError
-from .flat import Table as FlatTable
+from .flatbuffer import Table as FlatTable
 from .messages import Message
 from .shared import GPUMemory, HostMemory, align
 
 
 @dataclass
 class Part:
-    """A message of a batch; its body lies at an offset of the table's memory."""
+    """A message of a batch. Its body is at an offset of the table's memory."""
 
     metadata: bytes
     offset: int
@@ -27,7 +26,7 @@ class Part:
 
 @dataclass
 class Published:
-    """A table: its schema's metadata, and its batches in one allocation."""
+    """A table: the metadata of its schema, and its batches in one allocation."""
 
     schema: bytes
     memory: HostMemory | GPUMemory
@@ -41,13 +40,13 @@ class Published:
 
 
 def _messages(buffer: pa.Buffer) -> list[tuple[bytes, memoryview]]:
-    """The messages of an Arrow IPC stream: metadata, and where the body is."""
+    """Returns the messages of an Arrow IPC stream: metadata and body."""
     stream, found = memoryview(buffer), []
     at = 0
     while True:
         mark, length = struct.unpack_from("<iI", stream, at)
         if mark != -1:
-            raise ShareError("pyarrow wrote an Arrow stream of a format before 0.15")
+            raise ShareError("pyarrow wrote an Arrow stream in a format before 0.15")
         if length == 0:
             return found
         metadata = bytes(stream[at + 8 : at + 8 + length])
@@ -58,12 +57,12 @@ def _messages(buffer: pa.Buffer) -> list[tuple[bytes, memoryview]]:
 
 
 def host_table(table: pa.Table | pa.RecordBatch) -> Published:
-    """Copies a table into memory that can be shared."""
+    """Copies a table into shared memory."""
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     streams, rows = [], 0
     for batch in table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]:
-        # A stream for each batch, so that each comes with its dictionaries.
+        # One stream per batch, so that each contains its dictionaries.
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_batch(batch)
@@ -85,16 +84,15 @@ def host_table(table: pa.Table | pa.RecordBatch) -> Published:
 
 
 def gpu_table(columns: dict) -> Published:
-    """Copies arrays of a GPU (__cuda_array_interface__), the columns of a table,
-    into memory that can be shared. Arrays of two and more axes become lists of a
-    fixed size."""
+    """Copies arrays of a GPU (__cuda_array_interface__) into shared memory, as the
+    columns of a table. Arrays of several axes become fixed-size lists."""
     arrays = {name: _Array(name, a) for name, a in columns.items()}
     if not arrays:
-        raise ValueError("a table of no columns")
+        raise ValueError("publish: got no columns")
     rows = {a.shape[0] for a in arrays.values()}
     gpus = {a.gpu for a in arrays.values() if a.size}
     if len(rows) > 1 or len(gpus) > 1:
-        raise ValueError(f"columns of {sorted(rows)} rows on {len(gpus)} GPUs: expected the same of both")
+        raise ValueError(f"publish: columns have {sorted(rows)} rows on {len(gpus)} GPUs, want one number of rows and one GPU")
     gpu = gpus.pop() if gpus else cuda.gpus()[0]
     offsets, at = {}, 0
     for name, a in arrays.items():
@@ -118,7 +116,7 @@ def gpu_table(columns: dict) -> Published:
 
 
 class _Array:
-    """An array as its __cuda_array_interface__ tells of it."""
+    """An array, described by its __cuda_array_interface__."""
 
     def __init__(self, name: str, array):
         said = array.__cuda_array_interface__
@@ -128,24 +126,24 @@ class _Array:
         kinds = {"i": pa.int8, "u": pa.uint8}
         names = {"i": "int", "u": "uint", "f": "float"}
         if form[0] == ">" or form[1] not in names or f"{form[1]}{width}" in ("f1", "f16"):
-            raise TypeError(f"column {name!r}: expected integers or floats of this machine, not {form}")
+            raise TypeError(f"column {name!r}: got type {form}, want little-endian integers or floats")
         value = kinds[form[1]]() if width == 1 else getattr(pa, f"{names[form[1]]}{8 * width}")()
         if not self.shape:
-            raise ValueError(f"column {name!r}: expected at least one axis")
+            raise ValueError(f"column {name!r}: got no axis, want at least one")
         dense, steps = width, []
         for n in reversed(self.shape):
             steps.insert(0, dense)
             dense *= n
         self.size = dense
         if strides is not None and dense and any(n > 1 and s != d for n, s, d in zip(self.shape, strides, steps, strict=True)):
-            raise ValueError(f"column {name!r}: expected an array in one piece, in C order")
+            raise ValueError(f"column {name!r}: want a contiguous array in C order")
         self.type = value
         for n in reversed(self.shape[1:]):
             self.type = pa.list_(pa.field("item", self.type, nullable=False), n)
         self.gpu = None
         if self.size:
             self.gpu = cuda.owner(self.address)
-            self.gpu.synchronize()  # whatever writes the array is done when it is copied
+            self.gpu.synchronize()  # complete all writes to the array before the copy
 
 
 def _stream(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
@@ -157,9 +155,9 @@ def _stream(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
 
 
 def _metadata(schema: pa.Schema, rows: int, extents: dict[str, tuple[int, int]], body: int) -> bytes:
-    """The metadata of a batch whose values the host has not: pyarrow's for a batch
-    of one row, in which lengths and places are then set. They are numbers of fixed
-    size, which are all there, since in that batch none is 0 but the null counts."""
+    """Returns the metadata of a batch whose values are on a GPU. pyarrow writes that of
+    a batch of one row; then lengths and offsets are replaced. All of them are stored,
+    with a fixed size, since none of that batch is 0 except the null counts."""
     one = pa.RecordBatch.from_arrays([_one(f.type) for f in schema], schema=schema)
     written = bytearray(_messages(_stream(schema, [one]))[1][0])
     message = FlatTable.root(bytes(written))
@@ -182,12 +180,12 @@ def _metadata(schema: pa.Schema, rows: int, extents: dict[str, tuple[int, int]],
         struct.pack_into("<qq", written, buffers + 16 * buffer, offset, size)
         buffer += 1
     if node != count:
-        raise ShareError(f"pyarrow wrote {count} arrays, {node} are due")
+        raise ShareError(f"pyarrow wrote {count} nodes, want {node}")
     return bytes(written)
 
 
 def _one(t: pa.DataType) -> pa.Array:
-    """One element, 0 throughout; of a list of size 0 too the child is not empty."""
+    """Returns an array of one zero element."""
     if pa.types.is_fixed_size_list(t):
         values = pa.concat_arrays([_one(t.value_type)] * t.list_size) if t.list_size else _one(t.value_type)[:0]
         return pa.FixedSizeListArray.from_arrays(values, type=t) if t.list_size else pa.array([[]], t)

@@ -1,4 +1,4 @@
-"""The server: tables of this process, for clients of Quiver and of this package."""
+"""The server: shares tables with clients of Quiver and of this package."""
 
 import errno
 import os
@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from . import errors, frame, messages
-from .errors import FAILED, FAULT, MECHANISM, NO_NAME, OTHER_KIND, REFUSED, VERSION, ProtocolError, ServerGone, ShareError
+from .errors import FAILED, FAULT, MECHANISM, NOT_FOUND, WRONG_KIND, REFUSED, VERSION, ProtocolError, ServerGone, ShareError
 from .fields import Reader
 from .fields import name as name_field
-from .frame import Frame, Framed
-from .messages import MEMORY, MECHANISMS, BlockUse, Entry, HeldLease, Hello, Peer, Stats, Welcome
-from .process import this
+from .frame import Frame, FramedSocket
+from .messages import MEMORY, MECHANISMS, BlockStat, Entry, LeaseStat, Hello, ClientStat, Stats, Welcome
+from .process import current_process
 from .publish import Published, gpu_table, host_table
 from .shared import GPUMemory, HostMemory, descriptor
 
 
 @dataclass
-class _Offered:
-    """A published table and the blocks that its memory is known as: by mechanism,
-    its own and, where somebody needed it, the copy on the host."""
+class _Publication:
+    """A published table and its blocks, by mechanism: that of its memory and, if a client
+    needed one, that of a copy on the host."""
 
     table: Published
     blocks: dict[int, int] = field(default_factory=dict)
@@ -34,22 +34,22 @@ class _Offered:
 
 
 class Server:
-    """Offers tables on a Unix socket, mode 0600, to processes of the same user.
+    """Serves tables on a Unix socket of mode 0600 to processes of the same user.
 
-    Each client is served by a thread of its own. A table is copied when it is
-    published, so its arrays may change or go afterwards.
+    A thread per client handles requests. publish copies a table, so the caller may
+    change or drop its arrays afterwards.
     """
 
     def __init__(self, path: str):
         self.path, self.instance = path, secrets.token_bytes(16)
         self._lock = threading.Lock()
-        self._tables: dict[str, _Offered] = {}
+        self._tables: dict[str, _Publication] = {}
         self._memory: dict[int, HostMemory | GPUMemory] = {}
-        self._peers: set[_Client] = set()
+        self._clients: set[_Client] = set()
         self._blocks = 0
         self._closed = False
         self._listener = self._listen(path)
-        threading.Thread(target=self._accept, name="quiver-share serves", daemon=True).start()
+        threading.Thread(target=self._accept, name="quiver-share accept", daemon=True).start()
 
     @staticmethod
     def _listen(path: str) -> socket.socket:
@@ -57,9 +57,9 @@ class Server:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
             try:
                 if not stat.S_ISSOCK(os.lstat(path).st_mode):
-                    raise OSError(errno.EEXIST, "there is a file that is no socket", path)
+                    raise OSError(errno.EEXIST, "the file is not a socket", path)
                 other.connect(path)
-                raise OSError(errno.EADDRINUSE, "somebody serves there", path)
+                raise OSError(errno.EADDRINUSE, "another process serves there", path)
             except ConnectionRefusedError:  # a server that died left its file
                 os.unlink(path)
             except FileNotFoundError:
@@ -75,52 +75,52 @@ class Server:
     # ---- What is published
 
     def publish(self, name: str, table) -> None:
-        """Publishes a pyarrow Table or RecordBatch, or a dict of arrays of a GPU."""
+        """Publishes a pyarrow Table or RecordBatch, or a dict of arrays on a GPU."""
         name_field(name)
         made = host_table(table) if isinstance(table, pa.Table | pa.RecordBatch) else gpu_table(table)
         with self._lock:
             if name not in self._tables:
-                self._tables[name] = _Offered(made)
+                self._tables[name] = _Publication(made)
                 return
         made.memory.close()
         raise ValueError(f"{name!r} is published already")
 
     def withdraw(self, name: str) -> None:
-        """Ends a name. Its memory is freed when no client holds a part of it."""
+        """Withdraws a name. Its memory is freed when no client has it open."""
         with self._lock:
-            offered = self._tables.pop(name)
-            offered.withdrawn = True
-            if not offered.blocks:
-                offered.table.memory.close()
-            blocks, peers = list(offered.blocks.values()), list(self._peers)
+            publication = self._tables.pop(name)
+            publication.withdrawn = True
+            if not publication.blocks:
+                publication.table.memory.close()
+            blocks, peers = list(publication.blocks.values()), list(self._clients)
         for peer in peers:
             for block in blocks:
                 peer.forget_if_unused(block)
         for block in blocks:
             self._free_if_unknown(block)
 
-    def _block(self, offered: _Offered, mechanisms: tuple[int, ...], gpus: tuple[bytes, ...]) -> int:
-        """The block in which a client of these abilities reads a table."""
-        memory = offered.table.memory
+    def _block(self, publication: _Publication, mechanisms: tuple[int, ...], gpus: tuple[bytes, ...]) -> int:
+        """Returns the block of a table for a client with these mechanisms and GPUs."""
+        memory = publication.table.memory
         if memory.gpu is not None and memory.gpu.uuid not in gpus:
             mechanisms = tuple(m for m in mechanisms if m == MEMORY)
         with self._lock:
-            for way in (memory.mechanism, MEMORY):
-                if way not in mechanisms:
+            for mechanism in (memory.mechanism, MEMORY):
+                if mechanism not in mechanisms:
                     continue
-                if way not in offered.blocks:
-                    shared = memory if way == memory.mechanism else memory.to_host(offered.table.used)
+                if mechanism not in publication.blocks:
+                    shared = memory if mechanism == memory.mechanism else memory.to_host(publication.table.used)
                     self._blocks += 1
-                    offered.blocks[way] = self._blocks
+                    publication.blocks[mechanism] = self._blocks
                     self._memory[self._blocks] = shared
-                return offered.blocks[way]
+                return publication.blocks[mechanism]
         theirs = ", ".join(MECHANISMS[m] for m in mechanisms) or "none for this GPU"
-        raise errors.answered(MECHANISM, f"shared by {MECHANISMS[memory.mechanism]} and memory; the client has {theirs}")
+        raise errors.peer_error(MECHANISM, f"the table needs mechanism {MECHANISMS[memory.mechanism]} or memory; the client has {theirs}")
 
     def _free_if_unknown(self, block: int) -> None:
         with self._lock:
             kept = any(block in o.blocks.values() for o in self._tables.values())
-            if kept or any(block in p.known for p in self._peers):
+            if kept or any(block in p.known for p in self._clients):
                 return
             memory = self._memory.pop(block, None)
         if memory is not None:
@@ -135,9 +135,9 @@ class Server:
 
     def stat(self) -> Stats:
         with self._lock:
-            peers = list(self._peers)
+            peers = list(self._clients)
             uses = [
-                BlockUse(
+                BlockStat(
                     number,
                     m.size,
                     MECHANISMS[m.mechanism],
@@ -156,30 +156,30 @@ class Server:
             try:
                 sock, _ = self._listener.accept()
             except OSError:
-                time.sleep(0.05)  # too many files, or a client that left already
+                time.sleep(0.05)  # too many open files, or the client has left
                 continue
-            # Who does not read what is sent to him is let go.
+            # Drop clients that do not read.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 5, 0))
             client = _Client(self, sock)
             with self._lock:
-                self._peers.add(client)
+                self._clients.add(client)
             threading.Thread(target=client.run, name="quiver-share client", daemon=True).start()
 
-    def _gone(self, client: "_Client") -> None:
+    def _remove_client(self, client: "_Client") -> None:
         with self._lock:
-            self._peers.discard(client)
+            self._clients.discard(client)
             known = list(client.known)
         for block in known:
             self._free_if_unknown(block)
 
     def close(self) -> None:
-        """Ends all connections. What clients hold stays theirs: they have it mapped."""
+        """Closes all connections. Clients keep their mapped memory."""
         self._closed = True
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         os.unlink(self.path)
         with self._lock:
-            peers, names = list(self._peers), list(self._tables)
+            peers, names = list(self._clients), list(self._tables)
         for peer in peers:
             peer.framed.shutdown()
         for name in names:
@@ -193,30 +193,30 @@ class Server:
 
 
 class _Client:
-    """One connection, as the server sees it."""
+    """The server's side of a connection."""
 
     def __init__(self, server: Server, sock: socket.socket):
-        self.server, self.framed = server, Framed(sock)
+        self.server, self.framed = server, FramedSocket(sock)
         self.pid, self.uid, _ = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         self.hello: Hello | None = None
         self.connected = time.time_ns()
         self.known: set[int] = set()  # blocks that were announced and not forgotten
-        self.asked: set[int] = set()  # those of them that it was told to forget
-        self.leases: dict[int, tuple[int, HeldLease]] = {}  # block, and the rest
+        self.forget_sent: set[int] = set()  # announced blocks for which FORGET was sent
+        self.leases: dict[int, tuple[int, LeaseStat]] = {}  # block, and its description
         self.lock = threading.Lock()
         self.next_lease = 1
 
     def run(self) -> None:
         try:
-            self._greet()
+            self._handshake()
             while (got := self.framed.receive()) is not None:
-                self._take(got)
+                self._handle(got)
         except ProtocolError as e:
             self._error(0, FAULT, str(e))
         except (ShareError, OSError):
             pass  # the client is gone, and with it its leases
         finally:
-            self.server._gone(self)
+            self.server._remove_client(self)
             self.framed.close()
 
     def _error(self, request: int, code: int, text: str) -> None:
@@ -225,35 +225,35 @@ class _Client:
         except ServerGone:
             pass
 
-    def _greet(self) -> None:
+    def _handshake(self) -> None:
         if self.uid != os.getuid():
-            self._error(0, REFUSED, f"this server is of user {os.getuid()}, the client of {self.uid}")
-            raise ServerGone("a client of another user")
+            self._error(0, REFUSED, f"user of the client: got {self.uid}, want {os.getuid()}")
+            raise ServerGone("the client is of another user")
         self.framed.sock.settimeout(5)
         got = self.framed.receive()
         self.framed.sock.settimeout(None)
         if got is None or got.type != frame.HELLO:
-            raise ProtocolError("a connection begins with HELLO")
+            raise ProtocolError("want HELLO as the first frame")
         hello = Hello.decode(got.payload)
         if not hello.lowest <= messages.PROTOCOL <= hello.highest:
-            self._error(0, VERSION, f"version {messages.PROTOCOL} is spoken here, {hello.lowest} to {hello.highest} there")
-            raise ServerGone("a client of another version")
-        here = this()
+            self._error(0, VERSION, f"protocol version: the client has {hello.lowest} to {hello.highest}, the server {messages.PROTOCOL}")
+            raise ServerGone("no common version")
+        here = current_process()
         if (hello.process.machine, hello.process.namespace) == (here.machine, here.namespace) and hello.process.pid != self.pid:
-            self._error(0, REFUSED, f"the client says that it is process {hello.process.pid}, the kernel says {self.pid}")
-            raise ServerGone("a client under another's number")
+            self._error(0, REFUSED, f"process id: the client sent {hello.process.pid}, the kernel reports {self.pid}")
+            raise ServerGone("the client sent a wrong process id")
         self.hello = hello
         self.framed.send(frame.WELCOME, 0, Welcome(here, self.server.instance).encode())
 
-    def _take(self, got: Frame) -> None:
+    def _handle(self, got: Frame) -> None:
         if got.fd is not None:
             os.close(got.fd)
-            raise ProtocolError("clients send no descriptors")
+            raise ProtocolError("got a descriptor from a client, want none")
         kind, request = got.type, got.request
         if (request == 0) != (kind in (frame.RELEASE, frame.FORGOTTEN)):
-            raise ProtocolError(f"a frame of type {kind} of request {request}")
+            raise ProtocolError(f"frame of type {kind}: invalid request {request}")
         if kind in (frame.LIST, frame.STAT, frame.PING) and got.payload:
-            raise ProtocolError(f"a frame of type {kind} with a payload")
+            raise ProtocolError(f"frame of type {kind}: want an empty payload")
         if kind == frame.LIST:
             self.framed.send(frame.LISTING, request, messages.encode_listing(self.server.list()))
         elif kind == frame.STAT:
@@ -265,45 +265,45 @@ class _Client:
         elif kind == frame.SUBSCRIBE:
             name = _name(got.payload[4:], "SUBSCRIBE")
             there = name in (e.name for e in self.server.list())
-            self._error(request, OTHER_KIND if there else NO_NAME, f"{name!r} is {'a table' if there else 'not published'}")
+            self._error(request, WRONG_KIND if there else NOT_FOUND, f"{name!r} is {'a table' if there else 'not published'}")
         elif kind == frame.RELEASE:
             self._release(messages.decode_numbers(got.payload, "RELEASE"))
         elif kind == frame.FORGOTTEN:
             for block in messages.decode_numbers(got.payload, "FORGOTTEN"):
                 with self.lock:
-                    if block not in self.asked:
-                        raise ProtocolError(f"FORGOTTEN of block {block}, which it was not told to forget")
-                    self.asked.discard(block)
+                    if block not in self.forget_sent:
+                        raise ProtocolError(f"FORGOTTEN of block {block}, for which FORGET was not sent")
+                    self.forget_sent.discard(block)
                     self.known.discard(block)
                 self.server._free_if_unknown(block)
-        elif kind not in (frame.CANCEL, frame.CREDIT):  # for streams that have ended, as all have here
-            raise ProtocolError(f"a frame of type {kind}")
+        elif kind not in (frame.CANCEL, frame.CREDIT):  # this server has no streams, so they have ended
+            raise ProtocolError(f"clients must not send frames of type {kind}")
 
     def _get(self, request: int, name: str) -> None:
         try:
             with self.server._lock:
-                offered = self.server._tables.get(name)
-            if offered is None:
-                raise errors.answered(NO_NAME, f"{name!r} is not published")
-            block = self.server._block(offered, self.hello.mechanisms, self.hello.gpus)
+                publication = self.server._tables.get(name)
+            if publication is None:
+                raise errors.peer_error(NOT_FOUND, f"{name!r} is not published")
+            block = self.server._block(publication, self.hello.mechanisms, self.hello.gpus)
         except errors.Refused as e:
             self._error(request, e.code, str(e))
             return
         except ShareError as e:  # of CUDA
             self._error(request, FAILED, f"{name!r}: {e}")
             return
-        self.framed.send(frame.SCHEMA, request, offered.table.schema)
-        for sequence, parts in enumerate(offered.table.batches):
+        self.framed.send(frame.SCHEMA, request, publication.table.schema)
+        for sequence, parts in enumerate(publication.table.batches):
             size = sum(p.length for p in parts)
-            # Once the block is known here it stays, whatever is withdrawn.
+            # A block that the client knows stays, even if its table is withdrawn.
             with self.server._lock, self.lock:
-                withdrawn, memory, new = offered.withdrawn, self.server._memory.get(block), block not in self.known
+                withdrawn, memory, new = publication.withdrawn, self.server._memory.get(block), block not in self.known
                 if not withdrawn:
                     lease, self.next_lease = self.next_lease, self.next_lease + 1
-                    self.leases[lease] = (block, HeldLease(lease, sequence, size, time.time_ns(), name))
+                    self.leases[lease] = (block, LeaseStat(lease, sequence, size, time.time_ns(), name))
                     self.known.add(block)
             if withdrawn:
-                self._error(request, NO_NAME, f"{name!r} was withdrawn")
+                self._error(request, NOT_FOUND, f"{name!r} was withdrawn")
                 return
             if new:
                 payload = struct.pack("<Q", block) + descriptor(memory, block).encode()
@@ -317,34 +317,34 @@ class _Client:
             with self.lock:
                 held = self.leases.pop(lease, None)
             if held is None:
-                raise ProtocolError(f"RELEASE of lease {lease}, which is not held")
+                raise ProtocolError(f"RELEASE of lease {lease}, which the client does not hold")
             with self.server._lock:
-                offered = any(held[0] in o.blocks.values() for o in self.server._tables.values())
-            if not offered:
+                publication = any(held[0] in o.blocks.values() for o in self.server._tables.values())
+            if not publication:
                 self.forget_if_unused(held[0])
 
     def forget_if_unused(self, block: int) -> None:
-        """Tells the client to close a withdrawn block when it holds nothing in it."""
+        """Sends FORGET for a withdrawn block in which the client has no lease."""
         with self.lock:
-            if block not in self.known or block in self.asked or any(b == block for b, _ in self.leases.values()):
+            if block not in self.known or block in self.forget_sent or any(b == block for b, _ in self.leases.values()):
                 return
-            self.asked.add(block)
+            self.forget_sent.add(block)
         try:
             self.framed.send(frame.FORGET, 0, messages.encode_numbers([block]))
         except ServerGone:
-            pass  # its thread sees that too
+            pass  # the client's thread notices, too
 
     def holds(self, block: int) -> int:
         with self.lock:
             return sum(b == block for b, _ in self.leases.values())
 
-    def stat(self) -> Peer:
+    def stat(self) -> ClientStat:
         with self.lock:
-            return Peer(self.pid, self.uid, self.hello.process, self.connected, [held for _, held in self.leases.values()])
+            return ClientStat(self.pid, self.uid, self.hello.process, self.connected, [held for _, held in self.leases.values()])
 
 
 def _name(payload: bytes, what: str) -> str:
     r = Reader(payload, what)
     name = r.text()
-    r.end()
+    r.finish()
     return name

@@ -1,4 +1,4 @@
-"""Memory that a server offers: one allocation, with the body of each batch."""
+"""Shared memory of a server: one allocation with the bodies of a table."""
 
 import ctypes
 import mmap
@@ -6,7 +6,7 @@ import os
 
 from . import cuda
 from .messages import CUDA_FD, MEMORY, Descriptor
-from .process import this
+from .process import current_process
 
 
 def align(n: int) -> int:
@@ -14,7 +14,7 @@ def align(n: int) -> int:
 
 
 class HostMemory:
-    """Pages of a file without a name, sealed once they are written."""
+    """A memory file, which finish seals."""
 
     mechanism, gpu = MEMORY, None
 
@@ -34,7 +34,7 @@ class HostMemory:
         return memoryview(self._mapping)[at : at + size]
 
     def finish(self) -> None:
-        """Nobody writes from here on, this process included."""
+        """Seals the memory against writes, by this process too."""
         import fcntl
 
         self._mapping.close()
@@ -45,7 +45,7 @@ class HostMemory:
 
 
 class GPUMemory:
-    """Memory of a GPU that a file descriptor stands for."""
+    """Memory of a GPU with a file descriptor that other processes open."""
 
     mechanism = CUDA_FD
 
@@ -57,7 +57,7 @@ class GPUMemory:
         self.gpu.copy(self.address + at, source, size)
 
     def to_host(self, size: int) -> HostMemory:
-        """The same bytes for those who do not open memory of this GPU."""
+        """Copies the bytes for clients that cannot open memory of this GPU."""
         host = HostMemory(size)
         copied = bytearray(size)
         self.gpu.read(self.address, memoryview(copied))
@@ -72,9 +72,9 @@ class GPUMemory:
 
 def descriptor(memory: HostMemory | GPUMemory, sequence: int) -> Descriptor:
     gpu = memory.gpu.uuid if memory.gpu is not None else bytes(16)
-    return Descriptor(memory.mechanism, this(), memory.size, 0, memory.size, gpu, sequence)
+    return Descriptor(memory.mechanism, current_process(), memory.size, 0, memory.size, gpu, sequence)
 
 
 def address_of(view: memoryview) -> int:
-    """Where writable memory lies."""
+    """Returns the address of writable memory."""
     return ctypes.addressof((ctypes.c_char * len(view)).from_buffer(view)) if len(view) else 0

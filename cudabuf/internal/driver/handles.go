@@ -1,6 +1,9 @@
 package driver
 
-// Handles of the driver's objects. Zero is none: no context, the null stream.
+import "fmt"
+
+// Handles of objects of the driver. Zero means no object, no context, and the null
+// stream.
 type (
 	Device    int32
 	Context   uintptr
@@ -11,24 +14,25 @@ type (
 	Module    uintptr
 	Function  uintptr
 	MemPool   uintptr
-	// Physical is a CUmemGenericAllocationHandle: memory without an address.
+	// Physical is a CUmemGenericAllocationHandle, which is memory without an
+	// address.
 	Physical uint64
 )
 
-// Identities that may leave the process.
+// Identifiers that are valid in other processes.
 type (
-	// UUID tells a GPU apart from every other one.
+	// UUID identifies a GPU.
 	UUID [16]byte
-	// IPCMemHandle names an allocation of another process.
+	// IPCMemHandle identifies an allocation.
 	IPCMemHandle [64]byte
-	// IPCEventHandle names an event of another process.
+	// IPCEventHandle identifies an event.
 	IPCEventHandle [64]byte
-	// PoolPointer names an allocation in an exported pool.
+	// PoolPointer identifies an allocation in an exported pool.
 	PoolPointer [64]byte
 )
 
-// PerThreadStream and LegacyStream are the two streams that every context has;
-// the null stream is LegacyStream in this module.
+// PerThreadStream and LegacyStream are the default streams of every context. The
+// null stream is LegacyStream in this module.
 const (
 	LegacyStream    Stream = 1 // CU_STREAM_LEGACY
 	PerThreadStream Stream = 2 // CU_STREAM_PER_THREAD
@@ -37,7 +41,7 @@ const (
 // Attribute is a CUdevice_attribute.
 type Attribute int32
 
-// The attributes that this module asks for.
+// The attributes that this module uses.
 const (
 	MaxThreadsPerBlock           Attribute = 1
 	MaxBlockDimX                 Attribute = 2
@@ -68,7 +72,7 @@ const (
 // PointerAttribute is a CUpointer_attribute.
 type PointerAttribute int32
 
-// The attributes of an address that this module asks for.
+// The attributes of an address that this module uses.
 const (
 	PointerContext       PointerAttribute = 1
 	PointerMemoryType    PointerAttribute = 2 // MemoryTypeHost or MemoryTypeDevice
@@ -88,7 +92,7 @@ const (
 // FunctionAttribute is a CUfunction_attribute.
 type FunctionAttribute int32
 
-// The attributes of a kernel that this module asks for or sets.
+// The attributes of a kernel that this module uses.
 const (
 	FuncMaxThreadsPerBlock    FunctionAttribute = 0
 	FuncSharedBytes           FunctionAttribute = 1 // static
@@ -100,7 +104,7 @@ const (
 // MemPoolAttribute is a CUmemPool_attribute.
 type MemPoolAttribute int32
 
-// The attributes of a pool that this module asks for or sets.
+// The attributes of a pool that this module uses.
 const (
 	PoolReleaseThreshold MemPoolAttribute = 4
 	PoolReservedCurrent  MemPoolAttribute = 5
@@ -112,15 +116,15 @@ const (
 // CaptureMode is a CUstreamCaptureMode.
 type CaptureMode int32
 
-// CaptureThreadLocal forbids calls that spoil a capture on its own thread only;
-// CaptureRelaxed forbids none.
+// CaptureThreadLocal forbids calls that invalidate a capture only on its own
+// thread. CaptureRelaxed forbids none.
 const (
 	CaptureGlobal      CaptureMode = 0
 	CaptureThreadLocal CaptureMode = 1
 	CaptureRelaxed     CaptureMode = 2
 )
 
-// Flags, as cuda.h numbers them.
+// Flags with their values in cuda.h.
 const (
 	CtxSchedAuto         uint32 = 0
 	CtxSchedSpin         uint32 = 1
@@ -142,3 +146,9 @@ const (
 	EventDisableTiming uint32 = 2
 	EventInterprocess  uint32 = 4
 )
+
+// String returns the UUID in the format of nvidia-smi without "GPU-": five
+// groups of hexadecimal digits.
+func (u UUID) String() string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}

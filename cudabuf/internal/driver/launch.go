@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// Dim3 is the size of a grid in blocks or of a block in threads. None of the
-// three may be zero in a launch.
+// Dim3 is the size of a grid in blocks or of a block in threads. In a launch,
+// all three must be positive.
 type Dim3 struct{ X, Y, Z uint32 }
 
 // Kind is the type of a kernel's argument.
 type Kind uint8
 
-// The kinds, one a Go type.
+// The kinds, one per Go type.
 const (
 	Int32 Kind = iota + 1
 	Uint32
@@ -32,17 +32,17 @@ func (k Kind) String() string {
 }
 
 // Arg is one argument of a launch. A kernel reads its parameter from the low
-// bytes of Bits, which come first: every machine that CUDA runs on is little
-// endian. A Struct is passed by value, as its bytes in C's layout: Size of them,
-// one at least, from place Bits of the launch's Structs.
+// bytes of Bits. These come first, because every machine that CUDA supports is
+// little-endian. A Struct is passed by value in C's layout: Size bytes, at
+// least one, at offset Bits of the launch's Structs.
 type Arg struct {
 	Kind Kind
 	Size uint32
 	Bits uint64
 }
 
-// Launch is what LaunchKernel gets. It is the caller's again, to be used for the
-// next one, when that returns.
+// Launch is the argument of LaunchKernel. The caller may reuse it after
+// LaunchKernel returns.
 type Launch struct {
 	Function    Function
 	Grid, Block Dim3
@@ -51,13 +51,13 @@ type Launch struct {
 	Args        []Arg
 	Structs     []byte
 
-	values []unsafe.Pointer // kept, so that a launch allocates nothing
+	values []unsafe.Pointer // kept, so that a launch does not allocate
 }
 
-// Values is where the addresses of what the kernel reads are, one an argument;
-// they are good while the launch is kept alive and not changed.
+// Values returns the array of addresses of the arguments, as cuLaunchKernel
+// needs it. It is valid while the launch is alive and unmodified.
 func (l *Launch) Values() *unsafe.Pointer {
-	if len(l.values) <= len(l.Args) { // so that there is a first
+	if len(l.values) <= len(l.Args) { // at least one element
 		l.values = make([]unsafe.Pointer, len(l.Args)+8)
 	}
 	for i := range l.Args {
@@ -71,13 +71,13 @@ func (l *Launch) Values() *unsafe.Pointer {
 	return &l.values[0]
 }
 
-// HostKernel does a kernel's work in Go where there is no GPU: one call does the
-// work of the whole grid.
+// HostKernel is the host implementation of a kernel. One call runs the whole
+// grid.
 type HostKernel func(*HostLaunch)
 
-// HostLaunch is one launch as a Twin sees it. Arguments are counted from 0.
-// Reading an argument as another type than it was passed as, or memory that is
-// not the device's, ends the twin and fails the launch.
+// HostLaunch is one launch of a HostKernel. Arguments are counted from 0.
+// Reading an argument as another type, or memory that the device cannot access,
+// ends the host kernel. The launch then fails.
 type HostLaunch struct {
 	Grid, Block Dim3
 	SharedBytes uint32
@@ -87,8 +87,9 @@ type HostLaunch struct {
 	memory  func(address uintptr, n int64) ([]byte, bool)
 }
 
-// NewHostLaunch is for drivers that run twins; it copies what is in the launch.
-// The function memory answers false for bytes that are not one allocation's.
+// NewHostLaunch returns a launch for drivers that run host kernels. It copies
+// the contents of l. The function memory reports false for bytes that are not
+// in one allocation.
 func NewHostLaunch(l *Launch, memory func(uintptr, int64) ([]byte, bool)) *HostLaunch {
 	return &HostLaunch{
 		Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes,
@@ -97,73 +98,74 @@ func NewHostLaunch(l *Launch, memory func(uintptr, int64) ([]byte, bool)) *HostL
 }
 
 // Int32 returns argument i.
-func (l *HostLaunch) Int32(i int) int32 { return int32(l.bits(i, Int32)) }
+func (l *HostLaunch) Int32(i int) int32 { return int32(l.argument(i, Int32)) }
 
 // Int64 returns argument i.
-func (l *HostLaunch) Int64(i int) int64 { return int64(l.bits(i, Int64)) }
+func (l *HostLaunch) Int64(i int) int64 { return int64(l.argument(i, Int64)) }
 
 // Uint32 returns argument i.
-func (l *HostLaunch) Uint32(i int) uint32 { return uint32(l.bits(i, Uint32)) }
+func (l *HostLaunch) Uint32(i int) uint32 { return uint32(l.argument(i, Uint32)) }
 
 // Uint64 returns argument i.
-func (l *HostLaunch) Uint64(i int) uint64 { return l.bits(i, Uint64) }
+func (l *HostLaunch) Uint64(i int) uint64 { return l.argument(i, Uint64) }
 
 // Float32 returns argument i.
-func (l *HostLaunch) Float32(i int) float32 { return math.Float32frombits(uint32(l.bits(i, Float32))) }
+func (l *HostLaunch) Float32(i int) float32 {
+	return math.Float32frombits(uint32(l.argument(i, Float32)))
+}
 
 // Float64 returns argument i.
-func (l *HostLaunch) Float64(i int) float64 { return math.Float64frombits(l.bits(i, Float64)) }
+func (l *HostLaunch) Float64(i int) float64 { return math.Float64frombits(l.argument(i, Float64)) }
 
-// Pointer returns argument i, a device address. Memory makes bytes of it.
-func (l *HostLaunch) Pointer(i int) uintptr { return uintptr(l.bits(i, Pointer)) }
+// Pointer returns argument i, a device address. Memory returns its bytes.
+func (l *HostLaunch) Pointer(i int) uintptr { return uintptr(l.argument(i, Pointer)) }
 
-// Struct returns argument i, the bytes of a struct in C's layout, n of them.
+// Struct returns argument i, a struct of n bytes in C's layout.
 func (l *HostLaunch) Struct(i, n int) []byte {
-	at := l.bits(i, Struct)
+	at := l.argument(i, Struct)
 	if size := int(l.args[i].Size); size != n {
-		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is a struct of %d bytes, the twin reads %d", i, size, n)})
+		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is a struct of %d bytes, the host kernel reads %d", i, size, n)})
 	}
 	return l.structs[at:][:n]
 }
 
-// Args is the number of arguments.
+// Args returns the number of arguments.
 func (l *HostLaunch) Args() int { return len(l.args) }
 
-// Memory returns n bytes of device memory, which the twin may read and write
-// until it returns. Zero bytes are nil at any address.
+// Memory returns n bytes of device memory. The host kernel may read and write
+// them until it returns. Zero bytes are nil at any address.
 func (l *HostLaunch) Memory(address uintptr, n int64) []byte {
 	if n == 0 {
 		return nil
 	}
 	b, ok := l.memory(address, n)
 	if !ok {
-		panic(&Error{"cuLaunchKernel", IllegalAddress, fmt.Sprintf("the twin asks for %d bytes at %#x", n, address)})
+		panic(&Error{"cuLaunchKernel", IllegalAddress, fmt.Sprintf("the host kernel accesses %d bytes at %#x", n, address)})
 	}
 	return b
 }
 
-// Elements returns n values of device memory as HostLaunch.Memory returns
-// bytes. As on a GPU, an address that is no multiple of the value's size is an
-// error.
+// Elements returns n values of device memory, like HostLaunch.Memory. An
+// address that is not a multiple of the value's size is an error, as on a GPU.
 func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *HostLaunch, address uintptr, n int64) []T {
 	var zero T
 	size := unsafe.Sizeof(zero)
 	if n < 0 || n > math.MaxInt64/int64(size) {
-		panic(&Error{"cuLaunchKernel", IllegalAddress, fmt.Sprintf("the twin asks for %d values at %#x", n, address)})
+		panic(&Error{"cuLaunchKernel", IllegalAddress, fmt.Sprintf("the host kernel accesses %d values at %#x", n, address)})
 	}
 	if address%size != 0 {
-		panic(&Error{"cuLaunchKernel", MisalignedAddress, fmt.Sprintf("the twin reads %T at %#x", zero, address)})
+		panic(&Error{"cuLaunchKernel", MisalignedAddress, fmt.Sprintf("the host kernel reads %T at %#x", zero, address)})
 	}
 	b := l.Memory(address, n*int64(size))
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-func (l *HostLaunch) bits(i int, k Kind) uint64 {
+func (l *HostLaunch) argument(i int, k Kind) uint64 {
 	if i < 0 || i >= len(l.args) {
-		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("the twin reads argument %d of %d", i, len(l.args))})
+		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("the host kernel reads argument %d of %d", i, len(l.args))})
 	}
 	if a := l.args[i]; a.Kind != k {
-		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is %v, the twin reads %v", i, a.Kind, k)})
+		panic(&Error{"cuLaunchKernel", InvalidValue, fmt.Sprintf("argument %d is %v, the host kernel reads %v", i, a.Kind, k)})
 	}
 	return l.args[i].Bits
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestEveryResultHasANameAndATextOfItsOwn(t *testing.T) {
+func TestResultsHaveUniqueNamesAndTexts(t *testing.T) {
 	seen := map[string]Result{}
-	for r, n := range names {
+	for r, n := range resultNames {
 		if r != Success {
 			assert.True(t, strings.HasPrefix(n.name, "CUDA_ERROR_"), n.name)
 		}
@@ -20,12 +20,12 @@ func TestEveryResultHasANameAndATextOfItsOwn(t *testing.T) {
 			seen[s] = r
 		}
 	}
-	assert.GreaterOrEqual(t, len(names), 106)
+	assert.GreaterOrEqual(t, len(resultNames), 106)
 	assert.Equal(t, "CUDA_SUCCESS", Success.Name())
 	assert.Equal(t, "CUDA_ERROR_UNKNOWN", Result(999).Name())
 }
 
-func TestStickyResultsAreThoseAfterWhichCUDAIsGone(t *testing.T) {
+func TestStickyResults(t *testing.T) {
 	for _, r := range []Result{IllegalAddress, LaunchFailed, ECCUncorrectable, MisalignedAddress} {
 		assert.True(t, r.Sticky(), "%v", r)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-func (m *machine) devices() {
+func (m *fixture) devices() {
 	n := must[int](m)(m.api.DeviceGetCount())
 	require.Positive(m, n)
 	_, err := m.api.DeviceGet(n)
-	m.fails(driver.InvalidDevice, err, "a device too many")
+	m.wantCode(driver.InvalidDevice, err, "ordinal too large")
 	_, err = m.api.DeviceGet(-1)
-	m.fails(driver.InvalidDevice, err, "a device too few")
+	m.wantCode(driver.InvalidDevice, err, "negative ordinal")
 	assert.GreaterOrEqual(m, must[int](m)(m.api.DriverGetVersion()), 11000)
 	assert.NotEmpty(m, must[string](m)(m.api.DeviceGetName(m.dev)))
 	assert.NotZero(m, must[driver.UUID](m)(m.api.DeviceGetUUID(m.dev)))
@@ -32,42 +32,42 @@ func (m *machine) devices() {
 		assert.Positive(m, must[int](m)(m.api.DeviceGetAttribute(a, m.dev)), "attribute %d", a)
 	}
 	_, err = m.api.DeviceGetAttribute(1<<20, m.dev)
-	m.fails(driver.InvalidValue, err, "no such attribute")
-	assert.False(m, must[bool](m)(m.api.DeviceCanAccessPeer(m.dev, m.dev)), "a device is no peer of its own")
+	m.wantCode(driver.InvalidValue, err, "unknown attribute")
+	assert.False(m, must[bool](m)(m.api.DeviceCanAccessPeer(m.dev, m.dev)), "a device is not its own peer")
 }
 
-// elsewhere runs f on a thread that has no context.
-func elsewhere(f func()) {
+// onNewThread runs f on a thread without a context.
+func onNewThread(f func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		f()
 	})
 	done.Wait()
 }
 
-func (m *machine) contexts() {
+func (m *fixture) contexts() {
 	assert.Equal(m, m.ctx, must[driver.Context](m)(m.api.CtxGetCurrent()))
 	assert.Equal(m, m.dev, must[driver.Device](m)(m.api.CtxGetDevice()))
 	p := m.alloc(64)
-	elsewhere(func() {
+	onNewThread(func() {
 		c, err := m.api.CtxGetCurrent()
 		assert.NoError(m, err)
 		assert.Zero(m, c, "no context on a fresh thread")
 		_, err = m.api.MemAlloc(64)
-		m.fails(driver.InvalidContext, err, "allocating without a context")
+		m.wantCode(driver.InvalidContext, err, "allocating without a context")
 		_, err = m.api.CtxGetDevice()
-		m.fails(driver.InvalidContext, err, "the device of no context")
+		m.wantCode(driver.InvalidContext, err, "the device of no context")
 		assert.NoError(m, m.api.CtxSetCurrent(m.ctx))
 		assert.NoError(m, m.api.MemsetD8Async(p, 1, 64, 0))
 		assert.NoError(m, m.api.CtxSynchronize())
 		assert.NoError(m, m.api.CtxSetCurrent(0))
 	})
-	assert.Equal(m, m.ctx, must[driver.Context](m)(m.api.CtxGetCurrent()), "the other thread's is its own")
+	assert.Equal(m, m.ctx, must[driver.Context](m)(m.api.CtxGetCurrent()), "the other thread has its own context")
 	assert.Equal(m, byte(1), m.read(p, 64)[63])
 }
 
-func (m *machine) primaryContexts() {
+func (m *fixture) primaryContexts() {
 	again := must[driver.Context](m)(m.api.DevicePrimaryCtxRetain(m.dev))
 	assert.Equal(m, m.ctx, again)
 	require.NoError(m, m.api.DevicePrimaryCtxRelease(m.dev))
@@ -81,7 +81,7 @@ func (m *machine) primaryContexts() {
 	require.NoError(m, m.api.DevicePrimaryCtxSetFlags(m.dev, driver.CtxSchedAuto))
 }
 
-func (m *machine) ownContexts() {
+func (m *fixture) createdContexts() {
 	c := must[driver.Context](m)(m.api.CtxCreate(0, m.dev))
 	assert.Equal(m, c, must[driver.Context](m)(m.api.CtxGetCurrent()), "a new context is current")
 	assert.NotEqual(m, m.ctx, c)
@@ -101,7 +101,7 @@ func (m *machine) ownContexts() {
 	require.NoError(m, m.api.CtxSetCurrent(m.ctx))
 }
 
-func (m *machine) peers() {
+func (m *fixture) peers() {
 	if must[int](m)(m.api.DeviceGetCount()) < 2 {
 		m.Skip("needs two devices")
 	}
@@ -125,11 +125,11 @@ func (m *machine) peers() {
 	can := must[bool](m)(m.api.DeviceCanAccessPeer(m.dev, peer))
 	err := m.api.CtxEnablePeerAccess(ctx)
 	if !can {
-		m.fails(217, err, "peers that do not reach each other")
+		m.wantCode(217, err, "peers that do not reach each other")
 		return
 	}
 	require.NoError(m, err)
-	m.fails(704, m.api.CtxEnablePeerAccess(ctx), "enabled twice")
+	m.wantCode(704, m.api.CtxEnablePeerAccess(ctx), "enabled twice")
 	require.NoError(m, m.api.MemcpyDtoDAsync(p, q, 1<<20, 0))
 	assert.Equal(m, byte(9), m.read(p, 1)[0])
 }

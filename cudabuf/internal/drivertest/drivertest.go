@@ -1,3 +1,6 @@
+// Package drivertest is the conformance suite for implementations of package
+// driver. It runs on the simulated device in every test run, and with
+// QUIVER_TEST_DEVICE=cuda also on the driver of the machine's GPU.
 package drivertest
 
 import (
@@ -12,56 +15,56 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Suite is a driver under test. Open answers a new one, which the suite closes.
-// Its first device has memory for a few hundred MiB.
+// Suite tests a driver. Open returns a new driver, which the suite closes. Its
+// first device must have a few hundred MiB of memory.
 type Suite struct {
 	Open func(t *testing.T) driver.API
 	// Image holds a kernel add_int32(int32 *values, int64 count, int32 addend),
-	// for the driver to load; Twins do its work in Go.
-	Image []byte
-	Twins map[string]driver.HostKernel
-	// Child names the driver to a child process, which opens it by the same
-	// name: see Child.
+	// for the driver to load. HostKernels implement it in Go.
+	Image       []byte
+	HostKernels map[string]driver.HostKernel
+	// Child is the name by which the function Child opens the driver in a child
+	// process. If it is empty, tests with a second process are skipped.
 	Child string
 }
 
-// Run runs all of it, each test on a driver of its own.
+// Run runs all tests, each with its own driver.
 func (s Suite) Run(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		run  func(*machine)
+		run  func(*fixture)
 	}{
-		{"devices describe themselves", (*machine).devices},
-		{"contexts belong to threads", (*machine).contexts},
-		{"primary contexts count who retains them", (*machine).primaryContexts},
-		{"a context of one's own", (*machine).ownContexts},
-		{"memory is found by its addresses", (*machine).memory},
-		{"memory ends", (*machine).outOfMemory},
-		{"host memory is pinned", (*machine).hostMemory},
-		{"host memory is registered", (*machine).registration},
-		{"copies move bytes", (*machine).copies},
-		{"copies refuse what is not there", (*machine).badCopies},
-		{"streams keep order", (*machine).streams},
-		{"priorities are clamped", (*machine).priorities},
-		{"host functions run in order", (*machine).hostFunctions},
-		{"events mark work", (*machine).events},
-		{"events tell time", (*machine).timing},
-		{"a wait is for the record before it", (*machine).waits},
-		{"graphs replay", (*machine).graphs},
-		{"captures refuse to wait", (*machine).badCaptures},
-		{"kernels run", (*machine).kernels},
-		{"kernels tell what they need", (*machine).occupancy},
-		{"images are checked", (*machine).badImages},
-		{"memory in the order of a stream", (*machine).streamOrdered},
-		{"memory pools", (*machine).memPools},
-		{"addresses and memory are two things", (*machine).virtual},
-		{"handles do not open at home", (*machine).handlesAtHome},
-		{"other processes open handles", (*machine).ipc},
-		{"peers", (*machine).peers},
+		{"devices describe themselves", (*fixture).devices},
+		{"contexts belong to threads", (*fixture).contexts},
+		{"primary contexts count references", (*fixture).primaryContexts},
+		{"contexts are created", (*fixture).createdContexts},
+		{"memory is found by its addresses", (*fixture).memory},
+		{"memory is limited", (*fixture).outOfMemory},
+		{"host memory is pinned", (*fixture).hostMemory},
+		{"host memory is registered", (*fixture).registration},
+		{"copies move bytes", (*fixture).copies},
+		{"copies reject invalid memory", (*fixture).invalidCopies},
+		{"streams keep order", (*fixture).streams},
+		{"priorities are clamped", (*fixture).priorities},
+		{"host functions run in order", (*fixture).hostFunctions},
+		{"events mark work", (*fixture).events},
+		{"events measure time", (*fixture).timing},
+		{"waits are for the last record", (*fixture).eventWaits},
+		{"graphs replay", (*fixture).graphs},
+		{"captures reject synchronization", (*fixture).invalidCaptures},
+		{"kernels run", (*fixture).kernels},
+		{"kernels have attributes", (*fixture).occupancy},
+		{"missing kernels are errors", (*fixture).invalidImages},
+		{"memory in the order of a stream", (*fixture).streamOrdered},
+		{"memory pools", (*fixture).memPools},
+		{"virtual memory is mapped", (*fixture).virtual},
+		{"handles do not open in their own process", (*fixture).ownHandles},
+		{"other processes open handles", (*fixture).ipc},
+		{"peers", (*fixture).peers},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			api := s.Open(t)
-			m := &machine{T: t, Suite: s, api: api}
+			m := &fixture{T: t, Suite: s, api: api}
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			require.NoError(t, api.Init())
@@ -73,8 +76,8 @@ func (s Suite) Run(t *testing.T) {
 			require.NoError(t, api.CtxSetCurrent(m.ctx))
 			defer func() {
 				assert.NoError(t, api.CtxSetCurrent(m.ctx))
-				for i := len(m.undo) - 1; i >= 0; i-- {
-					assert.NoError(t, m.undo[i]())
+				for i := len(m.cleanups) - 1; i >= 0; i-- {
+					assert.NoError(t, m.cleanups[i]())
 				}
 				assert.NoError(t, api.CtxSetCurrent(0))
 				assert.NoError(t, api.DevicePrimaryCtxRelease(m.dev))
@@ -85,22 +88,22 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// machine is what one test works on: a driver with the primary context of its
+// fixture is the state of one test: a driver with the primary context of its
 // first device current on the thread.
-type machine struct {
+type fixture struct {
 	*testing.T
 	Suite
-	api  driver.API
-	dev  driver.Device
-	ctx  driver.Context
-	undo []func() error
+	api      driver.API
+	dev      driver.Device
+	ctx      driver.Context
+	cleanups []func() error
 }
 
-// after is done when the test is, last first.
-func (m *machine) after(f func() error) { m.undo = append(m.undo, f) }
+// cleanup registers a function that runs after the test, last first.
+func (m *fixture) cleanup(f func() error) { m.cleanups = append(m.cleanups, f) }
 
-// must ends the test where a call fails.
-func must[T any](m *machine) func(v T, err error) T {
+// must fails the test if a call returns an error.
+func must[T any](m *fixture) func(v T, err error) T {
 	return func(v T, err error) T {
 		m.Helper()
 		require.NoError(m, err)
@@ -108,8 +111,8 @@ func must[T any](m *machine) func(v T, err error) T {
 	}
 }
 
-// code is the result of a call that failed, Success where it did not.
-func code(err error) driver.Result {
+// resultOf returns the result of a failed call, or Success.
+func resultOf(err error) driver.Result {
 	var e *driver.Error
 	if errors.As(err, &e) {
 		return e.Code
@@ -120,47 +123,47 @@ func code(err error) driver.Result {
 	return driver.Success
 }
 
-func (m *machine) fails(want driver.Result, err error, what string) {
+func (m *fixture) wantCode(want driver.Result, err error, what string) {
 	m.Helper()
-	assert.Equal(m, want.Name(), code(err).Name(), "%s: %v", what, err)
+	assert.Equal(m, want.Name(), resultOf(err).Name(), "%s: %v", what, err)
 }
 
-func (m *machine) stream() driver.Stream {
+func (m *fixture) newStream() driver.Stream {
 	m.Helper()
 	s := must[driver.Stream](m)(m.api.StreamCreateWithPriority(driver.StreamNonBlocking, 0))
-	m.after(func() error { return m.api.StreamDestroy(s) })
+	m.cleanup(func() error { return m.api.StreamDestroy(s) })
 	return s
 }
 
-func (m *machine) event(flags uint32) driver.Event {
+func (m *fixture) newEvent(flags uint32) driver.Event {
 	m.Helper()
 	e := must[driver.Event](m)(m.api.EventCreate(flags))
-	m.after(func() error { return m.api.EventDestroy(e) })
+	m.cleanup(func() error { return m.api.EventDestroy(e) })
 	return e
 }
 
-func (m *machine) alloc(n int64) uintptr {
+func (m *fixture) alloc(n int64) uintptr {
 	m.Helper()
 	p := must[uintptr](m)(m.api.MemAlloc(n))
-	m.after(func() error { return m.api.MemFree(p) })
+	m.cleanup(func() error { return m.api.MemFree(p) })
 	return p
 }
 
-// pinned is memory of MemHostAlloc.
-func (m *machine) pinned(n int64, flags uint32) []byte {
+// pinned returns memory of MemHostAlloc.
+func (m *fixture) pinned(n int64, flags uint32) []byte {
 	m.Helper()
 	p := must[uintptr](m)(m.api.MemHostAlloc(n, flags))
-	m.after(func() error { return m.api.MemFreeHost(p) })
+	m.cleanup(func() error { return m.api.MemFreeHost(p) })
 	return hostSlice(p, n)
 }
 
-func (m *machine) write(p uintptr, data []byte) {
+func (m *fixture) write(p uintptr, data []byte) {
 	m.Helper()
 	require.NoError(m, m.api.MemcpyHtoDAsync(p, data, 0))
 	require.NoError(m, m.api.StreamSynchronize(0))
 }
 
-func (m *machine) read(p uintptr, n int64) []byte {
+func (m *fixture) read(p uintptr, n int64) []byte {
 	m.Helper()
 	data := make([]byte, n)
 	require.NoError(m, m.api.MemcpyDtoHAsync(data, p, 0))

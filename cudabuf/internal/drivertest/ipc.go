@@ -16,37 +16,37 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-func (m *machine) handlesAtHome() {
+func (m *fixture) ownHandles() {
 	p := m.alloc(1 << 16)
 	h := must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p))
-	assert.Equal(m, h, must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p+100)), "of the whole allocation")
+	assert.Equal(m, h, must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p+100)), "the handle is that of the whole allocation")
 	_, err := m.api.IpcOpenMemHandle(h)
-	m.fails(driver.InvalidContext, err, "opening it in its own process")
-	assert.NotEqual(m, driver.Success, code(m.api.IpcCloseMemHandle(p)), "closing what was not opened")
+	m.wantCode(driver.InvalidContext, err, "opening it in its own process")
+	assert.NotEqual(m, driver.Success, resultOf(m.api.IpcCloseMemHandle(p)), "closing what was not opened")
 }
 
-// childEnvironment tells a run of the test binary that it is the other process
-// of a test, and of which driver.
+// childEnvironment is set in the child process of a test. Its value is the name
+// of the driver.
 const childEnvironment = "QUIVER_DRIVERTEST_CHILD"
 
-// Child is the other process of the suite's tests. A package that runs the suite
-// calls it from TestMain with its drivers by name; where the process is no
-// child, it returns.
+// Child is the main function of the child process. A package that runs the
+// suite calls it from TestMain with its drivers by name. In other processes it
+// returns at once.
 func Child(open map[string]func() (driver.API, error)) {
 	name := os.Getenv(childEnvironment)
 	if name == "" {
 		return
 	}
-	if err := childMain(open[name]); err != nil {
+	if err := runChild(open[name]); err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// childMain obeys the lines of standard input: a command and a hexadecimal
-// argument each. It answers a line to each.
-func childMain(open func() (driver.API, error)) error {
+// runChild reads commands from standard input, one per line: a name and a
+// hexadecimal argument. It writes one line for each.
+func runChild(open func() (driver.API, error)) error {
 	runtime.LockOSThread()
 	api, err := open()
 	if err != nil {
@@ -70,11 +70,11 @@ func childMain(open func() (driver.API, error)) error {
 		if err != nil {
 			return err
 		}
-		answer, err := c.obey(command, data)
+		reply, err := c.run(command, data)
 		if err != nil {
-			answer = "error: " + err.Error()
+			reply = "error: " + err.Error()
 		}
-		fmt.Println(answer)
+		fmt.Println(reply)
 	}
 	return lines.Err()
 }
@@ -86,10 +86,10 @@ type child struct {
 	pool    driver.MemPool
 }
 
-// inherited is the first descriptor that exec.Cmd.ExtraFiles passes on.
-const inherited = 3
+// inheritedFD is the first descriptor of exec.Cmd.ExtraFiles.
+const inheritedFD = 3
 
-func (c *child) obey(command string, data []byte) (answer string, err error) {
+func (c *child) run(command string, data []byte) (reply string, err error) {
 	switch command {
 	case "open":
 		var again uintptr
@@ -106,7 +106,7 @@ func (c *child) obey(command string, data []byte) (answer string, err error) {
 		err = c.api.IpcCloseMemHandle(c.address)
 	case "event":
 		c.event, err = c.api.IpcOpenEventHandle(driver.IPCEventHandle(data))
-	case "read": // after the event where there is one
+	case "read": // after the event, if there is one
 		if c.event != 0 {
 			if err := c.api.StreamWaitEvent(0, c.event); err != nil {
 				return "", err
@@ -116,7 +116,7 @@ func (c *child) obey(command string, data []byte) (answer string, err error) {
 		if err = c.api.MemcpyDtoHAsync(got, c.address, 0); err == nil {
 			err = c.api.StreamSynchronize(0)
 		}
-		answer = string(got)
+		reply = string(got)
 	case "write":
 		if err = c.api.MemcpyHtoDAsync(c.address, data, 0); err == nil {
 			err = c.api.StreamSynchronize(0)
@@ -124,13 +124,13 @@ func (c *child) obey(command string, data []byte) (answer string, err error) {
 	case "map":
 		err = c.mapMemory()
 	case "pool":
-		c.pool, err = c.api.MemPoolImportFromShareableHandle(inherited)
+		c.pool, err = c.api.MemPoolImportFromShareableHandle(inheritedFD)
 		if err == nil {
 			err = c.api.MemPoolSetAccess(c.pool, 0)
 		}
 	case "pool-again":
 		var again driver.MemPool
-		if again, err = c.api.MemPoolImportFromShareableHandle(inherited); err == nil && again != c.pool {
+		if again, err = c.api.MemPoolImportFromShareableHandle(inheritedFD); err == nil && again != c.pool {
 			err = fmt.Errorf("imported twice, as %#x and %#x", c.pool, again)
 		}
 	case "destroy":
@@ -142,13 +142,13 @@ func (c *child) obey(command string, data []byte) (answer string, err error) {
 			err = c.api.StreamSynchronize(0)
 		}
 	default:
-		err = fmt.Errorf("no command %q", command)
+		err = fmt.Errorf("unknown command %q", command)
 	}
-	return answer, err
+	return reply, err
 }
 
 func (c *child) mapMemory() error {
-	h, err := c.api.MemImportFromShareableHandle(inherited)
+	h, err := c.api.MemImportFromShareableHandle(inheritedFD)
 	if err != nil {
 		return err
 	}
@@ -165,16 +165,16 @@ func (c *child) mapMemory() error {
 	return c.api.MemSetAccess(c.address, g, 0)
 }
 
-// process is a child as its parent sees it.
-type process struct {
-	m     *machine
-	in    io.WriteCloser
-	out   *bufio.Scanner
-	ended func() error
+// childProcess is a child process of the test.
+type childProcess struct {
+	m    *fixture
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	wait func() error
 }
 
-// start runs a child that inherits a file where one is given.
-func (m *machine) start(file *os.File) *process {
+// startChild runs a child, which inherits file if it is not nil.
+func (m *fixture) startChild(file *os.File) *childProcess {
 	m.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", childEnvironment+"="+m.Child)
@@ -187,18 +187,18 @@ func (m *machine) start(file *os.File) *process {
 	out, err := cmd.StdoutPipe()
 	require.NoError(m, err)
 	require.NoError(m, cmd.Start())
-	p := &process{m: m, in: in, out: bufio.NewScanner(out), ended: cmd.Wait}
+	p := &childProcess{m: m, in: in, out: bufio.NewScanner(out), wait: cmd.Wait}
 	return p
 }
 
-func (p *process) end() {
+func (p *childProcess) close() {
 	p.m.Helper()
 	assert.NoError(p.m, p.in.Close())
-	assert.NoError(p.m, p.ended())
+	assert.NoError(p.m, p.wait())
 }
 
-// say gives a command, and returns the answer.
-func (p *process) say(command string, data []byte) string {
+// request sends a command and returns the child's reply.
+func (p *childProcess) request(command string, data []byte) string {
 	p.m.Helper()
 	_, err := fmt.Fprintf(p.in, "%s %x\n", command, data)
 	require.NoError(p.m, err)
@@ -206,46 +206,46 @@ func (p *process) say(command string, data []byte) string {
 	return p.out.Text()
 }
 
-func (m *machine) ipc() {
+func (m *fixture) ipc() {
 	if m.Child == "" {
 		m.Skip("the driver does not open in another process")
 	}
-	m.Run("handles", func() {
+	m.subtest("handles", func() {
 		p := m.alloc(1 << 16)
 		m.write(p, []byte("hello"))
 		h := must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p))
-		c := m.start(nil)
-		assert.Empty(m, c.say("open", h[:]))
-		assert.Equal(m, "hello", c.say("read", []byte{5}))
-		assert.Empty(m, c.say("write", []byte("world")))
+		c := m.startChild(nil)
+		assert.Empty(m, c.request("open", h[:]))
+		assert.Equal(m, "hello", c.request("read", []byte{5}))
+		assert.Empty(m, c.request("write", []byte("world")))
 		assert.Equal(m, "world", string(m.read(p, 5)))
-		assert.Empty(m, c.say("close", nil))
-		assert.Contains(m, c.say("read", []byte{5}), "error", "closed")
-		c.end()
+		assert.Empty(m, c.request("close", nil))
+		assert.Contains(m, c.request("read", []byte{5}), "error", "closed")
+		c.close()
 	})
-	m.Run("events", func() {
-		p, s := m.alloc(1<<16), m.stream()
-		e := m.event(driver.EventInterprocess | driver.EventDisableTiming)
+	m.subtest("events", func() {
+		p, s := m.alloc(1<<16), m.newStream()
+		e := m.newEvent(driver.EventInterprocess | driver.EventDisableTiming)
 		mh := must[driver.IPCMemHandle](m)(m.api.IpcGetMemHandle(p))
 		eh := must[driver.IPCEventHandle](m)(m.api.IpcGetEventHandle(e))
-		c := m.start(nil)
-		assert.Empty(m, c.say("open", mh[:]))
-		assert.Empty(m, c.say("event", eh[:]))
+		c := m.startChild(nil)
+		assert.Empty(m, c.request("open", mh[:]))
+		assert.Empty(m, c.request("event", eh[:]))
 		m.write(p, []byte("early"))
-		open := m.blocked(s)
+		open := m.blockStream(s)
 		require.NoError(m, m.api.MemcpyHtoDAsync(p, []byte("later"), s))
 		require.NoError(m, m.api.EventRecord(e, s))
 		_, err := fmt.Fprintf(c.in, "read 05\n")
 		require.NoError(m, err)
 		open()
 		require.True(m, c.out.Scan())
-		assert.Equal(m, "later", c.out.Text(), "it waited for the record")
-		assert.Empty(m, c.say("close", nil))
-		c.end()
-		_, err = m.api.IpcGetEventHandle(m.event(driver.EventDisableTiming))
-		assert.NotEqual(m, driver.Success, code(err), "no interprocess event")
+		assert.Equal(m, "later", c.out.Text(), "the child waited for the record")
+		assert.Empty(m, c.request("close", nil))
+		c.close()
+		_, err = m.api.IpcGetEventHandle(m.newEvent(driver.EventDisableTiming))
+		assert.NotEqual(m, driver.Success, resultOf(err), "not an interprocess event")
 	})
-	m.Run("descriptors of memory", func() {
+	m.subtest("descriptors of memory", func() {
 		g := must[int64](m)(m.api.MemGetAllocationGranularity(m.dev, true))
 		h := must[driver.Physical](m)(m.api.MemCreate(g, m.dev, true))
 		at := must[uintptr](m)(m.api.MemAddressReserve(g))
@@ -254,19 +254,19 @@ func (m *machine) ipc() {
 		m.write(at, []byte("mapped"))
 		fd := must[int](m)(m.api.MemExportToShareableHandle(h))
 		file := os.NewFile(uintptr(fd), "memory")
-		c := m.start(file)
+		c := m.startChild(file)
 		require.NoError(m, file.Close())
-		assert.Empty(m, c.say("map", nil))
-		assert.Equal(m, "mapped", c.say("read", []byte{6}))
-		assert.Empty(m, c.say("write", []byte("shared")))
+		assert.Empty(m, c.request("map", nil))
+		assert.Equal(m, "mapped", c.request("read", []byte{6}))
+		assert.Empty(m, c.request("write", []byte("shared")))
 		assert.Equal(m, "shared", string(m.read(at, 6)))
-		c.end()
+		c.close()
 		require.NoError(m, m.api.MemUnmap(at, g))
 		require.NoError(m, m.api.MemAddressFree(at, g))
 		require.NoError(m, m.api.MemRelease(h))
 	})
-	m.Run("descriptors of pools", func() {
-		s := m.stream()
+	m.subtest("descriptors of pools", func() {
+		s := m.newStream()
 		pool := must[driver.MemPool](m)(m.api.MemPoolCreate(m.dev, true))
 		p := must[uintptr](m)(m.api.MemAllocFromPoolAsync(1<<16, pool, s))
 		require.NoError(m, m.api.MemcpyHtoDAsync(p, []byte("pooled"), s))
@@ -274,27 +274,27 @@ func (m *machine) ipc() {
 		fd := must[int](m)(m.api.MemPoolExportToShareableHandle(pool))
 		pointer := must[driver.PoolPointer](m)(m.api.MemPoolExportPointer(p))
 		file := os.NewFile(uintptr(fd), "pool")
-		c := m.start(file)
+		c := m.startChild(file)
 		require.NoError(m, file.Close())
-		assert.Empty(m, c.say("pool", nil))
-		assert.Empty(m, c.say("pointer", pointer[:]))
-		assert.Equal(m, "pooled", c.say("read", []byte{6}))
-		assert.Empty(m, c.say("pool-again", nil), "it is the same, and counted")
-		assert.Contains(m, c.say("destroy", nil), "error", "a pointer is open")
-		assert.Empty(m, c.say("free", nil))
-		assert.Contains(m, c.say("free", nil), "error", "a second time")
-		assert.Empty(m, c.say("destroy", nil), "with nothing between both: the driver may fault then")
-		assert.Empty(m, c.say("destroy", nil))
-		c.end()
+		assert.Empty(m, c.request("pool", nil))
+		assert.Empty(m, c.request("pointer", pointer[:]))
+		assert.Equal(m, "pooled", c.request("read", []byte{6}))
+		assert.Empty(m, c.request("pool-again", nil), "a second import counts")
+		assert.Contains(m, c.request("destroy", nil), "error", "a pointer is open")
+		assert.Empty(m, c.request("free", nil))
+		assert.Contains(m, c.request("free", nil), "error", "a second time")
+		assert.Empty(m, c.request("destroy", nil), "nothing may use the pool between both calls, or the driver faults")
+		assert.Empty(m, c.request("destroy", nil))
+		c.close()
 		require.NoError(m, m.api.MemFreeAsync(p, s))
 		require.NoError(m, m.api.StreamSynchronize(s))
 		require.NoError(m, m.api.MemPoolDestroy(pool))
 	})
 }
 
-// Run shadows testing.T's: the parts of a test share its thread, and with it its
-// context.
-func (m *machine) Run(name string, part func()) {
+// subtest runs a part of a test on the same thread, because the context belongs
+// to the thread.
+func (m *fixture) subtest(name string, part func()) {
 	m.Log(name)
 	part()
 }

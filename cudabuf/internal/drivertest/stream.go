@@ -1,27 +1,27 @@
 package drivertest
 
 import (
+	"encoding/binary"
 	"time"
 
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// blocked gives a stream work that ends when the result is called.
-func (m *machine) blocked(s driver.Stream) (open func()) {
+// blockStream makes a stream wait until open is called.
+func (m *fixture) blockStream(s driver.Stream) (open func()) {
 	m.Helper()
 	gate := make(chan struct{})
 	require.NoError(m, m.api.LaunchHostFunc(s, func() { <-gate }))
 	return func() { close(gate) }
 }
 
-func (m *machine) streams() {
-	a, b := m.stream(), m.stream()
+func (m *fixture) streams() {
+	a, b := m.newStream(), m.newStream()
 	assert.True(m, must[bool](m)(m.api.StreamQuery(a)))
 	assert.Equal(m, m.ctx, must[driver.Context](m)(m.api.StreamGetCtx(a)))
-	open := m.blocked(a)
+	open := m.blockStream(a)
 	assert.False(m, must[bool](m)(m.api.StreamQuery(a)))
 	require.NoError(m, m.api.StreamSynchronize(b), "another stream does not wait")
 	require.NoError(m, m.api.StreamSynchronize(0), "the null stream does not wait for a non-blocking one")
@@ -35,7 +35,7 @@ func (m *machine) streams() {
 	assert.Equal(m, []byte{2, 1}, []byte{got[31], got[32]})
 
 	blocking := must[driver.Stream](m)(m.api.StreamCreateWithPriority(driver.StreamDefault, 0))
-	open = m.blocked(blocking)
+	open = m.blockStream(blocking)
 	require.NoError(m, m.api.MemsetD8Async(p, 3, 64, 0))
 	assert.False(m, must[bool](m)(m.api.StreamQuery(0)), "the null stream waits for a blocking one")
 	open()
@@ -43,7 +43,7 @@ func (m *machine) streams() {
 	require.NoError(m, m.api.StreamDestroy(blocking))
 }
 
-func (m *machine) priorities() {
+func (m *fixture) priorities() {
 	least, greatest, err := m.api.CtxGetStreamPriorityRange()
 	require.NoError(m, err)
 	require.LessOrEqual(m, greatest, least)
@@ -54,8 +54,8 @@ func (m *machine) priorities() {
 	}
 }
 
-func (m *machine) hostFunctions() {
-	s := m.stream()
+func (m *fixture) hostFunctions() {
+	s := m.newStream()
 	var order []int
 	for i := range 50 {
 		require.NoError(m, m.api.LaunchHostFunc(s, func() { order = append(order, i) }))
@@ -67,13 +67,13 @@ func (m *machine) hostFunctions() {
 	}
 }
 
-func (m *machine) events() {
-	s := m.stream()
+func (m *fixture) events() {
+	s := m.newStream()
 	for _, flags := range []uint32{0, driver.EventDisableTiming, driver.EventBlockingSync | driver.EventDisableTiming, driver.EventInterprocess | driver.EventDisableTiming} {
-		e := m.event(flags)
+		e := m.newEvent(flags)
 		assert.True(m, must[bool](m)(m.api.EventQuery(e)), "never recorded")
 		require.NoError(m, m.api.EventSynchronize(e), "never recorded")
-		open := m.blocked(s)
+		open := m.blockStream(s)
 		require.NoError(m, m.api.EventRecord(e, s))
 		assert.False(m, must[bool](m)(m.api.EventQuery(e)))
 		open()
@@ -81,45 +81,45 @@ func (m *machine) events() {
 		assert.True(m, must[bool](m)(m.api.EventQuery(e)))
 	}
 	_, err := m.api.EventCreate(driver.EventInterprocess)
-	m.fails(driver.InvalidValue, err, "an interprocess event has no timing")
+	m.wantCode(driver.InvalidValue, err, "an interprocess event has no timing")
 }
 
-func (m *machine) timing() {
-	s, start, end := m.stream(), m.event(0), m.event(0)
+func (m *fixture) timing() {
+	s, start, end := m.newStream(), m.newEvent(0), m.newEvent(0)
 	_, err := m.api.EventElapsedTime(start, end)
-	m.fails(driver.InvalidHandle, err, "never recorded")
+	m.wantCode(driver.InvalidHandle, err, "never recorded")
 	require.NoError(m, m.api.EventRecord(start, s))
 	require.NoError(m, m.api.LaunchHostFunc(s, func() { time.Sleep(3 * time.Millisecond) }))
 	require.NoError(m, m.api.EventRecord(end, s))
 	require.NoError(m, m.api.EventSynchronize(end))
 	assert.GreaterOrEqual(m, must[float32](m)(m.api.EventElapsedTime(start, end)), float32(3))
-	open := m.blocked(s)
+	open := m.blockStream(s)
 	require.NoError(m, m.api.EventRecord(end, s))
 	_, err = m.api.EventElapsedTime(start, end)
-	m.fails(driver.NotReady, err, "the end is not reached")
+	m.wantCode(driver.NotReady, err, "the end is not reached")
 	open()
-	silent := m.event(driver.EventDisableTiming)
+	silent := m.newEvent(driver.EventDisableTiming)
 	require.NoError(m, m.api.EventRecord(silent, s))
 	require.NoError(m, m.api.StreamSynchronize(s))
 	_, err = m.api.EventElapsedTime(start, silent)
-	m.fails(driver.InvalidHandle, err, "an event without timing")
+	m.wantCode(driver.InvalidHandle, err, "an event without timing")
 }
 
-// The streams tell what they have seen by copies: while one host function waits,
-// CUDA may run no other.
-func (m *machine) waits() {
-	a, b, e := m.stream(), m.stream(), m.event(driver.EventDisableTiming)
+// The streams report their progress by copies, because CUDA may run only one
+// host function at a time.
+func (m *fixture) eventWaits() {
+	a, b, e := m.newStream(), m.newStream(), m.newEvent(driver.EventDisableTiming)
 	require.NoError(m, m.api.StreamWaitEvent(b, e), "never recorded")
 	require.NoError(m, m.api.StreamSynchronize(b))
 
 	p := m.alloc(64)
 	m.write(p, make([]byte, 64))
 	seen := m.pinned(1, driver.HostAllocPortable)
-	open := m.blocked(a)
+	open := m.blockStream(a)
 	require.NoError(m, m.api.MemsetD8Async(p, 1, 64, a))
 	require.NoError(m, m.api.EventRecord(e, a))
 	require.NoError(m, m.api.StreamWaitEvent(b, e))
-	later := m.blocked(a)
+	later := m.blockStream(a)
 	require.NoError(m, m.api.MemsetD8Async(p, 2, 64, a))
 	require.NoError(m, m.api.EventRecord(e, a)) // b waits for the first
 	require.NoError(m, m.api.MemcpyDtoHAsync(seen, p, b))
@@ -132,14 +132,14 @@ func (m *machine) waits() {
 	require.NoError(m, m.api.StreamSynchronize(a))
 }
 
-func (m *machine) graphs() {
-	s := m.stream()
+func (m *fixture) graphs() {
+	s := m.newStream()
 	p, q := m.alloc(64), m.alloc(64)
 	m.write(p, make([]byte, 64))
 	m.write(q, make([]byte, 64))
 	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
 	require.NoError(m, m.api.MemcpyDtoDAsync(q, p, 64, s))
-	other, fork, join := m.stream(), m.event(driver.EventDisableTiming), m.event(driver.EventDisableTiming)
+	other, fork, join := m.newStream(), m.newEvent(driver.EventDisableTiming), m.newEvent(driver.EventDisableTiming)
 	require.NoError(m, m.api.EventRecord(fork, s))
 	require.NoError(m, m.api.StreamWaitEvent(other, fork)) // other joins the capture
 	require.NoError(m, m.api.MemsetD8Async(p, 8, 32, other))
@@ -168,23 +168,84 @@ func (m *machine) graphs() {
 	require.NoError(m, m.api.GraphDestroy(empty))
 }
 
-func (m *machine) badCaptures() {
-	s, other := m.stream(), m.stream()
+func (m *fixture) invalidCaptures() {
+	s, other := m.newStream(), m.newStream()
 	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
-	m.fails(900, m.api.StreamSynchronize(s), "waiting for a stream that captures")
+	m.wantCode(900, m.api.StreamSynchronize(s), "waiting for a stream that captures")
 	_, err := m.api.StreamEndCapture(s)
-	m.fails(901, err, "and the capture is spoilt")
+	m.wantCode(901, err, "and the capture is invalidated")
 
 	_, err = m.api.StreamEndCapture(s)
-	assert.NotEqual(m, driver.Success, code(err), "no capture is under way")
+	assert.NotEqual(m, driver.Success, resultOf(err), "the stream does not capture")
 
-	e := m.event(driver.EventDisableTiming)
+	e := m.newEvent(driver.EventDisableTiming)
 	require.NoError(m, m.api.StreamBeginCapture(s, driver.CaptureRelaxed))
 	require.NoError(m, m.api.EventRecord(e, s))
 	require.NoError(m, m.api.StreamWaitEvent(other, e))
 	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, other))
 	_, err = m.api.StreamEndCapture(s)
-	m.fails(904, err, "a stream that was not joined")
-	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, s), "the stream works on")
+	m.wantCode(904, err, "a stream that was not joined")
+	require.NoError(m, m.api.MemsetD8Async(m.alloc(8), 1, 8, s), "the stream still works")
 	require.NoError(m, m.api.StreamSynchronize(s))
+}
+
+func (m *fixture) loadKernel() driver.Function {
+	m.Helper()
+	module := must[driver.Module](m)(m.api.ModuleLoadData(m.Image, m.HostKernels))
+	m.cleanup(func() error { return m.api.ModuleUnload(module) })
+	return must[driver.Function](m)(m.api.ModuleGetFunction(module, "add_int32"))
+}
+
+func (m *fixture) launchAdd(f driver.Function, p uintptr, grid, block driver.Dim3, shared uint32, s driver.Stream) error {
+	return m.api.LaunchKernel(&driver.Launch{Function: f, Grid: grid, Block: block, SharedBytes: shared, Stream: s, Args: []driver.Arg{
+		{Kind: driver.Pointer, Bits: uint64(p)}, {Kind: driver.Int64, Bits: 2}, {Kind: driver.Int32, Bits: 0xffffffff},
+	}})
+}
+
+func (m *fixture) kernels() {
+	f, s, p := m.loadKernel(), m.newStream(), m.alloc(16)
+	m.write(p, make([]byte, 16))
+	one := driver.Dim3{X: 1, Y: 1, Z: 1}
+	for range 3 {
+		require.NoError(m, m.launchAdd(f, p, one, driver.Dim3{X: 32, Y: 1, Z: 1}, 0, s))
+	}
+	require.NoError(m, m.api.StreamSynchronize(s))
+	got := m.read(p, 16)
+	for i, want := range []int32{-3, -3, 0, 0} {
+		assert.Equal(m, want, int32(binary.LittleEndian.Uint32(got[4*i:])))
+	}
+	m.wantCode(driver.InvalidValue, m.launchAdd(f, p, driver.Dim3{}, one, 0, s), "an empty grid")
+	m.wantCode(driver.InvalidValue, m.launchAdd(f, p, one, driver.Dim3{X: 2048, Y: 1, Z: 1}, 0, s), "a block of too many threads")
+	m.wantCode(driver.InvalidValue, m.launchAdd(f, p, one, one, 64<<10, s), "too much shared memory")
+	require.NoError(m, m.api.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, 64<<10))
+	require.NoError(m, m.launchAdd(f, p, one, one, 64<<10, s), "opted in")
+	require.NoError(m, m.api.StreamSynchronize(s))
+	most := must[int](m)(m.api.DeviceGetAttribute(driver.MaxSharedMemoryPerBlockOptin, m.dev))
+	m.wantCode(driver.InvalidValue, m.api.FuncSetAttribute(f, driver.FuncMaxDynamicSharedBytes, most+1), "more than the device has")
+}
+
+func (m *fixture) occupancy() {
+	f := m.loadKernel()
+	assert.Equal(m, 1024, must[int](m)(m.api.FuncGetAttribute(driver.FuncMaxThreadsPerBlock, f)))
+	assert.Positive(m, must[int](m)(m.api.FuncGetAttribute(driver.FuncRegisters, f)))
+	assert.Zero(m, must[int](m)(m.api.FuncGetAttribute(driver.FuncSharedBytes, f)))
+	assert.Zero(m, must[int](m)(m.api.FuncGetAttribute(driver.FuncLocalBytes, f)))
+	small := must[int](m)(m.api.OccupancyMaxActiveBlocksPerMultiprocessor(f, 128, 0))
+	large := must[int](m)(m.api.OccupancyMaxActiveBlocksPerMultiprocessor(f, 1024, 0))
+	assert.Greater(m, small, large)
+	assert.Positive(m, large)
+	blocks, threads, err := m.api.OccupancyMaxPotentialBlockSize(f, 0, 0)
+	require.NoError(m, err)
+	assert.Positive(m, blocks)
+	assert.Zero(m, threads%32)
+	_, threads, err = m.api.OccupancyMaxPotentialBlockSize(f, 0, 64)
+	require.NoError(m, err)
+	assert.LessOrEqual(m, threads, 64)
+}
+
+func (m *fixture) invalidImages() {
+	module := must[driver.Module](m)(m.api.ModuleLoadData(m.Image, m.HostKernels))
+	_, err := m.api.ModuleGetFunction(module, "no_such_kernel")
+	m.wantCode(driver.NotFound, err, "no such kernel")
+	require.NoError(m, m.api.ModuleUnload(module))
 }

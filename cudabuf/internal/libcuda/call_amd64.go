@@ -4,29 +4,30 @@ package libcuda
 
 import "unsafe"
 
-// frame is a call: the function, and the words that it gets. call_amd64.s knows
-// where they lie.
+// frame is a call of a C function. call_amd64.s knows its layout.
 type frame struct {
 	function uintptr
-	words    [maxWords]uintptr
+	args     [maxArguments]uintptr
 }
 
-// entered is the address of the function in call_amd64.s that does a frame's call.
-var entered uintptr
+// enterAddress is the address of the assembly function that performs the call
+// of a frame.
+var enterAddress uintptr
 
-// cgocall calls a C function on the thread's own stack, as calls of cgo do. The
-// runtime keeps this name for purego, which does without cgo in the same way; a
-// call by purego.SyscallN, which copies 32 words three times, takes twice as long.
+// cgocall calls a C function on the thread's system stack, as cgo calls do. The
+// runtime keeps this name for purego, which avoids cgo in the same way.
+// purego.SyscallN takes twice as long, because it copies 32 words three times.
 //
 //go:linkname cgocall runtime.cgocall
 //go:noescape
 func cgocall(function uintptr, argument unsafe.Pointer) int32
 
-// invoke calls a function with integers and pointers, and answers the low half of
-// its result, the one that a CUresult has. The frame is on the stack, which a call
-// back into Go may move: nothing reads it once the function has been called.
-func invoke(function uintptr, words ...uintptr) int32 {
+// invoke calls a C function with integer and pointer arguments. It returns the
+// low 32 bits of the result, which hold a CUresult. A callback into Go may move
+// the stack with the frame, but nothing reads the frame after the function has
+// been entered.
+func invoke(function uintptr, args ...uintptr) int32 {
 	f := frame{function: function}
-	copy(f.words[:len(words)], words) // or it panics
-	return cgocall(entered, unsafe.Pointer(&f))
+	copy(f.args[:len(args)], args) // panics if there are too many
+	return cgocall(enterAddress, unsafe.Pointer(&f))
 }

@@ -2,10 +2,12 @@
 
 #include "textflag.h"
 
-// enter calls a C function with the words of a frame: it is itself called by C's
-// conventions, with the address of the frame in DI, on a stack that is C's. The
-// function gets as many words as the longest call has; by those conventions it
-// does not see the ones that it has no parameters for. Its result stays in AX.
+// enter calls the C function of a frame. It is called in the C calling convention
+// on a C stack, with the address of the frame in DI. It passes the maximum number
+// of arguments; a function ignores those that it has no parameters for. The
+// result of the function stays in AX.
+//
+// It takes half the time of purego.SyscallN, which copies 32 words three times.
 TEXT enter<>(SB), NOSPLIT, $64
 	MOVQ DI, R11
 	MOVQ 56(R11), AX
@@ -34,6 +36,6 @@ TEXT enter<>(SB), NOSPLIT, $64
 	CALL R11
 	RET
 
-// entered is the address of enter.
-GLOBL ·entered(SB), NOPTR|RODATA, $8
-DATA ·entered(SB)/8, $enter<>(SB)
+// enterAddress is the address of enter.
+GLOBL ·enterAddress(SB), NOPTR|RODATA, $8
+DATA ·enterAddress(SB)/8, $enter<>(SB)

@@ -10,12 +10,12 @@ package libcuda
 
 typedef uintptr_t word;
 
-// A function gets as many words as the longest call has; in the calling
-// conventions of Linux it does not see those that it has no parameters for.
-static int call(word function, word *given, int n) {
+// call passes the maximum number of arguments. In the calling conventions of
+// Linux, a function ignores arguments that it has no parameters for.
+static int call(word function, word *args, int n) {
 	word a[14] = {0};
 	for (int i = 0; i < n; i++)
-		a[i] = given[i];
+		a[i] = args[i];
 	return ((int (*)(word, word, word, word, word, word, word, word, word, word, word, word, word, word))function)(
 		a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13]);
 }
@@ -23,8 +23,8 @@ static int call(word function, word *given, int n) {
 static word open_library(char *path) { return (word)dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 static word find_function(word library, char *name) { return (word)dlsym((void *)library, name); }
 
-extern void quiverRunPending(word number);
-static word run_pending(void) { return (word)quiverRunPending; }
+extern void quiverRunHostFunc(word number);
+static word run_host_func(void) { return (word)quiverRunHostFunc; }
 */
 import "C"
 
@@ -33,8 +33,8 @@ import (
 	"unsafe"
 )
 
-// load opens a library.
-func load(path string) (uintptr, error) {
+// openLibrary opens a library and returns its handle.
+func openLibrary(path string) (uintptr, error) {
 	text := C.CString(path)
 	defer C.free(unsafe.Pointer(text))
 	library := C.open_library(text)
@@ -44,20 +44,21 @@ func load(path string) (uintptr, error) {
 	return uintptr(library), nil
 }
 
-// lookup finds a function in a library, 0 where there is none.
-func lookup(library uintptr, name string) uintptr {
+// lookupSymbol returns the address of a function in a library, or 0.
+func lookupSymbol(library uintptr, name string) uintptr {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	return uintptr(C.find_function(C.word(library), text))
 }
 
-func invokeBlock(function uintptr, words []uintptr) int32 {
+// invokeBuffer calls a C function with arguments on the heap.
+func invokeBuffer(function uintptr, args []uintptr) int32 {
 	var first *C.word
-	if len(words) > 0 {
-		first = (*C.word)(unsafe.Pointer(&words[0]))
+	if len(args) > 0 {
+		first = (*C.word)(unsafe.Pointer(&args[0]))
 	}
-	return int32(C.call(C.word(function), first, C.int(len(words))))
+	return int32(C.call(C.word(function), first, C.int(len(args))))
 }
 
-// hostFuncEntry is runPending as C calls it.
-func hostFuncEntry() uintptr { return uintptr(C.run_pending()) }
+// hostFuncEntry returns the C address of runHostFunc.
+func hostFuncEntry() uintptr { return uintptr(C.run_host_func()) }

@@ -1,12 +1,13 @@
 //go:build linux
 
-// Package libcuda is the CUDA driver of an NVIDIA GPU, libcuda.so.1, opened at
-// run time: no cgo, no CUDA toolkit, and a program that starts where there is
-// no driver.
+// Package libcuda implements driver.API with the CUDA driver of NVIDIA GPUs. It
+// opens libcuda.so.1 at run time, so it needs neither cgo nor a CUDA toolkit. A
+// program also starts without the library.
 //
-// Every call goes by integers through invoke: some instructions of this package on
-// amd64, purego.SyscallN on other machines. Under the build tag gorgonia calls go
-// through cgo instead, and package gorgonia lays those of gorgonia.org/cu on top.
+// Every call passes its arguments as integers to invoke. On amd64, invoke is
+// assembly of this package; on other machines it is purego.SyscallN. With the
+// build tag gorgonia, calls go through cgo, and package gorgonia adds the calls
+// of gorgonia.org/cu.
 package libcuda
 
 import (
@@ -16,61 +17,64 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// Driver is an open libcuda.
+// Driver is an open libcuda. Its methods are those of driver.API.
 type Driver struct {
-	path  string
-	entry [symbolCount]uintptr
+	path    string
+	entries [symbolCount]uintptr
 }
 
 var _ driver.API = (*Driver)(nil)
 
-// call runs one function. The directive keeps what pointers in args point to
-// alive and in place until the call returns; they must be converted in the call
-// itself.
+// call calls one function. The directive keeps the memory that pointers in args
+// refer to alive and in place until the call returns. The pointers must be
+// converted to uintptr in the call expression itself.
 //
 //go:uintptrescapes
-func (d *Driver) call(s symbol, args ...uintptr) error { return d.plain(s, args...) }
+func (d *Driver) call(s symbol, args ...uintptr) error { return d.callValues(s, args...) }
 
-// plain is call without the directive, which would put args on the heap: it
-// allocates nothing. No argument is a pointer into Go's memory.
-func (d *Driver) plain(s symbol, args ...uintptr) error { return d.check(s, d.result(s, args...)) }
-
-// copying is call for the copies between the host and a device: it keeps the
-// directive's promise for the host's memory, and allocates nothing either.
-//
-//go:uintptrescapes
-func (d *Driver) copying(s symbol, dst, src, n, stream uintptr) error {
-	return d.plain(s, dst, src, n, stream)
+// callValues is call for args without pointers into Go memory. It has no
+// directive, because the directive would allocate args on the heap.
+func (d *Driver) callValues(s symbol, args ...uintptr) error {
+	return d.resultError(s, d.callResult(s, args...))
 }
 
-// check makes an error of a result.
-func (d *Driver) check(s symbol, r driver.Result) error {
+// callCopy is call for copies between host and device. It keeps the host memory
+// in place, and does not allocate.
+//
+//go:uintptrescapes
+func (d *Driver) callCopy(s symbol, dst, src, n, stream uintptr) error {
+	return d.callValues(s, dst, src, n, stream)
+}
+
+// resultError converts a result to an error, nil for Success.
+func (d *Driver) resultError(s symbol, r driver.Result) error {
 	if r == driver.Success {
 		return nil
 	}
-	if r == driver.NotSupported && d.entry[s] == 0 {
-		return &driver.Error{Call: symbols[s].call, Code: r, Detail: d.path + " does not have it"}
+	if r == driver.NotSupported && d.entries[s] == 0 {
+		return &driver.Error{Call: symbols[s].call, Code: r, Detail: d.path + " lacks the function"}
 	}
-	return driver.Check(symbols[s].call, r)
+	return driver.ResultError(symbols[s].call, r)
 }
 
-// maxWords is how many arguments the longest call may have.
-const maxWords = 14
+// maxArguments is the largest number of arguments of a call.
+const maxArguments = 14
 
-// result is plain for those that look at the code themselves.
-func (d *Driver) result(s symbol, args ...uintptr) driver.Result {
-	if d.entry[s] == 0 {
+// callResult is callValues for callers that interpret the result.
+func (d *Driver) callResult(s symbol, args ...uintptr) driver.Result {
+	if d.entries[s] == 0 {
 		return driver.NotSupported
 	}
-	return driver.Result(invoke(d.entry[s], args...))
+	return driver.Result(invoke(d.entries[s], args...))
 }
 
-// done makes an answer of a query's result.
-func done(call string, r driver.Result) (bool, error) {
+// queryResult converts the result of a query: false for NotReady, an error for
+// any other failure.
+func queryResult(call string, r driver.Result) (bool, error) {
 	if r == driver.NotReady {
 		return false, nil
 	}
-	return r == driver.Success, driver.Check(call, r)
+	return r == driver.Success, driver.ResultError(call, r)
 }
 
 func (d *Driver) Init() error { return d.call(cuInit, 0) }
@@ -106,7 +110,7 @@ func (d *Driver) DeviceGetUUID(dev driver.Device) (driver.UUID, error) {
 	return id, err
 }
 
-// DeviceGetPCIBusID answers in lower case, as Linux writes it.
+// DeviceGetPCIBusID returns lower case, as Linux writes bus ids.
 func (d *Driver) DeviceGetPCIBusID(dev driver.Device) (string, error) {
 	id := make([]byte, 64)
 	err := d.call(cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&id[0])), uintptr(len(id)), uintptr(dev))
@@ -182,8 +186,10 @@ func (d *Driver) CtxEnablePeerAccess(peer driver.Context) error {
 	return d.call(cuCtxEnablePeerAccess, uintptr(peer), 0)
 }
 
-func (d *Driver) CtxSetCurrent(c driver.Context) error { return d.plain(cuCtxSetCurrent, uintptr(c)) }
-func (d *Driver) CtxSynchronize() error                { return d.call(cuCtxSynchronize) }
+func (d *Driver) CtxSetCurrent(c driver.Context) error {
+	return d.callValues(cuCtxSetCurrent, uintptr(c))
+}
+func (d *Driver) CtxSynchronize() error { return d.call(cuCtxSynchronize) }
 
-// Close leaves the library open: CUDA does not survive being unloaded.
+// Close leaves the library open, because CUDA cannot be unloaded.
 func (d *Driver) Close() error { return nil }

@@ -8,13 +8,13 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// load opens a library.
-func load(path string) (uintptr, error) {
+// openLibrary opens a library and returns its handle.
+func openLibrary(path string) (uintptr, error) {
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
-// lookup finds a function in a library, 0 where there is none.
-func lookup(library uintptr, name string) uintptr {
+// lookupSymbol returns the address of a function in a library, or 0.
+func lookupSymbol(library uintptr, name string) uintptr {
 	entry, err := purego.Dlsym(library, name)
 	if err != nil {
 		return 0
@@ -22,7 +22,7 @@ func lookup(library uintptr, name string) uintptr {
 	return entry
 }
 
-// hostFuncEntry is runPending as C calls it.
+// hostFuncEntry returns the C address of runHostFunc.
 var hostFuncEntry = sync.OnceValue(func() uintptr {
-	return purego.NewCallback(func(number uintptr) uintptr { runPending(number); return 0 })
+	return purego.NewCallback(func(number uintptr) uintptr { runHostFunc(number); return 0 })
 })

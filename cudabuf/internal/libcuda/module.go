@@ -12,18 +12,18 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
 
-// ModuleLoadData passes a copy that ends in a zero byte: PTX text has no other
-// end, and a binary image says its own length. What the driver's compiler has
-// against the image becomes the error's Detail.
+// ModuleLoadData passes a copy of the image that ends in a zero byte, because
+// PTX text has no length. The log of the driver's compiler becomes the Detail
+// of the error.
 func (d *Driver) ModuleLoadData(image []byte, _ map[string]driver.HostKernel) (driver.Module, error) {
 	var m driver.Module
 	text := append(bytes.Clone(image), 0)
 	log := make([]byte, 8<<10)
-	var pinned runtime.Pinner // its address is passed as a number
+	var pinned runtime.Pinner // values holds its address as an integer
 	pinned.Pin(&log[0])
 	defer pinned.Unpin()
 	options := [2]int32{jitErrorLog, jitErrorLogSize}
-	// The second is a number where the call takes a pointer.
+	// The size is passed in place of a pointer, as the driver requires.
 	values := [2]uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
 	err := d.call(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&text[0])), uintptr(len(options)),
 		uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&values[0])))
@@ -66,10 +66,10 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(f driver.Function, sharedBytes i
 	return int(b), int(t), err
 }
 
-// LaunchKernel passes pointers to the arguments' values, which the driver copies
+// LaunchKernel passes pointers to the argument values, which the driver copies
 // before it returns.
 func (d *Driver) LaunchKernel(l *driver.Launch) error {
-	err := d.plain(cuLaunchKernel, uintptr(l.Function),
+	err := d.callValues(cuLaunchKernel, uintptr(l.Function),
 		uintptr(l.Grid.X), uintptr(l.Grid.Y), uintptr(l.Grid.Z),
 		uintptr(l.Block.X), uintptr(l.Block.Y), uintptr(l.Block.Z),
 		uintptr(l.SharedBytes), uintptr(l.Stream), uintptr(unsafe.Pointer(l.Values())), 0)

@@ -3,6 +3,8 @@
 package libcuda
 
 import (
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -17,15 +19,15 @@ func (d *Driver) StreamCreateWithPriority(flags uint32, priority int) (driver.St
 func (d *Driver) StreamDestroy(s driver.Stream) error { return d.call(cuStreamDestroy, uintptr(s)) }
 
 func (d *Driver) StreamSynchronize(s driver.Stream) error {
-	return d.plain(cuStreamSynchronize, uintptr(s))
+	return d.callValues(cuStreamSynchronize, uintptr(s))
 }
 
 func (d *Driver) StreamQuery(s driver.Stream) (bool, error) {
-	return done("cuStreamQuery", d.result(cuStreamQuery, uintptr(s)))
+	return queryResult("cuStreamQuery", d.callResult(cuStreamQuery, uintptr(s)))
 }
 
 func (d *Driver) StreamWaitEvent(s driver.Stream, e driver.Event) error {
-	return d.plain(cuStreamWaitEvent, uintptr(s), uintptr(e), 0)
+	return d.callValues(cuStreamWaitEvent, uintptr(s), uintptr(e), 0)
 }
 
 func (d *Driver) StreamGetPriority(s driver.Stream) (int, error) {
@@ -49,15 +51,15 @@ func (d *Driver) EventCreate(flags uint32) (driver.Event, error) {
 func (d *Driver) EventDestroy(e driver.Event) error { return d.call(cuEventDestroy, uintptr(e)) }
 
 func (d *Driver) EventRecord(e driver.Event, s driver.Stream) error {
-	return d.plain(cuEventRecord, uintptr(e), uintptr(s))
+	return d.callValues(cuEventRecord, uintptr(e), uintptr(s))
 }
 
 func (d *Driver) EventQuery(e driver.Event) (bool, error) {
-	return done("cuEventQuery", d.result(cuEventQuery, uintptr(e)))
+	return queryResult("cuEventQuery", d.callResult(cuEventQuery, uintptr(e)))
 }
 
 func (d *Driver) EventSynchronize(e driver.Event) error {
-	return d.plain(cuEventSynchronize, uintptr(e))
+	return d.callValues(cuEventSynchronize, uintptr(e))
 }
 
 func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
@@ -65,3 +67,54 @@ func (d *Driver) EventElapsedTime(start, end driver.Event) (float32, error) {
 	err := d.call(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(start), uintptr(end))
 	return ms, err
 }
+
+// hostFuncs holds the host functions that have not run, by the id that the
+// driver passes to the callback. All of them share one callback, because
+// callbacks are never freed.
+var (
+	hostFuncs    sync.Map // uintptr -> func()
+	lastHostFunc atomic.Uintptr
+)
+
+func (d *Driver) LaunchHostFunc(s driver.Stream, f func()) error {
+	id := lastHostFunc.Add(1)
+	hostFuncs.Store(id, f)
+	err := d.call(cuLaunchHostFunc, uintptr(s), hostFuncEntry(), id)
+	if err != nil {
+		hostFuncs.Delete(id)
+	}
+	return err
+}
+
+// runHostFunc runs a host function on a thread of the driver.
+func runHostFunc(id uintptr) {
+	if f, ok := hostFuncs.LoadAndDelete(id); ok {
+		f.(func())()
+	}
+}
+
+func (d *Driver) StreamBeginCapture(s driver.Stream, mode driver.CaptureMode) error {
+	return d.call(cuStreamBeginCapture, uintptr(s), uintptr(mode))
+}
+
+func (d *Driver) StreamEndCapture(s driver.Stream) (driver.Graph, error) {
+	var g driver.Graph
+	err := d.call(cuStreamEndCapture, uintptr(s), uintptr(unsafe.Pointer(&g)))
+	return g, err
+}
+
+func (d *Driver) GraphInstantiate(g driver.Graph) (driver.GraphExec, error) {
+	var x driver.GraphExec
+	err := d.call(cuGraphInstantiate, uintptr(unsafe.Pointer(&x)), uintptr(g), 0)
+	return x, err
+}
+
+func (d *Driver) GraphLaunch(x driver.GraphExec, s driver.Stream) error {
+	return d.callValues(cuGraphLaunch, uintptr(x), uintptr(s))
+}
+
+func (d *Driver) GraphExecDestroy(x driver.GraphExec) error {
+	return d.call(cuGraphExecDestroy, uintptr(x))
+}
+
+func (d *Driver) GraphDestroy(g driver.Graph) error { return d.call(cuGraphDestroy, uintptr(g)) }

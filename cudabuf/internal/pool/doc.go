@@ -1,13 +1,13 @@
-// Package pool keeps the books of memory: which of the driver's allocations are
-// held, which parts of them are lent, and when a part may be lent again although
-// a stream may still use it. It calls no driver itself; [Upstream] is what it
-// asks for.
+// Package pool manages device memory. It knows which allocations of the driver
+// are held and which parts of them are in use. It decides when to reuse freed
+// memory that a stream may still use. It does not call a driver; [Upstream] is
+// the interface to one.
 //
-// Three kinds stand behind the interface [Pool]: [Caching] cuts requests out of
-// allocations that it keeps, [Direct] asks the driver every time, and [Ordered]
-// leaves everything to the driver's allocation in the order of a stream.
-// [WithRetry], [WithLog] and [Track] lay something on top of any of them.
+// Interface [Pool] has three implementations. [Caching] keeps allocations of
+// the driver and splits them. [Direct] calls the driver for each block.
+// [Ordered] uses stream-ordered allocation of the driver. [WithRetry],
+// [WithLog] and [Track] wrap any of them.
 //
-// A stream is any comparable value; the zero value is no stream: memory got for
-// it may be used by anybody at once.
+// A stream is any comparable value. The zero value means no stream: memory
+// allocated for it is ready for use on any stream at once.
 package pool

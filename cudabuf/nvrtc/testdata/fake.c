@@ -1,4 +1,4 @@
-/* A library with libnvrtc's names whose images tell what it was called with. */
+/* A library with the names of libnvrtc whose images list the arguments of the calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

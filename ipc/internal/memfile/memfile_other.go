@@ -8,13 +8,13 @@ import (
 	"os"
 )
 
-var errLinux = fmt.Errorf("sharing memory of the host needs Linux: %w", errors.ErrUnsupported)
+var errLinux = fmt.Errorf("memfile: sharing host memory requires Linux: %w", errors.ErrUnsupported)
 
-// Create is an error that is errors.ErrUnsupported.
+// Create returns an error that wraps errors.ErrUnsupported.
 func Create(string, int64) (*os.File, []byte, error) { return nil, nil, errLinux }
 
-// Map is an error that is errors.ErrUnsupported.
+// Map returns an error that wraps errors.ErrUnsupported.
 func Map(*os.File, int64) ([]byte, error) { return nil, errLinux }
 
-// Unmap is an error that is errors.ErrUnsupported.
+// Unmap returns an error that wraps errors.ErrUnsupported.
 func Unmap([]byte) error { return errLinux }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Closed tells whether the peer of a socket of any kind has closed it, and all
-// that it had sent was read.
+// Closed reports whether the peer of a socket has closed it and all data has been
+// read.
 func Closed(c syscall.Conn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

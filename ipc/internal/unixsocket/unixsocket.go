@@ -1,5 +1,5 @@
-// Package unixsocket makes Unix domain sockets that are a user's own, and tells who
-// is at the other end of one.
+// Package unixsocket creates Unix domain sockets that belong to one user, and
+// returns the credentials of a peer.
 package unixsocket
 
 import (
@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// Listen makes a socket whose file is of mode 0600. A file of a socket that nobody
-// serves is replaced.
+// Listen creates a socket with a file of mode 0600. It replaces a socket file if
+// no process listens on it.
 func Listen(path string) (*net.UnixListener, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
 		c, err := net.Dial("unix", path)
 		if err == nil {
 			_ = c.Close()
-			return nil, errors.New("another process serves there")
+			return nil, errors.New("unixsocket.Listen: another process serves there")
 		}
-		// Any other failure does not say that nobody listens.
+		// Any other error does not prove that no process listens.
 		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, fmt.Errorf("a socket that may be another process's: %w", err)
+			return nil, fmt.Errorf("unixsocket.Listen: the socket may be another process's: %w", err)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Credentials are a peer's, as the kernel knows them (SO_PEERCRED). The pid is 0
-// where the peer is of a PID namespace that this process does not see.
+// Credentials returns the process and user of a peer as the kernel reports them
+// (SO_PEERCRED). pid is 0 if the peer's PID namespace is not visible to this process.
 func Credentials(c *net.UnixConn) (pid int32, uid uint32, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -25,8 +25,8 @@ func Credentials(c *net.UnixConn) (pid int32, uid uint32, err error) {
 	return cred.Pid, cred.Uid, nil
 }
 
-// private makes the file of a socket that is not yet bound one of mode 0600, from
-// its first moment.
+// private sets the mode of an unbound socket, so that its file has mode 0600 from the
+// start.
 func private(_, _ string, raw syscall.RawConn) error {
 	var err error
 	return errors.Join(raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Credentials is an error that is errors.ErrUnsupported.
+// Credentials returns an error that wraps errors.ErrUnsupported.
 func Credentials(*net.UnixConn) (int32, uint32, error) {
-	return 0, 0, fmt.Errorf("credentials of a peer need Linux: %w", errors.ErrUnsupported)
+	return 0, 0, fmt.Errorf("unixsocket.Credentials requires Linux: %w", errors.ErrUnsupported)
 }
 
 func private(string, string, syscall.RawConn) error {
-	return fmt.Errorf("a private socket needs Linux: %w", errors.ErrUnsupported)
+	return fmt.Errorf("unixsocket.Listen requires Linux: %w", errors.ErrUnsupported)
 }

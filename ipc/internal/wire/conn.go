@@ -5,43 +5,45 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 )
 
-// maxQueuedFiles bounds the descriptors that have come before their frames.
+// maxQueuedFiles bounds the descriptors that arrive before their frames.
 const maxQueuedFiles = 16
 
-// Conn carries frames over a Unix socket. One goroutine reads, and one writes.
+// Conn carries frames over a Unix socket. At most one goroutine may read and one
+// may write.
 type Conn struct {
-	unix  *net.UnixConn
-	buf   []byte // what was read and is not yet part of a frame
-	begin int
-	files []*os.File
-	oob   []byte
-	wrote []byte
+	unix     *net.UnixConn
+	readBuf  []byte // bytes that were read and are not yet part of a frame
+	start    int
+	files    []*os.File
+	oob      []byte
+	writeBuf []byte
 }
 
-// NewConn takes over a socket.
+// NewConn returns a connection and takes ownership of the socket.
 func NewConn(unix *net.UnixConn) *Conn {
-	return &Conn{unix: unix, buf: make([]byte, 0, 64<<10), oob: make([]byte, rightsSpace)}
+	return &Conn{unix: unix, readBuf: make([]byte, 0, 64<<10), oob: make([]byte, rightsSpace)}
 }
 
-// Unix is the socket.
+// Unix returns the socket.
 func (c *Conn) Unix() *net.UnixConn { return c.unix }
 
-// Close ends reads and writes that are under way, too.
+// Close closes the socket; reads and writes in progress return an error.
 func (c *Conn) Close() error { return c.unix.Close() }
 
-// SetReadDeadline bounds later reads, and the one under way. The zero time is
-// no bound.
+// SetReadDeadline bounds current and later reads. The zero time means no bound.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.unix.SetReadDeadline(t) }
 
-// SetWriteDeadline bounds later writes, and the one under way.
+// SetWriteDeadline bounds current and later writes.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.unix.SetWriteDeadline(t) }
 
-// Read returns the next frame. What breaks the protocol is ErrFault; the end of
-// the connection between frames is io.EOF, within one io.ErrUnexpectedEOF. After
-// an error there is nothing more to read; the descriptors that came are closed.
+// Read returns the next frame. The error wraps ErrFault if the peer violates the
+// protocol. It is io.EOF if the connection ends between frames, and
+// io.ErrUnexpectedEOF within one. After an error no more frames can be read, and
+// received descriptors are closed.
 func (c *Conn) Read() (f Frame, err error) {
 	defer func() {
 		if err != nil {
@@ -49,12 +51,12 @@ func (c *Conn) Read() (f Frame, err error) {
 		}
 	}()
 	if err := c.fill(headerSize); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) && len(c.buf) == c.begin {
+		if errors.Is(err, io.ErrUnexpectedEOF) && len(c.readBuf) == c.start {
 			err = io.EOF
 		}
 		return Frame{}, err
 	}
-	h, err := parseHeader(c.buf[c.begin : c.begin+headerSize])
+	h, err := parseHeader(c.readBuf[c.start : c.start+headerSize])
 	if err != nil {
 		return Frame{}, err
 	}
@@ -62,34 +64,34 @@ func (c *Conn) Read() (f Frame, err error) {
 		return Frame{}, err
 	}
 	f = Frame{Type: h.typ, Request: h.request}
-	c.begin += headerSize
-	f.Payload = append([]byte(nil), c.buf[c.begin:c.begin+h.length]...)
-	c.begin += h.length
+	c.start += headerSize
+	f.Payload = append([]byte(nil), c.readBuf[c.start:c.start+h.length]...)
+	c.start += h.length
 	if h.files > len(c.files) {
-		return Frame{}, fault("%v announces a descriptor that did not come", h.typ)
+		return Frame{}, fault("%v announces a descriptor, which was not sent", h.typ)
 	}
 	if h.files > 0 {
 		f.File, c.files = c.files[0], c.files[1:]
 	}
-	if c.begin == len(c.buf) && len(c.files) > 0 {
+	if c.start == len(c.readBuf) && len(c.files) > 0 {
 		f.CloseFile()
-		return Frame{}, fault("%v brings a descriptor that it does not announce", h.typ)
+		return Frame{}, fault("%v was sent with a descriptor that it does not announce", h.typ)
 	}
 	return f, nil
 }
 
-// fill reads until n bytes are there. Memory grows with what comes, not with
-// what a header claims.
+// fill reads until n bytes are buffered. The buffer grows with the received
+// bytes, not with the length in a header.
 func (c *Conn) fill(n int) error {
-	for len(c.buf)-c.begin < n {
-		if c.begin > 0 && (c.begin == len(c.buf) || len(c.buf) == cap(c.buf)) {
-			c.buf = c.buf[:copy(c.buf[:cap(c.buf)], c.buf[c.begin:])]
-			c.begin = 0
+	for len(c.readBuf)-c.start < n {
+		if c.start > 0 && (c.start == len(c.readBuf) || len(c.readBuf) == cap(c.readBuf)) {
+			c.readBuf = c.readBuf[:copy(c.readBuf[:cap(c.readBuf)], c.readBuf[c.start:])]
+			c.start = 0
 		}
-		if len(c.buf) == cap(c.buf) {
-			c.buf = append(make([]byte, 0, 2*cap(c.buf)), c.buf...)
+		if len(c.readBuf) == cap(c.readBuf) {
+			c.readBuf = append(make([]byte, 0, 2*cap(c.readBuf)), c.readBuf...)
 		}
-		got, rights, flags, _, err := c.unix.ReadMsgUnix(c.buf[len(c.buf):cap(c.buf)], c.oob)
+		got, rights, flags, _, err := c.unix.ReadMsgUnix(c.readBuf[len(c.readBuf):cap(c.readBuf)], c.oob)
 		if rights > 0 {
 			files, err := parseRights(c.oob[:rights])
 			c.files = append(c.files, files...)
@@ -103,13 +105,13 @@ func (c *Conn) fill(n int) error {
 		case err != nil || got == 0:
 			return io.ErrUnexpectedEOF
 		case truncatedRights(flags) || len(c.files) > maxQueuedFiles:
-			return fault("more descriptors than frames need")
+			return fault("got more descriptors than frames announce")
 		}
-		c.buf = c.buf[:len(c.buf)+got]
+		c.readBuf = c.readBuf[:len(c.readBuf)+got]
 	}
-	if cap(c.buf) > 1<<20 && len(c.buf)-c.begin < 64<<10 && n < 64<<10 {
-		c.buf = append(make([]byte, 0, 64<<10), c.buf[c.begin:]...) // a large frame is over
-		c.begin = 0
+	if cap(c.readBuf) > 1<<20 && len(c.readBuf)-c.start < 64<<10 && n < 64<<10 {
+		c.readBuf = append(make([]byte, 0, 64<<10), c.readBuf[c.start:]...) // shrink the buffer after a large frame
+		c.start = 0
 	}
 	return nil
 }
@@ -121,10 +123,10 @@ func (c *Conn) dropFiles() {
 	c.files = nil
 }
 
-// Write sends frames in their order, those without a descriptor together. It
-// keeps no frame, and closes no file.
+// Write sends frames in order; it combines frames without descriptors. It does
+// not keep frames or close files.
 func (c *Conn) Write(frames ...Frame) error {
-	c.wrote = c.wrote[:0]
+	c.writeBuf = c.writeBuf[:0]
 	for _, f := range frames {
 		files := 0
 		if f.File != nil {
@@ -133,8 +135,8 @@ func (c *Conn) Write(frames ...Frame) error {
 			}
 			files = 1
 		}
-		c.wrote = header{len(f.Payload), f.Type, files, f.Request}.append(c.wrote)
-		c.wrote = append(c.wrote, f.Payload...)
+		c.writeBuf = header{len(f.Payload), f.Type, files, f.Request}.append(c.writeBuf)
+		c.writeBuf = append(c.writeBuf, f.Payload...)
 		if f.File != nil {
 			if err := c.flushWith(f.File); err != nil {
 				return err
@@ -142,18 +144,18 @@ func (c *Conn) Write(frames ...Frame) error {
 		}
 	}
 	err := c.flush()
-	if cap(c.wrote) > 1<<20 {
-		c.wrote = nil
+	if cap(c.writeBuf) > 1<<20 {
+		c.writeBuf = nil
 	}
 	return err
 }
 
 func (c *Conn) flush() error {
-	if len(c.wrote) == 0 {
+	if len(c.writeBuf) == 0 {
 		return nil
 	}
-	_, err := c.unix.Write(c.wrote)
-	c.wrote = c.wrote[:0]
+	_, err := c.unix.Write(c.writeBuf)
+	c.writeBuf = c.writeBuf[:0]
 	return err
 }
 
@@ -166,12 +168,135 @@ func (c *Conn) flushWith(file *os.File) error {
 	var failure error
 	err = raw.Control(func(fd uintptr) {
 		var n int
-		if n, _, failure = c.unix.WriteMsgUnix(c.wrote, rights(int(fd)), nil); failure == nil {
-			c.wrote = c.wrote[n:]
+		if n, _, failure = c.unix.WriteMsgUnix(c.writeBuf, rightsMessage(int(fd)), nil); failure == nil {
+			c.writeBuf = c.writeBuf[n:]
 		}
 	})
 	if err = errors.Join(err, failure); err != nil {
 		return err
 	}
 	return c.flush()
+}
+
+// Queue sends frames in order from its own goroutine, so that Put never waits for
+// the peer.
+type Queue struct {
+	conn         *Conn
+	writeTimeout time.Duration // of each write
+	maxBytes     int
+
+	mu     sync.Mutex
+	wake   sync.Cond
+	frames []Frame
+	bytes  int
+	ending bool // queued frames are sent, and no more accepted
+	err    error
+	done   chan struct{}
+}
+
+// NewQueue returns a queue. The queue and the connection end if a write takes
+// longer than writeTimeout, or if more than maxBytes are queued.
+func NewQueue(conn *Conn, writeTimeout time.Duration, maxBytes int) *Queue {
+	q := &Queue{conn: conn, writeTimeout: writeTimeout, maxBytes: maxBytes, done: make(chan struct{})}
+	q.wake.L = &q.mu
+	go q.send()
+	return q
+}
+
+// Put queues a frame. The payload and the file must not change until they are
+// sent; Put does not close the file. After the end of the queue, Put drops the
+// frame.
+func (q *Queue) Put(f Frame) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ending || q.err != nil {
+		return
+	}
+	q.frames = append(q.frames, f)
+	if q.bytes += headerSize + len(f.Payload); q.bytes > q.maxBytes {
+		q.fail(fault("the peer did not read %d queued bytes", q.bytes))
+	}
+	q.wake.Signal()
+}
+
+// fail ends the queue and the connection. The caller holds mu.
+func (q *Queue) fail(err error) {
+	if q.err == nil {
+		q.err = err
+		_ = q.conn.Close()
+	}
+	q.frames = nil
+	q.wake.Signal()
+}
+
+// Drain sends the queued frames and closes the connection. It waits until that is
+// done.
+func (q *Queue) Drain() {
+	q.mu.Lock()
+	q.ending = true
+	q.wake.Signal()
+	q.mu.Unlock()
+	<-q.done
+}
+
+// Abort closes the connection without sending the queued frames.
+func (q *Queue) Abort(err error) {
+	q.mu.Lock()
+	q.fail(err)
+	q.mu.Unlock()
+	<-q.done
+}
+
+// Err returns the error that ended the queue, if any.
+func (q *Queue) Err() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
+}
+
+func (q *Queue) send() {
+	defer close(q.done)
+	defer func() { _ = q.conn.Close() }()
+	var batch []Frame
+	for {
+		q.mu.Lock()
+		for len(q.frames) == 0 && !q.ending && q.err == nil {
+			q.wake.Wait()
+		}
+		if q.err != nil || len(q.frames) == 0 {
+			q.mu.Unlock()
+			return
+		}
+		batch, q.frames = q.frames, batch[:0]
+		q.bytes = 0
+		q.mu.Unlock()
+
+		if err := q.write(batch); err != nil {
+			q.mu.Lock()
+			q.fail(err)
+			q.mu.Unlock()
+			return
+		}
+		clear(batch)
+	}
+}
+
+// write sends frames in groups of about 1 MiB, each within writeTimeout.
+func (q *Queue) write(frames []Frame) error {
+	const part = 1 << 20
+	for len(frames) > 0 {
+		n, bytes := 0, 0
+		for n < len(frames) && (n == 0 || bytes+len(frames[n].Payload) <= part) {
+			bytes += headerSize + len(frames[n].Payload)
+			n++
+		}
+		if err := q.conn.SetWriteDeadline(time.Now().Add(q.writeTimeout)); err != nil {
+			return err
+		}
+		if err := q.conn.Write(frames[:n]...); err != nil {
+			return err
+		}
+		frames = frames[n:]
+	}
+	return nil
 }

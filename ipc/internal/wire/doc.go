@@ -1,11 +1,5 @@
-// Package wire is the sharing protocol of docs/sharing.md: its frames, messages
-// and the socket that carries them. What comes from a peer is checked here, as
-// far as that takes no knowledge of leases and blocks; [ErrFault] is what breaks
-// the protocol.
-//
-//	frame.go         the header, types
-//	cursor.go        reading the fields of a payload
-//	hello.go ...     the payloads
-//	conn.go          frames over a socket, with file descriptors
-//	queue.go         frames that wait to be sent
+// Package wire implements the frames and messages of the sharing protocol of
+// docs/sharing.md, and the socket connection that carries them. It validates
+// everything that a peer sends, except what needs knowledge of leases and blocks.
+// Errors wrap [ErrFault] if the peer violates the protocol.
 package wire

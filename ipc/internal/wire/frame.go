@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"os"
+	"unicode/utf8"
 )
 
 // Type is the type of a frame.
@@ -46,20 +50,20 @@ func (t Type) String() string {
 	return fmt.Sprintf("frame type %d", uint8(t))
 }
 
-// MaxPayload bounds the payload of a frame, in bytes.
+// MaxPayload is the maximum length of a frame's payload.
 const MaxPayload = 1 << 24
 
 const headerSize = 12
 
-// Frame is one message. Who reads one owns its file.
+// Frame is one message. The reader of a frame owns its file.
 type Frame struct {
 	Type    Type
 	Request uint32
 	Payload []byte
-	File    *os.File // nil where none travels with it
+	File    *os.File // nil if no descriptor was sent with the frame
 }
 
-// CloseFile closes the file of a frame that nobody took.
+// CloseFile closes the file of a frame, if any.
 func (f *Frame) CloseFile() {
 	if f.File != nil {
 		_ = f.File.Close()
@@ -67,7 +71,7 @@ func (f *Frame) CloseFile() {
 	}
 }
 
-// header is what stands before a payload.
+// header precedes a payload.
 type header struct {
 	length  int
 	typ     Type
@@ -91,17 +95,132 @@ func parseHeader(b []byte) (header, error) {
 	case h.typ < Hello || h.typ > Error:
 		c.fail("%v", h.typ)
 	case h.length > MaxPayload:
-		c.fail("%v of %d bytes, at most %d expected", h.typ, h.length, MaxPayload)
+		c.fail("%v: payload: got %d bytes, want at most %d", h.typ, h.length, MaxPayload)
 	case h.files > 1 || h.files == 1 && h.typ != Block:
-		c.fail("%v with %d descriptors", h.typ, h.files)
+		c.fail("%v: got %d descriptors", h.typ, h.files)
 	}
-	return h, c.end()
+	return h, c.finish()
 }
 
-// Expect returns a fault for a payload where there is none.
-func (f *Frame) Expect(empty bool) error {
-	if empty && len(f.Payload) > 0 {
-		return fault("%v has %d bytes, none expected", f.Type, len(f.Payload))
+// ExpectEmpty returns a fault if the frame has a payload.
+func (f *Frame) ExpectEmpty() error {
+	if len(f.Payload) > 0 {
+		return fault("%v: payload: got %d bytes, want 0", f.Type, len(f.Payload))
 	}
 	return nil
 }
+
+// ErrFault means that a message violates the protocol. The text says what was expected.
+var ErrFault = errors.New("fault in the sharing protocol")
+
+func fault(format string, a ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrFault}, a...)...)
+}
+
+// cursor reads the fields of a payload in order. After the first error, all
+// fields read as zero, and finish returns the error.
+type cursor struct {
+	rest []byte
+	err  error
+}
+
+func (c *cursor) bytes(n int) []byte {
+	if c.err == nil && n > len(c.rest) {
+		c.err = fault("got %d bytes, want a field of %d", len(c.rest), n)
+	}
+	if c.err != nil {
+		return nil
+	}
+	b := c.rest[:n]
+	c.rest = c.rest[n:]
+	return b
+}
+
+func (c *cursor) u8() uint8 {
+	if b := c.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (c *cursor) u16() uint16 {
+	if b := c.bytes(2); b != nil {
+		return binary.LittleEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (c *cursor) u32() uint32 {
+	if b := c.bytes(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cursor) u64() uint64 {
+	if b := c.bytes(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// size reads a u64 that must fit an int64.
+func (c *cursor) size() int64 {
+	n := c.u64()
+	if n > math.MaxInt64 {
+		c.fail("size: got %d, want at most %d", n, int64(math.MaxInt64))
+		return 0
+	}
+	return int64(n)
+}
+
+func (c *cursor) str() string {
+	b := c.bytes(int(c.u16()))
+	if !utf8.Valid(b) {
+		c.fail("text that is not UTF-8")
+		return ""
+	}
+	return string(b)
+}
+
+// reserved reads n bytes that must be 0.
+func (c *cursor) reserved(n int) {
+	for _, b := range c.bytes(n) {
+		if b != 0 {
+			c.fail("reserved bytes are not 0")
+		}
+	}
+}
+
+// count checks that n elements of at least size bytes can follow. This bounds the
+// memory that is allocated for them by the bytes that were sent.
+func (c *cursor) count(n uint32, size int) int {
+	if c.err == nil && uint64(n)*uint64(size) > uint64(len(c.rest)) {
+		c.fail("%d elements in %d bytes", n, len(c.rest))
+	}
+	if c.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+func (c *cursor) fail(format string, a ...any) {
+	if c.err == nil {
+		c.err = fault(format, a...)
+	}
+}
+
+// finish returns the first error. Bytes that are left over are an error, too.
+func (c *cursor) finish() error {
+	if c.err == nil && len(c.rest) > 0 {
+		c.fail("%d bytes left over", len(c.rest))
+	}
+	return c.err
+}
+
+func appendStr(b []byte, s string) []byte {
+	s = s[:min(len(s), math.MaxUint16)]
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(s))), s...)
+}
+
+var order = binary.LittleEndian

@@ -15,7 +15,6 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// message is one that is written and read.
 type message interface{ Parse([]byte) error }
 
 var process = handle.Process{Machine: [16]byte{1, 2}, Namespace: 3, Start: 4, PID: 5}
@@ -27,12 +26,12 @@ func block(t testing.TB) []byte {
 	return b
 }
 
-// messages are one of each payload, with how it is read and written again.
+// messages returns one payload of each type.
 func messages(t testing.TB) map[wire.Type][]byte {
 	hello := wire.HelloMessage{Lowest: 1, Highest: 3, Process: process, Events: true, Mechanisms: handle.Mechanisms{handle.CUDAFD, handle.Memory}, Devices: []cudabuf.UUID{{1}, {2}}}
-	welcome := wire.WelcomeMessage{Version: 1, Process: process, Instance: [16]byte{6}, Silence: 1000}
+	welcome := wire.WelcomeMessage{Version: 1, Process: process, Instance: [16]byte{6}, KeepAliveMillis: 1000}
 	batch := wire.BatchMessage{Lease: 1, Sequence: 2, Pending: true, Parts: []wire.Part{
-		{Metadata: []byte("metadata"), Regions: []wire.Region{{Place: 0, Length: 8, Block: 1}, {Place: 64, Length: 9, Block: 2, Offset: 5}}},
+		{Metadata: []byte("metadata"), Regions: []wire.Region{{BodyOffset: 0, Length: 8, Block: 1}, {BodyOffset: 64, Length: 9, Block: 2, Offset: 5}}},
 		{Metadata: []byte("empty"), Regions: []wire.Region{}},
 	}}
 	stats := wire.StatsMessage{
@@ -46,13 +45,13 @@ func messages(t testing.TB) map[wire.Type][]byte {
 		wire.Listing:   wire.AppendListing(nil, []wire.Entry{{Kind: wire.Stream, Name: "n", Rows: 1, Batches: 2, Bytes: 3, Device: "cuda:0", Subscribers: 4}}),
 		wire.Get:       wire.AppendName(nil, "name"),
 		wire.Subscribe: wire.AppendSubscribe(nil, 3, "name"),
-		wire.Credit:    wire.AppendU32(nil, 9),
+		wire.Credit:    wire.AppendCredit(nil, 9),
 		wire.Release:   wire.AppendNumbers(nil, []uint64{1, 1 << 40}),
 	}
 }
 
-// again reads a payload and writes what it read.
-func again(t wire.Type, b []byte) ([]byte, error) {
+// reencode parses a payload and encodes the result.
+func reencode(t wire.Type, b []byte) ([]byte, error) {
 	switch t {
 	case wire.Hello:
 		var m wire.HelloMessage
@@ -90,8 +89,8 @@ func again(t wire.Type, b []byte) ([]byte, error) {
 		n, m, err := wire.ParseSubscribe(b)
 		return wire.AppendSubscribe(nil, n, m), err
 	case wire.Credit:
-		m, err := wire.ParseU32(b)
-		return wire.AppendU32(nil, m), err
+		m, err := wire.ParseCredit(b)
+		return wire.AppendCredit(nil, m), err
 	default:
 		m, err := wire.ParseNumbers(b)
 		return wire.AppendNumbers(nil, m), err
@@ -100,33 +99,33 @@ func again(t wire.Type, b []byte) ([]byte, error) {
 
 var _ = []message{&wire.HelloMessage{}, &wire.WelcomeMessage{}, &wire.BlockMessage{}, &wire.BatchMessage{}, &wire.StatsMessage{}, &wire.ErrorMessage{}}
 
-func TestPayloadsComeBack(t *testing.T) {
+func TestPayloadsRoundTrip(t *testing.T) {
 	for typ, b := range messages(t) {
-		got, err := again(typ, b)
+		got, err := reencode(typ, b)
 		require.NoError(t, err, typ)
 		assert.Equal(t, b, got, typ)
 	}
 }
 
-func TestCutAndLongPayloadsAreFaults(t *testing.T) {
+func TestTruncatedAndLongPayloadsAreFaults(t *testing.T) {
 	for typ, b := range messages(t) {
 		for n := range b {
-			_, err := again(typ, b[:n])
+			_, err := reencode(typ, b[:n])
 			require.ErrorIs(t, err, wire.ErrFault, "%v of %d bytes of %d", typ, n, len(b))
 		}
-		_, err := again(typ, append(b[:len(b):len(b)], 0))
-		require.ErrorIs(t, err, wire.ErrFault, "%v with a byte more", typ)
+		_, err := reencode(typ, append(b[:len(b):len(b)], 0))
+		require.ErrorIs(t, err, wire.ErrFault, "%v with an extra byte", typ)
 	}
 }
 
-func TestRegionsThatNoBodyHasAreFaults(t *testing.T) {
+func TestInvalidRegionsAreFaults(t *testing.T) {
 	for name, regions := range map[string][]wire.Region{
 		"an empty one":    {{Block: 1}},
 		"one of no block": {{Length: 1}},
-		"overlapping":     {{Length: 9, Block: 1}, {Place: 8, Length: 1, Block: 1}},
-		"backwards":       {{Place: 8, Length: 1, Block: 1}, {Length: 1, Block: 1}},
+		"overlapping":     {{Length: 9, Block: 1}, {BodyOffset: 8, Length: 1, Block: 1}},
+		"backwards":       {{BodyOffset: 8, Length: 1, Block: 1}, {Length: 1, Block: 1}},
 		"a negative one":  {{Length: -1, Block: 1}},
-		"beyond the end":  {{Place: 1<<63 - 1, Length: 1, Block: 1}},
+		"beyond the end":  {{BodyOffset: 1<<63 - 1, Length: 1, Block: 1}},
 	} {
 		m := wire.BatchMessage{Lease: 1, Parts: []wire.Part{{Metadata: []byte("m"), Regions: regions}}}
 		assert.ErrorIs(t, m.Parse(m.Append(nil)), wire.ErrFault, name)
@@ -140,14 +139,14 @@ func TestRegionsThatNoBodyHasAreFaults(t *testing.T) {
 	}
 }
 
-func TestLongTextOfErrorsIsCut(t *testing.T) {
+func TestLongErrorTextIsTruncated(t *testing.T) {
 	m := wire.ErrorMessage{Code: wire.CodeFailed, Text: strings.Repeat("ü", 4096)}
 	var got wire.ErrorMessage
 	require.NoError(t, got.Parse(m.Append(nil)))
 	assert.Equal(t, strings.Repeat("ü", 2048), got.Text)
 }
 
-// pair are two ends of a connection.
+// pair returns both ends of a connection.
 func pair(t testing.TB) (a, b *wire.Conn) {
 	l, err := net.Listen("unix", t.TempDir()+"/s")
 	require.NoError(t, err)
@@ -161,7 +160,7 @@ func pair(t testing.TB) (a, b *wire.Conn) {
 	return a, b
 }
 
-func TestFramesAndDescriptorsStayTogether(t *testing.T) {
+func TestFramesKeepTheirDescriptors(t *testing.T) {
 	a, b := pair(t)
 	var files []*os.File
 	for range 3 {
@@ -205,11 +204,11 @@ func FuzzPayloads(f *testing.F) {
 		f.Add(byte(typ), b)
 	}
 	f.Fuzz(func(t *testing.T, typ byte, b []byte) {
-		got, err := again(wire.Type(typ), b)
+		got, err := reencode(wire.Type(typ), b)
 		if err != nil {
 			assert.ErrorIs(t, err, wire.ErrFault)
-		} else if wire.Type(typ) != wire.Hello { // which may name what is not known here
-			assert.Equal(t, b, got, "there is one form of each")
+		} else if wire.Type(typ) != wire.Hello { // HELLO may contain unknown mechanisms, which are skipped
+			assert.Equal(t, b, got, "each payload has one form")
 		}
 	})
 }

@@ -1,15 +1,15 @@
-"""What NumPy gets and sets by integer arrays and masks among other keys.
+"""Writes advanced.json: what NumPy reads and writes by keys with integer arrays and masks.
 
 Run from the root of the repository:
     .venv/bin/python ndview/testdata/golden/advanced.py > ndview/testdata/golden/advanced.json
 
 As in take.py, an array is [offset, shape, strides] in elements. A case is [array,
-keys, result's shape, result's values], without a result where NumPy raises
-IndexError; and for an assignment [array, keys, values' shape, values, elements
-that changed and what they are then], without the last where it raises ValueError or IndexError. Keys are
+keys, result's shape, result's values], without a result if NumPy raises
+IndexError. For an assignment it is [array, keys, values' shape, values, elements that
+changed and their new values], without the last if NumPy raises ValueError or IndexError. Keys are
     ["at", i]  ["span", start, stop, step]  ["all"]  ["ellipsis"]  ["new"]
     ["ints", shape, values, dtype]  ["mask", shape, values]
-where null is an absent bound.
+A bound of null is absent.
 """
 
 import json
@@ -47,7 +47,7 @@ def ints(extent, shape):
 
 
 def keys(a):
-    """Keys that mostly fit, as NumPy's and as JSON."""
+    """Returns keys that mostly fit, for NumPy and as JSON."""
     out, axis = [], 0
     common = tuple(int(d) for d in r.integers(1, 4, r.integers(0, 3)))
     ellipsis = r.random() < 0.3
@@ -87,7 +87,7 @@ def keys(a):
             if r.random() < 0.03:
                 shape = tuple(d + 1 for d in shape)
             mask = np.asarray(r.random(shape) < r.choice([0.3, 0.6, 1.0]))
-            if len(common) <= 1 and r.random() < 0.7 and common:  # as many as the other indices
+            if len(common) <= 1 and r.random() < 0.7 and common:  # the same number as of the other indices
                 mask = np.zeros(shape, bool)
                 flat = mask.reshape(-1)
                 flat[r.permutation(flat.size)[: common[0]]] = True
@@ -113,11 +113,11 @@ while len(gets) < 1200:
     gets.append([*case, list(out.shape), out.ravel().tolist()])
 
     if len(k) == 1 and k[0].dtype == bool and k[0].ndim == a.ndim:
-        shape = list(out.shape) if r.random() < 0.7 else []  # NumPy wants no more axes there
+        shape = list(out.shape) if r.random() < 0.7 else []  # NumPy rejects more axes there
     else:
         shape = list(out.shape)[int(r.integers(0, out.ndim + 1)) if r.random() < 0.3 else 0 :]
         shape = [1 if r.random() < 0.1 else d for d in shape]
-        if r.random() < 0.1 and out.ndim:  # to one element NumPy wants no axes
+        if r.random() < 0.1 and out.ndim:  # NumPy rejects axes for one element
             shape = [1, *shape]
     if r.random() < 0.04 and shape:
         shape[-1] += 1

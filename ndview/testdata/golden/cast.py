@@ -1,13 +1,12 @@
-"""Writes cast.json: values of every type as every other, as NumPy casts them.
+"""Writes cast.json: values of every type cast to every other type by NumPy.
 
     .venv/bin/python ndview/testdata/golden/cast.py
 
 "values" has the bytes of each type's values, and "casts" those of the results, by
-"from to", in hexadecimal, little-endian. Values are cast one at a time: of some
-floats beyond uint32 NumPy makes another number in the middle of an array than at
-its end, and what it makes of one alone is what a C compiler's conversion does.
-NumPy has no bfloat16. Its values are cast as the float32 that they are, and what
-becomes one is rounded here, from the exact value.
+"from to", in hexadecimal, little-endian. Values are cast one at a
+time: NumPy casts some floats beyond uint32 differently in the middle of an array and at
+its end, and a single one as a C compiler does. NumPy has no bfloat16. Its values are cast
+as the same float32, and casts to it are rounded here from the exact value.
 """
 
 import json
@@ -74,7 +73,7 @@ def values_of(name: str, rng: random.Random) -> np.ndarray:
 
 
 def bfloat16_of(v) -> int:
-    """The bits of the bfloat16 nearest to a number."""
+    """Returns the bits of the bfloat16 nearest to a number."""
     if isinstance(v, (complex, np.complexfloating)):
         v = v.real
     if isinstance(v, (float, np.floating)):

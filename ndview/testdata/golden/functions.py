@@ -1,11 +1,11 @@
-"""Writes functions.json: the true values of NumPy's functions of floats, and what
-numpy.where and numpy.clip give.
+"""Writes functions.json: the exact values of NumPy's functions of floats, and the results
+of numpy.where and numpy.clip.
 
 Run: .venv/bin/python ndview/testdata/golden/functions.py
 
-Values are computed in long double and rounded once to float64, or to complex128
-from the complex functions of that, so that a test can say how far from the truth
-a result is, and not from another approximation. Elements are base64.
+Values are computed in long double or its complex type, and rounded once to float64 or
+complex128: a test measures the error against these, not against another approximation.
+Elements are base64.
 """
 
 import base64
@@ -22,7 +22,6 @@ np.seterr(all="ignore")
 UNARY = """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh
     sqrt cbrt""".split()
 COMPLEX = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh sqrt".split()
-INVERSE = "arcsin arccos arctan arcsinh arccosh arctanh".split()
 BINARY = "arctan2 hypot power copysign".split()
 
 REALS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -3.25, 0.1, 0.999, 7.0, -9.5, 20.0, 100.0, 1e-3, -1e-7, 3.14159,
@@ -38,9 +37,7 @@ PAIRS = [0.0, -0.0, 0.5, -1.5, 2.0, 3.0, -7.0, 1e-3, 100.0, 1e300, -1e300, 1e-30
 NEAR_1 = [1 + 2.0**-52, 1 - 2.0**-53, -1 - 2.0**-52, 1 + 1e-9, 1 - 1e-7, 1.0]
 LARGE = [2.0**31, -(2.0**31) - 1, 5e9, -1e10, 1e15 + 1, 2.0**53, -3e18, 1e300]
 COMPLEXES = [1 + 2j, -2.5 + 0.5j, 3 - 4j, 0.1j, 0.75, -1.25, 1e-3 - 1e-3j, 5 + 1j, -0.5 - 6j]
-# Near the branch points of inverse functions, and far from everything.
-EDGES = [1 + 1e-9j, -1 + 1e-3j, 1e-8 - 1e-8j, 1e-5 + 1j, 1e-3 - 1.001j, -1e10 + 2j, 3 + 1e15j, 1e16 - 1e16j, 0.5 + 1e-12j, 1.0]
-# Whose exponentials are infinite, and zeros and what is near them.
+# Numbers whose exponentials are infinite, and zeros and numbers near them.
 FAR = [800, complex(-800, 0.5), complex(3, -800), 800j, 709.5 + 1j, complex(-0.0, 800), 1e10 + 3j, 5e-324, 5e-324j, complex(5e-324, 5e-324),
        complex(1e-310, -1e-320), 0, complex(-0.0, 0), 1e300 + 1e300j]
 FAR_FUNCTIONS = "sin cos tan exp log log2 log10 sinh cosh tanh sqrt".split()
@@ -69,9 +66,7 @@ def functions():
     yield ["power", "float64", text(x), text(np.power(x.astype(wide), y.astype(wide)).astype(np.float64)), text(y)]
     for name in ("complex64", "complex128"):
         x = np.array(COMPLEXES, name)
-        for f in COMPLEX + INVERSE:
-            if f in INVERSE:
-                x = np.array(COMPLEXES + EDGES, name)
+        for f in COMPLEX:
             yield [f, name, text(x), text(getattr(np, f)(x.astype(np.clongdouble)).astype(np.complex128))]
         x = np.array(FAR, name)
         x = x[np.isfinite(x)]

@@ -1,11 +1,11 @@
-"""Writes half.json: checksums of what NumPy and ml_dtypes make of float16 and
-bfloat16. The inputs are defined here and, the same, in half_test.go.
+"""Writes half.json: checksums of conversions of float16 and bfloat16 by NumPy and
+ml_dtypes. cast_test.go defines the same inputs.
 
     python ndview/testdata/golden/half.py     (packages: requirements.txt)
 
-NaNs are counted as one value, since NumPy keeps other bits of them than
-processors do. ml_dtypes rounds float64 twice on its way to bfloat16, so that
-conversion has no line here.
+All NaNs count as one value, since NumPy keeps other bits of them than processors do.
+ml_dtypes rounds float64 twice when converting to bfloat16, so that conversion has no line
+here.
 """
 
 import json
@@ -26,7 +26,7 @@ def checksum(values, bits):
 
 
 def between(half):
-    """Each positive finite value, the middle to the next, and what lies close."""
+    """Returns each positive finite value, the middle to the next, and their neighbours."""
     below = ALL[: int(np.array(np.inf, half).view(np.uint16))]
     low, high = (x.view(half).astype(np.float64) for x in (below, below + np.uint16(1)))
     high[-1] = 2 * low[-1] - low[-2]  # where the next value would be

@@ -1,12 +1,12 @@
-"""What NumPy joins and splits.
+"""Writes join.json: the results of NumPy's joins and splits.
 
 Run from the root of the repository:
     .venv/bin/python ndview/testdata/golden/join.py > ndview/testdata/golden/join.json
 
 As in take.py, arrays are [offset, shape, strides] in elements. A case is
-[function, arrays, argument, axis, results], where results are [shape, values] each
-and there are none where NumPy raises an error. The argument is a number or a list
-of places for the splits, else null.
+[function, arrays, argument, axis, results], where each result is [shape,
+values], without results if NumPy raises an error. The argument is a number or a list of
+indices for splits, and null otherwise.
 """
 
 import json
@@ -23,7 +23,7 @@ def layout(a):
 
 
 def view(shape):
-    """An array of this shape, somewhere in the base, in some layout."""
+    """Returns an array of this shape at a random offset of the base, in a random layout."""
     order = r.permutation(len(shape)) if r.random() < 0.4 else np.arange(len(shape))
     steps = [int(r.choice([1, 1, -1, 2])) for _ in shape]
     room = [shape[i] * abs(steps[i]) for i in order]
@@ -40,7 +40,7 @@ def shape_of(n):
 
 
 def arrays(n_axes, vary):
-    """Arrays that mostly fit: of one shape but for the axis vary."""
+    """Returns arrays that mostly fit: of one shape except along the axis vary."""
     shape = shape_of(n_axes)
     out = []
     for _ in range(r.integers(1, 4)):

@@ -1,11 +1,11 @@
-"""Where NumPy finds truth, and what np.compress leaves.
+"""Writes nonzero.json: the results of np.argwhere and np.compress.
 
 Run from the root of the repository:
     .venv/bin/python ndview/testdata/golden/nonzero.py > ndview/testdata/golden/nonzero.json
 
 A case is [mask's shape, order of its memory, elements, np.argwhere], or for
 compress [array's offset, shape, strides, condition, axis (null: flat), result],
-as in take.py, without a result where NumPy raises an error.
+as in take.py, without a result if NumPy raises an error.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The steps of programs.py in NumPy.
 
-An array that NumPy lays out in another order than C, where ndview's order is C, is
-copied, since views of it would share other memory.
+A result that NumPy lays out in another order than C is copied to C order, in which ndview
+lays it out: views of it must share the same memory.
 """
 
 import functools
@@ -51,7 +51,7 @@ def full(w):
 
 
 def wrapped(indices, extent, mode):
-    """NumPy takes a wrapped index round by round."""
+    """Wraps indices at once: NumPy subtracts the extent repeatedly."""
     return indices % extent if mode == "wrap" and extent else indices
 
 
@@ -65,7 +65,7 @@ def put(a, indices, values, mode):
     if not isinstance(values, np.ndarray):
         value, values = values, np.empty(1, a.dtype)
         assign(values, value)
-    if values.size:  # else NumPy complains of some
+    if values.size:  # NumPy rejects some empty values
         whole = a.reshape(-1).copy()
         np.put(whole, wrapped(indices, a.size, mode), values, mode)
         a[...] = whole.reshape(a.shape)
@@ -89,7 +89,7 @@ def clip(a, low, high):
     types = [x.dtype for x in (a, low, high) if hasattr(x, "dtype")]
     if not any(t.name == "bfloat16" for t in types):
         return np.clip(a, low, high)
-    # ml_dtypes has no clip, and its answer depends on the order of three types
+    # ml_dtypes has no clip, and its result depends on the order of three types
     a = a.astype(functools.reduce(np.promote_types, sorted(types, key=lambda t: t.name != "bfloat16")))
     a = a if low is None else np.maximum(a, low)
     return a if high is None else np.minimum(a, high)
@@ -104,7 +104,7 @@ def reduce(w):
     axes, keep, dtype = w.axes(), w.flag(), w.next()
     if axes is not None:
         axes = np.lib.array_utils.normalize_axis_tuple(axes, a.ndim)
-    if name.startswith("arg"):  # of several axes NumPy's take one or all
+    if name.startswith("arg"):  # NumPy reduces one axis or all
         axes = tuple(range(a.ndim)) if axes is None else tuple(sorted(axes))
         rest = [i for i in range(a.ndim) if i not in axes]
         joined = a.transpose(*rest, *axes).reshape(*(a.shape[i] for i in rest), int(np.prod([a.shape[i] for i in axes])))
@@ -124,7 +124,7 @@ def reduce_gaps(w):
 
 
 def equal_times(x, y):
-    """x == y of each pair: NumPy has an error where one is none of the other's unit."""
+    """Compares each pair: NumPy raises if one is beyond the other's unit."""
 
     def equal(p, q):
         try:
@@ -173,7 +173,7 @@ MAKES = {
     "copy": lambda w: w.array().copy(w.next()),
     "askew": lambda w: w.array().copy("C"),
     "cast": lambda w: w.array().astype(dtype_of(w.next()), order=w.next(), casting=w.next()),
-    "swapped": lambda w: w.array().copy("K").byteswap(inplace=True),  # as documented; NumPy's own is in order A
+    "swapped": lambda w: w.array().copy("K").byteswap(inplace=True),  # as documented; NumPy's result is in order A
     "pack": lambda w: pack(w.array(), w.int()),
     "unpack": lambda w: unpack(w.array(), w.int(), w.int(), w.flag(), w.next()),
     "get": lambda w: fresh(w.array()[tuple(w.keys())]),
@@ -209,7 +209,7 @@ MAKES = {
 
 
 def into(out, result):
-    """What a ufunc does with out, whose operands are read before."""
+    """Writes a result to out as a ufunc does, after reading the operands."""
     if not out.flags.writeable:
         raise ValueError("read-only")
     if np.broadcast_shapes(out.shape, result.shape) != out.shape:

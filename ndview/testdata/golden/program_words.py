@@ -1,4 +1,4 @@
-"""What lines of programs are made of, and how programs.py spells arrays."""
+"""The words of programs' lines, and the text of arrays."""
 
 import zlib
 
@@ -13,7 +13,7 @@ def dtype_of(name):
 
 
 def real_of(dtype):
-    """The floats that elements are made of, or None."""
+    """Returns the type of the floats that elements consist of, or None."""
     if dtype.kind == "c":
         return np.dtype(f"f{dtype.itemsize // 2}")
     return dtype if dtype.kind == "f" or dtype.name == "bfloat16" else None
@@ -44,7 +44,7 @@ def ints(word):
 
 
 def plain(word):
-    """A number of Python, which is weak."""
+    """Returns a number of Python, which is weak."""
     if word in ("true", "false"):
         return word == "true"
     try:
@@ -106,7 +106,7 @@ class Words:
         if self.left[0][0] != "v":
             return np.array(self.ints(), "i8")
         a = self.array()
-        return a.astype("i8") if a.dtype.kind in "iu" else a  # NumPy's takes no uint64
+        return a.astype("i8") if a.dtype.kind in "iu" else a  # NumPy rejects uint64
 
     def keys(self):
         out = []

@@ -1,13 +1,12 @@
-"""What NumPy makes of random programs of arrays.
+"""Writes programs.txt: the results of random programs of array operations in NumPy.
 
 Run from the root of the repository, which needs Go ($GO):
     .venv/bin/python ndview/testdata/golden/programs.py > ndview/testdata/golden/programs.txt
-or, to check other programs than those, of a seed that is new each time:
+or, to check other programs, of a new random seed each time:
     .venv/bin/python ndview/testdata/golden/programs.py --check [--seed SEED] [--programs COUNT]
 
-The programs are made by `go test`, of the steps in ndview/agree_*_test.go; here
-the steps are done by NumPy, and the results written behind them, as agree_test.go
-tells.
+`go test` makes the programs from the steps in ndview/programs_*_test.go. This script runs
+the steps in NumPy and writes the results after them.
 """
 
 import argparse
@@ -31,7 +30,7 @@ warnings.simplefilter("ignore")
 
 
 def run(arrays, line):
-    """The result of a line, which makes or changes an array."""
+    """Returns the result of a line, which makes or changes an array."""
     name, makes, call = line.rpartition(" = ")
     step, *words = call.split(" ")
     w = Words(arrays, words)
@@ -55,9 +54,9 @@ def run(arrays, line):
 
 
 def programs(seed, count):
-    """Programs of go test, with results."""
+    """Yields the programs of go test, with results."""
     with tempfile.NamedTemporaryFile("r", suffix=".txt") as file:
-        test = [os.environ.get("GO", "go"), "test", "./ndview", "-run", "^TestProgramsAreWritten$", "-count=1"]
+        test = [os.environ.get("GO", "go"), "test", "./ndview", "-run", "^TestWritePrograms$", "-count=1"]
         subprocess.run(test, cwd=ROOT, check=True, stdout=sys.stderr, env=os.environ | {"QUIVER_NEW_PROGRAMS": f"{seed} {count} {file.name}"})
         for program in file.read().strip().split("\n\n"):
             arrays, lines = {}, []
@@ -83,7 +82,7 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n\n".join(programs(seed, count)))
         file.flush()
-        test = [os.environ.get("GO", "go"), "test", "./ndview", "-run", "^TestProgramsGiveWhatNumPyGives$", "-count=1"]
+        test = [os.environ.get("GO", "go"), "test", "./ndview", "-run", "^TestProgramsMatchNumPy$", "-count=1"]
         done = subprocess.run(test, cwd=ROOT, env=os.environ | {"QUIVER_PROGRAMS": file.name})
     print(f"{count} programs of seed {seed}: {'as in NumPy' if done.returncode == 0 else 'NOT AS IN NUMPY'}")
     return done.returncode

@@ -1,11 +1,11 @@
-"""What np.put leaves of an array, in each mode.
+"""Writes put.json: arrays after np.put, in each mode.
 
 Run from the root of the repository:
     .venv/bin/python ndview/testdata/golden/put.py > ndview/testdata/golden/put.json
 
-As in take.py; a case is [array's offset, shape, strides, indices' dtype, shape,
-values, how many values there are, mode, all elements afterwards]. Value k is the
-element 239 - k. There is no result where NumPy raises IndexError.
+As in take.py, a case is [array's offset, shape, strides, indices' dtype, shape,
+values, number of values, mode, all elements afterwards]. Value k is the
+element 239 - k. It has no result if NumPy raises IndexError.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What NumPy's reductions make of arrays of every type and layout.
+"""Writes reduce.json: the results of NumPy's reductions of arrays of every type and layout.
 
 Run from the root of the repository:
     .venv/bin/python ndview/testdata/golden/reduce.py > ndview/testdata/golden/reduce.json
@@ -6,8 +6,8 @@ Run from the root of the repository:
 "data" has flat arrays: a name, a dtype, the bytes as hex text. An array is a view
 of one of them: its offset, shape and strides count elements. A case is [data's
 name, offset, shape, strides, reduction, axes (null: all), keepdims, dtype or "",
-result's dtype, shape, bytes as hex text], without a result where NumPy raises.
-Numbers are such that NumPy rounds nothing, but in means.
+result's dtype, shape, bytes as hex text], without a result if NumPy raises.
+NumPy rounds no result but means.
 """
 
 import json

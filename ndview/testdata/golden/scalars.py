@@ -1,5 +1,5 @@
-"""Writes scalars.json: what NumPy's functions of two operands give for arrays
-with scalars, plain numbers and such with a type, on either side.
+"""Writes scalars.json: the results of NumPy's functions of two operands for an array and a
+scalar, plain or of a type, on either side.
 
 Run: .venv/bin/python ndview/testdata/golden/scalars.py
 
@@ -45,7 +45,7 @@ def scalars(name):
     yield values(name)[2]
     if t.kind in "iu":
         yield from (np.int8(-2), np.uint64(2**63), 300)
-    if name != "bfloat16":  # of which ml_dtypes makes float32 beside a plain number
+    if name != "bfloat16":  # ml_dtypes promotes it with a plain number to float32
         yield from (-3, 2.5)
 
 
@@ -58,7 +58,7 @@ def main():
     for f in FUNCTIONS:
         for name in TYPES:
             if name == "complex64" and f == "power":
-                continue  # its bounds are in functions.json
+                continue  # functions.json has its bounds
             for s in scalars(name):
                 number = [str(s.dtype), text(s)] if isinstance(s, np.generic) else s
                 for side in (0, 1):
@@ -69,7 +69,7 @@ def main():
                     except (TypeError, ValueError, OverflowError) as e:
                         if isinstance(e, ValueError) and side == 0:
                             continue  # an integer to the negative powers of an array: see docs/ufuncs.md
-                        # What has no function is a TypeError, what the type does not hold one of the others.
+                        # A TypeError if the type has no such function, another error if it does not represent the number.
                         records.append([*record, type(e).__name__])
                         continue
                     records.append([*record, str(r.dtype), text(r)])

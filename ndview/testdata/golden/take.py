@@ -1,11 +1,11 @@
-"""What NumPy takes: np.take along an axis and of the flat array, in each mode.
+"""Writes take.json: the results of np.take along an axis and of the flat array, in each mode.
 
 Run from the root of the repository:
     .venv/bin/python ndview/testdata/golden/take.py > ndview/testdata/golden/take.json
 
 An array is a view of elements 0, 1, 2, ...: its offset, shape and strides count
 elements. A case is [array's offset, shape, strides, indices' dtype, shape, values,
-axis (null: flat), mode, the result's values], without a result where NumPy
+axis (null: flat), mode, the result's values], without a result if NumPy
 raises IndexError.
 """
 
@@ -19,7 +19,7 @@ r = np.random.default_rng(4)
 
 
 def view():
-    """A strided view: sliced, reversed, transposed, repeated, empty."""
+    """Returns a strided view: sliced, reversed, transposed, repeated or empty."""
     while True:
         shape = r.integers(1, 6, r.integers(1, 5))
         if r.random() < 0.06:

@@ -1,12 +1,11 @@
-"""Writes ticks.json: times of one unit in another, as NumPy casts them.
+"""Writes ticks.json: times cast from one unit to another by NumPy.
 
     .venv/bin/python ndview/testdata/golden/ticks.py
 
-A case is [type, other type, counts, counts in the other unit], where null stands
-for a count that the other unit does not have. NumPy gives up on some that it has,
-where an intermediate product is beyond 64 bits, and lets some wrap around: what is
-right is worked out here, and compared with NumPy wherever both have an answer. The
-days of years and months are NumPy's.
+A case is [type, other type, counts, counts in the other unit], where null is a
+count beyond the other unit. NumPy raises for some counts whose intermediate product is
+beyond 64 bits, and lets some wrap around. This script computes exact results, and compares
+them with NumPy's if both have one. The days of years and months are NumPy's.
 """
 
 import json

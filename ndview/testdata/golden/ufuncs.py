@@ -1,11 +1,10 @@
-"""Writes ufuncs.json: what NumPy's elementwise functions give for the values at
-the edges of each type, and pairs of them.
+"""Writes ufuncs.json: the results of NumPy's elementwise functions for values at the
+limits of each type, and for pairs of them.
 
 Run: .venv/bin/python ndview/testdata/golden/ufuncs.py
 
-Elements are base64 of their bytes. The operands of a binary function are each
-value of the first type with each of the second. bfloat16 is that of
-ml_dtypes.
+Elements are base64 of their bytes. A binary function gets each value of the first type
+with each of the second. bfloat16 is that of ml_dtypes.
 """
 
 import base64
@@ -75,10 +74,10 @@ def main():
         try:
             r = f(*operands)
         except TypeError:
-            records.append([name, *types])  # there is no such function
+            records.append([name, *types])  # an error
             continue
         if name == "reciprocal" and r.dtype.kind in "iu":
-            r[operands[0] == 0] = 0  # NumPy leaves it to the compiler
+            r[operands[0] == 0] = 0  # undefined in NumPy
         records.append([name, *types, str(r.dtype), text(r)])
     out = {"values": {t: text(values(t)) for t in ALL}, "cases": records}
     lines = [json.dumps(r, separators=(",", ":")) for r in records]

@@ -1,5 +1,5 @@
-"""What NumPy says of views: the layouts that indexing, reshaping and the like
-give, flags, and which arrays share memory. Writes views.txt and overlaps.txt:
+"""Writes views.txt and overlaps.txt: the layouts and flags of NumPy's views, and which
+arrays share memory:
 
     .venv/bin/python ndview/testdata/golden/views.py
 
@@ -7,11 +7,10 @@ views.txt holds blocks. The first line of one is an array of a pool of bytes:
 "= dtype size shape/strides@offset". Then come its flags as bits, see flags(),
 and lines "operation arguments > result", where the result is a layout, "copy
 shape/strides" where NumPy copies, "!range" for an index outside its axis, or
-"!shape" for any other refusal.
+"!shape" for any other error.
 
-overlaps.txt holds lines "layout layout answer" (two arrays, from
-numpy.shares_memory) and "layout answer" (one array, whether elements of it
-share memory with each other). Layouts are "size shape/strides@offset".
+overlaps.txt holds lines "layout layout bit" (numpy.shares_memory of two arrays) and
+"layout bit" (whether elements of one array share memory with each other). Layouts are "size shape/strides@offset".
 """
 
 import pathlib
@@ -184,7 +183,7 @@ def operations(a):
 
 
 def flags(a):
-    # Without farray, which NumPy says of every behaved array that is not in C
+    # Without farray, which is true in NumPy for every behaved array that is not in C
     # order, against its own documents.
     names = ["c_contiguous", "f_contiguous", "aligned", "fnc", "forc", "behaved", "carray"]
     return "".join("01"[bool(getattr(a.flags, name))] for name in names)
@@ -213,7 +212,7 @@ def random_strided():
 
 
 def two_views():
-    """Two views of one array, as a program makes them."""
+    """Returns two views of one array, such as programs make."""
     shape = [rng.randint(2, 9) for _ in range(rng.randint(1, 3))]
     size = rng.choice([1, 2, 4, 8])
     whole = numpy.ndarray(shape, f"V{size}", pool[4000:])
@@ -225,13 +224,13 @@ def two_views():
 def overlaps():
     lines = []
     sized = lambda a: f"{a.itemsize} {layout(a)}"
-    answer = lambda yes: "01"[bool(yes)]
+    bit = lambda yes: "01"[bool(yes)]
     for i in range(2400):
         a, b = two_views() if i % 2 else (random_strided(), random_strided())
-        lines.append(f"{sized(a)} {sized(b)} {answer(numpy.shares_memory(a, b))}")
+        lines.append(f"{sized(a)} {sized(b)} {bit(numpy.shares_memory(a, b))}")
     for _ in range(1200):
         a = random_strided()
-        lines.append(f"{sized(a)} {answer(internal_overlap(a))}")
+        lines.append(f"{sized(a)} {bit(internal_overlap(a))}")
     return lines
 
 

@@ -2,13 +2,13 @@ package grid
 
 import "bytes"
 
-// Copy copies a box of elements between two C-ordered arrays. An element is
-// width consecutive T: bytes of a number, or one byte string.
+// Copy copies a box of elements between C-ordered arrays. An element is width
+// consecutive T: the bytes of a number, or one byte string.
 func Copy[T any](dst []T, dstShape, dstAt []int64, src []T, srcShape, srcAt, extent []int64, width int64) {
 	if Size(extent) == 0 {
 		return
 	}
-	// Inner axes that both sides cover whole are one run of elements.
+	// Inner axes that the box covers in both arrays form one contiguous run.
 	axis, run := len(extent), width
 	for axis > 0 {
 		axis--
@@ -17,7 +17,7 @@ func Copy[T any](dst []T, dstShape, dstAt []int64, src []T, srcShape, srcAt, ext
 			break
 		}
 	}
-	to, from := steps(dstShape, width), steps(srcShape, width)
+	to, from := strides(dstShape, width), strides(srcShape, width)
 	var d, s int64
 	for i := range extent {
 		d += dstAt[i] * to[i]
@@ -36,10 +36,10 @@ func copyRuns[T any](dst, src []T, d, s int64, extent, to, from []int64, run int
 	}
 }
 
-// Transpose writes the elements of a C-ordered array of the given shape in the
-// C order of its transpose, whose axis i is axis order[i] of the source.
+// Transpose copies a C-ordered array of the given shape into C order of its transpose.
+// Axis i of the transpose is axis order[i] of the source.
 func Transpose[T any](dst, src []T, shape []int64, order []int, width int64) {
-	from := steps(shape, width)
+	from := strides(shape, width)
 	extent, stride := make([]int64, len(order)), make([]int64, len(order))
 	for i, axis := range order {
 		extent[i], stride[i] = shape[axis], from[axis]
@@ -60,7 +60,7 @@ func transpose[T any](dst, src []T, s int64, extent, stride []int64, width int64
 	}
 }
 
-func steps(shape []int64, width int64) []int64 {
+func strides(shape []int64, width int64) []int64 {
 	out := make([]int64, len(shape))
 	for i := len(shape) - 1; i >= 0; i-- {
 		out[i] = width
@@ -69,7 +69,7 @@ func steps(shape []int64, width int64) []int64 {
 	return out
 }
 
-// Fill repeats a pattern over dst, whose length is a multiple of the pattern's.
+// Fill repeats a pattern over dst, whose length must be a multiple of the pattern's.
 func Fill(dst, pattern []byte) {
 	if len(dst) == 0 {
 		return
@@ -79,14 +79,12 @@ func Fill(dst, pattern []byte) {
 	}
 }
 
-// Filled tells whether raw is nothing but repetitions of the pattern, bit for
-// bit.
-func Filled(raw, pattern []byte) bool {
+// IsFilled reports whether raw consists of repetitions of the pattern, bitwise.
+func IsFilled(raw, pattern []byte) bool {
 	n := len(pattern)
 	if len(raw) == 0 {
 		return true
 	}
-	// All elements equal the first one when the array equals itself moved by
-	// one element.
+	// All elements are equal if the array equals itself shifted by one element.
 	return bytes.Equal(raw[:n], pattern) && bytes.Equal(raw[:len(raw)-n], raw[n:])
 }

@@ -1,5 +1,5 @@
-// Package grid is the arithmetic of chunk grids and of boxes in C-ordered
-// arrays. Shapes are lists of extents; an array of extents () has one element.
+// Package grid computes with chunk grids and boxes of C-ordered arrays. Shapes are
+// lists of extents; an array of shape () has one element.
 package grid
 
 import (
@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Size is the number of elements of a shape.
+// Size returns the number of elements of a shape.
 func Size(shape []int64) int64 {
 	n := int64(1)
 	for _, d := range shape {
@@ -18,9 +18,9 @@ func Size(shape []int64) int64 {
 	return n
 }
 
-// Bytes is the size in bytes of a shape of elements of the given width, or an
-// error where that is 2^63 or more, or an extent is negative.
-func Bytes(shape []int64, width int64) (int64, error) {
+// ByteSize returns the size in bytes of an array with elements of the given width. It
+// returns an error if that exceeds 2^63-1 or an extent is negative.
+func ByteSize(shape []int64, width int64) (int64, error) {
 	n, empty := width, false
 	for _, d := range shape {
 		switch {
@@ -29,7 +29,7 @@ func Bytes(shape []int64, width int64) (int64, error) {
 		case d == 0:
 			empty = true
 		case n > math.MaxInt64/d:
-			return 0, fmt.Errorf("shape %v of elements of %d bytes is larger than 2^63 bytes", shape, width)
+			return 0, fmt.Errorf("shape %v of elements of %d bytes exceeds 2^63 bytes", shape, width)
 		default:
 			n *= d
 		}
@@ -40,8 +40,8 @@ func Bytes(shape []int64, width int64) (int64, error) {
 	return n, nil
 }
 
-// Counts is the number of chunks along each axis.
-func Counts(shape, chunk []int64) []int64 {
+// GridShape returns the number of chunks along each axis.
+func GridShape(shape, chunk []int64) []int64 {
 	counts := make([]int64, len(shape))
 	for i := range shape {
 		counts[i] = shape[i] / chunk[i]
@@ -52,8 +52,7 @@ func Counts(shape, chunk []int64) []int64 {
 	return counts
 }
 
-// Indices yields every index below counts, in C order. The slice is the
-// caller's.
+// Indices yields every index below counts in C order. The caller owns each slice.
 func Indices(counts []int64) iter.Seq[[]int64] {
 	return func(yield func([]int64) bool) {
 		if slices.Contains(counts, 0) {
@@ -78,72 +77,73 @@ func Indices(counts []int64) iter.Seq[[]int64] {
 	}
 }
 
-// Box is a range of elements along each axis.
-type Box struct{ At, Extent []int64 }
+// Box is a box of elements: its first index and its extents.
+type Box struct{ Origin, Shape []int64 }
 
-// Whole is the box of a whole array.
-func Whole(shape []int64) Box { return Box{At: make([]int64, len(shape)), Extent: shape} }
+// WholeBox returns the box that covers a whole array.
+func WholeBox(shape []int64) Box { return Box{Origin: make([]int64, len(shape)), Shape: shape} }
 
-// Chunk is the box that a chunk of a regular grid covers.
-func Chunk(index, chunk []int64) Box {
+// ChunkBox returns the box that a chunk of a regular grid covers.
+func ChunkBox(index, chunk []int64) Box {
 	at := make([]int64, len(index))
 	for i := range index {
 		at[i] = index[i] * chunk[i]
 	}
-	return Box{At: at, Extent: chunk}
+	return Box{Origin: at, Shape: chunk}
 }
 
-// Intersect is the box that two boxes share, and whether there is any of it.
+// Intersect returns the intersection of two boxes, or false if it is empty.
 func (b Box) Intersect(c Box) (Box, bool) {
-	out := Box{At: make([]int64, len(b.At)), Extent: make([]int64, len(b.At))}
-	for i := range b.At {
-		low := max(b.At[i], c.At[i])
-		high := min(b.At[i]+b.Extent[i], c.At[i]+c.Extent[i])
+	out := Box{Origin: make([]int64, len(b.Origin)), Shape: make([]int64, len(b.Origin))}
+	for i := range b.Origin {
+		low := max(b.Origin[i], c.Origin[i])
+		high := min(b.Origin[i]+b.Shape[i], c.Origin[i]+c.Shape[i])
 		if high <= low {
 			return out, false
 		}
-		out.At[i], out.Extent[i] = low, high-low
+		out.Origin[i], out.Shape[i] = low, high-low
 	}
 	return out, true
 }
 
-// From gives the box in coordinates that begin at an origin.
-func (b Box) From(origin []int64) Box {
-	at := make([]int64, len(b.At))
+// RelativeTo returns the box in coordinates relative to origin.
+func (b Box) RelativeTo(origin []int64) Box {
+	at := make([]int64, len(b.Origin))
 	for i := range at {
-		at[i] = b.At[i] - origin[i]
+		at[i] = b.Origin[i] - origin[i]
 	}
-	return Box{At: at, Extent: b.Extent}
+	return Box{Origin: at, Shape: b.Shape}
 }
 
-// IsWhole tells whether the box is all of an array of the given shape.
-func (b Box) IsWhole(shape []int64) bool {
-	return slices.Equal(b.Extent, shape) && !slices.ContainsFunc(b.At, func(n int64) bool { return n != 0 })
+// Covers reports whether the box is a whole array of the given shape.
+func (b Box) Covers(shape []int64) bool {
+	return slices.Equal(b.Shape, shape) && !slices.ContainsFunc(b.Origin, func(n int64) bool { return n != 0 })
 }
 
-// Run tells whether the box is one run of consecutive elements of a C-ordered
-// array, and where the run starts.
-func (b Box) Run(shape []int64) (start int64, ok bool) {
+// ContiguousRange returns the first element of the box in a C-ordered array, and
+// whether the box is one contiguous range there.
+func (b Box) ContiguousRange(shape []int64) (start int64, ok bool) {
 	partial := false // an inner axis is not whole
 	for i := len(shape) - 1; i >= 0; i-- {
-		if partial && b.Extent[i] != 1 {
+		if partial && b.Shape[i] != 1 {
 			return 0, false
 		}
-		partial = partial || b.Extent[i] != shape[i]
+		partial = partial || b.Shape[i] != shape[i]
 	}
 	for i, n := range shape {
-		start = start*n + b.At[i]
+		start = start*n + b.Origin[i]
 	}
 	return start, true
 }
 
-// Indices yields the index of every chunk of a regular grid that meets the box.
-func (b Box) Indices(chunk []int64) iter.Seq[[]int64] {
+// ChunkIndices yields the index of every chunk of a regular grid that intersects the
+// box.
+func (b Box) ChunkIndices(chunk []int64) iter.Seq[[]int64] {
 	first, counts := make([]int64, len(chunk)), make([]int64, len(chunk))
 	for i, c := range chunk {
-		first[i] = b.At[i] / c
-		if b.Extent[i] > 0 {
-			counts[i] = (b.At[i]+b.Extent[i]-1)/c - first[i] + 1
+		first[i] = b.Origin[i] / c
+		if b.Shape[i] > 0 {
+			counts[i] = (b.Origin[i]+b.Shape[i]-1)/c - first[i] + 1
 		}
 	}
 	return func(yield func([]int64) bool) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// position is where an index lies in C order.
+// position returns the C-order position of an index.
 func position(index, shape []int64) int64 {
 	n := int64(0)
 	for i := range shape {
@@ -29,7 +29,7 @@ func randomShape(random *rand.Rand, axes int) []int64 {
 	return shape
 }
 
-func TestCopyMovesABoxAndNothingElse(t *testing.T) {
+func TestCopyWritesOnlyTheBox(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
 		axes, width := random.IntN(4), 1+random.Int64N(3)
@@ -57,7 +57,7 @@ func TestCopyMovesABoxAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestTransposeAndItsInverse(t *testing.T) {
+func TestTransposePermutesAxes(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 2))
 	for range 500 {
 		axes := random.IntN(5)
@@ -81,23 +81,23 @@ func TestTransposeAndItsInverse(t *testing.T) {
 	}
 }
 
-func TestARunIsConsecutive(t *testing.T) {
+func TestContiguousRangeMatchesEnumeration(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	for range 2000 {
 		shape := randomShape(random, random.IntN(4))
-		b := grid.Box{At: make([]int64, len(shape)), Extent: make([]int64, len(shape))}
+		b := grid.Box{Origin: make([]int64, len(shape)), Shape: make([]int64, len(shape))}
 		for i := range shape {
-			b.Extent[i] = 1 + random.Int64N(shape[i])
-			b.At[i] = random.Int64N(shape[i] - b.Extent[i] + 1)
+			b.Shape[i] = 1 + random.Int64N(shape[i])
+			b.Origin[i] = random.Int64N(shape[i] - b.Shape[i] + 1)
 		}
-		start, ok := b.Run(shape)
-		consecutive, next := true, position(b.At, shape)
+		start, ok := b.ContiguousRange(shape)
+		consecutive, next := true, position(b.Origin, shape)
 		if ok {
 			assert.Equal(t, next, start)
 		}
-		for index := range grid.Indices(b.Extent) {
+		for index := range grid.Indices(b.Shape) {
 			for i := range index {
-				index[i] += b.At[i]
+				index[i] += b.Origin[i]
 			}
 			consecutive = consecutive && position(index, shape) == next
 			next++
@@ -106,53 +106,53 @@ func TestARunIsConsecutive(t *testing.T) {
 	}
 }
 
-func TestChunksCoverABoxOnce(t *testing.T) {
+func TestChunkIndicesCoverBoxOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 4))
 	for range 500 {
 		axes := random.IntN(4)
 		shape, chunk := randomShape(random, axes), randomShape(random, axes)
-		b := grid.Box{At: make([]int64, axes), Extent: make([]int64, axes)}
+		b := grid.Box{Origin: make([]int64, axes), Shape: make([]int64, axes)}
 		for i := range shape {
-			b.Extent[i] = random.Int64N(shape[i] + 1)
-			b.At[i] = random.Int64N(shape[i] - b.Extent[i] + 1)
+			b.Shape[i] = random.Int64N(shape[i] + 1)
+			b.Origin[i] = random.Int64N(shape[i] - b.Shape[i] + 1)
 		}
 		covered := int64(0)
-		for index := range b.Indices(chunk) {
-			part, ok := grid.Chunk(index, chunk).Intersect(b)
+		for index := range b.ChunkIndices(chunk) {
+			part, ok := grid.ChunkBox(index, chunk).Intersect(b)
 			assert.True(t, ok || axes == 0)
-			covered += grid.Size(part.Extent)
+			covered += grid.Size(part.Shape)
 		}
-		assert.Equal(t, grid.Size(b.Extent), covered)
+		assert.Equal(t, grid.Size(b.Shape), covered)
 	}
-	assert.Equal(t, []int64{0, 1, 2, 2}, grid.Counts([]int64{0, 4, 5, 8}, []int64{4, 4, 4, 4}))
+	assert.Equal(t, []int64{0, 1, 2, 2}, grid.GridShape([]int64{0, 4, 5, 8}, []int64{4, 4, 4, 4}))
 }
 
-func TestFillAndFilled(t *testing.T) {
+func TestIsFilledDetectsAnyDifference(t *testing.T) {
 	for _, pattern := range [][]byte{{1}, {1, 2}, {1, 2, 3}} {
 		for n := range 9 {
 			raw := make([]byte, n*len(pattern))
 			grid.Fill(raw, pattern)
 			assert.Equal(t, bytes.Repeat(pattern, n), raw)
-			assert.True(t, grid.Filled(raw, pattern))
+			assert.True(t, grid.IsFilled(raw, pattern))
 			for i := range raw {
 				raw[i] ^= 1
-				assert.False(t, grid.Filled(raw, pattern))
+				assert.False(t, grid.IsFilled(raw, pattern))
 				raw[i] ^= 1
 			}
 		}
 	}
 }
 
-func TestBytesDoNotOverflow(t *testing.T) {
-	n, err := grid.Bytes([]int64{3, 4}, 8)
+func TestByteSizeDetectsOverflow(t *testing.T) {
+	n, err := grid.ByteSize([]int64{3, 4}, 8)
 	require.NoError(t, err)
 	assert.EqualValues(t, 96, n)
-	n, err = grid.Bytes([]int64{math.MaxInt64, 0, math.MaxInt64}, 1)
+	n, err = grid.ByteSize([]int64{math.MaxInt64, 0, math.MaxInt64}, 1)
 	if err == nil {
 		assert.Zero(t, n)
 	}
 	for _, shape := range [][]int64{{math.MaxInt64, 2}, {1 << 32, 1 << 31}, {-1}, {0, -1}} {
-		_, err := grid.Bytes(shape, 1)
+		_, err := grid.ByteSize(shape, 1)
 		assert.Error(t, err, shape)
 	}
 }

@@ -1,9 +1,9 @@
 /*
- * cuda.h as gorgonia.org/cu v0.9.6 knows it, over that of CUDA 12 or 13.
+ * cuda.h in the form that gorgonia.org/cu v0.9.6 needs, with CUDA 12 or 13.
  *
- * CUDA 13 gives five functions other parameters. libcuda still exports the
- * earlier forms under their own names; here their names lead to those again.
- * This folder goes first on the include path: see doc.go of the package.
+ * CUDA 13 changed the parameters of five functions. libcuda still exports the
+ * earlier versions, which this file declares. This folder must come first on the
+ * include path: see doc.go of the package.
  */
 #ifndef QUIVER_CUDA_H
 #define QUIVER_CUDA_H

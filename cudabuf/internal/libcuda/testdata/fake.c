@@ -1,4 +1,4 @@
-/* A library with libcuda's names that records what it is called with. */
+/* A library with the names of libcuda that records the arguments of its calls. */
 #include <pthread.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ int cuLaunchKernel(ARGS) {
 	return fake_result;
 }
 
-/* What may be absent. */
+/* Optional functions. */
 #ifndef OLD
 int cuDeviceGetPCIBusId(ARGS) { RECORD("cuDeviceGetPCIBusId"); strncpy((char *)a, "0000:3B:00.0", b); return fake_result; }
 INT(cuDeviceCanAccessPeer)
@@ -120,7 +120,7 @@ PLAIN(cuIpcCloseMemHandle)
 HANDLE(cuIpcGetEventHandle)
 SECOND_INT(cuStreamGetPriority)
 SECOND(cuStreamGetCtx)
-/* Runs the function on a thread that Go has never seen, as the driver does. */
+/* Runs the function on a thread that Go did not create, as the driver does. */
 struct job { void (*run)(word); word with; };
 static void *work(void *given) { struct job *j = given; j->run(j->with); return 0; }
 int cuLaunchHostFunc(ARGS) {
@@ -142,7 +142,7 @@ PLAIN(cuFuncSetAttribute)
 INT(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 int cuOccupancyMaxPotentialBlockSize(ARGS) { RECORD("cuOccupancyMaxPotentialBlockSize"); *(int *)a = 264; *(int *)b = 768; return fake_result; }
 
-/* By value, as the compiler of this machine passes 64 bytes. */
+/* These take 64 bytes by value, in the convention of the C compiler. */
 typedef struct { char bytes[64]; } handle;
 int cuIpcOpenMemHandle_v2(word a, handle given, unsigned flags) {
 	fake_call = "cuIpcOpenMemHandle_v2";

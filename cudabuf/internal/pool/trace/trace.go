@@ -1,8 +1,8 @@
-// Package trace makes sequences of allocations to measure allocators with. They
-// are the same in every language that follows these rules, with 64-bit unsigned
-// integers that wrap:
+// Package trace generates sequences of allocations that benchmarks replay. Every
+// language that follows these rules, with 64-bit unsigned integers that wrap,
+// generates the same sequences:
 //
-//	next():                     # splitmix64, its state at first the seed
+//	next():                     # splitmix64; the initial state is the seed
 //	    state += 0x9E3779B97F4A7C15
 //	    z = state
 //	    z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
@@ -17,25 +17,25 @@
 //	    size = 2^e + next() % 2^e
 //	    while bytes of all live + size > level and any live:
 //	        j = next() % number of live
-//	        free the j-th live; the last takes its place
-//	    allocate size; it becomes the last live
+//	        free the j-th live allocation; move the last one to its index
+//	    allocate size; append it to the live allocations
 //
-// At the end all live ones are freed, from the last to the first.
+// At the end all live allocations are freed, from the last to the first.
 package trace
 
 import "slices"
 
-// Sizes says how sizes are drawn.
+// Sizes is a distribution of sizes.
 type Sizes int
 
 const (
-	// Uniform sizes are of [512 B, 64 MiB), each power of two as likely.
+	// Uniform sizes are in [512 B, 64 MiB), with equally likely powers of two.
 	Uniform Sizes = iota
-	// Mixed sizes are below 64 KiB, 19 of 20, or of [1 MiB, 64 MiB).
+	// Mixed sizes are below 64 KiB, 19 of 20, or in [1 MiB, 64 MiB).
 	Mixed
 )
 
-// String is the name in lower case.
+// String returns the name in lower case.
 func (s Sizes) String() string {
 	if s == Uniform {
 		return "uniform"
@@ -43,8 +43,8 @@ func (s Sizes) String() string {
 	return "mixed"
 }
 
-// Trace is a sequence of allocations and frees. About Live bytes live at once;
-// that level, between half of Live and all, changes every 65536 allocations.
+// Trace is a sequence of allocations and frees. The live bytes stay below a
+// level between half of Live and Live, which changes every 65536 allocations.
 type Trace struct {
 	Seed        uint64
 	Sizes       Sizes
@@ -52,7 +52,7 @@ type Trace struct {
 	Live        int64
 }
 
-// Run plays a trace. Allocations are numbered from 0. It ends at the first
+// Run replays a trace. It numbers allocations from 0, and stops at the first
 // error.
 func (t Trace) Run(alloc func(i int, size int64) error, free func(i int) error) error {
 	type block struct {

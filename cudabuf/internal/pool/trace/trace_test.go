@@ -11,8 +11,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/internal/pool/trace"
 )
 
-// bench/gpu/alloctrace.py makes the same traces: these sums tell.
-func TestTracesAreTheSameEverywhere(t *testing.T) {
+// bench/gpu/alloctrace.py generates traces with the same checksums.
+func TestTracesMatchPython(t *testing.T) {
 	for sizes, want := range map[trace.Sizes]string{trace.Uniform: "81e65c90ff593096", trace.Mixed: "07d9774c5dca70e9"} {
 		table := crc64.MakeTable(crc64.ECMA)
 		var sum uint64
@@ -33,7 +33,7 @@ func TestTracesAreTheSameEverywhere(t *testing.T) {
 	}
 }
 
-func TestATraceStaysWithinItsBounds(t *testing.T) {
+func TestTraceStaysWithinBounds(t *testing.T) {
 	for _, sizes := range []trace.Sizes{trace.Uniform, trace.Mixed} {
 		live := map[int]int64{}
 		var used, peak, lowest, highest int64
@@ -64,7 +64,7 @@ func TestATraceStaysWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestATraceEndsAtTheFirstError(t *testing.T) {
+func TestTraceStopsAtFirstError(t *testing.T) {
 	tr := trace.Trace{Allocations: 10, Live: 1 << 20}
 	calls := 0
 	err := tr.Run(func(int, int64) error { calls++; return assert.AnError }, func(int) error { return nil })

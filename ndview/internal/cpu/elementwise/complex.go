@@ -44,7 +44,6 @@ func addComplexes[C complexes, R float](l *[ops][Types]Loop, t Type) {
 		Sinh: complexSinh, Cosh: complexCosh, Tanh: complexTanh,
 		Sin: sister(complexSinh), Cos: complexCos, Tan: sister(complexTanh),
 		Exp2: complexExp2, Expm1: complexExpm1, Log1p: complexLog1p,
-		Arcsin: complexArcsin, Arccos: complexArccos, Arctan: complexArctan, Arcsinh: complexArcsinh, Arccosh: complexArccosh, Arctanh: complexArctanh,
 	} {
 		l[op][t] = each1(throughComplex128[R](f))
 	}
@@ -134,4 +133,37 @@ func signPair[R float](x pair[R]) pair[R] {
 		return pair[R]{0, signFloat(x.im)}
 	}
 	return pair[R]{x.re / size, x.im / size}
+}
+
+func complexExpm1(z complex128) complex128 {
+	x, y := real(z), imag(z)
+	if y == 0 {
+		return complex(math.Expm1(x), y)
+	}
+	sine := math.Sin(y / 2)
+	return complex(math.Expm1(x)*math.Cos(y)-2*sine*sine, grown(x, math.Sin(y)))
+}
+
+// exp2 multiplies by the logarithm of 2 with more digits than a float64 has,
+// where the angle needs them.
+func complexExp2(z complex128) complex128 {
+	const low = 2.319046813846299558e-17 // ln 2 less its float64
+	x, y := real(z), imag(z)
+	size, angle := math.Exp2(x), y*math.Ln2
+	if y == 0 {
+		return complex(size, y)
+	}
+	rest := math.FMA(y, math.Ln2, -angle) + y*low
+	sine, cosine := math.Sincos(angle)
+	sineOfRest, cosineOfRest := math.Sincos(rest)
+	return complex(size*(cosine*cosineOfRest-sine*sineOfRest), size*(sine*cosineOfRest+cosine*sineOfRest))
+}
+
+// log1p is exact to the size of the number also where its square cancels it.
+func complexLog1p(z complex128) complex128 {
+	x, y := real(z), imag(z)
+	if math.Abs(x) < 0.5 && math.Abs(y) < 0.5 {
+		return complex(0.5*math.Log1p(x*(2+x)+y*y), arctan2(y, 1+x))
+	}
+	return complexLog(complex(1+x, y))
 }

@@ -1,0 +1,65 @@
+package cdevice
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// Sharer is a device that exchanges memory with other libraries. The devices of
+// cudabuf implement it, and so do their hosts (pinned memory). The CPU does not need
+// it.
+type Sharer interface {
+	arrowbuf.Device
+	// EventAfter returns a CUevent that is recorded after all work submitted so far
+	// that writes the buffers. The event is valid until done is called.
+	EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done func(), err error)
+	// WrapExternalAfter returns a buffer over memory of another library. Work that
+	// uses the buffer waits for the CUevent event, unless it is 0. release is called
+	// after the last release of the buffer, unless an error is returned.
+	// WrapExternalAfter returns an error wrapping arrowbuf.ErrDevice if the device
+	// does not know the memory.
+	WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
+}
+
+// sharerOf returns dev as a Sharer, or nil for the CPU.
+func sharerOf(dev arrowbuf.Device) (Sharer, error) {
+	if dev == arrowbuf.CPU() {
+		return nil, nil
+	}
+	s, ok := dev.(Sharer)
+	if !ok {
+		return nil, fmt.Errorf("device %v does not implement Sharer: %w", dev, arrowbuf.ErrDevice)
+	}
+	return s, nil
+}
+
+// findDevice returns the device for memory of a device type and id: the CPU, or one
+// of devices. Pinned memory belongs to the host of a GPU in devices, and managed
+// memory to the GPU.
+func findDevice(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (arrowbuf.Device, error) {
+	if kind == arrowbuf.DeviceCPU {
+		return arrowbuf.CPU(), nil
+	}
+	wanted := kind
+	if kind == arrowbuf.DeviceCUDAManaged {
+		wanted = arrowbuf.DeviceCUDA
+	}
+	var names []string
+	for _, dev := range devices {
+		if dev.Type() == wanted && dev.ID() == id {
+			return dev, nil
+		}
+		if h, ok := dev.(interface{ Host() arrowbuf.Device }); ok && h.Host().Type() == wanted && h.Host().ID() == id {
+			return h.Host(), nil
+		}
+		names = append(names, dev.String())
+	}
+	return nil, fmt.Errorf("the memory is on %v:%d, want the CPU or one of [%s]: %w", kind, id, strings.Join(names, ", "), arrowbuf.ErrDevice)
+}
+
+// hostReadable reports whether the host can read memory of a device.
+func hostReadable(dev arrowbuf.Device) bool {
+	return dev.Type() == arrowbuf.DeviceCPU || dev.Type() == arrowbuf.DeviceCUDAHost
+}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package arrowbuf
-
-// useLargePages cannot ask this system.
-func useLargePages([]byte) {}

@@ -1,0 +1,241 @@
+package kernel_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/kernel"
+)
+
+func TestElementwiseTakesEveryLayout(t *testing.T) {
+	args := []kernel.Arg{writes("res", ndview.Float32), reads("a", ndview.Float32), scalar("s", ndview.Float32), reads("b", ndview.Float32)}
+	onDevices(t, args, func(e [][]byte) { setFloat(e[0], float(e[1])*float(e[2])+float(e[3])) }, func(t *testing.T, dev *cudabuf.Device) {
+		needCompiler(t)
+		k, err := kernel.NewElementwise(dev, "res[i] = a[i] * s + b", "", args...)
+		require.NoError(t, err)
+		values := make([]float32, 24)
+		for i := range values {
+			values[i] = float32(i)
+		}
+		a := fromHost(t, dev, ndview.Float32, values, 2, 3, 4)
+		for name, b := range map[string]*ndview.NDBuffer{
+			"same":      fromHost(t, dev, ndview.Float32, values, 2, 3, 4),
+			"row":       fromHost(t, dev, ndview.Float32, values[:4], 4),
+			"column":    fromHost(t, dev, ndview.Float32, values[:3], 3, 1),
+			"plane":     fromHost(t, dev, ndview.Float32, values[:2], 2, 1, 1),
+			"single":    fromHost(t, dev, ndview.Float32, values[5:6]),
+			"turned":    view(t)(fromHost(t, dev, ndview.Float32, values, 4, 3, 2).Transpose()),
+			"backwards": view(t)(a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -1))),
+		} {
+			out := fromHost(t, dev, ndview.Float32, make([]float32, 24), 4, 3, 2)
+			for _, res := range []*ndview.NDBuffer{view(t)(out.Transpose()), fromHost(t, dev, ndview.Float32, make([]float32, 24), 2, 3, 4)} {
+				require.NoError(t, k.Run(res, a, 10, b))
+				stretched := view(t)(b.BroadcastTo(2, 3, 4))
+				want := floatsOf(t, stretched)
+				for i := range want {
+					want[i] += values[i] * 10
+				}
+				assert.Equal(t, want, floatsOf(t, res), name)
+			}
+		}
+		none := fromHost(t, dev, ndview.Float32, []float32{}, 0, 3, 4)
+		require.NoError(t, k.Run(none, none, 1, fromHost(t, dev, ndview.Float32, make([]float32, 4), 4)), "no elements, no launch")
+		zero := fromHost(t, dev, ndview.Float32, []float32{1})
+		require.NoError(t, k.Run(zero, zero, 2.5, zero), "an array without axes, in place")
+		assert.Equal(t, []float32{3.5}, floatsOf(t, zero))
+	})
+}
+
+func TestElementwiseReadsBeforeItWrites(t *testing.T) {
+	args := []kernel.Arg{{Name: "a", DType: ndview.Float32, Read: true, Write: true}, reads("b", ndview.Float32)}
+	onDevices(t, args, func(e [][]byte) { setFloat(e[0], float(e[0])+float(e[1])) }, func(t *testing.T, dev *cudabuf.Device) {
+		needCompiler(t)
+		k, err := kernel.NewElementwise(dev, "a += b", "", args...)
+		require.NoError(t, err)
+		a := fromHost(t, dev, ndview.Float32, []float32{1, 2, 3, 4, 5}, 5)
+		require.NoError(t, k.Run(view(t)(a.Slice(0, 1, 5)), view(t)(a.Slice(0, 0, 4))))
+		assert.Equal(t, []float32{1, 3, 5, 7, 9}, floatsOf(t, a))
+		require.NoError(t, k.Run(a, a))
+		assert.Equal(t, []float32{2, 6, 10, 14, 18}, floatsOf(t, a))
+		require.NoError(t, k.Run(a, view(t)(a.Slice(0, 1, 2))))
+		assert.Equal(t, []float32{8, 12, 16, 20, 24}, floatsOf(t, a))
+	})
+}
+
+func TestElementwiseRejectsInvalidOperands(t *testing.T) {
+	args := []kernel.Arg{writes("res", ndview.Float32), reads("a", ndview.Float32), scalar("s", ndview.Int8)}
+	dev := cudatest.NewDevice(t)
+	k, err := kernel.NewElementwise(dev, "res = a", "", args...)
+	require.NoError(t, err)
+	f := func(shape ...int64) *ndview.NDBuffer {
+		a, err := ndview.Empty(dev, ndview.Float32, shape...)
+		return own(t, a, err)
+	}
+	res, a := f(2, 3), f(2, 3)
+	fixed := view(t)(a.ReadOnly())
+	bytes := upload(t, dev, make([]byte, 64))
+	odd := at(t, bytes, ndview.Float32, 1, 2, 3)
+	for _, tt := range []struct {
+		name    string
+		given   []any
+		want    error
+		message string
+	}{
+		{"too few", []any{res, a}, nil, "got 2 operands, want 3"},
+		{"too many", []any{res, a, 1, 2}, nil, "got 4 operands, want 3"},
+		{"another dtype", []any{res, at(t, bytes, ndview.Int32, 0, 2, 3), 1}, ndview.ErrDType, "argument a: got an array of int32, want float32"},
+		{"a number for an array", []any{res, 1, 1}, ndview.ErrDType, "argument a: got int, want an array"},
+		{"an array for a number", []any{res, a, a}, ndview.ErrDType, "argument s"},
+		{"a number too large", []any{res, a, 128}, nil, "argument s"},
+		{"a fraction", []any{res, a, "text"}, nil, "argument s"},
+		{"another device", []any{res, fromHost(t, arrowbuf.CPU(), ndview.Float32, make([]float32, 6), 2, 3), 1}, arrowbuf.ErrDevice, "argument a"},
+		{"a read-only result", []any{fixed, a, 1}, ndview.ErrReadOnly, "argument res"},
+		{"odd addresses", []any{res, odd, 1}, ndview.ErrShape, "not multiples of 4"},
+		{"shapes that do not fit", []any{res, f(4), 1}, ndview.ErrShape, "broadcast"},
+		{"a result that would be stretched", []any{f(1, 3), a, 1}, ndview.ErrShape, "argument res is written: got shape [1 3], want [2 3]"},
+		{"a result whose elements share memory", []any{stretched(t, f(3)), a, 1}, ndview.ErrShape, "its elements share memory"},
+		{"nil", []any{res, a, nil}, nil, "argument s"},
+		{"no array", []any{res, (*ndview.NDBuffer)(nil), 1}, ndview.ErrDType, "argument a"},
+	} {
+		err := k.Run(tt.given...)
+		require.Error(t, err, tt.name)
+		if tt.want != nil {
+			assert.ErrorIs(t, err, tt.want, tt.name)
+		}
+		assert.ErrorContains(t, err, tt.message, tt.name)
+		assert.ErrorContains(t, err, `kernel.Elementwise.Run "res = a"`, tt.name)
+	}
+	two, err := kernel.NewElementwise(dev, "x = a; y = a", "", writes("x", ndview.Float32), writes("y", ndview.Float32), reads("a", ndview.Float32))
+	require.NoError(t, err)
+	err = two.Run(res, res, a)
+	assert.ErrorIs(t, err, ndview.ErrShape)
+	assert.ErrorContains(t, err, "arguments x and y are written, but share memory")
+}
+
+// stretched returns a writeable array of two rows that share their memory.
+func stretched(t *testing.T, row *ndview.NDBuffer) *ndview.NDBuffer {
+	a, err := ndview.FromBuffer(row.Buffer(), row.DType(), 0, []int64{2, 3}, []int64{0, 4})
+	return own(t, a, err)
+}
+
+// The cases are libgpuarray's for collapse and pygpu's for check_args. pygpu keeps axes
+// in their order; sorting them, as here, merges at least as many.
+func TestElementwiseCollapsesAxes(t *testing.T) {
+	args := []kernel.Arg{writes("x", ndview.Float32), reads("y", ndview.Float32)}
+	var loops []int64
+	dev := cudatest.NewDevice(t)
+	kernel.UseHostKernels(t, func(source string) map[string]cudabuf.HostKernel {
+		n, err := strconv.Atoi(regexp.MustCompile(`n, extent\[(\d+)\]`).FindStringSubmatch(source)[1])
+		require.NoError(t, err)
+		return map[string]cudabuf.HostKernel{"quiver_own": func(l *cudabuf.HostLaunch) {
+			raw := l.Struct(2, 8*(1+3*n))
+			loops = nil
+			for i := 1; i < 1+3*n; i++ {
+				loops = append(loops, int64(binary.NativeEndian.Uint64(raw[8*i:])))
+			}
+		}}
+	})
+	k, err := kernel.NewElementwise(dev, "x = y", "", args...)
+	require.NoError(t, err)
+	buf, other := upload(t, dev, make([]byte, 16<<10)), upload(t, dev, make([]byte, 16<<10))
+	for _, tt := range []struct {
+		shape, x, y []int64
+		want        []int64 // extents, strides of x, strides of y
+	}{
+		{[]int64{2, 3, 4}, []int64{48, 16, 4}, []int64{0, 0, 0}, []int64{24, 4, 0}},
+		{[]int64{2, 3, 4}, []int64{48, 16, 4}, []int64{0, 16, 4}, []int64{2, 12, 48, 4, 0, 4}},
+		{[]int64{3, 4}, []int64{16, 4}, []int64{-16, -4}, []int64{12, 4, -4}},
+		{[]int64{3, 4}, []int64{-16, -4}, []int64{16, 4}, []int64{12, 4, -4}},
+		{[]int64{50, 1, 20}, []int64{80, 80, 4}, []int64{80, 0, 4}, []int64{1000, 4, 4}},
+		{[]int64{50, 1, 20}, []int64{168, 4, 8}, []int64{80, 4, 4}, []int64{50, 20, 168, 8, 80, 4}},
+		{[]int64{1, 1}, []int64{4, 4}, []int64{4, 4}, []int64{1, 0, 0}},
+		{[]int64{4, 3}, []int64{4, 16}, []int64{4, 16}, []int64{12, 4, 4}},
+	} {
+		array := func(buf arrowbuf.Buffer, strides []int64) *ndview.NDBuffer {
+			offset := int64(0)
+			for i, s := range strides {
+				offset -= min(s, 0) * (tt.shape[i] - 1)
+			}
+			a, err := ndview.FromBuffer(buf, ndview.Float32, offset, tt.shape, strides)
+			return own(t, a, err)
+		}
+		require.NoError(t, k.Run(array(buf, tt.x), array(other, tt.y)))
+		require.NoError(t, dev.Synchronize())
+		assert.Equal(t, tt.want, loops, "%v %v %v", tt.shape, tt.x, tt.y)
+	}
+}
+
+func TestElementwiseRunsOnGPU(t *testing.T) {
+	if !cudatest.OnGPU() {
+		t.Skip("compiled kernels need a GPU")
+	}
+	needNVRTC(t)
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		if isSimulated(t) {
+			t.Skip("the simulated device runs no images")
+		}
+		half := fromHost(t, dev, ndview.Float16, []uint16{0x3c00, 0x4000, 0x0001, 0x7bff}, 4)
+		res, err := ndview.Empty(dev, ndview.Float16, 4)
+		own(t, res, err)
+		k, err := kernel.NewElementwise(dev, "res = a * s", "", writes("res", ndview.Float16), reads("a", ndview.Float16), scalar("s", ndview.Float16))
+		require.NoError(t, err)
+		require.NoError(t, k.Run(res, half, 3))
+		assert.Equal(t, raw[uint16](0x4200, 0x4600, 0x0003, 0x7c00), elements(t, res))
+
+		wide := fromHost(t, dev, ndview.Int8, []int8{-1, 2, 3}, 3)
+		out, err := ndview.Empty(dev, ndview.Bool, 3)
+		own(t, out, err)
+		compare, err := kernel.NewElementwise(dev, "res = a < limit", "", writes("res", ndview.Bool), reads("a", ndview.Int8), scalar("limit", ndview.Bool))
+		require.NoError(t, err)
+		require.NoError(t, compare.Run(out, wide, true))
+		assert.Equal(t, raw(true, false, false), elements(t, out))
+
+		broken, err := kernel.NewElementwise(dev, "res = nothing", "", writes("res", ndview.Bool))
+		require.NoError(t, err)
+		var failed *nvrtc.Error
+		require.True(t, errors.As(broken.Run(out), &failed))
+	})
+}
+
+// Rows EW8 and X18: the width of an index follows from the extent in bytes.
+func TestElementwiseIndexesBytesBeyond32Bits(t *testing.T) {
+	args := []kernel.Arg{writes("res", ndview.Uint8), reads("a", ndview.Uint8)}
+	onDevices(t, args, func(e [][]byte) { e[0][0] = e[1][0] + 1 }, func(t *testing.T, dev *cudabuf.Device) {
+		needCompiler(t)
+		if isSimulated(t) {
+			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 8 << 30}).Device(0)
+			require.NoError(t, err)
+			dev = large
+		}
+		k, err := kernel.NewElementwise(dev, "res = a + 1", "", args...)
+		require.NoError(t, err)
+		const far = 5 << 30
+		buf, err := dev.Alloc(far + 1)
+		own(t, buf, err)
+		ends, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{2}, []int64{far})
+		own(t, ends, err)
+		for i, v := range []byte{7, 8} {
+			_, err := buf.CopyFromHost([]byte{v}, int64(i)*far)
+			require.NoError(t, err)
+		}
+		out := fromHost(t, dev, ndview.Uint8, []uint8{0, 0}, 2)
+		require.NoError(t, k.Run(out, ends))
+		assert.Equal(t, []byte{8, 9}, elements(t, out))
+		require.NoError(t, k.Run(ends, out))
+		got := make([]byte, 1)
+		_, err = buf.CopyToHost(got, far)
+		require.NoError(t, err)
+		assert.Equal(t, []byte{10}, got)
+	})
+}

@@ -1,0 +1,199 @@
+package kernel_test
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/kernel"
+)
+
+func reads(name string, dtype ndview.DType) kernel.Arg {
+	return kernel.Arg{Name: name, DType: dtype, Read: true}
+}
+
+func writes(name string, dtype ndview.DType) kernel.Arg {
+	return kernel.Arg{Name: name, DType: dtype, Write: true}
+}
+
+func scalar(name string, dtype ndview.DType) kernel.Arg {
+	return kernel.Arg{Name: name, DType: dtype, Scalar: true}
+}
+
+// isSimulated reports whether a test runs on the simulated device.
+func isSimulated(t *testing.T) bool { return !strings.Contains(t.Name(), "/cuda") }
+
+// needNVRTC finds the compiler that `make kernels` installs, or skips the test.
+func needNVRTC(t *testing.T) {
+	t.Helper()
+	if _, _, err := nvrtc.Version(); err == nil {
+		return
+	}
+	installed, err := filepath.Glob("../../.tools/cuda/lib/python*/site-packages/nvidia/*/lib/libnvrtc.so.1[0-9]")
+	require.NoError(t, err)
+	if len(installed) == 0 {
+		require.False(t, cudatest.OnGPU(), "tests on a GPU need NVRTC")
+		t.Skip("needs NVRTC: `make kernels` installs it")
+	}
+	path, err := filepath.Abs(installed[0])
+	require.NoError(t, err)
+	require.NoError(t, os.Setenv(nvrtc.Override, path)) // for the rest of the process, which opens it once
+}
+
+// needCompiler skips a test on a GPU without NVRTC. Host kernels need no compiler.
+func needCompiler(t *testing.T) {
+	t.Helper()
+	if !isSimulated(t) {
+		needNVRTC(t)
+	}
+}
+
+// onDevices runs a test on CUDA devices. On the simulated device a host kernel calls f
+// per element with the bytes of each argument.
+func onDevices(t *testing.T, args []kernel.Arg, f func(elements [][]byte), test func(t *testing.T, dev *cudabuf.Device)) {
+	t.Helper()
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		if isSimulated(t) {
+			kernel.UseHostKernels(t, func(source string) map[string]cudabuf.HostKernel {
+				loops, err := strconv.Atoi(regexp.MustCompile(`n, extent\[(\d+)\]`).FindStringSubmatch(source)[1])
+				require.NoError(t, err)
+				return map[string]cudabuf.HostKernel{"quiver_own": func(l *cudabuf.HostLaunch) { runElementwise(l, args, loops, f) }}
+			})
+		}
+		test(t, dev)
+	})
+}
+
+func runElementwise(l *cudabuf.HostLaunch, args []kernel.Arg, loops int, f func(elements [][]byte)) {
+	arrays := 0
+	for _, arg := range args {
+		if !arg.Scalar {
+			arrays++
+		}
+	}
+	words := make([]int64, 1+loops+arrays*loops)
+	for i, raw := 0, l.Struct(len(args), 8*len(words)); i < len(words); i++ {
+		words[i] = int64(binary.NativeEndian.Uint64(raw[8*i:]))
+	}
+	extents, strides := words[1:1+loops], words[1+loops:]
+	for number := range words[0] {
+		elements := make([][]byte, len(args))
+		array := 0
+		for i, arg := range args {
+			if arg.Scalar {
+				elements[i] = l.Struct(i, int(arg.DType.Size()))
+				continue
+			}
+			at, rest := int64(0), number
+			for loop := loops - 1; loop >= 0; loop-- {
+				at += rest % extents[loop] * strides[array*loops+loop]
+				rest /= extents[loop]
+			}
+			elements[i] = l.Memory(l.Pointer(i)+uintptr(at), arg.DType.Size())
+			array++
+		}
+		f(elements)
+	}
+}
+
+// float returns the float32 in four bytes.
+func float(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
+
+func setFloat(b []byte, v float32) { binary.NativeEndian.PutUint32(b, math.Float32bits(v)) }
+
+func floatsOf(t *testing.T, a *ndview.NDBuffer) []float32 {
+	t.Helper()
+	values, err := ndview.ToHost[float32](a)
+	require.NoError(t, err)
+	return values
+}
+
+// view registers the release of the view that a method returns.
+func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+		t.Helper()
+		return own(t, a, err)
+	}
+}
+
+// own registers the release of a result, which must have no error.
+func own[R interface{ Release() }](t testing.TB, r R, err error) R {
+	t.Helper()
+	require.NoError(t, err)
+	t.Cleanup(r.Release)
+	return r
+}
+
+// upload returns a buffer on a device with the bytes of data.
+func upload(t testing.TB, dev arrowbuf.Device, data []byte) arrowbuf.Buffer {
+	t.Helper()
+	b, err := dev.Alloc(int64(len(data)))
+	require.NoError(t, err)
+	t.Cleanup(b.Release)
+	_, err = b.CopyFromHost(data, 0)
+	require.NoError(t, err)
+	return b
+}
+
+// at returns a C-contiguous array over bytes of a buffer.
+func at(t testing.TB, b arrowbuf.Buffer, dtype ndview.DType, offset int64, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.FromBuffer(b, dtype, offset, shape, nil)
+	return own(t, a, err)
+}
+
+// fromHost is ndview.FromHost for tests.
+func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.DType, data []T, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.FromHost(dev, dtype, data, shape...)
+	return own(t, a, err)
+}
+
+// hostOf returns the elements of an array.
+func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
+	t.Helper()
+	data, err := ndview.ToHost[T](a)
+	require.NoError(t, err)
+	return data
+}
+
+// elements returns the bytes of an array's elements in C order.
+func elements(t testing.TB, a *ndview.NDBuffer) []byte {
+	t.Helper()
+	data := make([]byte, a.NBytes())
+	require.NoError(t, a.CopyToHost(data))
+	return data
+}
+
+// requireBytes is require.Equal for long slices: it reports the first difference.
+func requireBytes(t testing.TB, want, got []byte, about ...any) {
+	t.Helper()
+	require.Len(t, got, len(want), about...)
+	for i := range want {
+		if want[i] != got[i] {
+			require.Failf(t, "bytes differ", "at %d of %d: want %#x, got %#x: %v", i, len(want), want[i], got[i], about)
+		}
+	}
+}
+
+// raw returns the bytes of values in host memory.
+func raw[T any](values ...T) []byte {
+	var b []byte
+	for i := range values {
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&values[i])), unsafe.Sizeof(values[i]))...)
+	}
+	return b
+}

@@ -1,0 +1,151 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+)
+
+// userText puts the caller's C++ on lines of its own: it may end with a comment and
+// contain directives. The compiler's errors count its lines from 1, in a file of the
+// given name.
+func userText(file, text string) string {
+	return fmt.Sprintf("\n#line 1 \"%s\"\n%s\n#line 1 \"quiver\"\n", file, text)
+}
+
+// appendWords appends values to the bytes of a C struct of long longs.
+func appendWords(raw []byte, values ...int64) []byte {
+	for _, v := range values {
+		raw = binary.NativeEndian.AppendUint64(raw, uint64(v))
+	}
+	return raw
+}
+
+// appendNest appends the extents of loops, then each array's strides.
+func appendNest(raw []byte, n layout.Nest) []byte {
+	raw = appendWords(raw, n.Shape...)
+	for _, strides := range n.Strides {
+		raw = appendWords(raw, strides...)
+	}
+	return raw
+}
+
+// prelude defines element types that CUDA C++ lacks.
+const prelude = `
+struct quiver_half {
+	unsigned short bits;
+	__device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
+	__device__ void operator=(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+};
+struct quiver_bfloat {
+	unsigned short bits;
+	__device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+	__device__ void operator=(float f) {
+		unsigned u = __float_as_uint(f);
+		bits = f != f ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+	}
+};
+template <class T> struct quiver_complex { T re, im; };
+template <class T> __device__ quiver_complex<T> operator+(quiver_complex<T> a, quiver_complex<T> b) { return {a.re + b.re, a.im + b.im}; }
+template <class T> __device__ quiver_complex<T> operator-(quiver_complex<T> a, quiver_complex<T> b) { return {a.re - b.re, a.im - b.im}; }
+template <class T> __device__ quiver_complex<T> operator*(quiver_complex<T> a, quiver_complex<T> b) {
+	return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+template <class T> __device__ quiver_complex<T> operator/(quiver_complex<T> a, quiver_complex<T> b) {
+	T size = b.re * b.re + b.im * b.im;
+	return {(a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size};
+}
+template <class T> __device__ bool operator==(quiver_complex<T> a, quiver_complex<T> b) { return a.re == b.re && a.im == b.im; }
+template <class T> __device__ bool operator!=(quiver_complex<T> a, quiver_complex<T> b) { return !(a == b); }
+`
+
+// writeIndexTypes defines the types that count elements and bytes.
+func writeIndexTypes(s *strings.Builder, small bool) {
+	if small {
+		s.WriteString("typedef unsigned int quiver_index;\ntypedef int quiver_bytes;\n")
+		return
+	}
+	s.WriteString("typedef unsigned long long quiver_index;\ntypedef long long quiver_bytes;\n")
+}
+
+// parameterList returns the C++ parameters of a kernel for its arguments.
+func parameterList(args []Arg) string {
+	var s strings.Builder
+	for _, arg := range args {
+		c, _ := storageType(arg.DType)
+		switch {
+		case arg.Scalar:
+			fmt.Fprintf(&s, "%s quiver_p_%s, ", c, arg.Name)
+		case arg.Write:
+			fmt.Fprintf(&s, "%s *quiver_p_%s, ", c, arg.Name)
+		default:
+			fmt.Fprintf(&s, "const %s *quiver_p_%s, ", c, arg.Name)
+		}
+	}
+	return s.String()
+}
+
+// writeVariableTypes declares NAME_t for each argument.
+func writeVariableTypes(s *strings.Builder, args []Arg) {
+	for _, arg := range args {
+		fmt.Fprintf(s, "\ttypedef %s %s_t;\n", variableType(arg.DType), arg.Name)
+	}
+}
+
+// writeOffsets computes quiver_d: per array, the bytes from its first element to the
+// element of a number. It divides the number into the indices of the loops. The stride
+// of a single loop is a constant in the source if it is 0 or the size of an element, so
+// that the compiler knows which accesses are contiguous.
+func writeOffsets(s *strings.Builder, number, extent, stride string, nest layout.Nest, sizes []int64) {
+	fmt.Fprintf(s, "\t\tquiver_bytes quiver_d[%d] = {};\n", len(sizes))
+	if len(nest.Shape) == 1 {
+		for i, size := range sizes {
+			switch nest.Strides[i][0] {
+			case 0:
+			case size:
+				fmt.Fprintf(s, "\t\tquiver_d[%d] = (quiver_bytes)%s * %d;\n", i, number, size)
+			default:
+				fmt.Fprintf(s, "\t\tquiver_d[%d] = (quiver_bytes)%s * (quiver_bytes)%s[%d][0];\n", i, number, stride, i)
+			}
+		}
+		return
+	}
+	fmt.Fprintf(s, `		quiver_index quiver_rest = %s;
+		#pragma unroll
+		for (int quiver_l = %d; quiver_l >= 0; quiver_l--) {
+			quiver_index quiver_extent = %s[quiver_l], quiver_turn = quiver_rest;
+			if (quiver_l > 0) { quiver_rest = quiver_turn / quiver_extent; quiver_turn -= quiver_rest * quiver_extent; }
+			#pragma unroll
+			for (int quiver_a = 0; quiver_a < %d; quiver_a++) quiver_d[quiver_a] += (quiver_bytes)quiver_turn * (quiver_bytes)%s[quiver_a][quiver_l];
+		}
+`, number, len(nest.Shape)-1, extent, len(sizes), stride)
+}
+
+// writeLoads declares and reads the arguments' variables.
+func writeLoads(s *strings.Builder, args []Arg) {
+	array := 0
+	for _, arg := range args {
+		c, _ := storageType(arg.DType)
+		name := arg.Name
+		if arg.Scalar {
+			fmt.Fprintf(s, "\t\tconst %s_t %s = quiver_p_%s;\n", name, name, name)
+			continue
+		}
+		if arg.Write {
+			fmt.Fprintf(s, "\t\t%s *quiver_at_%s = (%s *)((char *)quiver_p_%s + quiver_d[%d]);\n", c, name, c, name, array)
+		} else {
+			fmt.Fprintf(s, "\t\tconst %s *quiver_at_%s = (const %s *)((const char *)quiver_p_%s + quiver_d[%d]);\n", c, name, c, name, array)
+		}
+		array++
+		switch {
+		case !arg.Read:
+			fmt.Fprintf(s, "\t\t%s_t %s = %s_t();\n", name, name, name)
+		case arg.Write:
+			fmt.Fprintf(s, "\t\t%s_t %s = *quiver_at_%s;\n", name, name, name)
+		default:
+			fmt.Fprintf(s, "\t\tconst %s_t %s = *quiver_at_%s;\n", name, name, name)
+		}
+	}
+}

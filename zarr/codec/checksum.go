@@ -1,0 +1,42 @@
+package codec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// CRC32C appends the CRC-32C (Castagnoli) checksum in 4 bytes, little-endian. Decoding
+// verifies it (Zarr core 3.1, "crc32c codec").
+type CRC32C struct{}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Name returns "crc32c".
+func (CRC32C) Name() string { return "crc32c" }
+
+func (CRC32C) configuration() any { return nil }
+
+//nolint:unparam // implements compressor
+func (CRC32C) encode(dst, src []byte) ([]byte, error) {
+	return binary.LittleEndian.AppendUint32(append(dst, src...), crc32.Checksum(src, castagnoli)), nil
+}
+
+func (CRC32C) decode(_, src []byte, limit int64) ([]byte, error) {
+	n := len(src) - 4
+	if n < 0 {
+		return nil, fmt.Errorf("%d bytes are too few for a checksum", len(src))
+	}
+	if int64(n) > limit {
+		return nil, errTooLong(limit)
+	}
+	want, got := binary.LittleEndian.Uint32(src[n:]), crc32.Checksum(src[:n], castagnoli)
+	if got != want {
+		return nil, fmt.Errorf("checksum %08x, want %08x", got, want)
+	}
+	return src[:n:n], nil
+}
+
+func (CRC32C) bound(n int64) int64 { return n + min(4, math.MaxInt64-n) }
+func (CRC32C) ratio() int64        { return 1 }

@@ -1,0 +1,223 @@
+// Package metajson parses JSON as strictly as Zarr metadata requires and writes it in a
+// stable order. Unlike encoding/json, it distinguishes keys by case and rejects
+// duplicate keys. It also rejects null in place of a value, and reports unknown keys.
+package metajson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Object is a JSON object whose members are taken one by one. The remaining members are
+// those that the reader does not know.
+type Object struct {
+	what    string
+	members map[string]json.RawMessage
+}
+
+// ParseObject parses a JSON object. The string what names the object in errors.
+func ParseObject(what string, raw []byte) (*Object, error) {
+	o := &Object{what: what, members: map[string]json.RawMessage{}}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return nil, fmt.Errorf("%s: expected a JSON object, got %s", what, Excerpt(raw))
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		name := key.(string) // a token in key position is a string
+		if _, twice := o.members[name]; twice {
+			return nil, fmt.Errorf("%s: key %q occurs twice", what, name)
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, fmt.Errorf("%s: key %q: %w", what, name, err)
+		}
+		o.members[name] = value
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: more text after the JSON object", what)
+	}
+	return o, nil
+}
+
+// Take removes a member and returns its text, or false if it is absent.
+func (o *Object) Take(key string) (json.RawMessage, bool) {
+	raw, ok := o.members[key]
+	delete(o.members, key)
+	return raw, ok
+}
+
+// DecodeRequired takes and decodes a member. It returns an error if the member is
+// absent.
+func (o *Object) DecodeRequired(key string, dst any) error {
+	ok, err := o.DecodeOptional(key, dst)
+	if err == nil && !ok {
+		return fmt.Errorf("%s: key %q is missing", o.what, key)
+	}
+	return err
+}
+
+// DecodeOptional takes and decodes a member, and reports whether it was present.
+func (o *Object) DecodeOptional(key string, dst any) (bool, error) {
+	raw, ok := o.Take(key)
+	if !ok {
+		return false, nil
+	}
+	return true, Decode(fmt.Sprintf("%s: key %q", o.what, key), raw, dst)
+}
+
+// Keys returns the keys of the remaining members, sorted.
+func (o *Object) Keys() []string { return slices.Sorted(maps.Keys(o.members)) }
+
+// CheckEmpty returns an error that names the remaining members, if any.
+func (o *Object) CheckEmpty() error {
+	if len(o.members) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: unknown key %q", o.what, strings.Join(o.Keys(), `", "`))
+}
+
+// Decode decodes one JSON value. It rejects null, also as an element of a list of
+// integers.
+func Decode(what string, raw json.RawMessage, dst any) error {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return fmt.Errorf("%s: null where a value is expected", what)
+	}
+	if list, ok := dst.(*[]int64); ok {
+		return decodeInts(what, raw, list)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // preserves integers beyond 2^53 in attributes
+	if err := dec.Decode(dst); err != nil {
+		return fmt.Errorf("%s: %s: %w", what, Excerpt(raw), err)
+	}
+	return nil
+}
+
+func decodeInts(what string, raw json.RawMessage, dst *[]int64) error {
+	var list []*int64
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return fmt.Errorf("%s: expected a list of integers, got %s", what, Excerpt(raw))
+	}
+	*dst = make([]int64, len(list))
+	for i, n := range list {
+		if n == nil {
+			return fmt.Errorf("%s: null where an integer is expected", what)
+		}
+		(*dst)[i] = *n
+	}
+	return nil
+}
+
+// Excerpt truncates foreign text for an error message.
+func Excerpt(raw []byte) string {
+	const most = 60
+	if len(raw) <= most {
+		return string(raw)
+	}
+	return string(raw[:most]) + "..."
+}
+
+// Extension is a data type, chunk grid, chunk key encoding or codec in metadata: an
+// object with "name", "configuration" and "must_understand", or the name alone (Zarr
+// core 3.1, "Extension definition").
+type Extension struct {
+	Name           string
+	Config         *Object // never nil; empty if absent
+	MustUnderstand bool    // true if absent
+}
+
+// ParseExtension parses either form of an extension.
+func ParseExtension(what string, raw json.RawMessage) (Extension, error) {
+	ext := Extension{MustUnderstand: true, Config: &Object{members: map[string]json.RawMessage{}}}
+	if json.Unmarshal(raw, &ext.Name) == nil && ext.Name != "" {
+		return ext, nil
+	}
+	o, err := ParseObject(what, raw)
+	if err != nil {
+		return ext, err
+	}
+	if err := o.DecodeRequired("name", &ext.Name); err != nil {
+		return ext, err
+	}
+	if _, err := o.DecodeOptional("must_understand", &ext.MustUnderstand); err != nil {
+		return ext, err
+	}
+	if config, ok := o.Take("configuration"); ok {
+		if ext.Config, err = ParseObject(what+" "+ext.Name, config); err != nil {
+			return ext, err
+		}
+	}
+	return ext, o.CheckEmpty()
+}
+
+// Member is one key and value of an object.
+type Member struct {
+	Key   string
+	Value any
+}
+
+// Members is an object that keeps the order of its members.
+type Members []Member
+
+// MarshalJSON writes the object.
+func (m Members) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, member := range m {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		key, err := MarshalLine(member.Key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := MarshalLine(member.Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, key...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// FormatExtension returns an extension in the object form, which readers of Zarr 3.0
+// require. A nil configuration is omitted.
+func FormatExtension(name string, configuration any) Members {
+	m := Members{{"name", name}}
+	if configuration != nil {
+		m = append(m, Member{"configuration", configuration})
+	}
+	return m
+}
+
+// MarshalDocument encodes a metadata document, indented by two spaces.
+func MarshalDocument(v any) ([]byte, error) { return encode(v, "  ") }
+
+// MarshalLine encodes a value on one line, without the HTML escapes of encoding/json.
+func MarshalLine(v any) ([]byte, error) { return encode(v, "") }
+
+func encode(v any, indent string) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// NonNil returns a copy of items that encodes as [] instead of null.
+func NonNil[T any](items []T) []T { return append([]T{}, items...) }
