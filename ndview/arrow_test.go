@@ -20,7 +20,7 @@ import (
 
 func listOf(n int32, of arrow.DataType) arrow.DataType { return arrow.FixedSizeListOf(n, of) }
 
-// columnCases are five rows of each type that FromArrow takes.
+// columnCases are five rows of each type that FromArrow accepts.
 var columnCases = []struct {
 	dtype  arrow.DataType
 	json   string
@@ -65,7 +65,7 @@ var columnCases = []struct {
 		raw[int8](1, 0, 0, 1, 1, 1, 0, 0, 1, 0)},
 }
 
-// fromJSON builds an array whose memory must all be released when the test ends.
+// fromJSON returns an array whose memory must all be released when the test ends.
 func fromJSON(t *testing.T, dtype arrow.DataType, json string) arrow.Array {
 	t.Helper()
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
@@ -74,8 +74,8 @@ func fromJSON(t *testing.T, dtype arrow.DataType, json string) arrow.Array {
 	return own(t, a, err)
 }
 
-// forSlice calls f with elements [i, j) of a column: where it is, cut and then
-// copied to the device, and copied and then cut.
+// forSlice calls f with elements [i, j) of a column on a device: sliced before the
+// copy to the device, and after it.
 func forSlice(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f func(t *testing.T, column arrow.Array)) {
 	t.Helper()
 	cut := array.NewSlice(column, int64(i), int64(j))
@@ -91,9 +91,9 @@ func forSlice(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f
 	whole, err := arrowbuf.CopyArrayTo(column, dev)
 	require.NoError(t, err)
 	defer whole.Release()
-	there := whole.(*arrowbuf.Array).Slice(i, j)
-	defer there.Release()
-	f(t, there)
+	slice := whole.(*arrowbuf.Array).Slice(i, j)
+	defer slice.Release()
+	f(t, slice)
 }
 
 func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
@@ -146,7 +146,8 @@ func TestFromArrowAcceptsEmptyColumns(t *testing.T) {
 	})
 }
 
-// Bits of lists start anywhere in a byte, and far from the start.
+// TestFromArrowUnpacksSlicesOfBooleansFromAnyBit covers slices that start at any bit
+// of a byte.
 func TestFromArrowUnpacksSlicesOfBooleansFromAnyBit(t *testing.T) {
 	const n = 77
 	var json []string
@@ -227,7 +228,7 @@ func TestFromArrowRefusesOtherTypes(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
 
-// fakeColumn is a column of data that arrow-go itself would refuse or fail on.
+// fakeColumn is a column of data that arrow-go refuses or panics on.
 type fakeColumn struct {
 	arrow.Array
 	data arrow.ArrayData
@@ -254,7 +255,7 @@ func TestFromArrowRefusesInvalidColumns(t *testing.T) {
 	for range 5 {
 		huge = listOf(math.MaxInt32, huge)
 	}
-	values := array.NewData(i32, 7, buffers(-1, 64), nil, 0, 0) // with padding that is not the list's
+	values := array.NewData(i32, 7, buffers(-1, 64), nil, 0, 0) // with padding after the list's elements
 	none := array.NewData(i32, 0, buffers(-1, 0), nil, 0, 0)
 	lists := func(dtype arrow.DataType) []arrow.ArrayData {
 		return []arrow.ArrayData{array.NewData(dtype, math.MaxInt64, buffers(-1), nil, 0, 0)}
@@ -341,7 +342,8 @@ func TestFromArrowRefusesNullsInSlice(t *testing.T) {
 	})
 }
 
-// A list may say that it does not know its values' nulls.
+// TestFromArrowCountsUnknownNulls covers a list whose child does not know its number
+// of nulls.
 func TestFromArrowCountsUnknownNulls(t *testing.T) {
 	values := fromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3, null]`).Data()
 	for n, nulls := range map[int]bool{1: false, 2: true} {

@@ -54,7 +54,7 @@ func TestAssignAcceptsScalarsInRange(t *testing.T) {
 		} {
 			a := empty(t, dev, tt.dtype, 1)
 			assert.ErrorIs(t, a.Assign(tt.value), tt.want, "%v as %s", tt.value, tt.dtype)
-			assert.Equal(t, make([]byte, tt.dtype.Size()), elements(t, a), "what failed must not have written")
+			assert.Equal(t, make([]byte, tt.dtype.Size()), elements(t, a), "a failed call must not write")
 		}
 	})
 }
@@ -62,9 +62,9 @@ func TestAssignAcceptsScalarsInRange(t *testing.T) {
 func TestAssignAcceptsSlices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Int16, 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		require.NoError(t, turned.Assign([]float64{1.9, 2, 3, 4, -5.5, 70000}))
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		require.NoError(t, transposed.Assign([]float64{1.9, 2, 3, 4, -5.5, 70000}))
 		assert.Equal(t, raw[int16](1, 3, -5, 2, 4, 4464), elements(t, a), "cast as NumPy casts")
 		require.NoError(t, a.Assign([]int{7, 8, 9}))
 		assert.Equal(t, raw[int16](7, 8, 9, 7, 8, 9), elements(t, a))
@@ -72,7 +72,7 @@ func TestAssignAcceptsSlices(t *testing.T) {
 		assert.Equal(t, raw[int16](1, 1, 1, 1, 1, 1), elements(t, a))
 		assert.ErrorIs(t, a.Assign([]int8{1, 2}), ndview.ErrShape)
 		assert.ErrorIs(t, a.Assign([]int8{}), ndview.ErrShape)
-		assert.Equal(t, raw[int16](1, 1, 1, 1, 1, 1), elements(t, a), "what failed must not have written")
+		assert.Equal(t, raw[int16](1, 1, 1, 1, 1, 1), elements(t, a), "a failed call must not write")
 	})
 }
 
@@ -169,7 +169,7 @@ func TestFillWhereAcceptsElementsAndRows(t *testing.T) {
 		require.NoError(t, rows.FillWhere(mask, 0))
 		assert.Equal(t, raw[int32](0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0), elements(t, rows))
 
-		// A byte of a mask is true whenever it is not 0, in an array's middle too.
+		// Every nonzero byte of a mask is true.
 		odd := at(t, upload(t, dev, []byte{9, 0, 255, 2}), ndview.Bool, 1, 3)
 		require.NoError(t, floats.FillWhere(odd, math.Float64bits(7)))
 		assert.Equal(t, raw(1.0, 7, 7), elements(t, floats))
@@ -185,8 +185,8 @@ func TestFillWhereAcceptsElementsAndRows(t *testing.T) {
 func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
-		turned, err := a.Transpose()
-		own(t, turned, err)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
 		bytes := upload(t, dev, []byte{1, 1, 1, 1, 1, 1})
 		mask := at(t, bytes, ndview.Bool, 0, 3)
 		gaps, err := ndview.FromBuffer(bytes, ndview.Bool, 0, []int64{3}, []int64{2})
@@ -202,7 +202,7 @@ func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 			{"a mask of two axes", a, at(t, bytes, ndview.Bool, 0, 3, 1), ndview.ErrShape},
 			{"a mask of no axes", a, at(t, bytes, ndview.Bool, 0), ndview.ErrShape},
 			{"values of no axes", at(t, a.Buffer(), ndview.Int32, 0), at(t, bytes, ndview.Bool, 0), ndview.ErrShape},
-			{"values with other strides", turned, at(t, bytes, ndview.Bool, 0, 4), ndview.ErrShape},
+			{"values with other strides", transposed, at(t, bytes, ndview.Bool, 0, 4), ndview.ErrShape},
 			{"a mask with gaps", a, gaps, ndview.ErrShape},
 			{"a mask elsewhere", a, elsewhere, arrowbuf.ErrDevice},
 			{"values elsewhere", elsewhere, mask, arrowbuf.ErrDevice},
@@ -210,7 +210,7 @@ func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 		for _, tt := range tests {
 			assert.ErrorIs(t, tt.a.FillWhere(tt.mask, 7), tt.want, tt.name)
 		}
-		assert.Equal(t, raw(count(12)...), elements(t, a), "what failed must not have written")
+		assert.Equal(t, raw(count(12)...), elements(t, a), "a failed call must not write")
 	})
 }
 

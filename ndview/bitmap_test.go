@@ -23,12 +23,12 @@ func unpackReference(dst, bits []byte, bitOffset int64, invert bool) {
 	}
 }
 
-// bitmapSize is the size of an allocation that fills its size class and the
-// driver's granule, so that reading beyond it is a fault if anything is.
+// bitmapSize fills the size class of an allocation and the driver's granule, so that
+// reads beyond it fault.
 const bitmapSize = 2 << 20
 
-// A bitmap here is the last bytes of an allocation, and each destination lies in
-// a slot of poison.
+// TestUnpackBitsMatchesReferenceAtEveryOffset places the bitmap at the end of an
+// allocation, and each destination between poison.
 func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	const slot, maxBits, maxOffset = 256, 200, 64
 	rng := rand.New(rand.NewPCG(2, 1))
@@ -42,7 +42,7 @@ func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 		out := upload(t, dev, clean)
 		step := int64(1)
 		if strings.HasSuffix(t.Name(), "/soft") {
-			// The twin is what the CPU ran already, at the price of launches.
+			// The host implementation ran on the CPU already; here only launches add cost.
 			step = 11
 		}
 		for offset := range int64(maxOffset) {
@@ -71,12 +71,12 @@ func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 
 func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 	tests := []struct{ n, bitOffset, align int64 }{
-		{1 << 14, 0, 0},        // a block's work on a GPU, no more
+		{1 << 14, 0, 0},        // exactly one block on a GPU
 		{1<<14 + 1, 0, 0},      // one bit more
-		{1<<14 + 15, 1, 1},     // with all 15 bytes before the first 16
+		{1<<14 + 15, 1, 1},     // 15 bytes before the first 16-byte word
 		{2048, 31, 0},          // one warp's tile
-		{2048 + 64, 33, 0},     // and the words after it
-		{100_003, 5, 3},        // odd everywhere
+		{2048 + 64, 33, 0},     // and two words after it
+		{100_003, 5, 3},        // all odd
 		{1<<20 + 13, 17, 9},    //
 		{3 << 20, 123_457, 15}, // far into the bitmap
 	}
@@ -138,13 +138,13 @@ func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
 		for _, tt := range tests {
 			assert.ErrorIs(t, tt.a.UnpackBits(tt.bits, tt.bitOffset, false), tt.want, tt.name)
 		}
-		assert.Equal(t, poisoned(64), download(t, out), "what failed must not have written")
+		assert.Equal(t, poisoned(64), download(t, out), "a failed call must not write")
 		require.NoError(t, vector.UnpackBits(bits, 7, false), "up to the last bit")
 		require.NoError(t, at(t, out, ndview.Bool, 0, 0).UnpackBits(bits, 99, false), "no bits at all")
 	})
 }
 
-// FuzzUnpackBits also looks for reads beyond the bitmap, which panic here.
+// FuzzUnpackBits also finds reads beyond the bitmap, which panic on the CPU.
 func FuzzUnpackBits(f *testing.F) {
 	f.Add(uint16(0), uint16(8), []byte{0x5a}, false)
 	f.Add(uint16(3), uint16(13), []byte{0xff, 0x00}, true)
@@ -182,7 +182,7 @@ func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	values := make([]byte, 16+maxBits)
 	for i := range values {
-		values[i] = byte(rng.IntN(2) * (1 + rng.IntN(2)*rng.IntN(255))) // half of them 0, of the others half 1
+		values[i] = byte(rng.IntN(2) * (1 + rng.IntN(2)*rng.IntN(255))) // half are 0, a quarter 1
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		src := upload(t, dev, values)

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// castTypes are the dtypes that are cast to each other.
+// castTypes are the dtypes that cast to each other.
 var castTypes = []ndview.DType{
 	ndview.Bool, ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Uint16, ndview.Int32, ndview.Uint32, ndview.Int64, ndview.Uint64,
 	ndview.Float16, ndview.BFloat16, ndview.Float32, ndview.Float64, ndview.Complex64, ndview.Complex128,
 }
 
-// goldenCasts are values of each type, and the same cast to each type by NumPy.
+// goldenCasts returns values of each type, and NumPy's casts of them to each type.
 func goldenCasts(t *testing.T) (values map[string][]byte, casts map[string][]byte) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/golden/cast.json")
@@ -39,7 +39,8 @@ func goldenCasts(t *testing.T) (values map[string][]byte, casts map[string][]byt
 	return decode(golden.Values), decode(golden.Casts)
 }
 
-// unifyNaNs gives every NaN the same bits: which ones a cast makes is not defined.
+// unifyNaNs replaces every NaN by the same bits, because the bits of a cast's NaN are
+// unspecified.
 func unifyNaNs(dtype ndview.DType, raw []byte) []byte {
 	size := int(dtype.Size())
 	var mantissa int
@@ -90,15 +91,16 @@ func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 	})
 }
 
-// matrixLayout is where the elements of an array of two axes lie in a buffer. Counts of
-// elements and bytes are for elements of one byte, and grow with their size.
+// matrixLayout is the layout of an array of two axes in a buffer, in elements.
 type matrixLayout struct {
 	name          string
 	rows, columns int64 // strides in elements
 	first         int64 // element [0, 0]
-	shift         int64 // bytes beside
+	shift         int64 // bytes to add
 }
 
+// array returns an array of this layout with the elements, its buffer, and the
+// buffer's bytes.
 func (p matrixLayout) array(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape [2]int64, elements []byte) (*ndview.NDBuffer, arrowbuf.Buffer, []byte) {
 	t.Helper()
 	size := dtype.Size()
@@ -109,7 +111,7 @@ func (p matrixLayout) array(t *testing.T, dev arrowbuf.Device, dtype ndview.DTyp
 	return own(t, a, err), buf, raw
 }
 
-// put writes elements, which come in C order, where they lie.
+// put writes elements, given in C order, at the positions of the layout.
 func (p matrixLayout) put(raw []byte, size int64, shape [2]int64, elements []byte) {
 	for i := range int64(len(elements)) / size {
 		at := p.first*size + p.shift + (i/shape[1]*p.rows+i%shape[1]*p.columns)*size
@@ -127,7 +129,7 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 		{matrixLayout{"from an odd element on", row, 1, 3, 0}, matrixLayout{"in C order", row, 1, 16, 0}},
 		{matrixLayout{"in C order", row, 1, 16, 0}, matrixLayout{"from an odd element on", row, 1, 5, 0}},
 		{matrixLayout{"at an odd byte", row, 1, 3, 1}, matrixLayout{"at another", row, 1, 5, 3}},
-		{matrixLayout{"turned around", -row, -1, n + 2, 0}, matrixLayout{"in Fortran order", 1, shape[0], 4, 0}},
+		{matrixLayout{"reversed", -row, -1, n + 2, 0}, matrixLayout{"in Fortran order", 1, shape[0], 4, 0}},
 		{matrixLayout{"one row", 0, 1, 4, 0}, matrixLayout{"with gaps", 2 * row, 2, 1, 0}},
 		{matrixLayout{"one element", 0, 0, 9, 0}, matrixLayout{"backwards", row + 3, -1, row, 1}},
 	}
@@ -150,10 +152,11 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 	})
 }
 
-// Fewer elements than there are before the first whole vector.
+// TestShortCastsWriteOnlyTheirElements casts fewer elements than lie before the first
+// whole vector.
 func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		const n = 5000 // of which a vector too many would change some
+		const n = 5000 // enough to detect a vector too many
 		from := fromHost(t, dev, ndview.Int8, mapped(n, func(i int) byte { return byte(i % 100) }), n)
 		for _, dtype := range []ndview.DType{ndview.Uint16, ndview.Float32, ndview.Float64} {
 			for first := int64(1); first < 16; first++ {
@@ -173,7 +176,7 @@ func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
 	})
 }
 
-// broadcast repeats the first elements where the layout does.
+// broadcast repeats the first elements if the layout does.
 func (p matrixLayout) broadcast(elements []byte, size int64, shape [2]int64) []byte {
 	out := append([]byte(nil), elements...)
 	for i := range shape[0] {
@@ -191,7 +194,7 @@ func (p matrixLayout) broadcast(elements []byte, size int64, shape [2]int64) []b
 	return out
 }
 
-// Bytes of a number's size are no number to a cast.
+// TestBytesAndRecordsCastOnlyToThemselves includes bytes of the size of a number.
 func TestBytesAndRecordsCastOnlyToThemselves(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Bytes(4), ndview.Bytes(3), numpyType(t, `[["a","<i4"]]`)} {
@@ -209,18 +212,19 @@ func TestBytesAndRecordsCastOnlyToThemselves(t *testing.T) {
 	})
 }
 
-// Large arrays in other orders are copied and cast in two steps.
+// TestAsTypeOfLargeArraysInOtherOrders covers the casts that take two steps, a copy
+// and a cast.
 func TestAsTypeOfLargeArraysInOtherOrders(t *testing.T) {
 	values, casts := goldenCasts(t)
 	shape := [2]int64{70, 90}
 	n := shape[0] * shape[1]
-	turned := matrixLayout{"in Fortran order", 1, shape[0], 3, 0}
+	transposed := matrixLayout{"in Fortran order", 1, shape[0], 3, 0}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, pair := range [][2]ndview.DType{
 			{ndview.Int8, ndview.Float64}, {ndview.Float64, ndview.Int16}, {ndview.Float32, ndview.Uint32}, {ndview.Complex64, ndview.Bool},
 		} {
 			from, to := pair[0], pair[1]
-			src, _, _ := turned.array(t, dev, from, shape, repeat(values[from.String()], from.Size(), n))
+			src, _, _ := transposed.array(t, dev, from, shape, repeat(values[from.String()], from.Size(), n))
 			want := repeat(casts[from.String()+" "+to.String()], to.Size(), n)
 			got, err := src.AsType(to, ndview.OrderC, ndview.CastUnsafe)
 			own(t, got, err)
@@ -232,14 +236,14 @@ func TestAsTypeOfLargeArraysInOtherOrders(t *testing.T) {
 	})
 }
 
-// roundingCases are the function of testdata/golden/half.py: each positive finite value
-// of 16 bits, the middle to the next, and what lies close.
+// roundingCases is the function of testdata/golden/half.py: each positive finite value
+// of 16 bits, the midpoint to the next, values close to it, and the negatives of all.
 func roundingCases(wide []float64, infinity int) []float64 {
 	cases := make([]float64, 8*infinity)
 	for i := range infinity {
 		low, high := wide[i], wide[i+1]
 		if i == infinity-1 {
-			high = 2*low - wide[i-1] // where the next value would be
+			high = 2*low - wide[i-1] // the next value without a limit of range
 		}
 		middle, gap := (low+high)/2, high-low
 		for j, x := range []float64{low, middle, middle - gap*0x1p-10, middle + gap*0x1p-10} {
@@ -249,7 +253,8 @@ func roundingCases(wide []float64, infinity int) []float64 {
 	return cases
 }
 
-// TestHalfFloatCastsMatchNumPy casts all values of 16 bits, and a million to them.
+// TestHalfFloatCastsMatchNumPy casts all values of 16 bits, and a million values to 16
+// bits.
 func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 	var golden map[string]uint32
 	readGolden(t, "half.json", &golden)
@@ -267,7 +272,7 @@ func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 			cast, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
 			own(t, cast, err)
 			data, nan := unifyNaNs(to, elements(t, cast)), bytes.Repeat([]byte{0xff}, int(to.Size()))
-			one := append([]byte{1}, make([]byte, to.Size()-1)...) // what the golden file counts NaNs as
+			one := append([]byte{1}, make([]byte, to.Size()-1)...) // a NaN in the golden file's checksum
 			for i := 0; i < len(data); i += int(to.Size()) {
 				if bytes.Equal(data[i:i+int(to.Size())], nan) {
 					copy(data[i:], one)
@@ -335,10 +340,10 @@ func TestTimeUnitConversionsMatchNumPy(t *testing.T) {
 func TestTimeUnitConversionsAcceptStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		seconds := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{1, 2, 3, 4, 5, 6}, 2, 3)
-		turned, err := seconds.Transpose()
-		own(t, turned, err)
+		transposed, err := seconds.Transpose()
+		own(t, transposed, err)
 		millis := fromHost(t, dev, ndview.Datetime64(ndview.Millisecond, 1), make([]int64, 12), 3, 4)
-		require.NoError(t, millis.Set(turned, ndview.All, ndview.SpanStep(0, 4, 2)))
+		require.NoError(t, millis.Set(transposed, ndview.All, ndview.SpanStep(0, 4, 2)))
 		assert.Equal(t, raw[int64](1000, 0, 4000, 0, 2000, 0, 5000, 0, 3000, 0, 6000, 0), elements(t, millis))
 	})
 }
@@ -371,12 +376,12 @@ func parseType(t *testing.T, name string) ndview.DType {
 func TestAsTypeUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
 		for order, want := range map[ndview.Order][]int64{
 			ndview.OrderC: {16, 8}, ndview.OrderF: {8, 24}, ndview.OrderA: {8, 24}, ndview.OrderK: {8, 24},
 		} {
-			c, err := turned.AsType(ndview.Float64, order, ndview.CastSafe)
+			c, err := transposed.AsType(ndview.Float64, order, ndview.CastSafe)
 			own(t, c, err)
 			assert.Equal(t, want, c.Strides(), "%c", order)
 			assert.Equal(t, raw[float64](1, 4, 2, 5, 3, 6), elements(t, c))

@@ -62,12 +62,12 @@ func TestCopyFromRefusesInvalidOperands(t *testing.T) {
 		assert.ErrorIs(t, fixed.CopyFrom(zeros(ndview.Int32, 2, 2)), ndview.ErrReadOnly)
 		_, err = a.Copy('X')
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		assert.Equal(t, raw(count(4)...), elements(t, a), "what failed must not have written")
+		assert.Equal(t, raw(count(4)...), elements(t, a), "a failed call must not write")
 	})
 }
 
-// randomLayout is a layout of random bytes and what it shows: axes in any order, with
-// gaps, backwards, at any alignment.
+// randomLayout is a random layout over random bytes: axes in any order, with gaps,
+// reversed, at any alignment.
 type randomLayout struct {
 	dtype          ndview.DType
 	memory         []byte
@@ -107,6 +107,7 @@ func (x randomLayout) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer 
 	return own(t, a, err)
 }
 
+// byteOffset returns the position of an element in memory.
 func (x randomLayout) byteOffset(at []int64) int64 {
 	p := x.offset
 	for i, n := range at {
@@ -115,7 +116,7 @@ func (x randomLayout) byteOffset(at []int64) int64 {
 	return p
 }
 
-// bytes are the elements in C order.
+// bytes returns the elements in C order.
 func (x randomLayout) bytes() []byte {
 	all := []byte{}
 	walk(x.shape, func(at []int64) {
@@ -125,7 +126,8 @@ func (x randomLayout) bytes() []byte {
 	return all
 }
 
-// written is the memory when elements in C order have been copied to it.
+// written returns the memory after elements, given in C order, are copied to the
+// layout.
 func (x randomLayout) written(data []byte) []byte {
 	memory := slices.Clone(x.memory)
 	walk(x.shape, func(at []int64) {
@@ -134,13 +136,14 @@ func (x randomLayout) written(data []byte) []byte {
 	return memory
 }
 
-// randomExtents are random ones around the sides of tiles, with so many elements at most.
+// randomExtents returns random extents near the sides of tiles, with a product of at
+// most most.
 func randomExtents(r *rand.Rand, axes int, most int64) []int64 {
-	few := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 63, 64, 65, 100, 127, 128, 129, 257}
+	choices := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 63, 64, 65, 100, 127, 128, 129, 257}
 	shape := make([]int64, axes)
 	for i := range shape {
-		for shape[i] = few[r.IntN(len(few))]; shape[i] > most; {
-			shape[i] = few[r.IntN(len(few))]
+		for shape[i] = choices[r.IntN(len(choices))]; shape[i] > most; {
+			shape[i] = choices[r.IntN(len(choices))]
 		}
 		most /= shape[i]
 	}
@@ -148,6 +151,7 @@ func randomExtents(r *rand.Rand, axes int, most int64) []int64 {
 	return shape
 }
 
+// copyTypes have all element sizes that copies distinguish.
 var copyTypes = []ndview.DType{
 	ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Int64, ndview.Complex128,
 	ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(32), ndview.Bytes(40),
@@ -171,8 +175,8 @@ func TestRandomLayoutsAreCopied(t *testing.T) {
 	})
 }
 
-// TestPermutationsAreCopied goes through all orders of axes, in extents that fill
-// tiles and that do not.
+// TestPermutationsAreCopied covers all orders of axes, with extents that are multiples
+// of tiles and others.
 func TestPermutationsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range copyTypes[:5] {
@@ -188,12 +192,12 @@ func TestPermutationsAreCopied(t *testing.T) {
 				}
 				a := x.array(t, dev)
 				permute(len(shape), func(order []int) {
-					turned, err := a.Transpose(order...)
-					own(t, turned, err)
-					c, err := turned.Copy(ndview.OrderC)
+					transposed, err := a.Transpose(order...)
+					own(t, transposed, err)
+					c, err := transposed.Copy(ndview.OrderC)
 					own(t, c, err)
 					view := x
-					view.shape, view.strides = turned.Shape(), turned.Strides()
+					view.shape, view.strides = transposed.Shape(), transposed.Strides()
 					requireBytes(t, view.bytes(), download(t, c.Buffer()), dtype, shape, order)
 				})
 			}
@@ -201,8 +205,8 @@ func TestPermutationsAreCopied(t *testing.T) {
 	})
 }
 
-// TestLongRowsAreCopied goes through steps of rows that are longer than what a
-// block of a GPU copies, at odd places.
+// TestLongRowsAreCopied covers strides of rows longer than a block's tile, at odd
+// offsets.
 func TestLongRowsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(8, 3))
@@ -220,8 +224,8 @@ func TestLongRowsAreCopied(t *testing.T) {
 	})
 }
 
-// TestPlanesAndInterleavedRowsAreCopied into each other: a few planes, anywhere and maybe turned
-// around, and rows of an element of each, of one image or of some.
+// TestPlanesAndInterleavedRowsAreCopied copies between planar and interleaved images:
+// a few planes at any offset, in either direction, of one image or several.
 func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(9, 1))
@@ -245,21 +249,21 @@ func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
 	})
 }
 
-// TestShortAxesAreTransposed with rows that begin at any multiple of 4 bytes, of which a GPU
-// writes whole sectors where it can.
+// TestShortAxesAreTransposed covers rows that begin at any multiple of 4 bytes, for
+// which kernels write whole sectors.
 func TestShortAxesAreTransposed(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(10, 1))
 		for i := range 160 {
 			dtype := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Float64}[i%4]
 			size := dtype.Size()
-			unit := max(4, size) << r.IntN(3) // bytes of which all is a multiple
-			some := func(most int64) int64 { return unit / size * r.Int64N(most) }
-			planes, rows, columns := some(4)+unit/size, 1+r.Int64N(400), some(4)+unit/size
+			unit := max(4, size) << r.IntN(3) // divides all offsets and strides in bytes
+			randomMultiple := func(most int64) int64 { return unit / size * r.Int64N(most) }
+			planes, rows, columns := randomMultiple(4)+unit/size, 1+r.Int64N(400), randomMultiple(4)+unit/size
 			shape := []int64{columns, rows, planes}
-			x := randomLayout{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size * (rows*planes + some(5)), size * planes, size}}
-			y := randomLayout{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size, size * columns, size * (rows*columns + some(5))}}
-			if i%3 == 0 { // columns follow each other, and rows those
+			x := randomLayout{dtype: dtype, shape: shape, offset: size * randomMultiple(9), strides: []int64{size * (rows*planes + randomMultiple(5)), size * planes, size}}
+			y := randomLayout{dtype: dtype, shape: shape, offset: size * randomMultiple(9), strides: []int64{size, size * columns, size * (rows*columns + randomMultiple(5))}}
+			if i%3 == 0 { // without gaps
 				x.strides = []int64{size * planes, size * planes * columns, size}
 			}
 			requireCopiedBothWays(t, dev, r, x, y, size*(rows*planes*columns+40*unit*(planes+columns)))
@@ -267,14 +271,14 @@ func TestShortAxesAreTransposed(t *testing.T) {
 	})
 }
 
-// TestUnalignedRowsAreTransposed, short and long ones, of which a GPU moves several
-// units at once.
+// TestUnalignedRowsAreTransposed covers short and long rows at any offset, for which
+// kernels move several units at once.
 func TestUnalignedRowsAreTransposed(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(11, 1))
 		for i := range 160 {
 			size := []int64{1, 2}[i%2]
-			rows, columns := (16+r.Int64N(245))/size, 30+r.Int64N(3000) // of short ones, most of which follow each other
+			rows, columns := (16+r.Int64N(245))/size, 30+r.Int64N(3000) // short rows, mostly without gaps
 			gap := max(0, r.Int64N(20)-14)
 			if i < 8 {
 				columns, gap = 200+r.Int64N(900), r.Int64N(40)
@@ -304,8 +308,8 @@ func TestUnalignedRowsAreTransposed(t *testing.T) {
 	})
 }
 
-// requireCopiedBothWays copies each of two layouts of one shape to the other, in so many bytes
-// of noise, of which the rest must stay.
+// requireCopiedBothWays copies each of two layouts of one shape to the other. Both lie
+// in the given number of random bytes, of which the rest must not change.
 func requireCopiedBothWays(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y randomLayout, bytes int64) {
 	t.Helper()
 	for _, l := range []*randomLayout{&x, &y} {
@@ -314,15 +318,16 @@ func requireCopiedBothWays(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y
 			l.memory[i] = byte(r.Uint32())
 		}
 	}
-	for _, both := range [][2]randomLayout{{x, y}, {y, x}} {
-		from, to := both[0], both[1]
+	for _, pair := range [][2]randomLayout{{x, y}, {y, x}} {
+		from, to := pair[0], pair[1]
 		dst := to.array(t, dev)
 		require.NoError(t, dst.CopyFrom(from.array(t, dev)))
 		requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
 	}
 }
 
-// A copy of so much takes blocks with more shared memory than kernels have unasked.
+// TestLargeTransposesUseExtraSharedMemory covers kernels that need more shared memory
+// than a launch gets by default.
 func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 	shape := []int64{100, 13000, 100}
 	data := make([]byte, product(shape))
@@ -331,8 +336,8 @@ func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 	}
 	var want []byte
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		turned := view(t)(at(t, upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
-		copied, err := turned.Copy(ndview.OrderC)
+		transposed := view(t)(at(t, upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
+		copied, err := transposed.Copy(ndview.OrderC)
 		got := elements(t, own(t, copied, err))
 		if want == nil {
 			want = got
@@ -348,9 +353,9 @@ func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 func TestCopyUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
-		turned, err := a.Transpose(2, 0, 1)
-		own(t, turned, err)
-		back, err := turned.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+		transposed, err := a.Transpose(2, 0, 1)
+		own(t, transposed, err)
+		back, err := transposed.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
 		own(t, back, err)
 		f, err := a.Transpose()
 		own(t, f, err)
@@ -361,8 +366,8 @@ func TestCopyUsesRequestedOrder(t *testing.T) {
 		}{
 			{a, ndview.OrderC, []int64{48, 16, 4}}, {a, 0, []int64{48, 16, 4}}, {a, ndview.OrderF, []int64{4, 8, 24}},
 			{a, ndview.OrderA, []int64{48, 16, 4}}, {a, ndview.OrderK, []int64{48, 16, 4}},
-			{turned, ndview.OrderC, []int64{24, 12, 4}}, {turned, ndview.OrderA, []int64{24, 12, 4}},
-			{turned, ndview.OrderK, []int64{4, 48, 16}}, {back, ndview.OrderK, []int64{4, 48, 16}},
+			{transposed, ndview.OrderC, []int64{24, 12, 4}}, {transposed, ndview.OrderA, []int64{24, 12, 4}},
+			{transposed, ndview.OrderK, []int64{4, 48, 16}}, {back, ndview.OrderK, []int64{4, 48, 16}},
 			{f, ndview.OrderA, []int64{4, 16, 48}}, {f, ndview.OrderC, []int64{24, 8, 4}},
 		} {
 			got, err := c.of.Copy(c.order)
@@ -423,17 +428,17 @@ func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 			dst, src func(a *ndview.NDBuffer) *ndview.NDBuffer
 			want     func(i, j int32) int32
 		}{
-			"itself turned": {
+			"its transpose": {
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { v, err := a.Transpose(); return own(t, v, err) },
 				func(i, j int32) int32 { return j*n + i },
 			},
-			"itself backwards": {
+			"its reverse": {
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, back, back) },
 				func(i, j int32) int32 { return (n-1-i)*n + n - 1 - j },
 			},
-			"its columns moved": {
+			"its columns shifted": {
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, ndview.All, ndview.Span(1, n)) },
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, ndview.All, ndview.Span(0, n-1)) },
 				func(i, j int32) int32 { return i*n + max(j-1, 0) },
@@ -460,7 +465,7 @@ func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 func TestByteSwapReversesBytesOfNumbers(t *testing.T) {
 	dtypes := []struct {
 		dtype ndview.DType
-		size  int // of what is turned around
+		size  int // of the numbers that are reversed
 	}{
 		{ndview.Bool, 1}, {ndview.Int8, 1}, {ndview.Bytes(3), 1}, {ndview.Uint16, 2}, {ndview.BFloat16, 2}, {ndview.Float32, 4},
 		{ndview.Int64, 8}, {ndview.Datetime64(ndview.Second, 1), 8}, {ndview.Complex64, 4}, {ndview.Complex128, 8},

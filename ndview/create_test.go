@@ -52,12 +52,12 @@ func TestZerosAreZero(t *testing.T) {
 
 func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		const n = 4 << 20 // an allocation of its own each
+		const n = 4 << 20 // too large to share an allocation
 		x, err := ndview.Full(dev, ndview.Uint8, 40, n)
 		own(t, x, err)
 		stream, err := dev.DefaultStream()
 		require.NoError(t, err)
-		first, err := ndview.Add.Of(x, uint8(0)) // loads the kernel, which waits for what the GPU does
+		first, err := ndview.Add.Of(x, uint8(0)) // loads the kernel, which waits for the GPU
 		require.NoError(t, err)
 		first.Release()
 		require.NoError(t, dev.Synchronize())
@@ -94,7 +94,7 @@ func TestNilArgumentsReturnErrors(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
 
-// triangleOf keeps elements of matrices as NumPy's tril and triu do.
+// triangleOf is the reference of NumPy's tril and triu on matrices.
 func triangleOf(raw []byte, size, rows, columns, k int64, upper bool) []byte {
 	out := slices.Clone(raw)
 	for i := range int64(len(raw)) / size {
@@ -149,12 +149,12 @@ func TestTrianglesMatchNumPy(t *testing.T) {
 func TestTrianglesAcceptStridesAndOneAxis(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		got, err := turned.Tril(0)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		got, err := transposed.Tril(0)
 		own(t, got, err)
 		assert.Equal(t, raw[int32](0, 0, 1, 4, 2, 5), elements(t, got))
-		require.NoError(t, turned.TriuInPlace(1))
+		require.NoError(t, transposed.TriuInPlace(1))
 		assert.Equal(t, raw[int32](0, 0, 0, 3, 0, 0), elements(t, a))
 
 		row := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 3)

@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exportedTensor is a tensor as C code has it: an address and dlpack.h.
+// exportedTensor is a tensor as C code sees it: an address and the structs of
+// dlpack.h.
 type exportedTensor struct {
 	versioned *dlpack.Versioned
 	legacy    *dlpack.Legacy
@@ -75,7 +76,7 @@ func TestToDLPackExportsArray(t *testing.T) {
 			for _, view := range []*ndview.NDBuffer{a, rows, whole} {
 				view.Release()
 			}
-			runtime.GC() // which does not know what C has
+			runtime.GC() // does not see pointers held by C
 			assert.Equal(t, []int64{4, 2, 2}, c.int64s(c.tensor.Shape))
 			assertAlive(t, dev, true)
 			c.delete()
@@ -172,7 +173,7 @@ func TestDLPackOrdersConsumerStreams(t *testing.T) {
 			seen, err := dev.WrapExternal(c.tensor.Data, 4, nil)
 			require.NoError(t, err)
 			require.NoError(t, seen.FillAsync(2, on))
-			if stream == 0 { // then it is the consumer's to wait
+			if stream == 0 { // then the consumer must wait
 				require.NoError(t, on.Synchronize())
 			}
 			assert.Equal(t, []byte{2, 2, 2, 2}, elements(t, a), stream)
@@ -182,7 +183,7 @@ func TestDLPackOrdersConsumerStreams(t *testing.T) {
 	})
 }
 
-// producer is a tensor of C code, which counts how often it is deleted.
+// producer is a tensor of C code that counts calls of its deleter.
 type producer struct {
 	tensor *dlpack.Versioned
 	data   []byte
@@ -201,14 +202,14 @@ var countDeletion = sync.OnceValue(func() uintptr {
 	})
 })
 
-// produce makes a tensor of int32 of host memory; no shape means one axis.
+// produce returns a tensor of int32 in host memory; a nil shape means one axis.
 func produce(t *testing.T, data []byte, shape, strides []int64) *producer {
 	t.Helper()
 	if shape == nil {
 		shape = []int64{int64(len(data) / 4)}
 	}
 	p := &producer{tensor: &dlpack.Versioned{}, data: data, shape: shape, stride: strides}
-	deletions.Delete(uintptr(p.address())) // what lay here before
+	deletions.Delete(uintptr(p.address())) // of an earlier tensor at this address
 	p.pin.Pin(p.tensor)
 	t.Cleanup(p.pin.Unpin)
 	address := func(ints []int64) uintptr {
@@ -330,12 +331,12 @@ func TestFromDLPackRefusesAndDeletesInvalidTensors(t *testing.T) {
 func TestDLPackRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4, 5, 6}, 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
 		stream, err := ndview.DLPackStream(dev)
 		require.NoError(t, err)
 		for _, legacy := range []bool{false, true} {
-			p, err := ndview.ToDLPack(turned, ndview.DLPackOptions{Legacy: legacy, Stream: stream})
+			p, err := ndview.ToDLPack(transposed, ndview.DLPackOptions{Legacy: legacy, Stream: stream})
 			require.NoError(t, err)
 			take := ndview.FromDLPack
 			if legacy {
@@ -343,9 +344,9 @@ func TestDLPackRoundTrip(t *testing.T) {
 			}
 			back, err := take(dev, p)
 			require.NoError(t, err)
-			assert.Equal(t, turned.Shape(), back.Shape())
-			assert.Equal(t, turned.Strides(), back.Strides())
-			assert.Equal(t, elements(t, turned), elements(t, back))
+			assert.Equal(t, transposed.Shape(), back.Shape())
+			assert.Equal(t, transposed.Strides(), back.Strides())
+			assert.Equal(t, elements(t, transposed), elements(t, back))
 			assert.Equal(t, a.Buffer().Address(), back.Buffer().Address())
 			back.Release()
 		}
@@ -361,8 +362,8 @@ func TestDLPackReachesBeyond32Bits(t *testing.T) {
 	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
 		a := periodic(t, dev, block, hugeExtent)
 		for _, legacy := range []bool{false, true} {
-			turned := view(t)(view(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
-			c := export(t, index(t, turned, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
+			transposed := view(t)(view(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
+			c := export(t, index(t, transposed, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
 			assert.Equal(t, []int64{hugeColumns / 2, hugeRows}, c.int64s(c.tensor.Shape))
 			assert.Equal(t, []int64{-2, hugeColumns}, c.int64s(c.tensor.Strides))
 			from := ndview.FromDLPack

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// arrayMaker is a function that makes an array on a device.
+// arrayMaker makes an array on a device.
 type arrayMaker func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer
 
 func vectorOf[T ndview.Element](dtype ndview.DType, values ...T) arrayMaker {
@@ -25,8 +25,8 @@ func arrayOf[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) a
 	}
 }
 
-// TestAllEqualMatchesZarr goes through what is known of zarr-python's
-// all_equal (zarr-buffers-and-stores.md 1.3, executed there with NumPy).
+// TestAllEqualMatchesZarr covers the cases of zarr-python's all_equal
+// (zarr-buffers-and-stores.md 1.3, executed there with NumPy).
 func TestAllEqualMatchesZarr(t *testing.T) {
 	f32 := math.Float32frombits
 	tests := []struct {
@@ -114,7 +114,8 @@ func TestAllEqualDistinguishesNaNs(t *testing.T) {
 	})
 }
 
-// Some devices compare several halves at once.
+// TestAllEqualComparesHalvesAsNumbers covers kernels that compare several halves per
+// word.
 func TestAllEqualComparesHalvesAsNumbers(t *testing.T) {
 	kinds := map[ndview.DType]struct{ zero, one, infinity uint16 }{
 		ndview.Float16: {0, 0x3c00, 0x7c00}, ndview.BFloat16: {0, 0x3f80, 0x7f80},
@@ -134,8 +135,8 @@ func TestAllEqualComparesHalvesAsNumbers(t *testing.T) {
 							want = nanEqual && isNaN(a) && isNaN(b)
 						}
 						x, y := slices.Repeat([]uint16{k.one, k.zero}, 20), slices.Repeat([]uint16{k.one, k.zero}, 20)
-						place := 14 + int(a+b)%2 // either half of a word
-						x[place], y[place] = a, b
+						i := 14 + int(a+b)%2 // either half of a word
+						x[i], y[i] = a, b
 						got, err := fromHost(t, dev, dtype, x, 40).AllEqual(fromHost(t, dev, dtype, y, 40), nanEqual)
 						require.NoError(t, err)
 						require.Equal(t, want, got, "%s: %#x and %#x, NaNs are equal: %v", dtype, a, b, nanEqual)
@@ -195,8 +196,8 @@ func TestAllEqualRefusesIncomparableTypes(t *testing.T) {
 	})
 }
 
-// TestAllEqualFindsOneDifferentElement wherever it is, in arrays of every size,
-// layout and alignment, and none where there is none.
+// TestAllEqualFindsOneDifferentElement places the element at any position in arrays of
+// every size, layout and alignment.
 func TestAllEqualFindsOneDifferentElement(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Int16, ndview.Float32, ndview.Float64, ndview.Int64,
@@ -231,6 +232,7 @@ func TestAllEqualFindsOneDifferentElement(t *testing.T) {
 	})
 }
 
+// checkEqual compares the results of AllEqual and Equal with want.
 func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
 	t.Helper()
 	got, err := a.AllEqual(b, false)
@@ -241,8 +243,8 @@ func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
 	require.Equal(t, want, got, "Equal %s %v", a.DType(), a.Shape())
 }
 
-// TestAllEqualAcceptsUnalignedArrays: in words of 16 bytes at the same place,
-// or at others.
+// TestAllEqualAcceptsUnalignedArrays compares arrays at equal and at different offsets
+// in a 16-byte word.
 func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64} {

@@ -2,24 +2,23 @@ package ndview
 
 import "testing"
 
-// CutWalks lets kernels that follow indices do at most so many items a launch for
-// the time of a test, as they do 2^31-1 else.
+// CutWalks limits kernels that follow indices to most items per launch during a test.
 func CutWalks(t testing.TB, most int64) {
 	before := maxItems
 	maxItems = most
 	t.Cleanup(func() { maxItems = before })
 }
 
-// LimitLaunches makes the launches of elementwise operations smaller than 31
-// bits let them be, so that tests need no arrays beyond that.
+// LimitLaunches reduces the largest launches of elementwise operations, so that tests
+// need no arrays beyond 31 bits.
 func LimitLaunches(vectors, step int64) (undo func()) {
 	v, s := maxVectors, maxStep
 	maxVectors, maxStep = vectors, step
 	return func() { maxVectors, maxStep = v, s }
 }
 
-// UseBuckets lets indices be followed bucket by bucket where there are that many,
-// into a source of any size, for the time of a test.
+// UseBuckets makes indexing sort at least that many indices into buckets, for a source
+// of any size, during a test.
 func UseBuckets(t testing.TB, indices, bucket int64) {
 	before := buckets
 	buckets = bucketing{indices: indices, source: 0, bucket: bucket, reads: 1, far: 64}

@@ -60,7 +60,8 @@ func TestStringOfReleasedArrayReportsError(t *testing.T) {
 	assert.Contains(t, a.String(), arrowbuf.ErrReleased.Error())
 }
 
-// The array is larger than what a test could copy to the host unnoticed.
+// TestStringCopiesOnlyShownElements prints an array that is too large to copy to the
+// host.
 func TestStringCopiesOnlyShownElements(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		if strings.Contains(t.Name(), "/soft") {
@@ -75,9 +76,9 @@ func TestStringCopiesOnlyShownElements(t *testing.T) {
 			_, err := buf.CopyFromHost([]byte{1, 2, 3, byte(i)}, 4*row)
 			require.NoError(t, err)
 		}
-		turned, err := a.Transpose()
-		own(t, turned, err)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
 		assert.Equal(t, "[[1 2 3 0]\n [1 2 3 1]\n [1 2 3 2]\n ...\n [1 2 3 3]\n [1 2 3 4]\n [1 2 3 5]]", a.String())
-		assert.Equal(t, "[[1 1 1 ... 1 1 1]\n [2 2 2 ... 2 2 2]\n [3 3 3 ... 3 3 3]\n [0 1 2 ... 3 4 5]]", turned.String())
+		assert.Equal(t, "[[1 1 1 ... 1 1 1]\n [2 2 2 ... 2 2 2]\n [3 3 3 ... 3 3 3]\n [0 1 2 ... 3 4 5]]", transposed.String())
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sparseBytes is an array of bytes that are all the same but for some.
+// sparseBytes is an array of bytes that all equal a base, except for some.
 type sparseBytes struct {
 	base  byte
 	marks map[int64]byte
@@ -37,7 +37,8 @@ func (s sparseBytes) at(i int64) byte {
 	return s.base
 }
 
-// Arrays that differ in one place, or in none.
+// TestComparisonsReachBeyond32Bits compares arrays that are equal or differ in one
+// element.
 func TestComparisonsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	block[0] |= 1
@@ -89,13 +90,14 @@ func TestComparisonsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// asInt16 looks at pairs of bytes.
+// asInt16 views pairs of bytes as int16.
 func asInt16(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 	t.Helper()
 	return view(t)(index(t, a, ndview.Span(0, a.Size()&^1)).View(ndview.Int16))
 }
 
-// One value, and its only exception.
+// TestComparisonsWithAValueReachBeyond32Bits compares with one value, without and with
+// one exception.
 func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
 		zeros, err := ndview.Zeros(dev, ndview.Uint8, hugeExtent)
@@ -113,7 +115,7 @@ func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
 			},
 			"a row": func() (bool, error) { return matrix.AllEqual(row, false) },
 		}
-		if dev != arrowbuf.CPU() { // which takes minutes
+		if dev != arrowbuf.CPU() { // the CPU takes minutes
 			equal["a row of int16"] = func() (bool, error) { return matrix.AllEqual(wide, false) }
 		}
 		for name, f := range equal {
@@ -139,7 +141,7 @@ func TestElementwiseReachesBeyond32Bits(t *testing.T) {
 	next := func(i int) byte { return block[(i+1)%period] }
 	onHuge(t, 14, func(t *testing.T, dev arrowbuf.Device) {
 		a := periodic(t, dev, block, hugeExtent)
-		x, y := index(t, a, ndview.Span(0, -1)), index(t, a, ndview.Span(1, ndview.Open)) // of which one is at no vector
+		x, y := index(t, a, ndview.Span(0, -1)), index(t, a, ndview.Span(1, ndview.Open)) // only one of them is aligned to vectors
 		back := index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1))
 		backwards := rotated(reversed(block), -hugeExtent%period)
 		for name, tt := range map[string]struct {
@@ -173,7 +175,8 @@ func TestElementwiseReachesBeyond32Bits(t *testing.T) {
 	})
 }
 
-// Rows that are more than 2^31 bytes apart, of each second element.
+// TestFarRowsReachBeyond32Bits uses every second element of rows that are more than
+// 2^31 bytes apart.
 func TestFarRowsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 7, func(t *testing.T, dev arrowbuf.Device) {
@@ -200,7 +203,7 @@ func TestFarRowsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// castAs casts bytes that are elements of a type.
+// castAs views bytes as elements of a type and casts them.
 func castAs(t *testing.T, bytes *ndview.NDBuffer, from, to ndview.DType) (*ndview.NDBuffer, error) {
 	t.Helper()
 	whole := index(t, bytes, ndview.Span(0, bytes.Size()/from.Size()*from.Size()))
@@ -208,12 +211,12 @@ func castAs(t *testing.T, bytes *ndview.NDBuffer, from, to ndview.DType) (*ndvie
 	return own(t, elements, err).AsType(to, ndview.OrderC, ndview.CastUnsafe)
 }
 
-// floatTruths tells which float32s of a block are not 0.
+// floatTruths returns 1 for each float32 of a block that is not 0, otherwise 0.
 func floatTruths(block []byte) []byte {
 	return mapped(len(block)/4, func(i int) byte { return truth(binary.LittleEndian.Uint32(block[4*i:])<<1 != 0) })
 }
 
-// A result of two bytes for each element.
+// TestWiderResultsReachBeyond32Bits computes results of two bytes per element.
 func TestWiderResultsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 22, func(t *testing.T, dev arrowbuf.Device) {
@@ -232,7 +235,8 @@ func TestWiderResultsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// Rows and columns that make more than 2^32 elements, in whole vectors and not.
+// TestBroadcastingReachesBeyond32Bits broadcasts a column and a row to more than 2^32
+// elements, in whole vectors and not.
 func TestBroadcastingReachesBeyond32Bits(t *testing.T) {
 	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
 		const rows, columns = 65_600, 65_552
@@ -240,7 +244,7 @@ func TestBroadcastingReachesBeyond32Bits(t *testing.T) {
 		for i := range row {
 			row[i] %= 251
 		}
-		down := make([]byte, rows) // so that rows 2^15 and 2^16 apart differ
+		down := make([]byte, rows) // rows 2^15 and 2^16 apart must differ
 		for i := range down {
 			down[i] = byte(i % 251)
 		}
@@ -250,21 +254,21 @@ func TestBroadcastingReachesBeyond32Bits(t *testing.T) {
 				y := fromHost(t, dev, ndview.Uint8, row[:width], width)
 				made, err := ndview.Empty(dev, ndview.Uint8, rows, width)
 				out := own(t, made, err)
-				check := func(f func(down, row byte) byte) { // of 251 rows, which come again
+				check := func(f func(down, row byte) byte) { // with a period of 251 rows
 					requirePeriodic(t, mapped(251*int(width), func(i int) byte { return f(byte(i/int(width)), row[i%int(width)]) }), out)
 				}
 				require.NoError(t, ndview.Add.Into(out, x, y))
 				check(func(down, row byte) byte { return down + row })
-				turned := view(t)(out.Transpose())
-				require.NoError(t, ndview.Subtract.Into(turned, view(t)(y.Reshape(width, 1)), view(t)(x.Reshape(rows))))
+				transposed := view(t)(out.Transpose())
+				require.NoError(t, ndview.Subtract.Into(transposed, view(t)(y.Reshape(width, 1)), view(t)(x.Reshape(rows))))
 				check(func(down, row byte) byte { return row - down })
 			})
 		}
 	})
 }
 
-// newSparseBytes has a base of 0 or 1, and larger bytes at the places that 32 bits confuse
-// and at random ones; of a base of 1 some are 0.
+// newSparseBytes has a base of 0 or 1, and larger bytes at random positions and at
+// those that a 32-bit overflow would confuse. For a base of 1 some of them are 0.
 func newSparseBytes(base byte, n int64) sparseBytes {
 	s := sparseBytes{base, map[int64]byte{}}
 	rng := rand.New(rand.NewPCG(uint64(base), 32))
@@ -281,8 +285,8 @@ func newSparseBytes(base byte, n int64) sparseBytes {
 	return s
 }
 
-// hugeReductions are what tests compare with a model, for one result: of length
-// elements of which element j is v(j), and those at places differ from the base.
+// hugeReductions are the reductions with a reference for one result of length
+// elements: element j is v(j), and all elements but those at places equal the base.
 var hugeReductions = map[string]struct {
 	of    ndview.Reduction
 	dtype ndview.DType
@@ -318,7 +322,8 @@ var hugeReductions = map[string]struct {
 	}},
 }
 
-// extremes gives result the first element that no other is before, and its place.
+// extremes returns the reference of a reduction to the first element that no other
+// precedes, and its index.
 func extremes(before func(a, b byte) bool, result func(v byte, j int64) []byte) func(sparseBytes, int64, []int64, func(int64) byte) []byte {
 	return func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		first := int64(0) // of the base
@@ -338,8 +343,8 @@ func extremes(before func(a, b byte) bool, result func(v byte, j int64) []byte) 
 	}
 }
 
-// TestReductionsReachBeyond32Bits reduces the middle axis of shapes for which kernels
-// divide the work in different ways.
+// TestReductionsReachBeyond32Bits reduces the middle axis of shapes that kernels
+// divide in different ways.
 func TestReductionsReachBeyond32Bits(t *testing.T) {
 	const rows, columns, n = hugeRows, hugeColumns, hugeExtent
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
@@ -368,7 +373,7 @@ func TestReductionsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// Skinny shapes, whose results are large too.
+// TestManyResultsReachBeyond32Bits reduces short axes, whose results are large, too.
 func TestManyResultsReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 16, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 2*hugeExtent + 2
@@ -391,10 +396,10 @@ func TestManyResultsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// requireReduced compares results of reducing the middle axis with a model.
+// requireReduced compares the results of reducing the middle axis with a reference.
 func requireReduced(t *testing.T, s sparseBytes, shape [3]int64, want func(sparseBytes, int64, []int64, func(int64) byte) []byte, got *ndview.NDBuffer) {
 	t.Helper()
-	places := map[int64][]int64{} // by result
+	places := map[int64][]int64{} // from each result to the elements that differ from the base
 	for place := range s.marks {
 		if place < shape[0]*shape[1]*shape[2] {
 			result := place/(shape[1]*shape[2])*shape[2] + place%shape[2]
@@ -420,8 +425,9 @@ func requireReduced(t *testing.T, s sparseBytes, shape [3]int64, want func(spars
 	require.Equal(t, []int64{differ}, hostOf[int64](t, own(t, count, err2)), "results of elements that are all %d", s.base)
 }
 
-// Windows that overlap make an array of more than 2^32 elements of few: element
-// [i, j] is number i+j. So every device has the memory.
+// TestWindowsReachBeyond32Bits uses overlapping windows: element [i, j] is number i+j.
+// They make an array of more than 2^32 elements from a small buffer, so every device
+// runs the test.
 func TestWindowsReachBeyond32Bits(t *testing.T) {
 	const rows, columns, n = hugeRows, hugeColumns, hugeRows + hugeColumns - 1
 	windows := func(t *testing.T, dev arrowbuf.Device, values []int16) *ndview.NDBuffer {
@@ -435,7 +441,7 @@ func TestWindowsReachBeyond32Bits(t *testing.T) {
 	values[n-2], values[n-1] = 32_000, 0
 	var sum int64
 	for i, v := range values {
-		sum += int64(v) * int64(min(i+1, n-i, rows, columns)) // of so many windows
+		sum += int64(v) * int64(min(i+1, n-i, rows, columns)) // times the number of windows
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := windows(t, dev, values)

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCopiesReachBeyond4GiB turns a matrix of more than 2^31 elements and 2^32
-// bytes. Its first columns hold the number of the row, the others that of the
-// column.
+// TestCopiesReachBeyond4GiB transposes a matrix of more than 2^31 elements and 2^32
+// bytes. Its first columns hold the row number, the others the column number.
 func TestCopiesReachBeyond4GiB(t *testing.T) {
 	onHugeCUDA(t, 12, func(t *testing.T, dev *cudabuf.Device) {
 		const rows, columns, numbered = 70001, 33003, 100
@@ -29,9 +28,9 @@ func TestCopiesReachBeyond4GiB(t *testing.T) {
 		own(t, first, err)
 		require.NoError(t, first.CopyFrom(fromHost(t, dev, ndview.Uint16, numbers, rows, 1)))
 
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		c, err := turned.Copy(ndview.OrderC)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		c, err := transposed.Copy(ndview.OrderC)
 		own(t, c, err)
 		back, err := c.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.SpanStep(ndview.Open, ndview.Open, -3))
 		own(t, back, err)
@@ -61,10 +60,10 @@ func TestCopiesReachBeyond4GiB(t *testing.T) {
 	})
 }
 
-// Views whose elements lie beyond 2^32, copied.
+// TestCopiesReachBeyond32Bits copies views whose elements lie beyond 2^32.
 func TestCopiesReachBeyond32Bits(t *testing.T) {
 	block := pattern()
-	every := func(step, first int64) []byte { // of the elements from first on
+	every := func(step, first int64) []byte { // every step-th element from first on
 		return mapped(period, func(i int) byte { return block[((first+int64(i)*step)%period+period)%period] })
 	}
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
@@ -85,46 +84,47 @@ func TestCopiesReachBeyond32Bits(t *testing.T) {
 			})
 		}
 		for name, shape := range map[string][]int64{
-			"a matrix":       {hugeRows, hugeColumns},
-			"three columns":  {hugeExtent / 3, 3},
-			"three rows":     {3, hugeExtent / 3},
-			"sixteen":        {16, hugeExtent / 16},
-			"three axes":     {1541, 1630, 1710},
-			"slim matrices":  {hugeExtent / 35, 5, 7},
-			"far axes apart": {2, 3, hugeExtent / 30, 5},
+			"a matrix":        {hugeRows, hugeColumns},
+			"three columns":   {hugeExtent / 3, 3},
+			"three rows":      {3, hugeExtent / 3},
+			"sixteen":         {16, hugeExtent / 16},
+			"three axes":      {1541, 1630, 1710},
+			"narrow matrices": {hugeExtent / 35, 5, 7},
+			"distant axes":    {2, 3, hugeExtent / 30, 5},
 		} {
 			t.Run(name, func(t *testing.T) {
 				cube := view(t)(index(t, a, ndview.Span(0, product(shape))).Reshape(shape...))
-				turned := view(t)(cube.Transpose())
-				c, err := turned.Copy(ndview.OrderC)
+				transposed := view(t)(cube.Transpose())
+				c, err := transposed.Copy(ndview.OrderC)
 				requireReversedAxes(t, block, own(t, c, err))
-				assert.NoError(t, c.CopyFrom(view(t)(cube.Reshape(turned.Shape()...))))
+				assert.NoError(t, c.CopyFrom(view(t)(cube.Reshape(transposed.Shape()...))))
 				requirePeriodic(t, block, c)
 			})
 		}
 	})
 }
 
-// requireReversedAxes checks stretches of an array that is the copy of a pattern with its
-// axes turned around.
+// requireReversedAxes checks parts of an array that is the copy of a pattern with its
+// axes reversed.
 func requireReversedAxes(t *testing.T, block []byte, c *ndview.NDBuffer) {
 	t.Helper()
 	shape, n := c.Shape(), c.Size()
 	for _, from := range []int64{0, 1<<31 - 5000, 1<<32 - 5000, n - 10_000, n / 3, n / 5, n / 7 * 6} {
 		got := elements(t, at(t, c.Buffer(), ndview.Uint8, from, 10_000))
 		for i := range got {
-			place, rest, step := int64(0), from+int64(i), n // in the pattern
+			source, rest, step := int64(0), from+int64(i), n // source is the index in the pattern
 			for k := len(shape) - 1; k >= 0; k-- {
 				step /= shape[k]
-				place += rest % shape[k] * step
+				source += rest % shape[k] * step
 				rest /= shape[k]
 			}
-			require.Equal(t, block[place%period], got[i], "element %d of %v", from+int64(i), shape)
+			require.Equal(t, block[source%period], got[i], "element %d of %v", from+int64(i), shape)
 		}
 	}
 }
 
-// Writing to views of which only some elements lie beyond 2^32, or all.
+// TestWritesReachBeyond32Bits writes to views of which some or all elements lie beyond
+// 2^32.
 func TestWritesReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent)
@@ -135,7 +135,7 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, is)
 		}
-		// only checks that a has some bytes from a place on, and 0 elsewhere.
+		// only checks that a has the bytes at an offset, and 0 elsewhere.
 		only := func(t *testing.T, from int64, bytes []byte) {
 			t.Helper()
 			end := from + int64(len(bytes))
@@ -185,7 +185,7 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// assignInt16 assigns bytes by way of a cast.
+// assignInt16 assigns bytes through a cast from int16.
 func assignInt16(a *ndview.NDBuffer, values []byte) error {
 	wide := make([]int16, len(values))
 	for i, v := range values {
@@ -194,7 +194,7 @@ func assignInt16(a *ndview.NDBuffer, values []byte) error {
 	return a.Assign(wide)
 }
 
-// TestJoinsReachBeyond32Bits joins halves, and takes apart what it made.
+// TestJoinsReachBeyond32Bits joins halves, and splits the result.
 func TestJoinsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
@@ -237,7 +237,7 @@ func TestJoinsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// TestTrianglesReachBeyond32Bits puts both triangles together again.
+// TestTrianglesReachBeyond32Bits adds both triangles to restore the matrix.
 func TestTrianglesReachBeyond32Bits(t *testing.T) {
 	block := mapped(period, func(i int) byte { return byte(i*7919>>8) | 1 })
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
@@ -276,12 +276,12 @@ func TestSwappedBytesReachBeyond4GiB(t *testing.T) {
 	block := pattern()
 	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
 		a := periodic(t, dev, block, hugeExtent)
-		turned := mapped(period, func(i int) byte { return block[i^1] })
+		transposed := mapped(period, func(i int) byte { return block[i^1] })
 		for name, from := range map[string]int64{"gapless": 0, "not aligned": 2} {
 			t.Run(name, func(t *testing.T) {
 				numbers := view(t)(index(t, a, ndview.Span(from, hugeExtent-1)).View(ndview.Uint16))
 				c, err := numbers.ByteSwapped()
-				requirePeriodic(t, rotated(turned, from), own(t, c, err))
+				requirePeriodic(t, rotated(transposed, from), own(t, c, err))
 			})
 		}
 		long := view(t)(index(t, a, ndview.Span(0, hugeExtent&^7)).View(ndview.Uint64))

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A mask by which more than 2^32 elements are chosen: all but each 16th.
+// TestMasksReachBeyond32Bits selects more than 2^32 elements: all but every 16th.
 func TestMasksReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
-		const n = hugeExtent / 15 * 16 // of which more than 2^32 stay
+		const n = hugeExtent / 15 * 16 // more than 2^32 of them are selected
 		a := periodic(t, dev, block, n)
 		mask := view(t)(periodic(t, dev, bytes.Repeat(append(bytes.Repeat([]byte{1}, 15), 0), 1<<16), n).View(ndview.Bool))
 		require.Greater(t, int64(n/16*15), int64(1<<32))
@@ -49,7 +49,7 @@ func TestMasksReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// Places of elements as numbers, more than 2^32 of them.
+// TestNonZeroReachesBeyond32Bits returns more than 2^32 indices.
 func TestNonZeroReachesBeyond32Bits(t *testing.T) {
 	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
 		full, err := ndview.Full(dev, ndview.Bool, true, hugeExtent)
@@ -75,7 +75,8 @@ func TestNonZeroReachesBeyond32Bits(t *testing.T) {
 	})
 }
 
-// All columns of a matrix, backwards, by their numbers.
+// TestChosenColumnsReachBeyond32Bits selects all columns of a matrix in reverse, by
+// index.
 func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		a := view(t)(periodic(t, dev, pattern(), hugeExtent).Reshape(hugeRows, hugeColumns))
@@ -104,7 +105,8 @@ func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// More than 2^32 values, of which the last of each row stays.
+// TestPutReachesBeyond32Bits writes more than 2^32 values, of which the last per row
+// remains.
 func TestPutReachesBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
@@ -120,7 +122,7 @@ func TestPutReachesBeyond32Bits(t *testing.T) {
 	})
 }
 
-// Indices and rows beyond 2^32, few of them.
+// TestChosenRowsReachBeyond32Bits uses a few indices and rows beyond 2^32.
 func TestChosenRowsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 6, func(t *testing.T, dev arrowbuf.Device) {
@@ -143,8 +145,8 @@ func TestChosenRowsReachBeyond32Bits(t *testing.T) {
 				return ndview.Take(rows, narrow, 0, ndview.ModeRaise)
 			},
 			"Take of columns": func() (*ndview.NDBuffer, error) {
-				turned := view(t)(rows.Transpose())
-				few, err := ndview.Take(turned, fromHost(t, dev, ndview.Int64, numbers, 4), 1, ndview.ModeRaise)
+				transposed := view(t)(rows.Transpose())
+				few, err := ndview.Take(transposed, fromHost(t, dev, ndview.Int64, numbers, 4), 1, ndview.ModeRaise)
 				return own(t, few, err).Transpose()
 			},
 		} {

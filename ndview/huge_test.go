@@ -19,18 +19,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Arrays of more than 2^32 elements, in memory of that size: on a GPU where the
-// environment asks for one, and on the CPU where QUIVER_TEST_HUGE says how many GiB
-// of the host's memory tests may take.
+// These tests use arrays of more than 2^32 elements: on a GPU if the environment asks
+// for one, and on the CPU if QUIVER_TEST_HUGE allows that many GiB of host memory.
 
-// hugeExtent is what 32 bits do not count and no vector divides, and makes a matrix:
+// hugeExtent exceeds 32 bits, is a product, and is no multiple of a vector:
 // 2^32 + 262,147.
 const (
 	hugeRows, hugeColumns = 65_537, 65_539
 	hugeExtent            = hugeRows * hugeColumns
 )
 
-// onHuge runs a test on devices that have so many GiB.
+// onHuge runs a test on devices with at least gib GiB of memory.
 func onHuge(t *testing.T, gib int64, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) {
@@ -40,44 +39,45 @@ func onHuge(t *testing.T, gib int64, test func(t *testing.T, dev arrowbuf.Device
 	onHugeCUDA(t, gib, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
-// needHost skips a test that wants more of the host's memory than it may take.
+// needHost skips a test that needs more host memory than the environment allows.
 func needHost(t *testing.T, gib int64) {
 	t.Helper()
 	if most, _ := strconv.ParseInt(os.Getenv("QUIVER_TEST_HUGE"), 10, 64); most < gib {
-		t.Skipf("it takes %d GiB of the host's memory: set QUIVER_TEST_HUGE=%d", gib, gib)
+		t.Skipf("needs %d GiB of host memory: set QUIVER_TEST_HUGE=%d", gib, gib)
 	}
-	before := debug.SetMemoryLimit(gib << 30) // so that what was released is collected in time
+	before := debug.SetMemoryLimit(gib << 30) // collect released memory in time
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 }
 
+// onHugeCUDA runs a test on CUDA devices with at least gib GiB of memory.
 func onHugeCUDA(t *testing.T, gib int64, test func(t *testing.T, dev *cudabuf.Device)) {
 	t.Helper()
 	t.Run("gpu", func(t *testing.T) {
 		if !cudatest.OnGPU() {
-			t.Skipf("it takes %d GiB of a GPU's memory: set %s=cuda", gib, cudatest.Environment)
+			t.Skipf("needs %d GiB of a GPU's memory: set %s=cuda", gib, cudatest.Environment)
 		}
 		onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 			if free, _, err := dev.MemInfo(); err != nil || free < gib<<30 {
-				t.Skipf("it takes %d GiB of the device's memory, of which %d bytes are free (%v)", gib, free, err)
+				t.Skipf("needs %d GiB of device memory, of which %d bytes are free (%v)", gib, free, err)
 			}
 			test(t, dev)
 		})
 	})
 }
 
-// period is that of the bytes of a pattern: all sizes of elements divide it, and
-// no power of 2 is a multiple, so that elements which low bits of a place confuse
+// period is the length of a pattern in bytes. All element sizes divide it, and it
+// divides no power of 2, so that elements whose indices agree in their low bits
 // differ.
 const period = 16 * 1048573
 
-// pattern is one period of random bytes.
+// pattern returns one period of random bytes.
 func pattern() []byte {
 	block := make([]byte, period)
 	_, _ = rand.NewChaCha8([32]byte{4}).Read(block)
 	return block
 }
 
-// periodic is an array of n bytes with a block over and over.
+// periodic returns an array of n bytes that repeats a block.
 func periodic(t *testing.T, dev arrowbuf.Device, block []byte, n int64) *ndview.NDBuffer {
 	t.Helper()
 	made, err := ndview.Empty(dev, ndview.Uint8, n)
@@ -94,26 +94,27 @@ func periodic(t *testing.T, dev arrowbuf.Device, block []byte, n int64) *ndview.
 	return a
 }
 
-// requirePeriodic checks that the bytes of an array without gaps are a block over and
-// over: the first on the host, and on the device that all others are as those before.
+// requirePeriodic checks that the bytes of a contiguous array repeat a block. It
+// compares the first period on the host, and the others with the period before them on
+// the device.
 func requirePeriodic(t *testing.T, block []byte, a *ndview.NDBuffer) {
 	t.Helper()
 	require.True(t, a.IsContiguous())
 	n := a.NBytes()
 	period := min(int64(len(block)), n)
-	first, before, behind := at(t, a.Buffer(), ndview.Uint8, a.Offset(), period),
+	first, before, after := at(t, a.Buffer(), ndview.Uint8, a.Offset(), period),
 		at(t, a.Buffer(), ndview.Uint8, a.Offset(), n-period), at(t, a.Buffer(), ndview.Uint8, a.Offset()+period, n-period)
 	requireBytes(t, block[:period], elements(t, first))
-	same, err := before.Equal(behind)
+	same, err := before.Equal(after)
 	require.NoError(t, err)
 	if !same {
-		differ, err := ndview.NotEqual.Of(before, behind)
+		differ, err := ndview.NotEqual.Of(before, after)
 		where, err2 := ndview.ArgMax.Of(own(t, differ, err), ndview.ReduceOptions{})
 		require.Failf(t, "bytes differ", "at %d of %d", hostOf[int64](t, own(t, where, err2))[0]+period, n)
 	}
 }
 
-// mapped is a block of what a function makes of each byte's place.
+// mapped returns n bytes computed from their index.
 func mapped(n int, f func(i int) byte) []byte {
 	out := make([]byte, n)
 	for i := range out {
@@ -122,19 +123,19 @@ func mapped(n int, f func(i int) byte) []byte {
 	return out
 }
 
-// rotated is a block that begins with byte by.
+// rotated returns a block that begins with byte by of the given one.
 func rotated(block []byte, by int64) []byte {
 	n := int64(len(block))
 	by = (by%n + n) % n
 	return append(bytes.Clone(block[by:]), block[:by]...)
 }
 
-// reversed is a block backwards.
+// reversed returns a block in reverse.
 func reversed(block []byte) []byte {
 	return mapped(len(block), func(i int) byte { return block[len(block)-1-i] })
 }
 
-// byte of a truth.
+// truth returns 1 for true and 0 for false.
 func truth(is bool) byte {
 	if is {
 		return 1
@@ -142,7 +143,8 @@ func truth(is bool) byte {
 	return 0
 }
 
-// All of a huge array goes to a device and comes back, and parts of it.
+// TestHostCopiesReachBeyond32Bits copies a huge array to a device and back, and parts
+// of it.
 func TestHostCopiesReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
@@ -187,7 +189,8 @@ func TestHostCopiesReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// A column of more than 2^32 rows, of which few are missing.
+// TestArrowColumnsReachBeyond32Bits uses a column of more than 2^32 rows with a few
+// nulls.
 func TestArrowColumnsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
@@ -254,7 +257,7 @@ func TestArrowColumnsReachBeyond32Bits(t *testing.T) {
 	})
 }
 
-// The flat bytes that stores and codecs pass.
+// TestBuffersReachBeyond4GiB covers Buffer, which stores and codecs use.
 func TestBuffersReachBeyond4GiB(t *testing.T) {
 	block := pattern()
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
@@ -295,7 +298,7 @@ func TestBuffersReachBeyond4GiB(t *testing.T) {
 	})
 }
 
-// bytesFrom is what a Buffer has from a byte on.
+// bytesFrom returns the bytes of a Buffer from an offset on.
 func bytesFrom(t *testing.T, b *ndview.Buffer, from int64) *ndview.Buffer {
 	t.Helper()
 	part, err := b.Slice(from, ndview.Open)

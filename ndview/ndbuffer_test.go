@@ -14,7 +14,7 @@ import (
 )
 
 func TestFromBufferChecksBounds(t *testing.T) {
-	const room = 48 // bytes of the buffer
+	const size = 48 // bytes of the buffer
 	ok, outside := error(nil), arrowbuf.ErrOutOfRange
 	tests := []struct {
 		name    string
@@ -55,7 +55,7 @@ func TestFromBufferChecksBounds(t *testing.T) {
 		{"no dtype", ndview.DType{}, 0, []int64{1}, nil, ndview.ErrDType},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		buf := upload(t, dev, make([]byte, room))
+		buf := upload(t, dev, make([]byte, size))
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				a, err := ndview.FromBuffer(buf, tt.dtype, tt.offset, tt.shape, tt.strides)
@@ -176,7 +176,7 @@ func TestWritesToReadOnlyArraysFail(t *testing.T) {
 			}
 		}
 		assert.Equal(t, raw[int64](7), elements(t, a))
-		require.NoError(t, a.Zero(), "the array itself may be written to")
+		require.NoError(t, a.Zero(), "the array itself is writeable")
 	})
 }
 
@@ -217,7 +217,7 @@ func TestMayShareMemoryComparesAddresses(t *testing.T) {
 		assert.False(t, ndview.MayShareMemory(left, right))
 		assert.True(t, ndview.MayShareMemory(left, middle))
 		assert.True(t, ndview.MayShareMemory(middle, right))
-		assert.False(t, ndview.MayShareMemory(left, none), "nothing is shared with nothing")
+		assert.False(t, ndview.MayShareMemory(left, none), "empty arrays share nothing")
 		assert.False(t, ndview.MayShareMemory(none, none))
 		far := at(t, upload(t, otherThan(t, dev), make([]byte, 64)), ndview.Uint8, 0, 64)
 		assert.False(t, ndview.MayShareMemory(left, far), "another device")
@@ -277,7 +277,7 @@ func TestFailedConstructionLeaksNothing(t *testing.T) {
 
 func TestReleasedArraysReturnErrReleased(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		// The buffer lives on, so it is the array that must refuse.
+		// The buffer stays alive, so the array itself must refuse.
 		buf := upload(t, dev, make([]byte, 64))
 		gone := map[ndview.DType]*ndview.NDBuffer{}
 		live := map[ndview.DType]*ndview.NDBuffer{}

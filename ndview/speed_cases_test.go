@@ -11,10 +11,11 @@ import (
 // names mean, and how many bytes each reads and writes. Sizes are those of a
 // GPU; on the CPU the extents that scale are smaller.
 
-// benchmarkNames lists the cases of a kind of device: "cuda", or "cpu" with less memory.
+// benchmarkNames returns the cases of a kind of device: "cuda", or "cpu" with smaller
+// arrays.
 func benchmarkNames(device string) []string {
 	gpu := device == "cuda"
-	side := func(size int64) int64 { // of a square of about 1 GiB, or 64 MiB
+	side := func(size int64) int64 { // side of a square of about 1 GiB, or 64 MiB
 		n := int64(16384)
 		if size <= 1 {
 			n = 32768
@@ -50,7 +51,7 @@ func benchmarkNames(device string) []string {
 			if from == to {
 				continue
 			}
-			elements := n(max(elementSizes[from], elementSizes[to])) // the wider side has 1 GiB, or 32 MiB
+			elements := n(max(elementSizes[from], elementSizes[to])) // the wider type takes 1 GiB, or 32 MiB
 			if !gpu {
 				elements /= 2
 			}
@@ -115,8 +116,8 @@ func benchmarkNames(device string) []string {
 	return cases
 }
 
-// permutations are all of 2 to 4 axes but the one that changes nothing, of even
-// and of odd extents, and some of short ones.
+// permutations returns all permutations of 2 to 4 axes except the identity, for even
+// and for odd extents, and some of short axes.
 func permutations(gpu bool, side func(size int64) int64) []string {
 	var cases []string
 	for _, dtype := range []string{"uint8", "int16", "float32", "float64", "complex128"} {
@@ -138,7 +139,7 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 				}
 			}
 		}
-		if gpu { // short axes, of which a block has several
+		if gpu { // short axes, several per block
 			n := int64(1<<30) / size
 			for _, c := range []string{
 				fmt.Sprintf("%dx3/10", n/3), fmt.Sprintf("3x%d/10", n/3), fmt.Sprintf("31x31x%d/210", n/961), fmt.Sprintf("%dx31x31/021", n/961),
@@ -151,9 +152,9 @@ func permutations(gpu bool, side func(size int64) int64) []string {
 	return cases
 }
 
-// randomPermutations are permutations of 2 to 4 axes of about 512 MiB, of extents and in orders
-// that nobody chose, the same each time: of each three one of odd extents, one of even
-// ones and one of multiples of 8.
+// randomPermutations returns random permutations of 2 to 4 axes of about 512 MiB, with
+// a fixed seed: one third have odd extents, one third even ones, one third multiples
+// of 8.
 func randomPermutations() []string {
 	var cases []string
 	r := rand.New(rand.NewPCG(12, 3))
@@ -176,12 +177,12 @@ func randomPermutations() []string {
 	return cases
 }
 
-// joinExtents are extents with x between them.
+// joinExtents joins extents with x.
 func joinExtents(shape []int64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", "x"), "[]")
 }
 
-// axisOrders are the permutations of so many axes as digits, without the identity.
+// axisOrders returns the permutations of n axes as digits, without the identity.
 func axisOrders(n int) []string {
 	all := []string{""}
 	for range n {

@@ -14,11 +14,10 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// BenchmarkArray measures the cases of casesOf on the CPU, and on the GPU where
-// tests use it. Names are BenchmarkArray/DEVICE/CASE; bench/ compares each with
-// what other libraries make of it. Where an operation can, it writes to memory
-// that is there. The soft device shows what a call costs before it reaches a
-// driver.
+// BenchmarkArray measures the cases of benchmarkNames on the CPU, and on the GPU if
+// tests use it. Names are BenchmarkArray/DEVICE/CASE; bench/ compares each with other
+// libraries. Operations write to existing memory if they can. The simulated device
+// measures the cost of a call before it reaches a driver.
 func BenchmarkArray(b *testing.B) {
 	b.Run("soft", func(b *testing.B) { benchmarkCases(b, []string{"small/add/float32/64"}, cudatest.NewDevice(b)) })
 	b.Run("cpu", func(b *testing.B) { benchmarkCases(b, benchmarkNames("cpu"), arrowbuf.CPU()) })
@@ -39,7 +38,7 @@ func benchmarkCases(b *testing.B, names []string, dev arrowbuf.Device) {
 	for _, name := range names {
 		b.Run(name, func(b *testing.B) {
 			work := newBenchmarkCase(b, dev, name).operation()
-			require.NoError(b, work(), "the first time loads the kernel")
+			require.NoError(b, work(), "the first run loads the kernel")
 			require.NoError(b, dev.Synchronize())
 			b.ResetTimer()
 			for range b.N {
@@ -55,7 +54,7 @@ func benchmarkCases(b *testing.B, names []string, dev arrowbuf.Device) {
 	}
 }
 
-// benchmarkCase is one case, from the parts of its name.
+// benchmarkCase is one case, with the parts of its name.
 type benchmarkCase struct {
 	b     *testing.B
 	dev   arrowbuf.Device
@@ -87,7 +86,7 @@ func (s *benchmarkCase) empty(dtype string, shape ...int64) *ndview.NDBuffer {
 	return own(s.b, a, err)
 }
 
-// values returns an array whose elements are not all alike: 0, 1, ... 112, 0, ...
+// values returns an array of the elements 0, 1, ... 112, 0, ...
 func (s *benchmarkCase) values(dtype string, shape ...int64) *ndview.NDBuffer {
 	a := s.empty(dtype, shape...)
 	n := a.Size()
@@ -245,7 +244,7 @@ func (s *benchmarkCase) take() func() error {
 	return func() error { return releaseResult(ndview.Take(x, indices, 0, ndview.ModeRaise)) }
 }
 
-// indices are count of them below n, a cheap scatter over all of the axis.
+// indices returns count pseudorandom indices below n.
 func (s *benchmarkCase) indices(dtype string, n, count int64) *ndview.NDBuffer {
 	list, state := make([]int64, count), uint64(1)
 	for i := range list {
@@ -266,7 +265,7 @@ func (s *benchmarkCase) compress() func() error {
 	return func() error { return releaseResult(ndview.Compress(mask, x, 0)) }
 }
 
-// mask is true every so many of n elements.
+// mask returns a mask of n elements of which each every-th is true.
 func (s *benchmarkCase) mask(n, every int64) *ndview.NDBuffer {
 	mask := s.empty("bool", n)
 	require.NoError(s.b, mask.Zero())
@@ -284,7 +283,7 @@ func releaseResult(a *ndview.NDBuffer, err error) error {
 	return err
 }
 
-// requireEqualArrays wants arrays to be equal.
+// requireEqualArrays returns an error unless arrays are equal.
 func requireEqualArrays(equal bool, err error) error {
 	if err == nil && !equal {
 		err = fmt.Errorf("the arrays should be equal")

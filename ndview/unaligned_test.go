@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stridedArray is an array of elements that lie anywhere: at any byte, with gaps of any
-// size between elements and rows, backwards or not, the axes in any order.
+// stridedArray is an array of any layout: at any byte, with gaps between elements and
+// rows, reversed or not, with the axes in any order.
 type stridedArray struct {
 	dtype          ndview.DType
 	offset         int64
@@ -27,14 +27,15 @@ func (l stridedArray) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer 
 	return own(t, a, err)
 }
 
-// kernelCase is work on arrays of two axes: x and y of one type, a mask, indices of the
-// first rows, and out, of the type of the result.
+// kernelCase is an operation on arrays of two axes: x and y of one type, a mask,
+// indices of the first rows, and out, of the type of the result.
 type kernelCase struct {
-	result  ndview.DType // that of x if it is none
-	dropped []int        // the axis that out has not
+	result  ndview.DType // zero for that of x
+	dropped []int        // the axes that out lacks
 	run     func(out, x, y, mask, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)
 }
 
+// newStridedArray returns a random layout with random small numbers.
 func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...int64) stridedArray {
 	t.Helper()
 	l := stridedArray{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
@@ -64,7 +65,7 @@ func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...in
 	for i := range l.memory {
 		l.memory[i] = poison
 	}
-	// Small numbers, which all types hold and of which sums are exact.
+	// Small numbers fit every type, and their sums are exact.
 	numbers := make([]byte, product(shape)*dtype.Size())
 	for i := range numbers {
 		numbers[i] = byte(r.IntN(4))
@@ -79,10 +80,12 @@ func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...in
 	return l
 }
 
+// writesOut returns the case of an operation that writes out.
 func writesOut(do func(out, x, y *ndview.NDBuffer) error) kernelCase {
 	return kernelCase{run: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return nil, do(out, x, y) }}
 }
 
+// reducesAxis returns the case of a reduction of one axis.
 func reducesAxis(r ndview.Reduction, result ndview.DType, axis int) kernelCase {
 	return kernelCase{result: result, dropped: []int{axis}, run: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 		return nil, r.Into(out, x, ndview.ReduceOptions{Axes: []int{axis}})
@@ -94,7 +97,7 @@ var kernelCases = map[string]kernelCase{
 	"add":    writesOut(func(out, x, y *ndview.NDBuffer) error { return ndview.Add.Into(out, x, y) }),
 	"add 1":  writesOut(func(out, x, _ *ndview.NDBuffer) error { return ndview.Add.Into(out, x, 1) }),
 	"square": writesOut(func(out, x, _ *ndview.NDBuffer) error { return ndview.Square.Into(out, x) }),
-	"power":  writesOut(func(out, x, y *ndview.NDBuffer) error { return ndview.Power.Into(out, x, y) }), // divide makes NaNs, whose bits are any
+	"power":  writesOut(func(out, x, y *ndview.NDBuffer) error { return ndview.Power.Into(out, x, y) }), // divide would make NaNs, whose bits are unspecified
 	"fill":   writesOut(func(out, _, _ *ndview.NDBuffer) error { return out.Fill(3) }),
 	"swap":   writesOut(func(out, _, _ *ndview.NDBuffer) error { return out.ByteSwap() }),
 	"less": {result: ndview.Bool, run: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
@@ -150,15 +153,15 @@ var kernelCases = map[string]kernelCase{
 		}
 		return ndview.FromHost(x.Device(), ndview.Bool, []bool{same, itself, ones}, 3)
 	}},
-	"sum rows":         reducesAxis(ndview.Sum, ndview.DType{}, 1),
-	"sum columns":      reducesAxis(ndview.Sum, ndview.DType{}, 0),
-	"max rows":         reducesAxis(ndview.Max, ndview.DType{}, 1),
-	"max columns":      reducesAxis(ndview.Max, ndview.DType{}, 0),
-	"place in rows":    reducesAxis(ndview.ArgMax, ndview.Int64, 1),
-	"place in columns": reducesAxis(ndview.ArgMax, ndview.Int64, 0),
-	"count rows":       reducesAxis(ndview.CountNonzero, ndview.Int64, 1),
-	"count columns":    reducesAxis(ndview.CountNonzero, ndview.Int64, 0),
-	"any":              reducesAxis(ndview.AnyTrue, ndview.Bool, 0),
+	"sum rows":          reducesAxis(ndview.Sum, ndview.DType{}, 1),
+	"sum columns":       reducesAxis(ndview.Sum, ndview.DType{}, 0),
+	"max rows":          reducesAxis(ndview.Max, ndview.DType{}, 1),
+	"max columns":       reducesAxis(ndview.Max, ndview.DType{}, 0),
+	"argmax of rows":    reducesAxis(ndview.ArgMax, ndview.Int64, 1),
+	"argmax of columns": reducesAxis(ndview.ArgMax, ndview.Int64, 0),
+	"count rows":        reducesAxis(ndview.CountNonzero, ndview.Int64, 1),
+	"count columns":     reducesAxis(ndview.CountNonzero, ndview.Int64, 0),
+	"any":               reducesAxis(ndview.AnyTrue, ndview.Bool, 0),
 }
 
 func init() {
@@ -179,9 +182,9 @@ func init() {
 	}
 }
 
-// TestKernelsAcceptUnalignedArrays does on a GPU what the CPU does, of arrays
-// that begin at any byte: a GPU that reads or writes a vector where none may begin
-// is lost.
+// TestKernelsAcceptUnalignedArrays compares a GPU with the CPU on arrays that begin at
+// any byte. A kernel that accesses an unaligned vector would fail, and make the
+// context unusable.
 func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 	packed, err := ndview.Record(29, ndview.Field{Name: "a", DType: ndview.Int8}, ndview.Field{Name: "b", DType: ndview.Float32, Offset: 1},
 		ndview.Field{Name: "c", DType: ndview.Complex128, Offset: 5}, ndview.Field{Name: "d", DType: ndview.Int64, Offset: 21})
@@ -237,7 +240,8 @@ func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 	})
 }
 
-// The ways of bucket.cu and putbucket.cu: indices, and what they choose, at any byte.
+// TestBucketKernelsAcceptUnalignedArrays covers the kernels that sort indices into
+// buckets, with indices and elements at any byte.
 func TestBucketKernelsAcceptUnalignedArrays(t *testing.T) {
 	ndview.UseBuckets(t, 1000, 4096)
 	const n, extent = 2000, 9000

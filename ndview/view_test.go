@@ -56,6 +56,7 @@ func TestViewsOfViewsMatchModel(t *testing.T) {
 	})
 }
 
+// checkView compares a view with its model.
 func checkView(t *testing.T, a *ndview.NDBuffer, m model, seed uint64) {
 	t.Helper()
 	want := m.bytes()
@@ -217,8 +218,7 @@ func TestViewsCountBeyond32Bits(t *testing.T) {
 	assert.True(t, ndview.MayShareMemory(v, flat))
 }
 
-// FuzzSpansTakeWhatPythonTakes goes where tables do not: bounds and steps near
-// the ends of an int64.
+// FuzzSpansTakeWhatPythonTakes includes bounds and steps near the limits of an int64.
 func FuzzSpansTakeWhatPythonTakes(f *testing.F) {
 	edges := []int64{math.MinInt64, math.MinInt64 + 1, -9, -8, -7, -1, 0, 1, 7, 8, 9, math.MaxInt64 - 1, math.MaxInt64}
 	for _, start := range edges {
@@ -277,11 +277,11 @@ func TestReshapeIgnoresAxesOfExtent1(t *testing.T) {
 	column := reshape(t, a, ndview.OrderF, 1, 1, 2)
 	flat := reshape(t, column, ndview.OrderC, 1, 2)
 	assert.Same(t, a, flat.Base(), "a view")
-	turned, err := index(t, reshape(t, fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 1, 4), ndview.OrderC, 3, 1, 4),
+	transposed, err := index(t, reshape(t, fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 1, 4), ndview.OrderC, 3, 1, 4),
 		ndview.SpanStep(ndview.Open, ndview.Open, -1)).Reshape(1, 3, 1, 1, 4)
-	own(t, turned, err)
-	assert.NotNil(t, turned.Base(), "a view")
-	assert.Equal(t, raw[int32](8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3), elements(t, turned))
+	own(t, transposed, err)
+	assert.NotNil(t, transposed.Base(), "a view")
+	assert.Equal(t, raw[int32](8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3), elements(t, transposed))
 }
 
 func TestReshapeOfEmptyArrays(t *testing.T) {
@@ -297,9 +297,9 @@ func TestReshapeOfEmptyArrays(t *testing.T) {
 func TestReshapeCopiesOnDeviceIfNoStridesFit(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		flat := reshape(t, turned, ndview.OrderC, -1)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		flat := reshape(t, transposed, ndview.OrderC, -1)
 		assert.Nil(t, flat.Base())
 		assert.Equal(t, dev, flat.Device())
 		assert.False(t, ndview.MayShareMemory(a, flat))
@@ -329,8 +329,6 @@ func TestInvalidReshapesReturnErrShape(t *testing.T) {
 	}
 }
 
-// What the files hold is told by testdata/golden/views.py.
-
 func TestViewsMatchNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/views.txt")
 	require.NoError(t, err)
@@ -356,7 +354,7 @@ func TestViewsMatchNumPy(t *testing.T) {
 	})
 }
 
-// dtypeNamed is a dtype of the golden files.
+// dtypeNamed returns a dtype of the golden files.
 func dtypeNamed(t *testing.T, name string) ndview.DType {
 	t.Helper()
 	if width, ok := strings.CutPrefix(name, "V"); ok {
@@ -369,7 +367,7 @@ func dtypeNamed(t *testing.T, name string) ndview.DType {
 	return dtype
 }
 
-// parseRun reads "size shape/strides@offset".
+// parseRun parses "size shape/strides@offset".
 func parseRun(t *testing.T, text string) layout.Run {
 	t.Helper()
 	size, rest, _ := strings.Cut(text, " ")
@@ -388,7 +386,7 @@ func parse(t *testing.T, numbers string) (out []int64) {
 	return out
 }
 
-// arrayOverPool is an array of a pool of bytes.
+// arrayOverPool returns an array over a pool of bytes.
 func arrayOverPool(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text string) *ndview.NDBuffer {
 	t.Helper()
 	run := parseRun(t, text)
@@ -396,7 +394,8 @@ func arrayOverPool(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text 
 	return own(t, a, err)
 }
 
-// operationResult is what an operation of a gives, as a line says it.
+// operationResult returns the result of an operation on a in the form of the golden
+// file.
 func operationResult(t *testing.T, a *ndview.NDBuffer, ask string) string {
 	t.Helper()
 	name, rest, _ := strings.Cut(ask, " ")
@@ -429,6 +428,7 @@ func operationResult(t *testing.T, a *ndview.NDBuffer, ask string) string {
 	return lies + "@" + fmt.Sprint(v.Offset())
 }
 
+// applyOperation applies an operation of the golden file to a.
 func applyOperation(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuffer, error) {
 	t.Helper()
 	first, second, _ := strings.Cut(rest, " ")
@@ -464,7 +464,7 @@ func applyOperation(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndvie
 	return nil, nil
 }
 
-// keys reads what Python calls 1, ::2, None and so on.
+// keys parses Python's keys such as 1, ::2 and None.
 func keys(t *testing.T, text string) (keys []ndview.Key) {
 	t.Helper()
 	for _, word := range strings.Fields(text) {
@@ -490,7 +490,8 @@ func keys(t *testing.T, text string) (keys []ndview.Key) {
 	return keys
 }
 
-// sameResult compares answers. An offset of nothing may be any.
+// sameResult compares results, except for the offset of empty arrays, which may be
+// any.
 func sameResult(want, got string) bool {
 	shape, _, _ := strings.Cut(want, "/")
 	if slices.Contains(strings.Split(shape, ","), "0") {
@@ -500,14 +501,14 @@ func sameResult(want, got string) bool {
 	return want == got
 }
 
-// model is what a view shows, without strides: a function from coordinates to
-// the bytes of an element, made of one function a step.
+// model is the reference of a view, without strides: a function from coordinates to
+// the bytes of an element, composed of one function per step.
 type model struct {
 	shape   []int64
 	element func(at []int64) []byte
 }
 
-// contiguous is the model of elements in C order at the start of memory.
+// contiguous returns the model of elements in C order at the start of memory.
 func contiguous(memory []byte, size int64, shape []int64) model {
 	return model{shape, func(at []int64) []byte {
 		n := cOrderIndex(shape, at)
@@ -515,7 +516,7 @@ func contiguous(memory []byte, size int64, shape []int64) model {
 	}}
 }
 
-// cOrderIndex counts elements of a shape in C order.
+// cOrderIndex returns the index of an element of a shape in C order.
 func cOrderIndex(shape, at []int64) int64 {
 	n := int64(0)
 	for i, c := range at {
@@ -540,14 +541,14 @@ func walk(shape []int64, visit func(at []int64)) {
 	from(0)
 }
 
-// bytes are those of all elements in C order.
+// bytes returns all elements in C order.
 func (m model) bytes() []byte {
 	all := []byte{}
 	walk(m.shape, func(at []int64) { all = append(all, m.element(at)...) })
 	return all
 }
 
-// pick keeps some places along one axis.
+// pick selects indices along one axis.
 func (m model) pick(axis int, places []int64) model {
 	shape := slices.Clone(m.shape)
 	shape[axis] = int64(len(places))
@@ -558,7 +559,7 @@ func (m model) pick(axis int, places []int64) model {
 	}}
 }
 
-// drop takes an axis of extent 1 away, insert puts one in.
+// drop removes an axis of extent 1, and insert adds one.
 func (m model) drop(axis int) model {
 	shape := slices.Delete(slices.Clone(m.shape), axis, axis+1)
 	return model{shape, func(at []int64) []byte { return m.element(slices.Insert(slices.Clone(at), axis, 0)) }}
@@ -583,7 +584,7 @@ func (m model) transpose(order []int) model {
 	}}
 }
 
-// repeat makes an axis of extent 1 one of n equal entries.
+// repeat repeats an axis of extent 1 n times.
 func (m model) repeat(axis int, n int64) model {
 	shape := slices.Clone(m.shape)
 	shape[axis] = n
@@ -594,7 +595,7 @@ func (m model) repeat(axis int, n int64) model {
 	}}
 }
 
-// reshape counts elements in C order, or in Fortran order.
+// reshape counts elements in C order or in Fortran order.
 func (m model) reshape(shape []int64, fortran bool) model {
 	if fortran {
 		reversed := slices.Clone(shape)
@@ -614,7 +615,7 @@ func reversal(n int) []int {
 	return order
 }
 
-// retype cuts the bytes of the last axis into elements of another size.
+// retype divides the bytes of the last axis into elements of another size.
 func (m model) retype(from, to int64) model {
 	last := len(m.shape) - 1
 	shape := slices.Clone(m.shape)
@@ -631,8 +632,8 @@ func (m model) retype(from, to int64) model {
 	}}
 }
 
-// span are the places that Python's slice(start, stop, step) means, found by
-// looking at each: nil is None.
+// span returns the indices that Python's slice(start, stop, step) selects, found by
+// testing each; nil is None.
 func span(start, stop *int64, step, n int64) []int64 {
 	count := func(i *int64) int64 {
 		if *i < 0 {
@@ -661,7 +662,8 @@ func span(start, stop *int64, step, n int64) []int64 {
 	return places
 }
 
-// randomIndex makes keys for all axes, and what they take.
+// randomIndex returns random keys for all axes, and the model of the elements that
+// they select.
 func randomIndex(rng *rand.Rand, m model) ([]ndview.Key, model) {
 	var keys []ndview.Key
 	axis := 0
@@ -696,7 +698,7 @@ func randomIndex(rng *rand.Rand, m model) ([]ndview.Key, model) {
 	return keys, m
 }
 
-// randomShape is a shape of n elements.
+// randomShape returns a shape of n elements.
 func randomShape(rng *rand.Rand, n int64) []int64 {
 	if n == 0 {
 		return []int64{rng.Int64N(4), 0, 2}
@@ -713,7 +715,7 @@ func randomShape(rng *rand.Rand, n int64) []int64 {
 	return append(shape, n)
 }
 
-// randomView makes one more view, or copy, of a, and what it should show.
+// randomView returns a random view or copy of a, and its model.
 func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
 	axes, size := len(m.shape), a.DType().Size()
 	switch choice := rng.IntN(9); {
@@ -773,14 +775,14 @@ func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, 
 func ravel(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
 	order := []ndview.Order{'C', 'F', 'A', 'K'}[rng.IntN(4)]
 	if order == 'K' && !a.IsContiguous() {
-		m = m.transpose(layout.Walked(a.Shape(), a.Strides())) // which programs.txt holds against NumPy
+		m = m.transpose(layout.Walked(a.Shape(), a.Strides())) // compared with NumPy in programs.txt
 	}
 	v, err := a.Ravel(order)
 	return v, m.reshape([]int64{a.Size()}, order == 'F' || order == 'A' && a.Flags().FNC()), err
 }
 
-// The reshapes of docs/pygpu.md, as NumPy does them: which are views, and their
-// strides.
+// TestReshapesMatchPygpuTable checks the reshapes of docs/pygpu.md, computed with
+// NumPy: which are views, and their strides.
 func TestReshapesMatchPygpuTable(t *testing.T) {
 	for _, tt := range []struct {
 		row            string

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goldenTypes is testdata/golden/dtype.json, which dtype.py explains.
+// goldenTypes is the content of testdata/golden/dtype.json, which dtype.py writes.
 type goldenTypes struct {
 	Promote, Records struct {
 		Types []string
@@ -46,7 +46,7 @@ func loadGoldenTypes(t *testing.T) goldenTypes {
 	return golden
 }
 
-// numpyType is dtype.ParseDType for tests; nothing is the zero DType.
+// numpyType is dtype.ParseDType for tests; an empty string is the zero DType.
 func numpyType(t testing.TB, s string) dtype.DType {
 	t.Helper()
 	if s == "" {

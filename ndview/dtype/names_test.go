@@ -11,17 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are a type's everywhere; nothing where there is none. docs/dtypes.md
+// names are the names of a type in all formats, empty if none exists. docs/dtypes.md
 // has this table.
 type names struct {
 	dt           dtype.DType
 	numpy, zarr  string
 	arrow        arrow.DataType
-	dlpack       [2]uint8 // code and bits; no bits for none
+	dlpack       [2]uint8 // code and bits; 0 bits if none exists
 	c            string
 	otherNumPy   []string
 	otherC       []string
-	otherByArrow []arrow.DataType // whose elements are read as this type
+	otherByArrow []arrow.DataType // Arrow types that parse as this type
 }
 
 var typeNames = []names{

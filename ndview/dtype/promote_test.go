@@ -22,7 +22,7 @@ func TestPromotePairsMatchesNumPy(t *testing.T) {
 		for i, row := range table.rows {
 			for j, name := range row {
 				if i == j && types[i].Kind() == dtype.KindRecord {
-					continue // NumPy packs even a record with itself; Promote keeps it
+					continue // NumPy packs equal records; Promote keeps them
 				}
 				got, err := dtype.Promote(types[i], types[j])
 				assert.Equal(t, numpyType(t, name), got, "%s with %s", types[i], types[j])
@@ -34,18 +34,18 @@ func TestPromotePairsMatchesNumPy(t *testing.T) {
 	}
 }
 
-// Where NumPy finds a type of three in some orders only, as of bfloat16, int16
-// and float32, Promote finds none in any.
+// If NumPy finds a common type of three in some orders only, as of bfloat16, int16 and
+// float32, Promote finds none in any order.
 func TestPromoteTriplesMatchesNumPy(t *testing.T) {
 	golden := loadGoldenTypes(t).Triples
 	types := numpyTypes(t, golden.Types)
 	n := len(types)
-	answer := func(i, j, k int) byte { return golden.Rows[i][j*n+k] }
+	result := func(i, j, k int) byte { return golden.Rows[i][j*n+k] }
 	for i := range n {
 		for j := range n {
 			for k := range n {
 				want := numpyType(t, "")
-				orders := []byte{answer(i, j, k), answer(i, k, j), answer(j, i, k), answer(j, k, i), answer(k, i, j), answer(k, j, i)}
+				orders := []byte{result(i, j, k), result(i, k, j), result(j, i, k), result(j, k, i), result(k, i, j), result(k, j, i)}
 				if !slices.Contains(orders, '.') {
 					want = types[orders[0]-'A']
 				}

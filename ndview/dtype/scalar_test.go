@@ -101,7 +101,7 @@ func TestNewScalarAcceptsValuesAndBytes(t *testing.T) {
 	}
 }
 
-// Strong int8(300 mod 256) is for casts; a strong value never fails to fit.
+// Casts need that strong values wrap: int8(300) is 44.
 func TestStrongIntegersWrapAndWeakIntegersFail(t *testing.T) {
 	strong := must(dtype.ScalarOf(int64(300)))
 	assert.Equal(t, []byte{44}, must(strong.Bytes(dtype.Int8)))
@@ -141,7 +141,8 @@ func TestResultTypesOfManyOperands(t *testing.T) {
 	}
 }
 
-// What an operation on few elements pays for its types.
+// BenchmarkTypesOfAnOperation measures the cost of types in an operation on few
+// elements.
 func BenchmarkTypesOfAnOperation(b *testing.B) {
 	b.Run("promote", func(b *testing.B) {
 		for b.Loop() {
@@ -157,7 +158,7 @@ func BenchmarkTypesOfAnOperation(b *testing.B) {
 	})
 }
 
-// goValue is a Python number in Go.
+// goValue returns a Python number in Go.
 func goValue(t *testing.T, kind, s string) any {
 	t.Helper()
 	var v any
@@ -180,7 +181,7 @@ func goValue(t *testing.T, kind, s string) any {
 	return v
 }
 
-// assertValue compares an element, or its error, with what NumPy has.
+// assertValue compares an element, or its error, with NumPy's.
 func assertValue(t *testing.T, want string, dt dtype.DType, got []byte, err error, about string) {
 	t.Helper()
 	switch want {
@@ -195,7 +196,8 @@ func assertValue(t *testing.T, want string, dt dtype.DType, got []byte, err erro
 	}
 }
 
-// canonical is the hex of an element, NaNs all the same.
+// canonical returns the hexadecimal bytes of an element, or the same text for all
+// NaNs.
 func canonical(t *testing.T, dt dtype.DType, text string) string {
 	t.Helper()
 	s, err := dtype.NewScalar(dt, must(hex.DecodeString(text)))
@@ -224,7 +226,7 @@ func TestWeakScalarsMatchNumPy(t *testing.T) {
 			about := fmt.Sprintf("%v as %s", v.Value, dt)
 			want := v.Result[i]
 			if dt == dtype.BFloat16 && v.Value[0] == "float" {
-				want = "bfloat16" // where NumPy, to which this is no float, has float64
+				want = "bfloat16" // NumPy has float64, because bfloat16 is no float to it
 			}
 			result, err := s.DType(dt)
 			assert.Equal(t, numpyType(t, want), result, about)
@@ -232,7 +234,7 @@ func TestWeakScalarsMatchNumPy(t *testing.T) {
 				assert.ErrorIs(t, err, dtype.ErrDType, about)
 			}
 			if dt == dtype.BFloat16 && s.Natural() == dtype.Uint64 {
-				continue // ml_dtypes takes no integers of 2^63 and more
+				continue // ml_dtypes refuses integers of 2^63 and more
 			}
 			got, err := s.Bytes(dt)
 			assertValue(t, v.Stored[i], dt, got, err, about)
