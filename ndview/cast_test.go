@@ -91,6 +91,69 @@ func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 	})
 }
 
+func TestAsTypeUsesRequestedOrder(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		for order, want := range map[ndview.Order][]int64{
+			ndview.OrderC: {16, 8}, ndview.OrderF: {8, 24}, ndview.OrderA: {8, 24}, ndview.OrderK: {8, 24},
+		} {
+			c, err := transposed.AsType(ndview.Float64, order, ndview.CastSafe)
+			own(t, c, err)
+			assert.Equal(t, want, c.Strides(), "%c", order)
+			assert.Equal(t, raw[float64](1, 4, 2, 5, 3, 6), elements(t, c))
+		}
+		same, err := a.AsType(ndview.Int16, ndview.OrderK, ndview.CastNo)
+		own(t, same, err)
+		assert.False(t, ndview.MayShareMemory(a, same), "always a copy")
+		row, err := index(t, a, ndview.At(0)).BroadcastTo(4, 3)
+		own(t, row, err)
+		c, err := row.AsType(ndview.Uint8, ndview.OrderC, ndview.CastUnsafe)
+		own(t, c, err)
+		assert.Equal(t, raw[uint8](1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3), elements(t, c))
+	})
+}
+
+func TestAsTypeRefusesForbiddenCasts(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
+		for _, tt := range []struct {
+			to   ndview.DType
+			rule ndview.Casting
+		}{
+			{ndview.Float32, ndview.CastSafe}, {ndview.Int64, ndview.CastSameKind}, {ndview.Complex128, ndview.CastEquiv},
+			{ndview.Bytes(8), ndview.CastUnsafe},
+		} {
+			_, err := a.AsType(tt.to, ndview.OrderC, tt.rule)
+			assert.ErrorIs(t, err, ndview.ErrDType, "%s by %s", tt.to, tt.rule)
+		}
+		_, err := a.AsType(ndview.Int8, 'X', ndview.CastUnsafe)
+		assert.ErrorIs(t, err, ndview.ErrShape)
+		half := empty(t, dev, ndview.BFloat16, 1)
+		_, err = half.AsType(ndview.Datetime64(ndview.Second, 1), ndview.OrderC, ndview.CastUnsafe)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}
+
+// TestBytesAndRecordsCastOnlyToThemselves includes bytes of the size of a number.
+func TestBytesAndRecordsCastOnlyToThemselves(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, dtype := range []ndview.DType{ndview.Bytes(4), ndview.Bytes(3), numpyType(t, `[["a","<i4"]]`)} {
+			a, err := ndview.Empty(dev, dtype, 2)
+			own(t, a, err)
+			same, err := a.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+			own(t, same, err)
+			for _, to := range []ndview.DType{ndview.Float32, ndview.Int32, ndview.Datetime64("s", 1), ndview.Bytes(8)} {
+				_, err = a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
+				require.ErrorIs(t, err, ndview.ErrDType, "%s to %s", dtype, to)
+			}
+			numbers := fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2)
+			require.ErrorIs(t, a.Assign(numbers), ndview.ErrDType, dtype)
+		}
+	})
+}
+
 // matrixLayout is the layout of an array of two axes in a buffer, in elements.
 type matrixLayout struct {
 	name          string
@@ -117,6 +180,24 @@ func (p matrixLayout) put(raw []byte, size int64, shape [2]int64, elements []byt
 		at := p.first*size + p.shift + (i/shape[1]*p.rows+i%shape[1]*p.columns)*size
 		copy(raw[at:at+size], elements[i*size:(i+1)*size])
 	}
+}
+
+// broadcast repeats the first elements if the layout does.
+func (p matrixLayout) broadcast(elements []byte, size int64, shape [2]int64) []byte {
+	out := append([]byte(nil), elements...)
+	for i := range shape[0] {
+		for j := range shape[1] {
+			from := i*shape[1] + j
+			if p.rows == 0 {
+				from = j
+			}
+			if p.columns == 0 {
+				from = 0
+			}
+			copy(out[(i*shape[1]+j)*size:], elements[from*size:(from+1)*size])
+		}
+	}
+	return out
 }
 
 func TestAssignCastsBetweenLayouts(t *testing.T) {
@@ -172,42 +253,6 @@ func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
 					require.Equal(t, want, hostOf[float64](t, own(t, got, err)), "%s[%d:%d]", dtype, first, first+length)
 				}
 			}
-		}
-	})
-}
-
-// broadcast repeats the first elements if the layout does.
-func (p matrixLayout) broadcast(elements []byte, size int64, shape [2]int64) []byte {
-	out := append([]byte(nil), elements...)
-	for i := range shape[0] {
-		for j := range shape[1] {
-			from := i*shape[1] + j
-			if p.rows == 0 {
-				from = j
-			}
-			if p.columns == 0 {
-				from = 0
-			}
-			copy(out[(i*shape[1]+j)*size:], elements[from*size:(from+1)*size])
-		}
-	}
-	return out
-}
-
-// TestBytesAndRecordsCastOnlyToThemselves includes bytes of the size of a number.
-func TestBytesAndRecordsCastOnlyToThemselves(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, dtype := range []ndview.DType{ndview.Bytes(4), ndview.Bytes(3), numpyType(t, `[["a","<i4"]]`)} {
-			a, err := ndview.Empty(dev, dtype, 2)
-			own(t, a, err)
-			same, err := a.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-			own(t, same, err)
-			for _, to := range []ndview.DType{ndview.Float32, ndview.Int32, ndview.Datetime64("s", 1), ndview.Bytes(8)} {
-				_, err = a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
-				require.ErrorIs(t, err, ndview.ErrDType, "%s to %s", dtype, to)
-			}
-			numbers := fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2)
-			require.ErrorIs(t, a.Assign(numbers), ndview.ErrDType, dtype)
 		}
 	})
 }
@@ -371,49 +416,4 @@ func parseType(t *testing.T, name string) ndview.DType {
 	dtype, _, err := ndview.ParseDType(name)
 	require.NoError(t, err)
 	return dtype
-}
-
-func TestAsTypeUsesRequestedOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
-		transposed, err := a.Transpose()
-		own(t, transposed, err)
-		for order, want := range map[ndview.Order][]int64{
-			ndview.OrderC: {16, 8}, ndview.OrderF: {8, 24}, ndview.OrderA: {8, 24}, ndview.OrderK: {8, 24},
-		} {
-			c, err := transposed.AsType(ndview.Float64, order, ndview.CastSafe)
-			own(t, c, err)
-			assert.Equal(t, want, c.Strides(), "%c", order)
-			assert.Equal(t, raw[float64](1, 4, 2, 5, 3, 6), elements(t, c))
-		}
-		same, err := a.AsType(ndview.Int16, ndview.OrderK, ndview.CastNo)
-		own(t, same, err)
-		assert.False(t, ndview.MayShareMemory(a, same), "always a copy")
-		row, err := index(t, a, ndview.At(0)).BroadcastTo(4, 3)
-		own(t, row, err)
-		c, err := row.AsType(ndview.Uint8, ndview.OrderC, ndview.CastUnsafe)
-		own(t, c, err)
-		assert.Equal(t, raw[uint8](1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3), elements(t, c))
-	})
-}
-
-func TestAsTypeRefusesForbiddenCasts(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
-		for _, tt := range []struct {
-			to   ndview.DType
-			rule ndview.Casting
-		}{
-			{ndview.Float32, ndview.CastSafe}, {ndview.Int64, ndview.CastSameKind}, {ndview.Complex128, ndview.CastEquiv},
-			{ndview.Bytes(8), ndview.CastUnsafe},
-		} {
-			_, err := a.AsType(tt.to, ndview.OrderC, tt.rule)
-			assert.ErrorIs(t, err, ndview.ErrDType, "%s by %s", tt.to, tt.rule)
-		}
-		_, err := a.AsType(ndview.Int8, 'X', ndview.CastUnsafe)
-		assert.ErrorIs(t, err, ndview.ErrShape)
-		half := empty(t, dev, ndview.BFloat16, 1)
-		_, err = half.AsType(ndview.Datetime64(ndview.Second, 1), ndview.OrderC, ndview.CastUnsafe)
-		assert.ErrorIs(t, err, ndview.ErrDType)
-	})
 }

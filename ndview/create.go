@@ -114,13 +114,13 @@ func (a *NDBuffer) fillBits(element []byte) error {
 		return nil
 	}
 	n := layout.Collapse(a.shape, a.strides)
-	gapless := len(n.Shape) == 0 || len(n.Shape) == 1 && n.Strides[0][0] == a.dtype.Size()
+	contiguous := len(n.Shape) == 0 || len(n.Shape) == 1 && n.Strides[0][0] == a.dtype.Size()
 	start := a.offset + n.Offsets[0]
-	if to, ok := hostAt(a.buf, start); ok && gapless {
+	if to, ok := hostAt(a.buf, start); ok && contiguous {
 		cpu.Fill(to, a.NBytes(), element, 0)
 		return nil
 	}
-	if gapless && 16%len(element) == 0 {
+	if contiguous && 16%len(element) == 0 {
 		return a.launchFill(start, element)
 	}
 	one, err := fromBytes(a.Device(), a.dtype, element)

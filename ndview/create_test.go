@@ -14,6 +14,68 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
+	tests := []struct {
+		name         string
+		dtype        ndview.DType
+		shape        []int64
+		strides      []int64
+		size, nbytes int64
+	}{
+		{"no axes", ndview.Float64, []int64{}, []int64{}, 1, 8},
+		{"one axis", ndview.Int16, []int64{5}, []int64{2}, 5, 10},
+		{"three axes", ndview.Int32, []int64{2, 3, 4}, []int64{48, 16, 4}, 24, 96},
+		{"an axis of 1", ndview.Bytes(3), []int64{4, 1}, []int64{3, 3}, 4, 12},
+		{"an axis of 0", ndview.Int32, []int64{2, 0, 4}, []int64{16, 16, 4}, 0, 0},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				a, err := ndview.Empty(dev, tt.dtype, tt.shape...)
+				own(t, a, err)
+				assert.Equal(t, dev, a.Device())
+				assert.Equal(t, tt.dtype, a.DType())
+				assert.Equal(t, len(tt.shape), a.NDim())
+				assert.Equal(t, tt.shape, a.Shape())
+				assert.Equal(t, tt.strides, a.Strides())
+				assert.Equal(t, tt.size, a.Size())
+				assert.Equal(t, tt.nbytes, a.NBytes())
+				assert.Equal(t, tt.nbytes, a.Buffer().Len())
+				assert.Zero(t, a.Offset())
+				assert.True(t, a.IsContiguous())
+			})
+		}
+	})
+}
+
+func TestEmptyRefusesInvalidShapes(t *testing.T) {
+	tests := []struct {
+		name  string
+		dtype ndview.DType
+		shape []int64
+		want  error
+	}{
+		{"negative", ndview.Int8, []int64{2, -1}, ndview.ErrShape},
+		{"negative beside 0", ndview.Int8, []int64{0, -1}, ndview.ErrShape},
+		{"2^63 bytes", ndview.Int64, []int64{1 << 30, 1 << 30}, ndview.ErrShape},
+		{"2^64 bytes", ndview.Int8, []int64{1 << 32, 1 << 32}, ndview.ErrShape},
+		{"2^80 bytes before 0", ndview.Int8, []int64{1 << 40, 1 << 40, 0}, ndview.ErrShape},
+		{"2^80 bytes after 0", ndview.Int8, []int64{0, 1 << 40, 1 << 40}, ndview.ErrShape},
+		{"more than there is", ndview.Int8, []int64{1 << 60}, arrowbuf.ErrOutOfMemory},
+		{"no dtype", ndview.DType{}, []int64{2}, ndview.ErrDType},
+		{"Bytes(0)", ndview.Bytes(0), []int64{2}, ndview.ErrDType},
+		{"Bytes(-1)", ndview.Bytes(-1), []int64{2}, ndview.ErrDType},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				_, err := ndview.Empty(dev, tt.dtype, tt.shape...)
+				assert.ErrorIs(t, err, tt.want)
+			})
+		}
+	})
+}
+
 func TestNewUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for order, strides := range map[ndview.Order][]int64{
@@ -36,6 +98,38 @@ func TestNewUsesRequestedOrder(t *testing.T) {
 	})
 }
 
+func TestNilArgumentsReturnErrors(t *testing.T) {
+	_, err := ndview.Empty(nil, ndview.Int8, 3)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromHost(nil, ndview.Int8, []int8{1}, 1)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.BufferFrom(nil, []byte{1})
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromBuffer(nil, ndview.Int8, 0, []int64{1}, nil)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromArrow(nil)
+	assert.ErrorIs(t, err, ndview.ErrDType)
+}
+
+func TestFullFillsArrays(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a, err := ndview.Full(dev, ndview.Float16, 1.5, 2, 3)
+		own(t, a, err)
+		assert.Equal(t, raw[uint16](0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00), elements(t, a))
+		a, err = ndview.New(dev, ndview.Int64, []int64{2, 2}, ndview.Options{Order: ndview.OrderF, Fill: 7})
+		own(t, a, err)
+		assert.Equal(t, raw[int64](7, 7, 7, 7), elements(t, a))
+		assert.Equal(t, []int64{8, 16}, a.Strides())
+		a, err = ndview.Zeros(dev, ndview.Bytes(5), 3)
+		own(t, a, err)
+		assert.Equal(t, make([]byte, 15), elements(t, a))
+		_, err = ndview.Full(dev, ndview.Uint8, 256, 2)
+		assert.ErrorIs(t, err, ndview.ErrRange)
+		_, err = ndview.Full(dev, ndview.Uint8, nil, 2)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}
+
 func TestZerosAreZero(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for range 3 { // memory that was used before
@@ -47,6 +141,23 @@ func TestZerosAreZero(t *testing.T) {
 			assert.NoError(t, used.CopyFromHost(poisoned(30)))
 			used.Release()
 		}
+	})
+}
+
+func TestZeroWritesOnlyTheArray(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		want := poisoned(64)
+		buf := upload(t, dev, want)
+		require.NoError(t, at(t, buf, ndview.Bytes(3), 5, 7).Zero())
+		clear(want[5 : 5+21])
+		assert.Equal(t, want, download(t, buf))
+		gaps, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{8}, []int64{2})
+		own(t, gaps, err)
+		require.NoError(t, gaps.Zero())
+		for i := 0; i < 16; i += 2 {
+			want[i] = 0
+		}
+		assert.Equal(t, want, download(t, buf))
 	})
 }
 
@@ -81,17 +192,69 @@ func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 	})
 }
 
-func TestNilArgumentsReturnErrors(t *testing.T) {
-	_, err := ndview.Empty(nil, ndview.Int8, 3)
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.FromHost(nil, ndview.Int8, []int8{1}, 1)
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.BufferFrom(nil, []byte{1})
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.FromBuffer(nil, ndview.Int8, 0, []int64{1}, nil)
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.FromArrow(nil)
-	assert.ErrorIs(t, err, ndview.ErrDType)
+func TestFillWritesOnlyTheArray(t *testing.T) {
+	payload := math.Float64frombits(0x7ff0_dead_beef_0001) // a signalling NaN
+	element := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range []struct {
+			dtype ndview.DType
+			value any
+			want  []byte
+		}{
+			{ndview.Bool, true, raw(true)},
+			{ndview.Int16, -2, raw[int16](-2)},
+			{ndview.Float32, math.Copysign(0, -1), raw(float32(math.Copysign(0, -1)))},
+			{ndview.Float64, payload, raw(payload)},
+			{ndview.Complex128, complex(1.5, payload), raw(complex(1.5, payload))},
+			{ndview.Bytes(3), element[:3], element[:3]},
+			{ndview.Bytes(24), element, element},
+		} {
+			value := tt.value
+			if bytes, ok := value.([]byte); ok {
+				s, err := ndview.NewScalar(tt.dtype, bytes)
+				require.NoError(t, err)
+				value = s
+			}
+			for _, n := range []int64{0, 1, 5, 100, 4099} {
+				for _, align := range []int64{0, 1, 8, 15} {
+					want := poisoned(int(n*tt.dtype.Size()) + 40)
+					buf := upload(t, dev, want)
+					require.NoError(t, at(t, buf, tt.dtype, 16+align, n).Fill(value))
+					copy(want[16+align:], repeat(tt.want, tt.dtype.Size(), n))
+					requireBytes(t, want, download(t, buf), tt.dtype, n, align)
+				}
+			}
+		}
+	})
+}
+
+func TestFillAcceptsStrides(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
+		require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -2), ndview.Span(1, 3)).Fill(-1))
+		assert.Equal(t, raw[int32](0, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, 11), elements(t, a))
+		fixed, err := a.ReadOnly()
+		own(t, fixed, err)
+		assert.ErrorIs(t, fixed.Fill(1), ndview.ErrReadOnly)
+	})
+}
+
+func TestFillKeepsTheSignOfZero(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for dtype, want := range map[ndview.DType][]byte{
+			ndview.Float16: raw[uint16](0x8000, 0x8000), ndview.BFloat16: raw[uint16](0x8000, 0x8000),
+			ndview.Float32: raw[uint32](1<<31, 1<<31), ndview.Float64: raw[uint64](1<<63, 1<<63),
+		} {
+			a, err := ndview.Zeros(dev, dtype, 2)
+			own(t, a, err)
+			require.NoError(t, a.Fill(math.Copysign(0, -1)))
+			assert.Equal(t, want, elements(t, a), dtype)
+		}
+		a, err := ndview.Zeros(dev, ndview.Int8, 2)
+		own(t, a, err)
+		assert.ErrorIs(t, a.Fill(128), ndview.ErrRange)
+		assert.Equal(t, []byte{0, 0}, elements(t, a))
+	})
 }
 
 // triangleOf is the reference of NumPy's tril and triu on matrices.
@@ -167,168 +330,5 @@ func TestTrianglesAcceptStridesAndOneAxis(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrDType)
 		_, err = at(t, a.Buffer(), ndview.Int8, 0).Tril(0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
-	})
-}
-
-func TestZeroWritesOnlyTheArray(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		want := poisoned(64)
-		buf := upload(t, dev, want)
-		require.NoError(t, at(t, buf, ndview.Bytes(3), 5, 7).Zero())
-		clear(want[5 : 5+21])
-		assert.Equal(t, want, download(t, buf))
-		gaps, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{8}, []int64{2})
-		own(t, gaps, err)
-		require.NoError(t, gaps.Zero())
-		for i := 0; i < 16; i += 2 {
-			want[i] = 0
-		}
-		assert.Equal(t, want, download(t, buf))
-	})
-}
-
-func TestFillWritesOnlyTheArray(t *testing.T) {
-	payload := math.Float64frombits(0x7ff0_dead_beef_0001) // a signalling NaN
-	element := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range []struct {
-			dtype ndview.DType
-			value any
-			want  []byte
-		}{
-			{ndview.Bool, true, raw(true)},
-			{ndview.Int16, -2, raw[int16](-2)},
-			{ndview.Float32, math.Copysign(0, -1), raw(float32(math.Copysign(0, -1)))},
-			{ndview.Float64, payload, raw(payload)},
-			{ndview.Complex128, complex(1.5, payload), raw(complex(1.5, payload))},
-			{ndview.Bytes(3), element[:3], element[:3]},
-			{ndview.Bytes(24), element, element},
-		} {
-			value := tt.value
-			if bytes, ok := value.([]byte); ok {
-				s, err := ndview.NewScalar(tt.dtype, bytes)
-				require.NoError(t, err)
-				value = s
-			}
-			for _, n := range []int64{0, 1, 5, 100, 4099} {
-				for _, align := range []int64{0, 1, 8, 15} {
-					want := poisoned(int(n*tt.dtype.Size()) + 40)
-					buf := upload(t, dev, want)
-					require.NoError(t, at(t, buf, tt.dtype, 16+align, n).Fill(value))
-					copy(want[16+align:], repeat(tt.want, tt.dtype.Size(), n))
-					requireBytes(t, want, download(t, buf), tt.dtype, n, align)
-				}
-			}
-		}
-	})
-}
-
-func TestFillAcceptsStrides(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
-		require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -2), ndview.Span(1, 3)).Fill(-1))
-		assert.Equal(t, raw[int32](0, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, 11), elements(t, a))
-		fixed, err := a.ReadOnly()
-		own(t, fixed, err)
-		assert.ErrorIs(t, fixed.Fill(1), ndview.ErrReadOnly)
-	})
-}
-
-func TestFullFillsArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a, err := ndview.Full(dev, ndview.Float16, 1.5, 2, 3)
-		own(t, a, err)
-		assert.Equal(t, raw[uint16](0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00), elements(t, a))
-		a, err = ndview.New(dev, ndview.Int64, []int64{2, 2}, ndview.Options{Order: ndview.OrderF, Fill: 7})
-		own(t, a, err)
-		assert.Equal(t, raw[int64](7, 7, 7, 7), elements(t, a))
-		assert.Equal(t, []int64{8, 16}, a.Strides())
-		a, err = ndview.Zeros(dev, ndview.Bytes(5), 3)
-		own(t, a, err)
-		assert.Equal(t, make([]byte, 15), elements(t, a))
-		_, err = ndview.Full(dev, ndview.Uint8, 256, 2)
-		assert.ErrorIs(t, err, ndview.ErrRange)
-		_, err = ndview.Full(dev, ndview.Uint8, nil, 2)
-		assert.ErrorIs(t, err, ndview.ErrDType)
-	})
-}
-
-func TestFillKeepsTheSignOfZero(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for dtype, want := range map[ndview.DType][]byte{
-			ndview.Float16: raw[uint16](0x8000, 0x8000), ndview.BFloat16: raw[uint16](0x8000, 0x8000),
-			ndview.Float32: raw[uint32](1<<31, 1<<31), ndview.Float64: raw[uint64](1<<63, 1<<63),
-		} {
-			a, err := ndview.Zeros(dev, dtype, 2)
-			own(t, a, err)
-			require.NoError(t, a.Fill(math.Copysign(0, -1)))
-			assert.Equal(t, want, elements(t, a), dtype)
-		}
-		a, err := ndview.Zeros(dev, ndview.Int8, 2)
-		own(t, a, err)
-		assert.ErrorIs(t, a.Fill(128), ndview.ErrRange)
-		assert.Equal(t, []byte{0, 0}, elements(t, a))
-	})
-}
-
-func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
-	tests := []struct {
-		name         string
-		dtype        ndview.DType
-		shape        []int64
-		strides      []int64
-		size, nbytes int64
-	}{
-		{"no axes", ndview.Float64, []int64{}, []int64{}, 1, 8},
-		{"one axis", ndview.Int16, []int64{5}, []int64{2}, 5, 10},
-		{"three axes", ndview.Int32, []int64{2, 3, 4}, []int64{48, 16, 4}, 24, 96},
-		{"an axis of 1", ndview.Bytes(3), []int64{4, 1}, []int64{3, 3}, 4, 12},
-		{"an axis of 0", ndview.Int32, []int64{2, 0, 4}, []int64{16, 16, 4}, 0, 0},
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				a, err := ndview.Empty(dev, tt.dtype, tt.shape...)
-				own(t, a, err)
-				assert.Equal(t, dev, a.Device())
-				assert.Equal(t, tt.dtype, a.DType())
-				assert.Equal(t, len(tt.shape), a.NDim())
-				assert.Equal(t, tt.shape, a.Shape())
-				assert.Equal(t, tt.strides, a.Strides())
-				assert.Equal(t, tt.size, a.Size())
-				assert.Equal(t, tt.nbytes, a.NBytes())
-				assert.Equal(t, tt.nbytes, a.Buffer().Len())
-				assert.Zero(t, a.Offset())
-				assert.True(t, a.IsContiguous())
-			})
-		}
-	})
-}
-
-func TestEmptyRefusesInvalidShapes(t *testing.T) {
-	tests := []struct {
-		name  string
-		dtype ndview.DType
-		shape []int64
-		want  error
-	}{
-		{"negative", ndview.Int8, []int64{2, -1}, ndview.ErrShape},
-		{"negative beside 0", ndview.Int8, []int64{0, -1}, ndview.ErrShape},
-		{"2^63 bytes", ndview.Int64, []int64{1 << 30, 1 << 30}, ndview.ErrShape},
-		{"2^64 bytes", ndview.Int8, []int64{1 << 32, 1 << 32}, ndview.ErrShape},
-		{"2^80 bytes before 0", ndview.Int8, []int64{1 << 40, 1 << 40, 0}, ndview.ErrShape},
-		{"2^80 bytes after 0", ndview.Int8, []int64{0, 1 << 40, 1 << 40}, ndview.ErrShape},
-		{"more than there is", ndview.Int8, []int64{1 << 60}, arrowbuf.ErrOutOfMemory},
-		{"no dtype", ndview.DType{}, []int64{2}, ndview.ErrDType},
-		{"Bytes(0)", ndview.Bytes(0), []int64{2}, ndview.ErrDType},
-		{"Bytes(-1)", ndview.Bytes(-1), []int64{2}, ndview.ErrDType},
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				_, err := ndview.Empty(dev, tt.dtype, tt.shape...)
-				assert.ErrorIs(t, err, tt.want)
-			})
-		}
 	})
 }

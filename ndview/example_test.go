@@ -133,42 +133,6 @@ func ExampleToArrow() {
 	// 2 extension<arrow.fixed_shape_tensor[int32, {"shape":[3,2],"permutation":[1,0],"dim_names":["y","x"]}]>
 }
 
-// A plain number takes the type of the other operand (NumPy's NEP 50); a typed one
-// does not.
-func ExampleResultType() {
-	halves := ndview.Float16
-	for _, operands := range [][]any{{halves, 2.5}, {halves, float32(2.5)}, {ndview.Int8, 2}, {ndview.Int8, 2.5}, {ndview.Uint64, ndview.Int64}} {
-		t, err := ndview.ResultType(operands...)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(t)
-	}
-	_, err := ndview.NewScalar(ndview.Int8, 300)
-	fmt.Println(err)
-	// Output:
-	// float16
-	// float32
-	// int8
-	// float64
-	// float64
-	// int64 300 as int8: value out of range
-}
-
-// NumPy's names of types, in either byte order; arrays have that of the host.
-func ExampleParseDType() {
-	for _, s := range []string{">M8[25us]", `[["id", ">i4"], ["at", ">f4", [3]]]`} {
-		t, order, err := ndview.ParseDType(s)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%c %d bytes %s\n", order, t.Size(), t.NumPyIn('<'))
-	}
-	// Output:
-	// > 8 bytes <M8[25us]
-	// > 16 bytes [["id","<i4"],["at","<f4",[3]]]
-}
-
 // Rows 2 and 0 of the columns selected by a mask: a[[[2], [0]], mask] in NumPy.
 func ExampleNDBuffer_Get() {
 	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, 3, 3)

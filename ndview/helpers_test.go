@@ -79,6 +79,28 @@ func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.
 	return own(t, a, err)
 }
 
+// empty returns an array of zeros.
+func empty(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.Zeros(dev, dtype, shape...)
+	return own(t, a, err)
+}
+
+// index is a.Index for tests.
+func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
+	t.Helper()
+	v, err := a.Index(keys...)
+	return own(t, v, err)
+}
+
+// view registers the release of the view that a method returns.
+func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+		t.Helper()
+		return own(t, a, err)
+	}
+}
+
 // hostOf returns the elements of an array.
 func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
 	t.Helper()
@@ -134,41 +156,6 @@ func poisoned(n int) []byte {
 	return b
 }
 
-// count returns n values 0, 1, 2, ... as int32.
-func count(n int64) []int32 {
-	values := make([]int32, n)
-	for i := range values {
-		values[i] = int32(i)
-	}
-	return values
-}
-
-// assertAlive checks whether a device holds memory.
-func assertAlive(t *testing.T, dev arrowbuf.Device, alive bool) {
-	t.Helper()
-	if cuda, ok := dev.(*cudabuf.Device); ok {
-		assert.Equal(t, alive, cuda.MemoryStats().InUse > 0, "device memory in use")
-	}
-}
-
-// numpyType parses NumPy's name of a type; an empty name is the zero DType.
-func numpyType(t testing.TB, s string) ndview.DType {
-	t.Helper()
-	if s == "" {
-		return ndview.DType{}
-	}
-	dtype, _, err := ndview.ParseDType(s)
-	require.NoError(t, err)
-	return dtype
-}
-
-// empty returns an array of zeros.
-func empty(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
-	t.Helper()
-	a, err := ndview.Zeros(dev, dtype, shape...)
-	return own(t, a, err)
-}
-
 // randomBytes returns n random bytes.
 func randomBytes(rng *rand.Rand, n int) []byte {
 	b := make([]byte, n)
@@ -185,6 +172,15 @@ func repeat(raw []byte, size, n int64) []byte {
 		out = append(out, raw...)
 	}
 	return out[:n*size]
+}
+
+// count returns n values 0, 1, 2, ... as int32.
+func count(n int64) []int32 {
+	values := make([]int32, n)
+	for i := range values {
+		values[i] = int32(i)
+	}
+	return values
 }
 
 // permute calls visit with each order of n axes.
@@ -204,11 +200,23 @@ func permute(n int, visit func([]int)) {
 	from(nil)
 }
 
-// index is a.Index for tests.
-func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
+// numpyType parses NumPy's name of a type; an empty name is the zero DType.
+func numpyType(t testing.TB, s string) ndview.DType {
 	t.Helper()
-	v, err := a.Index(keys...)
-	return own(t, v, err)
+	if s == "" {
+		return ndview.DType{}
+	}
+	dtype, _, err := ndview.ParseDType(s)
+	require.NoError(t, err)
+	return dtype
+}
+
+// assertAlive checks whether a device holds memory.
+func assertAlive(t *testing.T, dev arrowbuf.Device, alive bool) {
+	t.Helper()
+	if cuda, ok := dev.(*cudabuf.Device); ok {
+		assert.Equal(t, alive, cuda.MemoryStats().InUse > 0, "device memory in use")
+	}
 }
 
 var (
@@ -216,11 +224,3 @@ var (
 	nan          = math.NaN()
 	seconds      = ndview.Datetime64(ndview.Second, 1)
 )
-
-// view registers the release of the view that a method returns.
-func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
-	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
-		t.Helper()
-		return own(t, a, err)
-	}
-}

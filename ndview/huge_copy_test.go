@@ -277,7 +277,7 @@ func TestSwappedBytesReachBeyond4GiB(t *testing.T) {
 	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
 		a := periodic(t, dev, block, hugeExtent)
 		transposed := mapped(period, func(i int) byte { return block[i^1] })
-		for name, from := range map[string]int64{"gapless": 0, "not aligned": 2} {
+		for name, from := range map[string]int64{"contiguous": 0, "not aligned": 2} {
 			t.Run(name, func(t *testing.T) {
 				numbers := view(t)(index(t, a, ndview.Span(from, hugeExtent-1)).View(ndview.Uint16))
 				c, err := numbers.ByteSwapped()

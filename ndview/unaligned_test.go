@@ -21,20 +21,6 @@ type stridedArray struct {
 	memory         []byte
 }
 
-func (l stridedArray) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
-	t.Helper()
-	a, err := ndview.FromBuffer(upload(t, dev, l.memory), l.dtype, l.offset, l.shape, l.strides)
-	return own(t, a, err)
-}
-
-// kernelCase is an operation on arrays of two axes: x and y of one type, a mask,
-// indices of the first rows, and out, of the type of the result.
-type kernelCase struct {
-	result  ndview.DType // zero for that of x
-	dropped []int        // the axes that out lacks
-	run     func(out, x, y, mask, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)
-}
-
 // newStridedArray returns a random layout with random small numbers.
 func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...int64) stridedArray {
 	t.Helper()
@@ -46,14 +32,14 @@ func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...in
 			order[i] = len(shape) - 1 - i
 		}
 	}
-	step, gapless := dtype.Size(), r.IntN(3) == 0
+	step, contiguous := dtype.Size(), r.IntN(3) == 0
 	first := int64(0)
 	for _, axis := range order {
-		if !gapless {
+		if !contiguous {
 			step += gaps[r.IntN(len(gaps))]
 		}
 		l.strides[axis] = step
-		if !gapless && r.IntN(4) == 0 {
+		if !contiguous && r.IntN(4) == 0 {
 			l.strides[axis] = -step
 			first += (shape[axis] - 1) * step
 		}
@@ -78,6 +64,20 @@ func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...in
 	}
 	l.memory = download(t, a.Buffer())
 	return l
+}
+
+func (l stridedArray) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.FromBuffer(upload(t, dev, l.memory), l.dtype, l.offset, l.shape, l.strides)
+	return own(t, a, err)
+}
+
+// kernelCase is an operation on arrays of two axes: x and y of one type, a mask,
+// indices of the first rows, and out, of the type of the result.
+type kernelCase struct {
+	result  ndview.DType // zero for that of x
+	dropped []int        // the axes that out lacks
+	run     func(out, x, y, mask, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)
 }
 
 // writesOut returns the case of an operation that writes out.

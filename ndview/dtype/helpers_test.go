@@ -10,6 +10,41 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// numpyType is dtype.ParseDType for tests; an empty string is the zero DType.
+func numpyType(t testing.TB, s string) dtype.DType {
+	t.Helper()
+	if s == "" {
+		return dtype.DType{}
+	}
+	dt, _, err := dtype.ParseDType(s)
+	require.NoError(t, err)
+	return dt
+}
+
+func numpyTypes(t testing.TB, names []string) []dtype.DType {
+	types := make([]dtype.DType, len(names))
+	for i, name := range names {
+		types[i] = numpyType(t, name)
+	}
+	return types
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// raw returns the memory of the values as bytes.
+func raw[T any](values ...T) []byte {
+	var b []byte
+	for i := range values {
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&values[i])), unsafe.Sizeof(values[i]))...)
+	}
+	return b
+}
+
 // goldenTypes is the content of testdata/golden/dtype.json, which dtype.py writes.
 type goldenTypes struct {
 	Promote, Records struct {
@@ -46,42 +81,7 @@ func loadGoldenTypes(t *testing.T) goldenTypes {
 	return golden
 }
 
-// numpyType is dtype.ParseDType for tests; an empty string is the zero DType.
-func numpyType(t testing.TB, s string) dtype.DType {
-	t.Helper()
-	if s == "" {
-		return dtype.DType{}
-	}
-	dt, _, err := dtype.ParseDType(s)
-	require.NoError(t, err)
-	return dt
-}
-
-func numpyTypes(t testing.TB, names []string) []dtype.DType {
-	types := make([]dtype.DType, len(names))
-	for i, name := range names {
-		types[i] = numpyType(t, name)
-	}
-	return types
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 type goldenLayout struct {
 	Size    int64
 	Offsets []int64
-}
-
-// raw returns the memory of the values as bytes.
-func raw[T any](values ...T) []byte {
-	var b []byte
-	for i := range values {
-		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&values[i])), unsafe.Sizeof(values[i]))...)
-	}
-	return b
 }
