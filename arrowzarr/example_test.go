@@ -45,7 +45,7 @@ func ExampleConvert() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	values, err := temp.Read(ctx, ndview.Prototype{}, 0)
+	values, err := temp.Read(ctx, zarr.Prototype{}, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func readArray(tb testing.TB, root *zarr.Group, at string) contents {
 	tb.Helper()
 	a, err := root.OpenArray(tb.Context(), at)
 	require.NoError(tb, err)
-	values, err := a.Read(tb.Context(), ndview.Prototype{}, 1)
+	values, err := a.Read(tb.Context(), zarr.Prototype{}, 1)
 	require.NoError(tb, err, "reading %q", at)
 	defer values.Release()
 	c := contents{Type: a.Metadata().DataType.String(), Shape: values.Shape()}

@@ -86,7 +86,7 @@ func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
 	if !a.canAccess(src) {
 		return a.copyAcross(src)
 	}
-	if a.liesAs(src) || !MayShareMemory(a, src) {
+	if a.sameElements(src) || !MayShareMemory(a, src) {
 		return a.copyBroadcast(src)
 	}
 	copied, err := src.Copy(OrderK)

@@ -234,7 +234,7 @@ func (a *NDBuffer) checkTriangle() error {
 
 // isMatrices reports whether the matrices are contiguous and aligned, as the kernel
 // requires.
-func (a *NDBuffer) isMatrices() bool { return a.IsContiguous() && a.aligned() }
+func (a *NDBuffer) isMatrices() bool { return a.IsContiguous() && a.isSizeAligned() }
 
 // writeTriangle writes the triangles of such matrices, and 0 elsewhere. out may be
 // a.

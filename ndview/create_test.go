@@ -103,8 +103,6 @@ func TestNilArgumentsReturnErrors(t *testing.T) {
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	_, err = ndview.FromHost(nil, ndview.Int8, []int8{1}, 1)
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.BufferFrom(nil, []byte{1})
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	_, err = ndview.FromBuffer(nil, ndview.Int8, 0, []int64{1}, nil)
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	_, err = ndview.FromArrow(nil)

@@ -2,7 +2,8 @@ package ndview
 
 import "testing"
 
-// CutWalks limits kernels that follow indices to most items per launch during a test.
+// CutWalks limits the items per launch of kernels that index, otherwise 2^31-1, during
+// a test.
 func CutWalks(t testing.TB, most int64) {
 	before := maxItems
 	maxItems = most
@@ -17,10 +18,10 @@ func LimitLaunches(vectors, step int64) (undo func()) {
 	return func() { maxVectors, maxStep = v, s }
 }
 
-// UseBuckets makes indexing sort at least that many indices into buckets, for a source
-// of any size, during a test.
+// UseBuckets lowers the least number of indices that are sorted into buckets, and sets
+// the size of a bucket in bytes, during a test.
 func UseBuckets(t testing.TB, indices, bucket int64) {
-	before := buckets
-	buckets = bucketing{indices: indices, source: 0, bucket: bucket, reads: 1, far: 64}
-	t.Cleanup(func() { buckets = before })
+	before := bucketing
+	bucketing = bucketLimits{minIndices: indices, minSource: 0, bucketSize: bucket, minReads: 1, farApart: 64}
+	t.Cleanup(func() { bucketing = before })
 }

@@ -9,22 +9,28 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Get copies what the keys take to a new array in C order. Beside those of Index,
-// keys are arrays: a.Get(At(0), IntArray(rows), Mask(m)) is NumPy's
-// a[0, rows, m]. Arrays of indices are broadcast together, a mask as the indices
-// of its true elements; their axes are where the keys are that are arrays or
-// numbers, or first if other keys are between those. An index outside its axis is
-// arrowbuf.ErrOutOfRange, which names it; what does not fit is ErrShape.
+// Get copies the elements that the keys select to a new array in C order, on the
+// device of a. The caller must release it. Keys may be arrays, unlike those of
+// Index: a.Get(At(0), IntArray(rows), Mask(m)) is NumPy's a[0, rows, m].
+//
+// As in NumPy, arrays of indices are broadcast together; a mask stands for the
+// indices of its true elements. Their axes in the result replace those of the keys
+// that are arrays or numbers. They come first if other keys separate those.
+//
+// Get returns arrowbuf.ErrOutOfRange for an index outside its axis, which the error
+// names, and ErrShape for keys that do not fit the shape. A nil array, indices that
+// are not integers and a mask that is not of dtype Bool are ErrDType; an array on
+// another device is arrowbuf.ErrDevice.
 func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
 	if err := a.hold(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
-	chosen, err := choosing(keys)
+	advanced, err := hasAdvancedKey(keys)
 	if err != nil {
 		return nil, err
 	}
-	if !chosen {
+	if !advanced {
 		v, err := a.Index(keys...)
 		if err != nil {
 			return nil, err
@@ -32,37 +38,38 @@ func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
 		defer v.Release()
 		return v.inCOrder()
 	}
-	if mask := a.maskOf(keys); mask != nil {
-		t, err := newTruths(mask)
+	if mask := a.wholeMask(keys); mask != nil {
+		scan, err := scanMask(mask)
 		if err != nil {
 			return nil, err
 		}
-		defer t.release()
-		return t.compact(a)
+		defer scan.release()
+		return scan.compact(a)
 	}
-	c, release, err := a.choose(keys)
+	s, release, err := a.selectKeys(keys)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
-	return c.get()
+	return s.get()
 }
 
-// Set writes a value to what the keys take, as Get takes it: whatever Assign
-// takes, cast as it casts, which broadcasts to the shape that Get would answer.
-// Where an element is taken more than once, the last value in C order stays.
-// Nothing is written if there is an error.
+// Set writes a value to the elements that the keys select, see Get. The value is
+// converted as by Assign and broadcast to the shape of Get's result. It is read
+// before anything is written. If an element is selected more than once, the last
+// value in C order wins. The errors are those of Get and Assign; nothing is written
+// if a key or the value is invalid.
 func (a *NDBuffer) Set(value any, keys ...Key) error {
 	release, err := holdToWrite(a)
 	if err != nil {
 		return err
 	}
 	defer release()
-	chosen, err := choosing(keys)
+	advanced, err := hasAdvancedKey(keys)
 	if err != nil {
 		return err
 	}
-	if !chosen {
+	if !advanced {
 		v, err := a.Index(keys...)
 		if err != nil {
 			return err
@@ -75,302 +82,283 @@ func (a *NDBuffer) Set(value any, keys ...Key) error {
 		return err
 	}
 	defer values.Release()
-	if mask := a.maskOf(keys); mask != nil && values.oneByOne() && !MayShareMemory(a, mask) {
-		return a.setMasked(mask, values)
+	if mask := a.wholeMask(keys); mask != nil && values.isCompactable() && !MayShareMemory(a, mask) {
+		return a.setByMask(mask, values)
 	}
-	c, release, err := a.choose(keys)
+	s, release, err := a.selectKeys(keys)
 	defer release()
 	if err != nil {
 		return err
 	}
-	return c.set(values)
+	return s.set(values)
 }
 
-// choosing tells whether a key is an array.
-func choosing(keys []Key) (bool, error) {
-	chosen := false
+// hasAdvancedKey reports whether a key is an array, NumPy's advanced indexing. It
+// returns ErrDType for a nil array.
+func hasAdvancedKey(keys []Key) (found bool, err error) {
 	for i, k := range keys {
 		switch {
-		case k.chosen == nil:
+		case k.advanced == nil:
 			continue
-		case k.chosen.array == nil && k.chosen.list == nil:
-			return false, fmt.Errorf("key %d: an array is expected, not nil: %w", i+1, ErrDType)
+		case k.advanced.array == nil && k.advanced.list == nil:
+			return false, fmt.Errorf("key %d: nil array: %w", i+1, ErrDType)
 		}
-		chosen = true
+		found = true
 	}
-	return chosen, nil
+	return found, nil
 }
 
-// maskOf is the mask that is the only key and has the array's shape, where the
-// elements at which it is true are moved without lists of places; else nil.
-func (a *NDBuffer) maskOf(keys []Key) *NDBuffer {
-	if len(keys) != 1 || !keys[0].chosen.mask || !a.oneByOne() {
+// wholeMask returns the mask if it is the only key and has the shape of a, and if
+// elements can be compacted without a list of positions. Otherwise it returns nil.
+func (a *NDBuffer) wholeMask(keys []Key) *NDBuffer {
+	if len(keys) != 1 || !keys[0].advanced.isMask || !a.isCompactable() {
 		return nil
 	}
-	mask := keys[0].chosen.array
+	mask := keys[0].advanced.array
 	if mask.dtype != Bool || mask.Device() != a.Device() || len(mask.shape) == 0 || !slices.Equal(mask.shape, a.shape) {
 		return nil
 	}
 	return mask
 }
 
-func (a *NDBuffer) setMasked(mask, values *NDBuffer) error {
-	values, err := (&selection{from: a}).readable(values)
+// setByMask writes values to the elements at which the mask is true.
+func (a *NDBuffer) setByMask(mask, values *NDBuffer) error {
+	values, err := (&selection{array: a}).valuesToWrite(values)
 	if err != nil {
 		return err
 	}
 	defer values.Release()
-	t, err := newTruths(mask)
+	scan, err := scanMask(mask)
 	if err != nil {
 		return err
 	}
-	defer t.release()
-	if _, err := stretch(values, []int64{t.count}); err != nil {
-		return fmt.Errorf("setting the %d elements at which a mask is true: %w", t.count, err)
+	defer scan.release()
+	if _, err := assignStrides(values, []int64{scan.count}); err != nil {
+		return fmt.Errorf("setting the %d true elements of a mask: %w", scan.count, err)
 	}
-	return t.expand(a, values)
+	return scan.expand(a, values)
 }
 
-// choice is a selection by keys while it is put together.
-type choice struct {
+// selectionBuilder turns keys into a selection, one key after the other.
+type selectionBuilder struct {
 	selection
-	view    layout.Run // of the array, with one axis for each that a key takes
-	axis    int        // of the view, the next
-	left    int        // axes of the array that no key names
-	plain   layout.Run // what is not chosen by arrays
-	arrays  []*NDBuffer
-	started bool // a key that is an array, or a number, came
-	ended   bool // and then one that is not
-	apart   bool // and then one again
+	view          layout.Run  // the array by its basic keys; other keys select whole axes
+	nextAxis      int         // of the view, for the next key
+	unnamedAxes   int         // axes of the array without a key
+	basic         layout.Run  // axes of the view that no array indexes
+	owned         []*NDBuffer // index arrays to release
+	sawAdvanced   bool        // an array or a number was added
+	sawBasicAfter bool        // a basic key followed it
+	separated     bool        // an array or a number followed that
 }
 
-// choose makes a selection of what keys take, some of which are arrays. A number
-// beside arrays is an array too in NumPy: it tells where the axes of the indices
-// are in the result. release gives back what choose made.
-func (a *NDBuffer) choose(keys []Key) (c *choice, release func(), err error) {
-	c = &choice{selection: selection{from: a}, left: len(a.shape)}
-	release = func() { releaseAll(c.arrays) }
+// selectKeys returns the selection of keys, at least one of which is an array. A
+// number beside arrays counts as an array, as in NumPy: it affects the position of
+// the index axes in the result. The caller must call release, even after an error.
+func (a *NDBuffer) selectKeys(keys []Key) (s *selection, release func(), err error) {
+	b := &selectionBuilder{selection: selection{array: a}, unnamedAxes: len(a.shape)}
+	release = func() { releaseAll(b.owned) }
 	basic := make([]layout.Key, 0, len(keys))
 	masks := 0
 	for _, k := range keys {
-		basic = append(basic, k.axes()...)
+		basic = append(basic, k.wholeAxes()...)
 		switch {
-		case k.chosen != nil && k.chosen.mask:
+		case k.advanced != nil && k.advanced.isMask:
 			masks++
-			c.left -= len(k.chosen.array.shape)
-		case k.chosen != nil || k.basic.Kind == layout.KeySpan || k.basic.Kind == layout.KeyAt:
-			c.left--
+			b.unnamedAxes -= len(k.advanced.array.shape)
+		case k.advanced != nil || k.basic.Kind == layout.KeySpan || k.basic.Kind == layout.KeyAt:
+			b.unnamedAxes--
 		}
 	}
-	if c.view, err = a.run().Index(basic); err != nil {
-		return c, release, err
+	if b.view, err = a.run().Index(basic); err != nil {
+		return nil, release, err
 	}
-	c.offset = c.view.Offset
-	c.unique = masks == 1
+	b.offset = b.view.Offset
+	b.distinct = masks == 1
 	for _, k := range keys {
-		if err := c.add(k); err != nil {
-			return c, release, err
+		if err := b.addKey(k); err != nil {
+			return nil, release, err
 		}
 	}
-	for c.axis < len(c.view.Shape) {
-		c.keep()
+	for b.nextAxis < len(b.view.Shape) {
+		b.addBasicAxis()
 	}
-	return c, release, c.finish()
+	return &b.selection, release, b.broadcastIndices()
 }
 
-// axes are the keys of a view that keeps every axis that the key takes. A mask
-// without axes chooses from one of extent 1.
-func (k Key) axes() []layout.Key {
+// wholeAxes returns the basic keys that select the axes of k, whole if an array or a
+// number selects from them. A mask without axes gets a new axis of extent 1.
+func (k Key) wholeAxes() []layout.Key {
 	switch {
-	case k.chosen != nil && k.chosen.mask && len(k.chosen.array.shape) == 0:
+	case k.advanced != nil && k.advanced.isMask && len(k.advanced.array.shape) == 0:
 		return []layout.Key{NewAxis.basic}
-	case k.chosen != nil && k.chosen.mask:
-		return slices.Repeat([]layout.Key{All.basic}, len(k.chosen.array.shape))
-	case k.chosen != nil || k.basic.Kind == layout.KeyAt:
+	case k.advanced != nil && k.advanced.isMask:
+		return slices.Repeat([]layout.Key{All.basic}, len(k.advanced.array.shape))
+	case k.advanced != nil || k.basic.Kind == layout.KeyAt:
 		return []layout.Key{All.basic}
 	default:
 		return []layout.Key{k.basic}
 	}
 }
 
-// keep makes the view's next axis one of the result.
-func (c *choice) keep() {
-	c.plain.Shape = append(c.plain.Shape, c.view.Shape[c.axis])
-	c.plain.Strides = append(c.plain.Strides, c.view.Strides[c.axis])
-	c.axis++
+// addBasicAxis adds the view's next axis to those of the result.
+func (b *selectionBuilder) addBasicAxis() {
+	b.basic.Shape = append(b.basic.Shape, b.view.Shape[b.nextAxis])
+	b.basic.Strides = append(b.basic.Strides, b.view.Strides[b.nextAxis])
+	b.nextAxis++
 }
 
-// add adds what a key takes.
-func (c *choice) add(k Key) error {
-	if k.chosen == nil && k.basic.Kind != layout.KeyAt {
-		c.ended = c.started
+// addKey adds the axes of the view that k selects from.
+func (b *selectionBuilder) addKey(k Key) error {
+	if k.advanced == nil && k.basic.Kind != layout.KeyAt {
+		b.sawBasicAfter = b.sawAdvanced
 		if k.basic.Kind != layout.KeyEllipsis {
-			c.keep()
+			b.addBasicAxis()
 			return nil
 		}
-		for range c.left {
-			c.keep()
+		for range b.unnamedAxes {
+			b.addBasicAxis()
 		}
 		return nil
 	}
-	if !c.started {
-		c.started, c.at = true, len(c.plain.Shape)
+	if !b.sawAdvanced {
+		b.sawAdvanced, b.indexAxis = true, len(b.basic.Shape)
 	}
-	c.apart = c.apart || c.ended
+	b.separated = b.separated || b.sawBasicAfter
 	switch {
-	case k.chosen == nil:
-		place, err := layout.Place(k.basic.At, c.view.Shape[c.axis])
+	case k.advanced == nil:
+		index, err := layout.Place(k.basic.At, b.view.Shape[b.nextAxis])
 		if err != nil {
-			return fmt.Errorf("axis %d: %w", c.axis, err)
+			return fmt.Errorf("axis %d: %w", b.nextAxis, err)
 		}
-		c.offset += place * c.view.Strides[c.axis]
-		c.axis++
+		b.offset += index * b.view.Strides[b.nextAxis]
+		b.nextAxis++
 		return nil
-	case k.chosen.mask:
-		return c.addMask(k.chosen.array)
+	case k.advanced.isMask:
+		return b.addMask(k.advanced.array)
 	default:
-		return c.addIndices(k.chosen)
+		return b.addIndices(k.advanced)
 	}
 }
 
-func (c *choice) addIndices(k *chosen) error {
+// addIndices adds an axis that an array or a list of indices selects from.
+func (b *selectionBuilder) addIndices(k *advancedKey) error {
 	indices := k.array
 	if indices == nil {
 		var err error
-		if indices, err = FromHost(c.from.Device(), Int64, k.list, int64(len(k.list))); err != nil {
+		if indices, err = FromHost(b.array.Device(), Int64, k.list, int64(len(k.list))); err != nil {
 			return err
 		}
 	} else if err := indices.hold(); err != nil {
 		return err
 	}
-	c.arrays = append(c.arrays, indices)
-	if err := checkIndices(c.from, indices); err != nil {
+	b.owned = append(b.owned, indices)
+	if err := checkIndices(b.array, indices); err != nil {
 		return err
 	}
-	c.pick(indices, c.view.Shape[c.axis], c.view.Strides[c.axis], 1)
+	b.addIndexedAxes(indices, b.view.Shape[b.nextAxis], b.view.Strides[b.nextAxis], 1)
 	return nil
 }
 
-// pick lets indices choose from the view's next axes, which are one axis for them.
-func (c *choice) pick(indices *NDBuffer, extent, stride int64, axes int) {
-	c.picked = append(c.picked, picked{axis: c.axis, extent: extent, stride: stride, indices: indices})
-	c.axis += axes
+// addIndexedAxes adds the view's next axes as one axis with indices.
+func (b *selectionBuilder) addIndexedAxes(indices *NDBuffer, extent, stride int64, axes int) {
+	b.axes = append(b.axes, indexedAxis{number: b.nextAxis, extent: extent, stride: stride, indices: indices})
+	b.nextAxis += axes
 }
 
-// addMask adds what a mask takes: by the places of its true elements where its
-// axes are one run of the array, else by what they are along each axis.
-func (c *choice) addMask(mask *NDBuffer) error {
+// addMask adds the axes that a mask selects from. They become one indexed axis if
+// one stride covers them all, otherwise one each.
+func (b *selectionBuilder) addMask(mask *NDBuffer) error {
 	n := len(mask.shape)
-	shape, strides := c.view.Shape[c.axis:c.axis+max(n, 1)], c.view.Strides[c.axis:c.axis+max(n, 1)]
+	shape, strides := b.view.Shape[b.nextAxis:b.nextAxis+max(n, 1)], b.view.Strides[b.nextAxis:b.nextAxis+max(n, 1)]
 	if n > 0 && !slices.Equal(shape, mask.shape) {
-		return fmt.Errorf("a mask of shape %v for axes of shape %v: %w", mask.shape, shape, ErrShape)
+		return fmt.Errorf("mask of shape %v for axes of shape %v: %w", mask.shape, shape, ErrShape)
 	}
-	if mask.Device() != c.from.Device() {
-		return fmt.Errorf("a mask on %s for an array on %s: %w", mask.Device(), c.from.Device(), arrowbuf.ErrDevice)
+	if mask.Device() != b.array.Device() {
+		return fmt.Errorf("mask on %s for an array on %s: %w", mask.Device(), b.array.Device(), arrowbuf.ErrDevice)
 	}
-	places, err := truePlaces(mask)
+	pos, err := maskPositions(mask)
 	if err != nil {
 		return err
 	}
-	c.arrays = append(c.arrays, places)
+	b.owned = append(b.owned, pos)
 	nest := layout.Collapse(shape, layout.C(1, shape), strides)
 	if len(nest.Shape) <= 1 {
 		stride := int64(0)
 		if len(nest.Shape) == 1 {
 			stride = nest.Strides[1][0]
 		}
-		c.pick(places, product(shape), stride, len(shape))
+		b.addIndexedAxes(pos, product(shape), stride, len(shape))
 		return nil
 	}
-	all, err := unravel(places, mask.shape)
+	indices, err := unravelPositions(pos, mask.shape)
 	if err != nil {
 		return err
 	}
-	c.arrays = append(c.arrays, all)
+	b.owned = append(b.owned, indices)
 	for k := range n {
-		along, err := all.Index(At(int64(k)))
+		row, err := indices.Index(At(int64(k)))
 		if err != nil {
 			return err
 		}
-		c.arrays = append(c.arrays, along)
-		c.pick(along, shape[k], strides[k], 1)
+		b.owned = append(b.owned, row)
+		b.addIndexedAxes(row, shape[k], strides[k], 1)
 	}
 	return nil
 }
 
-// finish brings all indices to one shape, and that to its place in the result.
-func (c *choice) finish() error {
-	shapes := make([][]int64, len(c.picked))
-	for i, p := range c.picked {
-		shapes[i] = p.indices.shape
+// broadcastIndices broadcasts all indices to one shape and inserts it into the shape
+// of the result.
+func (b *selectionBuilder) broadcastIndices() error {
+	shapes := make([][]int64, len(b.axes))
+	for i, axis := range b.axes {
+		shapes[i] = axis.indices.shape
 	}
 	var err error
-	if c.varied, err = layout.Broadcast(shapes...); err != nil {
+	if b.indexShape, err = layout.Broadcast(shapes...); err != nil {
 		return err
 	}
-	for i := range c.picked {
-		p := &c.picked[i]
-		if p.strides, err = layout.Stretch(p.indices.shape, p.indices.strides, c.varied); err != nil {
+	for i := range b.axes {
+		axis := &b.axes[i]
+		if axis.strides, err = layout.Stretch(axis.indices.shape, axis.indices.strides, b.indexShape); err != nil {
 			return err
 		}
 	}
-	if c.apart {
-		c.at = 0
+	if b.separated {
+		b.indexAxis = 0
 	}
-	c.shape = slices.Insert(slices.Clone(c.plain.Shape), c.at, c.varied...)
-	c.strides = slices.Insert(slices.Clone(c.plain.Strides), c.at, make([]int64, len(c.varied))...)
-	c.unique = c.unique && len(c.picked) == 1
+	b.shape = slices.Insert(slices.Clone(b.basic.Shape), b.indexAxis, b.indexShape...)
+	b.strides = slices.Insert(slices.Clone(b.basic.Strides), b.indexAxis, make([]int64, len(b.indexShape))...)
+	b.distinct = b.distinct && len(b.axes) == 1
 	return nil
 }
 
-// Mode is what becomes of an index that is outside its axis.
-type Mode byte
-
-// The modes of NumPy. ModeRaise counts a negative index from the end, and
-// answers arrowbuf.ErrOutOfRange for any other outside the axis; ModeWrap takes
-// indices modulo the extent; ModeClip takes the first element for a negative
-// index, and the last for one beyond it. Others are ErrShape.
-const (
-	ModeRaise = Mode(cpu.Raise)
-	ModeWrap  = Mode(cpu.Wrap)
-	ModeClip  = Mode(cpu.Clip)
-)
-
-func (m Mode) check() error {
-	switch m {
-	case ModeRaise, ModeWrap, ModeClip:
-		return nil
-	}
-	return fmt.Errorf("mode %d: want ModeRaise, ModeWrap or ModeClip: %w", m, ErrShape)
-}
-
-// selection is what arrays of indices choose of an array's elements. Along axes
-// [at, at+len(varied)) of its shape the indices vary, along the others the array
-// does.
+// selection is a set of elements of an array that arrays of indices select. The
+// indices vary along the axes [indexAxis, indexAxis+len(indexShape)) of the shape.
 type selection struct {
-	from    *NDBuffer
-	offset  int64 // where the first element is if all indices are 0
-	shape   []int64
-	strides []int64 // of the array along the shape, 0 where the indices vary
-	at      int
-	varied  []int64  // the shape that the indices broadcast to
-	picked  []picked // one at least
-	mode    Mode
-	unique  bool // no element is chosen twice
+	array      *NDBuffer
+	offset     int64 // in bytes, of the first element if all indices are 0
+	shape      []int64
+	strides    []int64 // of the array along the shape, 0 along the index axes
+	indexAxis  int
+	indexShape []int64       // to which the indices broadcast
+	axes       []indexedAxis // at least one
+	mode       Mode
+	distinct   bool // no element is selected twice
 }
 
-// picked is an axis along which indices choose.
-type picked struct {
-	axis           int // as the caller counts, for messages
+// indexedAxis is an axis of an array from which indices select.
+type indexedAxis struct {
+	number         int // as the caller counts axes, for errors
 	extent, stride int64
 	indices        *NDBuffer
-	strides        []int64 // of the indices along the varied shape
+	strides        []int64 // of the indices along the index shape
 }
 
-// checkIndices tells whether an array can be indices of a.
+// checkIndices returns an error unless indices can select from a.
 func checkIndices(a, indices *NDBuffer) error {
 	if indices.dtype.Kind() != KindInt && indices.dtype.Kind() != KindUint {
-		return fmt.Errorf("indices of dtype %s: integers are expected: %w", indices.dtype, ErrDType)
+		return fmt.Errorf("indices of dtype %s, want integers: %w", indices.dtype, ErrDType)
 	}
 	if indices.Device() != a.Device() {
 		return fmt.Errorf("indices on %s for an array on %s: %w", indices.Device(), a.Device(), arrowbuf.ErrDevice)
@@ -378,9 +366,9 @@ func checkIndices(a, indices *NDBuffer) error {
 	return nil
 }
 
-// get copies the chosen elements to a new array in C order.
+// get copies the selected elements to a new array in C order.
 func (s *selection) get() (*NDBuffer, error) {
-	out, err := Empty(s.from.Device(), s.from.dtype, s.shape...)
+	out, err := Empty(s.array.Device(), s.array.dtype, s.shape...)
 	if err != nil {
 		return nil, err
 	}
@@ -391,40 +379,130 @@ func (s *selection) get() (*NDBuffer, error) {
 	return out, nil
 }
 
+// copyTo copies the selected elements to out, which has the selection's shape.
 func (s *selection) copyTo(out *NDBuffer) error {
-	if product(s.varied) == 0 {
+	if product(s.indexShape) == 0 {
 		return nil
 	}
-	flags, err := newFlags(s)
+	flags, err := newBadIndexFlags(s)
 	if err != nil {
 		return err
 	}
-	defer flags.array.Release()
-	if where, ok := s.asTheyAre(); ok && out.Size() > 0 {
-		if err := s.gather(out, where, flags); err != nil {
+	defer flags.words.Release()
+	if pos, ok := s.directPositions(); ok && out.Size() > 0 {
+		if err := s.gather(out, pos, flags); err != nil {
 			return err
 		}
-		return flags.check()
+		return flags.firstError()
 	}
-	where, err := s.resolve(flags)
+	pos, err := s.resolve(flags)
 	if err != nil {
 		return err
 	}
-	defer where.indices.Release()
+	defer pos.indices.Release()
 	if out.Size() == 0 {
 		return nil
 	}
-	return s.gather(out, where, flags)
+	return s.gather(out, pos, flags)
 }
 
-// alignment has the address of the first element and all strides: where it is a
-// multiple of a power of two, so are all elements' addresses.
-func (a *NDBuffer) alignment() uint64 {
-	all := a.address()
-	for i, s := range a.strides {
-		if a.shape[i] > 1 {
-			all |= uint64(s)
+// alongShape returns strides along the index shape as strides along the shape.
+func (s *selection) alongShape(strides []int64) []int64 {
+	all := make([]int64, len(s.shape))
+	copy(all[s.indexAxis:], strides)
+	return all
+}
+
+// gather copies the elements at positions to out and flags bad indices. Neither may
+// be empty.
+func (s *selection) gather(out *NDBuffer, pos *positions, flags *badIndexFlags) error {
+	align := s.array.address() + uint64(pos.offset-s.array.offset)
+	align |= uint64(pos.step) | out.address()
+	walk, width, err := cpu.NewUnitWalk(out.dtype.Size(), align, s.shape, s.strides, s.alongShape(pos.strides), nil)
+	if err != nil {
+		return fmt.Errorf("gathering from strides %v: %w", s.strides, err)
+	}
+	if len(flags.walks) == 1 {
+		flags.walks[0] = walk
+	}
+	return gatherUnits(out, s.array.buf, pos, width, walk, flags)
+}
+
+// set writes values, which broadcast to the selection's shape, to the selected
+// elements. If an element is selected more than once, the last value in C order
+// wins. Nothing is written if an index is bad.
+func (s *selection) set(values *NDBuffer) error {
+	values, err := s.valuesToWrite(values)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	strides, err := assignStrides(values, s.shape)
+	if err != nil {
+		return err
+	}
+	if product(s.indexShape) == 0 {
+		return nil
+	}
+	flags, err := newBadIndexFlags(s)
+	if err != nil {
+		return err
+	}
+	defer flags.words.Release()
+	pos, err := s.resolve(flags)
+	if err != nil {
+		return err
+	}
+	defer pos.indices.Release()
+	if product(s.shape) == 0 {
+		return nil
+	}
+	// If the values do not vary with the indices, repeats write the same value.
+	alongIndices := strides[s.indexAxis : s.indexAxis+len(s.indexShape)]
+	distinct := s.distinct || !slices.ContainsFunc(alongIndices, func(stride int64) bool { return stride != 0 })
+	if !distinct {
+		if distinct, err = pos.discardRepeats(); err != nil {
+			return err
 		}
 	}
-	return all
+	return s.scatter(values, strides, pos, distinct)
+}
+
+// valuesToWrite checks values and returns them with a reference for the caller. It
+// returns a copy if they share memory with the array.
+func (s *selection) valuesToWrite(values *NDBuffer) (*NDBuffer, error) {
+	if values.dtype != s.array.dtype {
+		return nil, fmt.Errorf("writing %s to elements of %s: %w", values.dtype, s.array.dtype, ErrDType)
+	}
+	if values.Device() != s.array.Device() {
+		return nil, fmt.Errorf("writing values on %s to an array on %s: %w", values.Device(), s.array.Device(), arrowbuf.ErrDevice)
+	}
+	if MayShareMemory(s.array, values) {
+		return values.inCOrder()
+	}
+	values.Retain()
+	return values, nil
+}
+
+// assignStrides returns the strides that broadcast a to a shape. Surplus leading axes
+// of extent 1 are dropped, as NumPy does in assignments.
+func assignStrides(a *NDBuffer, shape []int64) ([]int64, error) {
+	from, strides := a.shape, a.strides
+	for len(from) > len(shape) && from[0] == 1 {
+		from, strides = from[1:], strides[1:]
+	}
+	return layout.Stretch(from, strides, shape)
+}
+
+// scatter writes values with the given strides to positions. distinct promises that
+// equal positions receive equal values.
+func (s *selection) scatter(values *NDBuffer, strides []int64, pos *positions, distinct bool) error {
+	to := s.array
+	align := to.address() + uint64(pos.offset-to.offset)
+	align |= uint64(pos.step) | values.address()
+	walk, width, err := cpu.NewUnitWalk(to.dtype.Size(), align, s.shape, s.strides, s.alongShape(pos.strides), strides)
+	if err != nil {
+		return fmt.Errorf("scattering to strides %v: %w", s.strides, err)
+	}
+	return scatterUnits(to.buf, pos, values, width, walk, distinct)
 }

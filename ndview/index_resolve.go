@@ -8,78 +8,108 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
-	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// places are the indices of a selection as one array, of int32 or int64: element
-// k, of extent, is k*step bytes behind the offset.
-type places struct {
+// positions are the indices of all axes of a selection, combined into one array of
+// int32 or int64. Position k, below extent, is the element at byte offset+k*step of
+// the buffer.
+type positions struct {
 	indices      *NDBuffer
-	strides      []int64 // along the varied shape
+	strides      []int64 // along the index shape
 	offset       int64
 	extent, step int64
 }
 
-// asTheyAre are places of which the indices need no work but to be checked.
-func (s *selection) asTheyAre() (*places, bool) {
-	p := &s.picked[0]
-	dtype := p.indices.dtype
-	ok := len(s.picked) == 1 && s.mode == ModeRaise && (dtype == Int32 || dtype == Int64) &&
-		p.indices.alignment()%uint64(dtype.Size()) == 0
-	return &places{p.indices, p.strides, s.offset, p.extent, p.stride}, ok
+// directPositions returns the indices of the first axis as positions, and whether the
+// gather kernels can use them and check them as they are.
+func (s *selection) directPositions() (*positions, bool) {
+	axis := &s.axes[0]
+	dtype := axis.indices.dtype
+	ok := len(s.axes) == 1 && s.mode == ModeRaise && (dtype == Int32 || dtype == Int64) &&
+		axis.indices.alignmentBits()%uint64(dtype.Size()) == 0
+	return &positions{axis.indices, axis.strides, s.offset, axis.extent, axis.stride}, ok
 }
 
-// resolve checks all indices and combines them to one array of int64, none of
-// them negative, which the caller releases. Equal places are equal numbers.
-func (s *selection) resolve(flags *flags) (*places, error) {
+// resolve checks all indices and combines them into positions of int64, none of
+// them negative. Equal positions are the same element. The caller must release the
+// indices of the result.
+func (s *selection) resolve(flags *badIndexFlags) (*positions, error) {
 	step := int64(0)
-	for _, p := range s.picked {
-		step = gcd(step, max(p.stride, -p.stride))
+	for _, axis := range s.axes {
+		step = gcd(step, max(axis.stride, -axis.stride))
 	}
-	pos, err := Empty(s.from.Device(), Int64, s.varied...)
+	indices, err := Empty(s.array.Device(), Int64, s.indexShape...)
 	if err != nil {
 		return nil, err
 	}
-	where := &places{pos, pos.strides, s.offset, 1, max(step, 1)}
-	for i := range s.picked {
+	pos := &positions{indices, indices.strides, s.offset, 1, max(step, 1)}
+	for i := range s.axes {
 		if err == nil {
-			err = where.add(s, i, flags)
+			err = pos.addAxis(s, i, flags)
 		}
 	}
-	if err == nil && s.mode == ModeRaise { // in others no index is bad, and nobody waits
-		err = flags.check()
+	if err == nil && s.mode == ModeRaise { // other modes need not wait: no index is bad
+		err = flags.firstError()
 	}
 	if err != nil {
-		pos.Release()
+		indices.Release()
 		return nil, err
 	}
-	return where, nil
+	return pos, nil
 }
 
-// add adds what the indices along an axis contribute. Those of an axis that runs
-// backwards are counted from its end.
-func (w *places) add(s *selection, i int, flags *flags) error {
-	p := &s.picked[i]
-	walk, err := cpu.NewWalk(s.varied, nil, p.strides, nil)
+// addAxis adds the contribution of axis i to the positions. An axis of negative
+// stride is counted from its end, so that no position is negative.
+func (p *positions) addAxis(s *selection, i int, flags *badIndexFlags) error {
+	axis := &s.axes[i]
+	walk, err := cpu.NewWalk(s.indexShape, nil, axis.strides, nil)
 	if err != nil {
 		return err
 	}
-	f := cpu.Folding{Extent: p.extent, Scale: p.stride / w.step, Mode: cpu.Mode(s.mode), Size: int32(p.indices.dtype.Size())}
-	if f.Scale < 0 {
-		f.Bias = -f.Scale * (p.extent - 1)
-		w.offset += p.stride * (p.extent - 1)
+	m := cpu.Folding{Extent: axis.extent, Scale: axis.stride / p.step, Mode: cpu.Mode(s.mode), Size: int32(axis.indices.dtype.Size())}
+	if m.Scale < 0 {
+		m.Bias = -m.Scale * (axis.extent - 1)
+		p.offset += axis.stride * (axis.extent - 1)
 	}
 	if i > 0 {
-		f.Add = 1
+		m.Add = 1
 	}
-	if p.indices.dtype.Kind() == KindInt {
-		f.Signed = 1
+	if axis.indices.dtype.Kind() == KindInt {
+		m.Signed = 1
 	}
-	w.extent += max(f.Scale, -f.Scale) * (p.extent - 1)
+	p.extent += max(m.Scale, -m.Scale) * (axis.extent - 1)
 	flags.walks[i] = walk
-	return fold(w.indices, p.indices, walk, &f, flags, i)
+	return resolveIndices(p.indices, axis.indices, walk, &m, flags, i)
 }
 
+// resolveIndices writes the positions of the indices of one axis to pos, or adds them,
+// as m says. Bad indices are flagged. The host kernel is in resolveProgram.
+func resolveIndices(pos, indices *NDBuffer, walk *cpu.Walk, m *cpu.Folding, flags *badIndexFlags, axis int) error {
+	if to, ok := pos.hostAt(); ok {
+		from, _ := indices.hostAt()
+		word, _ := hostAt(flags.words.buf, 8*int64(axis))
+		cpu.Fold(to, from, walk, m, cpu.Report{Flag: (*cpu.Flag)(word)})
+		return nil
+	}
+	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
+		return launch.Items(pos.Device(), resolveProgram, "quiver_fold", part.Items, perThread,
+			indices.at(at.Index), pos.atOut(8*first), launch.StructOf(part), launch.StructOf(m), first, flags.words.atOut(8*int64(axis)))
+	})
+}
+
+// alignmentBits returns the bitwise or of the first element's address and all
+// strides. A power of two divides it if it divides the address of every element.
+func (a *NDBuffer) alignmentBits() uint64 {
+	all := a.address()
+	for i, s := range a.strides {
+		if a.shape[i] > 1 {
+			all |= uint64(s)
+		}
+	}
+	return all
+}
+
+// gcd returns the greatest common divisor of two numbers that are not negative.
 func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
@@ -87,132 +117,111 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// along are strides along the varied shape as strides along the whole.
-func (s *selection) along(strides []int64) []int64 {
-	all := make([]int64, len(s.shape))
-	copy(all[s.at:], strides)
-	return all
+// badIndexFlags record bad indices of a selection. Kernels lower one word per indexed
+// axis, in the device's memory, to the number of the walk's first item with a bad
+// index.
+type badIndexFlags struct {
+	words *NDBuffer // uint64; the owner of the flags releases it
+	axes  []indexedAxis
+	walks []*cpu.Walk
 }
 
-// gather copies what is at places to out, flagging the bad ones; neither is
-// empty.
-func (s *selection) gather(out *NDBuffer, where *places, flags *flags) error {
-	align := s.from.address() + uint64(where.offset-s.from.offset)
-	align |= uint64(where.step) | out.address()
-	walk, width, err := cpu.NewUnitWalk(out.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), nil)
-	if err != nil {
-		return fmt.Errorf("gathering from strides %v: %w", s.strides, err)
-	}
-	if len(flags.walks) == 1 {
-		flags.walks[0] = walk
-	}
-	return gatherUnits(out, s.from.buf, where, width, walk, flags)
-}
-
-// flags tell which indices of a selection are bad. There is one word an axis that
-// is picked along, in the device's memory: the first item of a walk whose index
-// is bad.
-type flags struct {
-	array  *NDBuffer
-	picked []picked
-	walks  []*cpu.Walk
-}
-
-// newFlags makes flags for a selection that has indices.
-func newFlags(s *selection) (*flags, error) {
-	for _, p := range s.picked {
-		if p.extent == 0 {
-			return nil, fmt.Errorf("indices of axis %d, which has no elements: %w", p.axis, arrowbuf.ErrOutOfRange)
+// newBadIndexFlags returns flags for a selection whose indices are not empty. It
+// returns arrowbuf.ErrOutOfRange for an axis without elements: any index is bad.
+func newBadIndexFlags(s *selection) (*badIndexFlags, error) {
+	for _, axis := range s.axes {
+		if axis.extent == 0 {
+			return nil, fmt.Errorf("indices of axis %d, which has no elements: %w", axis.number, arrowbuf.ErrOutOfRange)
 		}
 	}
-	array, err := Empty(s.from.Device(), Uint64, int64(len(s.picked)))
+	words, err := Empty(s.array.Device(), Uint64, int64(len(s.axes)))
 	if err != nil {
 		return nil, err
 	}
-	if err := array.Fill(uint64(cpu.NoFlag)); err != nil {
-		array.Release()
+	if err := words.Fill(uint64(cpu.NoFlag)); err != nil {
+		words.Release()
 		return nil, err
 	}
-	return &flags{array, s.picked, make([]*cpu.Walk, len(s.picked))}, nil
+	return &badIndexFlags{words, s.axes, make([]*cpu.Walk, len(s.axes))}, nil
 }
 
-// check waits for the work that was given the flags, and answers an error that
-// names the first bad index.
-func (f *flags) check() error {
-	raw := make([]byte, f.array.NBytes())
-	if err := f.array.CopyToHost(raw); err != nil {
+// firstError waits for the kernels that use the flags. It returns an error that names
+// the first bad index, or nil.
+func (f *badIndexFlags) firstError() error {
+	raw := make([]byte, f.words.NBytes())
+	if err := f.words.CopyToHost(raw); err != nil {
 		return err
 	}
-	for i, p := range f.picked {
+	for i, axis := range f.axes {
 		if item := binary.NativeEndian.Uint64(raw[8*i:]); cpu.Flag(item) != cpu.NoFlag {
-			return p.outside(f.walks[i].At(int64(item)).Index)
+			return axis.outOfRange(f.walks[i].At(int64(item)).Index)
 		}
 	}
 	return nil
 }
 
-// outside is the error for the index so many bytes behind the first.
-func (p *picked) outside(behind int64) error {
-	one, err := p.indices.view(p.indices.dtype, p.indices.offset+behind, nil, nil)
+// outOfRange returns the error for the index at a byte offset from the first.
+func (x *indexedAxis) outOfRange(offset int64) error {
+	index, err := x.indices.view(x.indices.dtype, x.indices.offset+offset, nil, nil)
 	if err != nil {
 		return err
 	}
-	defer one.Release()
+	defer index.Release()
 	var raw [8]byte
-	if err := one.CopyToHost(raw[:one.dtype.Size()]); err != nil {
+	if err := index.CopyToHost(raw[:index.dtype.Size()]); err != nil {
 		return err
 	}
 	value := binary.NativeEndian.Uint64(raw[:])
 	text := fmt.Sprint(value)
-	if one.dtype.Kind() == KindInt {
-		beyond := 64 - 8*one.dtype.Size()
-		text = fmt.Sprint(int64(value<<beyond) >> beyond)
+	if index.dtype.Kind() == KindInt {
+		unused := 64 - 8*index.dtype.Size()
+		text = fmt.Sprint(int64(value<<unused) >> unused)
 	}
-	return fmt.Errorf("index %s is outside axis %d of %d elements: %w", text, p.axis, p.extent, arrowbuf.ErrOutOfRange)
+	return fmt.Errorf("index %s is outside axis %d of %d elements: %w", text, x.number, x.extent, arrowbuf.ErrOutOfRange)
 }
 
-// truths are a mask's elements in C order, with the sums that tell where each
-// true one goes.
-type truths struct {
-	mask   *NDBuffer // bool, gapless
-	starts *NDBuffer // how many are true before each tile, and in all
-	n      int64
-	count  int64 // how many are true
+// maskScan is a flat mask with the prefix sums of its true elements, by which
+// compact and expand find the position of each.
+type maskScan struct {
+	mask       *NDBuffer // bool, contiguous, one axis
+	tileStarts *NDBuffer // int64: true elements before each tile, and in total
+	n          int64     // elements of the mask
+	count      int64     // true elements
 }
 
-// newTruths counts what is true of a mask, whose dtype is bool. The caller
-// releases it.
-func newTruths(mask *NDBuffer) (*truths, error) {
+// scanMask counts the true elements of a mask of dtype Bool, in C order. The caller
+// must release the scan.
+func scanMask(mask *NDBuffer) (*maskScan, error) {
 	flat, err := mask.Ravel(OrderC)
 	if err != nil {
 		return nil, err
 	}
-	t := &truths{mask: flat, n: flat.Size()}
-	if t.starts, err = t.scan(); err != nil {
+	s := &maskScan{mask: flat, n: flat.Size()}
+	if s.tileStarts, err = s.countTiles(); err != nil {
 		flat.Release()
 		return nil, err
 	}
-	last, err := t.starts.Slice(0, cpu.Tiles(t.n), cpu.Tiles(t.n)+1)
+	last, err := s.tileStarts.Slice(0, cpu.Tiles(s.n), cpu.Tiles(s.n)+1)
 	if err == nil {
 		defer last.Release()
 		var total []int64
 		if total, err = ToHost[int64](last); err == nil {
-			t.count = total[0]
-			return t, nil
+			s.count = total[0]
+			return s, nil
 		}
 	}
-	t.release()
+	s.release()
 	return nil, err
 }
 
-func (t *truths) release() {
-	t.mask.Release()
-	t.starts.Release()
+func (s *maskScan) release() {
+	s.mask.Release()
+	s.tileStarts.Release()
 }
 
-// scan counts the true elements of each tile, and sums the counts.
-func (t *truths) scan() (*NDBuffer, error) {
-	dev, tiles := t.mask.Device(), cpu.Tiles(t.n)
+// countTiles returns the prefix sums of the number of true elements per tile.
+func (s *maskScan) countTiles() (*NDBuffer, error) {
+	dev, tiles := s.mask.Device(), cpu.Tiles(s.n)
 	starts, err := Zeros(dev, Int64, tiles+1)
 	if err != nil || tiles == 0 {
 		return starts, err
@@ -223,16 +232,16 @@ func (t *truths) scan() (*NDBuffer, error) {
 		return nil, err
 	}
 	defer counts.Release()
-	if mask, ok := t.mask.HostBytes(); ok {
+	if mask, ok := s.mask.HostBytes(); ok {
 		each := make([]uint32, tiles)
 		cpu.CountTiles(mask, each)
 		cpu.ScanTiles(each, hostSlice[int64](starts))
 		return starts, nil
 	}
 	block := cudabuf.Dim3{X: tileThreads}
-	err = launch.Queue(dev, compactProgram, "quiver_mask_count", cudabuf.Dim3{X: uint32(tiles)}, block, t.mask.in(), t.n, counts.inOut())
+	err = launch.Queue(dev, compactProgram, "quiver_mask_count", cudabuf.Dim3{X: uint32(tiles)}, block, s.mask.in(), s.n, counts.inOut())
 	if err == nil {
-		err = launch.Queue(dev, compactProgram, "quiver_mask_scan", cudabuf.Dim3{X: uint32(tiles/scanTiles + 1)}, block, counts.in(), tiles, starts.inOut())
+		err = launch.Queue(dev, compactProgram, "quiver_mask_scan", cudabuf.Dim3{X: uint32(tiles/tilesPerScanBlock + 1)}, block, counts.in(), tiles, starts.inOut())
 	}
 	if err != nil {
 		starts.Release()
@@ -241,85 +250,86 @@ func (t *truths) scan() (*NDBuffer, error) {
 	return starts, nil
 }
 
-// The blocks of compact.cu, and how many tiles one of its scan does.
+// Constants of the compaction kernels' source.
 const (
-	tileThreads = 256
-	scanTiles   = 1024
+	tileThreads       = 256  // per block
+	tilesPerScanBlock = 1024 // that one block of the scan sums
 )
 
-// each launches a kernel that does a tile a block.
-func (t *truths) each(kernel string, args ...any) error {
-	args = append([]any{t.mask.in(), t.n, t.starts.in()}, args...)
-	return launch.Queue(t.mask.Device(), compactProgram, kernel, cudabuf.Dim3{X: uint32(cpu.Tiles(t.n))}, cudabuf.Dim3{X: tileThreads}, args...)
+// launchTiles launches a kernel of compactProgram with one block per tile. The mask,
+// its length and the tile starts are the first arguments.
+func (s *maskScan) launchTiles(kernel string, args ...any) error {
+	args = append([]any{s.mask.in(), s.n, s.tileStarts.in()}, args...)
+	return launch.Queue(s.mask.Device(), compactProgram, kernel, cudabuf.Dim3{X: uint32(cpu.Tiles(s.n))}, cudabuf.Dim3{X: tileThreads}, args...)
 }
 
-// positions are the places of the true elements, as int64.
-func (t *truths) positions() (*NDBuffer, error) {
-	out, err := Empty(t.mask.Device(), Int64, t.count)
-	if err != nil || t.count == 0 {
+// truePositions returns the positions of the true elements, as int64.
+func (s *maskScan) truePositions() (*NDBuffer, error) {
+	out, err := Empty(s.mask.Device(), Int64, s.count)
+	if err != nil || s.count == 0 {
 		return out, err
 	}
-	if mask, ok := t.mask.HostBytes(); ok {
-		cpu.TruePositions(mask, hostSlice[int64](t.starts), hostSlice[uint64](out))
+	if mask, ok := s.mask.HostBytes(); ok {
+		cpu.TruePositions(mask, hostSlice[int64](s.tileStarts), hostSlice[uint64](out))
 		return out, nil
 	}
-	if err := t.each("quiver_true_positions", out.inOut()); err != nil {
+	if err := s.launchTiles("quiver_true_positions", out.inOut()); err != nil {
 		out.Release()
 		return nil, err
 	}
 	return out, nil
 }
 
-// oneByOne tells whether compact and expand do an array's elements: they are of a
-// size that is moved at once, and lie as a mask of the same shape does.
-func (a *NDBuffer) oneByOne() bool {
+// isCompactable reports whether compact and expand support the array: it must be
+// contiguous and aligned, with elements of 1, 2, 4, 8 or 16 bytes.
+func (a *NDBuffer) isCompactable() bool {
 	size := uint64(a.dtype.Size())
-	return size <= 16 && size&(size-1) == 0 && a.IsContiguous() && a.alignment()%size == 0
+	return size <= 16 && size&(size-1) == 0 && a.IsContiguous() && a.alignmentBits()%size == 0
 }
 
-// compact copies the elements of a at which the mask is true to an array.
-func (t *truths) compact(a *NDBuffer) (*NDBuffer, error) {
-	out, err := Empty(a.Device(), a.dtype, t.count)
-	if err != nil || t.count == 0 {
+// compact copies the elements of a at which the mask is true to a new array.
+func (s *maskScan) compact(a *NDBuffer) (*NDBuffer, error) {
+	out, err := Empty(a.Device(), a.dtype, s.count)
+	if err != nil || s.count == 0 {
 		return out, err
 	}
-	if mask, ok := t.mask.HostBytes(); ok {
+	if mask, ok := s.mask.HostBytes(); ok {
 		from, _ := a.hostAt()
 		to, _ := out.hostAt()
-		cpu.Compact(mask, hostSlice[int64](t.starts), from, to, a.dtype.Size())
+		cpu.Compact(mask, hostSlice[int64](s.tileStarts), from, to, a.dtype.Size())
 		return out, nil
 	}
-	if err := t.each(fmt.Sprintf("quiver_compact_%d", a.dtype.Size()), a.in(), out.inOut()); err != nil {
+	if err := s.launchTiles(fmt.Sprintf("quiver_compact_%d", a.dtype.Size()), a.in(), out.inOut()); err != nil {
 		out.Release()
 		return nil, err
 	}
 	return out, nil
 }
 
-// expand writes values, one an element or one for all of them, to the elements of
-// a at which the mask is true.
-func (t *truths) expand(a, values *NDBuffer) error {
-	if t.count == 0 {
+// expand writes values to the elements of a at which the mask is true: one value
+// each, or one for all.
+func (s *maskScan) expand(a, values *NDBuffer) error {
+	if s.count == 0 {
 		return nil
 	}
 	step := min(values.Size()-1, 1)
-	if mask, ok := t.mask.HostBytes(); ok {
+	if mask, ok := s.mask.HostBytes(); ok {
 		from, _ := values.hostAt()
 		to, _ := a.hostAt()
-		cpu.Expand(mask, hostSlice[int64](t.starts), from, step, to, a.dtype.Size())
+		cpu.Expand(mask, hostSlice[int64](s.tileStarts), from, step, to, a.dtype.Size())
 		return nil
 	}
-	return t.each(fmt.Sprintf("quiver_expand_%d", a.dtype.Size()), values.in(), step, a.inOut())
+	return s.launchTiles(fmt.Sprintf("quiver_expand_%d", a.dtype.Size()), values.in(), step, a.inOut())
 }
 
-// NonZero tells where the elements of an array are that are not 0, in C order:
-// one array of int64 an axis. The caller releases them. Of an array without axes
-// there is none, so it is ErrShape, as in NumPy.
+// NonZero returns the indices of the elements of a that are not 0, in C order: one
+// array of int64 per axis, on the device of a. The caller must release them. It
+// returns ErrShape for an array without axes, as NumPy does.
 func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 	if len(a.shape) == 0 {
-		return nil, fmt.Errorf("NonZero of an array without axes: make it AtLeast1D: %w", ErrShape)
+		return nil, fmt.Errorf("ndview.NonZero: array without axes, use AtLeast1D: %w", ErrShape)
 	}
-	all, err := whereTrue(a)
+	all, err := nonZeroIndices(a)
 	if err != nil {
 		return nil, err
 	}
@@ -334,10 +344,11 @@ func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 	return axes, nil
 }
 
-// ArgWhere tells where the elements of an array are that are not 0, in C order:
-// an array of int64 of shape [such elements, axes].
+// ArgWhere returns the indices of the elements of a that are not 0, in C order: an
+// array of int64 of shape [number of elements that are not 0, axes of a]. The caller
+// must release it.
 func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
-	all, err := whereTrue(a)
+	all, err := nonZeroIndices(a)
 	if err != nil {
 		return nil, err
 	}
@@ -345,90 +356,73 @@ func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
 	return all.Transpose()
 }
 
-// whereTrue is ArgWhere with the axes first.
-func whereTrue(a *NDBuffer) (*NDBuffer, error) {
-	truths, err := a.truths()
+// nonZeroIndices returns the transpose of ArgWhere.
+func nonZeroIndices(a *NDBuffer) (*NDBuffer, error) {
+	mask, err := a.nonZeroMask()
 	if err != nil {
 		return nil, err
 	}
-	defer truths.Release()
-	places, err := truePlaces(truths)
+	defer mask.Release()
+	pos, err := maskPositions(mask)
 	if err != nil {
 		return nil, err
 	}
-	defer places.Release()
+	defer pos.Release()
 	if len(a.shape) == 1 {
-		return places.Reshape(1, places.Size())
+		return pos.Reshape(1, pos.Size())
 	}
-	return unravel(places, a.shape)
+	return unravelPositions(pos, a.shape)
 }
 
-// truths tells which elements are not 0, as dtype bool.
-func (a *NDBuffer) truths() (*NDBuffer, error) {
+// nonZeroMask returns an array of dtype Bool that is true for elements other than 0.
+func (a *NDBuffer) nonZeroMask() (*NDBuffer, error) {
 	if a.dtype == Bool {
 		return a.ExpandDims()
 	}
 	return a.AsType(Bool, OrderK, CastUnsafe)
 }
 
-// truePlaces tells which elements of a mask, counted in C order, are true.
-func truePlaces(mask *NDBuffer) (*NDBuffer, error) {
+// maskPositions returns the positions of a mask's true elements, counted in C order,
+// as int64.
+func maskPositions(mask *NDBuffer) (*NDBuffer, error) {
 	if mask.dtype != Bool {
-		return nil, fmt.Errorf("a mask of dtype %s: bool is expected: %w", mask.dtype, ErrDType)
+		return nil, fmt.Errorf("mask of dtype %s, want bool: %w", mask.dtype, ErrDType)
 	}
-	t, err := newTruths(mask)
+	s, err := scanMask(mask)
 	if err != nil {
 		return nil, err
 	}
-	defer t.release()
-	return t.positions()
+	defer s.release()
+	return s.truePositions()
 }
 
-// Compress copies the slices of a along an axis, which counts from the end where
-// it is negative, at which the condition is not 0. The condition has one axis;
-// where it is shorter than that of a the rest is 0, and where it is longer all
-// beyond must be, else the error is arrowbuf.ErrOutOfRange.
-func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
-	if len(a.shape) == 0 { // NumPy takes it for one of an element
-		row, err := AtLeast1D(a)
-		if err != nil {
-			return nil, err
-		}
-		defer row.Release()
-		a = row
-	}
-	at, err := layout.Axis(axis, len(a.shape))
-	if err != nil {
-		return nil, err
-	}
-	if len(condition.shape) != 1 {
-		return nil, fmt.Errorf("a condition of shape %v: one axis is expected: %w", condition.shape, ErrShape)
-	}
-	if condition.Device() != a.Device() {
-		return nil, fmt.Errorf("a condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
-	}
-	truths, err := condition.truths()
-	if err != nil {
-		return nil, err
-	}
-	defer truths.Release()
-	if len(a.shape) == 1 && truths.shape[0] == a.shape[0] {
-		return a.Get(Mask(truths))
-	}
-	places, err := truePlaces(truths)
-	if err != nil {
-		return nil, err
-	}
-	defer places.Release()
-	return Take(a, places, at, ModeRaise)
+// shapeArg is a shape as a kernel argument.
+type shapeArg struct {
+	Axes   int64
+	Extent [32]int64
 }
 
-// CompressFlat is Compress of the elements of a in C order.
-func CompressFlat(condition, a *NDBuffer) (*NDBuffer, error) {
-	flat, err := a.Ravel(OrderC)
+// unravelPositions returns the index along each axis of positions, which count the
+// elements of a shape in C order: an array of int64 of shape [axes, positions]. The
+// host kernel is in compactProgram.
+func unravelPositions(pos *NDBuffer, shape []int64) (*NDBuffer, error) {
+	out, err := Empty(pos.Device(), Int64, int64(len(shape)), pos.Size())
+	if err != nil || out.Size() == 0 {
+		return out, err
+	}
+	if _, ok := pos.HostBytes(); ok {
+		cpu.Unravel(hostSlice[int64](pos), shape, hostSlice[int64](out))
+		return out, nil
+	}
+	arg := shapeArg{Axes: int64(len(shape))}
+	if copy(arg.Extent[:], shape) < len(shape) {
+		err = fmt.Errorf("array of %d axes, want at most %d: %w", len(shape), len(arg.Extent), ErrShape)
+	} else {
+		err = launch.Items(pos.Device(), compactProgram, "quiver_unravel", pos.Size(), 1, pos.in(), pos.Size(), launch.StructOf(&arg), out.inOut())
+	}
 	if err != nil {
+		out.Release()
 		return nil, err
 	}
-	defer flat.Release()
-	return Compress(condition, flat, 0)
+	return out, nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goldenKeys are the keys of a case. Indices of one axis are passed from the host
-// where plain says so.
-func goldenKeys(t *testing.T, dev arrowbuf.Device, text json.RawMessage, plain bool) (keys []ndview.Key) {
+// goldenKeys returns the keys of a case. Indices of one axis are passed as a list if
+// asList is true.
+func goldenKeys(t *testing.T, dev arrowbuf.Device, text json.RawMessage, asList bool) (keys []ndview.Key) {
 	t.Helper()
 	bound := func(raw json.RawMessage) int64 {
 		if b := field[*int64](t, raw); b != nil {
@@ -38,15 +38,15 @@ func goldenKeys(t *testing.T, dev arrowbuf.Device, text json.RawMessage, plain b
 			keys = append(keys, ndview.NewAxis)
 		case "ints":
 			shape, values := field[[]int64](t, k[1]), field[[]int64](t, k[2])
-			if plain && len(shape) == 1 {
+			if asList && len(shape) == 1 {
 				keys = append(keys, ndview.Ints(values...))
 			} else {
 				keys = append(keys, ndview.IntArray(integers(t, dev, indexTypes[field[string](t, k[3])], values, shape)))
 			}
 		case "mask":
 			mask := integers(t, dev, ndview.Uint8, field[[]int64](t, k[2]), field[[]int64](t, k[1]))
-			truths, err := mask.View(ndview.Bool)
-			keys = append(keys, ndview.Mask(own(t, truths, err)))
+			bools, err := mask.View(ndview.Bool)
+			keys = append(keys, ndview.Mask(own(t, bools, err)))
 		default:
 			require.Fail(t, "unknown key", kind)
 		}
@@ -54,7 +54,7 @@ func goldenKeys(t *testing.T, dev arrowbuf.Device, text json.RawMessage, plain b
 	return keys
 }
 
-func TestGetByArraysIsNumPys(t *testing.T) {
+func TestGetByArraysMatchesNumPy(t *testing.T) {
 	cases := golden2(t, "advanced")[0]
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
@@ -76,17 +76,17 @@ func TestGetByArraysIsNumPys(t *testing.T) {
 	})
 }
 
-// isIndexError tells whether an error is what NumPy's IndexError is here.
+// isIndexError reports whether an error corresponds to NumPy's IndexError.
 func isIndexError(err error) bool {
 	return errors.Is(err, arrowbuf.ErrOutOfRange) || errors.Is(err, ndview.ErrShape)
 }
 
-func TestSetInManyLaunchesIsNumPys(t *testing.T) {
+func TestSetInSeveralLaunchesMatchesNumPy(t *testing.T) {
 	ndview.CutWalks(t, 3)
-	TestSetByArraysIsNumPys(t)
+	TestSetByArraysMatchesNumPy(t)
 }
 
-func TestSetByArraysIsNumPys(t *testing.T) {
+func TestSetByArraysMatchesNumPy(t *testing.T) {
 	cases := golden2(t, "advanced")[1]
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
@@ -111,7 +111,7 @@ func TestSetByArraysIsNumPys(t *testing.T) {
 	})
 }
 
-func TestKeysOfNoArrayAreErrDType(t *testing.T) {
+func TestNilArrayKeysAreErrDType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		for _, key := range []ndview.Key{ndview.IntArray(nil), ndview.Mask(nil)} {
@@ -130,7 +130,7 @@ func TestKeysOfNoArrayAreErrDType(t *testing.T) {
 	})
 }
 
-// maskOf uploads a mask whose true elements are any bytes but 0.
+// maskOf uploads a mask whose true elements are various bytes other than 0.
 func maskOf(t *testing.T, dev arrowbuf.Device, values []int64, skip int, shape ...int64) *ndview.NDBuffer {
 	t.Helper()
 	bytes := make([]byte, skip+len(values))
@@ -140,7 +140,7 @@ func maskOf(t *testing.T, dev arrowbuf.Device, values []int64, skip int, shape .
 	return at(t, upload(t, dev, bytes), ndview.Bool, int64(skip), shape...)
 }
 
-func TestWhereTruthIsAsInNumPy(t *testing.T) {
+func TestNonZeroAndArgWhereMatchNumPy(t *testing.T) {
 	cases := golden2(t, "nonzero")[0]
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
@@ -150,8 +150,8 @@ func TestWhereTruthIsAsInNumPy(t *testing.T) {
 			}
 			mask := maskOf(t, dev, field[[]int64](t, c[2]), i%3, shape...)
 			if field[string](t, c[1]) == "F" {
-				turned, err := mask.Transpose()
-				mask = own(t, turned, err)
+				transposed, err := mask.Transpose()
+				mask = own(t, transposed, err)
 			}
 			want := field[[]int64](t, c[3])
 			all, err := ndview.ArgWhere(mask)
@@ -173,58 +173,34 @@ func TestWhereTruthIsAsInNumPy(t *testing.T) {
 	})
 }
 
-func TestCompressIsNumPys(t *testing.T) {
-	cases := golden2(t, "nonzero")[1]
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for i, c := range cases {
-			dtype := elementTypes[i%len(elementTypes)]
-			a := goldenView(t, dev, dtype, 0, field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
-			values := field[[]int64](t, c[3])
-			condition := maskOf(t, dev, values, i%2, int64(len(values)))
-			var got *ndview.NDBuffer
-			var err error
-			if axis := field[*int](t, c[4]); axis != nil {
-				got, err = ndview.Compress(condition, a, *axis)
-			} else {
-				got, err = ndview.CompressFlat(condition, a)
-			}
-			if len(c) == 5 {
-				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
-				continue
-			}
-			own(t, got, err)
-			requireBytes(t, patterns(dtype, field[[]int64](t, c[5])), elements(t, got), "case", i, c)
-		}
-	})
-}
-
-// Masks of many tiles, at every alignment, of which few, half or all is true.
-func TestLongMasksGetAndSet(t *testing.T) {
+// Masks have many tiles and several alignments; few, half or all of their elements are
+// true.
+func TestGetAndSetByLongMasks(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(8, 8))
 		for skip, n := range []int64{4095, 4096, 4097, 70_001, 5_000_003} {
 			for _, share := range []float64{0.003, 0.5, 1} {
-				truths, source := make([]int64, n), make([]uint32, n)
-				var picked []uint32
-				for i := range truths {
+				isTrue, source := make([]int64, n), make([]uint32, n)
+				var selected []uint32
+				for i := range isTrue {
 					source[i] = r.Uint32()
 					if r.Float64() < share {
-						truths[i] = 1
-						picked = append(picked, source[i])
+						isTrue[i] = 1
+						selected = append(selected, source[i])
 					}
 				}
-				mask := maskOf(t, dev, truths, skip, n)
+				mask := maskOf(t, dev, isTrue, skip, n)
 				a := fromHost(t, dev, ndview.Uint32, source, n)
 				got, err := a.Get(ndview.Mask(mask))
 				own(t, got, err)
-				requireBytes(t, raw(picked...), elements(t, got))
+				requireBytes(t, raw(selected...), elements(t, got))
 
-				values := make([]uint32, len(picked))
+				values := make([]uint32, len(selected))
 				for k := range values {
 					values[k] = r.Uint32()
 				}
 				want, k := slices.Clone(source), 0
-				for i, m := range truths {
+				for i, m := range isTrue {
 					if m != 0 {
 						want[i] = values[k]
 						k++
@@ -232,7 +208,7 @@ func TestLongMasksGetAndSet(t *testing.T) {
 				}
 				require.NoError(t, a.Set(fromHost(t, dev, ndview.Uint32, values, int64(len(values))), ndview.Mask(mask)))
 				requireBytes(t, raw(want...), elements(t, a))
-				for i, m := range truths {
+				for i, m := range isTrue {
 					if m != 0 {
 						want[i] = 7
 					}
@@ -244,7 +220,7 @@ func TestLongMasksGetAndSet(t *testing.T) {
 	})
 }
 
-func TestMasksRefuseWhatDoesNotFit(t *testing.T) {
+func TestMasksOfWrongTypeShapeOrDeviceAreErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		_, err := a.Get(ndview.Mask(a))
@@ -268,7 +244,7 @@ func TestMasksRefuseWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-func TestSetReadsMasksAndValuesBeforeItWrites(t *testing.T) {
+func TestSetReadsMasksAndValuesBeforeWriting(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Bool, []bool{true, false, true, true, false, true}, 6)
 		low, err := a.Slice(0, 0, 5)
@@ -283,7 +259,7 @@ func TestSetReadsMasksAndValuesBeforeItWrites(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotZeroIsTrue(t *testing.T) {
+func TestElementsOtherThanZeroAreTrue(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, math.NaN(), 5e-324, math.Inf(1)}, 2, 3)
 		got, err := ndview.ArgWhere(a)

@@ -8,12 +8,15 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Concatenate joins arrays along an axis that they have, which counts from the
-// end where it is negative, in a new array in C order, of the type that Promote
-// says; times and durations do not join. All other extents are equal, else the
-// error is ErrShape; all are on one device.
+// Concatenate joins arrays along an existing axis in a new array in C order. A
+// negative axis counts from the end. The caller must release the result.
+//
+// At least one array is required, and all extents but that of the axis must be equal,
+// otherwise the error is ErrShape. All arrays must be on one device, otherwise it is
+// arrowbuf.ErrDevice. The dtype is that of Promote; it is ErrDType if an array cannot
+// be cast to it by CastSameKind, such as a datetime to a timedelta.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
-	return joining(arrays, func() (*NDBuffer, error) {
+	return withArrays(arrays, func() (*NDBuffer, error) {
 		at, err := layout.Axis(axis, len(arrays[0].shape))
 		if err != nil {
 			return nil, err
@@ -22,16 +25,16 @@ func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	})
 }
 
-// ConcatenateFlat joins the elements of arrays of any shapes, each in C order,
-// along one axis.
+// ConcatenateFlat joins the elements of arrays of any shapes, each in C order, along
+// one axis, see Concatenate.
 func ConcatenateFlat(arrays []*NDBuffer) (*NDBuffer, error) {
-	return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.Ravel(OrderC) }, 0)
+	return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.Ravel(OrderC) }, 0)
 }
 
-// Stack joins arrays of one shape along a new axis of the result, which counts
-// from the end where it is negative.
+// Stack joins arrays of one shape along a new axis, see Concatenate. A negative axis
+// counts from the end of the result's axes.
 func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
-	return joining(arrays, func() (*NDBuffer, error) {
+	return withArrays(arrays, func() (*NDBuffer, error) {
 		shape := arrays[0].shape
 		at, err := layout.Axis(axis, len(shape)+1)
 		if err != nil {
@@ -39,33 +42,35 @@ func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 		}
 		for _, a := range arrays {
 			if !slices.Equal(a.shape, shape) {
-				return nil, fmt.Errorf("stacking arrays of shapes %v and %v: %w", shape, a.shape, ErrShape)
+				return nil, fmt.Errorf("ndview.Stack: arrays of shapes %v and %v: %w", shape, a.shape, ErrShape)
 			}
 		}
-		return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.ExpandDims(at) }, at)
+		return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.ExpandDims(at) }, at)
 	})
 }
 
-// VStack joins arrays of at least two axes, AtLeast2D of others, along axis 0.
-func VStack(arrays []*NDBuffer) (*NDBuffer, error) { return joinedAs(arrays, AtLeast2D, 0) }
+// VStack joins arrays along axis 0, after AtLeast2D, see Concatenate.
+func VStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, AtLeast2D, 0) }
 
-// HStack joins arrays along axis 1, or 0 where the first has one axis or none.
+// HStack joins arrays along axis 1, see Concatenate, or along axis 0 if the first has
+// fewer than two axes.
 func HStack(arrays []*NDBuffer) (*NDBuffer, error) {
-	return joining(arrays, func() (*NDBuffer, error) {
+	return withArrays(arrays, func() (*NDBuffer, error) {
 		axis := 1
 		if len(arrays[0].shape) < 2 {
 			axis = 0
 		}
-		return joinedAs(arrays, AtLeast1D, axis)
+		return concatenateAs(arrays, AtLeast1D, axis)
 	})
 }
 
-// DStack joins arrays of at least three axes, AtLeast3D of others, along axis 2.
-func DStack(arrays []*NDBuffer) (*NDBuffer, error) { return joinedAs(arrays, AtLeast3D, 2) }
+// DStack joins arrays along axis 2, after AtLeast3D, see Concatenate.
+func DStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, AtLeast3D, 2) }
 
-// ColumnStack joins arrays along axis 1, those of one axis or none as columns.
+// ColumnStack joins arrays along axis 1, see Concatenate. Arrays of fewer than two axes
+// become columns.
 func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
-	return joinedAs(arrays, func(a *NDBuffer) (*NDBuffer, error) {
+	return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) {
 		if len(a.shape) > 1 {
 			return a.ExpandDims()
 		}
@@ -78,10 +83,11 @@ func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
 	}, 1)
 }
 
-// joining does a join of arrays that it holds, of which there is one at least.
-func joining(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, error) {
+// withArrays retains the arrays during a join. It returns ErrShape if there are no
+// arrays.
+func withArrays(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, error) {
 	if len(arrays) == 0 {
-		return nil, fmt.Errorf("joining no arrays: one at least is expected: %w", ErrShape)
+		return nil, fmt.Errorf("joining no arrays, want at least one: %w", ErrShape)
 	}
 	release, err := holdAll(arrays...)
 	if err != nil {
@@ -91,20 +97,22 @@ func joining(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, err
 	return join()
 }
 
-// joinedAs joins what the arrays are made to along an axis.
-func joinedAs(arrays []*NDBuffer, as func(*NDBuffer) (*NDBuffer, error), axis int) (*NDBuffer, error) {
-	var made []*NDBuffer
-	defer func() { releaseAll(made) }()
+// concatenateAs joins the results of convert, which are views or copies of the arrays,
+// along an axis.
+func concatenateAs(arrays []*NDBuffer, convert func(*NDBuffer) (*NDBuffer, error), axis int) (*NDBuffer, error) {
+	var converted []*NDBuffer
+	defer func() { releaseAll(converted) }()
 	for _, a := range arrays {
-		one, err := as(a)
+		c, err := convert(a)
 		if err != nil {
 			return nil, err
 		}
-		made = append(made, one)
+		converted = append(converted, c)
 	}
-	return Concatenate(made, axis)
+	return Concatenate(converted, axis)
 }
 
+// concatenate is Concatenate for retained arrays and an axis that is not negative.
 func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	first := arrays[0]
 	shape := slices.Clone(first.shape)
@@ -114,7 +122,7 @@ func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 			return nil, fmt.Errorf("joining arrays on %s and %s: %w", first.Device(), a.Device(), arrowbuf.ErrDevice)
 		}
 		types = append(types, a.dtype)
-		if len(a.shape) != len(shape) || !equalBut(axis, a.shape, shape) {
+		if len(a.shape) != len(shape) || !equalExcept(axis, a.shape, shape) {
 			return nil, fmt.Errorf("joining arrays of shapes %v and %v along axis %d: %w", first.shape, a.shape, axis, ErrShape)
 		}
 		shape[axis] += a.shape[axis]
@@ -125,7 +133,7 @@ func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	}
 	for _, t := range types {
 		if !CanCast(t, dtype, CastSameKind) {
-			return nil, fmt.Errorf("joining arrays: %s is no %s: %w", t, dtype, ErrDType)
+			return nil, fmt.Errorf("joining arrays: cannot cast %s to %s: %w", t, dtype, ErrDType)
 		}
 	}
 	out, err := Empty(first.Device(), dtype, shape...)
@@ -134,7 +142,7 @@ func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	}
 	pos := int64(0)
 	for _, a := range arrays {
-		if err := out.copyPiece(axis, pos, a); err != nil {
+		if err := out.assignPart(axis, pos, a); err != nil {
 			out.Release()
 			return nil, err
 		}
@@ -143,112 +151,114 @@ func concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return out, nil
 }
 
-// equalBut tells whether shapes are equal but for one axis.
-func equalBut(axis int, a, b []int64) bool {
+// equalExcept reports whether two shapes are equal except along one axis.
+func equalExcept(axis int, a, b []int64) bool {
 	return slices.Equal(a[:axis], b[:axis]) && slices.Equal(a[axis+1:], b[axis+1:])
 }
 
-// copyPiece writes src to a, from place pos of an axis on.
-func (a *NDBuffer) copyPiece(axis int, pos int64, src *NDBuffer) error {
-	piece, err := a.Slice(axis, pos, pos+src.shape[axis])
+// assignPart assigns src to the slice of a that begins at index start of an axis.
+func (a *NDBuffer) assignPart(axis int, start int64, src *NDBuffer) error {
+	part, err := a.Slice(axis, start, start+src.shape[axis])
 	if err != nil {
 		return err
 	}
-	defer piece.Release()
+	defer part.Release()
 	if src.dtype == a.dtype {
-		return piece.CopyFrom(src)
+		return part.CopyFrom(src)
 	}
-	return piece.Assign(src)
+	return part.Assign(src)
 }
 
-// SplitAt cuts an array along an axis, which counts from the end where it is
-// negative, before the given places, into len(places)+1 views, which the caller
-// releases. As in NumPy the pieces are Python's slices between neighbours: places
-// may be negative or beyond the end, and where they fall the piece is empty.
-func SplitAt(a *NDBuffer, places []int64, axis int) ([]*NDBuffer, error) {
+// SplitAt splits a along an axis before the given indices, into len(indices)+1 views,
+// which the caller must release. A negative axis counts from the end. As in NumPy the
+// views are Python's slices between neighbouring indices: negative indices count from
+// the end, and a view is empty if its second index is not after its first.
+func SplitAt(a *NDBuffer, indices []int64, axis int) ([]*NDBuffer, error) {
 	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
-	extent := a.shape[at]
-	pieces := make([]*NDBuffer, 0, len(places)+1)
+	keys := slices.Repeat([]Key{All}, at+1)
+	views := make([]*NDBuffer, 0, len(indices)+1)
 	start := int64(0)
-	for _, place := range append(slices.Clip(places), extent) {
-		from, to := clamp(start, max(place, Open+1), extent) // since no place is an absent one
-		piece, err := a.Slice(at, from, to)
+	for _, stop := range append(slices.Clip(indices), a.shape[at]) {
+		keys[at] = Span(start, max(stop, Open+1)) // the least index is not an absent bound
+		view, err := a.Index(keys...)
 		if err != nil {
-			releaseAll(pieces)
+			releaseAll(views)
 			return nil, err
 		}
-		pieces = append(pieces, piece)
-		start = place
+		views = append(views, view)
+		start = stop
 	}
-	return pieces, nil
+	return views, nil
 }
 
-// ArraySplit cuts an array along an axis into n views, which the caller releases.
-// The first extent%n pieces have one element more than the others, which are
-// empty where n is beyond the extent; more than 2^20 empty ones are ErrShape.
+// ArraySplit splits a along an axis into n views, which the caller must release. The
+// first extent%n views have one element more than the others. Views are empty if n
+// exceeds the extent. It returns ErrShape if n is less than 1, or greater than both
+// the extent and 2^20.
 func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
 	if n < 1 {
-		return nil, fmt.Errorf("splitting into %d pieces: at least 1 is expected: %w", n, ErrShape)
+		return nil, fmt.Errorf("ndview.ArraySplit: %d parts, want at least 1: %w", n, ErrShape)
 	}
 	extent := a.shape[at]
 	if most := max(extent, 1<<20); n > most {
-		return nil, fmt.Errorf("splitting %d elements into %d pieces: more than %d are not made: %w", extent, n, most, ErrShape)
+		return nil, fmt.Errorf("ndview.ArraySplit: %d elements into %d parts, want at most %d: %w", extent, n, most, ErrShape)
 	}
-	places := make([]int64, n-1)
-	for i := range places {
+	indices := make([]int64, n-1)
+	for i := range indices {
 		k := int64(i) + 1
-		places[i] = extent/n*k + min(k, extent%n)
+		indices[i] = extent/n*k + min(k, extent%n)
 	}
-	return SplitAt(a, places, at)
+	return SplitAt(a, indices, at)
 }
 
-// Split is ArraySplit into pieces of one size; where there is none the error is
-// ErrShape.
+// Split is ArraySplit into n views of equal size. It returns ErrShape if n does not
+// divide the extent.
 func Split(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 	at, err := layout.Axis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
 	if n > 0 && a.shape[at]%n != 0 {
-		return nil, fmt.Errorf("splitting %d elements into %d equal pieces: %w", a.shape[at], n, ErrShape)
+		return nil, fmt.Errorf("ndview.Split: %d elements into %d equal parts: %w", a.shape[at], n, ErrShape)
 	}
 	return ArraySplit(a, n, at)
 }
 
-// HSplit is Split along axis 1, or 0 where there is no other.
+// HSplit is Split along axis 1, or along axis 0 if a has one axis.
 func HSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
-	if err := axesAtLeast(a, 1); err != nil {
+	if err := checkMinAxes(a, 1); err != nil {
 		return nil, err
 	}
 	return Split(a, n, min(1, len(a.shape)-1))
 }
 
-// VSplit is Split along axis 0 of two axes at least.
+// VSplit is Split along axis 0. It returns ErrShape unless a has at least two axes.
 func VSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
-	if err := axesAtLeast(a, 2); err != nil {
+	if err := checkMinAxes(a, 2); err != nil {
 		return nil, err
 	}
 	return Split(a, n, 0)
 }
 
-// DSplit is Split along axis 2 of three axes at least.
+// DSplit is Split along axis 2. It returns ErrShape unless a has at least three axes.
 func DSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
-	if err := axesAtLeast(a, 3); err != nil {
+	if err := checkMinAxes(a, 3); err != nil {
 		return nil, err
 	}
 	return Split(a, n, 2)
 }
 
-func axesAtLeast(a *NDBuffer, n int) error {
+// checkMinAxes returns ErrShape if a has fewer than n axes.
+func checkMinAxes(a *NDBuffer, n int) error {
 	if len(a.shape) < n {
-		return fmt.Errorf("an array of shape %v: at least %d axes are expected: %w", a.shape, n, ErrShape)
+		return fmt.Errorf("array of shape %v, want at least %d axes: %w", a.shape, n, ErrShape)
 	}
 	return nil
 }

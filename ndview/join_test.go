@@ -14,6 +14,7 @@ import (
 
 type arrays = []*ndview.NDBuffer
 
+// one returns the result of a join as a list.
 func one(a *ndview.NDBuffer, err error) (arrays, error) {
 	if err != nil {
 		return nil, err
@@ -21,8 +22,8 @@ func one(a *ndview.NDBuffer, err error) (arrays, error) {
 	return arrays{a}, nil
 }
 
-// joins are the functions of join.json. The argument is n, or places.
-var joins = map[string]func(x arrays, n int64, places []int64, axis int) (arrays, error){
+// joins are the functions of join.json. A case has a number of parts n, or indices.
+var joins = map[string]func(x arrays, n int64, indices []int64, axis int) (arrays, error){
 	"Concatenate":     func(x arrays, _ int64, _ []int64, axis int) (arrays, error) { return one(ndview.Concatenate(x, axis)) },
 	"ConcatenateFlat": func(x arrays, _ int64, _ []int64, _ int) (arrays, error) { return one(ndview.ConcatenateFlat(x)) },
 	"Stack":           func(x arrays, _ int64, _ []int64, axis int) (arrays, error) { return one(ndview.Stack(x, axis)) },
@@ -41,7 +42,7 @@ var joins = map[string]func(x arrays, n int64, places []int64, axis int) (arrays
 	"DSplit":          func(x arrays, n int64, _ []int64, _ int) (arrays, error) { return ndview.DSplit(x[0], n) },
 }
 
-func TestJoinsAndSplitsAreNumPys(t *testing.T) {
+func TestJoinsAndSplitsMatchNumPy(t *testing.T) {
 	cases := golden(t, "join")
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
@@ -51,11 +52,11 @@ func TestJoinsAndSplitsAreNumPys(t *testing.T) {
 				in = append(in, goldenView(t, dev, dtype, 0, field[int64](t, a[0]), field[[]int64](t, a[1]), field[[]int64](t, a[2])))
 			}
 			var n int64
-			var places []int64
+			var indices []int64
 			if json.Unmarshal(c[2], &n) != nil {
-				places = field[[]int64](t, c[2])
+				indices = field[[]int64](t, c[2])
 			}
-			got, err := joins[field[string](t, c[0])](in, n, places, field[int](t, c[3]))
+			got, err := joins[field[string](t, c[0])](in, n, indices, field[int](t, c[3]))
 			if len(c) == 4 {
 				require.ErrorIs(t, err, ndview.ErrShape, "case %d: %s", i, c)
 				continue
@@ -72,7 +73,7 @@ func TestJoinsAndSplitsAreNumPys(t *testing.T) {
 	})
 }
 
-func TestJoinsRefuseWhatDoesNotFit(t *testing.T) {
+func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := ndview.Concatenate(nil, 0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
@@ -82,10 +83,10 @@ func TestJoinsRefuseWhatDoesNotFit(t *testing.T) {
 		b := fromHost(t, otherThan(t, dev), ndview.Int32, count(3), 3)
 		_, err = ndview.Concatenate(arrays{a, b}, 0)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-		gone, err := ndview.Empty(dev, ndview.Int32, 3)
+		released, err := ndview.Empty(dev, ndview.Int32, 3)
 		require.NoError(t, err)
-		gone.Release()
-		_, err = ndview.Concatenate(arrays{a, gone}, 0)
+		released.Release()
+		_, err = ndview.Concatenate(arrays{a, released}, 0)
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
 		_, err = ndview.HSplit(a, 0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
@@ -100,7 +101,7 @@ func TestJoinsRefuseWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-func TestJoinsPromote(t *testing.T) {
+func TestJoinsPromoteTypes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 1<<24 + 1}, 2, 2)
 		b := fromHost(t, dev, ndview.Float32, []float32{0.5, -1}, 2, 1)
@@ -114,7 +115,7 @@ func TestJoinsPromote(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrDType)
 		span := fromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{0, 1}, 2, 1)
 		_, err = ndview.Concatenate(arrays{when, span}, 1)
-		assert.ErrorIs(t, err, ndview.ErrDType, "a duration is no point in time")
+		assert.ErrorIs(t, err, ndview.ErrDType, "a timedelta is not a datetime")
 		var three arrays
 		for _, dtype := range []ndview.DType{ndview.Int16, ndview.Uint16, ndview.Float32} {
 			one, err := ndview.Zeros(dev, dtype, 1)
@@ -122,7 +123,7 @@ func TestJoinsPromote(t *testing.T) {
 		}
 		got, err = ndview.Stack(three, 0)
 		own(t, got, err)
-		assert.Equal(t, ndview.Float32, got.DType(), "as for all three, not for the first two and the third")
+		assert.Equal(t, ndview.Float32, got.DType(), "promoting the first two and then the third would give float64")
 		got, err = ndview.Clip(three[0], three[1], three[2])
 		own(t, got, err)
 		assert.Equal(t, ndview.Float32, got.DType())

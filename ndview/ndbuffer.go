@@ -241,6 +241,28 @@ func (a *NDBuffer) isAligned() bool {
 	return bits%a.dtype.Alignment() == 0
 }
 
+// isSizeAligned reports whether the address of every element is a multiple of its
+// size, as kernels need.
+func (a *NDBuffer) isSizeAligned() bool {
+	bits := int64(a.buf.Address()) + a.offset
+	for _, s := range a.strides {
+		bits |= s
+	}
+	return bits&(a.dtype.Size()-1) == 0
+}
+
+// addressBits returns the bitwise or of the first element's address and all strides,
+// whose low zero bits are the alignment that all elements share.
+func (a *NDBuffer) addressBits() uint64 {
+	all := uint64(a.buf.Address()) + uint64(a.offset)
+	for i, stride := range a.strides {
+		if a.shape[i] > 1 {
+			all |= uint64(stride)
+		}
+	}
+	return all
+}
+
 // mayChange reports whether a buffer may be written.
 func mayChange(buf arrowbuf.Buffer) bool {
 	b, ok := buf.(interface{ Mutable() bool })
@@ -288,6 +310,13 @@ func MayShareMemory(a, b *NDBuffer) bool {
 	return layout.Overlap(inA, inB)
 }
 
+// sameElements reports whether each element of a lies at the address of the element of
+// b with the same index.
+func (a *NDBuffer) sameElements(b *NDBuffer) bool {
+	return int64(a.buf.Address())+a.offset == int64(b.buf.Address())+b.offset &&
+		slices.Equal(a.shape, b.shape) && slices.Equal(a.strides, b.strides)
+}
+
 // addresses returns the layout of the elements with their address as offset, and
 // whether that is an address of the host.
 func (a *NDBuffer) addresses() (run layout.Run, onHost bool) {
@@ -329,15 +358,3 @@ func (o Order) fortran(a *NDBuffer) bool {
 }
 
 func (a *NDBuffer) isF() bool { return layout.IsF(a.dtype.Size(), a.shape, a.strides) }
-
-// addressBits returns the bitwise or of the first element's address and all strides,
-// whose low zero bits are the alignment that all elements share.
-func (a *NDBuffer) addressBits() uint64 {
-	all := uint64(a.buf.Address()) + uint64(a.offset)
-	for i, stride := range a.strides {
-		if a.shape[i] > 1 {
-			all |= uint64(stride)
-		}
-	}
-	return all
-}

@@ -9,12 +9,37 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Take copies the elements of an array at the indices along an axis, which
-// counts from the end where it is negative, to a new array in C order: its shape
-// is that of a with the axis replaced by the shape of the indices. Indices are
-// of any integer type and shape and on the device of a, else the error is
-// ErrDType or arrowbuf.ErrDevice. An index outside the axis is what mode says;
-// the error of ModeRaise names the first such index.
+// Mode says what happens to an index outside its axis, as in NumPy.
+type Mode byte
+
+const (
+	// ModeRaise counts a negative index from the end, and returns
+	// arrowbuf.ErrOutOfRange for an index that is outside the axis even so.
+	ModeRaise = Mode(cpu.Raise)
+	// ModeWrap takes indices modulo the extent of the axis.
+	ModeWrap = Mode(cpu.Wrap)
+	// ModeClip selects the first element for a negative index, and the last one for an
+	// index beyond the end.
+	ModeClip = Mode(cpu.Clip)
+)
+
+// check returns ErrShape if m is not a mode.
+func (m Mode) check() error {
+	switch m {
+	case ModeRaise, ModeWrap, ModeClip:
+		return nil
+	}
+	return fmt.Errorf("mode %d: want ModeRaise, ModeWrap or ModeClip: %w", m, ErrShape)
+}
+
+// Take copies the elements of a at indices along one axis to a new array in C order,
+// on the device of a. Its shape is that of a with the axis replaced by the shape of
+// the indices. A negative axis counts from the end. The caller must release the
+// result.
+//
+// Indices have any shape and any integer type, otherwise the error is ErrDType, and
+// are on the device of a, otherwise it is arrowbuf.ErrDevice. mode says what happens
+// to an index outside the axis; with ModeRaise the error names the first one.
 func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 	if err := mode.check(); err != nil {
 		return nil, err
@@ -24,7 +49,7 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 		return nil, err
 	}
 	defer release()
-	if len(a.shape) == 0 { // NumPy takes it for one of an element
+	if len(a.shape) == 0 { // NumPy treats a scalar as an array of shape [1]
 		if a, err = AtLeast1D(a); err != nil {
 			return nil, err
 		}
@@ -38,20 +63,20 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 		return nil, err
 	}
 	s := &selection{
-		from:    a,
-		offset:  a.offset,
-		shape:   slices.Concat(a.shape[:at], indices.shape, a.shape[at+1:]),
-		strides: slices.Concat(a.strides[:at], make([]int64, len(indices.shape)), a.strides[at+1:]),
-		at:      at,
-		varied:  indices.shape,
-		picked:  []picked{{at, a.shape[at], a.strides[at], indices, indices.strides}},
-		mode:    mode,
+		array:      a,
+		offset:     a.offset,
+		shape:      slices.Concat(a.shape[:at], indices.shape, a.shape[at+1:]),
+		strides:    slices.Concat(a.strides[:at], make([]int64, len(indices.shape)), a.strides[at+1:]),
+		indexAxis:  at,
+		indexShape: indices.shape,
+		axes:       []indexedAxis{{at, a.shape[at], a.strides[at], indices, indices.strides}},
+		mode:       mode,
 	}
 	return s.get()
 }
 
-// TakeFlat is Take of the elements of a in C order, as if they were one axis. An
-// array in which they do not lie so is copied first.
+// TakeFlat is Take from the elements of a in C order, as one axis. If a is not
+// contiguous, it is copied first.
 func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
 	flat, err := a.Ravel(OrderC)
 	if err != nil {
@@ -61,88 +86,14 @@ func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
 	return Take(flat, indices, 0, mode)
 }
 
-// set writes values, which broadcast to the selection's shape, to the chosen
-// elements. Where an element is chosen more than once, the last value in C order
-// stays. Nothing is written where an index is bad.
-func (s *selection) set(values *NDBuffer) error {
-	values, err := s.readable(values)
-	if err != nil {
-		return err
-	}
-	defer values.Release()
-	strides, err := stretch(values, s.shape)
-	if err != nil {
-		return err
-	}
-	if product(s.varied) == 0 {
-		return nil
-	}
-	flags, err := newFlags(s)
-	if err != nil {
-		return err
-	}
-	defer flags.array.Release()
-	where, err := s.resolve(flags)
-	if err != nil {
-		return err
-	}
-	defer where.indices.Release()
-	if product(s.shape) == 0 {
-		return nil
-	}
-	apart := s.unique || !slices.ContainsFunc(strides[s.at:s.at+len(s.varied)], func(d int64) bool { return d != 0 })
-	if !apart {
-		if apart, err = where.settle(); err != nil {
-			return err
-		}
-	}
-	return s.scatter(values, strides, where, apart)
-}
-
-// readable are the values to write, which the caller releases: a copy of those
-// that lie where they are to be written.
-func (s *selection) readable(values *NDBuffer) (*NDBuffer, error) {
-	if values.dtype != s.from.dtype {
-		return nil, fmt.Errorf("writing %s to elements of %s: %w", values.dtype, s.from.dtype, ErrDType)
-	}
-	if values.Device() != s.from.Device() {
-		return nil, fmt.Errorf("writing values on %s to an array on %s: %w", values.Device(), s.from.Device(), arrowbuf.ErrDevice)
-	}
-	if MayShareMemory(s.from, values) {
-		return values.inCOrder()
-	}
-	values.Retain()
-	return values, nil
-}
-
-// stretch are the strides with which an array is assigned to a shape, to which it
-// broadcasts; its leading axes of extent 1 are dropped if it has more.
-func stretch(a *NDBuffer, shape []int64) ([]int64, error) {
-	from, strides := a.shape, a.strides
-	for len(from) > len(shape) && from[0] == 1 {
-		from, strides = from[1:], strides[1:]
-	}
-	return layout.Stretch(from, strides, shape)
-}
-
-// scatter writes values to places, not all of them if they are not apart.
-func (s *selection) scatter(values *NDBuffer, strides []int64, where *places, apart bool) error {
-	to := s.from
-	align := to.address() + uint64(where.offset-to.offset)
-	align |= uint64(where.step) | values.address()
-	walk, width, err := cpu.NewUnitWalk(to.dtype.Size(), align, s.shape, s.strides, s.along(where.strides), strides)
-	if err != nil {
-		return fmt.Errorf("scattering to strides %v: %w", s.strides, err)
-	}
-	return scatterUnits(to.buf, where, values, width, walk, apart)
-}
-
-// Put writes values, in C order and over again where they are fewer, to the
-// elements of a at the indices, which count its elements in C order. Values are
-// what Assign takes, cast as it casts. Where an element is chosen more than once
-// the last value stays. Indices are of any integer type and shape, on the device
-// of a; one outside a is what mode says, and with the error of ModeRaise, which
-// names the first such index, nothing is written. Without values nothing happens.
+// Put writes values to the elements of a at indices, which count its elements in C
+// order. The values are taken in C order, repeated if there are fewer than indices,
+// and converted as by Assign. If an element is selected more than once, the last
+// value wins. Without values, nothing is written.
+//
+// Indices have any shape and any integer type and are on the device of a. mode says
+// what happens to an index outside a; with ModeRaise the error names the first one,
+// and nothing is written. The other errors are those of Take and Assign.
 func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	if err := mode.check(); err != nil {
 		return err
@@ -161,20 +112,20 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	}
 	defer flat.Release()
 	s := &selection{
-		from: flat, offset: flat.offset, varied: indices.shape, mode: mode,
-		picked: []picked{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
+		array: flat, offset: flat.offset, indexShape: indices.shape, mode: mode,
+		axes: []indexedAxis{{0, flat.shape[0], flat.strides[0], indices, indices.strides}},
 	}
 	cast, err := a.assignable(values)
 	if err != nil {
 		return err
 	}
 	defer cast.Release()
-	readable, err := s.readable(cast)
+	checked, err := s.valuesToWrite(cast)
 	if err != nil {
 		return err
 	}
-	defer readable.Release()
-	from, err := readable.Ravel(OrderC)
+	defer checked.Release()
+	from, err := checked.Ravel(OrderC)
 	if err != nil {
 		return err
 	}
@@ -182,55 +133,112 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	if from.Size() == 0 || indices.Size() == 0 {
 		return nil
 	}
-	if err := s.put(from); err != nil || a.IsContiguous() {
+	if err := s.putCyclic(from); err != nil || a.IsContiguous() {
 		return err
 	}
-	back, err := flat.Reshape(a.shape...)
+	// flat is a copy, so the result must be copied back.
+	shaped, err := flat.Reshape(a.shape...)
 	if err != nil {
 		return err
 	}
-	defer back.Release()
-	return a.CopyFrom(back)
+	defer shaped.Release()
+	return a.CopyFrom(shaped)
 }
 
-// put writes values, one axis of them, round and round to the chosen elements.
-func (s *selection) put(values *NDBuffer) error {
-	flags, err := newFlags(s)
+// putCyclic writes values, which have one axis, to the selected elements, and starts
+// again from the first value after the last.
+func (s *selection) putCyclic(values *NDBuffer) error {
+	flags, err := newBadIndexFlags(s)
 	if err != nil {
 		return err
 	}
-	defer flags.array.Release()
-	where, err := s.resolve(flags)
+	defer flags.words.Release()
+	pos, err := s.resolve(flags)
 	if err != nil {
 		return err
 	}
-	defer where.indices.Release()
-	if done, err := s.putByBuckets(values, where); done || err != nil {
+	defer pos.indices.Release()
+	if done, err := s.putBucketed(values, pos); done || err != nil {
 		return err
 	}
-	apart, err := where.settle()
+	distinct, err := pos.discardRepeats()
 	if err != nil {
 		return err
 	}
-	n, m := where.indices.Size(), values.Size()
+	// Whole rounds through the values are rows of the positions; a last round may be
+	// shorter.
+	n, m := pos.indices.Size(), values.Size()
 	rounds := n / m
 	for _, part := range [...]struct{ first, rounds, n int64 }{{0, rounds, m}, {rounds * m, 1, n % m}} {
 		if part.rounds == 0 || part.n == 0 {
 			continue
 		}
-		turn := *s
-		turn.shape, turn.strides, turn.varied = []int64{part.rounds, part.n}, []int64{0, 0}, []int64{part.rounds, part.n}
-		pos, err := where.indices.view(Int64, where.indices.offset+8*part.first, turn.shape, []int64{8 * m, 8})
+		shaped := *s
+		shaped.shape, shaped.strides, shaped.indexShape = []int64{part.rounds, part.n}, []int64{0, 0}, []int64{part.rounds, part.n}
+		rows, err := pos.indices.view(Int64, pos.indices.offset+8*part.first, shaped.shape, []int64{8 * m, 8})
 		if err != nil {
 			return err
 		}
-		at := *where
-		at.indices, at.strides = pos, pos.strides
-		err = turn.scatter(values, []int64{0, values.strides[0]}, &at, apart)
-		pos.Release()
+		at := *pos
+		at.indices, at.strides = rows, rows.strides
+		err = shaped.scatter(values, []int64{0, values.strides[0]}, &at, distinct)
+		rows.Release()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Compress copies the slices of a along one axis at which the condition is not 0 to
+// a new array in C order, on the device of a. A negative axis counts from the end. The
+// caller must release the result.
+//
+// The condition has one axis, otherwise the error is ErrShape, and is on the device of
+// a, otherwise it is arrowbuf.ErrDevice. If it is shorter than the axis of a, its
+// missing elements count as 0. If it is longer, those beyond the axis must be 0,
+// otherwise the error is arrowbuf.ErrOutOfRange.
+func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
+	if len(a.shape) == 0 { // NumPy treats a scalar as an array of shape [1]
+		row, err := AtLeast1D(a)
+		if err != nil {
+			return nil, err
+		}
+		defer row.Release()
+		a = row
+	}
+	at, err := layout.Axis(axis, len(a.shape))
+	if err != nil {
+		return nil, err
+	}
+	if len(condition.shape) != 1 {
+		return nil, fmt.Errorf("ndview.Compress: condition of shape %v, want one axis: %w", condition.shape, ErrShape)
+	}
+	if condition.Device() != a.Device() {
+		return nil, fmt.Errorf("ndview.Compress: condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
+	}
+	mask, err := condition.nonZeroMask()
+	if err != nil {
+		return nil, err
+	}
+	defer mask.Release()
+	if len(a.shape) == 1 && mask.shape[0] == a.shape[0] {
+		return a.Get(Mask(mask))
+	}
+	indices, err := maskPositions(mask)
+	if err != nil {
+		return nil, err
+	}
+	defer indices.Release()
+	return Take(a, indices, at, ModeRaise)
+}
+
+// CompressFlat is Compress of the elements of a in C order.
+func CompressFlat(condition, a *NDBuffer) (*NDBuffer, error) {
+	flat, err := a.Ravel(OrderC)
+	if err != nil {
+		return nil, err
+	}
+	defer flat.Release()
+	return Compress(condition, flat, 0)
 }

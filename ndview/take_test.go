@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// golden reads the cases of testdata/golden/NAME.json, which are arrays in JSON.
+// golden reads the cases of testdata/golden/NAME.json, each of which is a JSON array.
 func golden(t *testing.T, name string) (cases [][]json.RawMessage) {
 	t.Helper()
 	readGolden(t, name+".json", &cases)
@@ -34,15 +34,15 @@ func golden2(t *testing.T, name string) (cases [2][][]json.RawMessage) {
 	return cases
 }
 
-// field is a part of a case.
+// field decodes one value of a case.
 func field[T any](t *testing.T, raw json.RawMessage) (v T) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(raw, &v))
 	return v
 }
 
-// patterns are n elements 0, 1, 2, ... of a dtype, in which every byte tells
-// which element it is of, and which of its bytes.
+// patterns returns the bytes of elements of a dtype by their numbers. Each byte
+// identifies its element and its place in it.
 func patterns(dtype ndview.DType, elements []int64) []byte {
 	var raw []byte
 	for _, e := range elements {
@@ -53,6 +53,7 @@ func patterns(dtype ndview.DType, elements []int64) []byte {
 	return raw
 }
 
+// upTo returns 0, 1, 2, ... below n.
 func upTo(n int64) []int64 {
 	all := make([]int64, n)
 	for i := range all {
@@ -61,8 +62,8 @@ func upTo(n int64) []int64 {
 	return all
 }
 
-// goldenView is a view of elements 0, 1, 2, ... by an offset, a shape and strides
-// in elements, somewhere in a buffer.
+// goldenView returns a view of the elements 0, 1, 2, ... by an offset, a shape and
+// strides, all in elements. skip bytes precede the elements in the buffer.
 func goldenView(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, skip int64, offset int64, shape, strides []int64) *ndview.NDBuffer {
 	t.Helper()
 	size := dtype.Size()
@@ -75,7 +76,7 @@ func goldenView(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, skip int6
 	return own(t, a, err)
 }
 
-// integers uploads indices as a dtype.
+// integers uploads values as integers of a dtype.
 func integers(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []int64, shape []int64) *ndview.NDBuffer {
 	t.Helper()
 	var raw []byte
@@ -97,13 +98,13 @@ var indexTypes = map[string]ndview.DType{
 
 var modes = map[string]ndview.Mode{"raise": ndview.ModeRaise, "wrap": ndview.ModeWrap, "clip": ndview.ModeClip}
 
-// elementTypes have sizes that are units of kernels, and others.
+// elementTypes have sizes that kernels copy as one unit, and other sizes.
 var elementTypes = []ndview.DType{
 	ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64, ndview.Complex128,
 	ndview.Bytes(3), ndview.Bytes(12), ndview.Bytes(40),
 }
 
-func TestTakeIsNumPys(t *testing.T) {
+func TestTakeMatchesNumPy(t *testing.T) {
 	cases := golden(t, "take")
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
@@ -133,16 +134,15 @@ func TestTakeIsNumPys(t *testing.T) {
 	})
 }
 
-// As for results of more elements than a launch counts.
-func TestTakeInManyLaunchesIsNumPys(t *testing.T) {
+// Results with more elements than one launch supports need several.
+func TestTakeInSeveralLaunchesMatchesNumPy(t *testing.T) {
 	ndview.CutWalks(t, 3)
-	TestTakeIsNumPys(t)
-	TestTakeNamesTheFirstBadIndex(t)
+	TestTakeMatchesNumPy(t)
+	TestTakeNamesFirstBadIndex(t)
 }
 
-// The ways of bucket.cu: lengths around the tiles' edges, negative indices, and bad
-// ones.
-func TestTakeByBucketsIsTake(t *testing.T) {
+// Lengths are around the sizes of the kernels' tiles. Indices may be negative or bad.
+func TestTakeByBucketsGathersElements(t *testing.T) {
 	ndview.UseBuckets(t, 1000, 4096)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 4))
@@ -163,14 +163,14 @@ func TestTakeByBucketsIsTake(t *testing.T) {
 			own(t, pairs, err)
 			low, err := pairs.Index(ndview.All, ndview.At(0))
 			own(t, low, err)
-			gapless, err := low.Get()
-			own(t, gapless, err)
+			contiguous, err := low.Get()
+			own(t, contiguous, err)
 			for _, dtype := range []ndview.DType{ndview.Int32, ndview.Int64} {
 				by := integers(t, dev, dtype, indices, []int64{n})
 				got, err := ndview.Take(a, by, 0, ndview.ModeRaise)
 				own(t, got, err)
 				requireBytes(t, want, elements(t, got), n, extent, dtype)
-				got, err = ndview.Take(gapless, by, 0, ndview.ModeRaise)
+				got, err = ndview.Take(contiguous, by, 0, ndview.ModeRaise)
 				own(t, got, err)
 				var low []byte
 				for j := range n {
@@ -186,7 +186,7 @@ func TestTakeByBucketsIsTake(t *testing.T) {
 	})
 }
 
-func TestTakeNamesTheFirstBadIndex(t *testing.T) {
+func TestTakeNamesFirstBadIndex(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float32, make([]float32, 7*5), 7, 5)
 		many := make([]int64, 40_000)
@@ -208,7 +208,7 @@ func TestTakeNamesTheFirstBadIndex(t *testing.T) {
 	})
 }
 
-func TestTakeRefusesWhatIsNoIndex(t *testing.T) {
+func TestTakeOfInvalidIndicesIsError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
 		_, err := ndview.Take(a, a, 0, ndview.ModeRaise)
@@ -228,7 +228,7 @@ func TestTakeRefusesWhatIsNoIndex(t *testing.T) {
 	})
 }
 
-func TestPutIsNumPys(t *testing.T) {
+func TestPutMatchesNumPy(t *testing.T) {
 	cases := golden(t, "put")
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
@@ -256,11 +256,11 @@ func TestPutIsNumPys(t *testing.T) {
 	})
 }
 
-// Many indices, and many times the same, so that a GPU writes them in any order.
-func TestPutLeavesTheLastOfManyValues(t *testing.T) {
+// A GPU writes values in no particular order, so repeated indices must be discarded.
+func TestPutKeepsLastOfRepeatedValues(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(1, 4))
-		for _, elements := range []int64{1000, 3 << 20} { // a table of all elements, and one of the chosen
+		for _, elements := range []int64{1000, 3 << 20} { // a table of all elements, and a hash table
 			const n = 30_000
 			indices, values, want := make([]int64, n), make([]uint32, n), make([]uint32, elements)
 			for j := range indices {
@@ -281,9 +281,9 @@ func TestPutLeavesTheLastOfManyValues(t *testing.T) {
 	})
 }
 
-// The ways of putbucket.cu: numbers around the tiles' edges, negative indices, more
-// values than are wanted, and bad indices.
-func TestPutByBucketsLeavesTheLastValue(t *testing.T) {
+// Lengths are around the sizes of the kernels' tiles. Indices may be negative or bad,
+// and there are more values than indices.
+func TestPutByBucketsKeepsLastValue(t *testing.T) {
 	ndview.UseBuckets(t, 1000, 4096)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(2, 7))
@@ -334,12 +334,12 @@ func TestPutByBucketsLeavesTheLastValue(t *testing.T) {
 
 			indices[n-1] = extent
 			require.ErrorIs(t, ndview.Put(a, fromHost(t, dev, ndview.Int64, indices, n), whole, ndview.ModeRaise), arrowbuf.ErrOutOfRange)
-			requireBytes(t, raw(want...), elements(t, a), n, extent, "nothing is written")
+			requireBytes(t, raw(want...), elements(t, a), n, extent, "a bad index must prevent all writes")
 		}
 	})
 }
 
-func TestPutRefusesWhatDoesNotFit(t *testing.T) {
+func TestPutOfInvalidArgumentsIsError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
 		index := fromHost(t, dev, ndview.Int64, []int64{1}, 1)
@@ -359,7 +359,7 @@ func TestPutRefusesWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-func TestPutReadsValuesBeforeItWrites(t *testing.T) {
+func TestPutReadsValuesBeforeWriting(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 6)
 		back, err := a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
@@ -373,7 +373,7 @@ func TestPutReadsValuesBeforeItWrites(t *testing.T) {
 	})
 }
 
-func TestPutCastsWhatAssignTakes(t *testing.T) {
+func TestPutConvertsValuesAsAssign(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int16, make([]int16, 5), 5)
 		indices := fromHost(t, dev, ndview.Uint8, []uint8{4, 0, 2}, 3)
@@ -387,13 +387,13 @@ func TestPutCastsWhatAssignTakes(t *testing.T) {
 	})
 }
 
-// Each call of the driver that moves data fails once; whatever was made by then
-// must be given back, which the machine checks.
-func TestFailuresWhileIndicesAreFollowedLeaveNothing(t *testing.T) {
+// Each driver call that copies data or launches fails once. The simulated device
+// reports memory that is not released afterwards.
+func TestFailedIndexingLeaksNothing(t *testing.T) {
 	var left atomic.Int64
 	driver := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
-		moves := []string{"cuLaunchKernel", "cuMemsetD8Async", "cuMemAlloc", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync"}
-		if slices.Contains(moves, call) && left.Add(-1) == 0 {
+		fallible := []string{"cuLaunchKernel", "cuMemsetD8Async", "cuMemAlloc", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync"}
+		if slices.Contains(fallible, call) && left.Add(-1) == 0 {
 			return cudatest.OutOfMemory
 		}
 		return 0
@@ -407,39 +407,39 @@ func TestFailuresWhileIndicesAreFollowedLeaveNothing(t *testing.T) {
 	all := maskOf(t, dev, make([]int64, 24), 0, 2, 3, 4)
 	four := maskOf(t, dev, []int64{1, 0, 1, 1}, 0, 4)
 	wide, short := integers(t, dev, ndview.Int64, []int64{1, 0, 1}, []int64{3}), integers(t, dev, ndview.Int8, []int64{1, 0, 1}, []int64{3})
-	turned, err := a.Transpose()
-	own(t, turned, err)
-	made := func(out *ndview.NDBuffer, err error) error {
+	transposed, err := a.Transpose()
+	own(t, transposed, err)
+	release := func(out *ndview.NDBuffer, err error) error {
 		if err == nil {
 			out.Release()
 		}
 		return err
 	}
-	for name, work := range map[string]func() error{
-		"Take":        func() error { return made(ndview.Take(a, wide, 1, ndview.ModeRaise)) },
-		"Take folded": func() error { return made(ndview.Take(a, short, 1, ndview.ModeWrap)) },
-		"TakeFlat":    func() error { return made(ndview.TakeFlat(turned, wide, ndview.ModeRaise)) },
+	for name, call := range map[string]func() error{
+		"Take":        func() error { return release(ndview.Take(a, wide, 1, ndview.ModeRaise)) },
+		"Take int8":   func() error { return release(ndview.Take(a, short, 1, ndview.ModeWrap)) },
+		"TakeFlat":    func() error { return release(ndview.TakeFlat(transposed, wide, ndview.ModeRaise)) },
 		"Put":         func() error { return ndview.Put(a, wide, row, ndview.ModeRaise) },
-		"Put turned":  func() error { return ndview.Put(turned, wide, row, ndview.ModeRaise) },
-		"Get indices": func() error { return made(a.Get(ndview.IntArray(wide), ndview.All, ndview.Ints(0, 1, 2))) },
+		"Put strided": func() error { return ndview.Put(transposed, wide, row, ndview.ModeRaise) },
+		"Get indices": func() error { return release(a.Get(ndview.IntArray(wide), ndview.All, ndview.Ints(0, 1, 2))) },
 		"Set indices": func() error { return a.Set(row, ndview.IntArray(wide), ndview.Ints(0, 1, 2)) },
-		"Get mask":    func() error { return made(turned.Get(ndview.Mask(four), ndview.At(0))) },
-		"Get rows":    func() error { return made(a.Get(ndview.Mask(mask))) },
-		"Get compact": func() error { return made(a.Get(ndview.Mask(all))) },
+		"Get mask":    func() error { return release(transposed.Get(ndview.Mask(four), ndview.At(0))) },
+		"Get rows":    func() error { return release(a.Get(ndview.Mask(mask))) },
+		"Get compact": func() error { return release(a.Get(ndview.Mask(all))) },
 		"Set rows":    func() error { return a.Set(row, ndview.Mask(mask)) },
 		"Set expand":  func() error { return row.Set(one, ndview.Mask(four)) },
-		"Compress":    func() error { return made(ndview.Compress(four, a, 2)) },
-		"ArgWhere":    func() error { return made(ndview.ArgWhere(mask)) },
-		"Concatenate": func() error { return made(ndview.Concatenate([]*ndview.NDBuffer{turned, turned}, 1)) },
-		"DStack":      func() error { return made(ndview.DStack([]*ndview.NDBuffer{a, a})) },
+		"Compress":    func() error { return release(ndview.Compress(four, a, 2)) },
+		"ArgWhere":    func() error { return release(ndview.ArgWhere(mask)) },
+		"Concatenate": func() error { return release(ndview.Concatenate([]*ndview.NDBuffer{transposed, transposed}, 1)) },
+		"DStack":      func() error { return release(ndview.DStack([]*ndview.NDBuffer{a, a})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n := int64(1); ; n++ {
 				left.Store(n)
-				err := work()
+				err := call()
 				if left.Swap(0) > 0 {
 					assert.NoError(t, err)
-					assert.Greater(t, n, int64(1), "something was to fail")
+					assert.Greater(t, n, int64(1), "no call failed")
 					return
 				}
 				require.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "call %d", n)
@@ -448,20 +448,20 @@ func TestFailuresWhileIndicesAreFollowedLeaveNothing(t *testing.T) {
 	}
 }
 
-// Arrays, results and masks of more than 2^32 elements, with something to find at
-// the end.
-func TestIndicesReachBeyond32Bits(t *testing.T) {
+// Arrays, results and masks have more than 2^32 elements; some that matter are at the
+// end.
+func TestIndexingReachesBeyond32Bits(t *testing.T) {
 	const n = hugeExtent
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Zeros(dev, ndview.Uint8, n)
 		own(t, a, err)
 		mark := fromHost(t, dev, ndview.Uint8, []uint8{7, 9}, 2)
-		places := fromHost(t, dev, ndview.Int64, []int64{1 << 32, -1}, 2)
-		require.NoError(t, ndview.Put(a, places, mark, ndview.ModeRaise))
+		indices := fromHost(t, dev, ndview.Int64, []int64{1 << 32, -1}, 2)
+		require.NoError(t, ndview.Put(a, indices, mark, ndview.ModeRaise))
 		end := at(t, a.Buffer(), ndview.Uint8, n-3, 3)
 		assert.Equal(t, []byte{0, 0, 9}, elements(t, end))
 
-		got, err := ndview.Take(a, places, 0, ndview.ModeRaise)
+		got, err := ndview.Take(a, indices, 0, ndview.ModeRaise)
 		own(t, got, err)
 		assert.Equal(t, []byte{7, 9}, elements(t, got))
 
@@ -483,6 +483,31 @@ func TestIndicesReachBeyond32Bits(t *testing.T) {
 			part, err := long.Slice(0, at32, at32+4)
 			own(t, part, err)
 			assert.Equal(t, []byte{9, 9, 9, 9}, elements(t, part), "from %d", at32)
+		}
+	})
+}
+
+func TestCompressMatchesNumPy(t *testing.T) {
+	cases := golden2(t, "nonzero")[1]
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for i, c := range cases {
+			dtype := elementTypes[i%len(elementTypes)]
+			a := goldenView(t, dev, dtype, 0, field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
+			values := field[[]int64](t, c[3])
+			condition := maskOf(t, dev, values, i%2, int64(len(values)))
+			var got *ndview.NDBuffer
+			var err error
+			if axis := field[*int](t, c[4]); axis != nil {
+				got, err = ndview.Compress(condition, a, *axis)
+			} else {
+				got, err = ndview.CompressFlat(condition, a)
+			}
+			if len(c) == 5 {
+				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
+				continue
+			}
+			own(t, got, err)
+			requireBytes(t, patterns(dtype, field[[]int64](t, c[5])), elements(t, got), "case", i, c)
 		}
 	})
 }

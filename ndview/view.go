@@ -157,7 +157,7 @@ func (a *NDBuffer) view(dtype DType, offset int64, shape, strides []int64) (*NDB
 func (a *NDBuffer) Index(keys ...Key) (*NDBuffer, error) {
 	basic := make([]layout.Key, len(keys))
 	for i, k := range keys {
-		if k.chosen != nil {
+		if k.advanced != nil {
 			return nil, fmt.Errorf("key %d is an array, which has no view: use Get or Set: %w", i, ErrShape)
 		}
 		basic[i] = k.basic
@@ -168,15 +168,16 @@ func (a *NDBuffer) Index(keys ...Key) (*NDBuffer, error) {
 
 // Key selects elements along one axis, by the rules of Python and NumPy.
 type Key struct {
-	basic  layout.Key
-	chosen *chosen // for a key that is an array
+	basic    layout.Key
+	advanced *advancedKey // if the key is an array
 }
 
-// chosen is a key that is an array, which the caller owns.
-type chosen struct {
-	array *NDBuffer // of indices, or a mask
-	list  []int64   // indices if array is nil
-	mask  bool
+// advancedKey is a key that is an array, NumPy's advanced index. The caller owns the
+// array.
+type advancedKey struct {
+	array  *NDBuffer // of indices, or a mask
+	list   []int64   // indices if array is nil
+	isMask bool
 }
 
 // Open is an absent bound or step.
@@ -209,17 +210,17 @@ func SpanStep(start, stop, step int64) Key {
 // IntArray selects the elements at indices, in their shape. The indices are of any
 // integer type and on the device of the indexed array; negative ones count from the
 // end. Only Get and Set accept such keys.
-func IntArray(indices *NDBuffer) Key { return Key{chosen: &chosen{array: indices}} }
+func IntArray(indices *NDBuffer) Key { return Key{advanced: &advancedKey{array: indices}} }
 
 // Ints is IntArray for a list of indices.
 func Ints(indices ...int64) Key {
-	return Key{chosen: &chosen{list: append([]int64{}, indices...)}}
+	return Key{advanced: &advancedKey{list: append([]int64{}, indices...)}}
 }
 
 // Mask selects the elements at which an array of dtype Bool is true. It applies to
 // as many axes as it has, whose extents must be its shape. Only Get and Set accept
 // such keys.
-func Mask(mask *NDBuffer) Key { return Key{chosen: &chosen{array: mask, mask: true}} }
+func Mask(mask *NDBuffer) Key { return Key{advanced: &advancedKey{array: mask, isMask: true}} }
 
 // Reshape returns the elements, counted in C order, in another shape. One extent
 // may be -1 and is computed from the others. The result is a view if strides can

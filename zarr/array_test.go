@@ -27,7 +27,7 @@ func TestChunksAreWritableBeforeShapeIsKnown(t *testing.T) {
 	b, err := zarr.Open(ctx, s, "a")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{5}, b.Metadata().Shape)
-	v, err := b.Read(ctx, ndview.Prototype{}, 1)
+	v, err := b.Read(ctx, zarr.Prototype{}, 1)
 	require.NoError(t, err)
 	assert.Equal(t, []int32{0, 7, 1, 7, 2}, host[int32](t, v.(*ndview.NDBuffer)))
 }
@@ -39,7 +39,7 @@ func TestChunkIndicesOutsideAnyGridAreErrors(t *testing.T) {
 	a, err := zarr.Open(t.Context(), s, "")
 	require.NoError(t, err)
 	for _, index := range []int64{-1, 1 << 61, 1<<63 - 1} {
-		_, err := a.ReadChunk(t.Context(), ndview.Prototype{}, []int64{index})
+		_, err := a.ReadChunk(t.Context(), zarr.Prototype{}, []int64{index})
 		assert.ErrorContains(t, err, "outside any grid")
 	}
 }

@@ -47,7 +47,7 @@ func BenchmarkWriteAndRead(b *testing.B) {
 		b.Run(fmt.Sprint("read ", name), func(b *testing.B) {
 			b.SetBytes(nd.NBytes())
 			for b.Loop() {
-				v, err := a.Read(ctx, ndview.Prototype{}, 0)
+				v, err := a.Read(ctx, zarr.Prototype{}, 0)
 				require.NoError(b, err)
 				v.Release()
 			}

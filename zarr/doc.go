@@ -3,7 +3,7 @@
 //
 // [ArrayMetadata] describes an array. [Create] writes it and returns an [Array]; [Open]
 // reads it back. Elements are element.Values: an ndview.NDBuffer, or an element.VLen
-// for strings. Readers allocate from an ndview.Prototype; its zero value allocates on
+// for strings. Readers allocate from a [Prototype]; its zero value allocates on
 // the host. A [Group] holds arrays and groups, and [Group.Consolidate] stores the
 // metadata of all of them in one document.
 //

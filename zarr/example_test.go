@@ -34,7 +34,7 @@ func Example() {
 	fmt.Println(keys) // the chunk of zeros equals the fill value and is not stored
 
 	again, _ := zarr.Open(ctx, s, "delays")
-	rows, _ := again.ReadRows(ctx, ndview.Prototype{}, 1, 5, 2)
+	rows, _ := again.ReadRows(ctx, zarr.Prototype{}, 1, 5, 2)
 	defer rows.Release()
 	values, _ := ndview.ToHost[int32](rows.(*ndview.NDBuffer))
 	fmt.Println(values)

@@ -98,7 +98,7 @@ func bytesOf(t *testing.T, v element.Values) []byte {
 // readAs reads an array into a slice of the type of like.
 func readAs(t *testing.T, a *zarr.Array, like any) any {
 	t.Helper()
-	v, err := a.Read(context.Background(), ndview.Prototype{}, 2)
+	v, err := a.Read(context.Background(), zarr.Prototype{}, 2)
 	require.NoError(t, err)
 	defer v.Release()
 	require.Equal(t, a.Metadata().Shape, v.Shape())

@@ -19,14 +19,14 @@ import (
 // from to; strings are an element.VLen on the host. Chunks that are not stored have the
 // fill value. Read uses jobs goroutines, or GOMAXPROCS if jobs is not positive. The
 // caller must release the result. Errors name the array and the chunk.
-func (a *Array) Read(ctx context.Context, to ndview.Prototype, jobs int) (element.Values, error) {
+func (a *Array) Read(ctx context.Context, to Prototype, jobs int) (element.Values, error) {
 	return a.readBox(ctx, to, grid.WholeBox(a.Metadata().Shape), jobs)
 }
 
 // ReadChunk reads one chunk like [Array.Read], or one whole shard of a sharded array.
 // The result always has the shape of the chunk. Elements outside the array have the
 // values that were stored, or the fill value.
-func (a *Array) ReadChunk(ctx context.Context, to ndview.Prototype, index []int64) (element.Values, error) {
+func (a *Array) ReadChunk(ctx context.Context, to Prototype, index []int64) (element.Values, error) {
 	if err := a.checkIndex(index); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (a *Array) ReadChunk(ctx context.Context, to ndview.Prototype, index []int6
 
 // ReadRows reads elements [start, stop) along the first axis like [Array.Read]. From
 // shards it fetches only the chunks that it needs.
-func (a *Array) ReadRows(ctx context.Context, to ndview.Prototype, start, stop int64, jobs int) (element.Values, error) {
+func (a *Array) ReadRows(ctx context.Context, to Prototype, start, stop int64, jobs int) (element.Values, error) {
 	box := grid.WholeBox(slices.Clone(a.Metadata().Shape))
 	if len(box.Shape) == 0 || start < 0 || stop < start || stop > box.Shape[0] {
 		return nil, fmt.Errorf("array %q: rows [%d, %d) are outside shape %v", a.path, start, stop, box.Shape)
@@ -44,7 +44,7 @@ func (a *Array) ReadRows(ctx context.Context, to ndview.Prototype, start, stop i
 	return a.readBox(ctx, to, box, jobs)
 }
 
-func (a *Array) readBox(ctx context.Context, to ndview.Prototype, box grid.Box, jobs int) (element.Values, error) {
+func (a *Array) readBox(ctx context.Context, to Prototype, box grid.Box, jobs int) (element.Values, error) {
 	var values element.Values
 	var err error
 	if a.dataType.IsVLen() {
@@ -61,7 +61,7 @@ func (a *Array) readBox(ctx context.Context, to ndview.Prototype, box grid.Box, 
 // readFixed decodes directly into the result if the host can address it. Otherwise it
 // decodes one row of chunks at a time into host memory: a row is contiguous in the
 // result and needs one copy.
-func (a *Array) readFixed(ctx context.Context, to ndview.Prototype, box grid.Box, jobs int) (element.Values, error) {
+func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs int) (element.Values, error) {
 	dtype, _ := a.dataType.DType()
 	if _, err := grid.ByteSize(box.Shape, dtype.Size()); err != nil {
 		return nil, err

@@ -122,7 +122,7 @@ func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry
 
 	a, err = zarr.Open(ctx, s, "group/array")
 	require.NoError(t, err)
-	got, err := a.Read(ctx, ndview.PrototypeOn(dev), 3)
+	got, err := a.Read(ctx, zarr.PrototypeOn(dev), 3)
 	require.NoError(t, err)
 	defer got.Release()
 	assert.Equal(t, shape, got.Shape())
@@ -134,7 +134,7 @@ func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry
 	row := int64(len(want)) / max(shape[0], 1)
 	for start := range shape[0] + 1 {
 		for stop := start; stop <= shape[0]; stop += 2 {
-			rows, err := a.ReadRows(ctx, ndview.PrototypeOn(dev), start, stop, 2)
+			rows, err := a.ReadRows(ctx, zarr.PrototypeOn(dev), start, stop, 2)
 			require.NoError(t, err)
 			assert.True(t, bytes.Equal(want[start*row:stop*row], bytesOf(t, rows)), "rows %d to %d", start, stop)
 			rows.Release()
@@ -175,7 +175,7 @@ func roundTripStrings(t *testing.T, g geometry, codecs codec.List) {
 		require.NoError(t, a.Write(ctx, v, 2))
 		assert.Equal(t, want, readAs(t, a, want))
 		if len(g.shape) > 0 && g.shape[0] > 2 {
-			rows, err := a.ReadRows(ctx, ndview.Prototype{}, 1, 3, 1)
+			rows, err := a.ReadRows(ctx, zarr.Prototype{}, 1, 3, 1)
 			require.NoError(t, err)
 			row := int64(len(want)) / g.shape[0]
 			got := []string{}
@@ -195,7 +195,7 @@ func TestReadAllocatesFromPrototype(t *testing.T) {
 		a := create(t, s, "a", meta)
 		require.NoError(t, a.Write(ctx, values(t, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 3, 2), 1))
 		// Alternating prototypes must not affect each other.
-		for _, to := range []ndview.Prototype{{}, ndview.PrototypeOn(dev), {}, ndview.PrototypeOn(dev)} {
+		for _, to := range []zarr.Prototype{{}, zarr.PrototypeOn(dev), {}, zarr.PrototypeOn(dev)} {
 			for _, c := range []struct {
 				name string
 				read func() (element.Values, error)
@@ -211,7 +211,7 @@ func TestReadAllocatesFromPrototype(t *testing.T) {
 				v, err := c.read()
 				require.NoError(t, err, "%s to %s", c.name, to)
 				nd := v.(*ndview.NDBuffer)
-				assert.Equal(t, to, ndview.PrototypeOn(nd.Device()), c.name)
+				assert.Equal(t, to, zarr.PrototypeOn(nd.Device()), c.name)
 				assert.Equal(t, c.want, host[int32](t, nd), "%s to %s", c.name, to)
 				v.Release()
 			}
@@ -225,7 +225,7 @@ func TestStringsAreReadToHostForAnyPrototype(t *testing.T) {
 		v, err := element.PackVLen([]string{"a", "né"}, 2)
 		require.NoError(t, err)
 		require.NoError(t, a.Write(ctx, v, 1))
-		got, err := a.Read(ctx, ndview.PrototypeOn(dev), 1)
+		got, err := a.Read(ctx, zarr.PrototypeOn(dev), 1)
 		require.NoError(t, err)
 		assert.Equal(t, [][]byte{[]byte("a"), []byte("né")}, got.(*element.VLen).Elements())
 		assert.Zero(t, dev.MemoryStats().InUse)
@@ -235,7 +235,7 @@ func TestStringsAreReadToHostForAnyPrototype(t *testing.T) {
 func TestReadOutOfMemoryNamesArray(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		a := create(t, store.NewMemory(), "delays", ints([]int64{1 << 58}, []int64{1 << 20}))
-		for _, to := range []ndview.Prototype{{}, ndview.PrototypeOn(dev)} {
+		for _, to := range []zarr.Prototype{{}, zarr.PrototypeOn(dev)} {
 			_, err := a.Read(ctx, to, 1)
 			assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, to)
 			assert.ErrorContains(t, err, `"delays"`, to)
@@ -273,7 +273,7 @@ func TestOversizedChunksInMetadataAreErrors(t *testing.T) {
 		}
 		a, err := zarr.Open(t.Context(), s, "")
 		if err == nil {
-			_, err = a.Read(t.Context(), ndview.Prototype{}, 2)
+			_, err = a.Read(t.Context(), zarr.Prototype{}, 2)
 		}
 		assert.Error(t, err, name)
 	}

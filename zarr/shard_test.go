@@ -41,10 +41,10 @@ func TestShardWriterAcceptsConcurrentChunks(t *testing.T) {
 				assert.NoError(t, w.Abort())
 				assert.Error(t, w.WriteChunk(ctx, []int64{3}, values(t, ndview.Int32, []int32{1}, 1)))
 
-				v, err := a.ReadChunk(ctx, ndview.Prototype{}, []int64{1})
+				v, err := a.ReadChunk(ctx, zarr.Prototype{}, []int64{1})
 				require.NoError(t, err)
 				assert.Equal(t, []int32{0, 9, 1, 9, 2, 9, 0, 0, 4, 9, 5, 9, 6, 9, 7, 9}, host[int32](t, v.(*ndview.NDBuffer)))
-				v, err = a.ReadRows(ctx, ndview.Prototype{}, 15, 20, 1)
+				v, err = a.ReadRows(ctx, zarr.Prototype{}, 15, 20, 1)
 				require.NoError(t, err)
 				assert.Equal(t, []int32{0, 0, 9, 1, 9}, host[int32](t, v.(*ndview.NDBuffer)))
 				require.NoError(t, s.DeleteAll(ctx, ""))

@@ -23,7 +23,7 @@ func requireWeather(t *testing.T, output string, n int) {
 	require.NoError(t, err)
 	temp, err := root.OpenArray(t.Context(), "temp")
 	require.NoError(t, err)
-	values, err := temp.Read(t.Context(), ndview.Prototype{}, 1)
+	values, err := temp.Read(t.Context(), zarr.Prototype{}, 1)
 	require.NoError(t, err)
 	got, err := ndview.ToHost[float32](values.(*ndview.NDBuffer))
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func requireWeather(t *testing.T, output string, n int) {
 	require.Equal(t, want, got)
 	station, err := root.OpenArray(t.Context(), "station/values")
 	require.NoError(t, err)
-	names, err := station.Read(t.Context(), ndview.Prototype{}, 1)
+	names, err := station.Read(t.Context(), zarr.Prototype{}, 1)
 	require.NoError(t, err)
 	require.Equal(t, "JFK", string(names.(*element.VLen).At(3)))
 }
