@@ -37,7 +37,7 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	if src.dtype == a.dtype {
 		return a.CopyFrom(src)
 	}
-	release, err := holdToWrite(a, src)
+	release, err := retainToWrite(a, src)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 	if src.dtype != a.dtype {
 		return src.AsType(a.dtype, OrderC, CastUnsafe)
 	}
-	return src, src.hold()
+	return src, src.TryRetain()
 }
 
 // FillWhere writes one value to the rows of a, along its first axis, for which mask is
@@ -125,7 +125,7 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 // zeroes it. Both arrays must be C-contiguous and on one device; mask has dtype bool
 // and shape [rows].
 func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
-	release, err := holdToWrite(a, mask)
+	release, err := retainToWrite(a, mask)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // or uint8, on the device of bits, and must not overlap them. No byte after that of
 // the last bit is read, and none if a is empty.
 func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *NDBuffer) PackBits(bits arrowbuf.Buffer, bitOffset int64) error {
 
 // packBits is PackBits; if invert is true, it writes 1 for an element that is 0.
 func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return err
 	}
 	defer a.Release()

@@ -41,7 +41,7 @@ func (a *NDBuffer) AsType(to DType, order Order, casting Casting) (*NDBuffer, er
 	if err := dtype.CheckCast(a.dtype, to); err != nil {
 		return nil, err
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()

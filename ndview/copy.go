@@ -19,7 +19,7 @@ func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
@@ -69,7 +69,7 @@ func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
 // broadcast, and ErrReadOnly if a is not writeable; then a is unchanged. Within a CUDA
 // device the copy is enqueued on the default stream.
 func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
-	release, err := holdToWrite(a, src)
+	release, err := retainToWrite(a, src)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func copyBytes(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64
 // order; of a complex number it reverses both parts. Bools, [Bytes] and numbers of one
 // byte are unchanged. It returns ErrDType for records.
 func (a *NDBuffer) ByteSwap() error {
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (a *NDBuffer) ByteSwap() error {
 
 // ByteSwapped returns a copy in order K whose bytes are reversed as by ByteSwap.
 func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()

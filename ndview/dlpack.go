@@ -44,7 +44,7 @@ func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
 	if err := dlpack.Supported(); err != nil {
 		return nil, err
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()

@@ -38,7 +38,7 @@ import (
 // bytes to the host. An operand of one element of another type is copied to the host
 // first.
 func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return false, err
 	}
 	defer a.Release()
@@ -68,7 +68,7 @@ func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 }
 
 func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
-	if err := b.hold(); err != nil {
+	if err := b.TryRetain(); err != nil {
 		return false, err
 	}
 	defer b.Release()
@@ -215,7 +215,7 @@ func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (
 // shape and the same bits in every element. If one of them is on the CPU, the
 // comparison runs on the device of the other, otherwise on that of a.
 func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
-	release, err := holdAll(a, b)
+	release, err := retainAll(a, b)
 	if err != nil {
 		return false, err
 	}

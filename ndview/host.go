@@ -60,7 +60,7 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	if int64(len(raw)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(raw), a.NBytes(), ErrShape)
 	}
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 	if int64(len(dst)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(dst), a.NBytes(), ErrShape)
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return err
 	}
 	defer a.Release()
@@ -136,7 +136,7 @@ func newAlignedBytes(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[
 // can access them and the array is C-contiguous. They are valid until the array is
 // released.
 func (a *NDBuffer) HostBytes() ([]byte, bool) {
-	if a.hold() != nil {
+	if a.TryRetain() != nil {
 		return nil, false
 	}
 	defer a.Release()

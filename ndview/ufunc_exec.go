@@ -20,7 +20,7 @@ func (a *arrays) retain() error {
 		if x == nil {
 			continue
 		}
-		if err := x.hold(); err != nil {
+		if err := x.TryRetain(); err != nil {
 			for _, before := range a[:i] {
 				if before != nil {
 					before.Release()
