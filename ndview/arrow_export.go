@@ -94,8 +94,8 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 }
 
 // memoryOrder returns the axes, outermost first, in the order in which the elements of
-// rows lie contiguously, or the order of the axes if no such order exists. Rows
-// themselves stay first.
+// rows lie contiguously. If no such order exists, it returns the order of the axes.
+// The first axis, that of the rows, stays first.
 func memoryOrder(a *NDBuffer) []int {
 	order := forwards(len(a.shape))
 	byStride := slices.DeleteFunc(slices.Clone(order[1:]), func(axis int) bool { return a.shape[axis] == 1 })

@@ -12,10 +12,10 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Assign writes a value to all elements. The value is an *NDBuffer on any device that
-// broadcasts to the shape of a, a Go slice of numbers or bools, or a value that
-// [ScalarOf] accepts. A slice with one value per element is read in C order; otherwise
-// it broadcasts as an array of one axis.
+// Assign writes a value to all elements. The value is an *NDBuffer on any device, a Go
+// slice of numbers or bools, or a value that [ScalarOf] accepts. An array must
+// broadcast to the shape of a. A slice with one value per element is read in C order;
+// otherwise it broadcasts as an array of one axis.
 //
 // Elements of arrays and slices, and strong scalars, are cast as AsType casts them by
 // the rule "unsafe". A weak scalar must fit the type, see [Scalar.Bytes]. The value

@@ -16,9 +16,9 @@ import (
 // DLPackOptions are the options of ToDLPack.
 type DLPackOptions struct {
 	// Stream is the number of the stream on which the consumer will use a GPU's
-	// memory, as DLPack's Python protocol defines it: 1 is CUDA's legacy default
-	// stream, 2 the per-thread one of the thread that the calling goroutine is locked
-	// to, and another number the handle of a stream, which must exist until the
+	// memory, as DLPack's Python protocol defines it. 1 is CUDA's legacy default
+	// stream, and 2 the per-thread one of the thread that the goroutine is locked to.
+	// Another number is the handle of a stream, which must exist until the
 	// deleter is called. Work on that stream runs after earlier work on the array,
 	// and before work on the array that follows the deleter.
 	//
@@ -37,9 +37,9 @@ type DLPackOptions struct {
 // its deleter, which it must do exactly once, on any thread.
 //
 // ToDLPack returns ErrDType for times, bytes and records, which DLPack lacks. It
-// returns ErrShape if a stride is not a multiple of the element's size, and
-// ErrReadOnly if a legacy consumer, which has no flag for it, would get a read-only
-// array. Option Copy avoids the last two.
+// returns ErrShape if a stride is not a multiple of the element's size. It returns
+// ErrReadOnly for a read-only array and a legacy consumer, because a DLManagedTensor
+// has no flag for that. Option Copy avoids the last two errors.
 func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
 	if err := dlpack.Supported(); err != nil {
 		return nil, err
