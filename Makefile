@@ -58,7 +58,7 @@ race: ## Run all Go tests under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race ./...
 
 .PHONY: emulate
-emulate: ## Run the kernels that copy on the CPU, under AddressSanitizer (needs g++)
+emulate: ## Run the copy kernels on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin/emulate
 	QUIVER_EMULATE=$(CURDIR)/.tools/bin/emulate $(GO) test -tags emulate -count 1 -v -run TestKernelsCopyWithinTheirMemory ./ndview/internal/stridedcopy
@@ -128,14 +128,14 @@ plots: $(VENV) ## Draw bench/plots from the recorded results
 # ---- GPU
 
 .PHONY: kernels
-kernels: $(CUDA) ## Compile ndview/kernels/*.cu to the images that are committed
+kernels: $(CUDA) ## Compile ndview/kernels/*/*.cu to the committed images
 	.tools/cuda/bin/python $(KERNELS)/make.py
 
 .PHONY: kernels-check
-kernels-check: ## Check that the committed images are those of their sources
+kernels-check: ## Check that the committed images were made from the current sources
 	@cd $(KERNELS) && { sha256sum --check --quiet images/SHA256SUMS && \
-	diff <(cut -c67- images/SHA256SUMS | LC_ALL=C sort) <(ls make.py requirements.txt *.cu *.cuh images/*.zip 2>/dev/null | LC_ALL=C sort); } || \
-	{ echo "The kernel images are not those of their sources: run 'make kernels' and commit what it writes."; exit 1; }
+	diff <(cut -c67- images/SHA256SUMS | LC_ALL=C sort) <(ls make.py requirements.txt */*.cu */*.cuh images/*/*.zip 2>/dev/null | LC_ALL=C sort); } || \
+	{ echo "The kernel images do not match their sources: run 'make kernels' and commit the result."; exit 1; }
 
 .PHONY: gpu-bundle
 gpu-bundle: .tools/cuda13/.installed ## Put tests and benchmarks into .gpu, for a GPU machine without Go (needs gcc)

@@ -151,7 +151,7 @@ func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
 	return launchFillWhere(a, mask, width, pattern)
 }
 
-var maskProgram = launch.Program("mask", map[string]cudabuf.HostKernel{"quiver_fill_where": func(l *cudabuf.HostLaunch) {
+var maskProgram = launch.Program("index/fill_where", map[string]cudabuf.HostKernel{"quiver_fill_where": func(l *cudabuf.HostLaunch) {
 	width, n := l.Int64(1), l.Int64(3)
 	launch.MustAlignAt(l, 2, -int64(l.Uint32(4)), 16)
 	cpu.FillWhere(l.Memory(l.Pointer(0), n*width), l.Memory(l.Pointer(2), n), width, l.Uint64(5))

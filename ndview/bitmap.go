@@ -91,7 +91,7 @@ func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) 
 	return launchPackBits(a, used, shift, invert)
 }
 
-var bitsProgram = launch.Program("bits", map[string]cudabuf.HostKernel{
+var bitsProgram = launch.Program("copy/bits", map[string]cudabuf.HostKernel{
 	"quiver_unpack_bits": func(l *cudabuf.HostLaunch) {
 		offset, n := l.Int64(1), l.Int64(2)
 		launch.MustAlign(l, 0, 4)

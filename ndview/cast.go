@@ -265,7 +265,7 @@ func (b *stridedPair) convertUnit(n int64, c *tick.Conversion) error {
 		return err
 	}
 	defer flag.Release()
-	err = launch.Items(b.dst.Device(), convertUnitProgram, "quiver_retick", n, 1,
+	err = launch.Items(b.dst.Device(), convertUnitProgram, "quiver_convert_unit", n, 1,
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructOf(c), flag.inOut())
 	if err != nil || c.Exact() {
 		return err

@@ -22,7 +22,7 @@ func (b *stridedPair) launchCast(n, head int64, to, from cpu.Type) error {
 	kernel := castKernels[from]
 	perThread := 16 / max(to.Size(), from.Size())
 	if to.Size() < from.Size() {
-		perThread *= 2 // as unroll in kernels/cast.cuh
+		perThread *= 2 // as unroll in kernels/elementwise/cast.cuh
 	}
 	return launch.Items(b.dst.Device(), kernel.program, kernel.name, n, perThread,
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
@@ -37,9 +37,9 @@ type castKernel struct {
 // castKernels are indexed by the source type.
 var castKernels = func() (kernels [cpu.Types]castKernel) {
 	for file, sources := range map[string]map[cpu.Type]string{
-		"cast_small": {cpu.Int8: "i8", cpu.Uint8: "u8", cpu.Int16: "i16", cpu.Uint16: "u16"},
-		"cast_int":   {cpu.Int32: "i32", cpu.Uint32: "u32", cpu.Int64: "i64", cpu.Uint64: "u64"},
-		"cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
+		"elementwise/cast_small": {cpu.Int8: "i8", cpu.Uint8: "u8", cpu.Int16: "i16", cpu.Uint16: "u16"},
+		"elementwise/cast_int":   {cpu.Int32: "i32", cpu.Uint32: "u32", cpu.Int64: "i64", cpu.Uint64: "u64"},
+		"elementwise/cast_float": {cpu.Float16: "f16", cpu.BFloat16: "bf16", cpu.Float32: "f32", cpu.Float64: "f64",
 			cpu.Complex64: "c64", cpu.Complex128: "c128"},
 	} {
 		hostKernels := map[string]cudabuf.HostKernel{}
@@ -75,12 +75,12 @@ func (b *stridedPair) launchStridedCast(walk *cpu.Walk, to, from cpu.Type) error
 		aligned = 1
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
-		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_walk", part.Items, perThread,
+		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_strided", part.Items, perThread,
 			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructOf(part), uint32(to), uint32(from), aligned)
 	})
 }
 
-var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.HostKernel{"quiver_cast_walk": func(l *cudabuf.HostLaunch) {
+var castWalkProgram = launch.Program("elementwise/cast_strided", map[string]cudabuf.HostKernel{"quiver_cast_strided": func(l *cudabuf.HostLaunch) {
 	walk, to, from := launch.Parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
 	low, high := walk.Reach(&walk.Data, from.Size())
 	outLow, outHigh := walk.Reach(&walk.Value, to.Size())
@@ -91,7 +91,7 @@ var castWalkProgram = launch.Program("cast_walk", map[string]cudabuf.HostKernel{
 	cpu.CastWalk(launch.Reached(l, 1, outLow, outHigh), launch.Reached(l, 0, low, high), &walk, to, from)
 }})
 
-var convertUnitProgram = launch.Program("retick", map[string]cudabuf.HostKernel{"quiver_retick": func(l *cudabuf.HostLaunch) {
+var convertUnitProgram = launch.Program("elementwise/convert_unit", map[string]cudabuf.HostKernel{"quiver_convert_unit": func(l *cudabuf.HostLaunch) {
 	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
 	launch.MustAlign(l, 0, 8)
 	launch.MustAlign(l, 1, 8)

@@ -328,10 +328,10 @@ func swapBytes(dst, src *NDBuffer, offset, size int64) error {
 		cpu.SwapBytes(to, from, n, size)
 		return nil
 	}
-	return launch.Items(dst.Device(), swapProgram, "quiver_swap", n, 16, src.at(offset), dst.atOut(to), n, int32(size))
+	return launch.Items(dst.Device(), swapProgram, "quiver_byteswap", n, 16, src.at(offset), dst.atOut(to), n, int32(size))
 }
 
-var swapProgram = launch.Program("swap", map[string]cudabuf.HostKernel{"quiver_swap": func(l *cudabuf.HostLaunch) {
+var swapProgram = launch.Program("copy/byteswap", map[string]cudabuf.HostKernel{"quiver_byteswap": func(l *cudabuf.HostLaunch) {
 	n := l.Int64(2)
 	cpu.SwapBytes(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), n, int64(l.Int32(3)))
 }})

@@ -22,15 +22,15 @@ func launchCopy(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, width 
 
 // copyPrograms are the images of strided copies, by name.
 var copyPrograms = map[string]*cudabuf.Program{
-	"weave":    copyProgram[stridedcopy.Weave]("weave"),
-	"tiles":    copyProgram[stridedcopy.Tiles]("tiles"),
-	"slim":     copyProgram[stridedcopy.Tiles]("slim"),
-	"matrices": copyProgram[stridedcopy.Tiles]("matrices"),
-	"words":    copyProgram[stridedcopy.Tiles]("words"),
-	"runs":     copyProgram[stridedcopy.Tiles]("runs"),
-	"odd":      copyProgram[stridedcopy.Tiles]("odd"),
-	"bricks":   copyProgram[stridedcopy.Bricks]("bricks"),
-	"rows":     copyProgram[stridedcopy.Rows]("rows"),
+	"copy/interleave":        copyProgram[stridedcopy.Weave]("copy/interleave"),
+	"copy/tiles":             copyProgram[stridedcopy.Tiles]("copy/tiles"),
+	"copy/narrow_tiles":      copyProgram[stridedcopy.Tiles]("copy/narrow_tiles"),
+	"copy/matrix_tiles":      copyProgram[stridedcopy.Tiles]("copy/matrix_tiles"),
+	"copy/word_tiles":        copyProgram[stridedcopy.Tiles]("copy/word_tiles"),
+	"copy/run_tiles":         copyProgram[stridedcopy.Tiles]("copy/run_tiles"),
+	"copy/matrix_byte_tiles": copyProgram[stridedcopy.Tiles]("copy/matrix_byte_tiles"),
+	"copy/box_tiles":         copyProgram[stridedcopy.Bricks]("copy/box_tiles"),
+	"copy/rows":              copyProgram[stridedcopy.Rows]("copy/rows"),
 }
 
 // copyProgram returns the program of an image whose kernels take a plan of type T. The

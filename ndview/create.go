@@ -143,7 +143,7 @@ func (a *NDBuffer) launchFill(start int64, element []byte) error {
 		launch.InOut(a.buf, start), a.NBytes(), uint32(phase), low, high)
 }
 
-var fillProgram = launch.Program("fill", map[string]cudabuf.HostKernel{"quiver_fill": func(l *cudabuf.HostLaunch) {
+var fillProgram = launch.Program("copy/fill", map[string]cudabuf.HostKernel{"quiver_fill": func(l *cudabuf.HostLaunch) {
 	n := l.Int64(1)
 	launch.MustAlignAt(l, 0, -int64(l.Uint32(2)), 16)
 	pattern := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, l.Uint64(3)), l.Uint64(4))
@@ -262,7 +262,7 @@ func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 		a.in(), out.inOut(), launch.StructOf(&t))
 }
 
-var triangleProgram = launch.Program("triangle", func() map[string]cudabuf.HostKernel {
+var triangleProgram = launch.Program("copy/triangle", func() map[string]cudabuf.HostKernel {
 	hostKernels := map[string]cudabuf.HostKernel{}
 	for _, size := range []int64{1, 2, 4, 8, 16} {
 		hostKernels[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.HostLaunch) {

@@ -541,7 +541,7 @@ func (c *comparison) launchKernel(p *equal.Plan, mode equal.Mode, x, y *NDBuffer
 		x.at(offsets[0]), with, c.word, launch.StructOf(p))
 }
 
-var equalProgram = launch.Program("equal", func() map[string]cudabuf.HostKernel {
+var equalProgram = launch.Program("elementwise/equal", func() map[string]cudabuf.HostKernel {
 	hostKernels := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalHostKernel(equal.Mixed)}
 	for _, mode := range equal.Modes {
 		nest := equalHostKernel(mode)

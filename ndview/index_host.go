@@ -10,7 +10,7 @@ import (
 )
 
 // resolveProgram maps indices to positions; resolveIndices launches it.
-var resolveProgram = launch.Program("fold", map[string]cudabuf.HostKernel{"quiver_fold": func(l *cudabuf.HostLaunch) {
+var resolveProgram = launch.Program("index/resolve", map[string]cudabuf.HostKernel{"quiver_resolve_indices": func(l *cudabuf.HostLaunch) {
 	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
 	low, high := walk.Reach(&walk.Index, int64(f.Size))
 	launch.MustAlign(l, 1, 8)
@@ -25,7 +25,7 @@ func badIndexReport(l *cudabuf.HostLaunch, i int) cpu.Report {
 
 // compactProgram selects by masks; the methods of maskScan and unravelPositions
 // launch it.
-var compactProgram = launch.Program("compact", compactHostKernels())
+var compactProgram = launch.Program("index/compact", compactHostKernels())
 
 func compactHostKernels() map[string]cudabuf.HostKernel {
 	kernels := map[string]cudabuf.HostKernel{
@@ -74,7 +74,7 @@ func maskArgs(l *cudabuf.HostLaunch) (mask []byte, starts []int64) {
 }
 
 // takeProgram gathers elements; gatherUnits launches it.
-var takeProgram = launch.Program("take", takeHostKernels())
+var takeProgram = launch.Program("index/take", takeHostKernels())
 
 func takeHostKernels() map[string]cudabuf.HostKernel {
 	kernels := map[string]cudabuf.HostKernel{}
@@ -108,16 +108,16 @@ func takeHostKernels() map[string]cudabuf.HostKernel {
 }
 
 // takeBucketProgram gathers elements by buckets; takeBucketed launches it.
-var takeBucketProgram = launch.Program("bucket", takeBucketHostKernels())
+var takeBucketProgram = launch.Program("index/take_bucket", takeBucketHostKernels())
 
 func takeBucketHostKernels() map[string]cudabuf.HostKernel {
 	kernels := map[string]cudabuf.HostKernel{
-		"quiver_sample_i32":     countFarNeighbours[int32],
-		"quiver_sample_i64":     countFarNeighbours[int64],
-		"quiver_bucket_fetch_4": fetchElements[uint32],
-		"quiver_bucket_fetch_8": fetchElements[uint64],
-		"quiver_bucket_place_4": reorderTiles[uint32],
-		"quiver_bucket_place_8": reorderTiles[uint64],
+		"quiver_sample_i32":       countFarNeighbours[int32],
+		"quiver_sample_i64":       countFarNeighbours[int64],
+		"quiver_bucket_fetch_4":   fetchElements[uint32],
+		"quiver_bucket_fetch_8":   fetchElements[uint64],
+		"quiver_bucket_reorder_4": reorderTiles[uint32],
+		"quiver_bucket_reorder_8": reorderTiles[uint64],
 	}
 	for _, width := range []int64{4, 8} {
 		kernels[fmt.Sprintf("quiver_bucket_sort_%d_i32", width)] = sortIndicesByBucket[int32](width)
@@ -210,7 +210,7 @@ func reorderTiles[T uint32 | uint64](l *cudabuf.HostLaunch) {
 }
 
 // putProgram scatters values; scatterUnits and discardRepeats launch it.
-var putProgram = launch.Program("put", putHostKernels())
+var putProgram = launch.Program("index/put", putHostKernels())
 
 func putHostKernels() map[string]cudabuf.HostKernel {
 	kernels := map[string]cudabuf.HostKernel{}
@@ -229,8 +229,8 @@ func putHostKernels() map[string]cudabuf.HostKernel {
 	}
 	kernels["quiver_claim_32"] = claimPositions[uint32]
 	kernels["quiver_claim_64"] = claimPositions[uint64]
-	kernels["quiver_settle_32"] = discardRepeatedPositions[uint32]
-	kernels["quiver_settle_64"] = discardRepeatedPositions[uint64]
+	kernels["quiver_discard_32"] = discardRepeatedPositions[uint32]
+	kernels["quiver_discard_64"] = discardRepeatedPositions[uint64]
 	return kernels
 }
 
@@ -276,7 +276,7 @@ func discardRepeatedPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 }
 
 // putBucketProgram scatters values by buckets; putBucketed launches it.
-var putBucketProgram = launch.Program("putbucket", map[string]cudabuf.HostKernel{
+var putBucketProgram = launch.Program("index/put_bucket", map[string]cudabuf.HostKernel{
 	"quiver_put_sort_4": sortPutsByBucket[uint32], "quiver_put_sort_8": sortPutsByBucket[uint64],
 	"quiver_put_write_4": writePuts[uint32], "quiver_put_write_8": writePuts[uint64],
 	"quiver_put_claim": func(l *cudabuf.HostLaunch) {

@@ -92,7 +92,7 @@ func resolveIndices(pos, indices *NDBuffer, walk *cpu.Walk, m *cpu.Folding, flag
 		return nil
 	}
 	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
-		return launch.Items(pos.Device(), resolveProgram, "quiver_fold", part.Items, perThread,
+		return launch.Items(pos.Device(), resolveProgram, "quiver_resolve_indices", part.Items, perThread,
 			indices.at(at.Index), pos.atOut(8*first), launch.StructOf(part), launch.StructOf(m), first, flags.words.atOut(8*int64(axis)))
 	})
 }

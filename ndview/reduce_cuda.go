@@ -196,7 +196,7 @@ func (p *reductionPlan) runTransposed(out, a *NDBuffer) error {
 	return out.CopyFrom(shaped)
 }
 
-// reduceSources are the operations in each of kernels/reduce_NAME.cu.
+// reduceSources are the operations in each of kernels/reduce/NAME.cu.
 var reduceSources = map[string][]string{
 	"sum": {"sum_u8", "sum_i8", "sum_u16", "sum_i16", "sum_u32", "sum_i32", "sum_u64", "sum_i64", "sum_f16", "sum_bf16",
 		"sum_f32", "sum_f64"},
@@ -234,11 +234,11 @@ var reducePrograms = func() map[string]*cudabuf.Program {
 	programs := map[string]*cudabuf.Program{}
 	for source, names := range reduceSources {
 		hostKernels := map[string]cudabuf.HostKernel{}
-		p := launch.Program("reduce_"+source, hostKernels)
+		p := launch.Program("reduce/"+source, hostKernels)
 		for _, name := range names {
 			programs[name] = p
 			hostKernels["quiver_finish_"+name] = mergeHostKernel(reduce.Reducers[name])
-			for _, kind := range []string{"rows", "slim", "tiles", "columns", "few", "strided"} {
+			for _, kind := range []string{"rows", "short_rows", "tiled_rows", "columns", "short_columns", "strided"} {
 				run := reduceHostKernel(reduce.Reducers[name])
 				hostKernels["quiver_"+kind+"_"+name] = func(l *cudabuf.HostLaunch) {
 					mustAlignVectors(l, kind, reduce.Reducers[name].Element)
@@ -265,7 +265,7 @@ func stepsOf(p *reduce.Plan) (in, out []int64) {
 // mustAlignVectors is launch.MustAlign for the vectors of a kernel.
 func mustAlignVectors(l *cudabuf.HostLaunch, kind string, size int64) {
 	p := launch.Parameters[reduce.Plan](l, 3)
-	if kind == "slim" {
+	if kind == "short_rows" {
 		launch.MustAlign(l, 0, 16)
 		launch.MustAlign(l, 1, 16)
 	}
@@ -274,10 +274,10 @@ func mustAlignVectors(l *cudabuf.HostLaunch, kind string, size int64) {
 	if p.Parts.By > 1 {
 		steps = append(steps, p.Part*p.Stride)
 	}
-	if kind == "few" || kind == "columns" && p.Aligned != 0 {
+	if kind == "short_columns" || kind == "columns" && p.Aligned != 0 {
 		launch.MustAlign(l, 0, int64(p.Vector)*size, steps...)
 	}
-	if kind == "few" || kind == "columns" && p.Dense != 0 && p.Partial == 0 {
+	if kind == "short_columns" || kind == "columns" && p.Dense != 0 && p.Partial == 0 {
 		launch.MustAlign(l, 1, min(16, int64(p.Vector*p.OutSize)), outSteps...)
 	}
 }

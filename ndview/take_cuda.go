@@ -93,7 +93,7 @@ func (p *positions) discardRepeats() (distinct bool, err error) {
 		defer table.Release()
 		keys = table.inOut()
 	}
-	for _, kernel := range []string{"quiver_claim", "quiver_settle"} {
+	for _, kernel := range []string{"quiver_claim", "quiver_discard"} {
 		name := fmt.Sprintf("%s_%d", kernel, 8*size.Size())
 		if err := launch.Items(pos.Device(), putProgram, name, n, perThread, pos.inOut(), n, claims.inOut(), keys, uint64(slots)); err != nil {
 			return false, err
@@ -173,7 +173,7 @@ func takeBucketed(out *NDBuffer, from arrowbuf.Buffer, pos *positions, width, n 
 	if err != nil {
 		return false, err
 	}
-	return true, launch.Queue(dev, takeBucketProgram, fmt.Sprintf("quiver_bucket_place_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
+	return true, launch.Queue(dev, takeBucketProgram, fmt.Sprintf("quiver_bucket_reorder_%d", width), eachTile, block, out.inOut(), ranks.in(), n)
 }
 
 // areScattered reports whether most neighbours in a sample of n indices are more than

@@ -16,7 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// form is how kernels of kernels/family.cuh address their operands.
+// form is how kernels of kernels/elementwise/forms.cuh address their operands.
 type form byte
 
 const (
@@ -26,7 +26,7 @@ const (
 	forms
 )
 
-// How a kernel addresses one operand, as in kernels/nest.cuh.
+// How a kernel addresses one operand, as in kernels/elementwise/nest.cuh.
 const (
 	kindScalar = iota
 	kindRun    // contiguous vectors
@@ -34,7 +34,7 @@ const (
 	kindGather // any stride
 )
 
-// denseLaunch is Dense of kernels/nest.cuh.
+// denseLaunch is Dense of kernels/elementwise/nest.cuh.
 type denseLaunch struct {
 	elements int64
 	op       int32
@@ -97,7 +97,7 @@ func (c *computation) launchContiguous(dev *cudabuf.Device, a *arrays) error {
 	return c.launch(dev, a, dense, (p.elements-1)/c.vector+1, &offset, launch.StructOf(&p))
 }
 
-// familyThreads is the number of threads per block in kernels/family.cuh.
+// familyThreads is the number of threads per block in kernels/elementwise/forms.cuh.
 const familyThreads = 128
 
 // launch enqueues a kernel for a number of vectors. offset is where each array's first
@@ -140,7 +140,7 @@ func (c *computation) twoVectorsPerThread(f form) bool {
 	return f != nested && small || f == rowwise && c.n < 3 && c.kernel >= ew.Complex64
 }
 
-// nestLaunch is Nest of kernels/nest.cuh, which describes the fields.
+// nestLaunch is Nest of kernels/elementwise/nest.cuh, which describes the fields.
 type nestLaunch struct {
 	scalar       [3][2]uint64
 	inner, outer [4]int32
@@ -345,14 +345,14 @@ var (
 )
 
 var (
-	arithmeticInt   = launch.Program("arithmetic_int", hostKernelsOf(integerTypes, familyArithmetic))
-	arithmeticFloat = launch.Program("arithmetic_float", hostKernelsOf(floatTypes, familyArithmetic))
-	compareProgram  = launch.Program("compare", hostKernelsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
-	divideProgram   = launch.Program("divide", hostKernelsOf(integerTypes, familyMath))
-	mathProgram     = launch.Program("math", hostKernelsOf(floatTypes[2:], familyMath))
-	whereProgram    = launch.Program("where", whereHostKernels())
-	complexMath     = launch.Program("complex_math", hostKernelsOf(complexTypes, familyMath))
-	complexProgram  = launch.Program("complex", hostKernelsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
+	arithmeticInt   = launch.Program("elementwise/arithmetic_int", hostKernelsOf(integerTypes, familyArithmetic))
+	arithmeticFloat = launch.Program("elementwise/arithmetic_float", hostKernelsOf(floatTypes, familyArithmetic))
+	compareProgram  = launch.Program("elementwise/compare", hostKernelsOf(slices.Concat(integerTypes, floatTypes), familyCompare))
+	divideProgram   = launch.Program("elementwise/divide", hostKernelsOf(integerTypes, familyMath))
+	mathProgram     = launch.Program("elementwise/math", hostKernelsOf(floatTypes[2:], familyMath))
+	whereProgram    = launch.Program("elementwise/where", whereHostKernels())
+	complexMath     = launch.Program("elementwise/complex_math", hostKernelsOf(complexTypes, familyMath))
+	complexProgram  = launch.Program("elementwise/complex", hostKernelsOf(complexTypes, familyArithmetic, familyCompare, familyParts))
 )
 
 func whereHostKernels() map[string]cudabuf.HostKernel {

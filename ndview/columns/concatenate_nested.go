@@ -38,7 +38,7 @@ func (w *workspace) readBounds(parts []arrow.ArrayData, width int64, valueCount 
 		if err != nil {
 			return nil, err
 		}
-		if err := w.launch(joinProgram, fmt.Sprintf("quiver_ends_%d", 8*width), 1, 1, all[k].offsets, n, output{out}); err != nil {
+		if err := w.launch(joinProgram, fmt.Sprintf("quiver_end_offsets_%d", 8*width), 1, 1, all[k].offsets, n, output{out}); err != nil {
 			return nil, err
 		}
 	}

@@ -18,7 +18,7 @@ const (
 // grain is the least number of items that pays for a goroutine.
 const grain = 16 << 10
 
-var indexProgram = newProgram("columns_index", map[string]hostKernel{
+var indexProgram = newProgram("columns/index", map[string]hostKernel{
 	"quiver_resolve_i8":  resolve[int8],
 	"quiver_resolve_i16": resolve[int16],
 	"quiver_resolve_i32": resolve[int32],
@@ -28,7 +28,7 @@ var indexProgram = newProgram("columns_index", map[string]hostKernel{
 	"quiver_resolve_u32": resolve[uint32],
 	"quiver_resolve_u64": resolve[uint64],
 	"quiver_take_bits":   takeBits,
-	"quiver_spread":      spread,
+	"quiver_expand_fixed":      spread,
 })
 
 // lowerFlag atomically lowers a flag to item if item is less.
@@ -116,7 +116,7 @@ const (
 	expandItems = 8 * launch.Threads
 )
 
-var rangeProgram = newProgram("columns_range", map[string]hostKernel{
+var rangeProgram = newProgram("columns/ranges", map[string]hostKernel{
 	"quiver_lengths_32":    lengths[int32],
 	"quiver_lengths_64":    lengths[int64],
 	"quiver_scan":          scan,
@@ -273,14 +273,14 @@ func forEachRange[V offsetInt](to []V, total, grain int64, f func(j int64)) {
 	})
 }
 
-var nestProgram = newProgram("columns_nest", map[string]hostKernel{
+var nestProgram = newProgram("columns/nested", map[string]hostKernel{
 	"quiver_union_ids":    unionIDs,
 	"quiver_union_child":  unionChild,
 	"quiver_union_ranks":  unionRanks,
 	"quiver_find_runs_16": findRunsKernel[int16],
 	"quiver_find_runs_32": findRunsKernel[int32],
 	"quiver_find_runs_64": findRunsKernel[int64],
-	"quiver_run_begins":   runBegins,
+	"quiver_run_starts":   runBegins,
 	"quiver_run_ends_16":  runEndsKernel[int16],
 	"quiver_run_ends_32":  runEndsKernel[int32],
 	"quiver_run_ends_64":  runEndsKernel[int64],
@@ -370,10 +370,10 @@ func runEndsKernel[E int16 | int32 | int64](c kernelArgs) {
 	})
 }
 
-var joinProgram = newProgram("columns_join", map[string]hostKernel{
+var joinProgram = newProgram("columns/concatenate", map[string]hostKernel{
 	"quiver_copy_bits":     copyBits,
-	"quiver_ends_32":       ends[int32],
-	"quiver_ends_64":       ends[int64],
+	"quiver_end_offsets_32":       ends[int32],
+	"quiver_end_offsets_64":       ends[int64],
 	"quiver_rebase_32_32":  rebase[int32, int32],
 	"quiver_rebase_32_64":  rebase[int32, int64],
 	"quiver_rebase_64_32":  rebase[int64, int32],

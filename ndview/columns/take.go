@@ -350,7 +350,7 @@ func (w *workspace) expandFixedSize(s selection, each int64) (selection, error) 
 	if out.indices, err = w.alloc(ndview.Int64, out.n); err != nil {
 		return out, err
 	}
-	return out, w.launch(indexProgram, "quiver_spread", out.n, itemsPerBlock, s.indices, out.n, each, output{out.indices})
+	return out, w.launch(indexProgram, "quiver_expand_fixed", out.n, itemsPerBlock, s.indices, out.n, each, output{out.indices})
 }
 
 func arrowBytes[T any](list []T) []byte {

@@ -308,7 +308,7 @@ func (w *workspace) takeRuns(data arrow.ArrayData, t *arrow.RunEndEncodedType, s
 		if err != nil {
 			return nil, err
 		}
-		if err := w.launch(nestProgram, "quiver_run_begins", s.n, itemsPerBlock, found.indices, s.n, output{begins}); err != nil {
+		if err := w.launch(nestProgram, "quiver_run_starts", s.n, itemsPerBlock, found.indices, s.n, output{begins}); err != nil {
 			return nil, err
 		}
 		if ends.indices, err = w.trueIndices(begins); err != nil {

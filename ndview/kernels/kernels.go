@@ -1,6 +1,10 @@
-// Package kernels has the machine code of ndview's kernels, compiled ahead by
-// `make kernels` from the .cu files beside it. CONTRIBUTING.md says how to add
-// one.
+// Package kernels embeds the machine code of ndview's CUDA kernels.
+//
+// `make kernels` compiles FOLDER/NAME.cu to images/FOLDER/NAME.zip; CONTRIBUTING.md
+// says how to add a kernel. The folders are copy, elementwise, index, reduce and
+// columns, by what the kernels do, and common, which has headers only. An entry
+// point is named quiver_..., and its host implementation is registered under the
+// same name where the package that launches it calls launch.Program.
 package kernels
 
 import (
@@ -14,13 +18,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-//go:embed images/*.zip
+//go:embed images/*/*.zip
 var images embed.FS
 
-// Image returns the code of NAME.cu for a GPU of a compute capability: that of
-// the newest architecture with the same major version that is not newer than
-// the GPU, or else PTX, which the driver compiles. A GPU older than 7.0 has
-// neither.
+// Image returns the code compiled from name.cu, "copy/tiles" for instance, for a GPU
+// of compute capability major.minor. That is machine code of the newest architecture
+// that has the same major version and is not newer than the GPU, or otherwise PTX, which
+// the driver compiles. It returns an error for a GPU older than 7.0.
 func Image(name string, major, minor int) ([]byte, error) {
 	data, err := images.ReadFile("images/" + name + ".zip")
 	if err != nil {
@@ -28,7 +32,7 @@ func Image(name string, major, minor int) ([]byte, error) {
 	}
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return nil, fmt.Errorf("kernels of %s: %w", name, err)
+		return nil, fmt.Errorf("kernels.Image: %s: %w", name, err)
 	}
 	best, newest := "", -1
 	for _, f := range archive.File {
@@ -41,17 +45,16 @@ func Image(name string, major, minor int) ([]byte, error) {
 		}
 	}
 	if best == "" {
-		return nil, fmt.Errorf("kernels of %s: there are none for compute capability %d.%d; 7.0 is the oldest", name, major, minor)
+		return nil, fmt.Errorf("kernels.Image: %s: no code for compute capability %d.%d: want 7.0 or newer", name, major, minor)
 	}
 	image, err := inflate(archive, best)
 	if err != nil {
-		return nil, fmt.Errorf("kernels of %s: %s: %w", name, best, err)
+		return nil, fmt.Errorf("kernels.Image: %s: %s: %w", name, best, err)
 	}
 	return image, nil
 }
 
-// decoder is made when it is first needed, on one core: a device asks for one
-// image at a time.
+// decoder is created on first use. It uses one core, as a device loads one image at a time.
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 })

@@ -1,16 +1,15 @@
-"""Compiles each NAME.cu of this folder to images/NAME.zip.
+"""Compiles each FOLDER/NAME.cu of this folder to images/FOLDER/NAME.zip.
 
-Usage: make.py [NAME...], run by `make kernels`; with names only those are
-compiled. No CUDA toolkit and no C compiler is needed: NVRTC compiles, from the
+Usage: make.py [FOLDER/NAME...], run by `make kernels`. With names, only those are
+compiled. It needs no CUDA toolkit and no C compiler: NVRTC compiles, from the
 wheels that requirements.txt pins, so the same sources give the same images
-anywhere.
+on any machine.
 
 An archive holds machine code for each of ARCHITECTURES, sm_80.zst for instance,
 which also runs on the later ones of the same major version, and compute_90.zst,
-PTX from which a driver compiles for every GPU that is newer than all of them.
-Each is a frame of Zstandard: 0.6 of the size that zip's own compression has.
-images/SHA256SUMS records what the images were made from; `make kernels-check`
-compares.
+PTX that a driver compiles for GPUs newer than all of them. Each entry is a
+Zstandard frame, 0.6 times the size of zip's own compression. images/SHA256SUMS
+records the inputs and the images; `make kernels-check` compares them.
 """
 
 import ctypes
@@ -28,7 +27,7 @@ PTX = 90
 LEVEL = 22
 OPTIONS = ("-std=c++17", "-default-device")
 
-# NVRTC sees no C library; this is the one header of it that kernels want.
+# NVRTC has no C library. This is the only header of it that the kernels include.
 STDINT = b"""#pragma once
 typedef signed char int8_t;
 typedef short int16_t;
@@ -43,7 +42,7 @@ typedef unsigned long uintptr_t;
 
 
 def wheel(package: str) -> Path:
-    """The folder of one of NVIDIA's wheels, which share the package nvidia."""
+    """Returns the folder of one of NVIDIA's wheels, which share the package nvidia."""
     for root in importlib.util.find_spec("nvidia").submodule_search_locations:
         if (Path(root) / package).is_dir():
             return Path(root) / package
@@ -51,7 +50,7 @@ def wheel(package: str) -> Path:
 
 
 class Library:
-    """A C library whose functions return 0, or an error number that it can name."""
+    """A C library whose functions return 0, or an error code for which it has a name."""
 
     def __init__(self, path: Path, error_string: str):
         self.lib = ctypes.CDLL(str(path))
@@ -67,11 +66,11 @@ def strings(values) -> ctypes.Array:
     return (ctypes.c_char_p * len(values))(*(v.encode() for v in values))
 
 
-def compile(nvrtc: Library, source: Path, arch: str, what: str) -> bytes:
-    """Compiles for an architecture such as sm_90, to what = CUBIN or PTX."""
-    options = [*OPTIONS, f"-arch={arch}", f"-I{wheel('cuda_runtime') / 'include'}", f"-I{source.parent}"]
+def compile(nvrtc: Library, folder: Path, source: Path, arch: str, what: str) -> bytes:
+    """Compiles for an architecture such as sm_90, to what = CUBIN or PTX. Includes are relative to folder."""
+    options = [*OPTIONS, f"-arch={arch}", f"-I{wheel('cuda_runtime') / 'include'}", f"-I{folder}"]
     program = ctypes.c_void_p()
-    # The name is the bare one, since it becomes a part of the image.
+    # The image contains this name, so it must not depend on where the repository is.
     text, name = source.read_bytes(), source.name.encode()
     headers, header_names = (ctypes.c_char_p * 1)(STDINT), strings(["stdint.h"])
     nvrtc("nvrtcCreateProgram", ctypes.byref(program), text, name, 1, headers, header_names)
@@ -94,7 +93,7 @@ def fetch(nvrtc: Library, program: ctypes.c_void_p, what: str) -> bytes:
 
 
 def archive(path: Path, images: dict[str, bytes]) -> None:
-    """A zip file whose bytes depend on nothing but the images."""
+    """Writes a zip file whose bytes depend only on the images."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
         for name, data in images.items():
             frame = zstandard.ZstdCompressor(level=LEVEL).compress(data)
@@ -104,23 +103,24 @@ def archive(path: Path, images: dict[str, bytes]) -> None:
 def main(folder: Path, names: list[str]) -> None:
     nvrtc = Library(wheel("cuda_nvrtc") / "lib/libnvrtc.so.12", "nvrtcGetErrorString")
     images = folder / "images"
-    images.mkdir(exist_ok=True)
-    sources = sorted(folder.glob("*.cu"))
-    for old in set(images.glob("*.zip")) - {images / f"{s.stem}.zip" for s in sources}:
+    sources = sorted(folder.glob("*/*.cu"))
+    name_of = {s: s.relative_to(folder).with_suffix("").as_posix() for s in sources}
+    for old in set(images.glob("*/*.zip")) - {images / f"{name}.zip" for name in name_of.values()}:
         old.unlink()
     targets = {f"sm_{a}": "CUBIN" for a in ARCHITECTURES} | {f"compute_{PTX}": "PTX"}
     with ThreadPoolExecutor(2) as pool:
         for source in sources:
-            if names and source.stem not in names:
+            if names and name_of[source] not in names:
                 continue
-            parts = pool.map(lambda target: compile(nvrtc, source, *target), targets.items())
-            path = images / f"{source.stem}.zip"
+            parts = pool.map(lambda target: compile(nvrtc, folder, source, *target), targets.items())
+            path = images / f"{name_of[source]}.zip"
+            path.parent.mkdir(parents=True, exist_ok=True)
             archive(path, dict(zip(targets, parts, strict=True)))
             print(f"{path.relative_to(folder)}: {path.stat().st_size:,} bytes")
 
-    # What goes into the images, and the images: the format of sha256sum.
+    # The inputs and the images, in the format of sha256sum.
     inputs = [Path(__file__).resolve(), Path(__file__).resolve().parent / "requirements.txt"]
-    inputs += sources + sorted(folder.glob("*.cuh")) + sorted(images.glob("*.zip"))
+    inputs += sources + sorted(folder.glob("*/*.cuh")) + sorted(images.glob("*/*.zip"))
     lines = (f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.relative_to(folder)}\n" for p in inputs)
     (images / "SHA256SUMS").write_text("".join(lines))
 

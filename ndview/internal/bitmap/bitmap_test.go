@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onLoops runs a test with the processor's vectors and without.
-func onLoops(t *testing.T, test func(t *testing.T)) {
-	t.Run("vectors", test)
-	t.Run("words", func(t *testing.T) {
-		defer func(before bool) { setVectors(before) }(vectors)
-		setVectors(false)
+// withAndWithoutAssembly runs a test with assembly and without.
+func withAndWithoutAssembly(t *testing.T, test func(t *testing.T)) {
+	t.Run("asm", test)
+	t.Run("go", func(t *testing.T) {
+		defer func(before bool) { hasAVX2 = before }(hasAVX2)
+		hasAVX2 = false
 		test(t)
 	})
 }
@@ -27,7 +27,7 @@ func random(rng *rand.Rand, n int) []byte {
 
 func TestUnpackWritesEachBit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
-	onLoops(t, func(t *testing.T) {
+	withAndWithoutAssembly(t, func(t *testing.T) {
 		for n := range 300 {
 			for shift := range uint(8) {
 				for _, invert := range []bool{false, true} {
@@ -51,7 +51,7 @@ func TestUnpackWritesEachBit(t *testing.T) {
 
 func TestPackSetsTheBitOfEachByteThatIsNotZero(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
-	onLoops(t, func(t *testing.T) {
+	withAndWithoutAssembly(t, func(t *testing.T) {
 		for n := range 80 {
 			for _, invert := range []bool{false, true} {
 				src := make([]byte, 8*n)
@@ -70,4 +70,36 @@ func TestPackSetsTheBitOfEachByteThatIsNotZero(t *testing.T) {
 			}
 		}
 	})
+}
+
+// BenchmarkAssembly is for unpackVector and packVector.
+func BenchmarkAssembly(b *testing.B) {
+	const n = 32 << 10
+	rng := rand.New(rand.NewPCG(1, 2))
+	bits, bytes := random(rng, n/8+8), make([]byte, n)
+	for i := range bytes {
+		bytes[i] = byte(rng.Uint32() & 1)
+	}
+	for _, f := range []struct {
+		name string
+		run  func()
+	}{
+		{"unpackVector/aligned", func() { Unpack(bytes, bits, 0, false) }},
+		{"unpackVector/shifted", func() { Unpack(bytes, bits, 3, false) }},
+		{"packVector", func() { Pack(bits[:n/8], bytes, false) }},
+	} {
+		for _, asm := range []bool{true, false} {
+			b.Run(f.name+map[bool]string{true: "/asm", false: "/go"}[asm], func(b *testing.B) {
+				defer func(before bool) { hasAVX2 = before }(hasAVX2)
+				if asm && !hasAVX2 {
+					b.Skip("this processor has no AVX2")
+				}
+				hasAVX2 = asm
+				b.SetBytes(n + n/8)
+				for b.Loop() {
+					f.run()
+				}
+			})
+		}
+	}
 }

@@ -1,17 +1,21 @@
 package cpu
 
 import (
+	"encoding/binary"
+	"math"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
+	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
 
-// Cast writes n elements of one type as elements of another; neither has gaps.
-// Values are NumPy's, as kernels/convert.cuh says. The two do not overlap.
+// Cast converts n contiguous elements to another type. The results are NumPy's, as
+// kernels/elementwise/convert.cuh documents. dst and src must not overlap.
 func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 	do := casts[from][to]
-	if Streams(n * (to.Size() + from.Size())) {
+	if ShouldStream(n * (to.Size() + from.Size())) {
 		do = castStreamed(do, to, from)
 	}
 	Parallel(n, grain/max(to.Size(), from.Size()), func(lo, hi int64) {
@@ -19,31 +23,32 @@ func Cast(dst, src unsafe.Pointer, n int64, to, from Type) {
 	})
 }
 
-// castStreamed casts by way of blocks that are streamed.
+// castStreamed casts by way of cached blocks, which are written with non-temporal
+// stores.
 func castStreamed(do cast, to, from Type) cast {
 	return func(dst, src unsafe.Pointer, n int) {
-		block := streamBlocks.Get().(*[StreamBlock / 8]uint64)
-		defer streamBlocks.Put(block)
-		items := min(StreamBlock/int(to.Size()), 2*StreamBlock/int(from.Size()))
+		block := streamBlockPool.Get().(*[StreamBlockBytes / 8]uint64)
+		defer streamBlockPool.Put(block)
+		items := min(StreamBlockBytes/int(to.Size()), 2*StreamBlockBytes/int(from.Size()))
 		for i := 0; i < n; i += items {
 			k := min(items, n-i)
 			do(unsafe.Pointer(block), unsafe.Add(src, i*int(from.Size())), k)
 			Stream(unsafe.Add(dst, i*int(to.Size())), unsafe.Pointer(block), int64(k)*to.Size())
 		}
-		StreamEnd()
+		StreamFence()
 	}
 }
 
 // CastOne is Cast of one element.
 func CastOne(dst, src unsafe.Pointer, to, from Type) { casts[from][to](dst, src, 1) }
 
-// CastWalk casts the items of a walk, from its Data of src to its Value of dst.
+// CastWalk casts the items of a walk, from src at w.Data to dst at w.Value.
 func CastWalk(dst, src unsafe.Pointer, w *Walk, to, from Type) {
 	do, last := casts[from][to], max(w.Axes-1, 0)
 	in, out := w.Data[last], w.Value[last]
 	gapless := in == from.Size() && out == to.Size()
 	Parallel(w.Items, grain/max(to.Size(), from.Size()), func(lo, hi int64) {
-		var r castRow
+		var r stridedBuffer
 		w.rows(lo, hi, func(_, n int64, at Offset) {
 			d, s := unsafe.Add(dst, at.Value), unsafe.Add(src, at.Data)
 			if gapless {
@@ -55,38 +60,39 @@ func CastWalk(dst, src unsafe.Pointer, w *Walk, to, from Type) {
 	})
 }
 
-// blockItems is how many elements lie between two steps of a cast at a time.
+// blockItems is the number of elements between two steps of a cast.
 const blockItems = 512
 
-// castRow is where elements of a row lie together that lie apart in memory.
-type castRow struct{ src, dst [blockItems][2]uint64 }
+// stridedBuffer casts elements of a strided row by way of contiguous memory.
+type stridedBuffer struct{ src, dst [blockItems][2]uint64 }
 
-func (r *castRow) cast(dst, src unsafe.Pointer, n int, out, in int64, to, from Type) {
+func (r *stridedBuffer) cast(dst, src unsafe.Pointer, n int, out, in int64, to, from Type) {
 	s, d := unsafe.Pointer(&r.src), unsafe.Pointer(&r.dst)
 	for i := 0; i < n; i += blockItems {
 		k := min(n-i, blockItems)
-		moves[from.Size()](s, unsafe.Add(src, int64(i)*in), k, from.Size(), in)
+		stridedCopies[from.Size()](s, unsafe.Add(src, int64(i)*in), k, from.Size(), in)
 		casts[from][to](d, s, k)
-		moves[to.Size()](unsafe.Add(dst, int64(i)*out), d, k, out, to.Size())
+		stridedCopies[to.Size()](unsafe.Add(dst, int64(i)*out), d, k, out, to.Size())
 	}
 }
 
-// moves copies n elements, which are bytes apart on either side.
-var moves = [...]func(dst, src unsafe.Pointer, n int, out, in int64){
-	1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64],
+// stridedCopies copy n elements of a size; out and in are the bytes between elements.
+var stridedCopies = [...]func(dst, src unsafe.Pointer, n int, out, in int64){
+	1: copyStrided[uint8], 2: copyStrided[uint16], 4: copyStrided[uint32], 8: copyStrided[uint64], 16: copyStrided[[2]uint64],
 }
 
-func move[T unit](dst, src unsafe.Pointer, n int, out, in int64) {
+func copyStrided[T unit](dst, src unsafe.Pointer, n int, out, in int64) {
 	for i := range int64(n) {
 		*(*T)(unsafe.Add(dst, i*out)) = *(*T)(unsafe.Add(src, i*in))
 	}
 }
 
-// cast writes n elements of src as elements of another type.
+// cast converts n contiguous elements to another type.
 type cast func(dst, src unsafe.Pointer, n int)
 
-// casts are by source and target. The 16-bit floats go through the others.
-var casts = newCasts(addVectors)
+// casts are indexed by source and destination. Casts of 16-bit floats are composed of
+// others.
+var casts = newCasts(addAssembly)
 
 func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (table [Types][Types]cast) {
 	table[Int8] = castsOfInteger[int8]()
@@ -104,16 +110,16 @@ func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (ta
 	table[Int8][Bool], table[Uint8][Bool] = bytesToBool, bytesToBool
 	table[Float16][Bool], table[BFloat16][Bool] = halvesToBool, halvesToBool
 	odd := map[Type]cast{
-		Int32: oddSingles[int32], Uint32: oddSingles[uint32],
-		Int64: oddDoubles[int64], Uint64: oddDoubles[uint64],
+		Int32: roundToOddSingle[int32], Uint32: roundToOddSingle[uint32],
+		Int64: roundToOddDouble[int64], Uint64: roundToOddDouble[uint64],
 	}
-	composeReals(&table)
+	composeRealParts(&table)
 	addVectors(&table, odd)
 
 	truth := table[Uint8][Bool]
 	table[Complex64][Float64] = compose(table[Complex64][Float32], table[Float32][Float64], Complex64, Float64)
-	table[Complex64][Complex64], table[Complex64][Complex128] = parts(table[Float32][Float32]), parts(table[Float32][Float64])
-	table[Complex128][Complex64], table[Complex128][Complex128] = parts(table[Float64][Float32]), parts(table[Float64][Float64])
+	table[Complex64][Complex64], table[Complex64][Complex128] = castParts(table[Float32][Float32]), castParts(table[Float32][Float64])
+	table[Complex128][Complex64], table[Complex128][Complex128] = castParts(table[Float64][Float32]), castParts(table[Float64][Float64])
 	for _, from := range []Type{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Float32, Complex64} {
 		table[from][Float16] = compose(table[from][Float32], toFloat16, from, Float16)
 	}
@@ -146,21 +152,22 @@ func newCasts(addVectors func(table *[Types][Types]cast, odd map[Type]cast)) (ta
 	return table
 }
 
-// composeReals casts complex numbers to integers as their real parts.
-func composeReals(table *[Types][Types]cast) {
+// composeRealParts adds casts of complex numbers to integers, by way of their real
+// parts.
+func composeRealParts(table *[Types][Types]cast) {
 	for to := Int8; to <= Uint64; to++ {
 		table[Complex64][to] = compose(table[Complex64][Float32], table[Float32][to], Complex64, to)
 		table[Complex128][to] = compose(table[Complex128][Float64], table[Float64][to], Complex128, to)
 	}
 }
 
-var castBlocks = sync.Pool{New: func() any { return new([blockItems]uint64) }}
+var castBlockPool = sync.Pool{New: func() any { return new([blockItems]uint64) }}
 
 // compose casts in two steps, block by block.
 func compose(first, second cast, from, to Type) cast {
 	return func(dst, src unsafe.Pointer, n int) {
-		block := castBlocks.Get().(*[blockItems]uint64)
-		defer castBlocks.Put(block)
+		block := castBlockPool.Get().(*[blockItems]uint64)
+		defer castBlockPool.Put(block)
 		middle := unsafe.Pointer(block)
 		for i := 0; i < n; i += blockItems {
 			k := min(n-i, blockItems)
@@ -170,8 +177,8 @@ func compose(first, second cast, from, to Type) cast {
 	}
 }
 
-// fromBools casts bools as bytes, of which any that is not 0 is true: as they are
-// where all are 0 or 1.
+// fromBools casts bools, any nonzero byte of which is true. Blocks of only 0 and 1 skip
+// the first step.
 func fromBools(truth, second cast, to Type) cast {
 	made := compose(truth, second, Bool, to)
 	return func(dst, src unsafe.Pointer, n int) {
@@ -187,8 +194,8 @@ func fromBools(truth, second cast, to Type) cast {
 	}
 }
 
-// parts casts complex numbers by a cast of their parts.
-func parts(do cast) cast {
+// castParts casts complex numbers by a cast of their parts.
+func castParts(do cast) cast {
 	return func(dst, src unsafe.Pointer, n int) { do(dst, src, 2*n) }
 }
 
@@ -219,4 +226,190 @@ func fromFloat16ToDouble(dst, src unsafe.Pointer, n int) {
 }
 func fromBFloat16ToDouble(dst, src unsafe.Pointer, n int) {
 	half.BFloat16sToFloat64s(operands[float64, uint16](dst, src, n))
+}
+
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+type float interface{ float32 | float64 }
+
+func castsOfInteger[S integer]() (to [Types]cast) {
+	to[Bool] = toBool[S]
+	to[Int8], to[Uint8] = convert[uint8, S], convert[uint8, S]
+	to[Int16], to[Uint16] = convert[uint16, S], convert[uint16, S]
+	to[Int32], to[Uint32] = convert[uint32, S], convert[uint32, S]
+	to[Int64], to[Uint64] = convert[uint64, S], convert[uint64, S]
+	for t := Int8; t <= Uint64; t++ {
+		if t.Size() == int64(unsafe.Sizeof(*new(S))) {
+			to[t] = sameBits[S]
+		}
+	}
+	to[Float32], to[Float64] = convert[float32, S], convert[float64, S]
+	to[Complex64], to[Complex128] = toComplex[float32, S], toComplex[float64, S]
+	return to
+}
+
+func castsOfFloat[S float]() (to [Types]cast) {
+	to[Bool] = toBool[S]
+	to[Int8], to[Uint8] = truncate[uint8, S], truncate[uint8, S]
+	to[Int16], to[Uint16] = truncate[uint16, S], truncate[uint16, S]
+	to[Int32], to[Uint32] = truncate[uint32, S], truncateInt64[uint32, S]
+	to[Int64], to[Uint64] = truncateInt64[uint64, S], truncateUint64[S]
+	to[Float32], to[Float64] = convert[float32, S], convert[float64, S]
+	to[Complex64], to[Complex128] = toComplex[float32, S], toComplex[float64, S]
+	return to
+}
+
+func castsOfComplex[R float]() (to [Types]cast) {
+	to[Bool] = complexToBool[R]
+	to[Float32], to[Float64] = realPart[float32, R], realPart[float64, R]
+	return to
+}
+
+func convert[D, S integer | float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[D, S](dst, src, n)
+	for i, v := range s {
+		d[i] = D(v)
+	}
+}
+
+func sameBits[S any](dst, src unsafe.Pointer, n int) {
+	d, s := operands[S, S](dst, src, n)
+	copy(d, s)
+}
+
+func toComplex[R float, S integer | float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[[2]R, S](dst, src, n)
+	for i, v := range s {
+		d[i] = [2]R{R(v), 0}
+	}
+}
+
+func realPart[D, R float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[D, [2]R](dst, src, n)
+	for i := range s {
+		d[i] = D(s[i][0])
+	}
+}
+
+func toBool[S integer | float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[bool, S](dst, src, n)
+	for i, v := range s {
+		d[i] = v != 0
+	}
+}
+
+func complexToBool[R float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[bool, [2]R](dst, src, n)
+	for i := range s {
+		d[i] = s[i][0] != 0 || s[i][1] != 0
+	}
+}
+
+// halvesToBool is for both 16-bit floats: all but 0 and -0 are true.
+func halvesToBool(dst, src unsafe.Pointer, n int) {
+	d, s := operands[bool, uint16](dst, src, n)
+	for i, v := range s {
+		d[i] = v<<1 != 0
+	}
+}
+
+// bytesToBool converts eight bytes at a time. A byte is nonzero if its highest bit is
+// set, or if adding 127 to its other bits sets it.
+func bytesToBool(dst, src unsafe.Pointer, n int) {
+	d, s := operands[byte, byte](dst, src, n)
+	const low = 0x7f7f7f7f7f7f7f7f
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		v := binary.LittleEndian.Uint64(s[i:])
+		binary.LittleEndian.PutUint64(d[i:], (v&low+low|v)>>7&(low/0x7f))
+	}
+	for ; i < n; i++ {
+		d[i] = min(s[i], 1)
+	}
+}
+
+// The range is checked first, as Go's conversion of a float out of range depends on the
+// processor. The results are those of x86 instructions on all processors.
+
+// truncate converts to integers of up to 32 bits other than uint32: the low bits of an
+// int32.
+func truncate[D uint8 | uint16 | uint32, S float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[D, S](dst, src, n)
+	for i, v := range s {
+		t := int32(math.MinInt32)
+		if v > -1<<31-1 && v < 1<<31 {
+			t = int32(v)
+		}
+		d[i] = D(t)
+	}
+}
+
+// truncateInt64 converts to int64 and uint32: the low bits of an int64.
+func truncateInt64[D uint32 | uint64, S float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[D, S](dst, src, n)
+	for i, v := range s {
+		d[i] = D(toInt64(v))
+	}
+}
+
+func truncateUint64[S float](dst, src unsafe.Pointer, n int) {
+	d, s := operands[uint64, S](dst, src, n)
+	for i, v := range s {
+		if v >= 1<<63 {
+			d[i] = uint64(toInt64(v-1<<63)) ^ 1<<63
+		} else {
+			d[i] = uint64(toInt64(v))
+		}
+	}
+}
+
+func toInt64[S float](v S) int64 {
+	if v >= -1<<63 && v < 1<<63 {
+		return int64(v)
+	}
+	return math.MinInt64
+}
+
+// roundToOddDouble rounds integers to odd: if a float64 cannot hold all bits, its last
+// bit is set. Rounding the result again, to fewer bits, gives the result of a single
+// rounding.
+func roundToOddDouble[S int64 | uint64](dst, src unsafe.Pointer, n int) {
+	d, s := operands[float64, S](dst, src, n)
+	const lost = 1<<11 - 1
+	for i, v := range s {
+		if v>>53 != 0 && v>>53 != S(0)-1 && v&lost != 0 {
+			v = v&^lost | 1<<11
+		}
+		d[i] = float64(v)
+	}
+}
+
+// roundToOddSingle is roundToOddDouble for float32.
+func roundToOddSingle[S int32 | uint32](dst, src unsafe.Pointer, n int) {
+	d, s := operands[float32, S](dst, src, n)
+	const lost = 1<<8 - 1
+	for i, v := range s {
+		if v>>24 != 0 && v>>24 != S(0)-1 && v&lost != 0 {
+			v = v&^lost | 1<<8
+		}
+		d[i] = float32(v)
+	}
+}
+
+// Retick converts n times to another unit. It sets *bad to 1 if an int64 cannot hold
+// one.
+func Retick(dst, src unsafe.Pointer, n int64, c *tick.Conversion, bad *uint32) {
+	Parallel(n, grain/8, func(lo, hi int64) {
+		from := unsafe.Slice((*int64)(src), n)[lo:hi]
+		to := unsafe.Slice((*int64)(dst), n)[lo:hi]
+		for i, v := range from {
+			count, ok := c.Of(v)
+			if !ok {
+				atomic.StoreUint32(bad, 1)
+			}
+			to[i] = count
+		}
+	})
 }

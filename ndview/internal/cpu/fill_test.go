@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFillRepeatsThePatternAndNothingBeside(t *testing.T) {
+func TestFillWritesOnlyItsRange(t *testing.T) {
 	const guard = 0xa5
 	for _, size := range []int{1, 2, 3, 4, 8, 12, 16, 24, 32, 64, 100} {
 		pattern := make([]byte, size)
@@ -30,8 +30,8 @@ func TestFillRepeatsThePatternAndNothingBeside(t *testing.T) {
 	}
 }
 
-func TestFillInPartsKeepsThePhase(t *testing.T) {
-	n := streamed + 5
+func TestParallelFillKeepsPhase(t *testing.T) {
+	n := minStreamed + 5
 	memory := make([]byte, n)
 	for _, pattern := range [][]byte{{1, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8}, make([]byte, 8)} {
 		Fill(unsafe.Pointer(&memory[0]), n, pattern, 1)

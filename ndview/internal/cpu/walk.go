@@ -9,14 +9,14 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// MaxAxes is how many axes a Walk has at most. As axes are joined, an array that
-// needs more has over 2^32 elements.
+// MaxAxes is the largest number of axes of a Walk. Axes that can be merged are, so an
+// array that needs more has over 2^32 elements.
 const MaxAxes = 32
 
-// Walk says where the items of a result in C order find their operands: item
-// (i0, i1, ...) is at the sum of i*Data in the array that is indexed, of i*Index
-// in the array of indices, and of i*Value in the values of an assignment, all in
-// bytes. Kernels take a Walk by value, so it has C's layout.
+// Walk locates the operands of the items of a result in C order. Item (i0, i1, ...) is
+// at the sums, in bytes, of i*Data in the indexed array, of i*Index in the array of
+// indices, and of i*Value in the assigned values. Kernels take a Walk by value, so it
+// has C's layout.
 type Walk struct {
 	Items  int64
 	Axes   int64
@@ -24,14 +24,14 @@ type Walk struct {
 	Data   [MaxAxes]int64
 	Index  [MaxAxes]int64
 	Value  [MaxAxes]int64
-	// To divide an item of less than 2^31 by Extent, of at least 2:
-	// item*Magic>>32>>Shift.
+	// item/Extent is item*Magic>>32>>Shift, for items below 2^31 and extents of at
+	// least 2.
 	Magic [MaxAxes]uint32
 	Shift [MaxAxes]uint32
 }
 
-// NewWalk makes the walk of a result of this shape, with as few axes as there
-// can be. Strides of nil are all 0.
+// NewWalk returns the walk of a result of this shape, with as few axes as possible. Nil
+// strides are all 0.
 func NewWalk(shape, data, index, value []int64) (*Walk, error) {
 	still := make([]int64, len(shape))
 	for _, strides := range []*[]int64{&data, &index, &value} {
@@ -39,8 +39,8 @@ func NewWalk(shape, data, index, value []int64) (*Walk, error) {
 			*strides = still
 		}
 	}
-	// The first operand stands for the result: it keeps the axes in C order,
-	// forwards.
+	// The first operand represents the result, so that the axes stay in C order and
+	// forward.
 	n := layout.Collapse(shape, layout.C(1, shape), data, index, value)
 	if len(n.Shape) > MaxAxes {
 		return nil, fmt.Errorf("%d axes that cannot be joined, of at most %d: %w", len(n.Shape), MaxAxes, layout.ErrShape)
@@ -53,10 +53,10 @@ func NewWalk(shape, data, index, value []int64) (*Walk, error) {
 	return w, nil
 }
 
-// NewUnitWalk is NewWalk for elements of size bytes, which are moved in units:
-// the items are units of width bytes, the most, up to 16, that divide runs of
-// elements, all strides of data and value, and align, which has the addresses
-// and other steps. There are elements. Of a walk without values, value is nil.
+// NewUnitWalk is NewWalk for elements of size bytes that are copied in units. An item
+// is a unit of width bytes: the greatest width up to 16 that divides runs of elements,
+// all strides of data and value, and align, which combines the addresses and other
+// steps. There must be elements. value is nil for a walk without values.
 func NewUnitWalk(size int64, align uint64, shape, data, index, value []int64) (w *Walk, width int64, err error) {
 	grow := func(s []int64, last int64) []int64 { return append(slices.Clip(s), last) }
 	if value != nil {
@@ -71,7 +71,7 @@ func NewUnitWalk(size int64, align uint64, shape, data, index, value []int64) (w
 	if w.Data[last] == 1 && w.Index[last] == 0 && (value == nil || w.Value[last] == 1) {
 		run = w.Extent[last]
 	} else {
-		last++ // bytes have no axis: their extent is 1
+		last++ // the axis of bytes was removed: its extent is 1
 	}
 	align |= uint64(run) | 16
 	for k := range last {
@@ -101,8 +101,8 @@ func (w *Walk) setExtent(k int, extent int64) {
 	}
 }
 
-// Reach is the range of bytes that items of width bytes touch by these strides,
-// one of the walk's three, from where item 0 is.
+// Reach returns the range of bytes, relative to item 0, that items of width bytes
+// access by one of the walk's strides.
 func (w *Walk) Reach(strides *[MaxAxes]int64, width int64) (low, high int64) {
 	for k := range w.Axes {
 		if span := (w.Extent[k] - 1) * strides[k]; span < 0 {
@@ -114,7 +114,7 @@ func (w *Walk) Reach(strides *[MaxAxes]int64, width int64) (low, high int64) {
 	return low, high + width
 }
 
-// At is where an item finds its operands.
+// At returns the operands of an item.
 func (w *Walk) At(item int64) (at Offset) {
 	for k := w.Axes - 1; k >= 0; k-- {
 		i := item
@@ -128,17 +128,16 @@ func (w *Walk) At(item int64) (at Offset) {
 	return at
 }
 
-// Cut calls do with walks of at most so many items, which together are w. The
-// first of a part's items is item first of w, and offset is where it finds its
-// operands.
+// Cut splits w into walks of at most most items, and calls do for each in order. first
+// is the number in w of the part's first item, and offset the location of its operands.
 func (w *Walk) Cut(most int64, do func(part *Walk, first int64, offset Offset) error) error {
-	return w.cut(most, 0, Offset{}, do)
+	return w.split(most, 0, Offset{}, do)
 }
 
-// Offset is the place of an item's operands.
+// Offset is the location of an item's operands, in bytes.
 type Offset struct{ Data, Index, Value int64 }
 
-func (w *Walk) cut(most, first int64, offset Offset, do func(part *Walk, first int64, offset Offset) error) error {
+func (w *Walk) split(most, first int64, offset Offset, do func(part *Walk, first int64, offset Offset) error) error {
 	if w.Items <= most {
 		return do(w, first, offset)
 	}
@@ -160,15 +159,15 @@ func (w *Walk) cut(most, first int64, offset Offset, do func(part *Walk, first i
 			part.Items = part.Extent[0] * inner
 		}
 		at := Offset{offset.Data + i*w.Data[0], offset.Index + i*w.Index[0], offset.Value + i*w.Value[0]}
-		if err := part.cut(most, first+i*inner, at, do); err != nil {
+		if err := part.split(most, first+i*inner, at, do); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// parallel is Parallel over a walk's items of width bytes, which cuts between
-// rows where there are many.
+// parallel is Parallel over items of width bytes. It splits between rows if there are
+// many.
 func (w *Walk) parallel(width int64, do func(lo, hi int64)) {
 	inner := max(w.Extent[max(w.Axes-1, 0)], 1)
 	if w.Items/inner < 256 {
@@ -177,8 +176,8 @@ func (w *Walk) parallel(width int64, do func(lo, hi int64)) {
 	Parallel(w.Items/inner, grain/width/inner, func(lo, hi int64) { do(lo*inner, hi*inner) })
 }
 
-// rows calls do for each row of items [lo, hi), along the last axis, in order:
-// with the row's first item, how many there are, and where its operands begin.
+// rows calls do for each row of items [lo, hi) along the last axis, in order: with the
+// row's first item, its number of items, and the location of the first item's operands.
 func (w *Walk) rows(lo, hi int64, do func(item, n int64, at Offset)) {
 	last := max(w.Axes-1, 0)
 	inner := max(w.Extent[last], 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// randomWalk is a shape of up to 4 axes with strides of three operands.
+// randomWalk returns a shape of up to 4 axes and strides of three operands.
 func randomWalk(r *rand.Rand) (shape, data, index, value []int64) {
 	shape = make([]int64, r.IntN(5))
 	strides := [3][]int64{}
@@ -29,7 +29,7 @@ func randomWalk(r *rand.Rand) (shape, data, index, value []int64) {
 	return shape, strides[0], strides[1], strides[2]
 }
 
-// sum is where an item of a shape is by strides.
+// sum returns the offset of an item of a shape.
 func sum(item int64, shape, strides []int64) (at int64) {
 	for k := len(shape) - 1; k >= 0; k-- {
 		at += item % shape[k] * strides[k]
@@ -38,7 +38,7 @@ func sum(item int64, shape, strides []int64) (at int64) {
 	return at
 }
 
-func TestWalksFindTheOperandsOfEachItem(t *testing.T) {
+func TestWalkLocatesOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	for range 2000 {
 		shape, data, index, value := randomWalk(r)
@@ -65,7 +65,7 @@ func TestWalksFindTheOperandsOfEachItem(t *testing.T) {
 	}
 }
 
-func TestCutWalksAreTheWhole(t *testing.T) {
+func TestCutWalksCoverTheWalk(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 2))
 	for range 2000 {
 		shape, data, index, value := randomWalk(r)
@@ -87,7 +87,7 @@ func TestCutWalksAreTheWhole(t *testing.T) {
 	}
 }
 
-func TestUnitWalksMoveTheSameBytes(t *testing.T) {
+func TestUnitWalkCoversTheSameBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 3))
 	seen := map[int64]bool{}
 	for range 4000 {
@@ -109,10 +109,10 @@ func TestUnitWalksMoveTheSameBytes(t *testing.T) {
 			require.Equal(t, sum(byteAt/size, shape, index), at.Index)
 		}
 	}
-	assert.Len(t, seen, 5, "units of 1 to 16 bytes")
+	assert.Len(t, seen, 5, "unit widths from 1 to 16 bytes")
 }
 
-func TestWalksDivideByMultiplying(t *testing.T) {
+func TestWalkMagicDivides(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for range 20000 {
 		extent := 2 + r.Int64N(1<<uint(2+r.IntN(29)))

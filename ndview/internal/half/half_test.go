@@ -15,7 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
 )
 
-// format is one of the two, with what a test needs to know about it.
+// format is one of the two formats, with its parameters.
 type format struct {
 	name     string
 	infinity uint16
@@ -36,7 +36,7 @@ func onFormats(t *testing.T, test func(t *testing.T, f format)) {
 	}
 }
 
-// between is the function of testdata/golden/half.py.
+// between returns the inputs that testdata/golden/half.py generates.
 func (f format) between() []float64 {
 	n := int(f.infinity)
 	cases := make([]float64, 8*n)
@@ -66,7 +66,7 @@ func checksum16(f format, values []uint16) uint32 {
 	return crc32.ChecksumIEEE(raw.Bytes())
 }
 
-func TestResultsAreThoseOfNumPy(t *testing.T) {
+func TestResultsMatchNumPy(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/golden/half.json")
 	require.NoError(t, err)
 	var golden map[string]uint32
@@ -99,8 +99,8 @@ func TestResultsAreThoseOfNumPy(t *testing.T) {
 	})
 }
 
-// nearest is what rounding means: of the two values around x the closer one, of
-// two equally close ones the one whose last bit is 0. It looks at exact doubles.
+// nearest is the definition of rounding: it returns the closer one of the two values
+// around x or, if they are equally close, the one whose last bit is 0.
 func nearest(f format, low uint16, x float64) uint16 {
 	below, above := float64(f.widen(low)), float64(f.widen(low+1))
 	if low+1 == f.infinity {
@@ -114,7 +114,7 @@ func nearest(f format, low uint16, x float64) uint16 {
 	}
 }
 
-func TestEveryIntervalRoundsToItsNearerEnd(t *testing.T) {
+func TestRoundingIsToNearest(t *testing.T) {
 	onFormats(t, func(t *testing.T, f format) {
 		for low := range f.infinity {
 			a, b := float64(f.widen(low)), float64(f.widen(low+1))
@@ -133,7 +133,7 @@ func TestEveryIntervalRoundsToItsNearerEnd(t *testing.T) {
 	})
 }
 
-func TestEveryValueSurvivesTheWayThere(t *testing.T) {
+func TestRoundTripIsExact(t *testing.T) {
 	onFormats(t, func(t *testing.T, f format) {
 		for i := range 1 << 16 {
 			bits := uint16(i)
@@ -149,7 +149,7 @@ func TestEveryValueSurvivesTheWayThere(t *testing.T) {
 	})
 }
 
-func TestNaNsKeepSignAndUpperPayloadAndAreQuiet(t *testing.T) {
+func TestNaNsKeepSignAndPayloadAndAreQuiet(t *testing.T) {
 	assert.EqualValues(t, 0xfe91, half.Float32ToFloat16(math.Float32frombits(0xff923456)))
 	assert.EqualValues(t, 0xffd2, half.Float32ToBFloat16(math.Float32frombits(0xff923456)))
 	assert.EqualValues(t, 0x7e00, half.Float32ToFloat16(math.Float32frombits(0x7f800001)))
@@ -157,7 +157,7 @@ func TestNaNsKeepSignAndUpperPayloadAndAreQuiet(t *testing.T) {
 	assert.EqualValues(t, 0x7fc02000, math.Float32bits(half.Float16ToFloat32(0x7c01)))
 }
 
-func TestSlicesAreConvertedAsSingleValues(t *testing.T) {
+func TestSlicesMatchSingleValues(t *testing.T) {
 	all := make([]uint16, 1<<16+7)
 	for i := range all {
 		all[i] = uint16(i)
@@ -168,14 +168,14 @@ func TestSlicesAreConvertedAsSingleValues(t *testing.T) {
 		x := math.Float32frombits(uint32(i)<<16 | uint32(i*40503)&0xffff)
 		singles, doubles = append(singles, x), append(doubles, float64(x)*(1+0x1p-30))
 	}
-	for _, f := range formats { // what is hard to round
+	for _, f := range formats { // values that are hard to round
 		for _, x := range f.between() {
 			singles = append(singles, float32(x))
 			doubles = append(doubles, x, math.Nextafter(x, 0), math.Nextafter(x, math.Inf(1)))
 		}
 	}
 	doubles = append(doubles, math.NaN(), math.Float64frombits(0x7ff0000000000001), math.Float64frombits(0xfff8123456789abc))
-	for n := range 20 { // the ends of vectors
+	for n := range 20 { // all remainders after whole vectors
 		check(t, all[n:], half.Float16sToFloat32s, half.Float16ToFloat32)
 		check(t, all[:n], half.BFloat16sToFloat32s, half.BFloat16ToFloat32)
 		check(t, singles[n:], half.Float32sToFloat16s, half.Float32ToFloat16)

@@ -1,5 +1,5 @@
-// Package launch queues the kernels of package kernels, and gives their twins on the
-// soft device what a launch passes.
+// Package launch launches the kernels of package kernels, and decodes their arguments
+// for host implementations on the simulated device.
 package launch
 
 import (
@@ -12,26 +12,27 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/kernels"
 )
 
-// Threads is the size of a block, unless a kernel has reason for another.
+// Threads is the number of threads per block, unless a kernel needs another.
 const Threads = 256
 
-// Program is the kernels of kernels/NAME.cu. A twin does the work of the kernel
-// of its name on the soft device.
-func Program(name string, twins map[string]cudabuf.HostKernel) *cudabuf.Program {
+// Program returns the kernels of kernels/NAME.cu, "copy/tiles" for instance. hosts has
+// the host implementation of each kernel, by the kernel's name.
+func Program(name string, hosts map[string]cudabuf.HostKernel) *cudabuf.Program {
 	return &cudabuf.Program{
 		ImageFor: func(major, minor int) ([]byte, error) { return kernels.Image(name, major, minor) },
-		Twins:    twins,
+		Twins:    hosts,
 	}
 }
 
-// Queue queues a kernel on the default stream of a device, behind what was queued before.
-// What uses the arrays later waits for it. A device without kernels is
-// [arrowbuf.ErrDevice].
+// Queue launches a kernel on the default stream of a device, after all earlier work.
+// Later work on the arrays waits for it. It returns [arrowbuf.ErrDevice] if the device
+// cannot run kernels.
 func Queue(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, args ...any) error {
 	return QueueShared(device, p, name, grid, block, 0, args...)
 }
 
-// SharedMemory is how many bytes of shared memory a block of QueueShared may have.
+// SharedMemory returns the number of bytes of shared memory that a block may request
+// with QueueShared.
 func SharedMemory(device arrowbuf.Device) int64 {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {
@@ -40,20 +41,19 @@ func SharedMemory(device arrowbuf.Device) int64 {
 	return cuda.Limits().SharedPerBlockOptin
 }
 
-// QueueShared is Queue for a kernel whose blocks get so many bytes of shared memory
-// beside what it takes itself. Where they are more than a kernel may have without asking,
-// it takes none itself.
+// QueueShared is Queue with dynamic shared memory per block, in bytes. A kernel that
+// requests more than the default limit must not have static shared memory.
 func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, shared uint32, args ...any) error {
 	cuda, ok := device.(*cudabuf.Device)
 	if !ok {
-		return fmt.Errorf("%s has no kernels: %w", device, arrowbuf.ErrDevice)
+		return fmt.Errorf("launch.Queue: %s cannot run kernels: %w", device, arrowbuf.ErrDevice)
 	}
 	kernel, err := cuda.Kernel(p, name)
 	if err != nil {
-		return fmt.Errorf("loading kernel %s: %w", name, err)
+		return fmt.Errorf("launch.Queue: loading kernel %s: %w", name, err)
 	}
 	if limits := cuda.Limits(); int64(shared) > limits.SharedPerBlock {
-		// As much as there is, since others may launch it too.
+		// The maximum, since other launches may need more.
 		if err := kernel.SetMaxDynamicShared(int(limits.SharedPerBlockOptin)); err != nil {
 			return err
 		}
@@ -65,25 +65,23 @@ func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, 
 	return kernel.LaunchAsync(stream, grid, block, shared, args...)
 }
 
-// Items queues a kernel whose threads do perThread items each, one after the other,
-// for items >= 1.
+// Items launches a kernel with perThread items per thread, for items >= 1.
 func Items(device arrowbuf.Device, p *cudabuf.Program, name string, items, perThread int64, args ...any) error {
 	return Blocks(device, p, name, items, perThread*Threads, args...)
 }
 
-// Blocks queues a kernel each of whose blocks does perBlock items, for items >= 1. More
-// than a grid has blocks for are [arrowbuf.ErrOutOfRange].
+// Blocks launches a kernel with perBlock items per block, for items >= 1. It returns
+// [arrowbuf.ErrOutOfRange] if a grid cannot have that many blocks.
 func Blocks(device arrowbuf.Device, p *cudabuf.Program, name string, items, perBlock int64, args ...any) error {
 	blocks := (items-1)/perBlock + 1
 	if blocks > math.MaxInt32 {
-		return fmt.Errorf("kernel %s: %d items are more than a grid has threads for: %w", name, items, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("launch.Blocks: kernel %s: %d items exceed a grid: %w", name, items, arrowbuf.ErrOutOfRange)
 	}
 	return Queue(device, p, name, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: Threads}, args...)
 }
 
-// In and InOut are arguments: pointers to a byte of a buffer, for a kernel that reads
-// from there on, and for one that writes. Of a buffer that is no CUDA device's the
-// launch refuses them.
+// In returns a kernel argument that points to a byte of a buffer, which the kernel
+// reads from there on. A launch fails if the buffer is not a CUDA device's.
 func In(b arrowbuf.Buffer, offset int64) any {
 	if b, ok := b.(*cudabuf.Buffer); ok {
 		return cudabuf.In(b, offset)
@@ -91,7 +89,7 @@ func In(b arrowbuf.Buffer, offset int64) any {
 	return b
 }
 
-// InOut is as In has it.
+// InOut is In for a buffer that the kernel writes, too.
 func InOut(b arrowbuf.Buffer, offset int64) any {
 	if b, ok := b.(*cudabuf.Buffer); ok {
 		return cudabuf.InOut(b, offset)
@@ -99,8 +97,39 @@ func InOut(b arrowbuf.Buffer, offset int64) any {
 	return b
 }
 
-// StructOf is a struct as an argument, and [Parameters] gives it back to a twin. T has
-// C's layout: fields of fixed sizes, each at a multiple of its size.
+// StructOf returns the bytes of a struct as a kernel argument. Parameters decodes it in
+// a host implementation. T must have C's layout: fields of fixed sizes, each aligned to
+// its size.
 func StructOf[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+}
+
+// Parameters decodes argument i, a struct.
+func Parameters[T any](l interface{ Struct(i, n int) []byte }, i int) (p T) {
+	copy(StructOf(&p), l.Struct(i, int(unsafe.Sizeof(p))))
+	return p
+}
+
+// Reached returns pointer argument i, after checking that the launch may access bytes
+// [low, high) relative to it.
+func Reached(l *cudabuf.HostLaunch, i int, low, high int64) unsafe.Pointer {
+	part := l.Memory(uintptr(int64(l.Pointer(i))+low), high-low)
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(part)), -low)
+}
+
+// MustAlign panics where a GPU would report a misaligned address: if pointer argument
+// i, or a step from it, is not a multiple of width.
+func MustAlign(l interface{ Pointer(i int) uintptr }, i int, width int64, steps ...int64) {
+	MustAlignAt(l, i, 0, width, steps...)
+}
+
+// MustAlignAt is MustAlign for the address that is behind bytes after the pointer.
+func MustAlignAt(l interface{ Pointer(i int) uintptr }, i int, behind, width int64, steps ...int64) {
+	all := int64(l.Pointer(i)) + behind
+	for _, s := range steps {
+		all |= s
+	}
+	if all&(width-1) != 0 {
+		panic(fmt.Sprintf("argument %d at %#x plus %d bytes, with steps %d, is not a multiple of %d", i, l.Pointer(i), behind, steps, width))
+	}
 }

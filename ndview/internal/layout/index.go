@@ -7,11 +7,11 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// Key says what an index takes of an axis, as NumPy's basic indexing does.
+// Key selects elements of an axis, as an item of NumPy's basic indexing.
 type Key struct {
 	Kind              KeyKind
-	At                int64 // of KeyAt; a negative one counts from the end
-	Start, Stop, Step int64 // of KeySpan; Open where absent
+	At                int64 // KeyAt: a negative index counts from the end
+	Start, Stop, Step int64 // KeySpan: Open if absent
 }
 
 // KeyKind is the kind of a Key.
@@ -20,57 +20,18 @@ type KeyKind byte
 // The kinds of keys.
 const (
 	KeySpan     KeyKind = iota + 1 // elements Start, Start+Step, ... before Stop
-	KeyAt                          // one element, and the axis is gone
-	KeyEllipsis                    // all of the axes that the other keys leave
-	KeyNewAxis                     // an axis of extent 1 that was not there
+	KeyAt                          // one element; the axis is removed
+	KeyEllipsis                    // all axes without another key
+	KeyNewAxis                     // a new axis of extent 1
 )
 
-// Open is the absent bound or step of a span.
+// Open is an absent bound or step of a KeySpan.
 const Open int64 = math.MinInt64
 
-var all = Key{Kind: KeySpan, Start: Open, Stop: Open, Step: Open}
+var wholeAxis = Key{Kind: KeySpan, Start: Open, Stop: Open, Step: Open}
 
-// Index looks at what the keys take. Keys are matched with axes from the first;
-// axes without a key are taken whole. An At outside its axis is
-// arrowbuf.ErrOutOfRange, more keys than axes, a second ellipsis or a step of 0
-// are ErrShape. Where nothing is left, the offset stays.
-func (r Run) Index(keys []Key) (Run, error) {
-	keys, err := complete(keys, len(r.Shape))
-	if err != nil {
-		return Run{}, err
-	}
-	out := Run{Offset: r.Offset, Size: r.Size, Shape: []int64{}, Strides: []int64{}}
-	axis := 0
-	for _, k := range keys {
-		if k.Kind == KeyNewAxis {
-			out.Shape, out.Strides = append(out.Shape, 1), append(out.Strides, 0)
-			continue
-		}
-		extent, stride := r.Shape[axis], r.Strides[axis]
-		if k.Kind == KeyAt {
-			at, err := Place(k.At, extent)
-			if err != nil {
-				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
-			}
-			out.Offset += at * stride
-		} else {
-			start, count, step, err := k.span(extent)
-			if err != nil {
-				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
-			}
-			out.Offset += start * stride
-			out.Shape, out.Strides = append(out.Shape, count), append(out.Strides, stride*step)
-		}
-		axis++
-	}
-	if Product(out.Shape) == 0 {
-		out.Offset = r.Offset // a start may lie beyond the buffer
-	}
-	return out, nil
-}
-
-// complete gives each of n axes a key, in place of an ellipsis or at the end.
-func complete(keys []Key, n int) ([]Key, error) {
+// expandKeys returns one key per axis: it replaces an ellipsis, or appends whole axes.
+func expandKeys(keys []Key, n int) ([]Key, error) {
 	used, ellipsis := 0, -1
 	for i, k := range keys {
 		switch k.Kind {
@@ -83,7 +44,7 @@ func complete(keys []Key, n int) ([]Key, error) {
 			}
 			ellipsis = i
 		default:
-			return nil, fmt.Errorf("key %d of an index is empty: %w", i, ErrShape)
+			return nil, fmt.Errorf("key %d of an index has no kind: %w", i, ErrShape)
 		}
 	}
 	if used > n {
@@ -95,13 +56,13 @@ func complete(keys []Key, n int) ([]Key, error) {
 	}
 	full := append(make([]Key, 0, n+len(keys)), before...)
 	for range n - used {
-		full = append(full, all)
+		full = append(full, wholeAxis)
 	}
 	return append(full, after...), nil
 }
 
-// Place is the position in an axis of an index that may count from the end.
-// One outside the axis is arrowbuf.ErrOutOfRange.
+// Place returns the position of an index, which may count from the end. It returns
+// arrowbuf.ErrOutOfRange if the index is outside the axis.
 func Place(at, extent int64) (int64, error) {
 	if at < -extent || at >= extent {
 		return 0, fmt.Errorf("index %d of an axis of %d elements: %w", at, extent, arrowbuf.ErrOutOfRange)
@@ -112,17 +73,17 @@ func Place(at, extent int64) (int64, error) {
 	return at, nil
 }
 
-// span applies Python's rules for slices: a negative bound counts from the end,
-// one beyond an end is cut there.
-func (k Key) span(extent int64) (start, count, step int64, err error) {
+// slice applies Python's slicing rules: a negative bound counts from the end, and
+// bounds are clamped.
+func (k Key) slice(extent int64) (start, count, step int64, err error) {
 	step = k.Step
 	switch step {
 	case 0:
-		return 0, 0, 0, fmt.Errorf("a span with step 0: %w", ErrShape)
+		return 0, 0, 0, fmt.Errorf("slice step 0: want another step: %w", ErrShape)
 	case Open:
 		step = 1
 	}
-	// Between first and last, both included, lie the bounds that mean something.
+	// Bounds are clamped to [first, last].
 	first, last := int64(0), extent
 	if step < 0 {
 		first, last = -1, extent-1
@@ -149,4 +110,43 @@ func (k Key) span(extent int64) (start, count, step int64, err error) {
 		}
 	}
 	return 0, 0, 1, nil
+}
+
+// Index returns the part of r that the keys select. Keys are matched with axes from the
+// first; axes without a key are selected whole. An index outside its axis returns
+// arrowbuf.ErrOutOfRange; more keys than axes, a second ellipsis or a step of 0 return
+// ErrShape. If nothing is selected, the offset is r's.
+func (r Run) Index(keys []Key) (Run, error) {
+	keys, err := expandKeys(keys, len(r.Shape))
+	if err != nil {
+		return Run{}, err
+	}
+	out := Run{Offset: r.Offset, Size: r.Size, Shape: []int64{}, Strides: []int64{}}
+	axis := 0
+	for _, k := range keys {
+		if k.Kind == KeyNewAxis {
+			out.Shape, out.Strides = append(out.Shape, 1), append(out.Strides, 0)
+			continue
+		}
+		extent, stride := r.Shape[axis], r.Strides[axis]
+		if k.Kind == KeyAt {
+			at, err := Place(k.At, extent)
+			if err != nil {
+				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
+			}
+			out.Offset += at * stride
+		} else {
+			start, count, step, err := k.slice(extent)
+			if err != nil {
+				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
+			}
+			out.Offset += start * stride
+			out.Shape, out.Strides = append(out.Shape, count), append(out.Strides, stride*step)
+		}
+		axis++
+	}
+	if Product(out.Shape) == 0 {
+		out.Offset = r.Offset // the start may be outside the buffer
+	}
+	return out, nil
 }

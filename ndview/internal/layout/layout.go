@@ -1,18 +1,28 @@
-// Package layout is the arithmetic of shapes and strides: where the elements of
-// an array lie, and how several arrays are walked together. It knows neither
-// memory nor types; extents count elements, strides and offsets bytes.
+// Package layout computes shapes and strides: where the elements of an array are, and
+// how several arrays are traversed together. It knows neither memory nor types.
+// Extents count elements; strides and offsets count bytes.
 package layout
 
 import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// ErrShape: shapes, strides or axes do not fit each other.
+// ErrShape is returned for shapes, strides or axes that do not fit each other.
 var ErrShape = errors.New("shape mismatch")
 
-// Product is the number of elements of a shape that Bytes has checked.
+// Run describes the elements of an array: each has Size bytes, at Offset plus the sum
+// of index times stride over the axes. Offsets of two runs count from one origin;
+// addresses may be used, too. All bytes lie within memory, so positions and their
+// differences are far below 2^62.
+type Run struct {
+	Offset, Size   int64
+	Shape, Strides []int64
+}
+
+// Product returns the number of elements of a shape that Bytes has checked.
 func Product(shape []int64) int64 {
 	n := int64(1)
 	for _, d := range shape {
@@ -21,9 +31,9 @@ func Product(shape []int64) int64 {
 	return n
 }
 
-// Bytes checks a shape and returns the bytes of a gapless array of elements of
-// size bytes. As in NumPy, the other extents of an empty array must make sense
-// too.
+// Bytes checks a shape, and returns the bytes of a contiguous array of elements of size
+// bytes. As in NumPy, the other extents of an empty array must be valid, too. Errors
+// wrap ErrShape.
 func Bytes(size int64, shape []int64) (int64, error) {
 	n, empty := size, false
 	for _, d := range shape {
@@ -35,7 +45,7 @@ func Bytes(size int64, shape []int64) (int64, error) {
 			continue
 		}
 		if n > math.MaxInt64/d {
-			return 0, fmt.Errorf("shape %v of elements of %d bytes is larger than 2^63 bytes: %w", shape, size, ErrShape)
+			return 0, fmt.Errorf("shape %v of elements of %d bytes exceeds 2^63 bytes: %w", shape, size, ErrShape)
 		}
 		n *= d
 	}
@@ -45,7 +55,7 @@ func Bytes(size int64, shape []int64) (int64, error) {
 	return n, nil
 }
 
-// C are the strides of a gapless array whose last axis varies fastest.
+// C returns the strides of a contiguous array whose last axis varies fastest.
 func C(size int64, shape []int64) []int64 {
 	strides := make([]int64, len(shape))
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -55,7 +65,7 @@ func C(size int64, shape []int64) []int64 {
 	return strides
 }
 
-// F are the strides of a gapless array whose first axis varies fastest.
+// F returns the strides of a contiguous array whose first axis varies fastest.
 func F(size int64, shape []int64) []int64 {
 	strides := make([]int64, len(shape))
 	for i := range shape {
@@ -65,8 +75,8 @@ func F(size int64, shape []int64) []int64 {
 	return strides
 }
 
-// IsC tells whether the elements lie in C order without gaps, as no elements
-// and one element do.
+// IsC reports whether the elements are contiguous in C order. Arrays of at most one
+// element are.
 func IsC(size int64, shape, strides []int64) bool {
 	gapless := true
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -81,8 +91,8 @@ func IsC(size int64, shape, strides []int64) bool {
 	return gapless
 }
 
-// IsF tells whether the elements lie in Fortran order without gaps, as no
-// elements and one element do.
+// IsF reports whether the elements are contiguous in Fortran order. Arrays of at most
+// one element are.
 func IsF(size int64, shape, strides []int64) bool {
 	gapless := true
 	for i := range shape {
@@ -97,9 +107,8 @@ func IsF(size int64, shape, strides []int64) bool {
 	return gapless
 }
 
-// Extent is the half-open range of bytes that the elements touch, from the
-// offset to it where there are none. It answers false when that is beyond an
-// int64.
+// Extent returns the half-open range of bytes that the elements occupy, which is empty
+// for no elements. It returns false if the range exceeds an int64.
 func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok bool) {
 	if Product(shape) == 0 {
 		return offset, offset, true
@@ -124,4 +133,63 @@ func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok boo
 		return 0, 0, false
 	}
 	return low, high + size, true
+}
+
+// Stretched returns r broadcast to a shape, which Bytes has checked.
+func (r Run) Stretched(shape []int64) (Run, error) {
+	strides, err := Stretch(r.Shape, r.Strides, shape)
+	if err != nil {
+		return Run{}, err
+	}
+	for i, d := range shape {
+		if d == 1 {
+			strides[i] = 0 // as in NumPy
+		}
+	}
+	return Run{Offset: r.Offset, Size: r.Size, Shape: slices.Clone(shape), Strides: strides}, nil
+}
+
+// Broadcast returns the common shape of arrays by NumPy's rule: axes are matched from
+// the last, a missing axis counts as 1, and 1 takes the extent of the others.
+func Broadcast(shapes ...[]int64) ([]int64, error) {
+	n := 0
+	for _, s := range shapes {
+		n = max(n, len(s))
+	}
+	out := make([]int64, n)
+	for i := range out {
+		out[i] = 1
+	}
+	for _, s := range shapes {
+		for i, d := range s {
+			o := &out[n-len(s)+i]
+			switch {
+			case d == *o || d == 1:
+			case *o == 1:
+				*o = d
+			default:
+				return nil, fmt.Errorf("shapes %v do not broadcast: %w", shapes, ErrShape)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Stretch returns strides that broadcast an array of one shape to another: 0 along the
+// axes that are repeated.
+func Stretch(shape, strides, to []int64) ([]int64, error) {
+	skip := len(to) - len(shape)
+	if skip < 0 {
+		return nil, fmt.Errorf("shape %v does not broadcast to %v: %w", shape, to, ErrShape)
+	}
+	out := make([]int64, len(to))
+	for i, d := range shape {
+		switch {
+		case d == to[skip+i]:
+			out[skip+i] = strides[i]
+		case d != 1:
+			return nil, fmt.Errorf("shape %v does not broadcast to %v: %w", shape, to, ErrShape)
+		}
+	}
+	return out, nil
 }

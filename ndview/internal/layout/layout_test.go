@@ -11,7 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// visits are the tuples of addresses that a nest of loops reaches, sorted.
+// visits returns the sorted tuples of addresses that a nest visits.
 func visits(shape []int64, strides [][]int64, at []int64) [][]int64 {
 	if len(shape) == 0 {
 		return [][]int64{slices.Clone(at)}
@@ -29,7 +29,7 @@ func visits(shape []int64, strides [][]int64, at []int64) [][]int64 {
 	return all
 }
 
-func TestCollapsedNestsVisitTheSameElements(t *testing.T) {
+func TestCollapseVisitsTheSameElements(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		shape := make([]int64, r.IntN(5))
@@ -50,7 +50,7 @@ func TestCollapsedNestsVisitTheSameElements(t *testing.T) {
 	}
 }
 
-func TestCollapseJoinsAndTurns(t *testing.T) {
+func TestCollapseMergesAndReversesAxes(t *testing.T) {
 	n := layout.Collapse([]int64{2, 3, 4}, layout.C(8, []int64{2, 3, 4}), layout.C(4, []int64{2, 3, 4}))
 	assert.Equal(t, layout.Nest{Shape: []int64{24}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}}, n)
 	n = layout.Collapse([]int64{2, 3}, layout.F(8, []int64{2, 3}), layout.F(8, []int64{2, 3}))

@@ -10,7 +10,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// touched counts how many elements of a run touch each byte.
+// touched returns the number of elements of a run that contain each byte.
 func touched(r layout.Run) map[int64]int {
 	bytes := map[int64]int{}
 	for _, at := range visits(r.Shape, [][]int64{r.Strides}, []int64{r.Offset}) {
@@ -30,7 +30,7 @@ func randomRun(r *rand.Rand, axes int, reach, extent, far int64) layout.Run {
 	return run
 }
 
-func TestOverlapIsExact(t *testing.T) {
+func TestOverlapMatchesByteSets(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	seen := map[bool]int{}
 	for range 20000 {
@@ -38,7 +38,7 @@ func TestOverlapIsExact(t *testing.T) {
 		switch r.IntN(3) {
 		case 0: // long axes
 			a, b = randomRun(r, 2, 300, 25, 900), randomRun(r, 2, 300, 25, 900)
-		case 1: // multiples leave room between elements
+		case 1: // multiples, with gaps between elements
 			for _, run := range []*layout.Run{&a, &b} {
 				for i := range run.Strides {
 					run.Strides[i] *= 6
@@ -58,7 +58,7 @@ func TestOverlapIsExact(t *testing.T) {
 	assert.Greater(t, min(seen[true], seen[false]), 1500)
 }
 
-func TestOverlapWithinAnArrayIsExact(t *testing.T) {
+func TestOverlapsMatchesByteSets(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	seen := map[bool]int{}
 	for range 20000 {
@@ -76,7 +76,7 @@ func TestOverlapWithinAnArrayIsExact(t *testing.T) {
 	assert.Greater(t, min(seen[true], seen[false]), 1500)
 }
 
-func TestOverlapOfLargeArraysIsFoundAtOnce(t *testing.T) {
+func TestOverlapOfLargeArraysIsFast(t *testing.T) {
 	const k, m, g = 1 << 10, 1 << 20, 1 << 30
 	tests := []struct {
 		name string
@@ -101,8 +101,8 @@ func TestOverlapOfLargeArraysIsFoundAtOnce(t *testing.T) {
 	}
 }
 
-// nested is every second element, along each of 8 axes of 32, from the first or
-// the second on.
+// nested selects every second element along each of 8 axes of extent 32, from index
+// first on.
 func nested(first int64) layout.Run {
 	r := layout.Run{Size: 1}
 	stride := int64(1)
@@ -115,7 +115,7 @@ func nested(first int64) layout.Run {
 	return r
 }
 
-func TestOverlapSearchesNotForEver(t *testing.T) {
+func TestOverlapSearchIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	knapsack := layout.Run{Size: 1}
 	for range 40 {

@@ -22,8 +22,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
-// emulator is a process of kernels/emulate, which ends with a report where a kernel reads
-// or writes what it should not.
+// emulator is a process of kernels/emulate. It ends with a report if a kernel accesses
+// memory outside its operands.
 type emulator struct {
 	in     io.Writer
 	out    *bufio.Reader
@@ -46,7 +46,8 @@ func startEmulator(t *testing.T) *emulator {
 	return e
 }
 
-// run answers the bytes of a destination, of which before are before what the kernel gets.
+// run returns the bytes of a destination; dstBefore of them precede the kernel's
+// pointer.
 func (e *emulator) run(p stridedcopy.Plan, width, dst, dstBefore int64, src []byte, srcBefore int64) ([]byte, error) {
 	_, err := fmt.Fprintf(e.in, "%s %d %d %d %s %d %d %d %d\n", p.Kernel.Function(width), p.Blocks, p.Threads, p.Shared, hex.EncodeToString(p.Struct), dst, dstBefore, len(src), srcBefore)
 	if err == nil {
@@ -62,10 +63,10 @@ func (e *emulator) run(p stridedcopy.Plan, width, dst, dstBefore int64, src []by
 	return got, nil
 }
 
-// TestKernelsCopyWithinTheirMemory runs every kernel that may move a nest, of random ones,
-// not only the fastest. QUIVER_EMULATE_SEED has it make others.
+// TestKernelsCopyWithinTheirMemory runs every kernel that can copy a nest, not only the
+// fastest, for random nests. QUIVER_EMULATE_SEED selects other nests.
 func TestKernelsCopyWithinTheirMemory(t *testing.T) {
-	const ours = 2 // of which all kernels are
+	const ours = 2 // the nests of this seed use all kernels
 	e, seed := startEmulator(t), uint64(ours)
 	if text := os.Getenv("QUIVER_EMULATE_SEED"); text != "" {
 		_, err := fmt.Sscan(text, &seed)
@@ -74,38 +75,38 @@ func TestKernelsCopyWithinTheirMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	ran := map[string]int{}
 	for i := range 500 {
-		c := newCopied(r, i)
+		c := newCopyCase(r, i)
 		for _, p := range c.plans(r) {
 			about := fmt.Sprintf("%s of %+v, seed %d", p.Kernel, c.nest, seed)
 			got, err := e.run(p, c.width, int64(len(c.want)), c.before[0], c.src, c.before[1])
 			require.NoError(t, err, about)
 			require.True(t, bytes.Equal(c.want, got), about)
 			ran[strings.TrimRight(string(p.Kernel), "0123456789")]++
-			if p.Kernel == "runs" {
+			if p.Kernel == "run_tiles" {
 				ran[p.Kernel.Function(c.width)]++
 			}
 		}
 	}
 	require.NoError(t, e.done(), e.report.String())
 	for _, kernel := range []string{
-		"tiles", "sectors", "slim", "matrices", "words", "runs", "shortruns", "lines", "oddlines", "bricks",
-		"rows", "units", "spans", "picks", "chains", "weave", "unweave", "quiver_runs_1", "quiver_runs_2", "quiver_runs_4",
+		"tiles", "sector_tiles", "narrow_tiles", "matrix_tiles", "word_tiles", "run_tiles", "short_run_tiles", "matrix_word_tiles", "matrix_byte_tiles", "box_tiles",
+		"rows", "unit_rows", "vector_rows", "word_rows", "joined_rows", "interleave", "deinterleave", "quiver_run_tiles_1", "quiver_run_tiles_2", "quiver_run_tiles_4",
 	} {
 		assert.True(t, ran[kernel] > 0 || seed != ours, kernel)
 	}
 	t.Log(ran)
 }
 
-// copied is a nest, what is copied and what comes of it.
-type copied struct {
+// copyCase is a nest, its source, and the expected destination.
+type copyCase struct {
 	width     int64
 	nest      layout.Nest
-	before    [2]int64 // bytes of the destination, and of the source, that are before it
+	before    [2]int64 // bytes before the kernel's pointers: destination, source
 	src, want []byte
 }
 
-func newCopied(r *rand.Rand, i int) copied {
-	c := copied{width: []int64{1, 1, 2, 2, 4, 8, 16}[r.IntN(7)]}
+func newCopyCase(r *rand.Rand, i int) copyCase {
+	c := copyCase{width: []int64{1, 1, 2, 2, 4, 8, 16}[r.IntN(7)]}
 	switch {
 	case i%25 == 4:
 		c.width = 4
@@ -120,17 +121,17 @@ func newCopied(r *rand.Rand, i int) copied {
 	var shape []int64
 	gaps := true
 	switch {
-	case i%100 == 99: // so many tiles that runs are long ones
+	case i%100 == 99: // enough tiles for run_tiles
 		c.width, shape = small, []int64{1500 + some(500), (7 << 20) / small / 1500}
-	case i%5 == 0: // short rows that follow each other
+	case i%5 == 0: // short rows that follow one another
 		c.width, shape, gaps = small, []int64{100 + some(2000), some(260) / small}, false
 	case i%5 == 1: // whole sectors
 		c.width, shape, gaps, c.before = small, []int64{32 * some(12), some(3), 32 * some(8)}, false, [2]int64{}
-	case i%5 == 2: // planes, or rows of an element of each
+	case i%5 == 2: // planes, or rows of one unit of each
 		c.width, shape = small, []int64{some(3), 1 + some(7), 1000 + some(3000)}
-	case i%25 == 4: // runs of 4 bytes
+	case i%25 == 4: // run tiles of 4 bytes
 		shape, gaps = []int64{some(2), 270 + some(100), 270 + some(100)}, false
-	case i%5 == 3: // rows of more than a tile, of large units
+	case i%5 == 3: // rows longer than a tile, of large units
 		shape, gaps = []int64{some(3), 30 + some(120), 130 + some(200)}, r.IntN(4) == 0
 	default:
 		for len(shape) == 0 || layout.Product(shape)*c.width > 300<<10 {
@@ -144,15 +145,15 @@ func newCopied(r *rand.Rand, i int) copied {
 		shape[i] = max(shape[i], 2)
 	}
 	dst, src := make([]int64, len(shape)), make([]int64, len(shape))
-	order := backwards(len(shape))
+	order := reversedOrder(len(shape))
 	if i%2 == 0 {
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
-	end := c.before[0] + lay(r, c.width, shape, dst, order, gaps)
-	for slices.Equal(order, backwards(len(shape))) || r.IntN(2) == 0 {
+	end := c.before[0] + setStrides(r, c.width, shape, dst, order, gaps)
+	for slices.Equal(order, reversedOrder(len(shape))) || r.IntN(2) == 0 {
 		r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	}
-	c.src, c.want = make([]byte, c.before[1]+lay(r, c.width, shape, src, order, gaps)), bytes.Repeat([]byte{0xEE}, int(end))
+	c.src, c.want = make([]byte, c.before[1]+setStrides(r, c.width, shape, src, order, gaps)), bytes.Repeat([]byte{0xEE}, int(end))
 	c.nest = layout.Collapse(shape, dst, src)
 	for i := range c.src {
 		c.src[i] = byte(r.Uint32())
@@ -161,7 +162,7 @@ func newCopied(r *rand.Rand, i int) copied {
 	return c
 }
 
-func backwards(n int) []int {
+func reversedOrder(n int) []int {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = n - 1 - i
@@ -169,9 +170,9 @@ func backwards(n int) []int {
 	return order
 }
 
-// lay gives axes strides, the first of an order the least, with gaps or without, and
-// answers where the last unit ends.
-func lay(r *rand.Rand, width int64, shape, strides []int64, order []int, gaps bool) int64 {
+// setStrides assigns ascending strides to the axes in order, with or without gaps, and
+// returns where the last unit ends.
+func setStrides(r *rand.Rand, width int64, shape, strides []int64, order []int, gaps bool) int64 {
 	end, size := width, width
 	for _, axis := range order {
 		if gaps && r.IntN(8) == 0 {
@@ -184,7 +185,7 @@ func lay(r *rand.Rand, width int64, shape, strides []int64, order []int, gaps bo
 	return end
 }
 
-func (c *copied) copy(axis int, dst, src int64) {
+func (c *copyCase) copy(axis int, dst, src int64) {
 	if axis == len(c.nest.Shape) {
 		copy(c.want[dst:][:c.width], c.src[src:])
 		return
@@ -194,18 +195,18 @@ func (c *copied) copy(axis int, dst, src int64) {
 	}
 }
 
-// plans are those of each kernel that may copy the nest.
-func (c *copied) plans(r *rand.Rand) (all []stridedcopy.Plan) {
+// plans returns the plans of all kernels that can copy the nest.
+func (c *copyCase) plans(r *rand.Rand) (all []stridedcopy.Plan) {
 	n, width := c.nest, c.width
 	dst, src := uint64(c.before[0]), uint64(c.before[1])
 	room := []int64{0, 48 << 10, 64 << 10, 99 << 10, memory}[r.IntN(5)]
 	if len(c.src) > 1<<20 {
-		room = memory // that runs take, of which there are none else
+		room = memory // otherwise run tiles would not fit
 	}
 	if len(n.Shape) == 0 {
 		return nil
 	}
-	if w, kernel, ok := stridedcopy.NewWeave(width, n); ok {
+	if w, kernel, ok := stridedcopy.NewInterleave(width, n); ok {
 		all = append(all, w.Plan(kernel))
 	}
 	tiles, kernel, ok := stridedcopy.NewTiles(width, dst, src, n, room)
@@ -215,7 +216,7 @@ func (c *copied) plans(r *rand.Rand) (all []stridedcopy.Plan) {
 	rows, kernel := stridedcopy.NewRows(width, n)
 	all = append(all, rows.Plan(kernel, width))
 	for _, room := range []int64{4 << 10, 46 << 10, 110 << 10} {
-		if b, ok := stridedcopy.NewBricks(width, dst, src, n, room, "slim", tiles); ok {
+		if b, ok := stridedcopy.NewBoxTiles(width, dst, src, n, room, "narrow_tiles", tiles); ok {
 			all = append(all, b.Plan())
 		}
 	}

@@ -10,12 +10,12 @@ const (
 	longRun   = 4 << 10
 )
 
-// BrickRoom is how much shared memory bricks may take, of a nest of so many bytes: so
+// BoxTileMemory is how much shared memory bricks may take, of a nest of so many bytes: so
 // little that there are many, and that two of those that fill it are on a
 // multiprocessor at a time, or four where it is an H200's and the room a small one. A
 // block may have memory, about as much as a multiprocessor has.
-func BrickRoom(bytes, memory int64) int64 {
-	return max(min(max(bytes/512, 4<<10), smallRoom), min(bytes/2048, half(memory), largeRoom))
+func BoxTileMemory(bytes, memory int64) int64 {
+	return max(min(max(bytes/512, 4<<10), smallRoom), min(bytes/2048, halfMemory(memory), largeRoom))
 }
 
 // fitted are bricks as large as a room, and how many bytes their runs have.
@@ -28,7 +28,7 @@ func (f fitted) run() int64 { return min(f.runA, f.runB) }
 
 // best fills a small room, and one that is faster if there is: less for large units,
 // where runs are long all the same, and more where they are short else.
-func (b *brick) best(room int64) (small, best fitted) {
+func (b *boxTile) best(room int64) (small, best fitted) {
 	most := min(room, smallRoom)
 	small = b.fill(min(most, tightRoom/b.width))
 	if tightRoom/b.width < most && small.run() < longRun {
@@ -50,14 +50,14 @@ func (f fitted) longEnough(width int64) bool {
 		return false
 	}
 	wide := width <= 2 && f.runA >= longRun && f.Square != storedWord/2
-	return wide || width == 2 && f.Square == storedWord && f.Ahead == 0 && f.run() >= 256
+	return wide || width == 2 && f.Square == storedWord && f.Overlap == 0 && f.run() >= 256
 }
 
 // fill plans bricks of runs as long as there is room for, if there is for a sector.
-func (b *brick) fill(room int64) fitted {
+func (b *boxTile) fill(room int64) fitted {
 	for length := min(32<<10, b.width*layout.Product(b.Shape)); length >= sector; length = length * 3 / 4 {
-		if b.lay(2*length, length); !b.fits(room) {
-			b.lay(length, length)
+		if b.setRuns(2*length, length); !b.fits(room) {
+			b.setRuns(length, length)
 		}
 		if b.fits(room) {
 			return fitted{b.plan(), b.width * b.unitsA, b.width * b.unitsB}

@@ -14,18 +14,18 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/kernels"
 )
 
-// Kernels take two addresses and a plan, of whose struct they have a copy, and are made
-// for so many threads a block.
-func TestPlansAreWhatKernelsTake(t *testing.T) {
+// The parameters of a compiled kernel are two pointers and its copy of the plan's
+// struct, and its launch bounds are the plan's threads.
+func TestPlanLayoutsMatchKernels(t *testing.T) {
 	for image, kernels := range stridedcopy.Images {
-		found := compiled(t, image)
+		found := compiledKernels(t, image)
 		require.NotEmpty(t, found, image)
 		for _, kernel := range kernels {
 			widths := 0
 			for _, width := range []int64{1, 2, 4, 8, 16} {
 				k, ok := found[kernel.Function(width)]
 				if !ok {
-					continue // that is for other units
+					continue // not for this width
 				}
 				delete(found, kernel.Function(width))
 				widths++
@@ -35,37 +35,37 @@ func TestPlansAreWhatKernelsTake(t *testing.T) {
 			}
 			assert.Positive(t, widths, kernel)
 		}
-		assert.Empty(t, found, "kernels of %s without a name here", image)
+		assert.Empty(t, found, "%s has kernels that are not in Images", image)
 	}
 }
 
-// planOf is a plan of nothing: of bricks one that takes all the memory there is, and so
-// as many threads as there may be.
+// planOf returns an empty plan, for box tiles one that uses all the memory, and so the
+// most threads.
 func planOf(kernel stridedcopy.Kernel, width int64) stridedcopy.Plan {
 	switch kernel.Image() {
-	case "weave":
+	case "copy/interleave":
 		return (&stridedcopy.Weave{}).Plan(kernel)
-	case "bricks":
-		return (&stridedcopy.Bricks{Shared: memory, UnitsA: 1, A: stridedcopy.Cut{Whole: 1}, RunsA: 1, B: stridedcopy.Cut{Whole: 1}}).Plan()
-	case "rows":
+	case "copy/box_tiles":
+		return (&stridedcopy.Bricks{Shared: memory, UnitsA: 1, A: stridedcopy.SplitAxis{Whole: 1}, RunsA: 1, B: stridedcopy.SplitAxis{Whole: 1}}).Plan()
+	case "copy/rows":
 		return (&stridedcopy.Rows{}).Plan(kernel, width)
 	}
 	return (&stridedcopy.Tiles{}).Plan(kernel)
 }
 
-// kernel is what a cubin says of one: the bytes of its parameters, and how many threads a
-// block may have.
+// kernel has a cubin's attributes of a kernel: the bytes of its parameters, and the
+// most threads per block.
 type kernel struct {
 	parameters uint16
 	threads    uint32
 }
 
-func compiled(t *testing.T, image string) map[string]kernel {
+func compiledKernels(t *testing.T, image string) map[string]kernel {
 	const mostThreads, sizeOfParameters, bytesFollow = 0x05, 0x19, 0x04 // EIATTR_MAX_THREADS, EIATTR_CBANK_PARAM_SIZE, EIFMT_SVAL
 	code, err := kernels.Image(image, 9, 0)
 	require.NoError(t, err)
 	code = bytes.Clone(code)
-	code[elf.EI_NIDENT+4] = byte(elf.EV_CURRENT) // which e_version is not, of a cubin
+	code[elf.EI_NIDENT+4] = byte(elf.EV_CURRENT) // a cubin has another e_version
 	file, err := elf.NewFile(bytes.NewReader(code))
 	require.NoError(t, err)
 	found := map[string]kernel{}
@@ -84,7 +84,7 @@ func compiled(t *testing.T, image string) map[string]kernel {
 			case sizeOfParameters:
 				k.parameters = value
 			case mostThreads:
-				k.threads = binary.LittleEndian.Uint32(info) // along x
+				k.threads = binary.LittleEndian.Uint32(info) // x dimension
 			}
 			if format == bytesFollow {
 				info = info[value:]

@@ -14,13 +14,13 @@ type rival struct {
 // beatable tells whether bricks may be faster.
 func (r rival) beatable() bool {
 	switch r.kernel {
-	case kernelSlim, kernelPicks, kernelLines, kernelRuns, kernelShortRuns, kernelOddLines, kernelTiles, kernelSectors, kernelMatrices:
+	case kernelNarrowTiles, kernelWordRows, kernelMatrixWordTiles, kernelRunTiles, kernelShortRunTiles, kernelMatrixByteTiles, kernelTiles, kernelSectorTiles, kernelMatrixTiles:
 		return true
 	case kernelRows:
 		return r.row < 128
-	case kernelSpans:
+	case kernelVectorRows:
 		return r.width == 2 || r.row < 1<<10
-	case kernelWords:
+	case kernelWordTiles:
 		return r.room >= smallRoom && r.filled() < 1
 	}
 	return false
@@ -29,21 +29,21 @@ func (r rival) beatable() bool {
 // beaten tells whether the best bricks are faster, which may have more than a small room.
 func (r rival) beaten(small, best fitted) bool {
 	run, hasLong, squares := best.run(), max(best.runA, best.runB) >= longRun, best.Square >= storedWord
-	within := best.Within == 1 && best.Square > 0
+	within := best.InRows == 1 && best.Square > 0
 	switch r.kernel {
-	case kernelSlim:
+	case kernelNarrowTiles:
 		return true
-	case kernelPicks, kernelRows, kernelSpans:
+	case kernelWordRows, kernelRows, kernelVectorRows:
 		return run >= shortRun
-	case kernelLines:
+	case kernelMatrixWordTiles:
 		if r.width == 2 {
 			return run >= 256
 		}
 		rows := r.width * int64(r.ItemsA)
 		return squares && run >= 160 && rows >= 128 || best.Square == 0 && hasLong && rows <= 96
-	case kernelRuns, kernelShortRuns:
+	case kernelRunTiles, kernelShortRunTiles:
 		return r.beatenRuns(best)
-	case kernelWords:
+	case kernelWordTiles:
 		switch {
 		case squares && r.width == 1 && int64(r.ItemsA)%sector != 0:
 			return false
@@ -53,7 +53,7 @@ func (r rival) beaten(small, best fitted) bool {
 			return run >= 256
 		}
 		return r.width == 2 && hasLong && best.Square == 0 && run >= 192 && r.filled() < 0.55
-	case kernelOddLines:
+	case kernelMatrixByteTiles:
 		switch {
 		case within:
 			return run >= 256
@@ -62,11 +62,11 @@ func (r rival) beaten(small, best fitted) bool {
 		}
 		fewColumns := r.SideB <= 96 // of as many as 256
 		return fewColumns && hasLong && run >= 256
-	case kernelMatrices:
+	case kernelMatrixTiles:
 		return small.run() >= 1024
 	case kernelTiles:
 		return small.run() >= max(512, 64*r.width) || r.width == 4 && within && run >= 256 && r.filled() < 1 || r.hardlyFilled(best)
-	case kernelSectors:
+	case kernelSectorTiles:
 		across := r.width*r.fastest > 224 && r.width*r.fastest <= 256 // which fills a tile
 		return small.run() >= 128*r.width && !across || r.hardlyFilled(best)
 	}
@@ -82,13 +82,13 @@ func (r rival) beatenRuns(best fitted) bool {
 		return run >= 576 && filled < 0.65
 	case best.Square >= storedWord && r.width == 2:
 		return run >= 192
-	case best.Square >= storedWord && best.Within == 1:
+	case best.Square >= storedWord && best.InRows == 1:
 		return run >= 160
 	case best.Square >= storedWord:
-		atSectors := best.Ahead == 0 && best.runA >= best.runB
+		atSectors := best.Overlap == 0 && best.runA >= best.runB
 		return best.Shared > smallRoom && run >= 128 && (atSectors || filled < 0.8 || hasLong || r.ChunksA <= 2)
 	case best.Square > 0:
-		return filled < 0.5 && best.Ahead == 0 && run >= 256
+		return filled < 0.5 && best.Overlap == 0 && run >= 256
 	}
 	return r.width == 2 && (filled < 0.7 || r.ChunksA == 1) && run >= 192 || filled < 0.4 && run >= 128
 }
@@ -120,4 +120,6 @@ func (r rival) filled() float64 {
 	return part(r.ItemsA, s.a) * part(r.ItemsB, s.b)
 }
 
-func part(items int32, side int64) float64 { return float64(items) / float64(upTo(int64(items), side)) }
+func part(items int32, side int64) float64 {
+	return float64(items) / float64(roundUp(int64(items), side))
+}

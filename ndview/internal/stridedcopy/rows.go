@@ -2,19 +2,18 @@ package stridedcopy
 
 import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
-// Rows moves units in the order in which they lie in the destination. The
-// innermost axis is a row. Threads move Items, each a unit, or a word of units.
+// Rows copies units in the order of the destination. The innermost axis is a row.
+// Threads copy Items, each a unit or a word of units.
 type Rows struct {
-	Items, Length    int32 // in all, and of a row
-	DstStep, SrcStep int64 // from unit to unit of a row
+	Items, Length    int32 // items in all, and per row
+	DstStep, SrcStep int64 // bytes from unit to unit of a row
 	ByLength         Divide
-	Count            int32         // of Axes
-	Units            int32         // of a row
-	Axes             [MaxAxes]Axis // over which rows are counted
+	Count            int32         // number of Axes
+	Units            int32         // units per row
+	Axes             [MaxAxes]Axis // of rows
 }
 
-// NewRows plans a nest of a destination and a source in units of width bytes, and
-// names the kernel.
+// NewRows plans a nest in units of width bytes, and returns the kernel.
 func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
 	r = &Rows{Length: 1, Units: 1}
 	last := len(n.Shape) - 1
@@ -22,20 +21,20 @@ func NewRows(width int64, n layout.Nest) (r *Rows, kernel Kernel) {
 	if last >= 0 {
 		r.Length, r.DstStep, r.SrcStep = int32(n.Shape[last]), n.Strides[0][last], n.Strides[1][last]
 		r.Units = r.Length
-		r.Count = int32(copy(r.Axes[:], axes(n, backwards(last))))
+		r.Count = int32(copy(r.Axes[:], axes(n, reversed(last))))
 		bytes := n.Shape[last] * width
-		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // a word at each end may be a part
+		ends := func(word int64) int32 { return int32((bytes + 2*(word-1)) / word) } // the words at both ends may be partial
 		switch {
 		case r.DstStep != width || bytes >= MaxItems/2:
-		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && following(n, bytes, backwards(last)) == last:
-			kernel = kernelChains
+		case width == wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize && countFollowing(n, bytes, reversed(last)) == last:
+			kernel = kernelJoinedRows
 		case width <= wordSize && abs(r.SrcStep) == width && bytes >= 4*spanSize:
-			kernel, r.Length = kernelSpans, ends(spanSize)
+			kernel, r.Length = kernelVectorRows, ends(spanSize)
 		case width < wordSize && bytes >= 2*wordSize:
-			kernel, r.Length = kernelPicks, ends(wordSize)
+			kernel, r.Length = kernelWordRows, ends(wordSize)
 		}
 		if n.Shape[last] >= longRow && (width == 16 || width == 8 && r.DstStep == 2*width) {
-			kernel = kernelUnits
+			kernel = kernelUnitRows
 		}
 	}
 	r.ByLength = divide(int64(r.Length))
@@ -52,34 +51,35 @@ const (
 	longRow  = 256 // units
 )
 
-// Plan is the launch of a kernel, of which a block moves so many items as
-// kernels/rows.cu says.
+// Plan returns the launch of a kernel. The items per block are those of
+// kernels/copy/rows.cu.
 func (r *Rows) Plan(kernel Kernel, width int64) Plan {
 	items, threads := int64(1024), int64(256)
 	switch {
-	case kernel == kernelChains:
-		return Plan{kernel, int64(r.Items)/2048 + 1, threads, 0, structOf(r)} // which begin a unit earlier, maybe
-	case kernel == kernelUnits:
+	case kernel == kernelJoinedRows:
+		return Plan{kernel, int64(r.Items)/2048 + 1, threads, 0, structBytes(r)} // the first block may begin a unit earlier
+	case kernel == kernelUnitRows:
 		items = threads
 	case kernel == kernelRows && width < 16:
 		threads = 128
 	}
-	return Plan{kernel, (int64(r.Items)-1)/items + 1, threads, 0, structOf(r)}
+	return Plan{kernel, (int64(r.Items)-1)/items + 1, threads, 0, structBytes(r)}
 }
 
-// RowAlign is what rows of the destination and of the source begin at multiples of, for a twin.
+// RowAlign returns the alignment of rows in the destination and in the source, which
+// the host implementation checks.
 func (r *Rows) RowAlign(_ Kernel, width int64) [2]int64 { return [2]int64{width, width} }
 
-// Nest is what is moved, for a twin.
+// Nest returns the copied nest, for the host implementation.
 func (r *Rows) Nest() layout.Nest {
 	n := newNest()
 	n.Shape = []int64{int64(r.Units)}
 	n.Strides[0], n.Strides[1] = []int64{r.DstStep}, []int64{r.SrcStep}
-	return grow(n, r.Axes[:r.Count], int64(r.Items/r.Length))
+	return wrapAxes(n, r.Axes[:r.Count], int64(r.Items/r.Length))
 }
 
-// backwards are axes n-1, n-2, ..., 0.
-func backwards(n int) []int {
+// reversed returns axes n-1, n-2, ..., 0.
+func reversed(n int) []int {
 	order := make([]int, n)
 	for i := range order {
 		order[i] = n - 1 - i

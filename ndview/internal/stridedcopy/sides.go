@@ -8,28 +8,28 @@ import (
 )
 
 const (
-	enoughItems = 64   // items of a side that need no more axes
-	fewItems    = 24   // items that are enough where they are a run in the source, of shortRun bytes or more
-	shortRun    = 96   // bytes of a run
-	ampleRun    = 2000 // bytes of a run whose ends do not matter: more of its axes are left to the other side
+	sideItems    = 64   // items of a side that are enough
+	runSideItems = 24   // enough items if they are a run of at least shortRun bytes in the source
+	shortRun     = 96   // bytes of a run
+	ampleRun     = 2000 // bytes of a run whose ends cost little: further axes are left to the other side
 )
 
-// split is a nest of which each axis is of side A of tiles, of side B, or of neither.
-type split struct {
+// sides assigns each axis of a nest to side A of tiles, to side B, or to the batch.
+type sides struct {
 	layout.Nest
 	a, b, batch []int // the fastest axes first
-	runA, runB  bool  // whether A is a gapless run of the destination, and B of the source
-	follow      bool  // whether the items of B follow A in the destination without a gap
+	runA, runB  bool  // whether A is contiguous in the destination, and B in the source
+	contiguous  bool  // whether the items of B follow A in the destination without gaps
 }
 
-// splitSides answers false where both operands have one fastest axis, or the source
+// findSides returns false if both operands have the same fastest axis, or if the source
 // repeats one value along the destination's.
-func splitSides(width int64, n layout.Nest) (s split, ok bool) {
+func findSides(width int64, n layout.Nest) (s sides, ok bool) {
 	last := len(n.Shape) - 1
 	if last < 1 || n.Strides[1][last] == 0 {
 		return s, false
 	}
-	bySrc, byDst := rising(n.Strides[1]), rising(n.Strides[0])
+	bySrc, byDst := byStride(n.Strides[1]), byStride(n.Strides[0])
 	if bySrc[0] == last || abs(n.Strides[1][bySrc[0]]) == abs(n.Strides[1][last]) {
 		return s, false
 	}
@@ -38,18 +38,18 @@ func splitSides(width int64, n layout.Nest) (s split, ok bool) {
 		free[k] = k != bySrc[0]
 	}
 	s.Nest = n
-	s.a, s.runA = side(n, 0, width, byDst, free)
+	s.a, s.runA = takeAxes(n, 0, width, byDst, free)
 	free[bySrc[0]] = true
-	s.b, s.runB = side(n, 1, width, bySrc, free)
-	rowA := width * count(n, s.a)
-	following := following(n, rowA, s.b)
-	if following > 0 && s.runA && s.runB && width < 16 && rowA%sector != 0 && width*count(n, s.b[:following]) >= shortRun {
+	s.b, s.runB = takeAxes(n, 1, width, bySrc, free)
+	rowA := width * countItems(n, s.a)
+	following := countFollowing(n, rowA, s.b)
+	if following > 0 && s.runA && s.runB && width < 16 && rowA%sector != 0 && width*countItems(n, s.b[:following]) >= shortRun {
 		for _, k := range s.b[following:] {
 			free[k] = true
 		}
 		s.b = s.b[:following]
 	}
-	s.follow = following == len(s.b)
+	s.contiguous = following == len(s.b)
 	for _, k := range byDst {
 		if free[k] {
 			s.batch = append(s.batch, k)
@@ -58,20 +58,20 @@ func splitSides(width int64, n layout.Nest) (s split, ok bool) {
 	return s, true
 }
 
-// tiles counts the items of the sides.
-func (s split) tiles(width int64) *Tiles {
+// tiles returns tiles without sizes, with the items of the sides.
+func (s sides) tiles(width int64) *Tiles {
 	t := &Tiles{
 		AxesA: int32(len(s.a)), AxesB: int32(len(s.b)), Batch: int32(len(s.batch)),
-		ItemsA: int32(count(s.Nest, s.a)), ItemsB: int32(count(s.Nest, s.b)), Places: int32(count(s.Nest, s.batch)),
+		ItemsA: int32(countItems(s.Nest, s.a)), ItemsB: int32(countItems(s.Nest, s.b)), BatchItems: int32(countItems(s.Nest, s.batch)),
 	}
 	copy(t.Axes[:], slices.Concat(axes(s.Nest, s.a), axes(s.Nest, s.b), axes(s.Nest, s.batch)))
 	_, t.End, _ = layout.Extent(width, 0, s.Shape, s.Strides[1])
 	return t
 }
 
-// rowStarts are the low bits of where the rows of A begin in the destination, and those
-// of B in the source: bits that are 0 in both results are so in all of those addresses.
-func (s split) rowStarts(dst, src uint64) (ofDst, ofSrc uint64) {
+// rowStarts returns the low bits of all addresses where rows of A begin in the
+// destination, and rows of B in the source, combined by OR.
+func (s sides) rowStarts(dst, src uint64) (ofDst, ofSrc uint64) {
 	for _, k := range slices.Concat(s.b, s.batch) {
 		dst |= uint64(s.Strides[0][k])
 	}
@@ -81,9 +81,9 @@ func (s split) rowStarts(dst, src uint64) (ofDst, ofSrc uint64) {
 	return dst, src
 }
 
-// side takes axes in an order: those that are a gapless run of the operand, and
-// more until there are enough items. It answers whether all are a run.
-func side(n layout.Nest, operand int, width int64, order []int, free []bool) (axes []int, run bool) {
+// takeAxes takes free axes in order for a side: those that are a contiguous run of the
+// operand, and more until there are enough items. It reports whether all are a run.
+func takeAxes(n layout.Nest, operand int, width int64, order []int, free []bool) (axes []int, run bool) {
 	strides := n.Strides[operand]
 	items, run := int64(1), true
 	for _, k := range order {
@@ -92,9 +92,9 @@ func side(n layout.Nest, operand int, width int64, order []int, free []bool) (ax
 		}
 		gapless := run && strides[k] == items*width
 		switch {
-		case gapless && items >= enoughItems && items*width >= ampleRun, !gapless && items >= enoughItems:
+		case gapless && items >= sideItems && items*width >= ampleRun, !gapless && items >= sideItems:
 			return axes, run
-		case run && !gapless && operand == 1 && items >= fewItems && items*width >= shortRun:
+		case run && !gapless && operand == 1 && items >= runSideItems && items*width >= shortRun:
 			return axes, run
 		}
 		run = gapless
@@ -105,10 +105,10 @@ func side(n layout.Nest, operand int, width int64, order []int, free []bool) (ax
 	return axes, run
 }
 
-// rising is the order of axes by which their strides rise, with those of 0 last.
-// Of equal ones the later axis comes first.
-func rising(strides []int64) []int {
-	order := backwards(len(strides))
+// byStride returns the axes in order of ascending strides, strides of 0 last. Of equal
+// strides the later axis comes first.
+func byStride(strides []int64) []int {
+	order := reversed(len(strides))
 	key := func(k int) uint64 { return uint64(abs(strides[k])) - 1 }
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(key(i), key(j)) })
 	return order
@@ -116,9 +116,9 @@ func rising(strides []int64) []int {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// following counts the axes that follow a run of so many bytes of the destination
-// without a gap.
-func following(n layout.Nest, bytes int64, axes []int) int {
+// countFollowing returns how many of the axes continue a run of bytes of the
+// destination without gaps.
+func countFollowing(n layout.Nest, bytes int64, axes []int) int {
 	for i, k := range axes {
 		if n.Strides[0][k] != bytes {
 			return i
@@ -128,7 +128,7 @@ func following(n layout.Nest, bytes int64, axes []int) int {
 	return len(axes)
 }
 
-func count(n layout.Nest, order []int) int64 {
+func countItems(n layout.Nest, order []int) int64 {
 	items := int64(1)
 	for _, k := range order {
 		items *= n.Shape[k]

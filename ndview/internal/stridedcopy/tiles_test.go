@@ -14,13 +14,13 @@ import (
 
 const (
 	sector = 32
-	memory = 227 << 10 // that a block may have, of an H200
+	memory = 227 << 10 // shared memory per block of an H200
 )
 
-// writes counts how often the tiles of a plan, of side items along A, write each
-// item of it in the row of the destination that begins at an address. It does
-// what the kernel does.
-func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
+// countWrites does what the kernel does: it counts how often the tiles of a plan, of
+// side items along A, write each item of the row of the destination that begins at an
+// address.
+func countWrites(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 	written := make([]int, t.ItemsA)
 	for chunk := range int(t.ChunksA) {
 		a0, back := chunk*side, 0
@@ -28,7 +28,7 @@ func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 			back = int((row+uint64(a0)*width)%sector) / int(width)
 		}
 		end := a0 - back + side
-		if t.Halo != 0 && chunk == int(t.ChunksA)-1 { // which ends with A
+		if t.Halo != 0 && chunk == int(t.ChunksA)-1 { // ends where A ends
 			end = a0 + side
 		}
 		for a := max(a0-back, 0); a < min(end, int(t.ItemsA)); a++ {
@@ -38,9 +38,9 @@ func writes(t *stridedcopy.Tiles, side int, width, row uint64) []int {
 	return written
 }
 
-// sidesA are those of the kernels' tiles.
+// sidesA are the sides of the kernels' tiles.
 var sidesA = map[stridedcopy.Kernel]map[int64]int{
-	"tiles": {4: 64, 8: 64, 16: 32}, "sectors": {4: 128, 8: 128, 16: 64}, "words": {1: 128, 2: 128},
+	"tiles": {4: 64, 8: 64, 16: 32}, "sector_tiles": {4: 128, 8: 128, 16: 64}, "word_tiles": {1: 128, 2: 128},
 }
 
 func TestTilesWriteEachItemOnce(t *testing.T) {
@@ -76,14 +76,14 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		planned[kernel]++
 		side, fixed := sidesA[kernel][width]
 		switch {
-		case kernel == "runs" || kernel == "shortruns":
+		case kernel == "run_tiles" || kernel == "short_run_tiles":
 			side = int(plan.SideA)
 			requireRuns(t, plan, kernel, width, room)
-		case kernel == "matrices" || kernel == "lines" || kernel == "oddlines":
+		case kernel == "matrix_tiles" || kernel == "matrix_word_tiles" || kernel == "matrix_byte_tiles":
 			side = int(plan.ItemsA)
 			requireMatrices(t, plan, kernel, width, room)
 		case !fixed:
-			// What slim.cu has room for.
+			// The arrays of narrow_tiles.cu.
 			units := 16384 / max(width, 4)
 			require.LessOrEqual(t, int64(1)<<plan.LogA*(int64(1)<<plan.LogB+1), units+512, "%+v", plan)
 			require.LessOrEqual(t, max(plan.LogA, plan.LogB), int32(9))
@@ -91,7 +91,7 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 			side = 1 << plan.LogA
 		}
 		for b := range uint64(5) {
-			for item, times := range writes(plan, side, uint64(width), address+b*uint64(width)) {
+			for item, times := range countWrites(plan, side, uint64(width), address+b*uint64(width)) {
 				if times != 1 {
 					require.Failf(t, "wrong", "item %d is written %d times: width %d, shape %v, strides %v, %+v", item, times, width, n.Shape, n.Strides, plan)
 				}
@@ -99,17 +99,17 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 		}
 		require.Equal(t, layout.Product(n.Shape), layout.Product(plan.Nest().Shape))
 		last := plan.Blocks() - 1
-		require.Equal(t, last/int64(plan.ChunksA), by(plan.ByChunksA, last))
+		require.Equal(t, last/int64(plan.ChunksA), divide(plan.ByChunksA, last))
 		rest := last / int64(plan.ChunksA)
-		require.Equal(t, rest/int64(plan.ChunksB), by(plan.ByChunksB, rest))
+		require.Equal(t, rest/int64(plan.ChunksB), divide(plan.ByChunksB, rest))
 	}
-	for _, kernel := range []stridedcopy.Kernel{"tiles", "sectors", "words", "runs", "shortruns", "lines", "oddlines", "matrices", "slim"} {
+	for _, kernel := range []stridedcopy.Kernel{"tiles", "sector_tiles", "word_tiles", "run_tiles", "short_run_tiles", "matrix_word_tiles", "matrix_byte_tiles", "matrix_tiles", "narrow_tiles"} {
 		assert.Greater(t, planned[kernel], 10, kernel)
 	}
 }
 
-// requireMatrices wants tiles to have room for matrices, of which the items of B
-// follow those of A.
+// requireMatrices checks that matrix tiles fit, and that the items of B follow those of
+// A.
 func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	items, columns := int64(plan.ItemsA), int64(plan.SideB)
 	require.Equal(t, items*width, plan.Axes[plan.AxesA].Dst)
@@ -117,17 +117,17 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 	require.LessOrEqual(t, columns*width, int64(256))
 	divisor := items
 	switch kernel {
-	case "matrices":
+	case "matrix_tiles":
 		require.LessOrEqual(t, items*int64(plan.SideB|1)*width, int64(32<<10))
-	case "oddlines":
+	case "matrix_byte_tiles":
 		unit := 4 / width
-		whole := (columns + unit - 1) / unit * unit // columns of words that are read
+		whole := (columns + unit - 1) / unit * unit // columns in whole words
 		require.NotZero(t, items%4)
 		require.LessOrEqual(t, whole, 256/width)
 		require.LessOrEqual(t, whole*items*width+16, int64(plan.Shared))
 		require.LessOrEqual(t, plan.Shared, int32(48<<10-256*8))
 		return
-	case "lines":
+	case "matrix_word_tiles":
 		divisor *= width
 		require.LessOrEqual(t, divisor, int64(256))
 		words := (items*width + 3) / 4
@@ -138,15 +138,16 @@ func requireMatrices(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.K
 		requireShared(t, plan, width, int64(plan.SideA), int64(plan.Pitch), words+1, room)
 	}
 	for i := range items * columns * width / 7 {
-		require.Equal(t, 7*i/divisor, by(plan.By, 7*i))
+		require.Equal(t, 7*i/divisor, divide(plan.By, 7*i))
 	}
 }
 
-// requireRuns wants tiles of whole sectors, two of which are alike, and of half as many
-// items where there were few else or is little room, or units are of 4 bytes.
+// requireRuns checks that run tiles have whole sectors, that two tiles are equal, and
+// that tiles have half as many items if there are few tiles or little memory, or if
+// units have 4 bytes.
 func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kernel, width, room int64) {
 	side, halo, most := int64(plan.SideA), sector/width, int64(256)
-	if kernel == "shortruns" || width == 4 {
+	if kernel == "short_run_tiles" || width == 4 {
 		most = 128
 	}
 	require.Zero(t, side%halo)
@@ -159,16 +160,17 @@ func requireRuns(t *testing.T, plan *stridedcopy.Tiles, kernel stridedcopy.Kerne
 	}
 	require.LessOrEqual(t, side, most)
 	if room == memory && width < 4 {
-		whole := ((int64(plan.ItemsA)-1)/256 + 1) * int64(plan.ChunksB) * int64(plan.Places)
-		require.Equal(t, whole >= 96, kernel == "runs", "%+v", plan)
+		whole := ((int64(plan.ItemsA)-1)/256 + 1) * int64(plan.ChunksB) * int64(plan.BatchItems)
+		require.Equal(t, whole >= 96, kernel == "run_tiles", "%+v", plan)
 	}
 	pitch := (most+halo)*width/4 | 1
 	turns := (most*width + 255) / 256
 	requireShared(t, plan, width, most+halo+int64(plan.SideB), pitch, (sector+8*31+256*(turns-1)+sector)/4+2, room)
 }
 
-// requireShared wants room for tables of places, rows of the destination, each of pitch
-// words, an odd number, and what threads read of the last one.
+// requireShared checks that the shared memory holds tables of addresses, rows of the
+// destination of pitch words each, an odd number, and the bytes that threads read after
+// the last one.
 func requireShared(t *testing.T, plan *stridedcopy.Tiles, width, places, pitch, reads, room int64) {
 	require.Equal(t, int64(1), pitch%2)
 	rows := 256 / width
@@ -176,7 +178,7 @@ func requireShared(t *testing.T, plan *stridedcopy.Tiles, width, places, pitch, 
 	require.LessOrEqual(t, int64(plan.Shared), max(room/2-1<<10, 48<<10))
 }
 
-func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
+func TestTilesAreGroupedUnlessTheyWriteOneRun(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		dst, src []int64 // strides in elements
@@ -194,23 +196,23 @@ func TestTilesAreGroupedUnlessTheyWriteARun(t *testing.T) {
 		}
 		plan, kernel, ok := stridedcopy.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}}, memory)
 		require.True(t, ok, tt.name)
-		assert.EqualValues(t, "runs", kernel, tt.name)
+		assert.EqualValues(t, "run_tiles", kernel, tt.name)
 		assert.Equal(t, tt.group, plan.Group, tt.name)
 	}
 }
 
-func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
+func TestUnitRowsAreChosenForLongRowsOfLargeUnits(t *testing.T) {
 	for _, tt := range []struct {
 		width, length, dst, src int64
 		kernel                  stridedcopy.Kernel
 	}{
-		{16, 1000, 16, -16, "units"}, {16, 256, 48, 16, "units"}, {16, 255, 48, 16, "rows"},
-		{8, 1000, 16, 8, "units"}, {8, 1000, 24, 8, "rows"}, {8, 1000, 8, 16, "rows"}, {4, 1000, 8, 4, "rows"},
+		{16, 1000, 16, -16, "unit_rows"}, {16, 256, 48, 16, "unit_rows"}, {16, 255, 48, 16, "rows"},
+		{8, 1000, 16, 8, "unit_rows"}, {8, 1000, 24, 8, "rows"}, {8, 1000, 8, 16, "rows"}, {4, 1000, 8, 4, "rows"},
 	} {
 		shape, strides := []int64{3, tt.length}, [][]int64{{tt.length * 64, tt.dst}, {tt.length * 64, tt.src}}
 		r, kernel := stridedcopy.NewRows(tt.width, layout.Nest{Shape: shape, Strides: strides, Offsets: []int64{0, 0}})
 		require.Equal(t, tt.kernel, kernel, "%+v", tt)
-		if kernel == "units" {
+		if kernel == "unit_rows" {
 			p := r.Plan(kernel, tt.width)
 			require.Equal(t, int64(256), p.Threads)
 			require.Equal(t, (3*tt.length-1)/256+1, p.Blocks, "%+v", tt)
@@ -218,7 +220,7 @@ func TestLongRowsOfLargeUnitsAreMovedOneAThread(t *testing.T) {
 	}
 }
 
-func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
+func TestJoinedRowsAreChosenForContiguousRows(t *testing.T) {
 	nest := func(shape, dst, src []int64) layout.Nest {
 		return layout.Nest{Shape: shape, Strides: [][]int64{dst, src}, Offsets: []int64{0, 0}}
 	}
@@ -226,16 +228,16 @@ func TestRowsThatFollowOneAnotherAreChains(t *testing.T) {
 		nest   layout.Nest
 		kernel stridedcopy.Kernel
 	}{
-		{nest([]int64{7, 5, 16}, []int64{320, 64, 4}, []int64{64, 4480, 4}), "chains"},
-		{nest([]int64{1000, 511}, []int64{2044, 4}, []int64{2044, -4}), "chains"},
-		{nest([]int64{7, 5, 16}, []int64{384, 64, 4}, []int64{64, 4480, 4}), "spans"},
+		{nest([]int64{7, 5, 16}, []int64{320, 64, 4}, []int64{64, 4480, 4}), "joined_rows"},
+		{nest([]int64{1000, 511}, []int64{2044, 4}, []int64{2044, -4}), "joined_rows"},
+		{nest([]int64{7, 5, 16}, []int64{384, 64, 4}, []int64{64, 4480, 4}), "vector_rows"},
 		{nest([]int64{1000, 15}, []int64{60, 4}, []int64{64, 4}), "rows"},
 	} {
 		r, kernel := stridedcopy.NewRows(4, tt.nest)
 		require.Equal(t, tt.kernel, kernel, "%+v", tt.nest)
 		p := r.Plan(kernel, 4)
 		require.Equal(t, layout.Product(tt.nest.Shape), layout.Product(r.Nest().Shape))
-		if kernel == "chains" {
+		if kernel == "joined_rows" {
 			require.Greater(t, 2*4*p.Blocks*p.Threads, layout.Product(tt.nest.Shape), "one unit more where words begin before the first")
 		}
 	}
@@ -250,7 +252,7 @@ func TestMagicDivides(t *testing.T) {
 		}
 		rows, _ := stridedcopy.NewRows(8, layout.Nest{Shape: []int64{extent}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}})
 		for _, item := range []int64{0, 1, extent - 1, extent, math.MaxInt32, math.MaxInt32 - 1, r.Int64N(math.MaxInt32)} {
-			require.Equal(t, item/extent, by(rows.ByLength, item), "%d / %d", item, extent)
+			require.Equal(t, item/extent, divide(rows.ByLength, item), "%d / %d", item, extent)
 		}
 	}
 }

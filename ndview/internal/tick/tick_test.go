@@ -32,7 +32,7 @@ func TestDatetimesFollowTheCalendar(t *testing.T) {
 		}
 	}
 	for day := time.Date(-1000, 1, 1, 0, 0, 0, 0, time.UTC); day.Before(last); day = day.AddDate(0, 0, 1) {
-		days := day.Unix() / 86400 // of whole days, so exact
+		days := day.Unix() / 86400 // exact, as it is a whole number of days
 		month := int64(day.Year()-1970)*12 + int64(day.Month()) - 1
 		same(day, month, convert(t, days, of(tick.Day), of(tick.Month)))
 		if day.Day() == 1 {
@@ -45,11 +45,11 @@ func TestDatetimesFollowTheCalendar(t *testing.T) {
 	}
 }
 
-func TestTheCalendarHasNoEnd(t *testing.T) {
+func TestCalendarCoversAllCounts(t *testing.T) {
 	for _, days := range []int64{math.MaxInt64, math.MaxInt64 - 1, math.MinInt64 + 1, 1 << 60, -1 << 60} {
 		month := convert(t, days, of(tick.Day), of(tick.Month))
 		first, err := tick.Convert(month, of(tick.Month), of(tick.Day), true)
-		if err != nil { // its first day is not among 64 bits
+		if err != nil { // an int64 cannot hold its first day
 			assert.ErrorIs(t, err, tick.ErrOverflow)
 			continue
 		}
@@ -74,7 +74,7 @@ var lengths = func() map[tick.Unit]*big.Int {
 	return l
 }()
 
-func TestCountsAreScaledExactlyTowardsThePast(t *testing.T) {
+func TestConversionRoundsDownExactly(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	exact := 0
 	for range 20000 {
@@ -86,7 +86,7 @@ func TestCountsAreScaledExactlyTowardsThePast(t *testing.T) {
 		}
 		want := new(big.Int).Mul(big.NewInt(v), big.NewInt(from.Step))
 		want.Mul(want, lengths[from.Unit])
-		want.Div(want, new(big.Int).Mul(big.NewInt(to.Step), lengths[to.Unit])) // Euclid's, so floor
+		want.Div(want, new(big.Int).Mul(big.NewInt(to.Step), lengths[to.Unit])) // big.Int.Div is Euclidean, so it rounds down
 		for _, datetime := range []bool{true, false} {
 			got, err := tick.Convert(v, from, to, datetime)
 			if err == nil {
@@ -100,7 +100,7 @@ func TestCountsAreScaledExactlyTowardsThePast(t *testing.T) {
 	assert.Greater(t, exact, 15000)
 }
 
-func TestYearsOfATimedeltaAreOfMeanLength(t *testing.T) {
+func TestTimedeltaYearsHaveMeanLength(t *testing.T) {
 	for _, c := range []struct {
 		v        int64
 		from, to tick.Unit
@@ -116,7 +116,7 @@ func TestYearsOfATimedeltaAreOfMeanLength(t *testing.T) {
 	}
 }
 
-func TestNaTAndCountsWithoutUnitStay(t *testing.T) {
+func TestNaTAndGenericCountsAreUnchanged(t *testing.T) {
 	for _, datetime := range []bool{true, false} {
 		got, err := tick.Convert(tick.NaT, of(tick.Year), of(tick.Attosecond), datetime)
 		require.NoError(t, err)
@@ -127,12 +127,12 @@ func TestNaTAndCountsWithoutUnitStay(t *testing.T) {
 	}
 }
 
-func TestCommonTicksNeedUnitsThatFit(t *testing.T) {
+func TestCommonNeedsCompatibleUnits(t *testing.T) {
 	_, err := tick.Common(of(tick.Year), of(tick.Day), true)
 	assert.ErrorIs(t, err, tick.ErrIncompatible)
 	_, err = tick.Common(of(tick.Second), of(tick.Attosecond), true)
 	assert.ErrorIs(t, err, tick.ErrOverflow)
 	common, err := tick.Common(tick.Tick{Unit: tick.Nanosecond, Step: math.MaxInt32}, tick.Tick{Unit: tick.Day, Step: math.MaxInt32}, true)
-	require.NoError(t, err) // where a product of 64 bits has wrapped
+	require.NoError(t, err) // products that overflow 64 bits
 	assert.Equal(t, tick.Tick{Unit: tick.Nanosecond, Step: math.MaxInt32}, common)
 }

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Builds emulate.cpp with the kernels that copy: build.sh PROGRAM. It needs g++ with its
+# Builds emulate.cpp with the copy kernels: build.sh PROGRAM. Needs g++ with its
 # sanitizers.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
 
-# Static arrays are one for all threads of a block; blocks run one after the other. A
-# plan goes by address, where the driver would copy it. What is for PTX is left out.
-for file in "$here"/../{tiles,slim,matrices,words,runs,odd,bricks,rows,weave}.cu "$here"/../{move,turn,bring}.cuh; do
+# Shared arrays become static ones, as blocks run one after the other. A plan is passed
+# by reference, where the driver would copy it. PTX is removed.
+mkdir "$built/copy"
+for file in "$here"/../copy/{tiles,narrow_tiles,matrix_tiles,word_tiles,run_tiles,matrix_byte_tiles,box_tiles,rows,interleave}.cu "$here"/../copy/{plan,transpose,async_copy}.cuh; do
 	sed -E -e 's/extern __shared__ (\w+) (\w+)\[\];/\1* const \2 = (\1*)dynamic_shared;/' \
 		-e 's/__shared__/static/' -e 's/const __grid_constant__ (\w+) /const \1\& /' \
 		-e 's/asm volatile\("prefetch[^;]*;[^;]*;/{}/' -e 's/^#pragma unroll.*//' \
-		-e 's/^#include <stdint.h>/#include "cuda.h"/' "$file" >"$built/$(basename "$file" .cu)$([[ $file == *.cu ]] && echo .cpp)"
+		-e 's/^#include <stdint.h>/#include "cuda.h"/' "$file" >"$built/copy/$(basename "$file" .cu)$([[ $file == *.cu ]] && echo .cpp)"
 done
 flags=(-std=c++20 -O1 -g -w -fpermissive -I"$here" -I"$built" -fsanitize=address,alignment -fno-sanitize-recover=alignment)
-for file in "$built"/*.cpp "$here/emulate.cpp"; do
+for file in "$built"/copy/*.cpp "$here/emulate.cpp"; do
 	printf '%s\0' "$file"
 done | xargs -0 -P 2 -I{} bash -c 'g++ "${@:2}" -c "$1" -o "'"$built"'/$(basename "$1").o"' - {} "${flags[@]}"
 g++ -fsanitize=address,alignment -rdynamic "$built"/*.o -ldl -o "$1"

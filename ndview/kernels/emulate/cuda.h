@@ -1,4 +1,4 @@
-// What the kernels that copy need of CUDA, on a CPU: see emulate.cpp.
+// The parts of CUDA that the copy kernels need, on a CPU: see emulate.cpp.
 
 #pragma once
 #include <cstdint>
@@ -19,7 +19,7 @@ struct alignas(16) uint4 { uint32_t x, y, z, w; };
 void __syncthreads();
 int __syncthreads_and(int);
 int __syncthreads_or(int);
-uint32_t exchange(uint32_t value, int lane);  // with the threads of a warp
+uint32_t exchange(uint32_t value, int lane);  // with the other threads of a warp
 
 template <typename T> T __shfl_sync(unsigned, T value, int lane) {
     static_assert(sizeof(T) % 4 == 0);

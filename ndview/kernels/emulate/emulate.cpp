@@ -1,17 +1,17 @@
-// Runs the kernels that copy on a CPU, under sanitizers: every thread of a block is a
-// fiber, which runs until it waits for others. Destination and shared memory are as long
-// as a launch says, to the byte, and the source to the words of 16 bytes that it lies in,
-// since kernels read whole words: what they read or write beside that ends this program
-// with a report, as does a barrier that some threads never come to.
+// Runs the copy kernels on a CPU, under sanitizers. Every thread of a block is a fiber,
+// which runs until it waits for others. Destination and shared memory have exactly the
+// launch's sizes; the source extends to the words of 16 bytes that it lies in, as kernels
+// read whole words. An access outside ends this program with a report, and so does a
+// barrier that some threads never reach.
 //
 // Standard input has launches, each a line and the bytes of the source:
 //
 //	KERNEL BLOCKS THREADS SHARED PLAN DST BEFORE SRC BEFORE
 //
-// PLAN is the plan's struct in hexadecimal digits, DST and SRC are how many bytes each
-// has, of which as many as BEFORE says are before the address that the kernel gets, and
-// are none of it. Standard output gets the bytes of each destination, which are 0xEE
-// where the kernel wrote nothing.
+// PLAN is the plan's struct in hexadecimal digits. DST and SRC are sizes in bytes. The
+// first BEFORE bytes of each precede the kernel's pointer and must not be accessed.
+// Standard output gets the bytes of each destination; bytes that the kernel did not write
+// are 0xEE.
 
 #include <dlfcn.h>
 #include <sanitizer/asan_interface.h>
@@ -39,7 +39,7 @@ struct Fiber {
     bool done = false;
 };
 
-// A barrier of some threads, who learn of each other's truths there.
+// A barrier of some threads, which combines their predicates.
 struct Barrier {
     int arrived = 0, passed = 0;
     bool all = true, any = false, was_all = true, was_any = false;
@@ -48,7 +48,7 @@ struct Barrier {
 std::vector<Fiber> fibers;
 ucontext_t scheduler;
 int current, running;
-bool moved;  // a thread ended, or came to a barrier, since that was last set back
+bool moved;  // whether a thread ended or reached a barrier since this was last cleared
 Barrier of_block, of_warp[32];
 uint32_t offered[32][32];
 char name[64];
@@ -96,7 +96,7 @@ void run_block(int threads) {
             swapcontext(&scheduler, &fibers[i].context);
         }
         if (waiting && !moved) {
-            fprintf(stderr, "%s: threads of block %u wait for ever, of which %d come to __syncthreads\n", name, blockIdx.x, of_block.arrived);
+            fprintf(stderr, "%s: deadlock in block %u: %d threads are at __syncthreads\n", name, blockIdx.x, of_block.arrived);
             exit(4);
         }
     }
@@ -110,7 +110,7 @@ uint8_t* allocate(long bytes, int filler) {
     return static_cast<uint8_t*>(memset(p, filler, bytes));
 }
 
-// Has bytes before what a kernel gets be out of its reach.
+// Makes the bytes before a kernel's pointer inaccessible.
 void bar(uint8_t* p, long bytes, long unit) { ASAN_POISON_MEMORY_REGION(p, bytes / unit * unit); }
 
 void release(uint8_t* p, long bytes) {
@@ -153,7 +153,7 @@ int main() {
         ASAN_POISON_MEMORY_REGION(dynamic_shared + shared, most_shared - shared);
         destination = to + before_dst, source = from + before_src, plan = aligned;
         for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
-            memset(dynamic_shared, 0x5A, shared);  // which the block before had
+            memset(dynamic_shared, 0x5A, shared);  // the contents that the previous block left
             run_block(threads);
         }
         ASAN_UNPOISON_MEMORY_REGION(to, dst);

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are the constants that a file lists between two marks, in small letters,
-// without underscores and without what is before them.
-func names(t *testing.T, file, from, to, prefix string) (list []string) {
+// constantNames returns the constants that a file lists between two marks, in lower case,
+// without underscores and without the prefix.
+func constantNames(t testing.TB, file, from, to, prefix string) (list []string) {
 	t.Helper()
 	source, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -28,24 +28,24 @@ func names(t *testing.T, file, from, to, prefix string) (list []string) {
 	return list
 }
 
-func TestKernelsKnowOperationsByTheSameNumbers(t *testing.T) {
-	here := names(t, "op.go", "_ Op = iota", "\tops\n", "")
-	kernels := names(t, "../../../kernels/ops.cuh", "op_none,", "};", "op_")
+func TestOpsMatchKernels(t *testing.T) {
+	here := constantNames(t, "op.go", "_ Op = iota", "\tops\n", "")
+	kernels := constantNames(t, "../../../kernels/elementwise/ops.cuh", "op_none,", "};", "op_")
 	assert.Equal(t, here, kernels)
 	assert.Len(t, here, int(ops)-1)
 }
 
-func TestKernelsKnowTypesByTheSameNumbers(t *testing.T) {
+func TestTypesMatchKernels(t *testing.T) {
 	short := strings.NewReplacer("uint", "u", "int", "i", "bfloat", "bf", "float", "f", "complex", "c")
 	var here []string
-	for _, name := range names(t, "../type.go", "Bool Type = iota", "\tTypes ", "") {
+	for _, name := range constantNames(t, "../cpu.go", "Bool Type = iota", "\tTypes ", "") {
 		here = append(here, short.Replace(name))
 	}
-	kernels := names(t, "../../../kernels/element.cuh", "enum Type : uint8_t {", "};", "type_")
+	kernels := constantNames(t, "../../../kernels/common/element.cuh", "enum Type : uint8_t {", "};", "type_")
 	assert.Equal(t, append([]string{"bool"}, here...), kernels)
 }
 
-func TestEveryOperationHasLoops(t *testing.T) {
+func TestEveryOpHasLoops(t *testing.T) {
 	for op := Add; op < ops; op++ {
 		types := 0
 		for _, loop := range loops[op] {

@@ -7,31 +7,30 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
 
-// MaxAxes is how many axes a nest of loops has at most.
+// MaxAxes is the largest number of axes of a Work.
 const MaxAxes = 8
 
-// Operand is where an operation finds the elements of an array, or the value of
-// a scalar.
+// Operand is an array, or a scalar.
 type Operand struct {
 	Type   Type
 	Base   unsafe.Pointer // the first element; nil for a scalar
-	Stride [MaxAxes]int64 // bytes, as Work.Shape
-	Scalar [16]byte       // of the type that is computed in
+	Stride [MaxAxes]int64 // bytes, per axis of Work.Shape
+	Scalar [16]byte       // in the type of the computation
 }
 
-// Work is one operation on arrays: Out = Op(In[0], In[1], In[2]), of which it
-// takes what it needs. Operands that share memory with Out are Out, element for
+// Work is one operation on arrays: Out = Op(In[0], In[1], In[2]), with as many operands
+// as Op has. An operand may share memory with Out only if it is Out, element for
 // element.
 type Work struct {
 	Op    Op
-	Type  Type // that it computes in
+	Type  Type // that the operation computes in
 	Axes  int
-	Shape [MaxAxes]int64 // of the first Axes axes, the last the innermost
+	Shape [MaxAxes]int64 // the first Axes axes; the last one is innermost
 	Out   Operand
 	In    [3]Operand
 }
 
-// Inputs is the number of operands of an operation.
+// Inputs returns the number of operands of an operation.
 func (op Op) Inputs() int {
 	switch {
 	case op == Where || op == Clip:
@@ -44,11 +43,11 @@ func (op Op) Inputs() int {
 	}
 }
 
-// grain is how many bytes of a result are worth a goroutine.
+// grain is the number of bytes of a result that are worth a goroutine.
 const grain = 64 << 10
 
-// Run does the work, in as many goroutines as it is worth. There is a loop for
-// Op and Type, or it panics.
+// Run computes Out, in several goroutines if the work is large enough. It panics if
+// there is no loop for Op and Type.
 func (w *Work) Run() {
 	n := int64(1)
 	for _, d := range w.Shape[:w.Axes] {
@@ -57,23 +56,23 @@ func (w *Work) Run() {
 	if w.runSmall(n) {
 		return
 	}
-	work := *w // which the engine keeps, so that w may be on the stack
-	e := newEngine(&work, n)
-	cpu.Parallel(n, grain/w.Type.Size(), func(lo, hi int64) { e.run(lo, hi) })
+	work := *w // the executor escapes; the copy lets w stay on the stack
+	e := newExecutor(&work, n)
+	cpu.Parallel(n, grain/w.Type.Size(), func(lo, hi int64) { e.runRange(lo, hi) })
 }
 
-// runSmall does few elements without gaps, of the types that the loop is for, where
-// there is little to prepare. It answers false for other work.
+// runSmall computes few contiguous elements of the loop's own types, without an
+// executor. It reports whether it could.
 func (w *Work) runSmall(n int64) bool {
-	loop := loops[w.Op][computes(w.Type)]
-	if n > mostItems || w.Axes != 1 || loop == nil {
+	loop := loops[w.Op][computeType(w.Type)]
+	if n > maxItems || w.Axes != 1 || loop == nil {
 		return false
 	}
 	var at [4]unsafe.Pointer
 	for i := range w.Op.Inputs() + 1 {
-		o, t := &w.Out, w.Op.Result(computes(w.Type))
+		o, t := &w.Out, w.Op.Result(computeType(w.Type))
 		if i > 0 {
-			o, t = &w.In[i-1], w.Op.Operand(i-1, computes(w.Type))
+			o, t = &w.In[i-1], w.Op.Operand(i-1, computeType(w.Type))
 		}
 		if o.Base == nil || o.Type.Bits() != t.Bits() || o.Stride[0] != t.Size() {
 			return false
@@ -84,33 +83,33 @@ func (w *Work) runSmall(n int64) bool {
 	return true
 }
 
-// engine is a Work with what is the same for all of its parts.
-type engine struct {
+// executor is a Work with values shared by all of its blocks.
+type executor struct {
 	*Work
 	loop     Loop
 	operands [4]operand // Out, In
 	inputs   int
 	inner    int64 // extent of the innermost axis
-	items    int64 // elements of a block
-	direct   bool  // no operand needs a block
-	streams  bool  // the result is streamed from one
+	items    int64 // elements per block
+	direct   bool  // whether all operands are used in place
+	streams  bool  // whether the result is written with non-temporal stores
 }
 
-// operand is how a loop comes to an operand's elements.
+// operand is how a loop accesses an operand.
 type operand struct {
 	*Operand
-	work    Type
+	elem    Type
 	size    int64
 	inner   int64   // stride along the innermost axis
-	dense   bool    // the loop takes the array as it is, as one run
-	same    bool    // it is of the loop's type
-	convert Convert // from or to the loop's type
+	dense   bool    // whether the whole array is contiguous and of type elem
+	same    bool    // whether its type is elem
+	convert Convert // from or to type elem
 	scalar  [16]byte
 }
 
-func newEngine(w *Work, n int64) *engine {
-	e := &engine{Work: w, inputs: w.Op.Inputs(), inner: 1, items: mostItems, direct: true}
-	e.loop = loops[w.Op][computes(w.Type)]
+func newExecutor(w *Work, n int64) *executor {
+	e := &executor{Work: w, inputs: w.Op.Inputs(), inner: 1, items: maxItems, direct: true}
+	e.loop = loops[w.Op][computeType(w.Type)]
 	if e.loop == nil {
 		panic("elementwise: no loop")
 	}
@@ -119,15 +118,15 @@ func newEngine(w *Work, n int64) *engine {
 	}
 	for i := range e.inputs + 1 {
 		o := &e.operands[i]
-		o.Operand, o.work = &w.Out, w.Op.Result(computes(w.Type))
+		o.Operand, o.elem = &w.Out, w.Op.Result(computeType(w.Type))
 		if i > 0 {
-			o.Operand, o.work = &w.In[i-1], w.Op.Operand(i-1, computes(w.Type))
+			o.Operand, o.elem = &w.In[i-1], w.Op.Operand(i-1, computeType(w.Type))
 		}
-		o.size = o.work.Size()
-		o.same = o.Type == o.work || o.Type.Bits() == o.work.Bits()
+		o.size = o.elem.Size()
+		o.same = o.Type == o.elem || o.Type.Bits() == o.elem.Bits()
 		if o.Base != nil {
 			o.prepare(w, i == 0)
-		} else if o.scalar = o.Scalar; w.Type.Half() && o.work == Float32 {
+		} else if o.scalar = o.Scalar; w.Type.Half() && o.elem == Float32 {
 			converts[w.Type][Float32](unsafe.Pointer(&o.scalar), 4, unsafe.Pointer(&o.Scalar), 2, 1)
 		}
 		e.direct = e.direct && o.dense
@@ -135,10 +134,10 @@ func newEngine(w *Work, n int64) *engine {
 			e.items = min(e.items, blockBytes/o.size)
 		}
 	}
-	if e.canBeStreamed(n) {
+	if e.canStream(n) {
 		e.streams, e.direct = true, false
-		for i := range e.inputs + 1 { // what is read may be twice as much
-			e.items = min(e.items, cpu.StreamBlock*int64(1+min(i, 1))/e.operands[i].size)
+		for i := range e.inputs + 1 { // operands may have twice the bytes of the result
+			e.items = min(e.items, cpu.StreamBlockBytes*int64(1+min(i, 1))/e.operands[i].size)
 		}
 	}
 	return e
@@ -155,64 +154,64 @@ func (o *operand) prepare(w *Work, out bool) {
 		o.inner = o.Stride[w.Axes-1]
 	}
 	if out {
-		o.convert = converts[o.work][o.Type]
+		o.convert = converts[o.elem][o.Type]
 	} else {
-		o.convert = converts[o.Type][o.work]
+		o.convert = converts[o.Type][o.elem]
 	}
 }
 
 const (
-	// blockBytes is how much of an operand is brought into a block at a time.
+	// blockBytes is the number of bytes of an operand per block.
 	blockBytes = 8 << 10
-	// mostItems is how many elements a loop does at a time, which no goroutine can
-	// be interrupted in.
-	mostItems = 16 << 10
+	// maxItems is the largest number of elements per call of a loop, as a loop cannot
+	// be preempted.
+	maxItems = 16 << 10
 )
 
-// blocks are what operands are brought into that no loop takes as they are.
-type blocks struct {
+// scratch holds blocks of operands that no loop can use in place.
+type scratch struct {
 	memory [4][blockBytes]byte
-	same   [4]unsafe.Pointer // the element that the block repeats
-	filled [4]int64          // how often
+	source [4]unsafe.Pointer // the element that the block repeats, if any
+	count  [4]int64          // number of repetitions
 }
 
-var pool = sync.Pool{New: func() any { return new(blocks) }}
+var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
 
-// shortRow is where a row is too short to be worth a call of a loop.
+// shortRow is the row length below which several rows are computed per call.
 const shortRow = 64
 
-// run does elements [lo, hi), counted in the order of the nest.
-func (e *engine) run(lo, hi int64) {
+// runRange computes elements [lo, hi), counted in C order.
+func (e *executor) runRange(lo, hi int64) {
 	if e.direct {
-		for ; lo < hi; lo += mostItems {
+		for ; lo < hi; lo += maxItems {
 			var at [4]unsafe.Pointer
 			for i := range e.inputs + 1 {
 				at[i] = unsafe.Add(e.operands[i].Base, lo*e.operands[i].size)
 			}
-			e.loop(&at, int(min(hi-lo, mostItems)))
+			e.loop(&at, int(min(hi-lo, maxItems)))
 		}
 		return
 	}
-	b := pool.Get().(*blocks)
-	b.same, b.filled = [4]unsafe.Pointer{}, [4]int64{}
-	c := e.cursor(lo)
+	b := scratchPool.Get().(*scratch)
+	b.source, b.count = [4]unsafe.Pointer{}, [4]int64{}
+	c := e.cursorAt(lo)
 	for lo < hi {
 		n := min(hi-lo, e.items)
 		if e.inner >= shortRow {
 			n = min(n, e.inner-c.column)
 		}
-		e.block(b, &c, lo, n)
+		e.runBlock(b, &c, lo, n)
 		lo += n
 		c.advance(e.Work, n)
 	}
-	pool.Put(b)
+	scratchPool.Put(b)
 	if e.streams {
-		cpu.StreamEnd()
+		cpu.StreamFence()
 	}
 }
 
-// block does n elements from position lo, where the cursor is.
-func (e *engine) block(b *blocks, c *cursor, lo, n int64) {
+// runBlock computes n elements from position lo, which is the cursor's.
+func (e *executor) runBlock(b *scratch, c *cursor, lo, n int64) {
 	var at [4]unsafe.Pointer
 	scatter := false
 	inRow := c.column+n <= e.inner
@@ -250,14 +249,14 @@ func (e *engine) block(b *blocks, c *cursor, lo, n int64) {
 	}
 }
 
-// repeat gives a block that has a value n times, the one that it gave last where
-// that was of the same element.
-func (b *blocks) repeat(i int, of, value unsafe.Pointer, size, n int64) unsafe.Pointer {
+// repeat returns a block with n copies of a value. It reuses the previous block if that
+// was of the same element.
+func (b *scratch) repeat(i int, of, value unsafe.Pointer, size, n int64) unsafe.Pointer {
 	block := unsafe.Pointer(&b.memory[i])
-	if b.same[i] == of && b.filled[i] >= n {
+	if b.source[i] == of && b.count[i] >= n {
 		return block
 	}
-	b.same[i], b.filled[i] = of, n
+	b.source[i], b.count[i] = of, n
 	to := b.memory[i][:n*size]
 	for done := copy(to, unsafe.Slice((*byte)(value), size)); done < len(to); done *= 2 {
 		copy(to[done:], to[:done])
@@ -265,7 +264,7 @@ func (b *blocks) repeat(i int, of, value unsafe.Pointer, size, n int64) unsafe.P
 	return block
 }
 
-// gather brings n elements from the cursor on to a block.
+// gather copies n elements from the cursor on to a block, converted to type elem.
 func (o *operand) gather(w *Work, c cursor, i int, to unsafe.Pointer, n int64) {
 	for done := int64(0); done < n; {
 		part := min(n-done, c.row-c.column)
@@ -275,7 +274,7 @@ func (o *operand) gather(w *Work, c cursor, i int, to unsafe.Pointer, n int64) {
 	}
 }
 
-// scatter brings a block's n elements to their places from the cursor on.
+// scatter copies the n elements of a block to the array, from the cursor on.
 func (o *operand) scatter(w *Work, c cursor, from unsafe.Pointer, n int64) {
 	for done := int64(0); done < n; {
 		part := min(n-done, c.row-c.column)
@@ -283,4 +282,85 @@ func (o *operand) scatter(w *Work, c cursor, from unsafe.Pointer, n int64) {
 		done += part
 		c.advance(w, part)
 	}
+}
+
+// cursor is a position in an array's axes.
+type cursor struct {
+	index  [MaxAxes]int64
+	column int64    // along the innermost axis
+	row    int64    // extent of the innermost axis
+	offset [4]int64 // bytes from each operand's first element
+}
+
+// cursorAt returns the position of element i.
+func (e *executor) cursorAt(i int64) cursor {
+	c := cursor{row: e.inner}
+	for a := e.Axes - 1; a >= 0; a-- {
+		index := i % e.Shape[a]
+		i /= e.Shape[a]
+		c.move(e.Work, a, index)
+		if c.index[a] = index; a == e.Axes-1 {
+			c.column = index
+		}
+	}
+	return c
+}
+
+// move adds steps along an axis to the offsets.
+func (c *cursor) move(w *Work, axis int, steps int64) {
+	c.offset[0] += steps * w.Out.Stride[axis]
+	c.offset[1] += steps * w.In[0].Stride[axis]
+	c.offset[2] += steps * w.In[1].Stride[axis]
+	c.offset[3] += steps * w.In[2].Stride[axis]
+}
+
+// advance moves the cursor n elements forward.
+func (c *cursor) advance(w *Work, n int64) {
+	last := w.Axes - 1
+	for last >= 0 && n > 0 {
+		step := min(n, c.row-c.column)
+		c.move(w, last, step)
+		c.column += step
+		n -= step
+		if c.column < c.row {
+			return
+		}
+		c.move(w, last, -c.row)
+		c.column = 0
+		c.nextRow(w, last-1)
+	}
+}
+
+// nextRow moves one step along an axis, and along the outer axes at its end.
+func (c *cursor) nextRow(w *Work, axis int) {
+	for ; axis >= 0; axis-- {
+		c.move(w, axis, 1)
+		if c.index[axis]++; c.index[axis] < w.Shape[axis] {
+			return
+		}
+		c.move(w, axis, -w.Shape[axis])
+		c.index[axis] = 0
+	}
+}
+
+// canStream reports whether the result should be written with non-temporal stores: it
+// is large, its rows are contiguous, and it is not an operand, which would be in the
+// cache already. Such a result is computed in blocks that stay in the cache.
+func (e *executor) canStream(n int64) bool {
+	out := &e.operands[0]
+	bytes := n * out.size
+	for i := range e.inputs {
+		if o := &e.operands[1+i]; o.Base != nil && o.inner != 0 {
+			bytes += n * o.size
+		}
+	}
+	if !cpu.ShouldStream(bytes) || !out.same || out.inner != out.size || e.inner < shortRow {
+		return false
+	}
+	for i := range e.inputs {
+		if e.In[i].Base == out.Base {
+			return false
+		}
+	}
+	return true
 }

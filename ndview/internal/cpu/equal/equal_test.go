@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A device runs the kernels with the bytes of a Plan, which the soft device, whose
-// twins are in Go, would never find to lie elsewhere.
-func TestAPlanHasTheLayoutThatKernelsExpect(t *testing.T) {
-	var p Plan // see struct Equal of kernels/equal.cu
+// Kernels read the bytes of a Plan. The simulated device does not check the layout, as
+// its host implementations are Go.
+func TestPlanLayoutMatchesKernels(t *testing.T) {
+	var p Plan // see struct Equal of kernels/elementwise/equal.cu
 	assert.EqualValues(t, 8, unsafe.Offsetof(p.Pattern))
 	assert.EqualValues(t, 24, unsafe.Offsetof(p.Constant))
 	assert.EqualValues(t, 28, unsafe.Offsetof(p.NaNEqual))

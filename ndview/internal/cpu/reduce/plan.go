@@ -1,5 +1,5 @@
-// Package reduce has the loops of reductions on the host: those of the CPU device,
-// which are also the twins of the kernels (kernels/reduce.cuh).
+// Package reduce has the loops of reductions on the host. They run on the CPU device,
+// and are the host implementations of kernels/reduce.
 package reduce
 
 import (
@@ -9,40 +9,40 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 )
 
-// MaxAxes is how many axes a reduction keeps at most, and how many it
-// reduces, after those that can be were joined.
+// MaxAxes is the largest number of axes that a reduction keeps, and that it reduces,
+// after axes have been merged.
 const MaxAxes = 16
 
-// Divisor divides an index below 2^63 by By: (high word of index*Magic) >> Shift,
-// or by 1 where Magic is 0.
+// Divisor divides an index below 2^63 by By: (high word of index*Magic) >> Shift. Magic
+// is 0 for By = 1.
 type Divisor struct {
 	By    int64
 	Magic uint64
 	Shift int64
 }
 
-// NewDivisor divides by d >= 1.
+// NewDivisor returns the divisor for d >= 1.
 func NewDivisor(d int64) Divisor {
 	if d == 1 {
 		return Divisor{By: 1}
 	}
-	// With 2^(l-1) < d <= 2^l, floor(2^(63+l)/d)+1 is exact for all of 63 bits.
+	// With 2^(l-1) < d <= 2^l, floor(2^(63+l)/d)+1 is exact for all 63-bit indices.
 	l := bits.Len64(uint64(d - 1))
 	quotient, _ := bits.Div64(1<<(l-1), 0, uint64(d))
 	return Divisor{By: d, Magic: quotient + 1, Shift: int64(l - 1)}
 }
 
-// Axis is an axis of a nest: its extent, and the bytes from one element to
-// the next in the array and in the results.
+// Axis is an axis of a nest: its extent, and the bytes between elements in the array
+// and in the results.
 type Axis struct {
 	Extent  Divisor
 	In, Out int64
 }
 
-// Plan says where the elements of a reduction are. Each result is made of
-// steps: runs of Length steps, Stride bytes apart, one run for each place of the
-// nest Run. Kernels take it by value, so it has C's layout; what only they need
-// is explained there (kernels/reduce_plan.cuh).
+// Plan locates the elements of a reduction. Each result is made of steps: runs of
+// Length steps, Stride bytes apart, one run per position of the nest Run. Kernels take
+// a Plan by value, so it has C's layout; kernels/reduce/plan.cuh documents the fields
+// that only kernels use.
 type Plan struct {
 	Outputs              int64
 	Items, Width         int64
@@ -56,21 +56,22 @@ type Plan struct {
 	Partial, Lanes       int32
 	KeptAxes, RunAxes    int32
 	Dense, Vector        int32
-	OutSize, Aligned     int32         // OutSize: bytes of a result
+	OutSize, Aligned     int32         // OutSize: bytes per result
 	Kept                 [MaxAxes]Axis // the innermost first
 	Run                  [MaxAxes]Axis
 }
 
-// Finish is what an operation needs to know besides the elements.
+// Finish has the parameters of an operation.
 type Finish struct {
-	Flip  uint64 // of maxima and counts: see kernels/reduce_order.cuh
+	Flip  uint64 // for maxima and counts: see kernels/reduce/op.cuh
 	Bias  uint64
-	Total int64 // the elements of a result
-	To    int32 // the cpu.Type of the results
+	Total int64 // elements per result
+	To    int32 // cpu.Type of the results
 	What  int32
 }
 
-// What a Finish makes: sums as they are or means, counts or what they tell.
+// The values of Finish.What: sums as such or divided to means, counts as such or as
+// bools.
 const (
 	Itself = iota
 	Mean
@@ -78,7 +79,7 @@ const (
 	All
 )
 
-// steps is how many elements a result has.
+// steps returns the number of elements per result.
 func (p *Plan) steps() int64 { return p.Length * p.runs() }
 
 func (p *Plan) runs() int64 {
@@ -89,13 +90,13 @@ func (p *Plan) runs() int64 {
 	return n
 }
 
-// partAt is the first step of a part.
+// partAt returns the first step of a part.
 func (p *Plan) partAt(part int64) int64 {
 	return part/p.Parts.By*p.Length + part%p.Parts.By*p.Part
 }
 
-// Unvectored is the plan by elements of one by vectors, as kernels for columns
-// have it.
+// Unvectored converts a plan in vectors of columns, as kernels use it, to one in
+// elements.
 func (p *Plan) Unvectored() {
 	if axis := &p.Kept[0]; p.Vector > 0 && p.KeptAxes > 0 {
 		by := int64(p.Vector)
@@ -103,8 +104,8 @@ func (p *Plan) Unvectored() {
 	}
 }
 
-// Reach is the range of bytes that the elements, of size bytes, and the results
-// touch, from where the first are.
+// Reach returns the ranges of bytes that the elements, of size bytes, and the results
+// occupy, relative to the first ones.
 func (p *Plan) Reach(size int64) (low, high, outLow, outHigh int64) {
 	extend := func(low, high *int64, n, stride int64) {
 		*low += min((n-1)*stride, 0)
@@ -124,7 +125,7 @@ func (p *Plan) Reach(size int64) (low, high, outLow, outHigh int64) {
 	return low, high + size, outLow, outHigh + int64(p.OutSize)
 }
 
-// offset is where index i of a nest is.
+// offset returns the offsets of index i of a nest.
 func offset(axes []Axis, i int64) (in, out int64) {
 	for k := range axes {
 		at := i
@@ -137,8 +138,8 @@ func offset(axes []Axis, i int64) (in, out int64) {
 	return in, out
 }
 
-// store writes the results [first, last), whose accumulators these are. Those without
-// gaps are streamed, by way of a block, if there is one.
+// store writes results [first, last) from their accumulators. If block is not nil,
+// contiguous results are written with non-temporal stores by way of block.
 func (p *Plan) store(f *Reducer, accs, out unsafe.Pointer, first, last int64, block []byte) {
 	p.eachRow(first, last, func(i, n, _, to, _, stride int64) {
 		acc, at, size := unsafe.Add(accs, (i-first)*f.Size), unsafe.Add(out, to), int64(p.OutSize)
@@ -151,9 +152,9 @@ func (p *Plan) store(f *Reducer, accs, out unsafe.Pointer, first, last int64, bl
 	})
 }
 
-// eachRow calls do for the rows of results [first, last), along the innermost
-// axis: the first of the row, how many, where they are in the array and in the
-// results, and the strides there.
+// eachRow calls do for the rows of results [first, last) along the innermost axis,
+// with: the first result, their number, the offsets in the array and in the results,
+// and the strides.
 func (p *Plan) eachRow(first, last int64, do func(i, n, in, out, inStride, outStride int64)) {
 	axes := p.Kept[:p.KeptAxes]
 	if len(axes) == 0 {
@@ -168,7 +169,7 @@ func (p *Plan) eachRow(first, last int64, do func(i, n, in, out, inStride, outSt
 	}
 }
 
-// eachRun calls do for the parts of runs that make up steps [lo, hi).
+// eachRun calls do for the parts of runs in steps [lo, hi).
 func (p *Plan) eachRun(lo, hi int64, do func(step, n, in int64)) {
 	for s := lo; s < hi; {
 		within := s % p.Length

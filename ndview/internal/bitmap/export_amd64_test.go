@@ -1,3 +1,0 @@
-package bitmap
-
-func setVectors(on bool) { vectors = on }

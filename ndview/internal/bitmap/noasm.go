@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package bitmap
+
+var hasAVX2 bool
+
+func unpackVector(dst, bits *byte, n int, shift uint, flip byte) {}
+func packVector(dst, src *byte, n int, flip uint32)              {}

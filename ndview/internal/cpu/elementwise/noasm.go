@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package elementwise
+
+// addAssembly adds nothing: there is assembly for amd64 only.
+func addAssembly(*[ops][Types]Loop) {}

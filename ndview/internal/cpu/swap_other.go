@@ -1,7 +1,0 @@
-//go:build !amd64
-
-package cpu
-
-import "unsafe"
-
-func swapMany(_, _ unsafe.Pointer, _, _ int64) int64 { return 0 }
