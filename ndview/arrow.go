@@ -15,68 +15,68 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// FromArrow looks at an Arrow column, on the host or a device, as an array. It
-// takes numbers, dates, times, durations and booleans, fixed_size_binary,
-// decimals of 32 and 64 bits as their unscaled integers, fixed_size_lists of all
-// these to any depth, and extension types over them, as what they are stored as.
-// The lengths of lists become axes: a list of 3 lists of 4 float32 has the shape
-// [rows, 3, 4]. The rows of an arrow.fixed_shape_tensor have the axes of the
-// tensor, in the order that its permutation says. Nothing is copied but
-// booleans, which Arrow keeps as bits and an array as bytes. Another type is
-// ErrDType.
+// FromArrow returns a view of an Arrow column, on the host or a device, as an array.
+// The array retains the column's buffers; the caller must release it. Only booleans
+// are copied, because Arrow stores them as bits and an array as bytes.
 //
-// Timestamps and durations become datetime64 and timedelta64, date64
-// datetime64[ms]; date32, time32 and time64 keep their integers, which have no
-// NumPy type of that width or meaning. A column with nulls among the elements
-// that it shows, or in the lists around them, is ErrNulls: an array has no
-// place for them ([FromArrowMasked] does). A column whose children or buffers
-// are too small for its length is arrowbuf.ErrOutOfRange.
+// FromArrow takes numbers, dates, times, durations, booleans, fixed_size_binary,
+// decimals of 32 and 64 bits as their unscaled integers, fixed_size_lists of these to
+// any depth, and extension types over these as their storage type. It returns ErrDType
+// for other types. The lengths of lists become axes: a list of 3 lists of 4 float32
+// has the shape [rows, 3, 4]. The rows of an arrow.fixed_shape_tensor have the axes of
+// the tensor, permuted as its type says.
+//
+// Timestamps and durations become datetime64 and timedelta64, date64 becomes
+// datetime64[ms]; date32, time32 and time64 keep their integers, because NumPy has no
+// such types. FromArrow returns ErrNulls if a row, a list or an element is null;
+// [FromArrowMasked] accepts nulls. It returns arrowbuf.ErrOutOfRange if children or
+// buffers are too small for the column's length.
 func FromArrow(column arrow.Array) (*NDBuffer, error) {
 	if column == nil {
-		return nil, fmt.Errorf("no column: %w", ErrDType)
+		return nil, fmt.Errorf("ndview.FromArrow: nil column: %w", ErrDType)
 	}
 	a, err := fromArrow(column)
 	if err != nil {
-		return nil, fmt.Errorf("column of type %s: %w", column.DataType(), err)
+		return nil, fmt.Errorf("ndview.FromArrow: column of type %s: %w", column.DataType(), err)
 	}
 	return a, nil
 }
 
 func fromArrow(column arrow.Array) (*NDBuffer, error) {
-	c, err := walk(column)
+	c, err := newNestedColumn(column)
 	if err != nil {
 		return nil, err
 	}
 	for _, level := range c.levels {
-		if missing, err := level.missing(); err != nil {
+		if nulls, err := level.nullCount(); err != nil {
 			return nil, err
-		} else if missing > 0 {
-			return nil, fmt.Errorf("%d of %d elements are missing: %w", missing, level.n, ErrNulls)
+		} else if nulls > 0 {
+			return nil, fmt.Errorf("%d of %d elements are null: %w", nulls, level.n, ErrNulls)
 		}
 	}
 	return c.values()
 }
 
-// nest is what a column shows: elements of the innermost array, and the lists
+// nestedColumn describes a column: the elements of its innermost array and the lists
 // around them.
-type nest struct {
+type nestedColumn struct {
 	device arrowbuf.Device
-	levels []level // outermost first; the last has the elements
+	levels []nestingLevel // outermost first; the last holds the elements
 	dtype  DType
-	shape  []int64 // of the elements as they lie in memory, in C order
-	order  []int   // the axis of shape that each axis of the array is
+	shape  []int64 // of the elements in memory, in C order
+	order  []int   // axis i of the array is axis order[i] of shape
 }
 
-// level is elements [first, first+n) of an array's buffers, which may be fewer
-// than the array has.
-type level struct {
+// nestingLevel is the range [first, first+n) of an Arrow array that the column uses.
+type nestingLevel struct {
 	data     arrow.ArrayData
 	first, n int64
 }
 
-func walk(column arrow.Array) (*nest, error) {
+// newNestedColumn follows the lists of a column and checks their lengths.
+func newNestedColumn(column arrow.Array) (*nestedColumn, error) {
 	data, t := column.Data(), column.DataType()
-	c := &nest{device: arrowbuf.DeviceOf(column), shape: []int64{int64(column.Len())}, order: []int{0}}
+	c := &nestedColumn{device: arrowbuf.DeviceOf(column), shape: []int64{int64(column.Len())}, order: []int{0}}
 	first := int64(data.Offset())
 	for {
 		n, err := byteCount(Uint8, c.shape)
@@ -86,8 +86,8 @@ func walk(column arrow.Array) (*nest, error) {
 		if end := int64(data.Offset()) + int64(data.Len()); first < 0 || n > end-first {
 			return nil, fmt.Errorf("elements [%d, %d+%d) of %d: %w", first, first, n, end, arrowbuf.ErrOutOfRange)
 		}
-		c.levels = append(c.levels, level{data, first, n})
-		storage, shape, order, err := storageOf(t)
+		c.levels = append(c.levels, nestingLevel{data, first, n})
+		storage, shape, order, err := storageType(t)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func walk(column arrow.Array) (*nest, error) {
 			return c, err
 		}
 		if len(data.Children()) != 1 {
-			return nil, fmt.Errorf("a fixed_size_list with %d children: %w", len(data.Children()), arrow.ErrInvalid)
+			return nil, fmt.Errorf("fixed_size_list with %d children, want 1: %w", len(data.Children()), arrow.ErrInvalid)
 		}
 		data = data.Children()[0]
 		first = first*int64(list.Len()) + int64(data.Offset())
@@ -112,10 +112,10 @@ func walk(column arrow.Array) (*nest, error) {
 	}
 }
 
-// values looks at the elements.
-func (c *nest) values() (*NDBuffer, error) {
+// values returns an array of the elements.
+func (c *nestedColumn) values() (*NDBuffer, error) {
 	leaf := c.levels[len(c.levels)-1]
-	buf, err := valuesOf(leaf.data, c.device)
+	buf, err := valueBuffer(leaf.data, c.device)
 	if err != nil {
 		return nil, err
 	}
@@ -125,13 +125,14 @@ func (c *nest) values() (*NDBuffer, error) {
 		first = 0
 	}
 	if c.dtype == Bool {
-		return c.ordered(fromBits(buf, first, c.shape))
+		return c.permuteAxes(unpackBooleans(buf, first, c.shape))
 	}
-	return c.ordered(FromBuffer(buf, c.dtype, first*c.dtype.Size(), c.shape, nil))
+	return c.permuteAxes(FromBuffer(buf, c.dtype, first*c.dtype.Size(), c.shape, nil))
 }
 
-// ordered gives an array that lies as the elements do the column's axes.
-func (c *nest) ordered(a *NDBuffer, err error) (*NDBuffer, error) {
+// permuteAxes returns an array in memory order with its axes in the column's order. It
+// takes over the caller's reference, and passes on an error.
+func (c *nestedColumn) permuteAxes(a *NDBuffer, err error) (*NDBuffer, error) {
 	if err != nil || slices.IsSorted(c.order) {
 		return a, err
 	}
@@ -139,9 +140,9 @@ func (c *nest) ordered(a *NDBuffer, err error) (*NDBuffer, error) {
 	return a.Transpose(c.order...)
 }
 
-// storageOf is the type whose layout an array has. The lists of a tensor have
-// several axes, whose order in the array may be another.
-func storageOf(t arrow.DataType) (storage arrow.DataType, shape []int64, order []int, err error) {
+// storageType returns the storage type of nested extension types. For a tensor it also
+// returns the shape of a row in memory and the order of its axes, otherwise nil.
+func storageType(t arrow.DataType) (storage arrow.DataType, shape []int64, order []int, err error) {
 	for {
 		ext, ok := t.(arrow.ExtensionType)
 		if !ok {
@@ -149,17 +150,18 @@ func storageOf(t arrow.DataType) (storage arrow.DataType, shape []int64, order [
 		}
 		t = ext.StorageType()
 		if ext.ExtensionName() == tensorName {
-			tensor, err := parseTensor(ext.Serialize(), t)
+			tensor, err := parseTensorMetadata(ext.Serialize(), t)
 			if err != nil {
 				return nil, nil, nil, err
 			}
-			shape, order = tensor.Shape, tensor.order()
+			shape, order = tensor.Shape, tensor.axisOrder()
 		}
 	}
 }
 
-func fromBits(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, error) {
-	// Before there is memory for bits that there are not.
+// unpackBooleans returns a new array of the bits of a buffer from bit first on.
+func unpackBooleans(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, error) {
+	// Check the range before allocating, because the shape may be forged.
 	if err := arrowbuf.CheckRange(first/8, (first%8+product(shape)+7)/8, bits.Len()); err != nil {
 		return nil, err
 	}
@@ -174,33 +176,33 @@ func fromBits(bits arrowbuf.Buffer, first int64, shape []int64) (*NDBuffer, erro
 	return a, nil
 }
 
-// valuesOf is the second buffer of an array. One without elements may lack it.
-func valuesOf(data arrow.ArrayData, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
+// valueBuffer returns the second buffer of an array, which may be missing if the array
+// is empty.
+func valueBuffer(data arrow.ArrayData, dev arrowbuf.Device) (arrowbuf.Buffer, error) {
 	if len(data.Buffers()) < 2 || data.Buffers()[1] == nil {
 		return dev.Alloc(0)
 	}
 	return arrowbuf.BufferOf(data.Buffers()[1])
 }
 
-// FromArrowMasked is FromArrow for a column in which elements may be missing.
-// The mask has the shape of the values and is true where an element is missing,
-// be it itself, or a list around it, or its row; what the values hold there is
-// what the column's producer left. The mask is nil where nothing is missing. The
-// caller releases both.
+// FromArrowMasked is FromArrow for a column with nulls. The mask has the shape of the
+// values and is true if the element, a list around it or its row is null. Values of
+// null elements are undefined. The mask is nil if the column has no nulls. The caller
+// must release both.
 func FromArrowMasked(column arrow.Array) (values, mask *NDBuffer, err error) {
 	values, mask, err = fromArrowMasked(column)
 	if err != nil {
-		return nil, nil, fmt.Errorf("column of type %s: %w", column.DataType(), err)
+		return nil, nil, fmt.Errorf("ndview.FromArrowMasked: column of type %s: %w", column.DataType(), err)
 	}
 	return values, mask, nil
 }
 
 func fromArrowMasked(column arrow.Array) (_, mask *NDBuffer, err error) {
-	c, err := walk(column)
+	c, err := newNestedColumn(column)
 	if err != nil {
 		return nil, nil, err
 	}
-	if mask, err = c.mask(); err != nil {
+	if mask, err = c.nullMask(); err != nil {
 		return nil, nil, err
 	}
 	values, err := c.values()
@@ -210,17 +212,17 @@ func fromArrowMasked(column arrow.Array) (_, mask *NDBuffer, err error) {
 	return values, mask, err
 }
 
-// mask is nil where no element is missing.
-func (c *nest) mask() (*NDBuffer, error) {
-	var mask *NDBuffer // as the elements lie
+// nullMask returns an array that is true for null elements, or nil if none is null.
+func (c *nestedColumn) nullMask() (*NDBuffer, error) {
+	var mask *NDBuffer // in memory order
 	for _, level := range c.levels {
-		missing, err := level.missing()
-		if err == nil && missing > 0 {
+		nulls, err := level.nullCount()
+		if err == nil && nulls > 0 {
 			if mask == nil {
-				mask, err = noneMissing(c.device, c.shape)
+				mask, err = Zeros(c.device, Bool, c.shape...)
 			}
 			if err == nil {
-				err = level.mark(mask)
+				err = level.markNulls(mask)
 			}
 		}
 		if err != nil {
@@ -233,35 +235,22 @@ func (c *nest) mask() (*NDBuffer, error) {
 	if mask == nil {
 		return nil, nil
 	}
-	return c.ordered(mask, nil)
+	return c.permuteAxes(mask, nil)
 }
 
-func noneMissing(dev arrowbuf.Device, shape []int64) (*NDBuffer, error) {
-	mask, err := Empty(dev, Bool, shape...)
-	if err != nil {
-		return nil, err
-	}
-	if err := mask.Zero(); err != nil {
-		mask.Release()
-		return nil, err
-	}
-	return mask, nil
-}
-
-// mark sets the elements of the missing lists, or the missing elements
-// themselves.
-func (l level) mark(mask *NDBuffer) error {
-	missing, err := Empty(mask.Device(), Bool, l.n)
+// markNulls sets the elements of the mask that belong to null lists, or that are null.
+func (l nestingLevel) markNulls(mask *NDBuffer) error {
+	nulls, err := Empty(mask.Device(), Bool, l.n)
 	if err != nil {
 		return err
 	}
-	defer missing.Release()
+	defer nulls.Release()
 	bits, err := arrowbuf.BufferOf(l.data.Buffers()[0])
 	if err != nil {
 		return err
 	}
 	defer bits.Release()
-	if err := missing.UnpackBits(bits, l.first, true); err != nil {
+	if err := nulls.UnpackBits(bits, l.first, true); err != nil {
 		return fmt.Errorf("validity bitmap: %w", err)
 	}
 	if mask.Size() == 0 {
@@ -273,11 +262,12 @@ func (l level) mark(mask *NDBuffer) error {
 	}
 	defer byElement.Release()
 	const allTrue = 0x0101010101010101
-	return byElement.FillWhere(missing, allTrue)
+	return byElement.FillWhere(nulls, allTrue)
 }
 
-// missing counts the nulls among the elements.
-func (l level) missing() (int64, error) {
+// nullCount returns the number of nulls in the range, counting the validity bitmap if
+// the array does not know it.
+func (l nestingLevel) nullCount() (int64, error) {
 	nulls := int64(l.data.NullN())
 	if nulls == 0 || l.n == 0 || len(l.data.Buffers()) == 0 || l.data.Buffers()[0] == nil || l.data.Buffers()[0].Len() == 0 {
 		return 0, nil
@@ -287,16 +277,16 @@ func (l level) missing() (int64, error) {
 		return 0, err
 	}
 	defer bitmap.Release()
-	shown, err := bitmap.Slice(l.first/8, bitutil.BytesForBits(l.first%8+l.n))
+	used, err := bitmap.Slice(l.first/8, bitutil.BytesForBits(l.first%8+l.n))
 	if err != nil {
 		return 0, fmt.Errorf("validity bitmap: %w", err)
 	}
-	defer shown.Release()
+	defer used.Release()
 	if nulls > 0 && l.first == int64(l.data.Offset()) && l.n == int64(l.data.Len()) {
 		return nulls, nil
 	}
-	bits := make([]byte, shown.Len())
-	if _, err := shown.CopyToHost(bits, 0); err != nil {
+	bits := make([]byte, used.Len())
+	if _, err := used.CopyToHost(bits, 0); err != nil {
 		return 0, fmt.Errorf("validity bitmap: %w", err)
 	}
 	return l.n - int64(bitutil.CountSetBits(bits, int(l.first%8), int(l.n))), nil
@@ -304,26 +294,26 @@ func (l level) missing() (int64, error) {
 
 const tensorName = "arrow.fixed_shape_tensor"
 
-// TensorType is Arrow's canonical extension type arrow.fixed_shape_tensor: a
-// column whose rows are tensors of one shape, stored as fixed_size_lists of
-// their elements. arrow-go does not have it; a program that wants it read from
-// files registers it, with arrow.RegisterExtensionType(&TensorType{}).
+// TensorType is Arrow's canonical extension type arrow.fixed_shape_tensor: a column
+// whose rows are tensors of one shape, stored as fixed_size_lists of their elements.
+// arrow-go lacks this type. To read it from files, register it with
+// arrow.RegisterExtensionType(&TensorType{}).
 type TensorType struct {
 	arrow.ExtensionBase
-	tensor tensorForm
+	metadata tensorMetadata
 }
 
-// tensorForm is the type's metadata. The shape is that of a tensor as it lies in
-// memory, in C order, and so are the names; axis i as it is meant is axis
-// Permutation[i] of those.
-type tensorForm struct {
+// tensorMetadata is the JSON metadata of a TensorType, as Arrow's specification of
+// canonical extension types defines it. Shape and DimNames describe a tensor as it
+// lies in memory, in C order; its logical axis i is axis Permutation[i] of these.
+type tensorMetadata struct {
 	Shape       []int64  `json:"shape"`
 	Permutation []int    `json:"permutation,omitempty"`
 	DimNames    []string `json:"dim_names,omitempty"`
 }
 
-// NewTensorType is the type of tensors of a shape. Permutation and names may be
-// nil. What does not fit the shape is ErrShape.
+// NewTensorType returns the type of tensors of a shape. Permutation and names may be
+// nil. It returns ErrShape if they do not fit the shape.
 func NewTensorType(value arrow.DataType, shape []int64, permutation []int, names []string) (*TensorType, error) {
 	n, err := layout.Bytes(1, shape)
 	if err != nil {
@@ -333,61 +323,61 @@ func NewTensorType(value arrow.DataType, shape []int64, permutation []int, names
 	if err != nil {
 		return nil, err
 	}
-	form := tensorForm{slices.Clone(shape), slices.Clone(permutation), slices.Clone(names)}
+	form := tensorMetadata{slices.Clone(shape), slices.Clone(permutation), slices.Clone(names)}
 	if err := form.check(list); err != nil {
 		return nil, err
 	}
 	return &TensorType{arrow.ExtensionBase{Storage: list}, form}, nil
 }
 
-// listOf is a fixed_size_list, of which arrow-go has none of no elements, and
-// Arrow none of more than an int32 counts.
+// listOf returns a fixed_size_list type. Arrow counts its elements in an int32, and
+// arrow-go refuses 0.
 func listOf(n int64, of arrow.DataType) (arrow.DataType, error) {
 	if n < 1 || n != int64(int32(n)) {
-		return nil, fmt.Errorf("a fixed_size_list of %d elements: want 1 to %d: %w", n, int64(1)<<31-1, ErrShape)
+		return nil, fmt.Errorf("fixed_size_list of %d elements, want 1 to %d: %w", n, int64(1)<<31-1, ErrShape)
 	}
 	return arrow.FixedSizeListOf(int32(n), of), nil
 }
 
-// Shape is that of a row as it lies in memory. The caller must not write to it,
-// nor to what the next two return.
-func (t *TensorType) Shape() []int64 { return t.tensor.Shape }
+// Shape returns the shape of a row as it lies in memory. The caller must not change
+// it, nor the slices that Permutation and DimNames return.
+func (t *TensorType) Shape() []int64 { return t.metadata.Shape }
 
-// Permutation says which axis of Shape each axis of a row is meant to be; nil
-// for the order that they lie in.
-func (t *TensorType) Permutation() []int { return t.tensor.Permutation }
+// Permutation returns the axis of Shape for each logical axis of a row, or nil for the
+// order in memory.
+func (t *TensorType) Permutation() []int { return t.metadata.Permutation }
 
-// DimNames are the names of the axes of Shape, or nil.
-func (t *TensorType) DimNames() []string { return t.tensor.DimNames }
+// DimNames returns the names of the axes of Shape, or nil.
+func (t *TensorType) DimNames() []string { return t.metadata.DimNames }
 
-// ArrayType is what arrow-go makes arrays of the type as.
+// ArrayType returns the Go type of arrays of this type, for arrow-go.
 func (*TensorType) ArrayType() reflect.Type { return reflect.TypeFor[TensorArray]() }
 
-// ExtensionName is the name that Arrow gives the type.
+// ExtensionName returns "arrow.fixed_shape_tensor".
 func (*TensorType) ExtensionName() string { return tensorName }
 
-// Serialize is the metadata of the type, as JSON.
+// Serialize returns the metadata of the type as JSON.
 func (t *TensorType) Serialize() string {
-	text, _ := json.Marshal(t.tensor) // of numbers and text
+	text, _ := json.Marshal(t.metadata) // cannot fail for numbers and strings
 	return string(text)
 }
 
-// Deserialize makes the type of its metadata.
+// Deserialize returns the type of a storage type and its metadata.
 func (*TensorType) Deserialize(storage arrow.DataType, text string) (arrow.ExtensionType, error) {
-	form, err := parseTensor(text, storage)
+	form, err := parseTensorMetadata(text, storage)
 	if err != nil {
 		return nil, err
 	}
 	return &TensorType{arrow.ExtensionBase{Storage: storage}, form}, nil
 }
 
-// ExtensionEquals compares storage and metadata.
+// ExtensionEquals reports whether storage type and metadata are equal.
 func (t *TensorType) ExtensionEquals(other arrow.ExtensionType) bool {
 	o, ok := other.(*TensorType)
 	return ok && arrow.TypeEqual(t.Storage, o.Storage) && t.Serialize() == o.Serialize()
 }
 
-// String names the type with its metadata.
+// String returns the type's name and metadata.
 func (t *TensorType) String() string {
 	return fmt.Sprintf("extension<%s[%s, %s]>", tensorName, t.Storage.(*arrow.FixedSizeListType).Elem(), t.Serialize())
 }
@@ -395,17 +385,17 @@ func (t *TensorType) String() string {
 // TensorArray is a column of tensors on the host.
 type TensorArray struct{ array.ExtensionArrayBase }
 
-func parseTensor(text string, storage arrow.DataType) (form tensorForm, err error) {
+func parseTensorMetadata(text string, storage arrow.DataType) (form tensorMetadata, err error) {
 	if err := json.Unmarshal([]byte(text), &form); err != nil {
 		return form, fmt.Errorf("metadata of %s: %w", tensorName, err)
 	}
 	return form, form.check(storage)
 }
 
-func (f tensorForm) check(storage arrow.DataType) error {
+func (f tensorMetadata) check(storage arrow.DataType) error {
 	list, ok := storage.(*arrow.FixedSizeListType)
 	if !ok {
-		return fmt.Errorf("%s over %s, not a fixed_size_list: %w", tensorName, storage, ErrDType)
+		return fmt.Errorf("%s over %s, want a fixed_size_list: %w", tensorName, storage, ErrDType)
 	}
 	n, err := layout.Bytes(1, f.Shape)
 	if err != nil {
@@ -423,22 +413,23 @@ func (f tensorForm) check(storage arrow.DataType) error {
 	return nil
 }
 
-// order is the permutation, whether there is one or not.
-func (f tensorForm) order() []int {
+// axisOrder returns the permutation, or that of the order in memory if it is nil.
+func (f tensorMetadata) axisOrder() []int {
 	if len(f.Permutation) > 0 {
 		return f.Permutation
 	}
 	return forwards(len(f.Shape))
 }
 
-// FromTensor looks at an Arrow tensor as an array, with its strides and without
-// a copy. Another type of elements than FromArrow takes, or booleans, are
-// ErrDType, missing elements ErrNulls, and strides that leave the tensor's
-// memory arrowbuf.ErrOutOfRange.
+// FromTensor returns a view of an Arrow tensor as an array with the tensor's strides.
+// The array retains the tensor's buffer; the caller must release it. It returns
+// ErrDType for booleans and for element types that FromArrow refuses, ErrNulls if an
+// element is null, and arrowbuf.ErrOutOfRange if the strides leave the tensor's
+// memory.
 func FromTensor(t tensor.Interface) (*NDBuffer, error) {
 	a, err := fromTensor(t)
 	if err != nil {
-		return nil, fmt.Errorf("tensor of %s %v: %w", t.DataType(), t.Shape(), err)
+		return nil, fmt.Errorf("ndview.FromTensor: tensor of %s %v: %w", t.DataType(), t.Shape(), err)
 	}
 	return a, nil
 }
@@ -452,16 +443,16 @@ func fromTensor(t tensor.Interface) (*NDBuffer, error) {
 		return nil, ErrDType
 	}
 	data := t.Data()
-	shown := level{data, int64(data.Offset()), int64(data.Len())}
-	if missing, err := shown.missing(); err != nil {
+	elements := nestingLevel{data, int64(data.Offset()), int64(data.Len())}
+	if nulls, err := elements.nullCount(); err != nil {
 		return nil, err
-	} else if missing > 0 {
-		return nil, fmt.Errorf("%d elements are missing: %w", missing, ErrNulls)
+	} else if nulls > 0 {
+		return nil, fmt.Errorf("%d elements are null: %w", nulls, ErrNulls)
 	}
-	buf, err := valuesOf(data, arrowbuf.CPU())
+	buf, err := valueBuffer(data, arrowbuf.CPU())
 	if err != nil {
 		return nil, err
 	}
 	defer buf.Release()
-	return FromBuffer(buf, dtype, shown.first*dtype.Size(), t.Shape(), t.Strides())
+	return FromBuffer(buf, dtype, elements.first*dtype.Size(), t.Shape(), t.Strides())
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// ArrowOptions says how ToArrow makes a column. The zero value says: nothing is
-// missing, and rows of several elements are tensors.
+// ArrowOptions are the options of ToArrow. The zero value means no nulls, and tensors
+// for rows of several elements.
 type ArrowOptions struct {
-	// Mask is true where an element is missing: an array of bool of the shape
+	// Mask is true for null elements: an array of bool of the shape
 	// of the values, on their device.
 	Mask *NDBuffer
 	// Lists makes nested fixed_size_lists of the axes after the first, in place
@@ -25,22 +25,22 @@ type ArrowOptions struct {
 	DimNames []string
 }
 
-// ToArrow makes a column of an array: a row for each element of its first axis.
-// The column shares the array's memory where the elements lie in C order, or the
-// tensors' axes can be named in the order that they lie in; else, and for bool,
-// which Arrow keeps as bits, it is a copy on the same device. The caller owns
-// one reference to it.
+// ToArrow returns a column of an array, with one row per element of its first axis.
+// The caller must release it. The column shares the array's memory if the elements lie
+// in C order, or if the permutation of a tensor type can describe their order.
+// Otherwise, and for bool, which Arrow stores as bits, it is a copy on the same
+// device.
 //
-// datetime64 and timedelta64 of whole seconds, milliseconds, microseconds and
-// nanoseconds become timestamps without a time zone and durations, in which NaT
-// is an ordinary number unless the mask says otherwise; fixed bytes become
-// fixed_size_binary. bfloat16, complex numbers and other units of time are
-// ErrDType: Arrow has no such type. An array without axes, or with an axis after
-// the first that has no elements or more than an int32 counts, is ErrShape.
+// A datetime64 or timedelta64 of whole seconds, milliseconds, microseconds or
+// nanoseconds becomes a timestamp without a time zone or a duration. NaT is null only
+// if the mask says so. Fixed bytes become fixed_size_binary. ToArrow returns ErrDType
+// for bfloat16, complex numbers and other units of time, which Arrow lacks. It returns
+// ErrShape for an array without axes, or with an axis after the first that is empty or
+// exceeds an int32.
 func ToArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	column, err := toArrow(a, o)
 	if err != nil {
-		return nil, fmt.Errorf("column of an array of %s %v: %w", a.dtype, a.shape, err)
+		return nil, fmt.Errorf("ndview.ToArrow: array of %s %v: %w", a.dtype, a.shape, err)
 	}
 	return column, nil
 }
@@ -51,25 +51,25 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	case err != nil:
 		return nil, err
 	case len(a.shape) == 0:
-		return nil, fmt.Errorf("it has no axis of rows: %w", ErrShape)
+		return nil, fmt.Errorf("no axis of rows: %w", ErrShape)
 	case o.Mask != nil && o.Mask.dtype != Bool:
-		return nil, fmt.Errorf("a mask of %s, not of bool: %w", o.Mask.dtype, ErrDType)
+		return nil, fmt.Errorf("mask of %s, want bool: %w", o.Mask.dtype, ErrDType)
 	case o.Mask != nil && !slices.Equal(o.Mask.shape, a.shape):
-		return nil, fmt.Errorf("a mask of shape %v: %w", o.Mask.shape, ErrShape)
+		return nil, fmt.Errorf("mask of shape %v, want that of the array: %w", o.Mask.shape, ErrShape)
 	case o.Mask != nil && o.Mask.Device() != a.Device():
-		return nil, fmt.Errorf("a mask on %s for an array on %s: %w", o.Mask.Device(), a.Device(), arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("mask on %s for an array on %s: %w", o.Mask.Device(), a.Device(), arrowbuf.ErrDevice)
 	case o.DimNames != nil && (o.Lists || len(o.DimNames) != len(a.shape)-1):
-		return nil, fmt.Errorf("names %q for the axes of a tensor of %d: %w", o.DimNames, len(a.shape)-1, ErrShape)
+		return nil, fmt.Errorf("dimension names %q for tensors of %d axes: %w", o.DimNames, len(a.shape)-1, ErrShape)
 	}
 	order := forwards(len(a.shape))
 	if !o.Lists {
-		order = lyingOrder(a)
+		order = memoryOrder(a)
 	}
-	form, err := formOf(element, a.shape, order, o)
+	form, err := rowTypes(element, a.shape, order, o)
 	if err != nil {
 		return nil, err
 	}
-	values, err := bufferInOrder(a, order, false)
+	values, err := orderedBuffer(a, order, false)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	var validity *memory.Buffer
 	nulls := 0
 	if o.Mask != nil {
-		if validity, err = bufferInOrder(o.Mask, order, true); err != nil {
+		if validity, err = orderedBuffer(o.Mask, order, true); err != nil {
 			return nil, err
 		}
 		defer validity.Release()
@@ -86,22 +86,23 @@ func toArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
 	data := array.NewData(element, int(a.Size()), []*memory.Buffer{validity, values}, nil, nulls, 0)
 	for _, list := range form {
 		inner := data
-		data = array.NewData(list, int(rowsOf(list, inner)), []*memory.Buffer{nil}, []arrow.ArrayData{inner}, 0, 0)
+		data = array.NewData(list, int(listCount(list, inner)), []*memory.Buffer{nil}, []arrow.ArrayData{inner}, 0, 0)
 		inner.Release()
 	}
 	defer data.Release()
 	return arrowbuf.NewArray(data), nil
 }
 
-// lyingOrder is the order of the axes in which the elements of rows lie without
-// gaps, outermost first; that of the axes where there is none.
-func lyingOrder(a *NDBuffer) []int {
+// memoryOrder returns the axes, outermost first, in the order in which the elements of
+// rows lie contiguously. If no such order exists, it returns the order of the axes.
+// The first axis, that of the rows, stays first.
+func memoryOrder(a *NDBuffer) []int {
 	order := forwards(len(a.shape))
-	long := slices.DeleteFunc(slices.Clone(order[1:]), func(axis int) bool { return a.shape[axis] == 1 })
-	slices.SortStableFunc(long, func(i, j int) int { return cmp.Compare(a.strides[j], a.strides[i]) })
+	byStride := slices.DeleteFunc(slices.Clone(order[1:]), func(axis int) bool { return a.shape[axis] == 1 })
+	slices.SortStableFunc(byStride, func(i, j int) int { return cmp.Compare(a.strides[j], a.strides[i]) })
 	for i, axis := range order {
 		if i > 0 && a.shape[axis] != 1 {
-			order[i], long = long[0], long[1:]
+			order[i], byStride = byStride[0], byStride[1:]
 		}
 	}
 	shape, strides := make([]int64, len(order)), make([]int64, len(order))
@@ -114,9 +115,9 @@ func lyingOrder(a *NDBuffer) []int {
 	return order
 }
 
-// formOf are the types around the elements, innermost first, of rows whose axes
-// lie in an order.
-func formOf(element arrow.DataType, shape []int64, order []int, o ArrowOptions) ([]arrow.DataType, error) {
+// rowTypes returns the types around the elements of rows, innermost first. Order is
+// the order of the axes in memory.
+func rowTypes(element arrow.DataType, shape []int64, order []int, o ArrowOptions) ([]arrow.DataType, error) {
 	if len(shape) == 1 {
 		return nil, nil
 	}
@@ -133,10 +134,10 @@ func formOf(element arrow.DataType, shape []int64, order []int, o ArrowOptions) 
 		return lists, nil
 	}
 	n := len(shape) - 1
-	lying, permutation := make([]int64, n), make([]int, n)
+	memoryShape, permutation := make([]int64, n), make([]int, n)
 	var names []string
 	for i, axis := range order[1:] {
-		lying[i], permutation[axis-1] = shape[axis], i
+		memoryShape[i], permutation[axis-1] = shape[axis], i
 		if o.DimNames != nil {
 			names = append(names, o.DimNames[axis-1])
 		}
@@ -144,43 +145,44 @@ func formOf(element arrow.DataType, shape []int64, order []int, o ArrowOptions) 
 	if slices.Equal(permutation, forwards(n)) {
 		permutation = nil
 	}
-	tensor, err := NewTensorType(element, lying, permutation, names)
+	tensor, err := NewTensorType(element, memoryShape, permutation, names)
 	if err != nil {
 		return nil, err
 	}
 	return []arrow.DataType{tensor}, nil
 }
 
-// rowsOf is how many lists hold an array's elements.
-func rowsOf(list arrow.DataType, elements arrow.ArrayData) int64 {
+// listCount returns the number of lists that hold the elements.
+func listCount(list arrow.DataType, elements arrow.ArrayData) int64 {
 	if tensor, ok := list.(*TensorType); ok {
 		list = tensor.Storage
 	}
 	return int64(elements.Len()) / int64(list.(*arrow.FixedSizeListType).Len())
 }
 
-// bufferInOrder is the memory of an array whose axes lie in an order, as Arrow
-// has it: bits for bool, which are set where the array is false if inverted.
-func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error) {
-	lying, err := a.Transpose(order...)
+// orderedBuffer returns the elements in C order of the permuted axes as an Arrow
+// buffer. For bool it is a bitmap, inverted if invert is true. The caller must release
+// it.
+func orderedBuffer(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error) {
+	permuted, err := a.Transpose(order...)
 	if err != nil {
 		return nil, err
 	}
-	defer lying.Release()
+	defer permuted.Release()
 	if a.dtype == Bool {
-		bits, err := bitmapOf(lying, invert)
+		bits, err := packedBitmap(permuted, invert)
 		if err != nil {
 			return nil, err
 		}
 		defer bits.Release()
 		return bits.Arrow(), nil
 	}
-	gapless, err := gapless(lying)
+	contiguous, err := contiguousAligned(permuted)
 	if err != nil {
 		return nil, err
 	}
-	defer gapless.Release()
-	part, err := gapless.buf.Slice(gapless.offset, gapless.NBytes())
+	defer contiguous.Release()
+	part, err := contiguous.buf.Slice(contiguous.offset, contiguous.NBytes())
 	if err != nil {
 		return nil, err
 	}
@@ -188,9 +190,9 @@ func bufferInOrder(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error
 	return part.Arrow(), nil
 }
 
-// gapless is the array itself where its elements lie in C order, each at a
-// multiple of its alignment, which typed access needs; else a copy.
-func gapless(a *NDBuffer) (*NDBuffer, error) {
+// contiguousAligned returns a itself, retained, if its elements are in C order and
+// aligned for typed access, otherwise a copy. The caller must release it.
+func contiguousAligned(a *NDBuffer) (*NDBuffer, error) {
 	address := a.buf.Address() + uintptr(a.offset)
 	if a.IsContiguous() && (a.dtype.Kind() == KindBytes || address%uintptr(a.dtype.Size()) == 0) {
 		a.Retain()
@@ -199,10 +201,10 @@ func gapless(a *NDBuffer) (*NDBuffer, error) {
 	return a.inCOrder()
 }
 
-// bitmapOf is an Arrow bitmap of an array of bool: a bit for each element, and 0
-// behind the last.
-func bitmapOf(a *NDBuffer, invert bool) (arrowbuf.Buffer, error) {
-	bools, err := gapless(a)
+// packedBitmap returns an Arrow bitmap of an array of bool, with zeros after the last
+// bit. The caller must release it.
+func packedBitmap(a *NDBuffer, invert bool) (arrowbuf.Buffer, error) {
+	bools, err := contiguousAligned(a)
 	if err != nil {
 		return nil, err
 	}

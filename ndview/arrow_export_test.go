@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toArrow is ndview.ToArrow for tests; it checks the column.
+// toArrow is ndview.ToArrow for tests; it checks the column's length and device.
 func toArrow(t *testing.T, a *ndview.NDBuffer, o ndview.ArrowOptions) arrow.Array {
 	t.Helper()
 	column, err := ndview.ToArrow(a, o)
@@ -25,7 +25,7 @@ func toArrow(t *testing.T, a *ndview.NDBuffer, o ndview.ArrowOptions) arrow.Arra
 	return column
 }
 
-// onHost is a column as arrow-go has it, to compare it.
+// onHost returns a column in host memory.
 func onHost(t *testing.T, column arrow.Array) arrow.Array {
 	t.Helper()
 	if d, ok := column.(*arrowbuf.Array); ok {
@@ -47,7 +47,7 @@ func assertColumn(t *testing.T, want arrow.DataType, json string, got arrow.Arra
 
 func TestToArrowMakesColumnsOfEveryType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range columns {
+		for _, tt := range columnCases {
 			column := fromJSON(t, tt.dtype, tt.json)
 			moved, err := arrowbuf.CopyArrayTo(column, dev)
 			own(t, moved, err)
@@ -112,7 +112,7 @@ func TestToArrowSharesMemoryInCOrder(t *testing.T) {
 	})
 }
 
-func TestToArrowKeepsTheArraysMemory(t *testing.T) {
+func TestToArrowRetainsArrayMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.FromHost(dev, ndview.Int32, count(3), 3)
 		require.NoError(t, err)
@@ -122,15 +122,15 @@ func TestToArrowKeepsTheArraysMemory(t *testing.T) {
 	})
 }
 
-func TestToArrowNamesTheOrderInWhichTensorsLie(t *testing.T) {
+func TestToArrowDescribesTensorMemoryOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(2*3*4*5), 2, 3, 4, 5)
 		for _, order := range [][]int{{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 3, 2, 1}} {
-			turned, err := a.Transpose(order...)
-			own(t, turned, err)
-			column := toArrow(t, turned, ndview.ArrowOptions{DimNames: []string{"a", "b", "c"}})
+			transposed, err := a.Transpose(order...)
+			own(t, transposed, err)
+			column := toArrow(t, transposed, ndview.ArrowOptions{DimNames: []string{"a", "b", "c"}})
 			form := column.DataType().(*ndview.TensorType)
-			assert.Equal(t, []int64{3, 4, 5}, form.Shape(), "as they lie")
+			assert.Equal(t, []int64{3, 4, 5}, form.Shape(), "in memory order")
 			names := make([]string, 3)
 			for i, axis := range order[1:] {
 				names[axis-1] = string(rune('a' + i))
@@ -138,21 +138,21 @@ func TestToArrowNamesTheOrderInWhichTensorsLie(t *testing.T) {
 			assert.Equal(t, names, form.DimNames())
 			back, err := ndview.FromArrow(column)
 			own(t, back, err)
-			assert.Equal(t, turned.Shape(), back.Shape())
-			assert.Equal(t, turned.Strides(), back.Strides())
-			assert.Equal(t, elements(t, turned), elements(t, back))
+			assert.Equal(t, transposed.Shape(), back.Shape())
+			assert.Equal(t, transposed.Strides(), back.Strides())
+			assert.Equal(t, elements(t, transposed), elements(t, back))
 		}
 		// Rows in another order, or backwards, are copied.
 		for _, order := range [][]int{{1, 0, 2, 3}, {3, 2, 1, 0}} {
-			turned, err := a.Transpose(order...)
-			own(t, turned, err)
-			column := toArrow(t, turned, ndview.ArrowOptions{})
+			transposed, err := a.Transpose(order...)
+			own(t, transposed, err)
+			column := toArrow(t, transposed, ndview.ArrowOptions{})
 			assert.Nil(t, column.DataType().(*ndview.TensorType).Permutation())
 			back, err := ndview.FromArrow(column)
 			own(t, back, err)
-			assert.Equal(t, turned.Shape(), back.Shape())
+			assert.Equal(t, transposed.Shape(), back.Shape())
 			assert.True(t, back.IsContiguous())
-			assert.Equal(t, elements(t, turned), elements(t, back))
+			assert.Equal(t, elements(t, transposed), elements(t, back))
 		}
 		backwards, err := ndview.FromBuffer(a.Buffer(), ndview.Int32, 4*5, []int64{2, 3}, []int64{12, -4})
 		own(t, backwards, err)
@@ -169,7 +169,7 @@ func TestToArrowAlignsElements(t *testing.T) {
 	})
 }
 
-func TestToArrowTakesNullsFromAMask(t *testing.T) {
+func TestToArrowTakesNullsFromMask(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(3), 3)
 		mask := fromHost(t, dev, ndview.Bool, []bool{false, true, false}, 3)
@@ -184,19 +184,19 @@ func TestToArrowTakesNullsFromAMask(t *testing.T) {
 		mask = fromHost(t, dev, ndview.Bool, []bool{false, true, false, false}, 2, 2)
 		assertColumn(t, listOf(2, arrow.PrimitiveTypes.Int32), `[[0, null], [2, 3]]`, toArrow(t, pairs, ndview.ArrowOptions{Mask: mask, Lists: true}))
 
-		// The mask is laid out as the tensors lie.
-		cube, turnedMask := fromHost(t, dev, ndview.Int32, count(6), 1, 3, 2), fromHost(t, dev, ndview.Bool, []bool{false, false, false, true, false, false}, 1, 2, 3)
-		turned, err := cube.Transpose(0, 2, 1)
-		own(t, turned, err)
-		values, got, err := ndview.FromArrowMasked(toArrow(t, turned, ndview.ArrowOptions{Mask: turnedMask}))
+		// The mask is permuted as the tensors are.
+		cube, transposedMask := fromHost(t, dev, ndview.Int32, count(6), 1, 3, 2), fromHost(t, dev, ndview.Bool, []bool{false, false, false, true, false, false}, 1, 2, 3)
+		transposed, err := cube.Transpose(0, 2, 1)
+		own(t, transposed, err)
+		values, got, err := ndview.FromArrowMasked(toArrow(t, transposed, ndview.ArrowOptions{Mask: transposedMask}))
 		own(t, values, err)
 		own(t, got, err)
-		assert.Equal(t, elements(t, turned), elements(t, values))
-		assert.Equal(t, elements(t, turnedMask), elements(t, got))
+		assert.Equal(t, elements(t, transposed), elements(t, values))
+		assert.Equal(t, elements(t, transposedMask), elements(t, got))
 	})
 }
 
-func TestToArrowRefusesWhatArrowHasNoTypeFor(t *testing.T) {
+func TestToArrowRefusesUnsupportedArrays(t *testing.T) {
 	dev := arrowbuf.CPU()
 	refuses := func(want error, about string, a *ndview.NDBuffer, o ndview.ArrowOptions) {
 		t.Helper()
@@ -224,7 +224,7 @@ func TestToArrowRefusesWhatArrowHasNoTypeFor(t *testing.T) {
 	refuses(arrowbuf.ErrDevice, "mask on", a, ndview.ArrowOptions{Mask: at(t, upload(t, otherThan(t, dev), make([]byte, 6)), ndview.Bool, 0, 2, 3)})
 }
 
-func TestFromArrowMaskedMarksWhatIsMissing(t *testing.T) {
+func TestFromArrowMaskedMarksNulls(t *testing.T) {
 	i32 := arrow.PrimitiveTypes.Int32
 	pairs, nested := listOf(2, i32), listOf(2, listOf(2, i32))
 	tests := []struct {
@@ -233,7 +233,7 @@ func TestFromArrowMaskedMarksWhatIsMissing(t *testing.T) {
 		json  string
 		i, j  int
 		shape []int64
-		want  []bool // nil where no mask is made
+		want  []bool // nil if no mask is expected
 	}{
 		{"none", i32, `[1, 2]`, 0, 2, []int64{2}, nil},
 		{"elements", i32, `[1, null, 3, null]`, 0, 4, []int64{4}, []bool{false, true, false, true}},
@@ -249,7 +249,7 @@ func TestFromArrowMaskedMarksWhatIsMissing(t *testing.T) {
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
-			shown(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
+			forSlice(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
 				values, mask, err := ndview.FromArrowMasked(column)
 				require.NoError(t, err, tt.name)
 				defer values.Release()
@@ -270,19 +270,19 @@ func TestFromArrowMaskedMarksWhatIsMissing(t *testing.T) {
 	})
 }
 
-func TestFromArrowMaskedReleasesWhatItMadeBeforeAnError(t *testing.T) {
+func TestFromArrowMaskedLeaksNothingOnError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		validity := upload(t, dev, []byte{1}).Arrow()
 		defer validity.Release()
 		data := array.NewData(arrow.PrimitiveTypes.Int32, 2, []*memory.Buffer{validity, memory.NewBufferBytes(make([]byte, 4))}, nil, 1, 0)
 		defer data.Release()
-		_, mask, err := ndview.FromArrowMasked(fake{data: data})
+		_, mask, err := ndview.FromArrowMasked(fakeColumn{data: data})
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		assert.Nil(t, mask)
 	})
 }
 
-func TestFromArrowTurnsTensorsAsTheirPermutationSays(t *testing.T) {
+func TestFromArrowPermutesTensors(t *testing.T) {
 	form, err := ndview.NewTensorType(arrow.PrimitiveTypes.Int32, []int64{3, 2}, []int{1, 0}, []string{"x", "y"})
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -298,7 +298,7 @@ func TestFromArrowTurnsTensorsAsTheirPermutationSays(t *testing.T) {
 	})
 }
 
-func TestTensorTypesAreWrittenAndReadAsArrowSays(t *testing.T) {
+func TestTensorTypesRoundTripMetadata(t *testing.T) {
 	form, err := ndview.NewTensorType(arrow.PrimitiveTypes.Int32, []int64{100, 200, 500}, []int{2, 0, 1}, []string{"H", "W", "C"})
 	require.NoError(t, err)
 	assert.Equal(t, "arrow.fixed_shape_tensor", form.ExtensionName())
@@ -323,7 +323,7 @@ func TestTensorTypesAreWrittenAndReadAsArrowSays(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrShape)
 }
 
-func TestFromTensorShowsArrowTensors(t *testing.T) {
+func TestFromTensorViewsArrowTensors(t *testing.T) {
 	values := fromJSON(t, arrow.PrimitiveTypes.Float64, `[0, 1, 2, 3, 4, 5]`).Data()
 	for _, tt := range []struct {
 		strides []int64

@@ -20,8 +20,8 @@ import (
 
 func listOf(n int32, of arrow.DataType) arrow.DataType { return arrow.FixedSizeListOf(n, of) }
 
-// columns are five rows of each type that FromArrow takes.
-var columns = []struct {
+// columnCases are five rows of each type that FromArrow accepts.
+var columnCases = []struct {
 	dtype  arrow.DataType
 	json   string
 	want   ndview.DType
@@ -65,7 +65,7 @@ var columns = []struct {
 		raw[int8](1, 0, 0, 1, 1, 1, 0, 0, 1, 0)},
 }
 
-// fromJSON builds an array whose memory must all be released when the test ends.
+// fromJSON returns an array whose memory must all be released when the test ends.
 func fromJSON(t *testing.T, dtype arrow.DataType, json string) arrow.Array {
 	t.Helper()
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
@@ -74,9 +74,9 @@ func fromJSON(t *testing.T, dtype arrow.DataType, json string) arrow.Array {
 	return own(t, a, err)
 }
 
-// shown calls f with elements [i, j) of a column: where it is, cut and then
-// copied to the device, and copied and then cut.
-func shown(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f func(t *testing.T, column arrow.Array)) {
+// forSlice calls f with elements [i, j) of a column on a device: sliced before the
+// copy to the device, and after it.
+func forSlice(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f func(t *testing.T, column arrow.Array)) {
 	t.Helper()
 	cut := array.NewSlice(column, int64(i), int64(j))
 	defer cut.Release()
@@ -91,20 +91,20 @@ func shown(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f fu
 	whole, err := arrowbuf.CopyArrayTo(column, dev)
 	require.NoError(t, err)
 	defer whole.Release()
-	there := whole.(*arrowbuf.Array).Slice(i, j)
-	defer there.Release()
-	f(t, there)
+	slice := whole.(*arrowbuf.Array).Slice(i, j)
+	defer slice.Release()
+	f(t, slice)
 }
 
-func TestFromArrowShowsColumnsOfEveryType(t *testing.T) {
+func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
 	bounds := [][2]int{{0, 5}, {1, 4}, {4, 5}, {0, 0}, {2, 2}, {5, 5}}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range columns {
+		for _, tt := range columnCases {
 			t.Run(tt.dtype.String(), func(t *testing.T) {
 				column := fromJSON(t, tt.dtype, tt.json)
 				width := len(tt.values) / 5
 				for _, b := range bounds {
-					shown(t, dev, column, b[0], b[1], func(t *testing.T, column arrow.Array) {
+					forSlice(t, dev, column, b[0], b[1], func(t *testing.T, column arrow.Array) {
 						a, err := ndview.FromArrow(column)
 						require.NoError(t, err)
 						defer a.Release()
@@ -120,11 +120,11 @@ func TestFromArrowShowsColumnsOfEveryType(t *testing.T) {
 	})
 }
 
-func TestFromArrowTakesColumnsThatNeverHadARow(t *testing.T) {
+func TestFromArrowAcceptsEmptyColumns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range columns {
+		for _, tt := range columnCases {
 			column := fromJSON(t, tt.dtype, `[]`)
-			shown(t, dev, column, 0, 0, func(t *testing.T, column arrow.Array) {
+			forSlice(t, dev, column, 0, 0, func(t *testing.T, column arrow.Array) {
 				a, err := ndview.FromArrow(column)
 				require.NoError(t, err, tt.dtype)
 				defer a.Release()
@@ -138,7 +138,7 @@ func TestFromArrowTakesColumnsThatNeverHadARow(t *testing.T) {
 		for _, dtype := range []arrow.DataType{arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Boolean} {
 			data := array.NewData(dtype, 0, []*memory.Buffer{validity, nil}, nil, 0, 77)
 			defer data.Release()
-			a, err := ndview.FromArrow(fake{data: data})
+			a, err := ndview.FromArrow(fakeColumn{data: data})
 			own(t, a, err)
 			assert.Zero(t, a.Size())
 			assert.Equal(t, dev, a.Device())
@@ -146,7 +146,8 @@ func TestFromArrowTakesColumnsThatNeverHadARow(t *testing.T) {
 	})
 }
 
-// Bits of lists start anywhere in a byte, and far from the start.
+// TestFromArrowUnpacksSlicesOfBooleansFromAnyBit covers slices that start at any bit
+// of a byte.
 func TestFromArrowUnpacksSlicesOfBooleansFromAnyBit(t *testing.T) {
 	const n = 77
 	var json []string
@@ -159,7 +160,7 @@ func TestFromArrowUnpacksSlicesOfBooleansFromAnyBit(t *testing.T) {
 		column := fromJSON(t, arrow.FixedWidthTypes.Boolean, "["+strings.Join(json, ",")+"]")
 		for i := range 17 {
 			for _, j := range []int{i, i + 1, i + 9, n} {
-				shown(t, dev, column, i, j, func(t *testing.T, column arrow.Array) {
+				forSlice(t, dev, column, i, j, func(t *testing.T, column arrow.Array) {
 					a, err := ndview.FromArrow(column)
 					require.NoError(t, err)
 					defer a.Release()
@@ -191,7 +192,7 @@ func TestFromArrowCopiesNothing(t *testing.T) {
 	})
 }
 
-func TestFromArrowKeepsTheColumnsMemory(t *testing.T) {
+func TestFromArrowRetainsColumnMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		host := fromJSON(t, arrow.PrimitiveTypes.Int64, `[1, 2, 3]`)
 		column, err := arrowbuf.CopyArrayTo(host, dev)
@@ -227,17 +228,17 @@ func TestFromArrowRefusesOtherTypes(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
 
-// fake is a column of data that arrow-go itself would refuse or fail on.
-type fake struct {
+// fakeColumn is a column of data that arrow-go refuses or panics on.
+type fakeColumn struct {
 	arrow.Array
 	data arrow.ArrayData
 }
 
-func (f fake) Data() arrow.ArrayData    { return f.data }
-func (f fake) DataType() arrow.DataType { return f.data.DataType() }
-func (f fake) Len() int                 { return f.data.Len() }
+func (f fakeColumn) Data() arrow.ArrayData    { return f.data }
+func (f fakeColumn) DataType() arrow.DataType { return f.data.DataType() }
+func (f fakeColumn) Len() int                 { return f.data.Len() }
 
-func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
+func TestFromArrowRefusesInvalidColumns(t *testing.T) {
 	buffers := func(sizes ...int) []*memory.Buffer {
 		var bs []*memory.Buffer
 		for _, n := range sizes {
@@ -254,7 +255,7 @@ func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
 	for range 5 {
 		huge = listOf(math.MaxInt32, huge)
 	}
-	values := array.NewData(i32, 7, buffers(-1, 64), nil, 0, 0) // with padding that is not the list's
+	values := array.NewData(i32, 7, buffers(-1, 64), nil, 0, 0) // with padding after the list's elements
 	none := array.NewData(i32, 0, buffers(-1, 0), nil, 0, 0)
 	lists := func(dtype arrow.DataType) []arrow.ArrayData {
 		return []arrow.ArrayData{array.NewData(dtype, math.MaxInt64, buffers(-1), nil, 0, 0)}
@@ -284,7 +285,7 @@ func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := ndview.FromArrow(fake{data: tt.data})
+			_, err := ndview.FromArrow(fakeColumn{data: tt.data})
 			require.Error(t, err)
 			if tt.want != nil {
 				assert.ErrorIs(t, err, tt.want)
@@ -293,7 +294,7 @@ func TestFromArrowOfBrokenColumnsIsAnError(t *testing.T) {
 	}
 }
 
-func TestFromArrowRefusesNullsAmongWhatTheColumnShows(t *testing.T) {
+func TestFromArrowRefusesNullsInSlice(t *testing.T) {
 	i32, boolean := arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Boolean
 	pairs, nested := listOf(2, i32), listOf(1, listOf(2, i32))
 	tests := []struct {
@@ -325,7 +326,7 @@ func TestFromArrowRefusesNullsAmongWhatTheColumnShows(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				shown(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
+				forSlice(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
 					a, err := ndview.FromArrow(column)
 					if tt.nulls {
 						assert.ErrorIs(t, err, ndview.ErrNulls)
@@ -341,8 +342,9 @@ func TestFromArrowRefusesNullsAmongWhatTheColumnShows(t *testing.T) {
 	})
 }
 
-// A list may say that it does not know its values' nulls.
-func TestFromArrowCountsNullsThatNobodyHasCounted(t *testing.T) {
+// TestFromArrowCountsUnknownNulls covers a list whose child does not know its number
+// of nulls.
+func TestFromArrowCountsUnknownNulls(t *testing.T) {
 	values := fromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3, null]`).Data()
 	for n, nulls := range map[int]bool{1: false, 2: true} {
 		child := array.NewData(values.DataType(), 4, slices.Clone(values.Buffers()), nil, array.UnknownNullCount, 0)

@@ -11,12 +11,12 @@ import (
 )
 
 // UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
-// significant bit first) to the n elements of a: 1 for a set bit, 0 for a clear
-// one, the other way round when inverted. a is C-contiguous, of dtype bool or
-// uint8, and on the device of bits, whose bytes are not those of a. No byte is
-// read beyond that of the last bit, and none at all where a is empty.
+// significant bit first) to the n elements of a: 1 for a set bit and 0 for a clear
+// one, or the reverse if invert is true. The array must be C-contiguous, of dtype bool
+// or uint8, on the device of bits, and must not overlap them. No byte after that of
+// the last bit is read, and none if a is empty.
 func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -24,20 +24,20 @@ func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool
 	n := a.Size()
 	switch {
 	case a.dtype != Bool && a.dtype != Uint8:
-		return fmt.Errorf("unpacking bits to %s: %w", a.dtype, ErrDType)
+		return fmt.Errorf("ndview.UnpackBits: got dtype %s, want bool or uint8: %w", a.dtype, ErrDType)
 	case !a.IsContiguous():
-		return fmt.Errorf("unpacking bits to strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+		return fmt.Errorf("ndview.UnpackBits: strides %v are not C-contiguous: %w", a.strides, ErrShape)
 	case bits.Device() != a.Device():
-		return fmt.Errorf("unpacking bits of %s to %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
+		return fmt.Errorf("ndview.UnpackBits: bits on %s, array on %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
 	case bitOffset < 0:
-		return fmt.Errorf("unpacking bits from %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("ndview.UnpackBits: bit offset %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
 	case n == 0:
 		return nil
 	}
 	shift := bitOffset % 8
 	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
 	if err != nil {
-		return fmt.Errorf("unpacking %d bits from %d: %w", n, bitOffset, err)
+		return fmt.Errorf("ndview.UnpackBits: %d bits from bit %d: %w", n, bitOffset, err)
 	}
 	defer used.Release()
 	if dst, ok := a.HostBytes(); ok {
@@ -49,38 +49,38 @@ func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool
 }
 
 // PackBits writes the elements of a to bits [bitOffset, bitOffset+n) of an Arrow
-// bitmap (least significant bit first): 1 for one that is not 0. Other bits stay.
-// a is C-contiguous, of dtype bool or uint8, and on the device of bits, whose
-// bytes are not those of a.
+// bitmap (least significant bit first): 1 for an element that is not 0. Other bits are
+// unchanged. The array must be C-contiguous, of dtype bool or uint8, on the device of
+// bits, and must not overlap them.
 func (a *NDBuffer) PackBits(bits arrowbuf.Buffer, bitOffset int64) error {
 	return a.packBits(bits, bitOffset, false)
 }
 
-// packBits is PackBits, or writes the opposite.
+// packBits is PackBits; if invert is true, it writes 1 for an element that is 0.
 func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return err
 	}
 	defer a.Release()
 	n := a.Size()
 	switch {
 	case a.dtype != Bool && a.dtype != Uint8:
-		return fmt.Errorf("packing bits of %s: %w", a.dtype, ErrDType)
+		return fmt.Errorf("ndview.PackBits: got dtype %s, want bool or uint8: %w", a.dtype, ErrDType)
 	case !a.IsContiguous():
-		return fmt.Errorf("packing bits of strides %v, which are not C-contiguous: %w", a.strides, ErrShape)
+		return fmt.Errorf("ndview.PackBits: strides %v are not C-contiguous: %w", a.strides, ErrShape)
 	case !mayChange(bits):
-		return fmt.Errorf("packing bits: %w", ErrReadOnly)
+		return fmt.Errorf("ndview.PackBits: %w", ErrReadOnly)
 	case bits.Device() != a.Device():
-		return fmt.Errorf("packing bits of %s on %s: %w", a.Device(), bits.Device(), arrowbuf.ErrDevice)
+		return fmt.Errorf("ndview.PackBits: array on %s, bits on %s: %w", a.Device(), bits.Device(), arrowbuf.ErrDevice)
 	case bitOffset < 0:
-		return fmt.Errorf("packing bits from %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("ndview.PackBits: bit offset %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
 	case n == 0:
 		return nil
 	}
 	shift := bitOffset % 8
 	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
 	if err != nil {
-		return fmt.Errorf("packing %d bits from %d: %w", n, bitOffset, err)
+		return fmt.Errorf("ndview.PackBits: %d bits from bit %d: %w", n, bitOffset, err)
 	}
 	defer used.Release()
 	if src, ok := a.HostBytes(); ok {
@@ -106,7 +106,7 @@ var bitsProgram = launch.Program("copy/bits", map[string]cudabuf.HostKernel{
 })
 
 func launchPackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
-	skew := int64(bits.Address() % 4) // the kernel writes 4-byte words, and at the ends bytes
+	skew := int64(bits.Address() % 4) // the kernel writes 4-byte words, and single bytes at the ends
 	var flip uint32
 	if invert {
 		flip = math.MaxUint32
@@ -117,8 +117,8 @@ func launchPackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert b
 }
 
 func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
-	// The kernel reads 4-byte words. Allocations begin on one, so the word that
-	// a slice begins in is there whole.
+	// The kernel reads aligned 4-byte words. Allocations begin on one, so the word in
+	// which a slice begins lies within the allocation.
 	skew := int64(bits.Address() % 4)
 	var flip uint32
 	if invert {

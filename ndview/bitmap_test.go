@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unpackOracle does bit by bit what UnpackBits does.
-func unpackOracle(dst, bits []byte, bitOffset int64, invert bool) {
+// unpackReference does bit by bit what UnpackBits does.
+func unpackReference(dst, bits []byte, bitOffset int64, invert bool) {
 	for i := range dst {
 		bit := bitOffset + int64(i)
 		dst[i] = bits[bit/8] >> (bit % 8) & 1
@@ -23,21 +23,13 @@ func unpackOracle(dst, bits []byte, bitOffset int64, invert bool) {
 	}
 }
 
-func randomBytes(rng *rand.Rand, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	return b
-}
-
-// bitmapSize is the size of an allocation that fills its size class and the
-// driver's granule, so that reading beyond it is a fault if anything is.
+// bitmapSize fills the size class of an allocation and the driver's granule, so that
+// reads beyond it fault.
 const bitmapSize = 2 << 20
 
-// A bitmap here is the last bytes of an allocation, and each destination lies in
-// a slot of poison.
-func TestUnpackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
+// TestUnpackBitsMatchesReferenceAtEveryOffset places the bitmap at the end of an
+// allocation, and each destination between poison.
+func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	const slot, maxBits, maxOffset = 256, 200, 64
 	rng := rand.New(rand.NewPCG(2, 1))
 	bitmap := randomBytes(rng, (maxOffset+maxBits)/8+1)
@@ -50,7 +42,7 @@ func TestUnpackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
 		out := upload(t, dev, clean)
 		step := int64(1)
 		if strings.HasSuffix(t.Name(), "/soft") {
-			// The twin is what the CPU ran already, at the price of launches.
+			// The host implementation ran on the CPU already; here only launches add cost.
 			step = 11
 		}
 		for offset := range int64(maxOffset) {
@@ -67,7 +59,7 @@ func TestUnpackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
 					require.NoError(t, err)
 					invert := (offset+align+n)%2 == 0
 					require.NoError(t, a.UnpackBits(bits, offset, invert))
-					unpackOracle(want[at:at+n], bitmap[int64(len(bitmap))-size:], offset, invert)
+					unpackReference(want[at:at+n], bitmap[int64(len(bitmap))-size:], offset, invert)
 					a.Release()
 					bits.Release()
 				}
@@ -77,14 +69,14 @@ func TestUnpackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
 	})
 }
 
-func TestUnpackBitsEqualsTheOracleForLargeBitmaps(t *testing.T) {
+func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 	tests := []struct{ n, bitOffset, align int64 }{
-		{1 << 14, 0, 0},        // a block's work on a GPU, no more
+		{1 << 14, 0, 0},        // exactly one block on a GPU
 		{1<<14 + 1, 0, 0},      // one bit more
-		{1<<14 + 15, 1, 1},     // with all 15 bytes before the first 16
+		{1<<14 + 15, 1, 1},     // 15 bytes before the first 16-byte word
 		{2048, 31, 0},          // one warp's tile
-		{2048 + 64, 33, 0},     // and the words after it
-		{100_003, 5, 3},        // odd everywhere
+		{2048 + 64, 33, 0},     // and two words after it
+		{100_003, 5, 3},        // all odd
 		{1<<20 + 13, 17, 9},    //
 		{3 << 20, 123_457, 15}, // far into the bitmap
 	}
@@ -98,7 +90,7 @@ func TestUnpackBitsEqualsTheOracleForLargeBitmaps(t *testing.T) {
 				out := upload(t, dev, want)
 				a := at(t, out, ndview.Uint8, 16+tt.align, tt.n)
 				require.NoError(t, a.UnpackBits(bits, tt.bitOffset, invert))
-				unpackOracle(want[16+tt.align:16+tt.align+tt.n], bitmap, tt.bitOffset, invert)
+				unpackReference(want[16+tt.align:16+tt.align+tt.n], bitmap, tt.bitOffset, invert)
 				requireBytes(t, want, download(t, out), tt, invert)
 			}
 		}
@@ -119,7 +111,7 @@ func TestUnpackBitsFillsArraysOfAnyShape(t *testing.T) {
 	})
 }
 
-func TestUnpackBitsRefuses(t *testing.T) {
+func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		out := upload(t, dev, poisoned(64))
 		bits := upload(t, dev, make([]byte, 2))
@@ -146,13 +138,13 @@ func TestUnpackBitsRefuses(t *testing.T) {
 		for _, tt := range tests {
 			assert.ErrorIs(t, tt.a.UnpackBits(tt.bits, tt.bitOffset, false), tt.want, tt.name)
 		}
-		assert.Equal(t, poisoned(64), download(t, out), "what failed must not have written")
+		assert.Equal(t, poisoned(64), download(t, out), "a failed call must not write")
 		require.NoError(t, vector.UnpackBits(bits, 7, false), "up to the last bit")
 		require.NoError(t, at(t, out, ndview.Bool, 0, 0).UnpackBits(bits, 99, false), "no bits at all")
 	})
 }
 
-// FuzzUnpackBits also looks for reads beyond the bitmap, which panic here.
+// FuzzUnpackBits also finds reads beyond the bitmap, which panic on the CPU.
 func FuzzUnpackBits(f *testing.F) {
 	f.Add(uint16(0), uint16(8), []byte{0x5a}, false)
 	f.Add(uint16(3), uint16(13), []byte{0xff, 0x00}, true)
@@ -168,14 +160,14 @@ func FuzzUnpackBits(f *testing.F) {
 			require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		} else {
 			require.NoError(t, err)
-			unpackOracle(want[1:1+n], data, int64(offset), invert)
+			unpackReference(want[1:1+n], data, int64(offset), invert)
 		}
 		require.Equal(t, want, download(t, out))
 	})
 }
 
-// packOracle does bit by bit what PackBits does.
-func packOracle(bits, src []byte, bitOffset int64) {
+// packReference does bit by bit what PackBits does.
+func packReference(bits, src []byte, bitOffset int64) {
 	for i, v := range src {
 		bit := bitOffset + int64(i)
 		bits[bit/8] &^= 1 << (bit % 8)
@@ -185,12 +177,12 @@ func packOracle(bits, src []byte, bitOffset int64) {
 	}
 }
 
-func TestPackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
+func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	const slot, maxBits = 64, 200
 	rng := rand.New(rand.NewPCG(2, 3))
 	values := make([]byte, 16+maxBits)
 	for i := range values {
-		values[i] = byte(rng.IntN(2) * (1 + rng.IntN(2)*rng.IntN(255))) // half of them 0, of the others half 1
+		values[i] = byte(rng.IntN(2) * (1 + rng.IntN(2)*rng.IntN(255))) // half are 0, a quarter 1
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		src := upload(t, dev, values)
@@ -211,7 +203,7 @@ func TestPackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
 					bits, err := out.Slice(n*slot+align%4, (offset+n+7)/8)
 					require.NoError(t, err)
 					require.NoError(t, a.PackBits(bits, offset))
-					packOracle(want[n*slot+align%4:], values[align:align+n], offset)
+					packReference(want[n*slot+align%4:], values[align:align+n], offset)
 					bits.Release()
 					a.Release()
 				}
@@ -221,7 +213,7 @@ func TestPackBitsEqualsTheOracleAtEveryOffsetAndAlignment(t *testing.T) {
 	})
 }
 
-func TestPackBitsIsTheWayBackOfUnpackBits(t *testing.T) {
+func TestPackBitsInvertsUnpackBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 4))
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range []struct{ n, from, to, align int64 }{
@@ -234,13 +226,13 @@ func TestPackBitsIsTheWayBackOfUnpackBits(t *testing.T) {
 			want := randomBytes(rng, int(tt.to+tt.n+7)/8+4)
 			bits := upload(t, dev, want)
 			require.NoError(t, a.PackBits(bits, tt.to))
-			packOracle(want, elements(t, a), tt.to)
+			packReference(want, elements(t, a), tt.to)
 			requireBytes(t, want, download(t, bits), tt)
 		}
 	})
 }
 
-func TestPackBitsRefuses(t *testing.T) {
+func TestPackBitsRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		bits := upload(t, dev, make([]byte, 2))
 		a := fromHost(t, dev, ndview.Bool, make([]bool, 16), 16)
@@ -254,5 +246,16 @@ func TestPackBitsRefuses(t *testing.T) {
 		none, err := a.Slice(0, 3, 3)
 		own(t, none, err)
 		assert.NoError(t, none.PackBits(upload(t, dev, nil), 1<<40), "nothing is written for no elements")
+	})
+}
+
+func TestUnpackBitsOfReleasedBitmapReturnsError(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a, err := ndview.Empty(dev, ndview.Bool, 16)
+		own(t, a, err)
+		bits, err := dev.Alloc(2)
+		require.NoError(t, err)
+		bits.Release()
+		assert.ErrorIs(t, a.UnpackBits(bits, 0, false), arrowbuf.ErrReleased)
 	})
 }

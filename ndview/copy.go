@@ -2,24 +2,24 @@ package ndview
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )
 
-// Copy returns a new array of the same elements on the same device, without
-// gaps, in an order: with A it is F for an array in F order, else C, and with K
-// the axes lie as those of a do, but none backwards. Another order is ErrShape. On a
-// CUDA device the copy is queued on the default stream.
+// Copy returns a new contiguous array of the same elements on the same device, in the
+// given order. Order A means F for an array in F order, otherwise C. Order K keeps the
+// order of the axes in memory, but reverses none. It returns ErrShape for an unknown
+// order. On a CUDA device the copy is enqueued on the default stream.
 func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
@@ -34,7 +34,10 @@ func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
 	return c, nil
 }
 
-// emptyLike returns an array of the shape and device of a, in an order.
+// inCOrder returns a copy of the elements in C order.
+func (a *NDBuffer) inCOrder() (*NDBuffer, error) { return a.Copy(OrderC) }
+
+// emptyLike returns an uninitialized array of the shape and device of a, in an order.
 func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
 	if order.fortran(a) {
 		order = OrderF
@@ -60,22 +63,19 @@ func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
 	return over(c.buf, c.dtype, 0, run.Shape, run.Strides), nil
 }
 
-// inCOrder copies the elements to a new array.
-func (a *NDBuffer) inCOrder() (*NDBuffer, error) { return a.Copy(OrderC) }
-
-// CopyFrom copies the elements of another array of the same dtype, on any
-// device, into a, whose shape src broadcasts to. Where they overlap, src is as
-// if it had been read first. Another dtype is ErrDType, a shape that does not broadcast
-// ErrShape, and an array that is not writeable ErrReadOnly; a is as it was then. Within a
-// CUDA device the copy is queued on the default stream.
+// CopyFrom copies the elements of src, an array of the same dtype on any device whose
+// shape broadcasts to that of a. If the arrays overlap, src is read as if before the
+// first write. It returns ErrDType for another dtype, ErrShape if src does not
+// broadcast, and ErrReadOnly if a is not writeable; then a is unchanged. Within a CUDA
+// device the copy is enqueued on the default stream.
 func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
-	release, err := holdToWrite(a, src)
+	release, err := retainToWrite(a, src)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if src.dtype != a.dtype {
-		return fmt.Errorf("copying %s to %s: %w", src.dtype, a.dtype, ErrDType)
+		return fmt.Errorf("ndview.CopyFrom: got dtype %s, want %s: %w", src.dtype, a.dtype, ErrDType)
 	}
 	if err := src.broadcastsTo(a.shape); err != nil {
 		return err
@@ -83,24 +83,24 @@ func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
 	if a.Size() == 0 {
 		return nil
 	}
-	if !a.reaches(src) {
+	if !a.canAccess(src) {
 		return a.copyAcross(src)
 	}
-	if a.lies(src) || !MayShareMemory(a, src) {
-		return a.copyStretched(src)
+	if a.sameElements(src) || !MayShareMemory(a, src) {
+		return a.copyBroadcast(src)
 	}
-	apart, err := src.Copy(OrderK)
+	copied, err := src.Copy(OrderK)
 	if err != nil {
 		return err
 	}
-	defer apart.Release()
-	return a.copyStretched(apart)
+	defer copied.Release()
+	return a.copyBroadcast(copied)
 }
 
-// broadcastsTo answers ErrShape for an array that does not.
+// broadcastsTo returns ErrShape if a does not broadcast to a shape. As in NumPy's
+// assignment, a may have more leading axes of extent 1 than the shape has.
 func (a *NDBuffer) broadcastsTo(shape []int64) error {
 	skip := len(a.shape) - len(shape)
-	// As NumPy does when it assigns, leave out axes of extent 1 that are too many.
 	for i := range max(skip, 0) {
 		if a.shape[i] != 1 {
 			return fmt.Errorf("shape %v does not broadcast to %v: %w", a.shape, shape, ErrShape)
@@ -110,36 +110,32 @@ func (a *NDBuffer) broadcastsTo(shape []int64) error {
 	return err
 }
 
-// copyStretched copies an array that broadcasts to a, and that a reaches.
-func (a *NDBuffer) copyStretched(src *NDBuffer) error {
+// copyBroadcast copies an array that broadcasts to a, on a device that can access
+// both.
+func (a *NDBuffer) copyBroadcast(src *NDBuffer) error {
 	skip := max(len(src.shape)-len(a.shape), 0)
 	strides, err := layout.Stretch(src.shape[skip:], src.strides[skip:], a.shape)
 	if err != nil {
 		return err
 	}
 	src.buf.Retain()
-	stretched := over(src.buf, src.dtype, src.offset, a.shape, strides)
-	defer stretched.Release()
-	return copyLayout(a, stretched)
+	broadcast := over(src.buf, src.dtype, src.offset, a.shape, strides)
+	defer broadcast.Release()
+	return copyLayout(a, broadcast)
 }
 
-// reaches tells whether one device, or the host, reaches both arrays.
-func (a *NDBuffer) reaches(b *NDBuffer) bool {
+// canAccess reports whether one device, or the host, can access both arrays.
+func (a *NDBuffer) canAccess(b *NDBuffer) bool {
 	if a.Device() == b.Device() {
 		return true
 	}
-	_, here := arrowbuf.HostBytes(a.buf)
-	_, there := arrowbuf.HostBytes(b.buf)
-	return here && there
+	_, aOnHost := arrowbuf.HostBytes(a.buf)
+	_, bOnHost := arrowbuf.HostBytes(b.buf)
+	return aOnHost && bOnHost
 }
 
-// lies tells whether all elements of b are those of a, so that none is moved.
-func (a *NDBuffer) lies(b *NDBuffer) bool {
-	return a.buf.Address() == b.buf.Address() && a.offset == b.offset && slices.Equal(a.shape, b.shape) && slices.Equal(a.strides, b.strides)
-}
-
-// copyAcross copies from another device: the elements are put together where
-// they are, cross in one copy, and are put in their places where they go.
+// copyAcross copies from another device. The elements cross the link as one contiguous
+// copy: they are gathered on the source device and scattered on the target device.
 func (a *NDBuffer) copyAcross(src *NDBuffer) error {
 	if !src.IsContiguous() {
 		c, err := src.inCOrder()
@@ -158,44 +154,114 @@ func (a *NDBuffer) copyAcross(src *NDBuffer) error {
 		_, err := a.buf.CopyFromDevice(part, a.offset)
 		return err
 	}
-	here, err := newArray(a.Device(), arrowbuf.Device.Alloc, a.dtype, src.shape, OrderC)
+	received, err := newArray(a.Device(), arrowbuf.Device.Alloc, a.dtype, src.shape, OrderC)
 	if err != nil {
 		return err
 	}
-	defer here.Release()
-	if _, err := here.buf.CopyFromDevice(part, 0); err != nil {
+	defer received.Release()
+	if _, err := received.buf.CopyFromDevice(part, 0); err != nil {
 		return err
 	}
-	return a.copyStretched(here)
+	return a.copyBroadcast(received)
 }
 
-// overHost looks at bytes of the host as an array in C order, like a.
-func (a *NDBuffer) overHost(raw []byte) *NDBuffer {
-	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
-}
-
-// address is that of the first element, for its alignment.
-func (a *NDBuffer) address() uint64 {
-	if p, ok := a.hostAt(); ok {
-		return uint64(uintptr(p))
+// copyToDevice copies the elements to a new array in C order on another device.
+func (a *NDBuffer) copyToDevice(dev arrowbuf.Device) (*NDBuffer, error) {
+	moved, err := newArray(dev, arrowbuf.Device.Alloc, a.dtype, a.shape, OrderC)
+	if err != nil {
+		return nil, err
 	}
-	return uint64(a.buf.Address()) + uint64(a.offset)
+	if err := moved.CopyFrom(a); err != nil {
+		moved.Release()
+		return nil, err
+	}
+	return moved, nil
 }
 
-// ByteSwap turns around the bytes of each number, in place, as data of the other
-// byte order needs it: of a complex number those of either part. Bools, [Bytes]
-// and numbers of one byte stay as they are; records are ErrDType.
+// onDevice returns a on a device: a itself, retained, or a copy. The caller must
+// release it.
+func (a *NDBuffer) onDevice(dev arrowbuf.Device) (*NDBuffer, error) {
+	if a.Device() == dev {
+		a.Retain()
+		return a, nil
+	}
+	return a.copyToDevice(dev)
+}
+
+// copyLayout copies elements between two arrays of the same shape and element size.
+// The caller retains both, ensures that one device or the host can access both, and
+// that they do not overlap unless each is one contiguous run.
+func copyLayout(dst, src *NDBuffer) error {
+	if dst.Size() == 0 {
+		return nil
+	}
+	align := dst.address() | src.address()
+	width, n := layout.Units(dst.dtype.Size(), align, dst.shape, dst.strides, src.strides)
+	to, from := dst.offset+n.Offsets[0], src.offset+n.Offsets[1]
+	n.Offsets = []int64{0, 0}
+	if isContiguousNest(width, n) {
+		return copyBytes(dst.buf, to, src.buf, from, width*layout.Product(n.Shape))
+	}
+	if d, ok := hostAt(dst.buf, to); ok {
+		s, _ := hostAt(src.buf, from)
+		cpu.Copy(d, s, width, n)
+		return nil
+	}
+	return n.Cut(stridedcopy.MaxItems, stridedcopy.MaxAxes, func(part layout.Nest) error {
+		return launchCopy(dst.buf, to+part.Offsets[0], src.buf, from+part.Offsets[1], width, part)
+	})
+}
+
+// isContiguousNest reports whether the units of both operands are one contiguous run.
+func isContiguousNest(width int64, n layout.Nest) bool {
+	switch len(n.Shape) {
+	case 0:
+		return true
+	case 1:
+		return n.Strides[0][0] == width && n.Strides[1][0] == width
+	}
+	return false
+}
+
+// copyBytes copies n bytes within a device or the host. The ranges may overlap.
+func copyBytes(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64) error {
+	if d, ok := arrowbuf.HostBytes(dst); ok {
+		s, _ := arrowbuf.HostBytes(src)
+		cpu.CopyBytes(d[to:to+n], s[from:from+n])
+		return nil
+	}
+	part, err := src.Slice(from, n)
+	if err != nil {
+		return err
+	}
+	defer part.Release()
+	cuda, ok := dst.Device().(*cudabuf.Device)
+	if !ok {
+		_, err := dst.CopyFromDevice(part, to)
+		return err
+	}
+	stream, err := cuda.DefaultStream()
+	if err != nil {
+		return err
+	}
+	_, err = dst.(*cudabuf.Buffer).CopyFromDeviceAsync(part, to, stream)
+	return err
+}
+
+// ByteSwap reverses the bytes of each number in place, for data of the other byte
+// order; of a complex number it reverses both parts. Bools, [Bytes] and numbers of one
+// byte are unchanged. It returns ErrDType for records.
 func (a *NDBuffer) ByteSwap() error {
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
 	defer release()
-	size, err := swapUnit(a.dtype)
+	size, err := swapSize(a.dtype)
 	if err != nil || size == 1 || a.Size() == 0 {
 		return err
 	}
-	if b := nestOf(a, a); b.gapless() {
+	if b := newStridedPair(a, a); b.isContiguous() {
 		return swapBytes(a, a, b.in-a.offset, size)
 	}
 	dense, err := a.Copy(OrderC)
@@ -209,14 +275,13 @@ func (a *NDBuffer) ByteSwap() error {
 	return copyLayout(a, dense)
 }
 
-// ByteSwapped is a copy, in the order K, with the bytes turned around as
-// ByteSwap does.
+// ByteSwapped returns a copy in order K whose bytes are reversed as by ByteSwap.
 func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
-	size, err := swapUnit(a.dtype)
+	size, err := swapSize(a.dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +289,7 @@ func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
 	if err != nil || a.Size() == 0 {
 		return c, err
 	}
-	if b := nestOf(c, a); size > 1 && b.gapless() {
+	if b := newStridedPair(c, a); size > 1 && b.isContiguous() {
 		err = swapBytes(c, a, b.in-a.offset, size)
 	} else if err = copyLayout(c, a); err == nil && size > 1 {
 		err = swapBytes(c, c, 0, size)
@@ -236,13 +301,13 @@ func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
 	return c, nil
 }
 
-// swapped is the size of the numbers whose bytes have an order.
-func swapUnit(t DType) (int64, error) {
+// swapSize returns the size of the numbers whose bytes are reversed.
+func swapSize(t DType) (int64, error) {
 	switch t.Kind() {
 	case KindBytes:
 		return 1, nil
 	case KindRecord:
-		return 0, fmt.Errorf("turning the bytes of %s around: %w", t, ErrDType)
+		return 0, fmt.Errorf("ndview.ByteSwap: dtype %s: %w", t, ErrDType)
 	case KindComplex:
 		return t.Size() / 2, nil
 	default:
@@ -250,19 +315,20 @@ func swapUnit(t DType) (int64, error) {
 	}
 }
 
-// swapBytes swaps the bytes of gapless elements. Those of src begin so many bytes
-// beside the first, as those of dst do where it is the same array.
-func swapBytes(dst, src *NDBuffer, beside, size int64) error {
+// swapBytes reverses the bytes of contiguous elements. They begin offset bytes after
+// the first element of src, which may have a lower address; in dst they begin at the
+// first element unless dst is src.
+func swapBytes(dst, src *NDBuffer, offset, size int64) error {
 	n, to := src.NBytes(), int64(0)
 	if dst == src {
-		to = beside
+		to = offset
 	}
 	if to, ok := hostAt(dst.buf, dst.offset+to); ok {
-		from, _ := hostAt(src.buf, src.offset+beside)
+		from, _ := hostAt(src.buf, src.offset+offset)
 		cpu.SwapBytes(to, from, n, size)
 		return nil
 	}
-	return launch.Items(dst.Device(), swapProgram, "quiver_byteswap", n, 16, src.at(beside), dst.atOut(to), n, int32(size))
+	return launch.Items(dst.Device(), swapProgram, "quiver_byteswap", n, 16, src.at(offset), dst.atOut(to), n, int32(size))
 }
 
 var swapProgram = launch.Program("copy/byteswap", map[string]cudabuf.HostKernel{"quiver_byteswap": func(l *cudabuf.HostLaunch) {

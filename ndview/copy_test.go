@@ -15,23 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestZeroWritesNothingBesideTheArray(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		want := poisoned(64)
-		buf := upload(t, dev, want)
-		require.NoError(t, at(t, buf, ndview.Bytes(3), 5, 7).Zero())
-		clear(want[5 : 5+21])
-		assert.Equal(t, want, download(t, buf))
-		gaps, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{8}, []int64{2})
-		own(t, gaps, err)
-		require.NoError(t, gaps.Zero())
-		for i := 0; i < 16; i += 2 {
-			want[i] = 0
-		}
-		assert.Equal(t, want, download(t, buf))
-	})
-}
-
 func TestCopyFromCopiesBetweenAllDevices(t *testing.T) {
 	cudatest.ForEachDriver(t, 2, func(t *testing.T, d *cudabuf.Driver) {
 		devices := []arrowbuf.Device{arrowbuf.CPU(), cudatest.NewDevice(t)}
@@ -53,7 +36,7 @@ func TestCopyFromCopiesBetweenAllDevices(t *testing.T) {
 	})
 }
 
-func TestCopyFromTakesOverlappingArrays(t *testing.T) {
+func TestCopyFromAcceptsOverlappingArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 6)
 		first, last := at(t, a.Buffer(), ndview.Int32, 0, 4), at(t, a.Buffer(), ndview.Int32, 8, 4)
@@ -64,7 +47,7 @@ func TestCopyFromTakesOverlappingArrays(t *testing.T) {
 	})
 }
 
-func TestCopyFromRefuses(t *testing.T) {
+func TestCopyFromRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(4), 2, 2)
 		zeros := func(d ndview.DType, shape ...int64) *ndview.NDBuffer {
@@ -79,21 +62,21 @@ func TestCopyFromRefuses(t *testing.T) {
 		assert.ErrorIs(t, fixed.CopyFrom(zeros(ndview.Int32, 2, 2)), ndview.ErrReadOnly)
 		_, err = a.Copy('X')
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		assert.Equal(t, raw(count(4)...), elements(t, a), "what failed must not have written")
+		assert.Equal(t, raw(count(4)...), elements(t, a), "a failed call must not write")
 	})
 }
 
-// random is a layout of random bytes and what it shows: axes in any order, with
-// gaps, backwards, at any alignment.
-type random struct {
+// randomLayout is a random layout over random bytes: axes in any order, with gaps,
+// reversed, at any alignment.
+type randomLayout struct {
 	dtype          ndview.DType
 	memory         []byte
 	offset         int64
 	shape, strides []int64
 }
 
-func newRandom(r *rand.Rand, dtype ndview.DType, shape []int64) random {
-	x := random{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
+func newRandomLayout(r *rand.Rand, dtype ndview.DType, shape []int64) randomLayout {
+	x := randomLayout{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
 	size := dtype.Size()
 	for _, axis := range r.Perm(len(shape)) {
 		if r.IntN(4) == 0 {
@@ -119,12 +102,13 @@ func newRandom(r *rand.Rand, dtype ndview.DType, shape []int64) random {
 	return x
 }
 
-func (x random) on(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
+func (x randomLayout) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
 	a, err := ndview.FromBuffer(upload(t, dev, x.memory), x.dtype, x.offset, x.shape, x.strides)
 	return own(t, a, err)
 }
 
-func (x random) place(at []int64) int64 {
+// byteOffset returns the position of an element in memory.
+func (x randomLayout) byteOffset(at []int64) int64 {
 	p := x.offset
 	for i, n := range at {
 		p += n * x.strides[i]
@@ -132,32 +116,34 @@ func (x random) place(at []int64) int64 {
 	return p
 }
 
-// bytes are the elements in C order.
-func (x random) bytes() []byte {
+// bytes returns the elements in C order.
+func (x randomLayout) bytes() []byte {
 	all := []byte{}
 	walk(x.shape, func(at []int64) {
-		p := x.place(at)
+		p := x.byteOffset(at)
 		all = append(all, x.memory[p:p+x.dtype.Size()]...)
 	})
 	return all
 }
 
-// after is the memory when elements in C order have been copied to it.
-func (x random) after(data []byte) []byte {
+// written returns the memory after elements, given in C order, are copied to the
+// layout.
+func (x randomLayout) written(data []byte) []byte {
 	memory := slices.Clone(x.memory)
 	walk(x.shape, func(at []int64) {
-		data = data[copy(memory[x.place(at):][:x.dtype.Size()], data):]
+		data = data[copy(memory[x.byteOffset(at):][:x.dtype.Size()], data):]
 	})
 	return memory
 }
 
-// extents are random ones around the sides of tiles, with so many elements at most.
-func extents(r *rand.Rand, axes int, most int64) []int64 {
-	few := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 63, 64, 65, 100, 127, 128, 129, 257}
+// randomExtents returns random extents near the sides of tiles, with a product of at
+// most most.
+func randomExtents(r *rand.Rand, axes int, most int64) []int64 {
+	choices := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 63, 64, 65, 100, 127, 128, 129, 257}
 	shape := make([]int64, axes)
 	for i := range shape {
-		for shape[i] = few[r.IntN(len(few))]; shape[i] > most; {
-			shape[i] = few[r.IntN(len(few))]
+		for shape[i] = choices[r.IntN(len(choices))]; shape[i] > most; {
+			shape[i] = choices[r.IntN(len(choices))]
 		}
 		most /= shape[i]
 	}
@@ -165,36 +151,37 @@ func extents(r *rand.Rand, axes int, most int64) []int64 {
 	return shape
 }
 
-var copied = []ndview.DType{
+// copyTypes have all element sizes that copies distinguish.
+var copyTypes = []ndview.DType{
 	ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Int64, ndview.Complex128,
 	ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(32), ndview.Bytes(40),
 }
 
-func TestAnyLayoutIsCopiedToAnyOther(t *testing.T) {
+func TestRandomLayoutsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 1))
 		for i := range 300 {
-			dtype := copied[i%len(copied)]
-			shape := extents(r, r.IntN(6), 30000)
-			from, to := newRandom(r, dtype, shape), newRandom(r, dtype, shape)
-			src, dst := from.on(t, dev), to.on(t, dev)
+			dtype := copyTypes[i%len(copyTypes)]
+			shape := randomExtents(r, r.IntN(6), 30000)
+			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)
+			src, dst := from.array(t, dev), to.array(t, dev)
 			about := fmt.Sprintf("%s %v from %v+%d to %v+%d", dtype, shape, from.strides, from.offset, to.strides, to.offset)
 			requireBytes(t, from.bytes(), elements(t, src), about)
 			require.NoError(t, dst.CopyFrom(src))
-			requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), about)
+			requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), about)
 			require.NoError(t, dst.CopyFromHost(to.bytes()))
 			requireBytes(t, to.memory, download(t, dst.Buffer()), about)
 		}
 	})
 }
 
-// TestPermutationsAreCopied goes through all orders of axes, in extents that fill
-// tiles and that do not.
+// TestPermutationsAreCopied covers all orders of axes, with extents that are multiples
+// of tiles and others.
 func TestPermutationsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, dtype := range copied[:5] {
+		for _, dtype := range copyTypes[:5] {
 			for _, shape := range [][]int64{{129, 257}, {128, 256}, {64, 33, 65}, {3, 100, 70}, {100, 70, 3}, {7, 33, 5, 40}, {16, 4, 32, 12}, {3, 127, 201}, {131, 3, 333}} {
-				x := random{dtype: dtype, shape: shape, strides: make([]int64, len(shape)), memory: make([]byte, 0)}
+				x := randomLayout{dtype: dtype, shape: shape, strides: make([]int64, len(shape)), memory: make([]byte, 0)}
 				size := dtype.Size()
 				for i := len(shape) - 1; i >= 0; i-- {
 					x.strides[i] = size
@@ -203,14 +190,14 @@ func TestPermutationsAreCopied(t *testing.T) {
 				for i := range size {
 					x.memory = append(x.memory, byte(i)^byte(i>>8)*31^byte(i>>16)*7)
 				}
-				a := x.on(t, dev)
+				a := x.array(t, dev)
 				permute(len(shape), func(order []int) {
-					turned, err := a.Transpose(order...)
-					own(t, turned, err)
-					c, err := turned.Copy(ndview.OrderC)
+					transposed, err := a.Transpose(order...)
+					own(t, transposed, err)
+					c, err := transposed.Copy(ndview.OrderC)
 					own(t, c, err)
 					view := x
-					view.shape, view.strides = turned.Shape(), turned.Strides()
+					view.shape, view.strides = transposed.Shape(), transposed.Strides()
 					requireBytes(t, view.bytes(), download(t, c.Buffer()), dtype, shape, order)
 				})
 			}
@@ -218,28 +205,28 @@ func TestPermutationsAreCopied(t *testing.T) {
 	})
 }
 
-// TestLongRowsAreCopied goes through steps of rows that are longer than what a
-// block of a GPU copies, at odd places.
+// TestLongRowsAreCopied covers strides of rows longer than a block's tile, at odd
+// offsets.
 func TestLongRowsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(8, 3))
-		for _, dtype := range copied[:5] {
+		for _, dtype := range copyTypes[:5] {
 			for _, length := range []int64{1024, 2048, 5003} {
 				for _, step := range []int64{1, -1, 2, 3, -2} {
 					size := dtype.Size()
-					gaps := random{dtype: dtype, shape: []int64{3, length}, strides: []int64{(3*length + 1) * size, step * size}, offset: size}
+					gaps := randomLayout{dtype: dtype, shape: []int64{3, length}, strides: []int64{(3*length + 1) * size, step * size}, offset: size}
 					gaps.offset += max(-step, 0) * size * (length - 1)
-					dense := random{dtype: dtype, shape: gaps.shape, strides: []int64{length * size, size}, offset: size * r.Int64N(5)}
-					requireCopied(t, dev, r, gaps, dense, (9*length+40)*size)
+					dense := randomLayout{dtype: dtype, shape: gaps.shape, strides: []int64{length * size, size}, offset: size * r.Int64N(5)}
+					requireCopiedBothWays(t, dev, r, gaps, dense, (9*length+40)*size)
 				}
 			}
 		}
 	})
 }
 
-// TestPlanesAndRowsAreCopied into each other: a few planes, anywhere and maybe turned
-// around, and rows of an element of each, of one image or of some.
-func TestPlanesAndRowsAreCopied(t *testing.T) {
+// TestPlanesAndInterleavedRowsAreCopied copies between planar and interleaved images:
+// a few planes at any offset, in either direction, of one image or several.
+func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(9, 1))
 		for _, dtype := range []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32} {
@@ -249,64 +236,64 @@ func TestPlanesAndRowsAreCopied(t *testing.T) {
 					images := 1 + r.Int64N(3)
 					gap := r.Int64N(3)
 					shape := []int64{images, planes, length}
-					rows := random{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(planes*length + gap) * size, size, planes * size}}
-					planar := random{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(length + gap) * planes * size, (length + gap) * size, size}}
+					rows := randomLayout{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(planes*length + gap) * size, size, planes * size}}
+					planar := randomLayout{dtype: dtype, shape: shape, offset: size * r.Int64N(40), strides: []int64{(length + gap) * planes * size, (length + gap) * size, size}}
 					if r.IntN(3) == 0 {
 						planar.offset += (planes - 1) * planar.strides[1]
 						planar.strides[1] *= -1
 					}
-					requireCopied(t, dev, r, rows, planar, (images*(length+gap)*planes+60)*size)
+					requireCopiedBothWays(t, dev, r, rows, planar, (images*(length+gap)*planes+60)*size)
 				}
 			}
 		}
 	})
 }
 
-// TestShortAxesAreTurned with rows that begin at any multiple of 4 bytes, of which a GPU
-// writes whole sectors where it can.
-func TestShortAxesAreTurned(t *testing.T) {
+// TestShortAxesAreTransposed covers rows that begin at any multiple of 4 bytes, for
+// which kernels write whole sectors.
+func TestShortAxesAreTransposed(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(10, 1))
 		for i := range 160 {
 			dtype := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Float64}[i%4]
 			size := dtype.Size()
-			unit := max(4, size) << r.IntN(3) // bytes of which all is a multiple
-			some := func(most int64) int64 { return unit / size * r.Int64N(most) }
-			planes, rows, columns := some(4)+unit/size, 1+r.Int64N(400), some(4)+unit/size
+			unit := max(4, size) << r.IntN(3) // divides all offsets and strides in bytes
+			randomMultiple := func(most int64) int64 { return unit / size * r.Int64N(most) }
+			planes, rows, columns := randomMultiple(4)+unit/size, 1+r.Int64N(400), randomMultiple(4)+unit/size
 			shape := []int64{columns, rows, planes}
-			x := random{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size * (rows*planes + some(5)), size * planes, size}}
-			y := random{dtype: dtype, shape: shape, offset: size * some(9), strides: []int64{size, size * columns, size * (rows*columns + some(5))}}
-			if i%3 == 0 { // columns follow each other, and rows those
+			x := randomLayout{dtype: dtype, shape: shape, offset: size * randomMultiple(9), strides: []int64{size * (rows*planes + randomMultiple(5)), size * planes, size}}
+			y := randomLayout{dtype: dtype, shape: shape, offset: size * randomMultiple(9), strides: []int64{size, size * columns, size * (rows*columns + randomMultiple(5))}}
+			if i%3 == 0 { // without gaps
 				x.strides = []int64{size * planes, size * planes * columns, size}
 			}
-			requireCopied(t, dev, r, x, y, size*(rows*planes*columns+40*unit*(planes+columns)))
+			requireCopiedBothWays(t, dev, r, x, y, size*(rows*planes*columns+40*unit*(planes+columns)))
 		}
 	})
 }
 
-// TestRowsThatBeginAnywhereAreTurned, short and long ones, of which a GPU moves several
-// units at once.
-func TestRowsThatBeginAnywhereAreTurned(t *testing.T) {
+// TestUnalignedRowsAreTransposed covers short and long rows at any offset, for which
+// kernels move several units at once.
+func TestUnalignedRowsAreTransposed(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(11, 1))
 		for i := range 160 {
 			size := []int64{1, 2}[i%2]
-			rows, columns := (16+r.Int64N(245))/size, 30+r.Int64N(3000) // of short ones, most of which follow each other
+			rows, columns := (16+r.Int64N(245))/size, 30+r.Int64N(3000) // short rows, mostly without gaps
 			gap := max(0, r.Int64N(20)-14)
 			if i < 8 {
 				columns, gap = 200+r.Int64N(900), r.Int64N(40)
 				rows = (7 << 20) / size / columns
 			}
-			src := random{dtype: []ndview.DType{ndview.Uint8, ndview.Int16}[i%2], shape: []int64{columns, rows}, offset: size * r.Int64N(40)}
+			src := randomLayout{dtype: []ndview.DType{ndview.Uint8, ndview.Int16}[i%2], shape: []int64{columns, rows}, offset: size * r.Int64N(40)}
 			src.strides = []int64{size, size * (columns + r.Int64N(40))}
-			dst := random{dtype: src.dtype, shape: src.shape, offset: size * r.Int64N(40), strides: []int64{size * (rows + gap), size}}
-			for _, l := range []*random{&src, &dst} {
+			dst := randomLayout{dtype: src.dtype, shape: src.shape, offset: size * r.Int64N(40), strides: []int64{size * (rows + gap), size}}
+			for _, l := range []*randomLayout{&src, &dst} {
 				l.memory = make([]byte, l.offset+(columns-1)*l.strides[0]+(rows-1)*l.strides[1]+size)
 				for k := range len(l.memory) / 8 {
 					binary.LittleEndian.PutUint64(l.memory[8*k:], r.Uint64())
 				}
 			}
-			a, b := src.on(t, dev), dst.on(t, dev)
+			a, b := src.array(t, dev), dst.array(t, dev)
 			require.NoError(t, b.CopyFrom(a))
 			want := slices.Clone(dst.memory)
 			for row := range rows {
@@ -321,26 +308,27 @@ func TestRowsThatBeginAnywhereAreTurned(t *testing.T) {
 	})
 }
 
-// requireCopied copies each of two layouts of one shape to the other, in so many bytes
-// of noise, of which the rest must stay.
-func requireCopied(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y random, bytes int64) {
+// requireCopiedBothWays copies each of two layouts of one shape to the other. Both lie
+// in the given number of random bytes, of which the rest must not change.
+func requireCopiedBothWays(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y randomLayout, bytes int64) {
 	t.Helper()
-	for _, l := range []*random{&x, &y} {
+	for _, l := range []*randomLayout{&x, &y} {
 		l.memory = make([]byte, bytes)
 		for i := range l.memory {
 			l.memory[i] = byte(r.Uint32())
 		}
 	}
-	for _, both := range [][2]random{{x, y}, {y, x}} {
-		from, to := both[0], both[1]
-		dst := to.on(t, dev)
-		require.NoError(t, dst.CopyFrom(from.on(t, dev)))
-		requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
+	for _, pair := range [][2]randomLayout{{x, y}, {y, x}} {
+		from, to := pair[0], pair[1]
+		dst := to.array(t, dev)
+		require.NoError(t, dst.CopyFrom(from.array(t, dev)))
+		requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
 	}
 }
 
-// A copy of so much takes blocks with more shared memory than kernels have unasked.
-func TestMuchIsCopiedInALargeRoom(t *testing.T) {
+// TestLargeTransposesUseExtraSharedMemory covers kernels that need more shared memory
+// than a launch gets by default.
+func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 	shape := []int64{100, 13000, 100}
 	data := make([]byte, product(shape))
 	for i := range data {
@@ -348,8 +336,8 @@ func TestMuchIsCopiedInALargeRoom(t *testing.T) {
 	}
 	var want []byte
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		turned := view(t)(at(t, upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
-		copied, err := turned.Copy(ndview.OrderC)
+		transposed := view(t)(at(t, upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
+		copied, err := transposed.Copy(ndview.OrderC)
 		got := elements(t, own(t, copied, err))
 		if want == nil {
 			want = got
@@ -362,29 +350,12 @@ func TestMuchIsCopiedInALargeRoom(t *testing.T) {
 	}
 }
 
-// permute visits all orders of n axes.
-func permute(n int, visit func([]int)) {
-	var from func(order []int)
-	from = func(order []int) {
-		if len(order) == n {
-			visit(order)
-			return
-		}
-		for i := range n {
-			if !slices.Contains(order, i) {
-				from(append(slices.Clip(order), i))
-			}
-		}
-	}
-	from(nil)
-}
-
-func TestCopyLaysElementsOutInTheOrderAskedFor(t *testing.T) {
+func TestCopyUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
-		turned, err := a.Transpose(2, 0, 1)
-		own(t, turned, err)
-		back, err := turned.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
+		transposed, err := a.Transpose(2, 0, 1)
+		own(t, transposed, err)
+		back, err := transposed.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
 		own(t, back, err)
 		f, err := a.Transpose()
 		own(t, f, err)
@@ -395,8 +366,8 @@ func TestCopyLaysElementsOutInTheOrderAskedFor(t *testing.T) {
 		}{
 			{a, ndview.OrderC, []int64{48, 16, 4}}, {a, 0, []int64{48, 16, 4}}, {a, ndview.OrderF, []int64{4, 8, 24}},
 			{a, ndview.OrderA, []int64{48, 16, 4}}, {a, ndview.OrderK, []int64{48, 16, 4}},
-			{turned, ndview.OrderC, []int64{24, 12, 4}}, {turned, ndview.OrderA, []int64{24, 12, 4}},
-			{turned, ndview.OrderK, []int64{4, 48, 16}}, {back, ndview.OrderK, []int64{4, 48, 16}},
+			{transposed, ndview.OrderC, []int64{24, 12, 4}}, {transposed, ndview.OrderA, []int64{24, 12, 4}},
+			{transposed, ndview.OrderK, []int64{4, 48, 16}}, {back, ndview.OrderK, []int64{4, 48, 16}},
 			{f, ndview.OrderA, []int64{4, 16, 48}}, {f, ndview.OrderC, []int64{24, 8, 4}},
 		} {
 			got, err := c.of.Copy(c.order)
@@ -408,7 +379,7 @@ func TestCopyLaysElementsOutInTheOrderAskedFor(t *testing.T) {
 	})
 }
 
-func TestCopyFromRepeatsWhatBroadcasts(t *testing.T) {
+func TestCopyFromBroadcasts(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct {
 			shape []int64
@@ -430,22 +401,22 @@ func TestCopyFromRepeatsWhatBroadcasts(t *testing.T) {
 	})
 }
 
-func TestLayoutsCrossDevices(t *testing.T) {
+func TestRandomLayoutsAreCopiedAcrossDevices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 2))
 		other := otherThan(t, dev)
 		for i := range 40 {
-			dtype, shape := copied[i%len(copied)], extents(r, r.IntN(4), 2000)
-			from, to := newRandom(r, dtype, shape), newRandom(r, dtype, shape)
-			dst := to.on(t, dev)
-			require.NoError(t, dst.CopyFrom(from.on(t, other)))
-			requireBytes(t, to.after(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
+			dtype, shape := copyTypes[i%len(copyTypes)], randomExtents(r, r.IntN(4), 2000)
+			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)
+			dst := to.array(t, dev)
+			require.NoError(t, dst.CopyFrom(from.array(t, other)))
+			requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
 		}
 	})
 }
 
-// TestOverlappingCopiesReadFirst copies between views of one matrix.
-func TestOverlappingCopiesReadFirst(t *testing.T) {
+// TestOverlappingCopiesReadBeforeWriting copies between views of one matrix.
+func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 70
 		view := func(a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
@@ -457,17 +428,17 @@ func TestOverlappingCopiesReadFirst(t *testing.T) {
 			dst, src func(a *ndview.NDBuffer) *ndview.NDBuffer
 			want     func(i, j int32) int32
 		}{
-			"itself turned": {
+			"its transpose": {
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { v, err := a.Transpose(); return own(t, v, err) },
 				func(i, j int32) int32 { return j*n + i },
 			},
-			"itself backwards": {
+			"its reverse": {
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, back, back) },
 				func(i, j int32) int32 { return (n-1-i)*n + n - 1 - j },
 			},
-			"its columns moved": {
+			"its columns shifted": {
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, ndview.All, ndview.Span(1, n)) },
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a, ndview.All, ndview.Span(0, n-1)) },
 				func(i, j int32) int32 { return i*n + max(j-1, 0) },
@@ -491,10 +462,10 @@ func TestOverlappingCopiesReadFirst(t *testing.T) {
 	})
 }
 
-func TestByteSwapTurnsTheBytesOfEachNumberAround(t *testing.T) {
+func TestByteSwapReversesBytesOfNumbers(t *testing.T) {
 	dtypes := []struct {
 		dtype ndview.DType
-		size  int // of what is turned around
+		size  int // of the numbers that are reversed
 	}{
 		{ndview.Bool, 1}, {ndview.Int8, 1}, {ndview.Bytes(3), 1}, {ndview.Uint16, 2}, {ndview.BFloat16, 2}, {ndview.Float32, 4},
 		{ndview.Int64, 8}, {ndview.Datetime64(ndview.Second, 1), 8}, {ndview.Complex64, 4}, {ndview.Complex128, 8},
@@ -523,7 +494,7 @@ func TestByteSwapTurnsTheBytesOfEachNumberAround(t *testing.T) {
 	})
 }
 
-func TestByteSwapTakesAnyStrides(t *testing.T) {
+func TestByteSwapAcceptsStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Uint16, []uint16{1, 2, 3, 4, 5, 6}, 2, 3)
 		columns := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -2))
@@ -536,314 +507,5 @@ func TestByteSwapTakesAnyStrides(t *testing.T) {
 		fixed, err := a.ReadOnly()
 		own(t, fixed, err)
 		assert.ErrorIs(t, fixed.ByteSwap(), ndview.ErrReadOnly)
-	})
-}
-
-// TestCopiesReachBeyond4GiB turns a matrix of more than 2^31 elements and 2^32
-// bytes. Its first columns hold the number of the row, the others that of the
-// column.
-func TestCopiesReachBeyond4GiB(t *testing.T) {
-	onHugeCUDA(t, 12, func(t *testing.T, dev *cudabuf.Device) {
-		const rows, columns, numbered = 70001, 33003, 100
-		numbers := make([]uint16, rows)
-		for i := range numbers {
-			numbers[i] = uint16(i)
-		}
-		a, err := ndview.Empty(dev, ndview.Uint16, rows, columns)
-		own(t, a, err)
-		require.NoError(t, a.CopyFrom(fromHost(t, dev, ndview.Uint16, numbers[:columns], columns)))
-		first, err := a.Slice(1, 0, numbered)
-		own(t, first, err)
-		require.NoError(t, first.CopyFrom(fromHost(t, dev, ndview.Uint16, numbers, rows, 1)))
-
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		c, err := turned.Copy(ndview.OrderC)
-		own(t, c, err)
-		back, err := c.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.SpanStep(ndview.Open, ndview.Open, -3))
-		own(t, back, err)
-		thirds, err := back.Copy(ndview.OrderC)
-		own(t, thirds, err)
-		for _, column := range []int64{0, 1, numbered - 1, numbered, 15339, 15340, 30679, 30680, columns - 1} {
-			line, err := c.Slice(0, column, column+1)
-			own(t, line, err)
-			got, err := ndview.ToHost[uint16](line)
-			require.NoError(t, err)
-			third, err := thirds.Slice(0, columns-1-column, columns-column)
-			own(t, third, err)
-			few, err := ndview.ToHost[uint16](third)
-			require.NoError(t, err)
-			require.Len(t, few, (rows+2)/3)
-			for i, v := range got {
-				want := uint16(column)
-				if column < numbered {
-					want = uint16(i)
-				}
-				require.Equal(t, want, v, "column %d of row %d", column, i)
-				if (rows-1-i)%3 == 0 {
-					require.Equal(t, want, few[(rows-1-i)/3], "column %d of row %d, backwards", column, i)
-				}
-			}
-		}
-	})
-}
-
-// lying is an array of elements that lie anywhere: at any byte, with gaps of any
-// size between elements and rows, backwards or not, the axes in any order.
-type lying struct {
-	dtype          ndview.DType
-	offset         int64
-	shape, strides []int64
-	memory         []byte
-}
-
-func lyingAnywhere(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...int64) lying {
-	t.Helper()
-	l := lying{dtype: dtype, shape: shape, strides: make([]int64, len(shape))}
-	gaps := []int64{0, 0, 0, 1, 2, 3, dtype.Size(), 16 - dtype.Size()%16}
-	order := r.Perm(len(shape))
-	if r.IntN(2) == 0 { // C order
-		for i := range order {
-			order[i] = len(shape) - 1 - i
-		}
-	}
-	step, gapless := dtype.Size(), r.IntN(3) == 0
-	first := int64(0)
-	for _, axis := range order {
-		if !gapless {
-			step += gaps[r.IntN(len(gaps))]
-		}
-		l.strides[axis] = step
-		if !gapless && r.IntN(4) == 0 {
-			l.strides[axis] = -step
-			first += (shape[axis] - 1) * step
-		}
-		step *= shape[axis]
-	}
-	before := r.Int64N(17)
-	l.offset = before + first
-	l.memory = make([]byte, before+step+16)
-	for i := range l.memory {
-		l.memory[i] = poison
-	}
-	// Small numbers, which all types hold and of which sums are exact.
-	numbers := make([]byte, product(shape)*dtype.Size())
-	for i := range numbers {
-		numbers[i] = byte(r.IntN(4))
-	}
-	a := l.on(t, arrowbuf.CPU())
-	if dtype.Kind() == ndview.KindBytes || dtype.Kind() == ndview.KindRecord {
-		require.NoError(t, a.CopyFrom(at(t, upload(t, arrowbuf.CPU(), numbers), dtype, 0, shape...)))
-	} else {
-		require.NoError(t, a.Assign(at(t, upload(t, arrowbuf.CPU(), numbers), ndview.Int8, 0, shape...)))
-	}
-	l.memory = download(t, a.Buffer())
-	return l
-}
-
-func (l lying) on(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
-	t.Helper()
-	a, err := ndview.FromBuffer(upload(t, dev, l.memory), l.dtype, l.offset, l.shape, l.strides)
-	return own(t, a, err)
-}
-
-// worked is work on arrays of two axes: x and y of one type, a mask, indices of the
-// first rows, and out, of the type of the result.
-type worked struct {
-	result ndview.DType // that of x if it is none
-	gone   []int        // the axis that out has not
-	do     func(out, x, y, mask, indices *ndview.NDBuffer) (*ndview.NDBuffer, error)
-}
-
-func into(do func(out, x, y *ndview.NDBuffer) error) worked {
-	return worked{do: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return nil, do(out, x, y) }}
-}
-
-func reduced(r ndview.Reduction, result ndview.DType, axis int) worked {
-	return worked{result: result, gone: []int{axis}, do: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		return nil, r.Into(out, x, ndview.ReduceOptions{Axes: []int{axis}})
-	}}
-}
-
-var works = map[string]worked{
-	"copy":   into(func(out, x, _ *ndview.NDBuffer) error { return out.CopyFrom(x) }),
-	"add":    into(func(out, x, y *ndview.NDBuffer) error { return ndview.Add.Into(out, x, y) }),
-	"add 1":  into(func(out, x, _ *ndview.NDBuffer) error { return ndview.Add.Into(out, x, 1) }),
-	"square": into(func(out, x, _ *ndview.NDBuffer) error { return ndview.Square.Into(out, x) }),
-	"power":  into(func(out, x, y *ndview.NDBuffer) error { return ndview.Power.Into(out, x, y) }), // divide makes NaNs, whose bits are any
-	"fill":   into(func(out, _, _ *ndview.NDBuffer) error { return out.Fill(3) }),
-	"swap":   into(func(out, _, _ *ndview.NDBuffer) error { return out.ByteSwap() }),
-	"less": {result: ndview.Bool, do: func(out, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		return nil, ndview.Less.Into(out, x, y)
-	}},
-	"where": {do: func(out, x, y, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		return nil, ndview.WhereInto(out, mask, x, y)
-	}},
-	"clip": into(func(out, x, y *ndview.NDBuffer) error { return ndview.ClipInto(out, x, 1, y) }),
-	"tril": into(func(out, _, _ *ndview.NDBuffer) error { return out.TrilInPlace(0) }),
-	"put": {do: func(out, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		return nil, ndview.Put(out, indices, x, ndview.ModeRaise)
-	}},
-	"take": {do: func(_, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		return ndview.Take(x, indices, 0, ndview.ModeRaise)
-	}},
-	"take clipped": {do: func(_, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		return ndview.Take(x, indices, 1, ndview.ModeClip)
-	}},
-	"get masked": {do: func(_, x, _, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return x.Get(ndview.Mask(mask)) }},
-	"set masked": {do: func(out, x, _, mask, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		one, err := x.Index(ndview.At(0), ndview.At(0))
-		if err != nil {
-			return nil, err
-		}
-		defer one.Release()
-		return nil, out.Set(one, ndview.Mask(mask))
-	}},
-	"set at": {do: func(out, x, _, _, indices *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		some, err := ndview.Take(x, indices, 0, ndview.ModeRaise)
-		if err != nil {
-			return nil, err
-		}
-		defer some.Release()
-		return nil, out.Set(some, ndview.IntArray(indices))
-	}},
-	"nonzero": {do: func(_, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) { return ndview.ArgWhere(x) }},
-	"concatenate": {do: func(_, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		return ndview.Concatenate([]*ndview.NDBuffer{x, y}, 1)
-	}},
-	"equal": {do: func(_, x, y, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		same, err := x.Equal(y)
-		if err != nil {
-			return nil, err
-		}
-		itself, err := x.AllEqual(x, true)
-		if err != nil {
-			return nil, err
-		}
-		ones, err := x.AllEqual(y, false)
-		if err != nil {
-			return nil, err
-		}
-		return ndview.FromHost(x.Device(), ndview.Bool, []bool{same, itself, ones}, 3)
-	}},
-	"sum rows":         reduced(ndview.Sum, ndview.DType{}, 1),
-	"sum columns":      reduced(ndview.Sum, ndview.DType{}, 0),
-	"max rows":         reduced(ndview.Max, ndview.DType{}, 1),
-	"max columns":      reduced(ndview.Max, ndview.DType{}, 0),
-	"place in rows":    reduced(ndview.ArgMax, ndview.Int64, 1),
-	"place in columns": reduced(ndview.ArgMax, ndview.Int64, 0),
-	"count rows":       reduced(ndview.CountNonzero, ndview.Int64, 1),
-	"count columns":    reduced(ndview.CountNonzero, ndview.Int64, 0),
-	"any":              reduced(ndview.AnyTrue, ndview.Bool, 0),
-}
-
-func init() {
-	for _, to := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Float16, ndview.Int32, ndview.Float64, ndview.Complex128, ndview.Timedelta64(ndview.Microsecond, 1)} {
-		works["cast to "+to.String()] = worked{result: to, do: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-			return nil, out.Assign(x)
-		}}
-		works["compare with "+to.String()] = worked{result: to, do: func(out, x, _, _, _ *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-			if err := out.Assign(x); err != nil {
-				return nil, err
-			}
-			same, err := out.AllEqual(x, false)
-			if err != nil {
-				return nil, err
-			}
-			return ndview.FromHost(x.Device(), ndview.Bool, []bool{same}, 1)
-		}}
-	}
-}
-
-// TestKernelsTakeArraysThatLieAnywhere does on a GPU what the CPU does, of arrays
-// that begin at any byte: a GPU that reads or writes a vector where none may begin
-// is lost.
-func TestKernelsTakeArraysThatLieAnywhere(t *testing.T) {
-	packed, err := ndview.Record(29, ndview.Field{Name: "a", DType: ndview.Int8}, ndview.Field{Name: "b", DType: ndview.Float32, Offset: 1},
-		ndview.Field{Name: "c", DType: ndview.Complex128, Offset: 5}, ndview.Field{Name: "d", DType: ndview.Int64, Offset: 21})
-	require.NoError(t, err)
-	dtypes := []ndview.DType{ndview.Int8, ndview.Uint16, ndview.Float16, ndview.Float32, ndview.Int64, ndview.Float64, ndview.Complex64, ndview.Complex128,
-		seconds, ndview.Timedelta64(ndview.Millisecond, 1), ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(16), ndview.Bytes(24), packed}
-	extents := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 128, 300, 1024}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		for name, work := range works {
-			t.Run(name, func(t *testing.T) {
-				for seed := range uint64(60) {
-					r := rand.New(rand.NewPCG(seed, 17))
-					dtype := dtypes[r.IntN(len(dtypes))]
-					rows, columns := extents[r.IntN(len(extents))], extents[r.IntN(len(extents))]
-					if rows*columns > 20000 {
-						rows = 3
-					}
-					result, shape := work.result, []int64{rows, columns}
-					if result == (ndview.DType{}) {
-						result = dtype
-					}
-					for _, axis := range work.gone {
-						shape = slices.Delete(shape, axis, axis+1)
-					}
-					arrays := []lying{
-						lyingAnywhere(t, r, result, shape...), lyingAnywhere(t, r, dtype, rows, columns), lyingAnywhere(t, r, dtype, rows, columns),
-						lyingAnywhere(t, r, ndview.Bool, rows, columns),
-						lyingAnywhere(t, r, []ndview.DType{ndview.Int32, ndview.Int64, ndview.Uint8}[r.IntN(3)], min(rows, 4)),
-					}
-					about := fmt.Sprintf("seed %d", seed)
-					for _, a := range arrays {
-						about += fmt.Sprintf(", %s %v %v at %d", a.dtype, a.shape, a.strides, a.offset)
-					}
-					run := func(dev arrowbuf.Device) (whole, made []byte, err error) {
-						var on [5]*ndview.NDBuffer
-						for i, a := range arrays {
-							on[i] = a.on(t, dev)
-						}
-						got, err := work.do(on[0], on[1], on[2], on[3], on[4])
-						if err == nil && got != nil {
-							made = elements(t, own(t, got, nil))
-						}
-						return download(t, on[0].Buffer()), made, err
-					}
-					wantWhole, want, wantErr := run(arrowbuf.CPU())
-					gotWhole, got, err := run(dev)
-					require.Equal(t, wantErr == nil, err == nil, "%v: %s", err, about)
-					requireBytes(t, wantWhole, gotWhole, about)
-					require.Equal(t, want, got, about)
-				}
-			})
-		}
-	})
-}
-
-// The ways of bucket.cu and putbucket.cu: indices, and what they choose, at any byte.
-func TestBucketsTakeArraysThatLieAnywhere(t *testing.T) {
-	ndview.UseBuckets(t, 1000, 4096)
-	const n, extent = 2000, 9000
-	r := rand.New(rand.NewPCG(5, 16))
-	data, places := randomBytes(r, 8*extent+17), make([]int64, n)
-	for i := range places {
-		places[i] = r.Int64N(extent)
-	}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		for _, dtype := range []ndview.DType{ndview.Uint32, ndview.Uint64} {
-			for at := range int64(17) {
-				results := [2][]byte{}
-				for i, dev := range []arrowbuf.Device{arrowbuf.CPU(), dev} {
-					shown := func(dtype ndview.DType, data []byte, offset, n int64) *ndview.NDBuffer {
-						a, err := ndview.FromBuffer(upload(t, dev, data), dtype, offset, []int64{n}, nil)
-						return own(t, a, err)
-					}
-					source := shown(dtype, data, at, extent)
-					for _, behind := range []int64{0, at} {
-						by := shown(ndview.Int64, slices.Concat(make([]byte, behind), raw(places...)), behind, n)
-						got, err := ndview.Take(source, by, 0, ndview.ModeRaise)
-						results[i] = append(results[i], elements(t, own(t, got, err))...)
-						for _, values := range []*ndview.NDBuffer{got, shown(dtype, data, 16-at, n)} {
-							require.NoError(t, ndview.Put(source, by, values, ndview.ModeRaise))
-							results[i] = append(results[i], download(t, source.Buffer())...)
-						}
-					}
-				}
-				requireBytes(t, results[0], results[1], dtype, at)
-			}
-		}
 	})
 }

@@ -105,7 +105,7 @@ func (a *NDBuffer) Zero() error { return a.fillBits(make([]byte, a.dtype.Size())
 
 // fillBits writes the bytes of one element to all elements.
 func (a *NDBuffer) fillBits(element []byte) error {
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -114,13 +114,13 @@ func (a *NDBuffer) fillBits(element []byte) error {
 		return nil
 	}
 	n := layout.Collapse(a.shape, a.strides)
-	gapless := len(n.Shape) == 0 || len(n.Shape) == 1 && n.Strides[0][0] == a.dtype.Size()
+	contiguous := len(n.Shape) == 0 || len(n.Shape) == 1 && n.Strides[0][0] == a.dtype.Size()
 	start := a.offset + n.Offsets[0]
-	if to, ok := hostAt(a.buf, start); ok && gapless {
+	if to, ok := hostAt(a.buf, start); ok && contiguous {
 		cpu.Fill(to, a.NBytes(), element, 0)
 		return nil
 	}
-	if gapless && 16%len(element) == 0 {
+	if contiguous && 16%len(element) == 0 {
 		return a.launchFill(start, element)
 	}
 	one, err := fromBytes(a.Device(), a.dtype, element)
@@ -128,7 +128,7 @@ func (a *NDBuffer) fillBits(element []byte) error {
 		return err
 	}
 	defer one.Release()
-	return a.copyStretched(one)
+	return a.copyBroadcast(one)
 }
 
 // launchFill fills contiguous memory that begins at an offset of the buffer.
@@ -175,7 +175,7 @@ func (a *NDBuffer) triangle(k int64, upper bool) (*NDBuffer, error) {
 		defer square.Release()
 		return square.triangle(k, upper)
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
@@ -203,7 +203,7 @@ func (a *NDBuffer) triangle(k int64, upper bool) (*NDBuffer, error) {
 }
 
 func (a *NDBuffer) triangleInPlace(k int64, upper bool) error {
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (a *NDBuffer) checkTriangle() error {
 
 // isMatrices reports whether the matrices are contiguous and aligned, as the kernel
 // requires.
-func (a *NDBuffer) isMatrices() bool { return a.IsContiguous() && a.aligned() }
+func (a *NDBuffer) isMatrices() bool { return a.IsContiguous() && a.isSizeAligned() }
 
 // writeTriangle writes the triangles of such matrices, and 0 elsewhere. out may be
 // a.
@@ -263,9 +263,9 @@ func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 }
 
 var triangleProgram = launch.Program("copy/triangle", func() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{}
+	hostKernels := map[string]cudabuf.HostKernel{}
 	for _, size := range []int64{1, 2, 4, 8, 16} {
-		twins[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.HostLaunch) {
+		hostKernels[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.HostLaunch) {
 			t := launch.Parameters[cpu.Triangle](l, 2)
 			n := t.Vectors * int64(t.Vector) * size
 			launch.MustAlign(l, 0, int64(t.Vector)*size)
@@ -273,5 +273,5 @@ var triangleProgram = launch.Program("copy/triangle", func() map[string]cudabuf.
 			cpu.WriteTriangle(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), size, &t)
 		}
 	}
-	return twins
+	return hostKernels
 }())

@@ -2,7 +2,6 @@ package ndview_test
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,7 +14,69 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNewLiesInTheOrderAskedFor(t *testing.T) {
+func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
+	tests := []struct {
+		name         string
+		dtype        ndview.DType
+		shape        []int64
+		strides      []int64
+		size, nbytes int64
+	}{
+		{"no axes", ndview.Float64, []int64{}, []int64{}, 1, 8},
+		{"one axis", ndview.Int16, []int64{5}, []int64{2}, 5, 10},
+		{"three axes", ndview.Int32, []int64{2, 3, 4}, []int64{48, 16, 4}, 24, 96},
+		{"an axis of 1", ndview.Bytes(3), []int64{4, 1}, []int64{3, 3}, 4, 12},
+		{"an axis of 0", ndview.Int32, []int64{2, 0, 4}, []int64{16, 16, 4}, 0, 0},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				a, err := ndview.Empty(dev, tt.dtype, tt.shape...)
+				own(t, a, err)
+				assert.Equal(t, dev, a.Device())
+				assert.Equal(t, tt.dtype, a.DType())
+				assert.Equal(t, len(tt.shape), a.NDim())
+				assert.Equal(t, tt.shape, a.Shape())
+				assert.Equal(t, tt.strides, a.Strides())
+				assert.Equal(t, tt.size, a.Size())
+				assert.Equal(t, tt.nbytes, a.NBytes())
+				assert.Equal(t, tt.nbytes, a.Buffer().Len())
+				assert.Zero(t, a.Offset())
+				assert.True(t, a.IsContiguous())
+			})
+		}
+	})
+}
+
+func TestEmptyRefusesInvalidShapes(t *testing.T) {
+	tests := []struct {
+		name  string
+		dtype ndview.DType
+		shape []int64
+		want  error
+	}{
+		{"negative", ndview.Int8, []int64{2, -1}, ndview.ErrShape},
+		{"negative beside 0", ndview.Int8, []int64{0, -1}, ndview.ErrShape},
+		{"2^63 bytes", ndview.Int64, []int64{1 << 30, 1 << 30}, ndview.ErrShape},
+		{"2^64 bytes", ndview.Int8, []int64{1 << 32, 1 << 32}, ndview.ErrShape},
+		{"2^80 bytes before 0", ndview.Int8, []int64{1 << 40, 1 << 40, 0}, ndview.ErrShape},
+		{"2^80 bytes after 0", ndview.Int8, []int64{0, 1 << 40, 1 << 40}, ndview.ErrShape},
+		{"more than there is", ndview.Int8, []int64{1 << 60}, arrowbuf.ErrOutOfMemory},
+		{"no dtype", ndview.DType{}, []int64{2}, ndview.ErrDType},
+		{"Bytes(0)", ndview.Bytes(0), []int64{2}, ndview.ErrDType},
+		{"Bytes(-1)", ndview.Bytes(-1), []int64{2}, ndview.ErrDType},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				_, err := ndview.Empty(dev, tt.dtype, tt.shape...)
+				assert.ErrorIs(t, err, tt.want)
+			})
+		}
+	})
+}
+
+func TestNewUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for order, strides := range map[ndview.Order][]int64{
 			0: {48, 16, 4}, ndview.OrderC: {48, 16, 4}, ndview.OrderA: {48, 16, 4}, ndview.OrderK: {48, 16, 4}, ndview.OrderF: {4, 8, 24},
@@ -37,6 +98,36 @@ func TestNewLiesInTheOrderAskedFor(t *testing.T) {
 	})
 }
 
+func TestNilArgumentsReturnErrors(t *testing.T) {
+	_, err := ndview.Empty(nil, ndview.Int8, 3)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromHost(nil, ndview.Int8, []int8{1}, 1)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromBuffer(nil, ndview.Int8, 0, []int64{1}, nil)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = ndview.FromArrow(nil)
+	assert.ErrorIs(t, err, ndview.ErrDType)
+}
+
+func TestFullFillsArrays(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a, err := ndview.Full(dev, ndview.Float16, 1.5, 2, 3)
+		own(t, a, err)
+		assert.Equal(t, raw[uint16](0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00), elements(t, a))
+		a, err = ndview.New(dev, ndview.Int64, []int64{2, 2}, ndview.Options{Order: ndview.OrderF, Fill: 7})
+		own(t, a, err)
+		assert.Equal(t, raw[int64](7, 7, 7, 7), elements(t, a))
+		assert.Equal(t, []int64{8, 16}, a.Strides())
+		a, err = ndview.Zeros(dev, ndview.Bytes(5), 3)
+		own(t, a, err)
+		assert.Equal(t, make([]byte, 15), elements(t, a))
+		_, err = ndview.Full(dev, ndview.Uint8, 256, 2)
+		assert.ErrorIs(t, err, ndview.ErrRange)
+		_, err = ndview.Full(dev, ndview.Uint8, nil, 2)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
+}
+
 func TestZerosAreZero(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for range 3 { // memory that was used before
@@ -51,14 +142,31 @@ func TestZerosAreZero(t *testing.T) {
 	})
 }
 
-func TestResultsThatComeAndGoShareMemoryWhileTheirWorkWaits(t *testing.T) {
+func TestZeroWritesOnlyTheArray(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		want := poisoned(64)
+		buf := upload(t, dev, want)
+		require.NoError(t, at(t, buf, ndview.Bytes(3), 5, 7).Zero())
+		clear(want[5 : 5+21])
+		assert.Equal(t, want, download(t, buf))
+		gaps, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{8}, []int64{2})
+		own(t, gaps, err)
+		require.NoError(t, gaps.Zero())
+		for i := 0; i < 16; i += 2 {
+			want[i] = 0
+		}
+		assert.Equal(t, want, download(t, buf))
+	})
+}
+
+func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		const n = 4 << 20 // an allocation of its own each
+		const n = 4 << 20 // too large to share an allocation
 		x, err := ndview.Full(dev, ndview.Uint8, 40, n)
 		own(t, x, err)
 		stream, err := dev.DefaultStream()
 		require.NoError(t, err)
-		first, err := ndview.Add.Of(x, uint8(0)) // loads the kernel, which waits for what the GPU does
+		first, err := ndview.Add.Of(x, uint8(0)) // loads the kernel, which waits for the GPU
 		require.NoError(t, err)
 		first.Release()
 		require.NoError(t, dev.Synchronize())
@@ -82,129 +190,72 @@ func TestResultsThatComeAndGoShareMemoryWhileTheirWorkWaits(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThereIsAnError(t *testing.T) {
-	_, err := ndview.Empty(nil, ndview.Int8, 3)
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.FromHost(nil, ndview.Int8, []int8{1}, 1)
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.FromBuffer(nil, ndview.Int8, 0, []int64{1}, nil)
-	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-	_, err = ndview.FromArrow(nil)
-	assert.ErrorIs(t, err, ndview.ErrDType)
-}
-
-func TestArraysWithoutAxesAreTakenFromAsOfOneElement(t *testing.T) {
+func TestFillWritesOnlyTheArray(t *testing.T) {
+	payload := math.Float64frombits(0x7ff0_dead_beef_0001) // a signalling NaN
+	element := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		five := fromHost(t, dev, ndview.Int16, []int16{5})
-		taken, err := ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{0, -1, 0, 0}, 2, 2), -1, ndview.ModeRaise)
-		own(t, taken, err)
-		assert.Equal(t, []int64{2, 2}, taken.Shape())
-		assert.Equal(t, raw[int16](5, 5, 5, 5), elements(t, taken))
-		kept, err := ndview.Compress(fromHost(t, dev, ndview.Bool, []bool{true}, 1), five, 0)
-		own(t, kept, err)
-		assert.Equal(t, []int64{1}, kept.Shape())
-		_, err = ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{1}, 1), 0, ndview.ModeRaise)
-		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
-	})
-}
-
-func TestFillWhereWritesThePatternToTheRowsOfTheMask(t *testing.T) {
-	const pattern = 0x0123_4567_89ab_cdef
-	masks := map[string]func(rng *rand.Rand) bool{
-		"none": func(*rand.Rand) bool { return false },
-		"some": func(rng *rand.Rand) bool { return rng.IntN(5) == 0 },
-		"all":  func(*rand.Rand) bool { return true },
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, width := range []int64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32} {
-			for name, set := range masks {
-				t.Run(fmt.Sprintf("%d bytes, %s", width, name), func(t *testing.T) {
-					rng := rand.New(rand.NewPCG(3, uint64(width)))
-					for i, rows := range []int64{1, 31, 255, 256, 257, 2048, 2500} {
-						align := int64(rng.IntN(9)) * int64(i%2)
-						testFillWhere(t, dev, rng, width, rows, align, pattern, set)
-					}
-				})
+		for _, tt := range []struct {
+			dtype ndview.DType
+			value any
+			want  []byte
+		}{
+			{ndview.Bool, true, raw(true)},
+			{ndview.Int16, -2, raw[int16](-2)},
+			{ndview.Float32, math.Copysign(0, -1), raw(float32(math.Copysign(0, -1)))},
+			{ndview.Float64, payload, raw(payload)},
+			{ndview.Complex128, complex(1.5, payload), raw(complex(1.5, payload))},
+			{ndview.Bytes(3), element[:3], element[:3]},
+			{ndview.Bytes(24), element, element},
+		} {
+			value := tt.value
+			if bytes, ok := value.([]byte); ok {
+				s, err := ndview.NewScalar(tt.dtype, bytes)
+				require.NoError(t, err)
+				value = s
+			}
+			for _, n := range []int64{0, 1, 5, 100, 4099} {
+				for _, align := range []int64{0, 1, 8, 15} {
+					want := poisoned(int(n*tt.dtype.Size()) + 40)
+					buf := upload(t, dev, want)
+					require.NoError(t, at(t, buf, tt.dtype, 16+align, n).Fill(value))
+					copy(want[16+align:], repeat(tt.want, tt.dtype.Size(), n))
+					requireBytes(t, want, download(t, buf), tt.dtype, n, align)
+				}
 			}
 		}
 	})
 }
 
-func testFillWhere(t *testing.T, dev arrowbuf.Device, rng *rand.Rand, width, rows, align int64, pattern uint64, set func(*rand.Rand) bool) {
-	want := randomBytes(rng, int(rows*width)+32)
-	values := upload(t, dev, want)
-	mask := make([]bool, rows+align)
-	for i := range mask {
-		mask[i] = set(rng)
-	}
-	masks := upload(t, dev, raw(mask...))
-	a := at(t, values, ndview.Uint8, 8+align, rows, width)
-	require.NoError(t, a.FillWhere(at(t, masks, ndview.Bool, align, rows), pattern))
-	for i := range rows * width {
-		if mask[align+i/width] {
-			want[8+align+i] = byte(pattern >> (8 * (i % width % 8)))
-		}
-	}
-	requireBytes(t, want, download(t, values), "width", width, "rows", rows, "alignment", align)
-}
-
-func TestFillWhereTakesElementsAndRows(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		mask := fromHost(t, dev, ndview.Bool, []bool{false, true, true}, 3)
-		floats := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3}, 3)
-		require.NoError(t, floats.FillWhere(mask, math.Float64bits(-0.5)))
-		assert.Equal(t, raw(1, -0.5, -0.5), elements(t, floats))
-
-		rows := fromHost(t, dev, ndview.Int32, count(12), 3, 2, 2)
-		require.NoError(t, rows.FillWhere(mask, 0))
-		assert.Equal(t, raw[int32](0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0), elements(t, rows))
-
-		// A byte of a mask is true whenever it is not 0, in an array's middle too.
-		odd := at(t, upload(t, dev, []byte{9, 0, 255, 2}), ndview.Bool, 1, 3)
-		require.NoError(t, floats.FillWhere(odd, math.Float64bits(7)))
-		assert.Equal(t, raw(1.0, 7, 7), elements(t, floats))
-
-		for _, shape := range [][]int64{{0}, {0, 3}, {3, 0}} {
-			none, err := ndview.Empty(dev, ndview.Int32, shape...)
-			own(t, none, err)
-			assert.NoError(t, none.FillWhere(at(t, mask.Buffer(), ndview.Bool, 0, shape[0]), 1))
-		}
-	})
-}
-
-func TestFillWhereRefuses(t *testing.T) {
+func TestFillAcceptsStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		bytes := upload(t, dev, []byte{1, 1, 1, 1, 1, 1})
-		mask := at(t, bytes, ndview.Bool, 0, 3)
-		gaps, err := ndview.FromBuffer(bytes, ndview.Bool, 0, []int64{3}, []int64{2})
-		own(t, gaps, err)
-		elsewhere := fromHost(t, otherThan(t, dev), ndview.Bool, make([]bool, 3), 3)
-		tests := []struct {
-			name    string
-			a, mask *ndview.NDBuffer
-			want    error
-		}{
-			{"a mask of uint8", a, at(t, bytes, ndview.Uint8, 0, 3), ndview.ErrDType},
-			{"a short mask", a, at(t, bytes, ndview.Bool, 0, 2), ndview.ErrShape},
-			{"a mask of two axes", a, at(t, bytes, ndview.Bool, 0, 3, 1), ndview.ErrShape},
-			{"a mask of no axes", a, at(t, bytes, ndview.Bool, 0), ndview.ErrShape},
-			{"values of no axes", at(t, a.Buffer(), ndview.Int32, 0), at(t, bytes, ndview.Bool, 0), ndview.ErrShape},
-			{"values with other strides", turned, at(t, bytes, ndview.Bool, 0, 4), ndview.ErrShape},
-			{"a mask with gaps", a, gaps, ndview.ErrShape},
-			{"a mask elsewhere", a, elsewhere, arrowbuf.ErrDevice},
-			{"values elsewhere", elsewhere, mask, arrowbuf.ErrDevice},
-		}
-		for _, tt := range tests {
-			assert.ErrorIs(t, tt.a.FillWhere(tt.mask, 7), tt.want, tt.name)
-		}
-		assert.Equal(t, raw(count(12)...), elements(t, a), "what failed must not have written")
+		require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -2), ndview.Span(1, 3)).Fill(-1))
+		assert.Equal(t, raw[int32](0, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, 11), elements(t, a))
+		fixed, err := a.ReadOnly()
+		own(t, fixed, err)
+		assert.ErrorIs(t, fixed.Fill(1), ndview.ErrReadOnly)
 	})
 }
 
-// triangleOf keeps elements of matrices as NumPy's tril and triu do.
+func TestFillKeepsTheSignOfZero(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for dtype, want := range map[ndview.DType][]byte{
+			ndview.Float16: raw[uint16](0x8000, 0x8000), ndview.BFloat16: raw[uint16](0x8000, 0x8000),
+			ndview.Float32: raw[uint32](1<<31, 1<<31), ndview.Float64: raw[uint64](1<<63, 1<<63),
+		} {
+			a, err := ndview.Zeros(dev, dtype, 2)
+			own(t, a, err)
+			require.NoError(t, a.Fill(math.Copysign(0, -1)))
+			assert.Equal(t, want, elements(t, a), dtype)
+		}
+		a, err := ndview.Zeros(dev, ndview.Int8, 2)
+		own(t, a, err)
+		assert.ErrorIs(t, a.Fill(128), ndview.ErrRange)
+		assert.Equal(t, []byte{0, 0}, elements(t, a))
+	})
+}
+
+// triangleOf is the reference of NumPy's tril and triu on matrices.
 func triangleOf(raw []byte, size, rows, columns, k int64, upper bool) []byte {
 	out := slices.Clone(raw)
 	for i := range int64(len(raw)) / size {
@@ -216,7 +267,7 @@ func triangleOf(raw []byte, size, rows, columns, k int64, upper bool) []byte {
 	return out
 }
 
-func TestTrianglesAreThoseOfNumPy(t *testing.T) {
+func TestTrianglesMatchNumPy(t *testing.T) {
 	dtypes := []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64, ndview.Complex128}
 	shapes := [][]int64{{1, 1}, {4, 4}, {3, 16}, {16, 3}, {2, 3, 32}, {2, 0, 3}, {70, 48}}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -256,15 +307,15 @@ func TestTrianglesAreThoseOfNumPy(t *testing.T) {
 	})
 }
 
-func TestTrianglesTakeAnyStridesAndOneAxis(t *testing.T) {
+func TestTrianglesAcceptStridesAndOneAxis(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		got, err := turned.Tril(0)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		got, err := transposed.Tril(0)
 		own(t, got, err)
 		assert.Equal(t, raw[int32](0, 0, 1, 4, 2, 5), elements(t, got))
-		require.NoError(t, turned.TriuInPlace(1))
+		require.NoError(t, transposed.TriuInPlace(1))
 		assert.Equal(t, raw[int32](0, 0, 0, 3, 0, 0), elements(t, a))
 
 		row := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 3)

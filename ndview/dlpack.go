@@ -13,57 +13,58 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// DLPackOptions says how ToDLPack hands an array out.
+// DLPackOptions are the options of ToDLPack.
 type DLPackOptions struct {
-	// Stream is where the consumer will use a GPU's memory: the number that
-	// DLPack's Python protocol passes. Work on it comes after what the array
-	// still waits for, and what the array is used for once the consumer gave it
-	// back comes after the work on it; the handle must live until then. 1 is
-	// CUDA's legacy default stream, 2 the per-thread one of the thread that the
-	// calling goroutine is locked to, another the handle of a stream. With 0 the
-	// call itself waits until the memory is ready, with -1 nobody waits; the
-	// consumer's own work is then the consumer's to end before it deletes the
-	// tensor.
+	// Stream is the number of the stream on which the consumer will use a GPU's
+	// memory, as DLPack's Python protocol defines it. 1 is CUDA's legacy default
+	// stream, and 2 the per-thread one of the thread that the goroutine is locked to.
+	// Another number is the handle of a stream, which must exist until the
+	// deleter is called. Work on that stream runs after earlier work on the array,
+	// and before work on the array that follows the deleter.
+	//
+	// With 0, ToDLPack waits until the memory is ready; with -1 it does not. Then
+	// the consumer must finish its own work before it calls the deleter.
 	Stream int64
-	// Copy hands out a copy, in C order, marked as one.
+	// Copy exports a copy in C order with DLPack's flag IS_COPIED.
 	Copy bool
-	// Legacy makes a DLManagedTensor, for consumers of before DLPack 1.0.
+	// Legacy exports a DLManagedTensor, for consumers older than DLPack 1.0.
 	Legacy bool
 }
 
-// ToDLPack hands an array to a library that takes DLPack, in this process: the
-// result is the address of a DLManagedTensorVersioned 1.1 (or, for a legacy
-// consumer, of a DLManagedTensor). It shows the array's memory and keeps it
-// until the consumer calls its deleter, which must happen once, on any thread.
+// ToDLPack exports an array to a DLPack consumer in this process. It returns the
+// address of a DLManagedTensorVersioned 1.1, or of a DLManagedTensor if o.Legacy is
+// set. The tensor shares the array's memory and retains it until the consumer calls
+// its deleter, which it must do exactly once, on any thread.
 //
-// datetimes, timedeltas and fixed bytes are ErrDType: DLPack has no such types.
-// Strides that are no multiples of the element's size are ErrShape, and
-// a read-only array for a legacy consumer, which could not be told so, is
-// ErrReadOnly: both can be copied.
+// ToDLPack returns ErrDType for times, bytes and records, which DLPack lacks. It
+// returns ErrShape if a stride is not a multiple of the element's size. It returns
+// ErrReadOnly for a read-only array and a legacy consumer, because a DLManagedTensor
+// has no flag for that. Option Copy avoids the last two errors.
 func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
 	if err := dlpack.Supported(); err != nil {
 		return nil, err
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
-	shown, flags := a, uint64(0)
+	exported, flags := a, uint64(0)
 	if o.Copy {
 		c, err := a.inCOrder()
 		if err != nil {
 			return nil, err
 		}
 		defer c.Release()
-		shown, flags = c, dlpack.IsCopied
+		exported, flags = c, dlpack.IsCopied
 	}
-	p, err := shown.toDLPack(flags, o)
+	p, err := exported.toDLPack(flags, o)
 	if err != nil {
-		return nil, fmt.Errorf("DLPack of an array of %s %v on %s: %w", a.dtype, a.shape, a.Device(), err)
+		return nil, fmt.Errorf("ndview.ToDLPack: array of %s %v on %s: %w", a.dtype, a.shape, a.Device(), err)
 	}
 	return p, nil
 }
 
+// toDLPack exports the array with the given flags.
 func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, error) {
 	code, bits, lanes, err := a.dtype.DLPack()
 	if err != nil {
@@ -72,7 +73,7 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 	shape, strides := append([]int64{}, a.shape...), make([]int64, len(a.shape))
 	for i, stride := range a.strides {
 		if strides[i] = stride / a.dtype.Size(); strides[i]*a.dtype.Size() != stride && a.shape[i] > 1 && a.Size() > 0 {
-			return nil, fmt.Errorf("a stride of %d bytes: %w", stride, ErrShape)
+			return nil, fmt.Errorf("stride of %d bytes, want a multiple of %d: %w", stride, a.dtype.Size(), ErrShape)
 		}
 	}
 	t := dlpack.Tensor{DataType: dlpack.DataType{Code: code, Bits: bits, Lanes: lanes}, Device: dlpack.Device{Type: int32(a.Device().Type())}}
@@ -88,13 +89,13 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 		}
 		flags |= dlpack.ReadOnly
 	}
-	giveBack, err := lend(a.buf, o.Stream)
+	closeStream, err := recordConsumerStream(a.buf, o.Stream)
 	if err != nil {
 		return nil, err
 	}
 	a.Retain()
 	release := func() {
-		giveBack()
+		closeStream()
 		a.Release()
 	}
 	var keep *byte
@@ -107,14 +108,16 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 	return dlpack.Give(t, shape, strides, flags, keep, release), nil
 }
 
-// lend lets the work of a consumer's stream use memory of a GPU.
-func lend(buf arrowbuf.Buffer, stream int64) (giveBack func(), err error) {
+// recordConsumerStream orders the work of a consumer's stream after earlier work on a
+// GPU's memory, see [DLPackOptions]. The caller calls closeStream when the consumer
+// deletes the tensor.
+func recordConsumerStream(buf arrowbuf.Buffer, stream int64) (closeStream func(), err error) {
 	b, onGPU := buf.(*cudabuf.Buffer)
 	switch {
 	case stream < -1:
 		return nil, fmt.Errorf("stream %d: %w", stream, arrowbuf.ErrOutOfRange)
 	case !onGPU && stream > 0:
-		return nil, fmt.Errorf("stream %d for memory without streams: %w", stream, arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("stream %d for host memory: %w", stream, arrowbuf.ErrDevice)
 	case !onGPU || stream == -1:
 		return func() {}, nil
 	case stream == 0:
@@ -122,22 +125,22 @@ func lend(buf arrowbuf.Buffer, stream int64) (giveBack func(), err error) {
 	}
 	handle := uintptr(stream)
 	if stream == 1 {
-		handle = 0 // the legacy stream has two names
+		handle = 0 // CUDA's handle of the legacy default stream
 	}
-	theirs, err := b.Device().(*cudabuf.Device).WrapStream(handle)
+	consumer, err := b.Device().(*cudabuf.Device).WrapStream(handle)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.RecordStream(theirs); err != nil {
-		_ = theirs.Close()
+	if err := b.RecordStream(consumer); err != nil {
+		_ = consumer.Close()
 		return nil, err
 	}
-	return func() { _ = theirs.Close() }, nil // what fails in it is theirs
+	return func() { _ = consumer.Close() }, nil // errors of the stream are the consumer's
 }
 
-// DLPackStream is the stream to ask a producer of tensors on a device for, as
-// the number that DLPack's protocol passes: the device's default stream, or -1
-// where there are none.
+// DLPackStream returns the stream number that a consumer on a device passes to a
+// producer, as DLPack's Python protocol defines it: the device's default stream, or -1
+// for a device without streams.
 func DLPackStream(dev arrowbuf.Device) (int64, error) {
 	cuda, ok := dev.(*cudabuf.Device)
 	if !ok {
@@ -150,19 +153,18 @@ func DLPackStream(dev arrowbuf.Device) (int64, error) {
 	return int64(s.Handle()), nil
 }
 
-// FromDLPack looks at a tensor of another library, a DLManagedTensorVersioned,
-// as an array on a device, which must be the one that the tensor is on. Its data
-// is ready, or will be on the stream of DLPackStream.
+// FromDLPack returns a view of a DLManagedTensorVersioned of another library. The
+// device must be that of the tensor. The producer ensures that the data is ready, or
+// will be on the stream of DLPackStream.
 //
-// The tensor is the array's from the call on: its deleter is called once the
-// last view of the memory is released and the work on it is done, or before an
-// error is returned. One that is read-only becomes an array that must not be
-// written to, and on a GPU its buffer must not either.
+// FromDLPack takes ownership of the tensor. It calls the deleter after the last view
+// of the memory is released and the work on it is done, or before it returns an error.
+// A read-only tensor becomes a read-only array; on a GPU its buffer is read-only, too.
 //
-// A tensor of another major version is errors.ErrUnsupported, one on another
-// device arrowbuf.ErrDevice, elements that no dtype has (several lanes, less
-// than a byte) ErrDType; a negative extent, no shape, no data, or data that is
-// not aligned to its elements are ErrShape.
+// It returns errors.ErrUnsupported for another major version, arrowbuf.ErrDevice for
+// another device, and ErrDType for elements that no dtype has, such as several lanes.
+// It returns ErrShape for a negative extent, a missing shape, missing data, and data
+// that is not aligned to its elements.
 func FromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, error) {
 	return fromDLPack(dev, tensor, dlpack.Take)
 }
@@ -172,25 +174,25 @@ func FromLegacyDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, er
 	return fromDLPack(dev, tensor, dlpack.TakeLegacy)
 }
 
-func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, take func(unsafe.Pointer) *dlpack.Taken) (*NDBuffer, error) {
+func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, consume func(unsafe.Pointer) *dlpack.Taken) (*NDBuffer, error) {
 	if err := dlpack.Supported(); err != nil {
 		return nil, err
 	}
 	if tensor == nil {
-		return nil, errors.New("DLPack tensor: there is none")
+		return nil, errors.New("ndview.FromDLPack: nil tensor")
 	}
-	t := take(tensor)
-	a, err := show(dev, t)
+	t := consume(tensor)
+	a, err := wrapTensor(dev, t)
 	if err != nil {
-		return nil, fmt.Errorf("DLPack tensor: %w", err)
+		return nil, fmt.Errorf("ndview.FromDLPack: %w", err)
 	}
 	return a, nil
 }
 
-// show makes the array. The tensor is deleted by whoever owns it when an error
-// comes: this function, or the buffer.
-func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
-	dtype, shape, strides, err := describe(dev, t)
+// wrapTensor returns an array over a tensor's memory. After an error, the tensor is
+// deleted, by this function or by the release of the buffer that owns it.
+func wrapTensor(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
+	dtype, shape, strides, err := checkTensor(dev, t)
 	if err != nil {
 		t.Delete()
 		return nil, err
@@ -200,7 +202,7 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 	if high == low {
 		start = 0
 	}
-	buf, err := foreign(dev, start, high-low, t)
+	buf, err := wrapTensorMemory(dev, start, high-low, t)
 	if err != nil {
 		return nil, err
 	}
@@ -212,48 +214,49 @@ func show(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 	return a, err
 }
 
-// describe checks all of a tensor, and reads its shape and byte strides.
-func describe(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, strides []int64, err error) {
-	refuse := func(kind error, format string, args ...any) (DType, []int64, []int64, error) {
+// checkTensor checks all fields of a tensor and returns its dtype, shape and byte
+// strides.
+func checkTensor(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, strides []int64, err error) {
+	fail := func(kind error, format string, args ...any) (DType, []int64, []int64, error) {
 		return DType{}, nil, nil, fmt.Errorf(format+": %w", append(args, kind)...)
 	}
 	if t.Version != dlpack.Major {
-		return refuse(errors.ErrUnsupported, "its version is %d, and %d the one that is known", t.Version, dlpack.Major)
+		return fail(errors.ErrUnsupported, "major version %d, want %d", t.Version, dlpack.Major)
 	}
-	if !isOn(dev, t.Device) {
-		return refuse(arrowbuf.ErrDevice, "it is on %s:%d, not on %s", arrowbuf.DeviceType(t.Device.Type), t.Device.ID, dev)
+	if !tensorIsOn(dev, t.Device) {
+		return fail(arrowbuf.ErrDevice, "tensor on %s:%d, want %s", arrowbuf.DeviceType(t.Device.Type), t.Device.ID, dev)
 	}
 	if element, err = dtype.ParseDLPack(t.DataType.Code, t.DataType.Bits, t.DataType.Lanes); err != nil {
 		return DType{}, nil, nil, err
 	}
 	if t.NDim < 0 || t.NDim > 0 && t.Shape == 0 {
-		return refuse(ErrShape, "%d axes, and a shape at %#x", t.NDim, t.Shape)
+		return fail(ErrShape, "%d axes with a shape at %#x", t.NDim, t.Shape)
 	}
 	shape, strides = t.Extents()
 	if _, err := byteCount(element, shape); err != nil {
-		return refuse(err, "shape %v", shape)
+		return fail(err, "shape %v", shape)
 	}
 	if strides == nil {
 		strides = cStrides(element, shape)
 	} else {
 		for i := range strides {
 			if strides[i] > math.MaxInt64/element.Size() || strides[i] < math.MinInt64/element.Size() {
-				return refuse(ErrShape, "strides %v", strides)
+				return fail(ErrShape, "strides %v", strides)
 			}
 			strides[i] *= element.Size()
 		}
 	}
 	if _, _, ok := layout.Extent(element.Size(), 0, shape, strides); !ok {
-		return refuse(ErrShape, "shape %v with byte strides %v", shape, strides)
+		return fail(ErrShape, "shape %v with byte strides %v", shape, strides)
 	}
 	if align := uint64(element.Alignment()); product(shape) > 0 && (t.Data == 0 || (uint64(t.Data)+t.ByteOffset)%align != 0) {
-		return refuse(ErrShape, "data at %#x+%d, not at a multiple of %d bytes", t.Data, t.ByteOffset, align)
+		return fail(ErrShape, "data at %#x+%d, want a multiple of %d bytes", t.Data, t.ByteOffset, align)
 	}
 	return element, shape, strides, nil
 }
 
-// isOn tells whether a device reaches the memory of a tensor.
-func isOn(dev arrowbuf.Device, d dlpack.Device) bool {
+// tensorIsOn reports whether a device can access the memory of a tensor.
+func tensorIsOn(dev arrowbuf.Device, d dlpack.Device) bool {
 	switch d.Type {
 	case dlpack.CPU:
 		return dev == arrowbuf.CPU()
@@ -268,9 +271,9 @@ func isOn(dev arrowbuf.Device, d dlpack.Device) bool {
 	}
 }
 
-// foreign is a buffer over the tensor's memory, which deletes the tensor with
-// its last reference. On a GPU it is ordered behind the default stream.
-func foreign(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arrowbuf.Buffer, error) {
+// wrapTensorMemory returns a buffer over the tensor's memory, whose last release
+// deletes the tensor. On a GPU its uses are ordered with the default stream.
+func wrapTensorMemory(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arrowbuf.Buffer, error) {
 	cuda, ok := dev.(*cudabuf.Device)
 	if !ok {
 		return arrowbuf.WrapExternal(unsafe.Slice((*byte)(dlpack.Pointer(start)), n), t.Delete), nil
@@ -280,15 +283,15 @@ func foreign(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arro
 		t.Delete()
 		return nil, err
 	}
-	ours, err := cuda.DefaultStream()
+	stream, err := cuda.DefaultStream()
 	if err == nil {
-		err = buf.RecordStream(ours)
+		err = buf.RecordStream(stream)
 	}
 	if err == nil && t.Flags&dlpack.ReadOnly != 0 {
-		var fixed *cudabuf.Buffer
-		if fixed, err = buf.ReadOnly(); err == nil {
+		var readOnly *cudabuf.Buffer
+		if readOnly, err = buf.ReadOnly(); err == nil {
 			buf.Release()
-			return fixed, nil
+			return readOnly, nil
 		}
 	}
 	if err != nil {

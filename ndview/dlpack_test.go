@@ -11,17 +11,17 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/dlpack"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// consumed is a tensor as C code has it: an address and dlpack.h.
-type consumed struct {
+// exportedTensor is a tensor as C code sees it: an address and the structs of
+// dlpack.h.
+type exportedTensor struct {
 	versioned *dlpack.Versioned
 	legacy    *dlpack.Legacy
 	tensor    dlpack.Tensor
@@ -29,25 +29,25 @@ type consumed struct {
 	self      unsafe.Pointer
 }
 
-func consume(t *testing.T, a *ndview.NDBuffer, o ndview.DLPackOptions) consumed {
+func export(t *testing.T, a *ndview.NDBuffer, o ndview.DLPackOptions) exportedTensor {
 	t.Helper()
 	p, err := ndview.ToDLPack(a, o)
 	require.NoError(t, err)
 	if o.Legacy {
 		l := (*dlpack.Legacy)(p)
-		return consumed{legacy: l, tensor: l.Tensor, deleter: l.Deleter, self: p}
+		return exportedTensor{legacy: l, tensor: l.Tensor, deleter: l.Deleter, self: p}
 	}
 	v := (*dlpack.Versioned)(p)
-	return consumed{versioned: v, tensor: v.Tensor, deleter: v.Deleter, self: p}
+	return exportedTensor{versioned: v, tensor: v.Tensor, deleter: v.Deleter, self: p}
 }
 
-func (c consumed) delete() { purego.SyscallN(c.deleter, uintptr(c.self)) }
+func (c exportedTensor) delete() { purego.SyscallN(c.deleter, uintptr(c.self)) }
 
-func (c consumed) int64s(address uintptr) []int64 {
+func (c exportedTensor) int64s(address uintptr) []int64 {
 	return unsafe.Slice((*int64)(dlpack.Pointer(address)), c.tensor.NDim)
 }
 
-func TestToDLPackShowsTheArray(t *testing.T) {
+func TestToDLPackExportsArray(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, legacy := range []bool{false, true} {
 			whole, err := ndview.FromHost(dev, ndview.Int32, count(24), 2, 3, 4)
@@ -56,7 +56,7 @@ func TestToDLPackShowsTheArray(t *testing.T) {
 			require.NoError(t, err)
 			a, err := rows.Transpose(2, 0, 1)
 			require.NoError(t, err)
-			c := consume(t, a, ndview.DLPackOptions{Legacy: legacy})
+			c := export(t, a, ndview.DLPackOptions{Legacy: legacy})
 			if !legacy {
 				assert.EqualValues(t, 1, c.versioned.Major)
 				assert.Zero(t, c.versioned.Flags)
@@ -76,7 +76,7 @@ func TestToDLPackShowsTheArray(t *testing.T) {
 			for _, view := range []*ndview.NDBuffer{a, rows, whole} {
 				view.Release()
 			}
-			runtime.GC() // which does not know what C has
+			runtime.GC() // does not see pointers held by C
 			assert.Equal(t, []int64{4, 2, 2}, c.int64s(c.tensor.Shape))
 			assertAlive(t, dev, true)
 			c.delete()
@@ -85,7 +85,7 @@ func TestToDLPackShowsTheArray(t *testing.T) {
 	})
 }
 
-func TestToDLPackNamesEveryTypeThatDLPackHas(t *testing.T) {
+func TestToDLPackSupportsEveryDLPackType(t *testing.T) {
 	bytes := upload(t, arrowbuf.CPU(), make([]byte, 64))
 	for dtype, want := range map[ndview.DType][2]uint8{
 		ndview.Bool: {6, 8}, ndview.Int8: {0, 8}, ndview.Int16: {0, 16}, ndview.Int32: {0, 32}, ndview.Int64: {0, 64},
@@ -93,7 +93,7 @@ func TestToDLPackNamesEveryTypeThatDLPackHas(t *testing.T) {
 		ndview.Float16: {2, 16}, ndview.Float32: {2, 32}, ndview.Float64: {2, 64}, ndview.BFloat16: {4, 16},
 		ndview.Complex64: {5, 64}, ndview.Complex128: {5, 128},
 	} {
-		c := consume(t, at(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
+		c := export(t, at(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
 		assert.Equal(t, dlpack.DataType{Code: want[0], Bits: want[1], Lanes: 1}, c.tensor.DataType, dtype)
 		back, err := ndview.FromDLPack(arrowbuf.CPU(), c.self)
 		own(t, back, err)
@@ -106,14 +106,14 @@ func TestToDLPackNamesEveryTypeThatDLPackHas(t *testing.T) {
 	}
 }
 
-func TestToDLPackRefusesWhatItCannotSay(t *testing.T) {
+func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		bytes := upload(t, dev, make([]byte, 64))
 		odd, err := ndview.FromBuffer(bytes, ndview.Int32, 0, []int64{2}, []int64{6})
 		own(t, odd, err)
 		_, err = ndview.ToDLPack(odd, ndview.DLPackOptions{})
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		c := consume(t, odd, ndview.DLPackOptions{Copy: true})
+		c := export(t, odd, ndview.DLPackOptions{Copy: true})
 		assert.Equal(t, []int64{1}, c.int64s(c.tensor.Strides))
 		assert.EqualValues(t, dlpack.IsCopied, c.versioned.Flags)
 		c.delete()
@@ -128,14 +128,14 @@ func TestToDLPackRefusesWhatItCannotSay(t *testing.T) {
 	})
 }
 
-func TestReadOnlyMemoryStaysSoThroughDLPack(t *testing.T) {
+func TestDLPackPreservesReadOnly(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		fixed, err := upload(t, dev, raw[int32](1, 2)).(*cudabuf.Buffer).ReadOnly()
 		own(t, fixed, err)
 		a := at(t, fixed, ndview.Int32, 0, 2)
 		_, err = ndview.ToDLPack(a, ndview.DLPackOptions{Legacy: true})
 		assert.ErrorIs(t, err, ndview.ErrReadOnly)
-		c := consume(t, a, ndview.DLPackOptions{})
+		c := export(t, a, ndview.DLPackOptions{})
 		assert.EqualValues(t, dlpack.ReadOnly, c.versioned.Flags)
 		back, err := ndview.FromDLPack(dev, c.self)
 		own(t, back, err)
@@ -147,12 +147,12 @@ func TestReadOnlyMemoryStaysSoThroughDLPack(t *testing.T) {
 	a, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 	own(t, a, err)
 	assert.ErrorIs(t, a.CopyFromHost(raw[int32](3, 4)), ndview.ErrReadOnly)
-	c := consume(t, a, ndview.DLPackOptions{})
+	c := export(t, a, ndview.DLPackOptions{})
 	assert.EqualValues(t, dlpack.ReadOnly, c.versioned.Flags)
 	c.delete()
 }
 
-func TestConsumersStreamsComeAfterTheArraysWorkAndBeforeWhatFollows(t *testing.T) {
+func TestDLPackOrdersConsumerStreams(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		theirs, err := dev.NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestConsumersStreamsComeAfterTheArraysWorkAndBeforeWhatFollows(t *testing.T
 			own(t, buf, err)
 			a := at(t, buf, ndview.Uint8, 0, 4)
 			require.NoError(t, buf.FillAsync(1, ours))
-			c := consume(t, a, ndview.DLPackOptions{Stream: stream})
+			c := export(t, a, ndview.DLPackOptions{Stream: stream})
 			on := theirs
 			if stream == 1 {
 				on = dev.NullStream()
@@ -173,7 +173,7 @@ func TestConsumersStreamsComeAfterTheArraysWorkAndBeforeWhatFollows(t *testing.T
 			seen, err := dev.WrapExternal(c.tensor.Data, 4, nil)
 			require.NoError(t, err)
 			require.NoError(t, seen.FillAsync(2, on))
-			if stream == 0 { // then it is the consumer's to wait
+			if stream == 0 { // then the consumer must wait
 				require.NoError(t, on.Synchronize())
 			}
 			assert.Equal(t, []byte{2, 2, 2, 2}, elements(t, a), stream)
@@ -183,7 +183,7 @@ func TestConsumersStreamsComeAfterTheArraysWorkAndBeforeWhatFollows(t *testing.T
 	})
 }
 
-// producer is a tensor of C code, which counts how often it is deleted.
+// producer is a tensor of C code that counts calls of its deleter.
 type producer struct {
 	tensor *dlpack.Versioned
 	data   []byte
@@ -202,14 +202,14 @@ var countDeletion = sync.OnceValue(func() uintptr {
 	})
 })
 
-// produce makes a tensor of int32 of host memory; no shape means one axis.
+// produce returns a tensor of int32 in host memory; a nil shape means one axis.
 func produce(t *testing.T, data []byte, shape, strides []int64) *producer {
 	t.Helper()
 	if shape == nil {
 		shape = []int64{int64(len(data) / 4)}
 	}
 	p := &producer{tensor: &dlpack.Versioned{}, data: data, shape: shape, stride: strides}
-	deletions.Delete(uintptr(p.address())) // what lay here before
+	deletions.Delete(uintptr(p.address())) // of an earlier tensor at this address
 	p.pin.Pin(p.tensor)
 	t.Cleanup(p.pin.Unpin)
 	address := func(ints []int64) uintptr {
@@ -241,7 +241,7 @@ func (p *producer) deleted() int {
 	return n.(int)
 }
 
-func TestFromDLPackShowsTensorsOfEveryLayout(t *testing.T) {
+func TestFromDLPackViewsEveryLayout(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		shape, strides []int64
@@ -271,7 +271,7 @@ func TestFromDLPackShowsTensorsOfEveryLayout(t *testing.T) {
 	}
 }
 
-func TestFromDLPackKeepsTheProducerUntilTheLastView(t *testing.T) {
+func TestFromDLPackDeletesTensorAfterLastView(t *testing.T) {
 	p := produce(t, raw(count(6)...), []int64{2, 3}, nil)
 	a, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 	require.NoError(t, err)
@@ -286,7 +286,7 @@ func TestFromDLPackKeepsTheProducerUntilTheLastView(t *testing.T) {
 	assert.Equal(t, 1, p.deleted())
 }
 
-func TestFromDLPackRefusesAndDeletes(t *testing.T) {
+func TestFromDLPackRefusesAndDeletesInvalidTensors(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		wrong func(v *dlpack.Versioned)
@@ -328,15 +328,15 @@ func TestFromDLPackRefusesAndDeletes(t *testing.T) {
 	assert.Error(t, err)
 }
 
-func TestDLPackGoesThereAndBack(t *testing.T) {
+func TestDLPackRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4, 5, 6}, 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
 		stream, err := ndview.DLPackStream(dev)
 		require.NoError(t, err)
 		for _, legacy := range []bool{false, true} {
-			p, err := ndview.ToDLPack(turned, ndview.DLPackOptions{Legacy: legacy, Stream: stream})
+			p, err := ndview.ToDLPack(transposed, ndview.DLPackOptions{Legacy: legacy, Stream: stream})
 			require.NoError(t, err)
 			take := ndview.FromDLPack
 			if legacy {
@@ -344,9 +344,9 @@ func TestDLPackGoesThereAndBack(t *testing.T) {
 			}
 			back, err := take(dev, p)
 			require.NoError(t, err)
-			assert.Equal(t, turned.Shape(), back.Shape())
-			assert.Equal(t, turned.Strides(), back.Strides())
-			assert.Equal(t, elements(t, turned), elements(t, back))
+			assert.Equal(t, transposed.Shape(), back.Shape())
+			assert.Equal(t, transposed.Strides(), back.Strides())
+			assert.Equal(t, elements(t, transposed), elements(t, back))
 			assert.Equal(t, a.Buffer().Address(), back.Buffer().Address())
 			back.Release()
 		}
@@ -354,5 +354,27 @@ func TestDLPackGoesThereAndBack(t *testing.T) {
 		require.NoError(t, err)
 		_, err = ndview.FromDLPack(otherThan(t, dev), p)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	})
+}
+
+func TestDLPackReachesBeyond32Bits(t *testing.T) {
+	block := pattern()
+	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
+		a := periodic(t, dev, block, hugeExtent)
+		for _, legacy := range []bool{false, true} {
+			transposed := view(t)(view(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
+			c := export(t, index(t, transposed, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
+			assert.Equal(t, []int64{hugeColumns / 2, hugeRows}, c.int64s(c.tensor.Shape))
+			assert.Equal(t, []int64{-2, hugeColumns}, c.int64s(c.tensor.Strides))
+			from := ndview.FromDLPack
+			if legacy {
+				from = ndview.FromLegacyDLPack
+			}
+			back := view(t)(from(dev, c.self))
+			last := index(t, back, ndview.Span(0, 1000), ndview.At(-1))
+			for i, v := range hostOf[uint8](t, last) {
+				assert.Equal(t, block[(hugeExtent-1-2*i)%period], v)
+			}
+		}
 	})
 }

@@ -18,26 +18,27 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// AllEqual tells whether every element equals what other has in its place, as
-// zarr does to find chunks that are nothing but the fill value. other is an array,
-// of any device, or what ScalarOf takes; nil equals nothing. The two broadcast
-// together, either way; if they cannot, the error is ErrShape. No elements are
-// equal to anything.
+// AllEqual reports whether every element equals the corresponding element of other, as
+// zarr compares a chunk with the fill value. The operand other is an array on any
+// device, or a value that ScalarOf accepts; nil equals nothing. The two broadcast
+// together; if they cannot, AllEqual returns ErrShape. An empty array equals any
+// operand.
 //
-// A float that is zero, be it a scalar or an array of one element, equals only
-// what has the bits of that zero as an element of a: -0.0 is another value. Else
-// numbers equal as NumPy's == has it, after promotion, with integers of either
-// sign compared exactly. A NaN of any sign and payload, and NaT, equals any other
-// if equalNaN is set. Records are compared field by field, where NaNs are never
-// equal, bytes as they are, and times of different units in their common one, to
-// which arrays are copied: a time that it does not count is another than those that
-// it does. Values that do not compare, such as a time and a float, are ErrDType.
+// A float zero, as a scalar or an array of one element, equals only elements with the
+// bits of that zero: -0.0 differs from 0.0. Otherwise numbers compare as by NumPy's
+// ==, after promotion, with integers of either sign compared exactly. If equalNaN is
+// set, a NaN equals every NaN, and NaT equals NaT.
 //
-// On a GPU this is one pass over the arrays, which stops early where it finds a
-// difference, and four bytes that come back; an operand of one element that is
-// converted to the other's type is fetched before.
+// Records compare field by field, where NaNs are never equal; bytes compare bitwise.
+// Times of different units compare in their common unit, to which arrays are copied; a
+// time that this unit cannot represent equals none that it can. AllEqual returns
+// ErrDType for types that do not compare, such as a time and a float.
+//
+// On a GPU this is one pass that stops soon after a difference, and a copy of four
+// bytes to the host. An operand of one element of another type is copied to the host
+// first.
 func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return false, err
 	}
 	defer a.Release()
@@ -54,7 +55,7 @@ func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.IsWeak() && s.Natural().IsInteger() && a.dtype == BFloat16 { // which has no common type with int64
+	if s.IsWeak() && s.Natural().IsInteger() && a.dtype == BFloat16 { // bfloat16 has no common type with int64
 		own := Int8
 		if below, above := beyondType(s, own); below || above {
 			own = Float64
@@ -67,7 +68,7 @@ func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
 }
 
 func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
-	if err := b.hold(); err != nil {
+	if err := b.TryRetain(); err != nil {
 		return false, err
 	}
 	defer b.Release()
@@ -76,11 +77,11 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 		return false, err
 	}
 	if product(shape) == 0 {
-		_, err := commonOf(a.dtype, b.dtype)
+		_, err := comparisonType(a.dtype, b.dtype)
 		return err == nil, err
 	}
-	if timesApart(a.dtype, b.dtype) && b.Size() != 1 {
-		return a.allEqualTimes(b, equalNaN)
+	if unitsDiffer(a.dtype, b.dtype) && b.Size() != 1 {
+		return a.allEqualTimeArray(b, equalNaN)
 	}
 	if b.Size() == 1 && b.dtype != a.dtype || b.Size() == 1 && b.dtype.IsFloat() {
 		raw, err := b.Bytes()
@@ -93,30 +94,30 @@ func (a *NDBuffer) allEqualArray(b *NDBuffer, equalNaN bool) (bool, error) {
 		}
 		return a.allEqualScalar(scalar, shape, equalNaN)
 	}
-	if b, err = b.reachedFrom(a.Device()); err != nil {
+	if b, err = b.onDevice(a.Device()); err != nil {
 		return false, err
 	}
 	defer b.Release()
-	if _, err := commonOf(a.dtype, b.dtype); err != nil {
+	if _, err := comparisonType(a.dtype, b.dtype); err != nil {
 		return false, err
 	}
 	c, err := newComparison(a.Device())
 	if err != nil {
 		return false, err
 	}
-	defer c.end()
-	if err := c.add(a, b, shape, equalNaN); err != nil {
+	defer c.release()
+	if err := c.compareValues(a, b, shape, equalNaN); err != nil {
 		return false, err
 	}
 	return c.result()
 }
 
-// commonOf is the type in which elements of two types are compared.
-func commonOf(a, b DType) (DType, error) {
+// comparisonType returns the type in which elements of two types are compared.
+func comparisonType(a, b DType) (DType, error) {
 	if a == b {
 		return a, nil
 	}
-	if timesApart(a, b) {
+	if unitsDiffer(a, b) {
 		return Promote(a, b)
 	}
 	_, numberA := a.NumberCode()
@@ -127,25 +128,16 @@ func commonOf(a, b DType) (DType, error) {
 	return Promote(a, b)
 }
 
-// reachedFrom is the array on a device: itself, or a copy.
-func (a *NDBuffer) reachedFrom(dev arrowbuf.Device) (*NDBuffer, error) {
-	if a.Device() == dev {
-		a.Retain()
-		return a, nil
-	}
-	return a.on(dev)
-}
-
-// isZero tells whether the bytes of a float are those of a zero of either sign.
-func isZero(raw string) bool {
+// isZeroFloat reports whether the bytes of a float are a zero of either sign.
+func isZeroFloat(raw string) bool {
 	last := len(raw) - 1
 	return strings.Trim(raw[:last], "\x00") == "" && raw[last]&0x7f == 0
 }
 
-// allEqualScalar compares with one value; shape is that of both together.
+// allEqualScalar compares with one value; shape is the broadcast shape of both.
 func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool, error) {
 	own := s.Natural()
-	if own.IsFloat() && isZero(s.Raw()) && a.dtype.Kind() != KindBytes && a.dtype.Kind() != KindRecord {
+	if own.IsFloat() && isZeroFloat(s.Raw()) && a.dtype.Kind() != KindBytes && a.dtype.Kind() != KindRecord {
 		raw, err := s.Strong().Bytes(a.dtype)
 		if err != nil {
 			return false, err
@@ -153,7 +145,7 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 		return a.equalsValue(raw, a.dtype, true, equalNaN)
 	}
 	if own.Kind() == KindBytes && a.dtype.Kind() == KindBytes {
-		// Shorter ones are padded with zeros; longer ones must have nothing but.
+		// A shorter value is padded with zeros; a longer one must end in zeros.
 		raw := make([]byte, max(own.Size(), a.dtype.Size()))
 		copy(raw, s.Raw())
 		if slices.ContainsFunc(raw[a.dtype.Size():], func(b byte) bool { return b != 0 }) {
@@ -161,10 +153,10 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 		}
 		return a.equalsValue(raw[:a.dtype.Size()], a.dtype, false, equalNaN)
 	}
-	if timesApart(a.dtype, own) {
-		return a.allEqualTime(s, equalNaN)
+	if unitsDiffer(a.dtype, own) {
+		return a.allEqualTimeScalar(s, equalNaN)
 	}
-	common, err := commonOf(a.dtype, own)
+	common, err := comparisonType(a.dtype, own)
 	switch {
 	case err != nil:
 		return false, err
@@ -173,10 +165,11 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 	case common == a.dtype && common == own:
 		return a.equalsValue([]byte(s.Raw()), own, false, equalNaN)
 	case a.dtype.IsInteger() && a.dtype.Size() == 8 && !own.IsInteger():
-		// Several integers are the same float.
+		// Several integers convert to the same float.
 		return a.equalsValue([]byte(s.Raw()), own, false, equalNaN)
 	}
-	// Elements are exact in the common type, so only an exact value equals any.
+	// Elements are exact in the common type, so only a value that a's type represents
+	// exactly can equal one.
 	raw, err := s.Strong().Bytes(a.dtype)
 	if err != nil {
 		return false, err
@@ -192,8 +185,7 @@ func (a *NDBuffer) allEqualScalar(s Scalar, shape []int64, equalNaN bool) (bool,
 	return a.equalsValue(raw, a.dtype, false, equalNaN)
 }
 
-// equalsValue compares all elements with one value of a type, by bits or as
-// numbers.
+// equalsValue compares all elements with one value of a type, by bits or as numbers.
 func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (bool, error) {
 	if a.Size() == 0 {
 		return true, nil
@@ -202,16 +194,16 @@ func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (
 	if err != nil {
 		return false, err
 	}
-	defer c.end()
+	defer c.release()
 	if n := len(raw); n <= 16 && n&(n-1) == 0 && dtype.Kind() != KindRecord {
-		err = c.addValue(a, raw, dtype, byBits, equalNaN)
+		err = c.compareScalar(a, raw, dtype, byBits, equalNaN)
 	} else {
 		var value *NDBuffer
 		if value, err = fromBytes(a.Device(), dtype, raw); err != nil {
 			return false, err
 		}
 		defer value.Release()
-		err = c.add(a, value, a.shape, equalNaN)
+		err = c.compareValues(a, value, a.shape, equalNaN)
 	}
 	if err != nil {
 		return false, err
@@ -219,11 +211,11 @@ func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (
 	return c.result()
 }
 
-// Equal tells whether two arrays, on any devices, have the same dtype, the same
-// shape and the same bits in every element. Of two devices, the comparison is done
-// on the one that is no CPU, or where a is.
+// Equal reports whether two arrays, on any devices, have the same dtype, the same
+// shape and the same bits in every element. If one of them is on the CPU, the
+// comparison runs on the device of the other, otherwise on that of a.
 func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
-	release, err := holdAll(a, b)
+	release, err := retainAll(a, b)
 	if err != nil {
 		return false, err
 	}
@@ -238,11 +230,11 @@ func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
 	if dev == arrowbuf.CPU() {
 		dev = b.Device()
 	}
-	if a, err = a.reachedFrom(dev); err != nil {
+	if a, err = a.onDevice(dev); err != nil {
 		return false, err
 	}
 	defer a.Release()
-	if b, err = b.reachedFrom(dev); err != nil {
+	if b, err = b.onDevice(dev); err != nil {
 		return false, err
 	}
 	defer b.Release()
@@ -250,23 +242,20 @@ func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer c.end()
-	if err := c.bits(a, b, a.shape); err != nil {
+	defer c.release()
+	if err := c.compareBits(a, b, a.shape); err != nil {
 		return false, err
 	}
 	return c.result()
 }
 
-// Times of one kind and different units compare as in their common unit.
+// unitsDiffer reports whether two types are times of one kind in different units.
+func unitsDiffer(a, b DType) bool { return a.IsTime() && a.Kind() == b.Kind() && a != b }
 
-// timesApart tells whether two types are times that compare, but count in
-// different units.
-func timesApart(a, b DType) bool { return a.IsTime() && a.Kind() == b.Kind() && a != b }
-
-// allEqualTimes compares with an array in another unit, with which a broadcasts to
-// a shape that has elements: both are copied to their common unit. Where only one
-// has a time that this does not count, the other has no such time.
-func (a *NDBuffer) allEqualTimes(b *NDBuffer, equalNaN bool) (bool, error) {
+// allEqualTimeArray compares with an array in another unit: both are copied to their
+// common unit. If only one of them has a time that this unit cannot represent, they
+// differ. The broadcast shape must not be empty.
+func (a *NDBuffer) allEqualTimeArray(b *NDBuffer, equalNaN bool) (bool, error) {
 	common, err := Promote(a.dtype, b.dtype)
 	if err != nil {
 		return false, err
@@ -288,9 +277,9 @@ func (a *NDBuffer) allEqualTimes(b *NDBuffer, equalNaN bool) (bool, error) {
 	return false, errors.Join(errX, errY)
 }
 
-// allEqualTime compares with one time in another unit, which no element equals
-// that the unit of a does not count.
-func (a *NDBuffer) allEqualTime(s Scalar, equalNaN bool) (bool, error) {
+// allEqualTimeScalar compares with one time in another unit. No element equals a time
+// that the unit of a cannot represent.
+func (a *NDBuffer) allEqualTimeScalar(s Scalar, equalNaN bool) (bool, error) {
 	if _, err := Promote(a.dtype, s.Natural()); err != nil {
 		return false, err
 	}
@@ -312,12 +301,12 @@ func (a *NDBuffer) allEqualTime(s Scalar, equalNaN bool) (bool, error) {
 	return a.equalsValue(raw, a.dtype, false, equalNaN)
 }
 
-// comparison compares arrays on one device, which say together whether they are
-// equal. On a GPU they share a word there, which is set where one is not.
+// comparison is the result of comparing arrays on one device. On a GPU, kernels set a
+// word on the device if an element differs.
 type comparison struct {
-	device arrowbuf.Device
-	word   *cudabuf.Buffer // nil on the host
-	differ bool
+	device  arrowbuf.Device
+	word    *cudabuf.Buffer // nil on the host
+	unequal bool            // on the host
 }
 
 func newComparison(dev arrowbuf.Device) (*comparison, error) {
@@ -341,24 +330,24 @@ func newComparison(dev arrowbuf.Device) (*comparison, error) {
 	return c, nil
 }
 
-func (c *comparison) end() {
+func (c *comparison) release() {
 	if c.word != nil {
 		c.word.Release()
 	}
 }
 
-// result waits for the comparisons and tells whether all found equal elements.
+// result waits for the comparisons and reports whether all elements were equal.
 func (c *comparison) result() (bool, error) {
 	if c.word == nil {
-		return !c.differ, nil
+		return !c.unequal, nil
 	}
 	var word [4]byte
 	_, err := c.word.CopyToHost(word[:], 0)
 	return word == [4]byte{}, err
 }
 
-// add compares the values of x and y, which broadcast to the shape.
-func (c *comparison) add(x, y *NDBuffer, shape []int64, equalNaN bool) error {
+// compareValues compares the values of x and y, which broadcast to the shape.
+func (c *comparison) compareValues(x, y *NDBuffer, shape []int64, equalNaN bool) error {
 	typeX, isNumber := x.dtype.NumberCode()
 	p := &equal.Plan{NaNEqual: boolToInt(equalNaN), TypeX: uint8(typeX)}
 	mode, byValue := equal.ByValue[typeX]
@@ -366,20 +355,20 @@ func (c *comparison) add(x, y *NDBuffer, shape []int64, equalNaN bool) error {
 	case x.dtype != y.dtype:
 		typeY, _ := y.dtype.NumberCode()
 		p.TypeY = uint8(typeY)
-		return c.compare(p, equal.Mixed, x, y, shape)
+		return c.compareElements(p, equal.Mixed, x, y, shape)
 	case isNumber && byValue:
-		return c.compare(p, mode, x, y, shape)
+		return c.compareElements(p, mode, x, y, shape)
 	case x.dtype.IsTime() && !equalNaN:
-		return c.compare(p, equal.Times, x, y, shape)
+		return c.compareElements(p, equal.Times, x, y, shape)
 	case x.dtype.Kind() == KindRecord:
-		return c.fields(x, y, shape)
+		return c.compareFields(x, y, shape)
 	}
-	return c.bits(x, y, shape)
+	return c.compareBits(x, y, shape)
 }
 
-// addValue compares the elements of x with one value of a type whose size is a
-// power of 2: its bits, or what it stands for.
-func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equalNaN bool) error {
+// compareScalar compares the elements of x with one value, by bits or as numbers. The
+// size of the value's type must be a power of 2.
+func (c *comparison) compareScalar(x *NDBuffer, raw []byte, dtype DType, byBits, equalNaN bool) error {
 	p := &equal.Plan{Constant: 1, NaNEqual: boolToInt(equalNaN)}
 	pattern := slices.Repeat(raw, 16/len(raw))
 	p.Pattern = [2]uint64{binary.NativeEndian.Uint64(pattern), binary.NativeEndian.Uint64(pattern[8:])}
@@ -397,74 +386,63 @@ func (c *comparison) addValue(x *NDBuffer, raw []byte, dtype DType, byBits, equa
 	case dtype.IsTime() && !equalNaN:
 		mode = equal.Times
 	}
-	return c.compare(p, mode, x, nil, x.shape)
+	return c.compareElements(p, mode, x, nil, x.shape)
 }
 
-// fields compares records.
-func (c *comparison) fields(x, y *NDBuffer, shape []int64) error {
+// compareFields compares records field by field.
+func (c *comparison) compareFields(x, y *NDBuffer, shape []int64) error {
 	for _, f := range x.dtype.Fields() {
-		fx, err := x.field(f, len(shape))
+		fx, err := x.fieldView(f, len(shape))
 		if err != nil {
 			return err
 		}
 		defer fx.Release()
-		fy, err := y.field(f, len(shape))
+		fy, err := y.fieldView(f, len(shape))
 		if err != nil {
 			return err
 		}
 		defer fy.Release()
-		if err := c.add(fx, fy, append(slices.Clone(shape), f.Shape...), false); err != nil {
+		if err := c.compareValues(fx, fy, append(slices.Clone(shape), f.Shape...), false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// field is a view of one field of records, which has n axes and those of the
-// field.
-func (a *NDBuffer) field(f Field, n int) (*NDBuffer, error) {
+// fieldView returns a view of one field of records. It has n axes, of which missing
+// leading ones have extent 1, and then those of the field.
+func (a *NDBuffer) fieldView(f Field, n int) (*NDBuffer, error) {
 	missing := n - len(a.shape)
 	shape := slices.Concat(slices.Repeat([]int64{1}, missing), a.shape, f.Shape)
 	strides := slices.Concat(make([]int64, missing), a.strides, layout.C(f.DType.Size(), f.Shape))
 	return a.view(f.DType, a.offset+f.Offset, shape, strides)
 }
 
-// bits compares elements of one size by their bits, in the largest units that they
-// and their places are multiples of.
-func (c *comparison) bits(x, y *NDBuffer, shape []int64) error {
+// compareBits compares elements of one size by their bits, in the largest units that
+// divide the size and all addresses.
+func (c *comparison) compareBits(x, y *NDBuffer, shape []int64) error {
 	size := x.dtype.Size()
-	unit := int64(1) << bits.TrailingZeros64(uint64(size)|16|x.places()|y.places())
+	unit := int64(1) << bits.TrailingZeros64(uint64(size)|16|x.addressBits()|y.addressBits())
 	if unit == size {
-		return c.compare(&equal.Plan{}, equal.ByBits(unit), x, y, shape)
+		return c.compareElements(&equal.Plan{}, equal.ByBits(unit), x, y, shape)
 	}
 	units := Field{DType: Bytes(int32(unit)), Shape: []int64{size / unit}}
-	ux, err := x.field(units, len(shape))
+	ux, err := x.fieldView(units, len(shape))
 	if err != nil {
 		return err
 	}
 	defer ux.Release()
-	uy, err := y.field(units, len(shape))
+	uy, err := y.fieldView(units, len(shape))
 	if err != nil {
 		return err
 	}
 	defer uy.Release()
-	return c.compare(&equal.Plan{}, equal.ByBits(unit), ux, uy, append(slices.Clone(shape), size/unit))
+	return c.compareElements(&equal.Plan{}, equal.ByBits(unit), ux, uy, append(slices.Clone(shape), size/unit))
 }
 
-// places are the bits of all addresses at which elements lie.
-func (a *NDBuffer) places() uint64 {
-	all := uint64(a.buf.Address()) + uint64(a.offset)
-	for i, stride := range a.strides {
-		if a.shape[i] > 1 {
-			all |= uint64(stride)
-		}
-	}
-	return all
-}
-
-// compare compares x with y, or with the plan's pattern where y is nil.
-func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
-	if c.word != nil && x.places()%uint64(x.dtype.Size()) != 0 {
+// compareElements compares x with y, or with the plan's pattern if y is nil.
+func (c *comparison) compareElements(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
+	if c.word != nil && x.addressBits()%uint64(x.dtype.Size()) != 0 {
 		aligned, err := x.Copy(OrderC)
 		if err != nil {
 			return err
@@ -472,7 +450,7 @@ func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, sha
 		defer aligned.Release()
 		x = aligned
 	}
-	if c.word != nil && y != nil && y.places()%uint64(y.dtype.Size()) != 0 {
+	if c.word != nil && y != nil && y.addressBits()%uint64(y.dtype.Size()) != 0 {
 		aligned, err := y.Copy(OrderC)
 		if err != nil {
 			return err
@@ -505,53 +483,54 @@ func (c *comparison) compare(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, sha
 			with, _ = y.hostAt()
 			with = unsafe.Add(with, nest.Offsets[1])
 		}
-		c.differ = c.differ || !mode.Arrays(p, unsafe.Add(from, nest.Offsets[0]), with)
+		c.unequal = c.unequal || !mode.Arrays(p, unsafe.Add(from, nest.Offsets[0]), with)
 		return nil
 	}
-	return c.launch(p, mode, x, y, nest.Offsets)
+	return c.launchKernel(p, mode, x, y, nest.Offsets)
 }
 
-// compareCopies compares copies of x and y, if there is one, whose axes are one,
-// where as they lie more cannot be joined than a plan has.
+// compareCopies compares contiguous copies of x and of y, which may be nil. It is for
+// layouts with more axes, after collapsing, than a plan has.
 func (c *comparison) compareCopies(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
 	copies := [2]*NDBuffer{x, y}
 	for i, a := range copies {
 		if a == nil {
 			continue
 		}
-		spread, err := a.BroadcastTo(shape...)
+		broadcast, err := a.BroadcastTo(shape...)
 		if err != nil {
 			return err
 		}
-		defer spread.Release()
-		if copies[i], err = spread.inCOrder(); err != nil {
+		defer broadcast.Release()
+		if copies[i], err = broadcast.inCOrder(); err != nil {
 			return err
 		}
 		defer copies[i].Release()
 	}
-	return c.compare(p, mode, copies[0], copies[1], shape)
+	return c.compareElements(p, mode, copies[0], copies[1], shape)
 }
 
-// equalVector is how many bytes the kernels of dense arrays compare at once.
+// equalVector is the number of bytes that the kernels of contiguous arrays compare at
+// once.
 const equalVector = 16
 
-// launch queues a kernel. Its blocks stay until all elements are compared, so
-// there are as many as run at once.
-func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behind []int64) error {
+// launchKernel enqueues a kernel. Its blocks loop until all elements are compared, so
+// the grid has as many blocks as run at once.
+func (c *comparison) launchKernel(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, offsets []int64) error {
 	dev, ok := c.device.(*cudabuf.Device)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", c.device, arrowbuf.ErrDevice)
 	}
 	var with any = uintptr(0)
-	misfit := uint64(0)
+	misaligned := uint64(0)
 	if y != nil {
-		with = y.at(behind[1])
-		misfit = (x.address() + uint64(behind[0]) ^ y.address() + uint64(behind[1])) % equalVector
+		with = y.at(offsets[1])
+		misaligned = (x.address() + uint64(offsets[0]) ^ y.address() + uint64(offsets[1])) % equalVector
 	}
 	kernel, perBlock := "quiver_equal_"+mode.Name, int64(launch.Threads)
 	if mode.Name != equal.Mixed.Name {
 		dense := p.Axes == 0 || p.Axes == 1 && p.Axis[0].In == mode.Size && (y == nil || p.Axis[0].Out == mode.Size)
-		if dense && misfit == 0 {
+		if dense && misaligned == 0 {
 			kernel, perBlock = "quiver_equal_dense_"+mode.Name, 4*launch.Threads*equalVector/mode.Size
 		} else {
 			kernel, perBlock = "quiver_equal_nest_"+mode.Name, 4*launch.Threads
@@ -559,25 +538,26 @@ func (c *comparison) launch(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, behi
 	}
 	blocks := min(ceilDiv(p.Elements, perBlock), int64(dev.Multiprocessors())*8)
 	return launch.Queue(dev, equalProgram, kernel, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: launch.Threads},
-		x.at(behind[0]), with, c.word, launch.StructOf(p))
+		x.at(offsets[0]), with, c.word, launch.StructOf(p))
 }
 
 var equalProgram = launch.Program("elementwise/equal", func() map[string]cudabuf.HostKernel {
-	twins := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalTwin(equal.Mixed)}
+	hostKernels := map[string]cudabuf.HostKernel{"quiver_equal_mixed": equalHostKernel(equal.Mixed)}
 	for _, mode := range equal.Modes {
-		nest := equalTwin(mode)
-		twins["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.HostLaunch) {
+		nest := equalHostKernel(mode)
+		hostKernels["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.HostLaunch) {
 			if p := launch.Parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
-				panic(fmt.Sprintf("arrays at %#x and %#x, whose vectors do not begin together", l.Pointer(0), l.Pointer(1)))
+				panic(fmt.Sprintf("arrays at %#x and %#x differ in their alignment to vectors", l.Pointer(0), l.Pointer(1)))
 			}
 			nest(l)
 		}
-		twins["quiver_equal_nest_"+mode.Name] = nest
+		hostKernels["quiver_equal_nest_"+mode.Name] = nest
 	}
-	return twins
+	return hostKernels
 }())
 
-func equalTwin(mode equal.Mode) cudabuf.HostKernel {
+// equalHostKernel returns the host implementation of the kernels of a mode.
+func equalHostKernel(mode equal.Mode) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
 		p := launch.Parameters[equal.Plan](l, 3)
 		sizeX, sizeY := mode.Size, mode.Size

@@ -12,83 +12,77 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// made is a function that makes an array on a device.
-type made func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer
+// arrayMaker makes an array on a device.
+type arrayMaker func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer
 
-func of[T ndview.Element](dtype ndview.DType, values ...T) made {
-	return shaped(dtype, values, int64(len(values)))
+func vectorOf[T ndview.Element](dtype ndview.DType, values ...T) arrayMaker {
+	return arrayOf(dtype, values, int64(len(values)))
 }
 
-func shaped[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) made {
+func arrayOf[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) arrayMaker {
 	return func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
 		return fromHost(t, dev, dtype, values, shape...)
 	}
 }
 
-var (
-	negativeZero = math.Copysign(0, -1)
-	nan          = math.NaN()
-	seconds      = ndview.Datetime64(ndview.Second, 1)
-)
-
-// TestAllEqualHasZarrsMeaning goes through what is known of zarr-python's
-// all_equal (zarr-buffers-and-stores.md 1.3, executed there with NumPy).
-func TestAllEqualHasZarrsMeaning(t *testing.T) {
+// TestAllEqualMatchesZarr covers the cases of zarr-python's all_equal
+// (zarr-buffers-and-stores.md 1.3, executed there with NumPy).
+func TestAllEqualMatchesZarr(t *testing.T) {
 	f32 := math.Float32frombits
 	tests := []struct {
 		name  string
-		a     made
+		a     arrayMaker
 		other any
 		want  bool
 	}{
-		{"nothing equals None", of(ndview.Float64, 0.0), nil, false},
-		{"-0.0 is not 0.0", of(ndview.Float64, negativeZero), 0.0, false},
-		{"0.0 is not -0.0", of(ndview.Float64, 0.0), negativeZero, false},
-		{"-0.0 is -0.0", of(ndview.Float64, negativeZero), negativeZero, true},
-		{"0.0 is 0.0", of(ndview.Float64, 0.0, 0.0), 0.0, true},
-		{"-0.0 is the integer 0", of(ndview.Float64, negativeZero), 0, true},
-		{"-0.0 is not float32(0)", of(ndview.Float64, negativeZero), float32(0), false},
-		{"0.0 is float32(0)", of(ndview.Float64, 0.0), float32(0), true},
-		{"-0.0 is not an array of 0.0", of(ndview.Float64, negativeZero), of(ndview.Float64, 0.0), false},
-		{"-0.0 of float16 is not 0.0", of(ndview.Float16, uint16(0x8000)), 0.0, false},
-		{"-0.0 of float16 is -0.0", of(ndview.Float16, uint16(0x8000)), negativeZero, true},
-		{"arrays of zeros of either sign are equal", of(ndview.Float64, negativeZero, 0, 1), of(ndview.Float64, 0, negativeZero, 1), true},
-		{"NaN is NaN", of(ndview.Float64, nan, nan), nan, true},
-		{"NaNs of any payload and sign", of(ndview.Float32, f32(0x7fc00001), f32(0xffc00000), f32(0x7f800001)), nan, true},
-		{"NaNs of either array", of(ndview.Float32, f32(0x7fc00001), 1), of(ndview.Float32, f32(0xffc00000), 1), true},
-		{"NaN is no number", of(ndview.Float64, nan, 1), nan, false},
-		{"NaT is NaT", of(seconds, int64(math.MinInt64)), of(seconds, int64(math.MinInt64), math.MinInt64), true},
-		{"complex NaNs", of(ndview.Complex128, complex(nan, 1)), complex(nan, 2), true},
-		{"complex [-0.0+0j] is 0j", of(ndview.Complex128, complex(negativeZero, 0)), 0i, true},
-		{"complex [-0.0+0j] is not 0.0", of(ndview.Complex128, complex(negativeZero, 0)), 0.0, false},
-		{"complex 0j is 0.0", of(ndview.Complex128, 0i), 0.0, true},
-		{"integers are 0.0", of(ndview.Int32, int32(0), 0), 0.0, true},
-		{"an integer is not 1.5", of(ndview.Int32, int32(1)), 1.5, false},
-		{"integers are a float of their value", of(ndview.Int32, int32(2), 2), 2.0, true},
-		{"integers are never NaN", of(ndview.Int64, int64(0)), nan, false},
-		{"an integer is what promotion makes of it", of(ndview.Int64, int64(1<<53+1)), float64(1 << 53), true},
-		{"uint64 and int64 are compared exactly", of(ndview.Uint64, uint64(1<<63)), of(ndview.Int64, int64(math.MinInt64), math.MinInt64), false},
-		{"float32 0.1 is not 0.1", of(ndview.Float32, float32(0.1)), 0.1, false},
-		{"float32 0.1 is float32 0.1", of(ndview.Float32, float32(0.1)), float32(0.1), true},
-		{"int8 is not 300", of(ndview.Int8, int8(44)), 300, false},
-		{"bool is False", of(ndview.Bool, false, false), false, true},
-		{"bool is 0.0", of(ndview.Bool, false, false), 0.0, true},
-		{"bool is not True", of(ndview.Bool, true, false), true, false},
-		{"no elements are anything", shaped(ndview.Float64, []float64{}, 0, 3), 7.0, true},
-		{"no elements are no elements", shaped(ndview.Float64, []float64{}, 0, 3), shaped(ndview.Float64, []float64{1, 2, 3}, 3), true},
-		{"without axes", shaped(ndview.Float64, []float64{2}), 2.0, true},
-		{"broadcast up", of(ndview.Int16, int16(1)), of(ndview.Int16, int16(1), 1, 1), true},
-		{"broadcast up, not equal", of(ndview.Int16, int16(1)), of(ndview.Int16, int16(1), 1, 2), false},
-		{"broadcast down", shaped(ndview.Float32, []float32{1, 2, 3, 1, 2, 3}, 2, 3), of(ndview.Float32, float32(1), 2, 3), true},
-		{"broadcast both ways", shaped(ndview.Int64, []int64{5, 5, 5}, 3, 1), shaped(ndview.Int64, []int64{5, 5}, 1, 2), true},
-		{"arrays of different types", of(ndview.Int16, int16(1), 2), of(ndview.Float64, 1.0, 2), true},
-		{"arrays of different types, not equal", of(ndview.Int16, int16(1), 2), of(ndview.Float64, 1.0, 2.5), false},
-		{"bytes", of(ndview.Bytes(2), uint16(7), 7), of(ndview.Bytes(2), uint16(7), 7), true},
+		{"nothing equals None", vectorOf(ndview.Float64, 0.0), nil, false},
+		{"-0.0 is not 0.0", vectorOf(ndview.Float64, negativeZero), 0.0, false},
+		{"0.0 is not -0.0", vectorOf(ndview.Float64, 0.0), negativeZero, false},
+		{"-0.0 is -0.0", vectorOf(ndview.Float64, negativeZero), negativeZero, true},
+		{"0.0 is 0.0", vectorOf(ndview.Float64, 0.0, 0.0), 0.0, true},
+		{"-0.0 is the integer 0", vectorOf(ndview.Float64, negativeZero), 0, true},
+		{"-0.0 is not float32(0)", vectorOf(ndview.Float64, negativeZero), float32(0), false},
+		{"0.0 is float32(0)", vectorOf(ndview.Float64, 0.0), float32(0), true},
+		{"-0.0 is not an array of 0.0", vectorOf(ndview.Float64, negativeZero), vectorOf(ndview.Float64, 0.0), false},
+		{"-0.0 of float16 is not 0.0", vectorOf(ndview.Float16, uint16(0x8000)), 0.0, false},
+		{"-0.0 of float16 is -0.0", vectorOf(ndview.Float16, uint16(0x8000)), negativeZero, true},
+		{"arrays of zeros of either sign are equal", vectorOf(ndview.Float64, negativeZero, 0, 1), vectorOf(ndview.Float64, 0, negativeZero, 1), true},
+		{"NaN is NaN", vectorOf(ndview.Float64, nan, nan), nan, true},
+		{"NaNs of any payload and sign", vectorOf(ndview.Float32, f32(0x7fc00001), f32(0xffc00000), f32(0x7f800001)), nan, true},
+		{"NaNs of either array", vectorOf(ndview.Float32, f32(0x7fc00001), 1), vectorOf(ndview.Float32, f32(0xffc00000), 1), true},
+		{"NaN is no number", vectorOf(ndview.Float64, nan, 1), nan, false},
+		{"NaT is NaT", vectorOf(seconds, int64(math.MinInt64)), vectorOf(seconds, int64(math.MinInt64), math.MinInt64), true},
+		{"complex NaNs", vectorOf(ndview.Complex128, complex(nan, 1)), complex(nan, 2), true},
+		{"complex [-0.0+0j] is 0j", vectorOf(ndview.Complex128, complex(negativeZero, 0)), 0i, true},
+		{"complex [-0.0+0j] is not 0.0", vectorOf(ndview.Complex128, complex(negativeZero, 0)), 0.0, false},
+		{"complex 0j is 0.0", vectorOf(ndview.Complex128, 0i), 0.0, true},
+		{"integers are 0.0", vectorOf(ndview.Int32, int32(0), 0), 0.0, true},
+		{"an integer is not 1.5", vectorOf(ndview.Int32, int32(1)), 1.5, false},
+		{"integers are a float of their value", vectorOf(ndview.Int32, int32(2), 2), 2.0, true},
+		{"integers are never NaN", vectorOf(ndview.Int64, int64(0)), nan, false},
+		{"an integer is what promotion makes of it", vectorOf(ndview.Int64, int64(1<<53+1)), float64(1 << 53), true},
+		{"uint64 and int64 are compared exactly", vectorOf(ndview.Uint64, uint64(1<<63)), vectorOf(ndview.Int64, int64(math.MinInt64), math.MinInt64), false},
+		{"float32 0.1 is not 0.1", vectorOf(ndview.Float32, float32(0.1)), 0.1, false},
+		{"float32 0.1 is float32 0.1", vectorOf(ndview.Float32, float32(0.1)), float32(0.1), true},
+		{"int8 is not 300", vectorOf(ndview.Int8, int8(44)), 300, false},
+		{"bool is False", vectorOf(ndview.Bool, false, false), false, true},
+		{"bool is 0.0", vectorOf(ndview.Bool, false, false), 0.0, true},
+		{"bool is not True", vectorOf(ndview.Bool, true, false), true, false},
+		{"no elements are anything", arrayOf(ndview.Float64, []float64{}, 0, 3), 7.0, true},
+		{"no elements are no elements", arrayOf(ndview.Float64, []float64{}, 0, 3), arrayOf(ndview.Float64, []float64{1, 2, 3}, 3), true},
+		{"without axes", arrayOf(ndview.Float64, []float64{2}), 2.0, true},
+		{"broadcast up", vectorOf(ndview.Int16, int16(1)), vectorOf(ndview.Int16, int16(1), 1, 1), true},
+		{"broadcast up, not equal", vectorOf(ndview.Int16, int16(1)), vectorOf(ndview.Int16, int16(1), 1, 2), false},
+		{"broadcast down", arrayOf(ndview.Float32, []float32{1, 2, 3, 1, 2, 3}, 2, 3), vectorOf(ndview.Float32, float32(1), 2, 3), true},
+		{"broadcast both ways", arrayOf(ndview.Int64, []int64{5, 5, 5}, 3, 1), arrayOf(ndview.Int64, []int64{5, 5}, 1, 2), true},
+		{"arrays of different types", vectorOf(ndview.Int16, int16(1), 2), vectorOf(ndview.Float64, 1.0, 2), true},
+		{"arrays of different types, not equal", vectorOf(ndview.Int16, int16(1), 2), vectorOf(ndview.Float64, 1.0, 2.5), false},
+		{"bytes", vectorOf(ndview.Bytes(2), uint16(7), 7), vectorOf(ndview.Bytes(2), uint16(7), 7), true},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			other := tt.other
-			if m, ok := other.(made); ok {
+			if m, ok := other.(arrayMaker); ok {
 				other = m(t, dev)
 			}
 			got, err := tt.a(t, dev).AllEqual(other, true)
@@ -99,16 +93,16 @@ func TestAllEqualHasZarrsMeaning(t *testing.T) {
 	})
 }
 
-func TestAllEqualCanTellNaNsApart(t *testing.T) {
+func TestAllEqualDistinguishesNaNs(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for name, a := range map[string]made{
-			"float16":    of(ndview.Float16, uint16(0x7e00)),
-			"bfloat16":   of(ndview.BFloat16, uint16(0x7fc0)),
-			"float32":    of(ndview.Float32, float32(nan)),
-			"float64":    of(ndview.Float64, nan),
-			"complex64":  of(ndview.Complex64, complex64(complex(nan, 0))),
-			"complex128": of(ndview.Complex128, complex(0, nan)),
-			"datetime64": of(seconds, int64(math.MinInt64)),
+		for name, a := range map[string]arrayMaker{
+			"float16":    vectorOf(ndview.Float16, uint16(0x7e00)),
+			"bfloat16":   vectorOf(ndview.BFloat16, uint16(0x7fc0)),
+			"float32":    vectorOf(ndview.Float32, float32(nan)),
+			"float64":    vectorOf(ndview.Float64, nan),
+			"complex64":  vectorOf(ndview.Complex64, complex64(complex(nan, 0))),
+			"complex128": vectorOf(ndview.Complex128, complex(0, nan)),
+			"datetime64": vectorOf(seconds, int64(math.MinInt64)),
 		} {
 			for _, equalNaN := range []bool{true, false} {
 				x, y := a(t, dev), a(t, dev)
@@ -120,7 +114,8 @@ func TestAllEqualCanTellNaNsApart(t *testing.T) {
 	})
 }
 
-// Some devices compare several halves at once.
+// TestAllEqualComparesHalvesAsNumbers covers kernels that compare several halves per
+// word.
 func TestAllEqualComparesHalvesAsNumbers(t *testing.T) {
 	kinds := map[ndview.DType]struct{ zero, one, infinity uint16 }{
 		ndview.Float16: {0, 0x3c00, 0x7c00}, ndview.BFloat16: {0, 0x3f80, 0x7f80},
@@ -140,8 +135,8 @@ func TestAllEqualComparesHalvesAsNumbers(t *testing.T) {
 							want = nanEqual && isNaN(a) && isNaN(b)
 						}
 						x, y := slices.Repeat([]uint16{k.one, k.zero}, 20), slices.Repeat([]uint16{k.one, k.zero}, 20)
-						place := 14 + int(a+b)%2 // either half of a word
-						x[place], y[place] = a, b
+						i := 14 + int(a+b)%2 // either half of a word
+						x[i], y[i] = a, b
 						got, err := fromHost(t, dev, dtype, x, 40).AllEqual(fromHost(t, dev, dtype, y, 40), nanEqual)
 						require.NoError(t, err)
 						require.Equal(t, want, got, "%s: %#x and %#x, NaNs are equal: %v", dtype, a, b, nanEqual)
@@ -184,7 +179,7 @@ func TestAllEqualComparesRecordsByField(t *testing.T) {
 	})
 }
 
-func TestAllEqualRefusesWhatDoesNotCompare(t *testing.T) {
+func TestAllEqualRefusesIncomparableTypes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 2, 3)
 		_, err := x.AllEqual(fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2), true)
@@ -201,8 +196,8 @@ func TestAllEqualRefusesWhatDoesNotCompare(t *testing.T) {
 	})
 }
 
-// TestAllEqualFindsOneDifferentElement wherever it is, in arrays of every size,
-// layout and alignment, and none where there is none.
+// TestAllEqualFindsOneDifferentElement places the element at any position in arrays of
+// every size, layout and alignment.
 func TestAllEqualFindsOneDifferentElement(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Int16, ndview.Float32, ndview.Float64, ndview.Int64,
@@ -237,6 +232,7 @@ func TestAllEqualFindsOneDifferentElement(t *testing.T) {
 	})
 }
 
+// checkEqual compares the results of AllEqual and Equal with want.
 func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
 	t.Helper()
 	got, err := a.AllEqual(b, false)
@@ -247,9 +243,9 @@ func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
 	require.Equal(t, want, got, "Equal %s %v", a.DType(), a.Shape())
 }
 
-// TestAllEqualComparesRunsThatBeginAnywhere: in words of 16 bytes at the same place,
-// or at others.
-func TestAllEqualComparesRunsThatBeginAnywhere(t *testing.T) {
+// TestAllEqualAcceptsUnalignedArrays compares arrays at equal and at different offsets
+// in a 16-byte word.
+func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64} {
 			const n = 1000
@@ -338,117 +334,6 @@ func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
 			AllEqual(fromHost(t, dev, ndview.Datetime64(ndview.Second, 3), []int64{math.MaxInt64, 0}, 2), true)
 		assert.ErrorIs(t, err, ndview.ErrRange, "neither is a count of the common unit")
 		_, err = days.AllEqual(fromHost(t, dev, ndview.Timedelta64(ndview.Day, 1), []int64{1}, 1), true)
-		assert.ErrorIs(t, err, ndview.ErrDType)
-	})
-}
-
-func TestFillWritesTheBytesOfTheValueAndNothingBeside(t *testing.T) {
-	payload := math.Float64frombits(0x7ff0_dead_beef_0001) // a signalling NaN
-	element := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range []struct {
-			dtype ndview.DType
-			value any
-			want  []byte
-		}{
-			{ndview.Bool, true, raw(true)},
-			{ndview.Int16, -2, raw[int16](-2)},
-			{ndview.Float32, math.Copysign(0, -1), raw(float32(math.Copysign(0, -1)))},
-			{ndview.Float64, payload, raw(payload)},
-			{ndview.Complex128, complex(1.5, payload), raw(complex(1.5, payload))},
-			{ndview.Bytes(3), element[:3], element[:3]},
-			{ndview.Bytes(24), element, element},
-		} {
-			value := tt.value
-			if bytes, ok := value.([]byte); ok {
-				s, err := ndview.NewScalar(tt.dtype, bytes)
-				require.NoError(t, err)
-				value = s
-			}
-			for _, n := range []int64{0, 1, 5, 100, 4099} {
-				for _, align := range []int64{0, 1, 8, 15} {
-					want := poisoned(int(n*tt.dtype.Size()) + 40)
-					buf := upload(t, dev, want)
-					require.NoError(t, at(t, buf, tt.dtype, 16+align, n).Fill(value))
-					copy(want[16+align:], repeat(tt.want, tt.dtype.Size(), n))
-					requireBytes(t, want, download(t, buf), tt.dtype, n, align)
-				}
-			}
-		}
-	})
-}
-
-func TestFillTakesAnyStrides(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
-		require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -2), ndview.Span(1, 3)).Fill(-1))
-		assert.Equal(t, raw[int32](0, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, 11), elements(t, a))
-		fixed, err := a.ReadOnly()
-		own(t, fixed, err)
-		assert.ErrorIs(t, fixed.Fill(1), ndview.ErrReadOnly)
-	})
-}
-
-func TestArraysAreMadeFull(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a, err := ndview.Full(dev, ndview.Float16, 1.5, 2, 3)
-		own(t, a, err)
-		assert.Equal(t, raw[uint16](0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00), elements(t, a))
-		a, err = ndview.New(dev, ndview.Int64, []int64{2, 2}, ndview.Options{Order: ndview.OrderF, Fill: 7})
-		own(t, a, err)
-		assert.Equal(t, raw[int64](7, 7, 7, 7), elements(t, a))
-		assert.Equal(t, []int64{8, 16}, a.Strides())
-		a, err = ndview.Zeros(dev, ndview.Bytes(5), 3)
-		own(t, a, err)
-		assert.Equal(t, make([]byte, 15), elements(t, a))
-		_, err = ndview.Full(dev, ndview.Uint8, 256, 2)
-		assert.ErrorIs(t, err, ndview.ErrRange)
-		_, err = ndview.Full(dev, ndview.Uint8, nil, 2)
-		assert.ErrorIs(t, err, ndview.ErrDType)
-	})
-}
-
-func TestAsTypeLaysOutTheCopyInTheOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		for order, want := range map[ndview.Order][]int64{
-			ndview.OrderC: {16, 8}, ndview.OrderF: {8, 24}, ndview.OrderA: {8, 24}, ndview.OrderK: {8, 24},
-		} {
-			c, err := turned.AsType(ndview.Float64, order, ndview.CastSafe)
-			own(t, c, err)
-			assert.Equal(t, want, c.Strides(), "%c", order)
-			assert.Equal(t, raw[float64](1, 4, 2, 5, 3, 6), elements(t, c))
-		}
-		same, err := a.AsType(ndview.Int16, ndview.OrderK, ndview.CastNo)
-		own(t, same, err)
-		assert.False(t, ndview.MayShareMemory(a, same), "always a copy")
-		row, err := index(t, a, ndview.At(0)).BroadcastTo(4, 3)
-		own(t, row, err)
-		c, err := row.AsType(ndview.Uint8, ndview.OrderC, ndview.CastUnsafe)
-		own(t, c, err)
-		assert.Equal(t, raw[uint8](1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3), elements(t, c))
-	})
-}
-
-func TestAsTypeRefuses(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
-		for _, tt := range []struct {
-			to   ndview.DType
-			rule ndview.Casting
-		}{
-			{ndview.Float32, ndview.CastSafe}, {ndview.Int64, ndview.CastSameKind}, {ndview.Complex128, ndview.CastEquiv},
-			{ndview.Bytes(8), ndview.CastUnsafe},
-		} {
-			_, err := a.AsType(tt.to, ndview.OrderC, tt.rule)
-			assert.ErrorIs(t, err, ndview.ErrDType, "%s by %s", tt.to, tt.rule)
-		}
-		_, err := a.AsType(ndview.Int8, 'X', ndview.CastUnsafe)
-		assert.ErrorIs(t, err, ndview.ErrShape)
-		half := empty(t, dev, ndview.BFloat16, 1)
-		_, err = half.AsType(ndview.Datetime64(ndview.Second, 1), ndview.OrderC, ndview.CastUnsafe)
 		assert.ErrorIs(t, err, ndview.ErrDType)
 	})
 }

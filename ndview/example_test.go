@@ -13,8 +13,8 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-// A column goes to a device once, is viewed as an array and computed with there.
-// On a GPU the same lines run as kernels.
+// A column is copied to a device once, viewed as an array and computed with. On a GPU
+// the same code runs as kernels.
 func Example() {
 	// For a GPU: driver, err := cudabuf.Open(); device, err := driver.Device(0)
 	device := arrowbuf.CPU()
@@ -30,7 +30,7 @@ func Example() {
 	// Output: [19.312128  12.07008  48.28032] 48.28032
 }
 
-// miles returns a column of the host.
+// miles returns a column in host memory.
 func miles() arrow.Array {
 	b := array.NewFloat64Builder(memory.DefaultAllocator)
 	defer b.Release()
@@ -45,8 +45,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A column of lists of three numbers is a matrix, and its transpose too, over
-// the column's own memory. On a GPU (arrowbuf.CopyTo) the same lines do the same.
+// A column of lists of three numbers is viewed as a matrix, and its transpose shares
+// the column's memory. The same code works on a GPU (arrowbuf.CopyTo).
 func ExampleFromArrow() {
 	column, _, err := array.FromJSON(memory.DefaultAllocator, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32),
 		strings.NewReader(`[[1, 2, 3], [4, 5, 6]]`))
@@ -77,7 +77,7 @@ func ExampleFromArrow() {
 	// [1 4 2 5 3 6]
 }
 
-// The last row, every second column from the end on: a[-1, ::-2] in NumPy.
+// The last row, every second column from the end: a[-1, ::-2] in NumPy.
 func ExampleNDBuffer_Index() {
 	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{0, 1, 2, 3, 4, 5, 6, 7}, 2, 4)
 	if err != nil {
@@ -93,7 +93,8 @@ func ExampleNDBuffer_Index() {
 	// Output: [7 5] [-8]
 }
 
-// Arrays print as NumPy prints them: %v as str, %#v as repr.
+// Package fmt prints the elements for %v, and the type, shape and device as well for
+// %#v.
 func ExampleNDBuffer_String() {
 	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Float32, []float32{0.1, 2, 1e-3, 40, 5, 6}, 2, 3)
 	if err != nil {
@@ -109,20 +110,20 @@ func ExampleNDBuffer_String() {
 	//  [   40     5     6]]
 }
 
-// A matrix whose columns lie together is a column of tensors over its own
-// memory: the type says in which order their axes lie.
+// A permuted array becomes a column of tensors over its own memory, because the type
+// describes the order of the axes.
 func ExampleToArrow() {
 	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 2, 3, 2)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer a.Release()
-	turned, err := a.Transpose(0, 2, 1)
+	transposed, err := a.Transpose(0, 2, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer turned.Release()
-	column, err := ndview.ToArrow(turned, ndview.ArrowOptions{DimNames: []string{"x", "y"}})
+	defer transposed.Release()
+	column, err := ndview.ToArrow(transposed, ndview.ArrowOptions{DimNames: []string{"x", "y"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -132,43 +133,7 @@ func ExampleToArrow() {
 	// 2 extension<arrow.fixed_shape_tensor[int32, {"shape":[3,2],"permutation":[1,0],"dim_names":["y","x"]}]>
 }
 
-// A number of the program text takes the type of what it meets (NumPy's NEP 50),
-// one of a type of its own does not.
-func ExampleResultType() {
-	halves := ndview.Float16
-	for _, operands := range [][]any{{halves, 2.5}, {halves, float32(2.5)}, {ndview.Int8, 2}, {ndview.Int8, 2.5}, {ndview.Uint64, ndview.Int64}} {
-		t, err := ndview.ResultType(operands...)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(t)
-	}
-	_, err := ndview.NewScalar(ndview.Int8, 300)
-	fmt.Println(err)
-	// Output:
-	// float16
-	// float32
-	// int8
-	// float64
-	// float64
-	// int64 300 as int8: value out of range
-}
-
-// NumPy's own words for a type, in either byte order; arrays hold the host's.
-func ExampleParseDType() {
-	for _, s := range []string{">M8[25us]", `[["id", ">i4"], ["at", ">f4", [3]]]`} {
-		t, order, err := ndview.ParseDType(s)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%c %d bytes %s\n", order, t.Size(), t.NumPyIn('<'))
-	}
-	// Output:
-	// > 8 bytes <M8[25us]
-	// > 16 bytes [["id","<i4"],["at","<f4",[3]]]
-}
-
-// Rows 2 and 0 of the columns where a mask is true: a[[[2], [0]], mask] in NumPy.
+// Rows 2 and 0 of the columns selected by a mask: a[[[2], [0]], mask] in NumPy.
 func ExampleNDBuffer_Get() {
 	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, 3, 3)
 	if err != nil {

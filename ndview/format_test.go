@@ -52,7 +52,7 @@ func TestStringShowsTheEndsOfLongAxes(t *testing.T) {
 	})
 }
 
-func TestStringOfAReleasedArraySaysWhy(t *testing.T) {
+func TestStringOfReleasedArrayReportsError(t *testing.T) {
 	a, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int32, count(2), 2)
 	require.NoError(t, err)
 	a.Release()
@@ -60,8 +60,9 @@ func TestStringOfAReleasedArraySaysWhy(t *testing.T) {
 	assert.Contains(t, a.String(), arrowbuf.ErrReleased.Error())
 }
 
-// The array is larger than what a test could copy to the host unnoticed.
-func TestStringCopiesOnlyWhatItShows(t *testing.T) {
+// TestStringCopiesOnlyShownElements prints an array that is too large to copy to the
+// host.
+func TestStringCopiesOnlyShownElements(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		if strings.Contains(t.Name(), "/soft") {
 			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 16 << 30}).Device(0)
@@ -75,9 +76,9 @@ func TestStringCopiesOnlyWhatItShows(t *testing.T) {
 			_, err := buf.CopyFromHost([]byte{1, 2, 3, byte(i)}, 4*row)
 			require.NoError(t, err)
 		}
-		turned, err := a.Transpose()
-		own(t, turned, err)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
 		assert.Equal(t, "[[1 2 3 0]\n [1 2 3 1]\n [1 2 3 2]\n ...\n [1 2 3 3]\n [1 2 3 4]\n [1 2 3 5]]", a.String())
-		assert.Equal(t, "[[1 1 1 ... 1 1 1]\n [2 2 2 ... 2 2 2]\n [3 3 3 ... 3 3 3]\n [0 1 2 ... 3 4 5]]", turned.String())
+		assert.Equal(t, "[[1 1 1 ... 1 1 1]\n [2 2 2 ... 2 2 2]\n [3 3 3 ... 3 3 3]\n [0 1 2 ... 3 4 5]]", transposed.String())
 	})
 }

@@ -1,30 +1,33 @@
 package ndview_test
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// poison is what tests put where nothing may be written.
+// poison fills memory that must not be written.
 const poison = 0xa5
 
-// onDevices runs a test on the CPU and on each kind of CUDA device, where it
-// fails if it leaves memory behind. On a real GPU the kernels run, elsewhere
-// their twins.
+// onDevices runs a test on the CPU and on each kind of CUDA device, and checks that it
+// leaks no device memory. On a real GPU the kernels run, on the simulated device their
+// host implementations.
 func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
+// onCUDA runs a test on each kind of CUDA device.
 func onCUDA(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
 	t.Helper()
 	cudatest.ForEachDevice(t, test)
@@ -39,10 +42,11 @@ func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
 	return cudatest.NewDevice(t)
 }
 
-// releaser is what tests clean up. A test's cleanups run before the check for
-// leaks, which was registered earlier.
+// releaser is an array or buffer. Cleanups of a test run before the check for leaks,
+// which is registered earlier.
 type releaser interface{ Release() }
 
+// own releases r when the test ends.
 func own[R releaser](t testing.TB, r R, err error) R {
 	t.Helper()
 	require.NoError(t, err)
@@ -61,7 +65,7 @@ func upload(t testing.TB, dev arrowbuf.Device, data []byte) arrowbuf.Buffer {
 	return b
 }
 
-// at looks at bytes of a buffer as a C-contiguous array.
+// at returns a C-contiguous array over bytes of a buffer.
 func at(t testing.TB, b arrowbuf.Buffer, dtype ndview.DType, offset int64, shape ...int64) *ndview.NDBuffer {
 	t.Helper()
 	a, err := ndview.FromBuffer(b, dtype, offset, shape, nil)
@@ -75,6 +79,28 @@ func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.
 	return own(t, a, err)
 }
 
+// empty returns an array of zeros.
+func empty(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
+	t.Helper()
+	a, err := ndview.Zeros(dev, dtype, shape...)
+	return own(t, a, err)
+}
+
+// index is a.Index for tests.
+func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
+	t.Helper()
+	v, err := a.Index(keys...)
+	return own(t, v, err)
+}
+
+// view registers the release of the view that a method returns.
+func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
+		t.Helper()
+		return own(t, a, err)
+	}
+}
+
 // hostOf returns the elements of an array.
 func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
 	t.Helper()
@@ -83,7 +109,7 @@ func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
 	return data
 }
 
-// download returns all that a buffer holds.
+// download returns all bytes of a buffer.
 func download(t testing.TB, b arrowbuf.Buffer) []byte {
 	t.Helper()
 	data := make([]byte, b.Len())
@@ -100,7 +126,8 @@ func elements(t testing.TB, a *ndview.NDBuffer) []byte {
 	return data
 }
 
-// requireBytes is require.Equal for much memory: it names the first place.
+// requireBytes is require.Equal for large memory: it reports the first difference
+// only.
 func requireBytes(t testing.TB, want, got []byte, about ...any) {
 	t.Helper()
 	require.Len(t, got, len(want), about...)
@@ -111,7 +138,7 @@ func requireBytes(t testing.TB, want, got []byte, about ...any) {
 	}
 }
 
-// raw returns values as the host keeps them.
+// raw returns the memory of the values as bytes.
 func raw[T any](values ...T) []byte {
 	var b []byte
 	for i := range values {
@@ -129,6 +156,24 @@ func poisoned(n int) []byte {
 	return b
 }
 
+// randomBytes returns n random bytes.
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// repeat returns n elements that repeat those of raw.
+func repeat(raw []byte, size, n int64) []byte {
+	out := make([]byte, 0, n*size+int64(len(raw)))
+	for int64(len(out)) < n*size {
+		out = append(out, raw...)
+	}
+	return out[:n*size]
+}
+
 // count returns n values 0, 1, 2, ... as int32.
 func count(n int64) []int32 {
 	values := make([]int32, n)
@@ -138,12 +183,21 @@ func count(n int64) []int32 {
 	return values
 }
 
-// assertAlive checks that a device holds memory, or none.
-func assertAlive(t *testing.T, dev arrowbuf.Device, alive bool) {
-	t.Helper()
-	if cuda, ok := dev.(*cudabuf.Device); ok {
-		assert.Equal(t, alive, cuda.MemoryStats().InUse > 0, "device memory in use")
+// permute calls visit with each order of n axes.
+func permute(n int, visit func([]int)) {
+	var from func(order []int)
+	from = func(order []int) {
+		if len(order) == n {
+			visit(order)
+			return
+		}
+		for i := range n {
+			if !slices.Contains(order, i) {
+				from(append(slices.Clip(order), i))
+			}
+		}
 	}
+	from(nil)
 }
 
 // numpyType parses NumPy's name of a type; an empty name is the zero DType.
@@ -157,10 +211,16 @@ func numpyType(t testing.TB, s string) ndview.DType {
 	return dtype
 }
 
-// view registers the release of the view that a method returns.
-func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
-	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
-		t.Helper()
-		return own(t, a, err)
+// assertAlive checks whether a device holds memory.
+func assertAlive(t *testing.T, dev arrowbuf.Device, alive bool) {
+	t.Helper()
+	if cuda, ok := dev.(*cudabuf.Device); ok {
+		assert.Equal(t, alive, cuda.MemoryStats().InUse > 0, "device memory in use")
 	}
 }
+
+var (
+	negativeZero = math.Copysign(0, -1)
+	nan          = math.NaN()
+	seconds      = ndview.Datetime64(ndview.Second, 1)
+)

@@ -2,6 +2,8 @@ package ndview
 
 import (
 	"fmt"
+	"reflect"
+	"strconv"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -58,7 +60,7 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 	if int64(len(raw)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(raw), a.NBytes(), ErrShape)
 	}
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 		_, err = a.buf.CopyFromHost(raw, a.offset)
 		return err
 	}
-	host := a.overHost(raw)
+	host := a.wrapHost(raw)
 	defer host.Release()
 	return a.CopyFrom(host)
 }
@@ -79,7 +81,7 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 	if int64(len(dst)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(dst), a.NBytes(), ErrShape)
 	}
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return err
 	}
 	defer a.Release()
@@ -87,7 +89,7 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 		_, err := a.buf.CopyToHost(dst, a.offset)
 		return err
 	}
-	host := a.overHost(dst)
+	host := a.wrapHost(dst)
 	defer host.Release()
 	return host.CopyFrom(a)
 }
@@ -98,7 +100,7 @@ func (a *NDBuffer) Bytes() ([]byte, error) {
 	if err := a.fitsHost(); err != nil {
 		return nil, err
 	}
-	data := aligned(a.NBytes())
+	data := newAlignedBytes(a.NBytes())
 	if err := a.CopyToHost(data); err != nil {
 		return nil, err
 	}
@@ -127,14 +129,14 @@ func (a *NDBuffer) Item() (Scalar, error) {
 	return NewScalar(a.dtype, raw)
 }
 
-// aligned returns n bytes of new memory, aligned for any element.
-func aligned(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[:n] }
+// newAlignedBytes returns n bytes of new memory, aligned for any element.
+func newAlignedBytes(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[:n] }
 
 // HostBytes returns the bytes of the elements in place, and false unless the host
 // can access them and the array is C-contiguous. They are valid until the array is
 // released.
 func (a *NDBuffer) HostBytes() ([]byte, bool) {
-	if a.hold() != nil {
+	if a.TryRetain() != nil {
 		return nil, false
 	}
 	defer a.Release()
@@ -157,4 +159,36 @@ func checkElement[T Element](dtype DType) error {
 func rawBytes[T Element](data []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(one)))
+}
+
+// fromSlice copies a slice with one value per element of the shape to a device.
+func fromSlice(dev arrowbuf.Device, v reflect.Value, shape []int64) (*NDBuffer, error) {
+	dtype, ok := dtypeOf(v.Type().Elem().Kind())
+	if !ok {
+		return nil, fmt.Errorf("%s: want a slice of numbers or bools: %w", v.Type(), ErrDType)
+	}
+	raw := unsafe.Slice((*byte)(v.UnsafePointer()), product(shape)*dtype.Size())
+	return fromBytes(dev, dtype, raw, shape...)
+}
+
+// dtypeOf returns the dtype of Go values of a kind, and false if none exists.
+func dtypeOf(k reflect.Kind) (DType, bool) {
+	switch k {
+	case reflect.Int:
+		k = reflect.Int64 - (64-strconv.IntSize)/32
+	case reflect.Uint:
+		k = reflect.Uint64 - (64-strconv.IntSize)/32
+	}
+	dtype, ok := map[reflect.Kind]DType{
+		reflect.Bool: Bool, reflect.Int8: Int8, reflect.Int16: Int16, reflect.Int32: Int32, reflect.Int64: Int64,
+		reflect.Uint8: Uint8, reflect.Uint16: Uint16, reflect.Uint32: Uint32, reflect.Uint64: Uint64,
+		reflect.Float32: Float32, reflect.Float64: Float64, reflect.Complex64: Complex64, reflect.Complex128: Complex128,
+	}[k]
+	return dtype, ok
+}
+
+// wrapHost returns an array in C order over bytes of the host, with the dtype and
+// shape of a.
+func (a *NDBuffer) wrapHost(raw []byte) *NDBuffer {
+	return over(arrowbuf.WrapExternal(raw, func() {}), a.dtype, 0, a.shape, cStrides(a.dtype, a.shape))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
-func TestValuesGoToADeviceAndBack(t *testing.T) {
+func TestHostValuesRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		roundTrip(t, dev, ndview.Bool, []bool{true, false, true, true})
 		roundTrip(t, dev, ndview.Int8, []int8{-128, 127, 0, 1})
@@ -27,7 +27,7 @@ func TestValuesGoToADeviceAndBack(t *testing.T) {
 	})
 }
 
-// roundTrip checks four values, and none.
+// roundTrip checks four values, and an empty array.
 func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T) {
 	t.Helper()
 	a := fromHost(t, dev, dtype, values, 2, 2)
@@ -37,9 +37,9 @@ func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview
 	require.NoError(t, err)
 	assert.Equal(t, values, got)
 
-	turned, err := a.Transpose()
-	own(t, turned, err)
-	got, err = ndview.ToHost[T](turned)
+	transposed, err := a.Transpose()
+	own(t, transposed, err)
+	got, err = ndview.ToHost[T](transposed)
 	require.NoError(t, err)
 	assert.Equal(t, []T{values[0], values[2], values[1], values[3]}, got)
 
@@ -49,7 +49,7 @@ func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview
 	assert.Empty(t, got)
 }
 
-func TestValuesOfAnotherSizeAreErrDType(t *testing.T) {
+func TestHostValuesOfWrongSizeReturnErrDType(t *testing.T) {
 	_, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int64, count(2), 2)
 	assert.ErrorIs(t, err, ndview.ErrDType)
 	assert.ErrorContains(t, err, "int32")
@@ -59,7 +59,7 @@ func TestValuesOfAnotherSizeAreErrDType(t *testing.T) {
 	assert.Nil(t, data)
 }
 
-func TestHostMemoryOfAnotherLengthIsErrShape(t *testing.T) {
+func TestHostMemoryOfWrongLengthReturnsErrShape(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int64{3, 5} {
 			_, err := ndview.FromHost(dev, ndview.Int32, count(n), 2, 2)
@@ -75,24 +75,24 @@ func TestHostMemoryOfAnotherLengthIsErrShape(t *testing.T) {
 			assert.ErrorIs(t, a.CopyToHost(make([]byte, n)), ndview.ErrShape)
 			assert.ErrorIs(t, a.CopyFromHost(make([]byte, n)), ndview.ErrShape)
 		}
-		assert.Equal(t, raw(count(4)...), elements(t, a), "what failed must not have written")
+		assert.Equal(t, raw(count(4)...), elements(t, a), "a failed call must not write")
 	})
 }
 
-func TestHostBytesAreInPlaceWhereTheHostReaches(t *testing.T) {
+func TestHostBytesShareMemory(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 3, 2)
 	row, err := a.Slice(0, 1, 2)
 	own(t, row, err)
 	host, ok := row.HostBytes()
 	require.True(t, ok)
 	assert.Len(t, host, 8)
-	assert.Equal(t, 8, cap(host), "a slice must not grow into what is not the array's")
+	assert.Equal(t, 8, cap(host), "a slice must not grow beyond the array")
 	copy(host, raw[int32](-1, -2))
 	assert.Equal(t, raw[int32](0, 1, -1, -2, 4, 5), elements(t, a))
 
-	turned, err := a.Transpose()
-	own(t, turned, err)
-	_, ok = turned.HostBytes()
+	transposed, err := a.Transpose()
+	own(t, transposed, err)
+	_, ok = transposed.HostBytes()
 	assert.False(t, ok, "not in C order")
 
 	device := otherThan(t, arrowbuf.CPU())
@@ -100,7 +100,7 @@ func TestHostBytesAreInPlaceWhereTheHostReaches(t *testing.T) {
 	assert.False(t, ok, "not on the host")
 }
 
-func TestItemIsTheOnlyElement(t *testing.T) {
+func TestItemReturnsTheOnlyElement(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int16, []int16{-7, 8}, 2)
 		for _, shape := range [][]int64{{}, {1}, {1, 1}} {
@@ -118,30 +118,30 @@ func TestItemIsTheOnlyElement(t *testing.T) {
 	})
 }
 
-func TestBytesAreTheElementsInCOrder(t *testing.T) {
+func TestBytesAreInCOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		data, err := turned.Bytes()
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		data, err := transposed.Bytes()
 		require.NoError(t, err)
 		assert.Equal(t, raw[int16](1, 4, 2, 5, 3, 6), data)
 	})
 }
 
-func TestElementsAreCopiedOverThemselves(t *testing.T) {
+func TestHostCopiesMayOverlap(t *testing.T) {
 	square := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(9), 3, 3)
-	turned, err := square.Transpose()
-	own(t, turned, err)
+	transposed, err := square.Transpose()
+	own(t, transposed, err)
 	inPlace, ok := square.HostBytes()
 	require.True(t, ok)
-	require.NoError(t, turned.CopyToHost(inPlace))
+	require.NoError(t, transposed.CopyToHost(inPlace))
 	assert.Equal(t, raw[int32](0, 3, 6, 1, 4, 7, 2, 5, 8), elements(t, square))
-	require.NoError(t, turned.CopyFromHost(inPlace))
+	require.NoError(t, transposed.CopyFromHost(inPlace))
 	assert.Equal(t, raw(count(9)...), elements(t, square))
 }
 
-func TestMoreThanTheHostAddressesIsOutOfMemory(t *testing.T) {
+func TestTooLargeHostCopiesReturnErrOutOfMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		one := fromHost(t, dev, ndview.Int8, []int8{5}, 1)
 		many, err := one.BroadcastTo(1<<30, 1<<30)

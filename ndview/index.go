@@ -22,7 +22,7 @@ import (
 // are not integers and a mask that is not of dtype Bool are ErrDType; an array on
 // another device is arrowbuf.ErrDevice.
 func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()
@@ -60,7 +60,7 @@ func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
 // value in C order wins. The errors are those of Get and Assign; nothing is written
 // if a key or the value is invalid.
 func (a *NDBuffer) Set(value any, keys ...Key) error {
-	release, err := holdToWrite(a)
+	release, err := retainToWrite(a)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (b *selectionBuilder) addIndices(k *advancedKey) error {
 		if indices, err = FromHost(b.array.Device(), Int64, k.list, int64(len(k.list))); err != nil {
 			return err
 		}
-	} else if err := indices.hold(); err != nil {
+	} else if err := indices.TryRetain(); err != nil {
 		return err
 	}
 	b.owned = append(b.owned, indices)

@@ -112,10 +112,10 @@ var takeBucketProgram = launch.Program("index/take_bucket", takeBucketHostKernel
 
 func takeBucketHostKernels() map[string]cudabuf.HostKernel {
 	kernels := map[string]cudabuf.HostKernel{
-		"quiver_sample_i32":     countFarNeighbours[int32],
-		"quiver_sample_i64":     countFarNeighbours[int64],
-		"quiver_bucket_fetch_4": fetchElements[uint32],
-		"quiver_bucket_fetch_8": fetchElements[uint64],
+		"quiver_sample_i32":       countFarNeighbours[int32],
+		"quiver_sample_i64":       countFarNeighbours[int64],
+		"quiver_bucket_fetch_4":   fetchElements[uint32],
+		"quiver_bucket_fetch_8":   fetchElements[uint64],
 		"quiver_bucket_reorder_4": reorderTiles[uint32],
 		"quiver_bucket_reorder_8": reorderTiles[uint64],
 	}

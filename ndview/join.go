@@ -89,7 +89,7 @@ func withArrays(arrays []*NDBuffer, join func() (*NDBuffer, error)) (*NDBuffer, 
 	if len(arrays) == 0 {
 		return nil, fmt.Errorf("joining no arrays, want at least one: %w", ErrShape)
 	}
-	release, err := holdAll(arrays...)
+	release, err := retainAll(arrays...)
 	if err != nil {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ func (a *NDBuffer) IsContiguous() bool { return a.contiguous }
 
 // Retain adds a reference. It panics if the last one was released.
 func (a *NDBuffer) Retain() {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		panic(fmt.Errorf("ndview: Retain: %w", err))
 	}
 }
@@ -137,13 +137,9 @@ func (a *NDBuffer) Release() {
 }
 
 // TryRetain adds a reference, or returns an error wrapping arrowbuf.ErrReleased if the
-// last one was released. Operations retain an array with it for their duration.
-func (a *NDBuffer) TryRetain() error { return a.hold() }
-
-// hold retains the array during an operation, so that another goroutine that
-// releases it does not free memory in use. It returns ErrReleased instead of
-// panicking.
-func (a *NDBuffer) hold() error {
+// last one was released. Operations retain an array for their duration, so that another
+// goroutine that releases it does not free memory in use.
+func (a *NDBuffer) TryRetain() error {
 	for {
 		n := a.refs.Load()
 		if n <= 0 {
@@ -155,14 +151,15 @@ func (a *NDBuffer) hold() error {
 	}
 }
 
+// released returns the error of a released array.
 func (a *NDBuffer) released() error {
 	return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased)
 }
 
-// holdAll retains arrays until release is called.
-func holdAll(arrays ...*NDBuffer) (release func(), err error) {
+// retainAll retains arrays until release is called.
+func retainAll(arrays ...*NDBuffer) (release func(), err error) {
 	for i, a := range arrays {
-		if err := a.hold(); err != nil {
+		if err := a.TryRetain(); err != nil {
 			releaseAll(arrays[:i])
 			return nil, err
 		}
@@ -170,13 +167,13 @@ func holdAll(arrays ...*NDBuffer) (release func(), err error) {
 	return func() { releaseAll(arrays) }, nil
 }
 
-// holdToWrite retains an array that is written and the arrays that are read for
+// retainToWrite retains an array that is written and the arrays that are read for
 // it. It returns ErrReadOnly if the first may not be written.
-func holdToWrite(a *NDBuffer, from ...*NDBuffer) (release func(), err error) {
+func retainToWrite(a *NDBuffer, from ...*NDBuffer) (release func(), err error) {
 	if err := a.checkWriteable(); err != nil {
 		return nil, err
 	}
-	return holdAll(append([]*NDBuffer{a}, from...)...)
+	return retainAll(append([]*NDBuffer{a}, from...)...)
 }
 
 func releaseAll(arrays []*NDBuffer) {
@@ -227,17 +224,40 @@ func (f Flags) String() string {
 		f.CContiguous, f.FContiguous, f.OwnData, f.Writeable, f.Aligned)
 }
 
+// isAligned reports whether every element lies at a multiple of its type's alignment.
 func (a *NDBuffer) isAligned() bool {
-	places := int64(a.buf.Address()) + a.offset
+	bits := int64(a.buf.Address()) + a.offset
 	for i, d := range a.shape {
 		if d == 0 {
 			return true
 		}
 		if d > 1 {
-			places |= a.strides[i]
+			bits |= a.strides[i]
 		}
 	}
-	return places%a.dtype.Alignment() == 0
+	return bits%a.dtype.Alignment() == 0
+}
+
+// isSizeAligned reports whether the address of every element is a multiple of its
+// size, as kernels need.
+func (a *NDBuffer) isSizeAligned() bool {
+	bits := int64(a.buf.Address()) + a.offset
+	for _, s := range a.strides {
+		bits |= s
+	}
+	return bits&(a.dtype.Size()-1) == 0
+}
+
+// addressBits returns the bitwise or of the first element's address and all strides,
+// whose low zero bits are the alignment that all elements share.
+func (a *NDBuffer) addressBits() uint64 {
+	all := uint64(a.buf.Address()) + uint64(a.offset)
+	for i, stride := range a.strides {
+		if a.shape[i] > 1 {
+			all |= uint64(stride)
+		}
+	}
+	return all
 }
 
 // mayChange reports whether a buffer may be written.
@@ -273,7 +293,7 @@ func cStrides(dtype DType, shape []int64) []int64 { return layout.C(dtype.Size()
 // may share. Released arrays share nothing. It may return true for layouts whose
 // exact solution would take seconds.
 func MayShareMemory(a, b *NDBuffer) bool {
-	release, err := holdAll(a, b)
+	release, err := retainAll(a, b)
 	if err != nil {
 		return false
 	}
@@ -285,6 +305,13 @@ func MayShareMemory(a, b *NDBuffer) bool {
 		return false
 	}
 	return layout.Overlap(inA, inB)
+}
+
+// sameElements reports whether each element of a lies at the address of the element of
+// b with the same index.
+func (a *NDBuffer) sameElements(b *NDBuffer) bool {
+	return int64(a.buf.Address())+a.offset == int64(b.buf.Address())+b.offset &&
+		slices.Equal(a.shape, b.shape) && slices.Equal(a.strides, b.strides)
 }
 
 // addresses returns the layout of the elements with their address as offset, and

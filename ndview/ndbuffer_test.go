@@ -13,70 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
-	tests := []struct {
-		name         string
-		dtype        ndview.DType
-		shape        []int64
-		strides      []int64
-		size, nbytes int64
-	}{
-		{"no axes", ndview.Float64, []int64{}, []int64{}, 1, 8},
-		{"one axis", ndview.Int16, []int64{5}, []int64{2}, 5, 10},
-		{"three axes", ndview.Int32, []int64{2, 3, 4}, []int64{48, 16, 4}, 24, 96},
-		{"an axis of 1", ndview.Bytes(3), []int64{4, 1}, []int64{3, 3}, 4, 12},
-		{"an axis of 0", ndview.Int32, []int64{2, 0, 4}, []int64{16, 16, 4}, 0, 0},
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				a, err := ndview.Empty(dev, tt.dtype, tt.shape...)
-				own(t, a, err)
-				assert.Equal(t, dev, a.Device())
-				assert.Equal(t, tt.dtype, a.DType())
-				assert.Equal(t, len(tt.shape), a.NDim())
-				assert.Equal(t, tt.shape, a.Shape())
-				assert.Equal(t, tt.strides, a.Strides())
-				assert.Equal(t, tt.size, a.Size())
-				assert.Equal(t, tt.nbytes, a.NBytes())
-				assert.Equal(t, tt.nbytes, a.Buffer().Len())
-				assert.Zero(t, a.Offset())
-				assert.True(t, a.IsContiguous())
-			})
-		}
-	})
-}
-
-func TestEmptyRefusesShapesThatNoMemoryHas(t *testing.T) {
-	tests := []struct {
-		name  string
-		dtype ndview.DType
-		shape []int64
-		want  error
-	}{
-		{"negative", ndview.Int8, []int64{2, -1}, ndview.ErrShape},
-		{"negative beside 0", ndview.Int8, []int64{0, -1}, ndview.ErrShape},
-		{"2^63 bytes", ndview.Int64, []int64{1 << 30, 1 << 30}, ndview.ErrShape},
-		{"2^64 bytes", ndview.Int8, []int64{1 << 32, 1 << 32}, ndview.ErrShape},
-		{"2^80 bytes before 0", ndview.Int8, []int64{1 << 40, 1 << 40, 0}, ndview.ErrShape},
-		{"2^80 bytes after 0", ndview.Int8, []int64{0, 1 << 40, 1 << 40}, ndview.ErrShape},
-		{"more than there is", ndview.Int8, []int64{1 << 60}, arrowbuf.ErrOutOfMemory},
-		{"no dtype", ndview.DType{}, []int64{2}, ndview.ErrDType},
-		{"Bytes(0)", ndview.Bytes(0), []int64{2}, ndview.ErrDType},
-		{"Bytes(-1)", ndview.Bytes(-1), []int64{2}, ndview.ErrDType},
-	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				_, err := ndview.Empty(dev, tt.dtype, tt.shape...)
-				assert.ErrorIs(t, err, tt.want)
-			})
-		}
-	})
-}
-
-func TestFromBufferTakesWhatLiesWithinTheBuffer(t *testing.T) {
-	const room = 48 // bytes of the buffer
+func TestFromBufferChecksBounds(t *testing.T) {
+	const size = 48 // bytes of the buffer
 	ok, outside := error(nil), arrowbuf.ErrOutOfRange
 	tests := []struct {
 		name    string
@@ -117,7 +55,7 @@ func TestFromBufferTakesWhatLiesWithinTheBuffer(t *testing.T) {
 		{"no dtype", ndview.DType{}, 0, []int64{1}, nil, ndview.ErrDType},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		buf := upload(t, dev, make([]byte, room))
+		buf := upload(t, dev, make([]byte, size))
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				a, err := ndview.FromBuffer(buf, tt.dtype, tt.offset, tt.shape, tt.strides)
@@ -132,7 +70,7 @@ func TestFromBufferTakesWhatLiesWithinTheBuffer(t *testing.T) {
 	})
 }
 
-func TestFromBufferKeepsItsOwnShapeAndStrides(t *testing.T) {
+func TestFromBufferCopiesShapeAndStrides(t *testing.T) {
 	buf := upload(t, arrowbuf.CPU(), make([]byte, 24))
 	shape, strides := []int64{2, 3}, []int64{12, 4}
 	a, err := ndview.FromBuffer(buf, ndview.Int32, 0, shape, strides)
@@ -169,14 +107,14 @@ func TestIsContiguousMeansCOrderWithoutGaps(t *testing.T) {
 	}
 }
 
-func TestArraysWithoutElementsLieInBothOrders(t *testing.T) {
+func TestEmptyArraysAreContiguousInBothOrders(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
 	none := index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.Span(2, 1), ndview.SpanStep(0, 4, 2))
 	f := none.Flags()
 	assert.True(t, f.CContiguous && f.FContiguous && f.Aligned)
 }
 
-func TestFlagsDoNotDependOnHowAnArrayWasMade(t *testing.T) {
+func TestFlagsDependOnLayoutOnly(t *testing.T) {
 	fresh := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
 	view := index(t, fresh, ndview.All)
 	assert.True(t, fresh.Flags().CContiguous && fresh.Flags().FContiguous)
@@ -186,7 +124,7 @@ func TestFlagsDoNotDependOnHowAnArrayWasMade(t *testing.T) {
 	assert.Equal(t, "C_CONTIGUOUS : true\nF_CONTIGUOUS : true\nOWNDATA : false\nWRITEABLE : true\nALIGNED : true", view.Flags().String())
 }
 
-func TestBaseIsTheArrayThatTheFirstViewWasMadeOf(t *testing.T) {
+func TestBaseIsTheArrayOfTheFirstView(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	assert.Nil(t, a.Base())
 	row := index(t, a, ndview.At(1))
@@ -194,7 +132,7 @@ func TestBaseIsTheArrayThatTheFirstViewWasMadeOf(t *testing.T) {
 	assert.Same(t, a, index(t, row, ndview.At(1)).Base())
 }
 
-func TestWhatMustNotBeWrittenToIsNot(t *testing.T) {
+func TestWritesToReadOnlyArraysFail(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int64, []int64{7}, 1)
 		repeated, err := a.BroadcastTo(1)
@@ -238,11 +176,11 @@ func TestWhatMustNotBeWrittenToIsNot(t *testing.T) {
 			}
 		}
 		assert.Equal(t, raw[int64](7), elements(t, a))
-		require.NoError(t, a.Zero(), "the array itself may be written to")
+		require.NoError(t, a.Zero(), "the array itself is writeable")
 	})
 }
 
-func TestSharingMemoryIsToldAsExactlyAsByNumPy(t *testing.T) {
+func TestMayShareMemoryMatchesNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/overlaps.txt")
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -259,7 +197,7 @@ func TestSharingMemoryIsToldAsExactlyAsByNumPy(t *testing.T) {
 			var arrays []*ndview.NDBuffer
 			for _, run := range [][]string{words[:2], words[2:4]} {
 				dtype := ndview.Bytes(int32(parse(t, run[0])[0]))
-				arrays = append(arrays, over(t, pool, dtype, strings.Join(run, " ")))
+				arrays = append(arrays, arrayOverPool(t, pool, dtype, strings.Join(run, " ")))
 			}
 			require.Equal(t, want, ndview.MayShareMemory(arrays[0], arrays[1]), line)
 		}
@@ -267,7 +205,7 @@ func TestSharingMemoryIsToldAsExactlyAsByNumPy(t *testing.T) {
 	})
 }
 
-func TestSharingMemoryGoesByAddresses(t *testing.T) {
+func TestMayShareMemoryComparesAddresses(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		whole := upload(t, dev, make([]byte, 64))
 		part := func(offset, length int64) *ndview.NDBuffer {
@@ -279,7 +217,7 @@ func TestSharingMemoryGoesByAddresses(t *testing.T) {
 		assert.False(t, ndview.MayShareMemory(left, right))
 		assert.True(t, ndview.MayShareMemory(left, middle))
 		assert.True(t, ndview.MayShareMemory(middle, right))
-		assert.False(t, ndview.MayShareMemory(left, none), "nothing is shared with nothing")
+		assert.False(t, ndview.MayShareMemory(left, none), "empty arrays share nothing")
 		assert.False(t, ndview.MayShareMemory(none, none))
 		far := at(t, upload(t, otherThan(t, dev), make([]byte, 64)), ndview.Uint8, 0, 64)
 		assert.False(t, ndview.MayShareMemory(left, far), "another device")
@@ -291,7 +229,7 @@ func TestSharingMemoryGoesByAddresses(t *testing.T) {
 	})
 }
 
-func TestRegisteredMemoryIsTheHostsToo(t *testing.T) {
+func TestMayShareMemorySeesRegisteredHostMemory(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		ours := upload(t, arrowbuf.CPU(), make([]byte, 1<<16))
 		bytes, _ := arrowbuf.HostBytes(ours)
@@ -303,7 +241,7 @@ func TestRegisteredMemoryIsTheHostsToo(t *testing.T) {
 	})
 }
 
-func TestMemoryStaysUntilTheLastViewIsReleased(t *testing.T) {
+func TestLastViewReleasesMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 3)
 		require.NoError(t, err)
@@ -324,7 +262,7 @@ func TestMemoryStaysUntilTheLastViewIsReleased(t *testing.T) {
 	})
 }
 
-func TestFailedConstructionLeavesNothingBehind(t *testing.T) {
+func TestFailedConstructionLeaksNothing(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 4)
 		assert.ErrorIs(t, err, ndview.ErrShape)
@@ -337,9 +275,9 @@ func TestFailedConstructionLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestReleasedArrayAnswersErrReleased(t *testing.T) {
+func TestReleasedArraysReturnErrReleased(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		// The buffer lives on, so it is the array that must refuse.
+		// The buffer stays alive, so the array itself must refuse.
 		buf := upload(t, dev, make([]byte, 64))
 		gone := map[ndview.DType]*ndview.NDBuffer{}
 		live := map[ndview.DType]*ndview.NDBuffer{}
@@ -378,17 +316,6 @@ func TestReleasedArrayAnswersErrReleased(t *testing.T) {
 	})
 }
 
-func TestUnpackBitsOfAReleasedBitmapIsAnError(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a, err := ndview.Empty(dev, ndview.Bool, 16)
-		own(t, a, err)
-		bits, err := dev.Alloc(2)
-		require.NoError(t, err)
-		bits.Release()
-		assert.ErrorIs(t, a.UnpackBits(bits, 0, false), arrowbuf.ErrReleased)
-	})
-}
-
 func assertPanicsWith(t *testing.T, want error, f func()) {
 	t.Helper()
 	defer func() {
@@ -399,7 +326,7 @@ func assertPanicsWith(t *testing.T, want error, f func()) {
 	f()
 }
 
-func TestRecordsAreStoredMovedAndViewed(t *testing.T) {
+func TestRecordsAreSliced(t *testing.T) {
 	record := numpyType(t, `[["id","<i4"],["name","|V3"]]`)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := []byte("aaaa123bbbb456cccc789")

@@ -118,7 +118,7 @@ func (r Reduction) Of(a *NDBuffer, o ReduceOptions) (*NDBuffer, error) {
 // a, with which it may share memory. Without a DType in the options, Sum, Prod and Mean
 // compute the type of out.
 func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
-	release, err := holdToWrite(out, a)
+	release, err := retainToWrite(out, a)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
 		return fmt.Errorf("%s of %v over axes %v: got a result array of %v, want %v: %w", r, a.shape, o.Axes, out.shape, p.axes.shape, ErrShape)
 	case out.Device() != a.Device():
 		return fmt.Errorf("%s of an array on %s into one on %s: %w", r, a.Device(), out.Device(), arrowbuf.ErrDevice)
-	case !MayShareMemory(out, a) && out.places()%uint64(out.dtype.Size()) == 0:
+	case !MayShareMemory(out, a) && out.addressBits()%uint64(out.dtype.Size()) == 0:
 		return p.run(out, a)
 	}
 	separate, err := Empty(a.Device(), out.dtype, out.shape...)
@@ -158,7 +158,7 @@ func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
 // copy in float64 or complex128 for a product of integers as a float or complex number,
 // which no kernel computes.
 func (r Reduction) operand(a *NDBuffer, want DType) (*NDBuffer, error) {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	if r.kind != reduceProd || !isIntegerOrBool(a.dtype) || !want.IsFloat() && want.Kind() != KindComplex {

@@ -109,7 +109,7 @@ func (p *reductionPlan) launch(n *reductionNest, out, a *NDBuffer) error {
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
 	}
-	if a.places()%uint64(a.dtype.Size()) != 0 {
+	if a.addressBits()%uint64(a.dtype.Size()) != 0 {
 		return p.runAligned(out, a)
 	}
 	base, to := a.buf.Address()+uintptr(a.offset+n.from), out.buf.Address()+uintptr(out.offset+n.to)

@@ -470,3 +470,25 @@ func TestReductionsOfBFloat16(t *testing.T) {
 		}
 	})
 }
+
+func TestSumOfSmallIntegersHas64Bits(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, tt := range []struct {
+			a    *ndview.NDBuffer
+			want ndview.DType
+			sum  any
+		}{
+			{fromHost(t, dev, ndview.Int8, []int8{127, 127, 127}, 3), ndview.Int64, int64(381)},
+			{fromHost(t, dev, ndview.Uint8, []uint8{255, 255}, 2), ndview.Uint64, uint64(510)},
+			{fromHost(t, dev, ndview.Bool, []bool{true, true, false}, 3), ndview.Int64, int64(2)},
+			{fromHost(t, dev, ndview.Int16, []int16{-5}), ndview.Int64, int64(-5)}, // without axes
+		} {
+			sum, err := ndview.Sum.Of(tt.a, ndview.ReduceOptions{})
+			own(t, sum, err)
+			item, err := sum.Item()
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, sum.DType())
+			assert.Equal(t, tt.sum, item.Value())
+		}
+	})
+}

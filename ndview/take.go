@@ -44,7 +44,7 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 	if err := mode.check(); err != nil {
 		return nil, err
 	}
-	release, err := holdAll(a, indices)
+	release, err := retainAll(a, indices)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	if err := mode.check(); err != nil {
 		return err
 	}
-	release, err := holdToWrite(a, indices)
+	release, err := retainToWrite(a, indices)
 	if err != nil {
 		return err
 	}

@@ -511,3 +511,18 @@ func TestCompressMatchesNumPy(t *testing.T) {
 		}
 	})
 }
+
+func TestTakeTreatsScalarsAsOneElement(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		five := fromHost(t, dev, ndview.Int16, []int16{5})
+		taken, err := ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{0, -1, 0, 0}, 2, 2), -1, ndview.ModeRaise)
+		own(t, taken, err)
+		assert.Equal(t, []int64{2, 2}, taken.Shape())
+		assert.Equal(t, raw[int16](5, 5, 5, 5), elements(t, taken))
+		kept, err := ndview.Compress(fromHost(t, dev, ndview.Bool, []bool{true}, 1), five, 0)
+		own(t, kept, err)
+		assert.Equal(t, []int64{1}, kept.Shape())
+		_, err = ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{1}, 1), 0, ndview.ModeRaise)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+	})
+}

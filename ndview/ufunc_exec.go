@@ -20,7 +20,7 @@ func (a *arrays) retain() error {
 		if x == nil {
 			continue
 		}
-		if err := x.hold(); err != nil {
+		if err := x.TryRetain(); err != nil {
 			for _, before := range a[:i] {
 				if before != nil {
 					before.Release()
@@ -185,7 +185,7 @@ func (c *computation) runThroughCopies(a *arrays) (done bool, err error) {
 	defer copies.release()
 	for o := 1; o <= c.n; o++ {
 		x := a[o]
-		if x == nil || x.aligned() && !x.disturbedBy(out) {
+		if x == nil || x.isSizeAligned() && !x.disturbedBy(out) {
 			continue
 		}
 		if copies[o], err = x.inCOrder(); err != nil {
@@ -193,7 +193,7 @@ func (c *computation) runThroughCopies(a *arrays) (done bool, err error) {
 		}
 		copied[o], done = copies[o], true
 	}
-	if out.dtype != c.result || !out.aligned() {
+	if out.dtype != c.result || !out.isSizeAligned() {
 		if copies[0], err = Empty(out.Device(), c.result, out.shape...); err != nil {
 			return true, err
 		}
@@ -283,25 +283,8 @@ func (c *computation) runWork(w *ew.Work, a *arrays, offset *[4]int64, strides f
 	return nil
 }
 
-// aligned reports whether the address of every element is a multiple of its
-// size, as kernels need.
-func (a *NDBuffer) aligned() bool {
-	bits := int64(a.buf.Address()) + a.offset
-	for _, s := range a.strides {
-		bits |= s
-	}
-	return bits&(a.dtype.Size()-1) == 0
-}
-
 // disturbedBy reports whether writing out element by element may change an element of a
 // before it is read.
 func (a *NDBuffer) disturbedBy(out *NDBuffer) bool {
-	return MayShareMemory(a, out) && !(a.liesAs(out) && a.dtype.Size() == out.dtype.Size())
-}
-
-// liesAs reports whether each element of a lies at the address of the element of b with
-// the same index.
-func (a *NDBuffer) liesAs(b *NDBuffer) bool {
-	return int64(a.buf.Address())+a.offset == int64(b.buf.Address())+b.offset &&
-		slices.Equal(a.shape, b.shape) && slices.Equal(a.strides, b.strides)
+	return MayShareMemory(a, out) && !(a.sameElements(out) && a.dtype.Size() == out.dtype.Size())
 }

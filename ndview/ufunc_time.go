@@ -172,7 +172,7 @@ func (c *computation) convertTimes(a *arrays) (copies arrays, err error) {
 		if to == (DType{}) {
 			continue
 		}
-		if noElements && timesApart(x.dtype, to) && x.size != 1 {
+		if noElements && unitsDiffer(x.dtype, to) && x.size != 1 {
 			x, err = x.View(to)
 		} else {
 			x, err = x.AsType(to, OrderK, CastUnsafe)

@@ -137,7 +137,7 @@ func (a *NDBuffer) show(dtype DType, run layout.Run, err error) (*NDBuffer, erro
 // view returns an array over the buffer of a. The caller ensures that its elements
 // are elements of a.
 func (a *NDBuffer) view(dtype DType, offset int64, shape, strides []int64) (*NDBuffer, error) {
-	if err := a.hold(); err != nil {
+	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
 	defer a.Release()

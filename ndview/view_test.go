@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestViewsOfViewsShowTheElementsThatTheModelSays(t *testing.T) {
+func TestViewsOfViewsMatchModel(t *testing.T) {
 	widths := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Bytes(3), ndview.Float32, ndview.Int64, ndview.Complex128}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for seed := range uint64(400) {
@@ -56,6 +56,7 @@ func TestViewsOfViewsShowTheElementsThatTheModelSays(t *testing.T) {
 	})
 }
 
+// checkView compares a view with its model.
 func checkView(t *testing.T, a *ndview.NDBuffer, m model, seed uint64) {
 	t.Helper()
 	want := m.bytes()
@@ -79,7 +80,7 @@ func TestViewsShareTheBuffer(t *testing.T) {
 	})
 }
 
-func TestViewKeepsBytesAndChangesTheirMeaning(t *testing.T) {
+func TestViewReinterpretsBytes(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int64, []int64{-1, 1}, 2)
 	dates, err := a.View(ndview.Datetime64(ndview.Day, 1))
 	own(t, dates, err)
@@ -93,7 +94,7 @@ func TestViewKeepsBytesAndChangesTheirMeaning(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
 
-func TestTransposeWithoutOrderReversesTheAxes(t *testing.T) {
+func TestTransposeReversesAxesByDefault(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
 	callers := []int{7, 8, 9}
 	v, err := a.Transpose(callers[:0]...)
@@ -103,7 +104,7 @@ func TestTransposeWithoutOrderReversesTheAxes(t *testing.T) {
 	assert.Equal(t, []int{7, 8, 9}, callers, "the caller's slice")
 }
 
-func TestViewsThatDoNotFitAreErrShape(t *testing.T) {
+func TestInvalidViewsReturnErrShape(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	view := func(_ *ndview.NDBuffer, err error) error { return err }
 	tests := map[string]error{
@@ -128,7 +129,7 @@ func TestViewsThatDoNotFitAreErrShape(t *testing.T) {
 	}
 }
 
-func TestViewsOfNoElementsStayWithinTheBuffer(t *testing.T) {
+func TestEmptyViewsStayWithinTheBuffer(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		none, err := a.Slice(0, 3, 3)
@@ -148,14 +149,7 @@ func TestViewsOfNoElementsStayWithinTheBuffer(t *testing.T) {
 	})
 }
 
-// index is a.Index for tests.
-func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
-	t.Helper()
-	v, err := a.Index(keys...)
-	return own(t, v, err)
-}
-
-func TestSpansThatGoTheWrongWayAreEmpty(t *testing.T) {
+func TestSpansInWrongDirectionAreEmpty(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(7), 7)
 	for name, key := range map[string]ndview.Key{
 		"backwards from before":     ndview.SpanStep(1, 5, -1),
@@ -172,7 +166,7 @@ func TestSpansThatGoTheWrongWayAreEmpty(t *testing.T) {
 	}
 }
 
-func TestNewAxisOfNoAxesIsAnAxis(t *testing.T) {
+func TestNewAxisOfScalarAddsAxis(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(3), 3)
 	one := index(t, a, ndview.At(1))
 	assert.Equal(t, []int64{}, one.Shape())
@@ -182,7 +176,7 @@ func TestNewAxisOfNoAxesIsAnAxis(t *testing.T) {
 	assert.Equal(t, raw[int32](2), elements(t, v))
 }
 
-func TestIndexWithoutKeysIsAViewOfAll(t *testing.T) {
+func TestIndexWithoutKeysViewsAll(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	for _, v := range []*ndview.NDBuffer{index(t, a), index(t, a, ndview.Ellipsis), index(t, a, ndview.All)} {
 		assert.Equal(t, a.Shape(), v.Shape())
@@ -191,7 +185,7 @@ func TestIndexWithoutKeysIsAViewOfAll(t *testing.T) {
 	}
 }
 
-func TestKeysThatDoNotFitSaySo(t *testing.T) {
+func TestInvalidKeysReturnErrors(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	tests := map[string]struct {
 		keys []ndview.Key
@@ -224,8 +218,7 @@ func TestViewsCountBeyond32Bits(t *testing.T) {
 	assert.True(t, ndview.MayShareMemory(v, flat))
 }
 
-// FuzzSpansTakeWhatPythonTakes goes where tables do not: bounds and steps near
-// the ends of an int64.
+// FuzzSpansTakeWhatPythonTakes includes bounds and steps near the limits of an int64.
 func FuzzSpansTakeWhatPythonTakes(f *testing.F) {
 	edges := []int64{math.MinInt64, math.MinInt64 + 1, -9, -8, -7, -1, 0, 1, 7, 8, 9, math.MaxInt64 - 1, math.MaxInt64}
 	for _, start := range edges {
@@ -271,7 +264,7 @@ func reshape(t *testing.T, a *ndview.NDBuffer, order ndview.Order, shape ...int6
 	return own(t, v, err)
 }
 
-func TestReshapeInOrderAOfWhatLiesInBothOrdersIsInOrderC(t *testing.T) {
+func TestReshapeOrderAPrefersC(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
 	f := a.Flags()
 	assert.True(t, f.CContiguous && f.FContiguous)
@@ -279,19 +272,19 @@ func TestReshapeInOrderAOfWhatLiesInBothOrdersIsInOrderC(t *testing.T) {
 	assert.Equal(t, raw[int32](0, 2, 4, 1, 3, 5), elements(t, reshape(t, a, ndview.OrderF, 2, 3)))
 }
 
-func TestReshapeStepsOverAxesOfOneElement(t *testing.T) {
+func TestReshapeIgnoresAxesOfExtent1(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
 	column := reshape(t, a, ndview.OrderF, 1, 1, 2)
 	flat := reshape(t, column, ndview.OrderC, 1, 2)
 	assert.Same(t, a, flat.Base(), "a view")
-	turned, err := index(t, reshape(t, fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 1, 4), ndview.OrderC, 3, 1, 4),
+	transposed, err := index(t, reshape(t, fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 1, 4), ndview.OrderC, 3, 1, 4),
 		ndview.SpanStep(ndview.Open, ndview.Open, -1)).Reshape(1, 3, 1, 1, 4)
-	own(t, turned, err)
-	assert.NotNil(t, turned.Base(), "a view")
-	assert.Equal(t, raw[int32](8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3), elements(t, turned))
+	own(t, transposed, err)
+	assert.NotNil(t, transposed.Base(), "a view")
+	assert.Equal(t, raw[int32](8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3), elements(t, transposed))
 }
 
-func TestReshapeOfNoElementsInAnyOrder(t *testing.T) {
+func TestReshapeOfEmptyArrays(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 2, 0)
 	for _, order := range []ndview.Order{ndview.OrderC, ndview.OrderF, ndview.OrderA} {
 		v := reshape(t, a, order, 0, 3)
@@ -301,12 +294,12 @@ func TestReshapeOfNoElementsInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestReshapeCopiesOnTheDeviceWhatNoStridesCanSay(t *testing.T) {
+func TestReshapeCopiesOnDeviceIfNoStridesFit(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		turned, err := a.Transpose()
-		own(t, turned, err)
-		flat := reshape(t, turned, ndview.OrderC, -1)
+		transposed, err := a.Transpose()
+		own(t, transposed, err)
+		flat := reshape(t, transposed, ndview.OrderC, -1)
 		assert.Nil(t, flat.Base())
 		assert.Equal(t, dev, flat.Device())
 		assert.False(t, ndview.MayShareMemory(a, flat))
@@ -317,7 +310,7 @@ func TestReshapeCopiesOnTheDeviceWhatNoStridesCanSay(t *testing.T) {
 	})
 }
 
-func TestReshapesThatMeanNothingAreErrShape(t *testing.T) {
+func TestInvalidReshapesReturnErrShape(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	none := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 0)
 	view := func(_ *ndview.NDBuffer, err error) error { return err }
@@ -336,9 +329,7 @@ func TestReshapesThatMeanNothingAreErrShape(t *testing.T) {
 	}
 }
 
-// What the files hold is told by testdata/golden/views.py.
-
-func TestViewsAreThoseOfNumPy(t *testing.T) {
+func TestViewsMatchNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/views.txt")
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -348,12 +339,12 @@ func TestViewsAreThoseOfNumPy(t *testing.T) {
 		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 			if array, ok := strings.CutPrefix(line, "= "); ok {
 				name, run, _ := strings.Cut(array, " ")
-				a = over(t, pool, dtypeNamed(t, name), run)
+				a = arrayOverPool(t, pool, dtypeNamed(t, name), run)
 				continue
 			}
 			ask, want, _ := strings.Cut(line, " > ")
-			got := answer(t, a, ask)
-			if !same(want, got) {
+			got := operationResult(t, a, ask)
+			if !sameResult(want, got) {
 				t.Fatalf("line %d: %s of shape %v, strides %v, offset %d, itemsize %d: want %s, got %s",
 					i+1, ask, a.Shape(), a.Strides(), a.Offset(), a.DType().Size(), want, got)
 			}
@@ -363,7 +354,7 @@ func TestViewsAreThoseOfNumPy(t *testing.T) {
 	})
 }
 
-// dtypeNamed is a dtype of the golden files.
+// dtypeNamed returns a dtype of the golden files.
 func dtypeNamed(t *testing.T, name string) ndview.DType {
 	t.Helper()
 	if width, ok := strings.CutPrefix(name, "V"); ok {
@@ -376,7 +367,7 @@ func dtypeNamed(t *testing.T, name string) ndview.DType {
 	return dtype
 }
 
-// parseRun reads "size shape/strides@offset".
+// parseRun parses "size shape/strides@offset".
 func parseRun(t *testing.T, text string) layout.Run {
 	t.Helper()
 	size, rest, _ := strings.Cut(text, " ")
@@ -395,16 +386,17 @@ func parse(t *testing.T, numbers string) (out []int64) {
 	return out
 }
 
-// over is an array of a pool of bytes.
-func over(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text string) *ndview.NDBuffer {
+// arrayOverPool returns an array over a pool of bytes.
+func arrayOverPool(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text string) *ndview.NDBuffer {
 	t.Helper()
 	run := parseRun(t, text)
 	a, err := ndview.FromBuffer(pool, dtype, run.Offset, run.Shape, run.Strides)
 	return own(t, a, err)
 }
 
-// answer is what an operation of a gives, as a line says it.
-func answer(t *testing.T, a *ndview.NDBuffer, ask string) string {
+// operationResult returns the result of an operation on a in the form of the golden
+// file.
+func operationResult(t *testing.T, a *ndview.NDBuffer, ask string) string {
 	t.Helper()
 	name, rest, _ := strings.Cut(ask, " ")
 	if name == "flags" {
@@ -415,7 +407,7 @@ func answer(t *testing.T, a *ndview.NDBuffer, ask string) string {
 		}
 		return bits
 	}
-	v, err := operate(t, a, name, rest)
+	v, err := applyOperation(t, a, name, rest)
 	switch {
 	case errors.Is(err, arrowbuf.ErrOutOfRange):
 		return "!range"
@@ -436,7 +428,8 @@ func answer(t *testing.T, a *ndview.NDBuffer, ask string) string {
 	return lies + "@" + fmt.Sprint(v.Offset())
 }
 
-func operate(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuffer, error) {
+// applyOperation applies an operation of the golden file to a.
+func applyOperation(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuffer, error) {
 	t.Helper()
 	first, second, _ := strings.Cut(rest, " ")
 	axes := func() (out []int) {
@@ -471,7 +464,7 @@ func operate(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuf
 	return nil, nil
 }
 
-// keys reads what Python calls 1, ::2, None and so on.
+// keys parses Python's keys such as 1, ::2 and None.
 func keys(t *testing.T, text string) (keys []ndview.Key) {
 	t.Helper()
 	for _, word := range strings.Fields(text) {
@@ -497,8 +490,9 @@ func keys(t *testing.T, text string) (keys []ndview.Key) {
 	return keys
 }
 
-// same compares answers. An offset of nothing may be any.
-func same(want, got string) bool {
+// sameResult compares results, except for the offset of empty arrays, which may be
+// any.
+func sameResult(want, got string) bool {
 	shape, _, _ := strings.Cut(want, "/")
 	if slices.Contains(strings.Split(shape, ","), "0") {
 		want, _, _ = strings.Cut(want, "@")
@@ -507,23 +501,23 @@ func same(want, got string) bool {
 	return want == got
 }
 
-// model is what a view shows, without strides: a function from coordinates to
-// the bytes of an element, made of one function a step.
+// model is the reference of a view, without strides: a function from coordinates to
+// the bytes of an element, composed of one function per step.
 type model struct {
 	shape   []int64
 	element func(at []int64) []byte
 }
 
-// contiguous is the model of elements in C order at the start of memory.
+// contiguous returns the model of elements in C order at the start of memory.
 func contiguous(memory []byte, size int64, shape []int64) model {
 	return model{shape, func(at []int64) []byte {
-		n := place(shape, at)
+		n := cOrderIndex(shape, at)
 		return memory[n*size : (n+1)*size]
 	}}
 }
 
-// place counts elements of a shape in C order.
-func place(shape, at []int64) int64 {
+// cOrderIndex returns the index of an element of a shape in C order.
+func cOrderIndex(shape, at []int64) int64 {
 	n := int64(0)
 	for i, c := range at {
 		n = n*shape[i] + c
@@ -547,14 +541,14 @@ func walk(shape []int64, visit func(at []int64)) {
 	from(0)
 }
 
-// bytes are those of all elements in C order.
+// bytes returns all elements in C order.
 func (m model) bytes() []byte {
 	all := []byte{}
 	walk(m.shape, func(at []int64) { all = append(all, m.element(at)...) })
 	return all
 }
 
-// pick keeps some places along one axis.
+// pick selects indices along one axis.
 func (m model) pick(axis int, places []int64) model {
 	shape := slices.Clone(m.shape)
 	shape[axis] = int64(len(places))
@@ -565,7 +559,7 @@ func (m model) pick(axis int, places []int64) model {
 	}}
 }
 
-// drop takes an axis of extent 1 away, insert puts one in.
+// drop removes an axis of extent 1, and insert adds one.
 func (m model) drop(axis int) model {
 	shape := slices.Delete(slices.Clone(m.shape), axis, axis+1)
 	return model{shape, func(at []int64) []byte { return m.element(slices.Insert(slices.Clone(at), axis, 0)) }}
@@ -590,7 +584,7 @@ func (m model) transpose(order []int) model {
 	}}
 }
 
-// repeat makes an axis of extent 1 one of n equal entries.
+// repeat repeats an axis of extent 1 n times.
 func (m model) repeat(axis int, n int64) model {
 	shape := slices.Clone(m.shape)
 	shape[axis] = n
@@ -601,7 +595,7 @@ func (m model) repeat(axis int, n int64) model {
 	}}
 }
 
-// reshape counts elements in C order, or in Fortran order.
+// reshape counts elements in C order or in Fortran order.
 func (m model) reshape(shape []int64, fortran bool) model {
 	if fortran {
 		reversed := slices.Clone(shape)
@@ -610,7 +604,7 @@ func (m model) reshape(shape []int64, fortran bool) model {
 	}
 	var all [][]byte
 	walk(m.shape, func(at []int64) { all = append(all, m.element(at)) })
-	return model{shape, func(at []int64) []byte { return all[place(shape, at)] }}
+	return model{shape, func(at []int64) []byte { return all[cOrderIndex(shape, at)] }}
 }
 
 func reversal(n int) []int {
@@ -621,7 +615,7 @@ func reversal(n int) []int {
 	return order
 }
 
-// retype cuts the bytes of the last axis into elements of another size.
+// retype divides the bytes of the last axis into elements of another size.
 func (m model) retype(from, to int64) model {
 	last := len(m.shape) - 1
 	shape := slices.Clone(m.shape)
@@ -638,8 +632,8 @@ func (m model) retype(from, to int64) model {
 	}}
 }
 
-// span are the places that Python's slice(start, stop, step) means, found by
-// looking at each: nil is None.
+// span returns the indices that Python's slice(start, stop, step) selects, found by
+// testing each; nil is None.
 func span(start, stop *int64, step, n int64) []int64 {
 	count := func(i *int64) int64 {
 		if *i < 0 {
@@ -668,7 +662,8 @@ func span(start, stop *int64, step, n int64) []int64 {
 	return places
 }
 
-// randomIndex makes keys for all axes, and what they take.
+// randomIndex returns random keys for all axes, and the model of the elements that
+// they select.
 func randomIndex(rng *rand.Rand, m model) ([]ndview.Key, model) {
 	var keys []ndview.Key
 	axis := 0
@@ -703,7 +698,7 @@ func randomIndex(rng *rand.Rand, m model) ([]ndview.Key, model) {
 	return keys, m
 }
 
-// randomShape is a shape of n elements.
+// randomShape returns a shape of n elements.
 func randomShape(rng *rand.Rand, n int64) []int64 {
 	if n == 0 {
 		return []int64{rng.Int64N(4), 0, 2}
@@ -720,7 +715,7 @@ func randomShape(rng *rand.Rand, n int64) []int64 {
 	return append(shape, n)
 }
 
-// randomView makes one more view, or copy, of a, and what it should show.
+// randomView returns a random view or copy of a, and its model.
 func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
 	axes, size := len(m.shape), a.DType().Size()
 	switch choice := rng.IntN(9); {
@@ -780,15 +775,15 @@ func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, 
 func ravel(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
 	order := []ndview.Order{'C', 'F', 'A', 'K'}[rng.IntN(4)]
 	if order == 'K' && !a.IsContiguous() {
-		m = m.transpose(layout.Walked(a.Shape(), a.Strides())) // which programs.txt holds against NumPy
+		m = m.transpose(layout.Walked(a.Shape(), a.Strides())) // compared with NumPy in programs.txt
 	}
 	v, err := a.Ravel(order)
 	return v, m.reshape([]int64{a.Size()}, order == 'F' || order == 'A' && a.Flags().FNC()), err
 }
 
-// The reshapes of docs/pygpu.md, as NumPy does them: which are views, and their
-// strides.
-func TestReshapesOfPygpusTable(t *testing.T) {
+// TestReshapesMatchPygpuTable checks the reshapes of docs/pygpu.md, computed with
+// NumPy: which are views, and their strides.
+func TestReshapesMatchPygpuTable(t *testing.T) {
 	for _, tt := range []struct {
 		row            string
 		shape, strides []int64

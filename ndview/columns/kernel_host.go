@@ -19,16 +19,16 @@ const (
 const grain = 16 << 10
 
 var indexProgram = newProgram("columns/index", map[string]hostKernel{
-	"quiver_resolve_i8":  resolve[int8],
-	"quiver_resolve_i16": resolve[int16],
-	"quiver_resolve_i32": resolve[int32],
-	"quiver_resolve_i64": resolve[int64],
-	"quiver_resolve_u8":  resolve[uint8],
-	"quiver_resolve_u16": resolve[uint16],
-	"quiver_resolve_u32": resolve[uint32],
-	"quiver_resolve_u64": resolve[uint64],
-	"quiver_take_bits":   takeBits,
-	"quiver_expand_fixed":      spread,
+	"quiver_resolve_i8":   resolve[int8],
+	"quiver_resolve_i16":  resolve[int16],
+	"quiver_resolve_i32":  resolve[int32],
+	"quiver_resolve_i64":  resolve[int64],
+	"quiver_resolve_u8":   resolve[uint8],
+	"quiver_resolve_u16":  resolve[uint16],
+	"quiver_resolve_u32":  resolve[uint32],
+	"quiver_resolve_u64":  resolve[uint64],
+	"quiver_take_bits":    takeBits,
+	"quiver_expand_fixed": spread,
 })
 
 // lowerFlag atomically lowers a flag to item if item is less.
@@ -371,18 +371,18 @@ func runEndsKernel[E int16 | int32 | int64](c kernelArgs) {
 }
 
 var joinProgram = newProgram("columns/concatenate", map[string]hostKernel{
-	"quiver_copy_bits":     copyBits,
-	"quiver_end_offsets_32":       ends[int32],
-	"quiver_end_offsets_64":       ends[int64],
-	"quiver_rebase_32_32":  rebase[int32, int32],
-	"quiver_rebase_32_64":  rebase[int32, int64],
-	"quiver_rebase_64_32":  rebase[int64, int32],
-	"quiver_rebase_64_64":  rebase[int64, int64],
-	"quiver_shift_views":   shiftViews,
-	"quiver_shift_union":   shiftUnion,
-	"quiver_shift_ends_16": shiftEnds[int16],
-	"quiver_shift_ends_32": shiftEnds[int32],
-	"quiver_shift_ends_64": shiftEnds[int64],
+	"quiver_copy_bits":      copyBits,
+	"quiver_end_offsets_32": ends[int32],
+	"quiver_end_offsets_64": ends[int64],
+	"quiver_rebase_32_32":   rebase[int32, int32],
+	"quiver_rebase_32_64":   rebase[int32, int64],
+	"quiver_rebase_64_32":   rebase[int64, int32],
+	"quiver_rebase_64_64":   rebase[int64, int64],
+	"quiver_shift_views":    shiftViews,
+	"quiver_shift_union":    shiftUnion,
+	"quiver_shift_ends_16":  shiftEnds[int16],
+	"quiver_shift_ends_32":  shiftEnds[int32],
+	"quiver_shift_ends_64":  shiftEnds[int64],
 })
 
 func copyBits(c kernelArgs) {

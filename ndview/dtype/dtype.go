@@ -11,7 +11,7 @@ import (
 
 // Errors of this package; test with errors.Is.
 var (
-	// ErrDType means that an operation does not take elements of a type.
+	// ErrDType means that an operation does not support elements of a type.
 	ErrDType = errors.New("dtype mismatch")
 	// ErrRange means that a type cannot represent a value.
 	ErrRange = errors.New("value out of range")
@@ -34,17 +34,16 @@ const (
 	KindRecord
 )
 
-// DType is the type of an array's elements. It is a small value: compare with
-// ==. The zero DType is of no type, and every array refuses it.
+// DType is the type of an array's elements. It is a small value; compare it with ==.
+// The zero DType is invalid, and no array has it.
 //
-// Elements are in the byte order of the host (little-endian on every platform
-// that CUDA runs on). Other orders exist at the borders only: where a foreign
-// type is read, its order is an answer beside the DType.
+// Elements are in the byte order of the host. Functions that parse foreign types
+// return their byte order beside the DType.
 type DType struct {
 	kind   Kind
-	size   int32 // bytes an element
+	size   int32 // bytes per element
 	unit   TimeUnit
-	step   int32 // units a tick, for datetime and timedelta
+	step   int32 // units per count, for datetime and timedelta
 	record *record
 }
 
@@ -67,7 +66,8 @@ var (
 	Complex128 = DType{kind: KindComplex, size: 16}
 )
 
-// Bytes is n uninterpreted bytes an element. For n < 1 it is the zero DType.
+// Bytes returns the type of n uninterpreted bytes per element, or the zero DType if n
+// < 1.
 func Bytes(n int32) DType {
 	if n < 1 {
 		return DType{}
@@ -75,15 +75,15 @@ func Bytes(n int32) DType {
 	return DType{kind: KindBytes, size: n}
 }
 
-// Kind is the family of the type.
+// Kind returns the family of the type.
 func (t DType) Kind() Kind { return t.kind }
 
-// Size is the number of bytes an element takes.
+// Size returns the number of bytes per element.
 func (t DType) Size() int64 { return int64(t.size) }
 
-// String is NumPy's name of the type: "int32", "datetime64[us]", "bool". Types
-// that NumPy lacks have the names of ml_dtypes ("bfloat16"); Bytes is "V" and
-// its size. A record is its fields, as NumPy writes them.
+// String returns NumPy's name of the type: "int32", "datetime64[us]", "bool". Types
+// that NumPy lacks have the names of ml_dtypes ("bfloat16"); Bytes is "V" and its
+// size. A record is the list of its fields, as [DType.NumPy] returns it.
 func (t DType) String() string {
 	bits := t.size * 8
 	switch t.kind {
@@ -100,9 +100,9 @@ func (t DType) String() string {
 	case KindComplex:
 		return fmt.Sprintf("complex%d", bits)
 	case KindDatetime:
-		return "datetime64" + t.metadata()
+		return "datetime64" + t.unitSuffix()
 	case KindTimedelta:
-		return "timedelta64" + t.metadata()
+		return "timedelta64" + t.unitSuffix()
 	case KindBytes:
 		return fmt.Sprintf("V%d", t.size)
 	case KindRecord:
@@ -112,10 +112,11 @@ func (t DType) String() string {
 	}
 }
 
-// TimeUnit is the unit of a datetime or a timedelta, in NumPy's letters.
+// TimeUnit is the unit of a datetime or a timedelta, in NumPy's notation.
 type TimeUnit string
 
-// The units of NumPy. A time of the Generic unit takes any other's.
+// NumPy's units. Generic means an unspecified unit, which adopts that of the other
+// operand.
 const (
 	Year        TimeUnit = "Y"
 	Month       TimeUnit = "M"
@@ -133,30 +134,30 @@ const (
 	Generic     TimeUnit = "generic"
 )
 
-// timeUnits are the units by their number in package tick.
+// timeUnits are indexed by their number in package tick.
 var timeUnits = [...]TimeUnit{Year, Month, Week, Day, Hour, Minute, Second, Millisecond, Microsecond,
 	Nanosecond, Picosecond, Femtosecond, Attosecond, Generic}
 
-// ParseTimeUnit reads the letters of a unit. A microsecond may have either of
-// Unicode's two letters mu; another word is ErrDType.
+// ParseTimeUnit parses NumPy's notation of a unit. Microseconds may be written with
+// either of Unicode's letters mu. It returns ErrDType for other strings.
 func ParseTimeUnit(s string) (TimeUnit, error) {
 	if s == "\u00b5s" || s == "\u03bcs" {
 		return Microsecond, nil
 	}
 	if !slices.Contains(timeUnits[:], TimeUnit(s)) {
-		return "", fmt.Errorf("time unit %q is none of %v: %w", s, timeUnits, ErrDType)
+		return "", fmt.Errorf("dtype.ParseTimeUnit: got %q, want one of %v: %w", s, timeUnits, ErrDType)
 	}
 	return TimeUnit(s), nil
 }
 
-// Datetime64 is NumPy's datetime64: an int64 count of ticks of step units
-// since 1970-01-01T00:00:00; the smallest int64 is NaT, "not a time". For a
-// unit that there is not, or a step below 1, it is the zero DType. The Generic
-// unit has no steps: they are taken as 1.
+// Datetime64 returns NumPy's datetime64: an int64 count of step units since
+// 1970-01-01T00:00:00, where the smallest int64 is NaT, "not a time". It returns the
+// zero DType for an unknown unit and for a step below 1. The step of the Generic unit
+// is always 1.
 func Datetime64(unit TimeUnit, step int32) DType { return timeType(KindDatetime, unit, step) }
 
-// Timedelta64 is NumPy's timedelta64: an int64 count of ticks of step units;
-// the smallest int64 is NaT. Unit and step are those of Datetime64.
+// Timedelta64 returns NumPy's timedelta64: an int64 count of step units, where the
+// smallest int64 is NaT. Unit and step are those of Datetime64.
 func Timedelta64(unit TimeUnit, step int32) DType { return timeType(KindTimedelta, unit, step) }
 
 func timeType(kind Kind, unit TimeUnit, step int32) DType {
@@ -169,19 +170,18 @@ func timeType(kind Kind, unit TimeUnit, step int32) DType {
 	return DType{kind: kind, size: 8, unit: unit, step: step}
 }
 
-// IsTime tells whether the type is a datetime or a timedelta.
+// IsTime reports whether the type is a datetime or a timedelta.
 func (t DType) IsTime() bool { return t.kind == KindDatetime || t.kind == KindTimedelta }
 
-// Unit is the unit of a datetime or timedelta, else "".
+// Unit returns the unit of a datetime or timedelta, otherwise "".
 func (t DType) Unit() TimeUnit { return t.unit }
 
-// Step is the number of units a tick of a datetime or timedelta stands for,
-// else 0.
+// Step returns the number of units per count of a datetime or timedelta, otherwise 0.
 func (t DType) Step() int32 { return t.step }
 
-// metadata is the unit of a time in NumPy's brackets: "[us]", "[25s]", or
-// nothing for the Generic unit.
-func (t DType) metadata() string {
+// unitSuffix returns the unit of a time in NumPy's brackets: "[us]", "[25s]", or ""
+// for the Generic unit.
+func (t DType) unitSuffix() string {
 	switch {
 	case t.unit == Generic:
 		return ""
@@ -197,12 +197,13 @@ func (t DType) Tick() tick.Tick {
 	return tick.Tick{Unit: tick.Unit(slices.Index(timeUnits[:], t.unit)), Step: int64(t.step)}
 }
 
-// commonTime is the time of a kind whose ticks count those of both. A datetime
-// leaves years and months beside days to the calendar; a timedelta cannot.
+// commonTime returns the coarsest time of a kind that represents the units of both
+// types. For datetimes, years and months combine with days by the calendar; timedeltas
+// cannot combine them.
 func commonTime(kind Kind, a, b DType) (DType, error) {
 	common, err := tick.Common(a.Tick(), b.Tick(), kind == KindTimedelta)
 	if err != nil {
-		return DType{}, fmt.Errorf("no unit for both %s and %s: %w: %w", a, b, err, ErrDType)
+		return DType{}, fmt.Errorf("%s and %s have no common unit: %w: %w", a, b, err, ErrDType)
 	}
 	return timeType(kind, timeUnits[common.Unit], int32(common.Step)), nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestDTypesHaveNumPysNamesAndSizes(t *testing.T) {
+func TestDTypesHaveNumPyNamesAndSizes(t *testing.T) {
 	tests := []struct {
 		dt   dtype.DType
 		name string
@@ -44,7 +44,7 @@ func TestDTypesHaveNumPysNamesAndSizes(t *testing.T) {
 	}
 }
 
-func TestDTypesAreEqualByAllTheirParameters(t *testing.T) {
+func TestDTypesCompareAllParameters(t *testing.T) {
 	assert.Equal(t, dtype.Datetime64(dtype.Second, 1), dtype.Datetime64("s", 1))
 	assert.NotEqual(t, dtype.Datetime64(dtype.Second, 1), dtype.Timedelta64(dtype.Second, 1))
 	assert.NotEqual(t, dtype.Datetime64(dtype.Second, 1), dtype.Datetime64(dtype.Millisecond, 1))
@@ -58,7 +58,7 @@ func TestDTypesAreEqualByAllTheirParameters(t *testing.T) {
 	assert.Zero(t, dtype.Int64.Step())
 }
 
-func TestTypesThatCannotBeAreTheZeroType(t *testing.T) {
+func TestInvalidParametersReturnZeroDType(t *testing.T) {
 	for _, dt := range []dtype.DType{
 		dtype.Datetime64("fortnight", 1), dtype.Datetime64("s", 0), dtype.Timedelta64("", 1), dtype.Timedelta64("D", -1),
 		dtype.Bytes(0), dtype.Bytes(-1),

@@ -35,7 +35,7 @@ func (t DType) Format(raw []byte) string {
 	case KindRecord:
 		fields := make([]string, len(t.record.fields))
 		for i, f := range t.record.fields {
-			fields[i] = f.Name + ": " + f.format(raw[f.Offset:][:f.Size()])
+			fields[i] = f.Name + ": " + f.formatValue(raw[f.Offset:][:f.Size()])
 		}
 		return "{" + strings.Join(fields, ", ") + "}"
 	default:
@@ -43,8 +43,8 @@ func (t DType) Format(raw []byte) string {
 	}
 }
 
-// format returns a field of one record: a field with a shape as nested lists.
-func (f Field) format(raw []byte) string {
+// formatValue returns a field of one record as text; a subarray becomes nested lists.
+func (f Field) formatValue(raw []byte) string {
 	if len(f.Shape) == 0 {
 		return f.DType.Format(raw)
 	}
@@ -52,7 +52,7 @@ func (f Field) format(raw []byte) string {
 	size := f.DType.Size() * layout.Product(inner.Shape)
 	items := make([]string, f.Shape[0])
 	for i := range items {
-		items[i] = inner.format(raw[int64(i)*size:][:size])
+		items[i] = inner.formatValue(raw[int64(i)*size:][:size])
 	}
 	return "[" + strings.Join(items, " ") + "]"
 }
@@ -79,9 +79,10 @@ func (t DType) integer(raw []byte) any {
 	}
 }
 
+// formatFloat prints as many digits as the type's precision has.
 func (t DType) formatFloat(raw []byte) string {
 	switch {
-	case t.kind == KindBFloat: // 8 bits of precision: 3 digits, 4 to tell neighbours apart
+	case t.kind == KindBFloat: // 8 bits of precision: 4 digits distinguish neighbours
 		return strconv.FormatFloat(float64(half.BFloat16ToFloat32(load[uint16](raw))), 'g', 4, 32)
 	case t.size == 2: // 11 bits of precision
 		return strconv.FormatFloat(float64(half.Float16ToFloat32(load[uint16](raw))), 'g', 5, 32)
@@ -92,21 +93,21 @@ func (t DType) formatFloat(raw []byte) string {
 	}
 }
 
-// subsecond is the number of counts per second of the units below the minute,
-// as a power of ten.
-var subsecond = map[TimeUnit]int{Second: 0, Millisecond: 3, Microsecond: 6, Nanosecond: 9, Picosecond: 12, Femtosecond: 15, Attosecond: 18}
+// decimalDigits is the number of decimal places of seconds of the units below the
+// minute.
+var decimalDigits = map[TimeUnit]int{Second: 0, Millisecond: 3, Microsecond: 6, Nanosecond: 9, Picosecond: 12, Femtosecond: 15, Attosecond: 18}
 
-// secondsPer is the length of the units from a minute to a week.
+// secondsPer is the length in seconds of the units from a minute to a week.
 var secondsPer = map[TimeUnit]int64{Minute: 60, Hour: 3600, Day: 86400, Week: 7 * 86400}
 
-// formatTime returns a timedelta as its count and unit, and a datetime in ISO
-// 8601. A datetime without a unit, or beyond the years that the calendar of
-// package time computes, is returned as its count, too.
+// formatTime returns a timedelta as its count and unit, and a datetime in ISO 8601. A
+// datetime without a unit, or outside the years that package time supports, is
+// returned as its count and unit.
 func (t DType) formatTime(count int64) string {
 	if count == math.MinInt64 {
 		return "NaT"
 	}
-	plain := strconv.FormatInt(count, 10) + " " + strings.Trim(t.metadata(), "[]")
+	plain := strconv.FormatInt(count, 10) + " " + strings.Trim(t.unitSuffix(), "[]")
 	if t.kind == KindTimedelta || t.unit == Generic {
 		return strings.TrimRight(plain, " ")
 	}
@@ -116,7 +117,7 @@ func (t DType) formatTime(count int64) string {
 	}
 	count *= int64(t.step)
 	const farthest = 1 << 37 * 365 // seconds: about 1.6 million years
-	switch digits, ok := subsecond[t.unit]; {
+	switch digits, ok := decimalDigits[t.unit]; {
 	case t.unit == Year || t.unit == Month:
 		year, month := 1970+count, int64(0)
 		if t.unit == Month {
@@ -157,6 +158,7 @@ func (t DType) formatTime(count int64) string {
 	}
 }
 
+// floorDiv returns a/b rounded down, for b > 0.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
@@ -165,7 +167,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// load reads a value of any alignment.
+// load reads a value at any alignment.
 func load[T any](raw []byte) T {
 	var v T
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)), raw)

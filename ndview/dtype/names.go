@@ -15,6 +15,7 @@ import (
 var plainTypes = []DType{Bool, Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64,
 	Float16, BFloat16, Float32, Float64, Complex64, Complex128}
 
+// plainNames are the types without parameters by NumPy's name.
 var plainNames = func() map[string]DType {
 	names := map[string]DType{}
 	for _, t := range plainTypes {
@@ -23,9 +24,9 @@ var plainNames = func() map[string]DType {
 	return names
 }()
 
-// ZarrName is the name of the type in the metadata of Zarr v3: that of String
-// but for "numpy.datetime64" and "numpy.timedelta64", whose unit and step are
-// written beside the name, and "r24" for 3 raw bytes. A record is ErrDType.
+// ZarrName returns the name of the type in Zarr v3 metadata: that of String, or
+// "numpy.datetime64" and "numpy.timedelta64", whose unit and step belong to the
+// configuration, or "r24" for 3 raw bytes. It returns ErrDType for records.
 func (t DType) ZarrName() (string, error) {
 	switch t.kind {
 	case 0, KindRecord:
@@ -41,8 +42,8 @@ func (t DType) ZarrName() (string, error) {
 	}
 }
 
-// ParseZarrName is the type that has a name in the metadata of Zarr v3. Times
-// have the Generic unit, in place of which goes that of their configuration.
+// ParseZarrName returns the type of a name in Zarr v3 metadata. Times have the Generic
+// unit, which the caller replaces by that of the configuration.
 func ParseZarrName(name string) (DType, error) {
 	if t, ok := plainNames[name]; ok {
 		return t, nil
@@ -56,7 +57,7 @@ func ParseZarrName(name string) (DType, error) {
 	if digits, ok := strings.CutPrefix(name, "r"); ok {
 		if bits, err := strconv.ParseInt(digits, 10, 32); err == nil {
 			if bits < 8 || bits%8 != 0 || name != fmt.Sprintf("r%d", bits) {
-				return DType{}, fmt.Errorf("data type %q: raw bits come in a positive multiple of 8: %w", name, ErrDType)
+				return DType{}, fmt.Errorf("data type %q: want a positive multiple of 8 raw bits: %w", name, ErrDType)
 			}
 			return Bytes(int32(bits / 8)), nil
 		}
@@ -64,12 +65,11 @@ func ParseZarrName(name string) (DType, error) {
 	return DType{}, fmt.Errorf("data type %q: %w", name, ErrDType)
 }
 
-// dlpackCodes are DLPack's DLDataTypeCode of the kinds that it has.
+// dlpackCodes are DLPack's DLDataTypeCode by kind.
 var dlpackCodes = map[Kind]uint8{KindInt: 0, KindUint: 1, KindFloat: 2, KindBFloat: 4, KindComplex: 5, KindBool: 6}
 
-// DLPack is the type as DLPack's DLDataType: code, bits of a lane, and lanes,
-// of which there is one. Times, bytes and records, which DLPack lacks, are
-// ErrDType.
+// DLPack returns the type as DLPack's DLDataType: code, bits per lane, and lanes,
+// which is 1. It returns ErrDType for times, bytes and records, which DLPack lacks.
 func (t DType) DLPack() (code, bits uint8, lanes uint16, err error) {
 	code, ok := dlpackCodes[t.kind]
 	if !ok {
@@ -78,8 +78,8 @@ func (t DType) DLPack() (code, bits uint8, lanes uint16, err error) {
 	return code, uint8(t.size * 8), 1, nil
 }
 
-// ParseDLPack is the type that a DLDataType stands for. One that NDBuffer does
-// not have, such as floats of 8 bits or of several lanes, is ErrDType.
+// ParseDLPack returns the type of a DLDataType. It returns ErrDType if no DType
+// matches, as for floats of 8 bits or several lanes.
 func ParseDLPack(code, bits uint8, lanes uint16) (DType, error) {
 	for _, t := range plainTypes {
 		if dlpackCodes[t.kind] == code && uint8(t.size*8) == bits && lanes == 1 {
@@ -89,7 +89,7 @@ func ParseDLPack(code, bits uint8, lanes uint16) (DType, error) {
 	return DType{}, fmt.Errorf("DLPack type of code %d, %d bits and %d lanes: %w", code, bits, lanes, ErrDType)
 }
 
-// cNames are the types of kernels in CUDA C++, with <stdint.h>, <cuda_fp16.h>,
+// cNames are the C names of types in kernels, with <stdint.h>, <cuda_fp16.h>,
 // <cuda_bf16.h> and <cuComplex.h>.
 var cNames = map[DType]string{
 	Bool: "bool", Int8: "int8_t", Int16: "int16_t", Int32: "int32_t", Int64: "int64_t",
@@ -98,7 +98,7 @@ var cNames = map[DType]string{
 	Complex64: "cuFloatComplex", Complex128: "cuDoubleComplex",
 }
 
-// cTypes are the other names that C and C++ have.
+// cTypes are the types by all names that C and C++ have for them.
 var cTypes = func() map[string]DType {
 	long, unsignedLong := Int64, Uint64
 	if runtime.GOOS == "windows" {
@@ -119,9 +119,8 @@ var cTypes = func() map[string]DType {
 	return names
 }()
 
-// CName is the name of the type in CUDA C++: "float", "int64_t", "__half",
-// "cuFloatComplex". A time is the "int64_t" that it counts in. Bytes and
-// records are ErrDType.
+// CName returns the name of the type in CUDA C++: "float", "int64_t", "__half",
+// "cuFloatComplex". A time is "int64_t". It returns ErrDType for bytes and records.
 func (t DType) CName() (string, error) {
 	if t.IsTime() {
 		t = Int64
@@ -133,9 +132,9 @@ func (t DType) CName() (string, error) {
 	return name, nil
 }
 
-// cSpelling leaves out what the name of a C integer may be without: "signed", and "int"
-// behind another word.
-func cSpelling(name string) string {
+// normalizeCName removes the optional words of a C integer's name: "signed", and "int"
+// after another word.
+func normalizeCName(name string) string {
 	words := strings.Fields(name)
 	if n := len(words); n > 1 && words[n-1] == "int" && slices.Contains([]string{"short", "long", "unsigned"}, words[n-2]) {
 		words = words[:n-1]
@@ -150,18 +149,18 @@ func cSpelling(name string) string {
 	return name
 }
 
-// ParseCName is the type of a C, C++ or CUDA name, on a platform of 64 bits:
-// those of CName, "unsigned int", "long long", "size_t", "_Float16",
-// "float _Complex" and their like. "char", whose sign C leaves open, is ErrDType.
+// ParseCName returns the type of a C, C++ or CUDA name on a 64-bit platform: the names
+// of CName, "unsigned int", "long long", "size_t", "_Float16", "float _Complex" and
+// similar. It returns ErrDType for "char", whose sign C leaves open.
 func ParseCName(name string) (DType, error) {
-	t, ok := cTypes[cSpelling(name)]
+	t, ok := cTypes[normalizeCName(name)]
 	if !ok {
-		return DType{}, fmt.Errorf("type %q of C: %w", name, ErrDType)
+		return DType{}, fmt.Errorf("C type %q: %w", name, ErrDType)
 	}
 	return t, nil
 }
 
-// ByteOrder is the order of the bytes of foreign elements, in NumPy's letters.
+// ByteOrder is the byte order of foreign elements, in NumPy's notation.
 type ByteOrder byte
 
 // The byte orders.
@@ -171,7 +170,7 @@ const (
 	NoOrder      ByteOrder = '|' // of single bytes
 )
 
-// HostOrder is the order in which every NDBuffer holds its elements.
+// HostOrder is the byte order of the host, in which arrays hold their elements.
 var HostOrder = func() ByteOrder {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return LittleEndian
@@ -179,8 +178,8 @@ var HostOrder = func() ByteOrder {
 	return BigEndian
 }()
 
-// numpyNames are NumPy's names and codes of types, beside "i4" and its like. As
-// in NumPy, int is of 64 bits, and long of as many as a C compiler gives it.
+// numpyNames are NumPy's names and codes of types except those of a kind and a size,
+// such as "i4". As in NumPy, int has 64 bits, and long has those of a C compiler.
 var numpyNames = map[string]DType{
 	"bool_": Bool, "?": Bool,
 	"byte": Int8, "b": Int8, "short": Int16, "h": Int16, "intc": Int32, "i": Int32,
@@ -194,7 +193,7 @@ var numpyNames = map[string]DType{
 	"csingle": Complex64, "F": Complex64, "complex": Complex128, "cdouble": Complex128, "D": Complex128,
 }
 
-// numpyKinds are the letters that go before a size, with the sizes there are.
+// numpyKinds are the kinds by their letter, with the sizes that may follow it.
 var numpyKinds = map[byte]struct {
 	kind  Kind
 	sizes []string
@@ -206,12 +205,12 @@ var numpyKinds = map[byte]struct {
 	'c': {KindComplex, []string{"8", "16"}},
 }
 
-// ParseDType reads a NumPy type and answers the byte order that it speaks of.
-// It takes array-protocol strings (">i4", "|b1", "<M8[25us]", "|V5"), names
-// ("int32", "bfloat16", "datetime64[D]") and, in JSON, the descr list and the
-// dict of names, formats, offsets and itemsize of a structured type (see
-// [DType.NumPy]). Types of no fixed size, text and objects are ErrDType, as is a
-// record whose fields are of both byte orders.
+// ParseDType parses a NumPy type and returns its byte order, too. It accepts
+// array-protocol strings (">i4", "|b1", "<M8[25us]", "|V5"), names ("int32",
+// "bfloat16", "datetime64[D]") and structured types in JSON: the descr list, and the
+// dict of names, formats, offsets and itemsize (see [DType.NumPy]). It returns
+// ErrDType for types without a fixed size, text, objects, and records whose fields
+// have both byte orders.
 func ParseDType(s string) (DType, ByteOrder, error) {
 	parse := parseSimple
 	if strings.HasPrefix(s, "[") || strings.HasPrefix(s, "{") {
@@ -219,11 +218,12 @@ func ParseDType(s string) (DType, ByteOrder, error) {
 	}
 	t, order, err := parse(s)
 	if err != nil {
-		return DType{}, 0, fmt.Errorf("NumPy dtype %.100q: %w", s, err)
+		return DType{}, 0, fmt.Errorf("dtype.ParseDType: %.100q: %w", s, err)
 	}
 	return t, order, nil
 }
 
+// parseSimple parses a type that is not structured.
 func parseSimple(s string) (DType, ByteOrder, error) {
 	order, code := HostOrder, s
 	parse := parseName
@@ -240,17 +240,17 @@ func parseSimple(s string) (DType, ByteOrder, error) {
 	if err != nil {
 		return DType{}, 0, err
 	}
-	if !t.hasOrder() {
+	if !t.hasByteOrder() {
 		order = NoOrder
 	}
 	return t, order, nil
 }
 
-// hasOrder tells whether elements look different in the other byte order.
-func (t DType) hasOrder() bool {
+// hasByteOrder reports whether the byte order affects elements.
+func (t DType) hasByteOrder() bool {
 	if t.kind == KindRecord {
 		for _, f := range t.record.fields {
-			if f.DType.hasOrder() {
+			if f.DType.hasByteOrder() {
 				return true
 			}
 		}
@@ -259,7 +259,7 @@ func (t DType) hasOrder() bool {
 	return t.size > 1 && t.kind != KindBytes
 }
 
-// parseName reads what stands without an order.
+// parseName parses a type without a byte order.
 func parseName(name string) (DType, error) {
 	if t, ok := numpyNames[name]; ok {
 		return t, nil
@@ -299,10 +299,10 @@ func parseCode(code string) (DType, error) {
 			return Bytes(int32(size)), nil
 		}
 	}
-	return DType{}, fmt.Errorf("expected a type of fixed size, such as \"<i4\", \"|V5\" or \"float64\": %w", ErrDType)
+	return DType{}, fmt.Errorf("want a type of fixed size, such as \"<i4\", \"|V5\" or \"float64\": %w", ErrDType)
 }
 
-// parseTime reads a unit in brackets, or nothing for the Generic one.
+// parseTime parses a unit in brackets, or "" for the Generic unit.
 func parseTime(kind Kind, text string) (DType, error) {
 	if text == "" {
 		return timeType(kind, Generic, 1), nil
@@ -316,23 +316,23 @@ func parseTime(kind Kind, text string) (DType, error) {
 		step, err = strconv.ParseUint(digits, 10, 31)
 	}
 	if err != nil || step < 1 || !opened || !closed {
-		return DType{}, fmt.Errorf("expected a unit such as [s] or [25us], of %v: %w", timeUnits, ErrDType)
+		return DType{}, fmt.Errorf("want a unit such as [s] or [25us], of %v: %w", timeUnits, ErrDType)
 	}
 	return timeType(kind, unit, int32(step)), nil
 }
 
-// NumPy is the type as NumPy's array protocol writes it, in the byte order of
-// the host: "<i4", "|b1", "<M8[25us]", "|V5". A record is the JSON of its descr,
-// a list of [name, format] and [name, format, shape], in which a field without
-// a name is a gap; where fields overlap or are out of order it is the JSON of a
-// dict {"names", "formats", "offsets", "itemsize"}. bfloat16, for which NumPy
-// has no code, is "bfloat16", as ml_dtypes registers it.
+// NumPy returns the type in NumPy's array protocol, in the byte order of the host:
+// "<i4", "|b1", "<M8[25us]", "|V5". A record is the JSON of its descr: a list of
+// [name, format] and [name, format, shape], where an empty name marks a gap. If fields
+// overlap or are out of order, it is the JSON of a dict {"names", "formats",
+// "offsets", "itemsize"}. bfloat16, which NumPy has no code for, is "bfloat16", as
+// ml_dtypes registers it.
 func (t DType) NumPy() string { return t.NumPyIn(HostOrder) }
 
-// NumPyIn is NumPy for elements in another byte order. What has no such string,
-// a bfloat16 in big-endian order, is ">bfloat16", which ParseDType reads.
+// NumPyIn is NumPy for elements in another byte order. A big-endian bfloat16, which
+// ml_dtypes has no name for, is ">bfloat16"; ParseDType accepts it.
 func (t DType) NumPyIn(order ByteOrder) string {
-	if !t.hasOrder() {
+	if !t.hasByteOrder() {
 		order = NoOrder
 	}
 	switch t.kind {
@@ -352,19 +352,19 @@ func (t DType) NumPyIn(order ByteOrder) string {
 	case KindComplex:
 		return fmt.Sprintf("%cc%d", order, t.size)
 	case KindDatetime:
-		return fmt.Sprintf("%cM8%s", order, t.metadata())
+		return fmt.Sprintf("%cM8%s", order, t.unitSuffix())
 	case KindTimedelta:
-		return fmt.Sprintf("%cm8%s", order, t.metadata())
+		return fmt.Sprintf("%cm8%s", order, t.unitSuffix())
 	case KindBytes:
 		return fmt.Sprintf("|V%d", t.size)
 	case KindRecord:
-		return t.structured(order)
+		return t.structuredJSON(order)
 	default:
 		return "invalid"
 	}
 }
 
-// arrowTypes are the Arrow types that hold what a type without parameters does.
+// arrowTypes are the Arrow types of the types without parameters.
 var arrowTypes = map[DType]arrow.DataType{
 	Bool: arrow.FixedWidthTypes.Boolean,
 	Int8: arrow.PrimitiveTypes.Int8, Int16: arrow.PrimitiveTypes.Int16, Int32: arrow.PrimitiveTypes.Int32, Int64: arrow.PrimitiveTypes.Int64,
@@ -372,7 +372,7 @@ var arrowTypes = map[DType]arrow.DataType{
 	Float16: arrow.FixedWidthTypes.Float16, Float32: arrow.PrimitiveTypes.Float32, Float64: arrow.PrimitiveTypes.Float64,
 }
 
-// fromArrowTypes are these the other way round, and the types that are integers
+// fromArrowTypes is the inverse of arrowTypes, with the Arrow types that are integers
 // with a meaning.
 var fromArrowTypes = func() map[arrow.Type]DType {
 	types := map[arrow.Type]DType{
@@ -389,12 +389,12 @@ var arrowUnits = map[TimeUnit]arrow.TimeUnit{
 	Second: arrow.Second, Millisecond: arrow.Millisecond, Microsecond: arrow.Microsecond, Nanosecond: arrow.Nanosecond,
 }
 
-// Arrow is the Arrow type whose values are elements of this type: for datetime64
-// and timedelta64 of whole seconds, milliseconds, microseconds and nanoseconds
-// timestamp without a time zone and duration, for fixed bytes
-// fixed_size_binary. What Arrow lacks is ErrDType: bfloat16, complex numbers,
-// other units of time, and records, whose columns Arrow keeps apart. (Arrow's
-// booleans are bits, the elements of Bool bytes; ToArrow converts.)
+// Arrow returns the Arrow type whose values are elements of this type. A datetime64 or
+// timedelta64 of whole seconds, milliseconds, microseconds or nanoseconds is a
+// timestamp without a time zone or a duration; fixed bytes are fixed_size_binary. It
+// returns ErrDType for types that Arrow lacks: bfloat16, complex numbers, other units
+// of time, and records, whose fields Arrow stores separately. Elements of Bool are
+// bytes, those of Arrow's boolean bits; ndview.ToArrow converts them.
 func (t DType) Arrow() (arrow.DataType, error) {
 	unit, whole := arrowUnits[t.unit]
 	switch {
@@ -411,11 +411,11 @@ func (t DType) Arrow() (arrow.DataType, error) {
 	return nil, fmt.Errorf("%s as an Arrow type: %w", t, ErrDType)
 }
 
-// ParseArrow is the type of the elements of an Arrow column: the way back from
-// [DType.Arrow]. Beside that date64 is datetime64[ms], as the zone of a
-// timestamp is not kept; date32, time32, time64 and decimals of 32 and 64 bits
-// are the integers that they hold, and an extension type is what it is stored
-// as. Any other type is ErrDType.
+// ParseArrow returns the type of the elements of an Arrow column, the inverse of
+// [DType.Arrow]. It drops the time zone of a timestamp. It also accepts date64 as
+// datetime64[ms]; date32, time32, time64 and decimals of 32 and 64 bits as their
+// integers; and an extension type as its storage type. It returns ErrDType for other
+// types.
 func ParseArrow(t arrow.DataType) (DType, error) {
 	switch t := t.(type) {
 	case arrow.ExtensionType:
@@ -431,7 +431,7 @@ func ParseArrow(t arrow.DataType) (DType, error) {
 			return Bytes(int32(t.ByteWidth)), nil
 		}
 	case nil:
-		return DType{}, fmt.Errorf("no Arrow type: %w", ErrDType)
+		return DType{}, fmt.Errorf("dtype.ParseArrow: nil type: %w", ErrDType)
 	}
 	dtype, ok := fromArrowTypes[t.ID()]
 	if !ok {

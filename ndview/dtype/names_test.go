@@ -1,6 +1,7 @@
 package dtype_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -10,17 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are a type's everywhere; nothing where there is none. docs/dtypes.md
+// names are the names of a type in all formats, empty if none exists. docs/dtypes.md
 // has this table.
 type names struct {
 	dt           dtype.DType
 	numpy, zarr  string
 	arrow        arrow.DataType
-	dlpack       [2]uint8 // code and bits; no bits for none
+	dlpack       [2]uint8 // code and bits; 0 bits if none exists
 	c            string
 	otherNumPy   []string
 	otherC       []string
-	otherByArrow []arrow.DataType // whose elements are read as this type
+	otherByArrow []arrow.DataType // Arrow types that parse as this type
 }
 
 var typeNames = []names{
@@ -68,7 +69,7 @@ var typeNames = []names{
 	{must(dtype.Packed(dtype.Field{Name: "a", DType: dtype.Int8})), `[["a","|i1"]]`, "", nil, [2]uint8{}, "", nil, nil, nil},
 }
 
-func TestTypesHaveTheirNamesEverywhereAndAreFoundByThem(t *testing.T) {
+func TestTypeNamesRoundTrip(t *testing.T) {
 	for _, n := range typeNames {
 		t.Run(n.dt.String(), func(t *testing.T) {
 			assert.Equal(t, n.numpy, n.dt.NumPyIn('<'))
@@ -127,7 +128,7 @@ func checkName(t *testing.T, want, got string, err error) {
 	assert.Equal(t, want, got)
 }
 
-func TestNamesOfOtherTypesAreRefused(t *testing.T) {
+func TestUnknownTypeNamesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "int", "float", "r0", "r7", "r08", "r-8", "r", "r99999999999", "string", "int32 ", "datetime64"} {
 		_, err := dtype.ParseZarrName(name)
 		assert.ErrorIs(t, err, dtype.ErrDType, "%q", name)
@@ -150,13 +151,13 @@ func TestNamesOfOtherTypesAreRefused(t *testing.T) {
 	}
 }
 
-func TestExtensionTypesAreReadAsWhatTheyAreStoredAs(t *testing.T) {
+func TestExtensionTypesParseAsStorageType(t *testing.T) {
 	got, err := dtype.ParseArrow(extensions.NewBool8Type())
 	require.NoError(t, err)
 	assert.Equal(t, dtype.Int8, got)
 }
 
-func TestByteOrdersAreAnswersBesideTheType(t *testing.T) {
+func TestParseDTypeReturnsByteOrder(t *testing.T) {
 	for s, want := range map[string]dtype.ByteOrder{
 		"<i4": '<', ">i4": '>', "=i4": dtype.HostOrder, "i4": dtype.HostOrder, "|i4": dtype.HostOrder, ">M8[s]": '>', ">c8": '>',
 		">i1": '|', "|b1": '|', ">V5": '|', "bool": '|', "bfloat16": dtype.HostOrder, ">bfloat16": '>', ">m8[3D]": '>',
@@ -175,7 +176,7 @@ func TestByteOrdersAreAnswersBesideTheType(t *testing.T) {
 	assert.ErrorContains(t, err, "both byte orders")
 }
 
-func TestStringsAreReadAndWrittenAsByNumPy(t *testing.T) {
+func TestTypeStringsMatchNumPy(t *testing.T) {
 	for _, c := range loadGoldenTypes(t).Strings {
 		s, str, name := c[0], c[1], c[2]
 		dt, order, err := dtype.ParseDType(s)
@@ -192,4 +193,27 @@ func TestStringsAreReadAndWrittenAsByNumPy(t *testing.T) {
 			assert.Equal(t, name, dt.String(), s)
 		}
 	}
+}
+
+func FuzzParseDType(f *testing.F) {
+	for _, n := range typeNames {
+		f.Add(n.numpy)
+		f.Add(n.dt.String())
+	}
+	f.Add(`{"names":["b","a"],"formats":["<f8",["<i4",[2]]],"offsets":[8,0],"itemsize":20,"aligned":false,"titles":[]}`)
+	f.Add(`[[["t","a"],">i4",3],["b",[["c",">f2"]]]]`)
+	f.Fuzz(func(t *testing.T, s string) {
+		dt, order, err := dtype.ParseDType(s)
+		if err != nil {
+			require.ErrorIs(t, err, dtype.ErrDType)
+			return
+		}
+		require.Positive(t, dt.Size())
+		text := dt.NumPyIn(order)
+		again, sameOrder, err := dtype.ParseDType(text)
+		require.NoError(t, err, text)
+		require.Equal(t, fmt.Sprint(dt, order), fmt.Sprint(again, sameOrder))
+		require.True(t, dt == again, text)
+		require.True(t, dtype.CanCast(dt, again, dtype.CastNo))
+	})
 }

@@ -7,39 +7,38 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
 
-// Promote is the type that NumPy 2 gives to what is computed from elements of
-// several types: the smallest to which each casts safely, with exceptions for
-// integers of 64 bits and float64. In any order the answer is the same: int8,
-// uint8 and float16 make float16, since each does with float16. (NumPy has no
-// type, or one, of bfloat16, int16 and float32 as the order goes; here there is
-// none.)
+// Promote returns NumPy 2's common type of several: the smallest to which each casts
+// safely, except that integers of 64 bits cast to float64. The order of the arguments
+// does not matter: int8, uint8 and float16 have the type float16, because each pair
+// with float16 has it. Where NumPy's result depends on the order, as for bfloat16,
+// int16 and float32, no common type exists.
 //
-// bfloat16 is promoted as ml_dtypes does it: with bool and integers of 8 bits it
-// stays, with float32 and wider it gives way, with others there is none. Times
-// become the coarsest unit that counts all. Bytes promote with their equals;
-// records field by field, if these have the same names in the same order, to a
-// packed one, unless they are the same. Types that have no common one, and no
-// types at all, are ErrDType.
+// bfloat16 promotes as in ml_dtypes: with bool and 8-bit integers to bfloat16, with
+// float32 and wider types to these, and with other types not at all. Times promote to
+// the coarsest unit that represents all. Bytes promote with the same type only.
+// Records of the same field names promote field by field to a packed record; equal
+// records stay as they are. Promote returns ErrDType if no common type exists, or
+// without arguments.
 func Promote(types ...DType) (DType, error) {
 	if len(types) == 0 {
-		return DType{}, fmt.Errorf("the common type of no types: %w", ErrDType)
+		return DType{}, fmt.Errorf("dtype.Promote: no types: %w", ErrDType)
 	}
-	most := types[0]
+	leading := types[0]
 	for _, t := range types {
-		if knowledge(t) > knowledge(most) {
-			most = t
+		if promotionRank(t) > promotionRank(leading) {
+			leading = t
 		}
 	}
-	if most.kind == 0 {
-		return DType{}, fmt.Errorf("dtype %s: %w", most, ErrDType)
+	if leading.kind == 0 {
+		return DType{}, fmt.Errorf("dtype.Promote: dtype %s: %w", leading, ErrDType)
 	}
-	common := most
+	common := leading
 	for _, t := range types {
-		if t == most {
+		if t == leading {
 			continue
 		}
-		with, err := promote(most, t)
-		if err == nil && common != most {
+		with, err := promote(leading, t)
+		if err == nil && common != leading {
 			with, err = promote(common, with)
 		}
 		if err != nil {
@@ -50,9 +49,9 @@ func Promote(types ...DType) (DType, error) {
 	return common, nil
 }
 
-// knowledge orders types as NumPy does to find the one of several that is asked
-// about all others.
-func knowledge(t DType) int {
+// promotionRank orders types as NumPy does to choose the one that is promoted with
+// each of the others first.
+func promotionRank(t DType) int {
 	switch t.kind {
 	case KindBFloat:
 		return 5
@@ -70,6 +69,7 @@ func knowledge(t DType) int {
 	}
 }
 
+// promote returns the common type of two types.
 func promote(a, b DType) (DType, error) {
 	switch {
 	case a == b:
@@ -78,9 +78,9 @@ func promote(a, b DType) (DType, error) {
 		return commonTime(KindDatetime, a, b)
 	case a.kind == KindTimedelta && b.kind == KindTimedelta:
 		return commonTime(KindTimedelta, a, b)
-	case a.kind == KindTimedelta && countsTime(b):
+	case a.kind == KindTimedelta && isTimeCount(b):
 		return a, nil
-	case b.kind == KindTimedelta && countsTime(a):
+	case b.kind == KindTimedelta && isTimeCount(a):
 		return b, nil
 	case a.kind == KindRecord && b.kind == KindRecord:
 		return promoteRecords(a, b)
@@ -92,11 +92,12 @@ func promote(a, b DType) (DType, error) {
 	return DType{}, fmt.Errorf("%s and %s have no common type: %w", a, b, ErrDType)
 }
 
-// countsTime tells whether a number is taken for a count of a timedelta's ticks.
-func countsTime(t DType) bool {
+// isTimeCount reports whether NumPy takes a number as the count of a timedelta.
+func isTimeCount(t DType) bool {
 	return t.kind == KindBool || t.kind == KindInt || t.kind == KindUint && t.size < 8
 }
 
+// IsNumeric reports whether t is bool or a number, not a time.
 func (t DType) IsNumeric() bool {
 	switch t.kind {
 	case KindBool, KindInt, KindUint, KindFloat, KindBFloat, KindComplex:
@@ -106,11 +107,12 @@ func (t DType) IsNumeric() bool {
 	}
 }
 
+// IsInteger reports whether t is a signed or unsigned integer.
 func (t DType) IsInteger() bool { return t.kind == KindInt || t.kind == KindUint }
 
-// promoteNumeric is the zero DType where there is no answer.
+// promoteNumeric returns the common type of two numeric types, or the zero DType.
 func promoteNumeric(a, b DType) DType {
-	if category(a) > category(b) || a.kind == KindBFloat {
+	if numericRank(a) > numericRank(b) || a.kind == KindBFloat {
 		a, b = b, a
 	}
 	switch {
@@ -142,8 +144,8 @@ func promoteNumeric(a, b DType) DType {
 	}
 }
 
-// category orders the numeric kinds.
-func category(t DType) int {
+// numericRank orders the numeric kinds.
+func numericRank(t DType) int {
 	switch t.kind {
 	case KindBool:
 		return 0
@@ -158,8 +160,8 @@ func category(t DType) int {
 	}
 }
 
-// floatSize is the size of the smallest float that holds a real number's
-// values, but for the last bits of integers above 2^53.
+// floatSize returns the size of the smallest float that represents a real type, except
+// for the last bits of integers above 2^53.
 func floatSize(t DType) int32 {
 	if t.IsInteger() {
 		return min(2*t.size, 8)
@@ -167,6 +169,7 @@ func floatSize(t DType) int32 {
 	return t.size
 }
 
+// promoteRecords promotes the fields of two records pairwise.
 func promoteRecords(a, b DType) (DType, error) {
 	fields := a.Fields()
 	for i, f := range b.record.fields {
@@ -181,22 +184,21 @@ func promoteRecords(a, b DType) (DType, error) {
 	return Packed(fields...)
 }
 
-// Casting says which casts are allowed: each rule what those before it allow,
-// and more.
+// Casting is a rule that allows casts. Each rule allows those of the rules before it.
 type Casting uint8
 
 // NumPy's rules of casting.
 const (
-	CastNo       Casting = iota // none: the same type
+	CastNo       Casting = iota // the same type
 	CastEquiv                   // the same values in another layout
-	CastSafe                    // every value kept, but for integers in float64
-	CastSameKind                // safe ones and those within a kind, as float64 to float32
-	CastUnsafe                  // whatever can be converted
+	CastSafe                    // every value is kept, except integers of 64 bits in float64
+	CastSameKind                // within a kind, as float64 to float32
+	CastUnsafe                  // every possible conversion
 )
 
 var castingNames = [...]string{"no", "equiv", "safe", "same_kind", "unsafe"}
 
-// String is NumPy's name: "no", "equiv", "safe", "same_kind" or "unsafe".
+// String returns NumPy's name: "no", "equiv", "safe", "same_kind" or "unsafe".
 func (c Casting) String() string {
 	if int(c) >= len(castingNames) {
 		return fmt.Sprintf("Casting(%d)", uint8(c))
@@ -204,16 +206,16 @@ func (c Casting) String() string {
 	return castingNames[c]
 }
 
-// CanCast tells whether NumPy 2's rule allows the cast; for bfloat16 it tells
-// what ml_dtypes has registered with NumPy, which takes complex numbers to
-// bfloat16 for a cast of the same kind. Other values than the rules allow nothing.
+// CanCast reports whether NumPy 2's rule allows the cast. For bfloat16 the rules are
+// those that ml_dtypes registers with NumPy; they allow complex numbers to bfloat16 as
+// the same kind. Unknown rules allow nothing.
 func CanCast(from, to DType, rule Casting) bool {
-	needs, ok := castLevel(from, to)
+	needs, ok := strictestRule(from, to)
 	return ok && needs <= rule && rule <= CastUnsafe
 }
 
-// castLevel is the strictest rule that allows a cast; false if there is none.
-func castLevel(from, to DType) (Casting, bool) {
+// strictestRule returns the strictest rule that allows a cast, and false if none does.
+func strictestRule(from, to DType) (Casting, bool) {
 	switch {
 	case from.kind == 0 || to.kind == 0:
 		return 0, false
@@ -221,9 +223,9 @@ func castLevel(from, to DType) (Casting, bool) {
 		return CastNo, true
 	case from.kind == KindRecord && to.kind == KindRecord:
 		return castRecords(from, to)
-	case from.kind == KindRecord: // a record of one field counts as that
+	case from.kind == KindRecord: // a record of one field counts as that field
 		return CastUnsafe, len(from.record.fields) == 1
-	case to.kind == KindRecord: // one value for every field
+	case to.kind == KindRecord: // the value is cast to every field
 		return CastUnsafe, !slices.ContainsFunc(to.record.fields, func(f Field) bool { return !CanCast(from, f.DType, CastUnsafe) })
 	case to.kind == KindBytes:
 		switch {
@@ -239,7 +241,7 @@ func castLevel(from, to DType) (Casting, bool) {
 		return castTimes(from, to), true
 	case from.kind == KindBFloat && to.IsTime(), from.IsTime() && to.kind == KindBFloat:
 		return 0, false
-	case to.kind == KindTimedelta && countsTime(from):
+	case to.kind == KindTimedelta && isTimeCount(from):
 		return CastSafe, true
 	case to.kind == KindTimedelta && from == Uint64:
 		return CastSameKind, true
@@ -248,25 +250,27 @@ func castLevel(from, to DType) (Casting, bool) {
 	}
 }
 
+// castNumbers returns the strictest rule for a cast between numeric types.
 func castNumbers(from, to DType) Casting {
 	switch {
 	case promoteNumeric(from, to) == to:
 		return CastSafe
 	case from == BFloat16 && to == Float16:
 		return CastUnsafe
-	case category(from) <= category(to), from.kind == KindComplex && to == BFloat16:
+	case numericRank(from) <= numericRank(to), from.kind == KindComplex && to == BFloat16:
 		return CastSameKind
 	default:
 		return CastUnsafe
 	}
 }
 
-// castTimes compares the units of two datetimes or two timedeltas.
+// castTimes returns the strictest rule for a cast between units of two datetimes or
+// two timedeltas.
 func castTimes(from, to DType) Casting {
 	a, b := from.Tick(), to.Tick()
 	strict := from.kind == KindTimedelta
 	switch {
-	case sameLength(a, b):
+	case sameDuration(a, b):
 		return CastNo
 	case b.Unit == tick.Generic:
 		return CastUnsafe
@@ -281,14 +285,14 @@ func castTimes(from, to DType) Casting {
 	}
 }
 
-// sameLength tells whether NumPy takes a finer tick for a coarser one as it is:
-// 1000 ms for a second, but not, the other way round, a second for 1000 ms.
-func sameLength(a, b tick.Tick) bool {
+// sameDuration reports whether NumPy casts a finer unit to a coarser one without
+// change: 1000 ms to a second, but not a second to 1000 ms.
+func sameDuration(a, b tick.Tick) bool {
 	return b.Unit >= tick.Second && a.Unit > b.Unit && a.Unit <= b.Unit+3 && a.Unit != tick.Generic &&
 		tick.Divides(a, b, true) && tick.Divides(b, a, true)
 }
 
-// castRecords compares fields in order, whatever their names.
+// castRecords compares fields in order, with any names.
 func castRecords(from, to DType) (Casting, bool) {
 	a, b := from.record.fields, to.record.fields
 	if len(a) != len(b) {
@@ -299,7 +303,7 @@ func castRecords(from, to DType) (Casting, bool) {
 		worst = CastEquiv
 	}
 	for i := range a {
-		level, ok := castLevel(a[i].DType, b[i].DType)
+		level, ok := strictestRule(a[i].DType, b[i].DType)
 		if !ok {
 			return 0, false
 		}
@@ -314,7 +318,7 @@ func castRecords(from, to DType) (Casting, bool) {
 			if a[i].Shape != nil {
 				return CastUnsafe, true
 			}
-			worst = max(worst, CastSafe) // one element for all of a subarray
+			worst = max(worst, CastSafe) // one element is repeated over a subarray
 		}
 	}
 	return worst, true

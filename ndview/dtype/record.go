@@ -12,51 +12,51 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// Field is a named part of a record: one element of a type, or a small array of
-// them in C order.
+// Field is a named part of a record: one element of a type, or a subarray in C order.
 type Field struct {
 	Name   string
 	DType  DType
 	Offset int64   // bytes from the start of the record
-	Shape  []int64 // of a subarray; nil for a single element
+	Shape  []int64 // of a subarray; nil for one element
 }
 
-// Size is the number of bytes that the field takes.
+// Size returns the number of bytes of the field.
 func (f Field) Size() int64 { return f.DType.Size() * layout.Product(f.Shape) }
 
-// check tells whether the field has bytes, and returns how many.
-func (f Field) check() (int64, error) {
+// byteSize returns the number of bytes of the field, or ErrDType unless it is from 1
+// to an int32's maximum.
+func (f Field) byteSize() (int64, error) {
 	n, err := layout.Bytes(f.DType.Size(), f.Shape)
 	if err != nil {
 		return 0, fmt.Errorf("field %q: %w: %w", f.Name, err, ErrDType)
 	}
 	if f.DType.kind == 0 || n < 1 || n > math.MaxInt32 {
-		return 0, fmt.Errorf("field %q takes %d bytes of dtype %s, where 1 to %d were expected: %w", f.Name, n, f.DType, math.MaxInt32, ErrDType)
+		return 0, fmt.Errorf("field %q has %d bytes of dtype %s, want 1 to %d: %w", f.Name, n, f.DType, math.MaxInt32, ErrDType)
 	}
 	return n, nil
 }
 
-// record is what makes a DType a record. There is one for each text, so that
-// pointers compare as the records do; it stays as long as the program runs.
+// record holds the fields of a record type. Equal records share one, so that DTypes
+// compare by pointer; it is never freed.
 type record struct {
 	fields    []Field
-	depth     int   // of records in records
-	alignment int64 // that of a struct in C if it is laid out as one, else 1
+	depth     int   // of nested records
+	alignment int64 // that of a C struct of this layout, otherwise 1
 }
 
-// maxDepth keeps the text of a foreign type, which names every field within, in
-// proportion to what was read.
+// maxDepth limits the nesting of records, because the text of a type, which names all
+// nested fields, could otherwise grow exponentially.
 const maxDepth = 32
 
-var records sync.Map // of *record, by text
+var records sync.Map // from the text of a record to its *record
 
-// Record is the type of elements that are made of fields, NumPy's structured
-// type, as storage: such elements are moved, compared and sliced, not computed
-// with. Fields have distinct, non-empty names and lie within size bytes, in any
-// order and with any gaps; they may overlap. Anything else is ErrDType.
+// Record returns NumPy's structured type: elements that consist of fields. Such
+// elements can be moved, compared and viewed, but not computed with. Fields must have
+// distinct, non-empty names and lie within size bytes; they may be in any order,
+// overlap and leave gaps. Otherwise Record returns ErrDType.
 func Record(size int64, fields ...Field) (DType, error) {
 	if err := checkFields(size, fields); err != nil {
-		return DType{}, fmt.Errorf("record of %d bytes: %w", size, err)
+		return DType{}, fmt.Errorf("dtype.Record: %d bytes: %w", size, err)
 	}
 	fields, depth := cloneFields(fields), 1
 	var text strings.Builder
@@ -67,26 +67,28 @@ func Record(size int64, fields ...Field) (DType, error) {
 		fmt.Fprintf(&text, "%q %s %d %d;", f.Name, f.DType, f.Offset, f.Shape)
 	}
 	if depth > maxDepth {
-		return DType{}, fmt.Errorf("records nested %d deep, where %d are allowed: %w", depth, maxDepth, ErrDType)
+		return DType{}, fmt.Errorf("records nested %d deep, want at most %d: %w", depth, maxDepth, ErrDType)
 	}
 	fmt.Fprint(&text, size)
-	r, _ := records.LoadOrStore(text.String(), &record{fields, depth, alignmentOf(size, fields)})
+	r, _ := records.LoadOrStore(text.String(), &record{fields, depth, structAlignment(size, fields)})
 	return DType{kind: KindRecord, size: int32(size), record: r.(*record)}, nil
 }
 
-// Packed is a record whose fields follow each other without gaps; their Offset
-// is not looked at.
-func Packed(fields ...Field) (DType, error) { return place(fields, false) }
+// Packed returns a record whose fields follow each other without gaps. It ignores
+// their Offset.
+func Packed(fields ...Field) (DType, error) { return layOut(fields, false) }
 
-// Aligned is a record laid out as C lays out a struct: each field at a multiple
-// of its alignment, the size a multiple of the largest. Offset is not looked at.
-func Aligned(fields ...Field) (DType, error) { return place(fields, true) }
+// Aligned returns a record with the layout of a C struct: each field lies at a
+// multiple of its alignment, and the size is a multiple of the largest. It ignores
+// their Offset.
+func Aligned(fields ...Field) (DType, error) { return layOut(fields, true) }
 
-func place(fields []Field, align bool) (DType, error) {
+// layOut computes the offsets of fields, aligned as in C if align is true.
+func layOut(fields []Field, align bool) (DType, error) {
 	fields = slices.Clone(fields)
 	end, widest := int64(0), int64(1)
 	for i, f := range fields {
-		n, err := f.check()
+		n, err := f.byteSize()
 		if err != nil {
 			return DType{}, err
 		}
@@ -101,8 +103,9 @@ func place(fields []Field, align bool) (DType, error) {
 
 func roundUp(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
 
-// alignmentOf is the widest alignment of the fields if these lie as in C.
-func alignmentOf(size int64, fields []Field) int64 {
+// structAlignment returns the largest alignment of the fields if their layout is that
+// of a C struct, otherwise 1.
+func structAlignment(size int64, fields []Field) int64 {
 	end, widest := int64(0), int64(1)
 	for _, f := range fields {
 		a := f.DType.Alignment()
@@ -117,8 +120,8 @@ func alignmentOf(size int64, fields []Field) int64 {
 	return widest
 }
 
-// alignment is what the address of an element is to be a multiple of: that of
-// the number, of the two numbers of a complex one, or of the struct in C.
+// Alignment returns the alignment of an element's address: that of the number, of each
+// part of a complex number, or of the C struct.
 func (t DType) Alignment() int64 {
 	switch t.kind {
 	case KindComplex:
@@ -134,7 +137,7 @@ func (t DType) Alignment() int64 {
 
 func checkFields(size int64, fields []Field) error {
 	if size < 1 || size > math.MaxInt32 {
-		return fmt.Errorf("a size of 1 to %d bytes was expected: %w", math.MaxInt32, ErrDType)
+		return fmt.Errorf("want a size of 1 to %d bytes: %w", math.MaxInt32, ErrDType)
 	}
 	if len(fields) == 0 {
 		return fmt.Errorf("no fields: %w", ErrDType)
@@ -142,10 +145,10 @@ func checkFields(size int64, fields []Field) error {
 	names := map[string]bool{"": true}
 	for _, f := range fields {
 		if names[f.Name] {
-			return fmt.Errorf("field name %q is empty or twice there: %w", f.Name, ErrDType)
+			return fmt.Errorf("field name %q is empty or a duplicate: %w", f.Name, ErrDType)
 		}
 		names[f.Name] = true
-		n, err := f.check()
+		n, err := f.byteSize()
 		if err != nil {
 			return err
 		}
@@ -156,7 +159,7 @@ func checkFields(size int64, fields []Field) error {
 	return nil
 }
 
-// Fields are the fields of a record, in its order, else nil.
+// Fields returns a copy of the fields of a record, in its order, otherwise nil.
 func (t DType) Fields() []Field {
 	if t.kind != KindRecord {
 		return nil
@@ -172,7 +175,7 @@ func cloneFields(fields []Field) []Field {
 	return fields
 }
 
-// Field is the field of a record that has a name; false if there is none.
+// Field returns the field of a record with a name, and false if it does not exist.
 func (t DType) Field(name string) (Field, bool) {
 	fields := t.Fields()
 	i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
@@ -182,8 +185,8 @@ func (t DType) Field(name string) (Field, bool) {
 	return fields[i], true
 }
 
-// The fields of a NumPy dict that makes a structured type. Titles, a second
-// name of fields, are not kept.
+// structuredDict is the dict of a structured type in NumPy. Titles, second names of
+// fields, are not kept.
 type structuredDict struct {
 	Names    []string          `json:"names"`
 	Formats  []json.RawMessage `json:"formats"`
@@ -195,8 +198,8 @@ type structuredDict struct {
 
 func parseStructured(s string) (DType, ByteOrder, error) { return parseFormat(json.RawMessage(s), 0) }
 
-// parseFormat reads what may stand for a field's type: a string, a list or a
-// dict. The order NoOrder goes with every other.
+// parseFormat parses the type of a field: a string, a list or a dict. NoOrder combines
+// with either byte order.
 func parseFormat(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
@@ -214,6 +217,7 @@ func parseFormat(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 	return parseSimple(s)
 }
 
+// parseDescr parses a list of fields that follow each other.
 func parseDescr(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 	var list [][]json.RawMessage
 	if err := decodeJSON(raw, &list); err != nil {
@@ -224,15 +228,15 @@ func parseDescr(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 	order := NoOrder
 	for i, item := range list {
 		if len(item) != 2 && len(item) != 3 {
-			return DType{}, 0, fmt.Errorf("field %d: expected [name, format] or [name, format, shape]: %w", i, ErrDType)
+			return DType{}, 0, fmt.Errorf("field %d: want [name, format] or [name, format, shape]: %w", i, ErrDType)
 		}
 		f, fieldOrder, err := parseField(item, depth)
 		if err == nil {
-			order, err = sameOrder(order, fieldOrder)
+			order, err = mergeByteOrder(order, fieldOrder)
 		}
 		var n int64
 		if err == nil {
-			n, err = f.check()
+			n, err = f.byteSize()
 		}
 		if err != nil {
 			return DType{}, 0, fmt.Errorf("field %d: %w", i, err)
@@ -251,6 +255,8 @@ func parseDescr(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 	return t, order, err
 }
 
+// parseField parses [name, format] or [name, format, shape], where the name may be a
+// list of title and name.
 func parseField(item []json.RawMessage, depth int) (Field, ByteOrder, error) {
 	var f Field
 	var titled []string // title and name
@@ -270,7 +276,7 @@ func parseField(item []json.RawMessage, depth int) (Field, ByteOrder, error) {
 	return f, order, err
 }
 
-// parseShape reads the shape of a subarray, one extent or a list of them.
+// parseShape parses the shape of a subarray: one extent or a list of them.
 func parseShape(raw json.RawMessage) ([]int64, error) {
 	var one int64
 	if decodeJSON(raw, &one) == nil {
@@ -284,13 +290,14 @@ func parseShape(raw json.RawMessage) ([]int64, error) {
 	return shape, err
 }
 
+// parseDict parses a dict of names, formats, offsets and itemsize.
 func parseDict(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 	var d structuredDict
 	if err := decodeJSON(raw, &d); err != nil {
 		return DType{}, 0, err
 	}
 	if len(d.Formats) != len(d.Names) || d.Offsets != nil && len(d.Offsets) != len(d.Names) {
-		return DType{}, 0, fmt.Errorf("expected as many formats and offsets as names: %w", ErrDType)
+		return DType{}, 0, fmt.Errorf("want as many formats and offsets as names: %w", ErrDType)
 	}
 	order := NoOrder
 	fields := make([]Field, len(d.Names))
@@ -304,7 +311,7 @@ func parseDict(raw json.RawMessage, depth int) (DType, ByteOrder, error) {
 	return t, order, err
 }
 
-// field reads one format of a dict: as in a list, or [format, shape].
+// field parses one format of a dict: as in a list, or [format, shape].
 func (d structuredDict) field(i int, format json.RawMessage, depth int, order *ByteOrder) (Field, error) {
 	name, _ := json.Marshal(d.Names[i])
 	item := []json.RawMessage{name, format}
@@ -321,14 +328,14 @@ func (d structuredDict) field(i int, format json.RawMessage, depth int, order *B
 	if d.Offsets != nil {
 		f.Offset = d.Offsets[i]
 	}
-	*order, err = sameOrder(*order, fieldOrder)
+	*order, err = mergeByteOrder(*order, fieldOrder)
 	return f, err
 }
 
-// record lays out the fields of a dict.
+// record returns the record of the fields of a dict, and computes missing offsets.
 func (d structuredDict) record(fields []Field) (DType, error) {
 	if d.Offsets == nil {
-		packed, err := place(fields, d.Aligned)
+		packed, err := layOut(fields, d.Aligned)
 		if err != nil || d.ItemSize == 0 || d.ItemSize == packed.Size() {
 			return packed, err
 		}
@@ -336,12 +343,12 @@ func (d structuredDict) record(fields []Field) (DType, error) {
 	}
 	end, widest := int64(0), int64(1)
 	for _, f := range fields {
-		n, err := f.check()
+		n, err := f.byteSize()
 		if err != nil {
 			return DType{}, err
 		}
 		if a := f.DType.Alignment(); d.Aligned && f.Offset%a != 0 {
-			return DType{}, fmt.Errorf("field %q: offset %d, where a multiple of %d was expected: %w", f.Name, f.Offset, a, ErrDType)
+			return DType{}, fmt.Errorf("field %q: offset %d, want a multiple of %d: %w", f.Name, f.Offset, a, ErrDType)
 		} else if d.Aligned {
 			widest = max(widest, a)
 		}
@@ -349,12 +356,13 @@ func (d structuredDict) record(fields []Field) (DType, error) {
 	}
 	end = roundUp(end, widest)
 	if size := d.ItemSize; size != 0 && (size < end || size%widest != 0) {
-		return DType{}, fmt.Errorf("itemsize %d, where %d or a larger multiple of %d was expected: %w", size, end, widest, ErrDType)
+		return DType{}, fmt.Errorf("itemsize %d, want a multiple of %d of at least %d: %w", size, widest, end, ErrDType)
 	}
 	return Record(max(end, d.ItemSize), fields...)
 }
 
-func sameOrder(a, b ByteOrder) (ByteOrder, error) {
+// mergeByteOrder returns the byte order of two fields, or ErrDType if they differ.
+func mergeByteOrder(a, b ByteOrder) (ByteOrder, error) {
 	switch {
 	case a == NoOrder:
 		return b, nil
@@ -365,6 +373,7 @@ func sameOrder(a, b ByteOrder) (ByteOrder, error) {
 	}
 }
 
+// decodeJSON decodes one JSON value and refuses unknown keys and trailing data.
 func decodeJSON(raw json.RawMessage, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -372,13 +381,13 @@ func decodeJSON(raw json.RawMessage, v any) error {
 		return fmt.Errorf("%w: %w", err, ErrDType)
 	}
 	if d.More() {
-		return fmt.Errorf("more after the end of the type: %w", ErrDType)
+		return fmt.Errorf("trailing data after the type: %w", ErrDType)
 	}
 	return nil
 }
 
-// structured is a record as JSON: see NumPy.
-func (t DType) structured(order ByteOrder) string {
+// structuredJSON returns a record as JSON, see NumPy.
+func (t DType) structuredJSON(order ByteOrder) string {
 	fields := t.record.fields
 	inOrder, end := true, int64(0)
 	for _, f := range fields {
@@ -386,12 +395,12 @@ func (t DType) structured(order ByteOrder) string {
 		end = f.Offset + f.Size()
 	}
 	if inOrder {
-		return t.descr(order)
+		return t.descrJSON(order)
 	}
 	d := structuredDict{ItemSize: t.Size()}
 	for _, f := range fields {
 		d.Names, d.Offsets = append(d.Names, f.Name), append(d.Offsets, f.Offset)
-		format := f.DType.format(order)
+		format := f.DType.formatJSON(order)
 		if f.Shape != nil {
 			format = encodeJSON([]any{format, f.Shape})
 		}
@@ -400,7 +409,8 @@ func (t DType) structured(order ByteOrder) string {
 	return string(encodeJSON(d))
 }
 
-func (t DType) descr(order ByteOrder) string {
+// descrJSON returns a record whose fields are in order as a list.
+func (t DType) descrJSON(order ByteOrder) string {
 	var items []any
 	end := int64(0)
 	gap := func(to int64) {
@@ -410,7 +420,7 @@ func (t DType) descr(order ByteOrder) string {
 	}
 	for _, f := range t.record.fields {
 		gap(f.Offset)
-		item := []any{f.Name, f.DType.format(order)}
+		item := []any{f.Name, f.DType.formatJSON(order)}
 		if f.Shape != nil {
 			item = append(item, f.Shape)
 		}
@@ -420,15 +430,16 @@ func (t DType) descr(order ByteOrder) string {
 	return string(encodeJSON(items))
 }
 
-// format is the type as JSON within a structured type.
-func (t DType) format(order ByteOrder) json.RawMessage {
+// formatJSON returns the type as JSON within a structured type.
+func (t DType) formatJSON(order ByteOrder) json.RawMessage {
 	if t.kind == KindRecord {
-		return json.RawMessage(t.structured(order))
+		return json.RawMessage(t.structuredJSON(order))
 	}
 	return encodeJSON(t.NumPyIn(order))
 }
 
-// encodeJSON is the JSON of what cannot fail to have one, "<" kept as it is.
+// encodeJSON returns the JSON of a value that cannot fail to have one. It does not
+// escape "<".
 func encodeJSON(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -17,32 +17,30 @@ type Element interface {
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// Scalar is one value of a type, to be computed with or stored. It is a small
-// value: compare with ==, which compares bits.
+// Scalar is one value of a type. It is a small value; == compares the bits.
 //
-// A scalar is strong or weak. A strong one has a type as an array has: an int32
-// beside elements of int8 makes int32. A weak one, a plain number of the program
-// text, says only whether it is a truth value, an integer, a float or a complex
-// number, and takes the type of what it meets as far as its kind allows
-// (NumPy's NEP 50): a weak 2 beside int8 is an int8, and a weak 2.5 beside
-// float16 a float16.
+// A scalar is strong or weak. A strong scalar has its own type, as an array has: int32
+// with elements of int8 makes int32. A weak scalar, from a plain Go number, has only a
+// kind: bool, integer, float or complex. It takes the type of the other operand as far
+// as its kind allows (NumPy's NEP 50): a weak 2 with int8 is an int8, and a weak 2.5
+// with float16 a float16.
 type Scalar struct {
 	dtype DType // of a weak one Bool, Int64, Uint64 (of 2^63 and more), Float64 or Complex128
 	weak  bool
-	raw   string // dtype.Size() bytes, in the order of the host
+	raw   string // dtype.Size() bytes, in the byte order of the host
 }
 
-// ScalarOf is the scalar of a Go value. Values of the types bool, int, uint,
-// float64 and complex128, which Go's constants have or are given first, are
-// weak; those of int8, uint64, float32, complex64 and their like, of types
-// defined by these, and a Scalar, are what they are. A time.Duration is a
-// timedelta64[ns]; a time.Time a datetime64[ns], or ErrRange outside of the
-// years 1678 to 2262. Any other type is ErrDType.
+// ScalarOf returns the scalar of a Go value. Values of bool, int, uint, float64 and
+// complex128, the default types of Go's constants, are weak. Values of int8, uint64,
+// float32, complex64 and the like, and of defined types, are strong. A Scalar is
+// returned unchanged. A time.Duration is a timedelta64[ns], and a time.Time a
+// datetime64[ns], or ErrRange outside the years 1678 to 2262. ScalarOf returns
+// ErrDType for other types.
 func ScalarOf(v any) (Scalar, error) {
 	switch v := v.(type) {
 	case Scalar:
 		if v.dtype.kind == 0 {
-			return Scalar{}, fmt.Errorf("a Scalar without a value: %w", ErrDType)
+			return Scalar{}, fmt.Errorf("dtype.ScalarOf: zero Scalar: %w", ErrDType)
 		}
 		return v, nil
 	case bool:
@@ -70,7 +68,7 @@ func ScalarOf(v any) (Scalar, error) {
 	return strongScalar(v)
 }
 
-// strongScalar goes by the kind of a Go type, so that it takes defined types.
+// strongScalar converts by the kind of a Go type, so that it accepts defined types.
 func strongScalar(v any) (Scalar, error) {
 	r := reflect.ValueOf(v)
 	switch r.Kind() {
@@ -101,7 +99,7 @@ func strongScalar(v any) (Scalar, error) {
 	case reflect.Complex128:
 		return makeScalar(Complex128, false, r.Complex()), nil
 	default:
-		return Scalar{}, fmt.Errorf("a value of Go type %T as a scalar: %w", v, ErrDType)
+		return Scalar{}, fmt.Errorf("dtype.ScalarOf: Go type %T: %w", v, ErrDType)
 	}
 }
 
@@ -109,10 +107,9 @@ func makeScalar[T Element](dtype DType, weak bool, v T) Scalar {
 	return Scalar{dtype, weak, string(rawBytes([]T{v}))}
 }
 
-// NewScalar is a strong scalar of a type. The value is whatever ScalarOf takes,
-// converted as [Scalar.Bytes] does, or a []byte that holds the element itself:
-// exactly dtype.Size() bytes in the order of the host, the only form for records
-// and bytes.
+// NewScalar returns a strong scalar of a type. The value is one that ScalarOf accepts,
+// converted as by [Scalar.Bytes], or a []byte with the dtype.Size() bytes of the
+// element in the host's byte order. Records and bytes accept only the latter.
 func NewScalar(dtype DType, v any) (Scalar, error) {
 	raw, ok := v.([]byte)
 	if !ok {
@@ -125,7 +122,7 @@ func NewScalar(dtype DType, v any) (Scalar, error) {
 		}
 	}
 	if dtype.kind == 0 || int64(len(raw)) != dtype.Size() {
-		return Scalar{}, fmt.Errorf("%d bytes as an element of %s, which takes %d: %w", len(raw), dtype, dtype.Size(), ErrDType)
+		return Scalar{}, fmt.Errorf("dtype.NewScalar: %d bytes for %s, want %d: %w", len(raw), dtype, dtype.Size(), ErrDType)
 	}
 	return Scalar{dtype, false, string(raw)}, nil
 }
@@ -137,16 +134,16 @@ func (s Scalar) Raw() string { return s.raw }
 // Strong returns the same value as a strong scalar of its own type.
 func (s Scalar) Strong() Scalar { return Scalar{dtype: s.dtype, raw: s.raw} }
 
-// IsWeak tells whether the scalar takes the type of what it meets.
+// IsWeak reports whether the scalar takes the type of the other operand.
 func (s Scalar) IsWeak() bool { return s.weak }
 
-// Natural is the scalar's own type, which a weak one has where it meets nothing:
-// Bool, Int64 (Uint64 from 2^63 on), Float64 or Complex128.
+// Natural returns the scalar's own type. For a weak scalar it is Bool, Int64 (Uint64
+// from 2^63 on), Float64 or Complex128.
 func (s Scalar) Natural() DType { return s.dtype }
 
-// Value is the value in Go: a bool, int64, uint64, float64 or complex128,
-// whichever is the widest of its kind; of a time the int64 that it counts; of
-// bytes and records a []byte.
+// Value returns the value as the widest Go type of its kind: bool, int64, uint64,
+// float64 or complex128. A time is the int64 of its count; bytes and records are a
+// []byte.
 func (s Scalar) Value() any {
 	switch s.dtype.kind {
 	case KindBool:
@@ -172,13 +169,12 @@ func (s Scalar) String() string {
 	return s.dtype.Format([]byte(s.raw))
 }
 
-// DType is the type that NumPy gives to what is computed from the scalar and
-// elements of another type. For a strong scalar that is [Promote]; a weak one
-// keeps the other type, unless its kind is above that type's: a weak integer
-// makes int64 of bool, a weak float makes float64 of bool and of integers, a
-// weak complex number makes a complex type that is as exact. A weak integer that
-// the type does not hold is an error of Bytes, not of DType. Where the two have
-// no common type the error is ErrDType.
+// DType returns NumPy's type of a result of the scalar and elements of another type.
+// For a strong scalar it is [Promote]. A weak scalar keeps the other type unless its
+// kind is higher: a weak integer with bool makes int64, a weak float with bool or
+// integers makes float64, a weak complex number makes a complex type of the same
+// precision. An integer outside the type's range is an error of Bytes, not of DType.
+// DType returns ErrDType if no common type exists.
 func (s Scalar) DType(with DType) (DType, error) {
 	if !s.weak {
 		return Promote(s.dtype, with)
@@ -187,8 +183,8 @@ func (s Scalar) DType(with DType) (DType, error) {
 	case with.kind == KindTimedelta && (whole || s.dtype.kind == KindBool):
 		return with, nil
 	case !with.IsNumeric():
-		return DType{}, fmt.Errorf("%s of Go and %s have no common type: %w", s.dtype, with, ErrDType)
-	case category(with) >= category(s.dtype), whole && with.kind != KindBool:
+		return DType{}, fmt.Errorf("weak %s and %s have no common type: %w", s.dtype, with, ErrDType)
+	case numericRank(with) >= numericRank(s.dtype), whole && with.kind != KindBool:
 		return with, nil
 	case s.dtype.kind == KindComplex && with == BFloat16:
 		return Complex64, nil
@@ -201,12 +197,12 @@ func (s Scalar) DType(with DType) (DType, error) {
 	}
 }
 
-// ResultType is the type that NumPy gives to what is computed from all the
-// operands: each a DType, an array (anything with a method DType() DType), or a
-// value that [ScalarOf] accepts. Operands without a common type are ErrDType.
+// ResultType returns NumPy's type of a result of all the operands. Each operand is a
+// DType, an array (any value with a method DType() DType), or a value that [ScalarOf]
+// accepts. It returns ErrDType if they have no common type.
 func ResultType(operands ...any) (DType, error) {
 	var strong []DType
-	var weak *Scalar // the one of the highest kind
+	var weak *Scalar // the weak operand of the highest kind
 	for _, o := range operands {
 		switch o := o.(type) {
 		case DType:
@@ -222,7 +218,7 @@ func ResultType(operands ...any) (DType, error) {
 			return DType{}, err
 		case !s.weak:
 			strong = append(strong, s.dtype)
-		case weak == nil || category(weak.dtype) < category(s.dtype):
+		case weak == nil || numericRank(weak.dtype) < numericRank(s.dtype):
 			weak = &s
 		}
 	}
@@ -239,22 +235,20 @@ func ResultType(operands ...any) (DType, error) {
 	return weak.DType(common)
 }
 
-// Bytes is the value as one element of a type, in the order of the host.
+// Bytes returns the value as one element of a type, in the byte order of the host.
 //
-// A weak scalar is assigned, as NumPy assigns a Python number: an integer type
-// takes integers that it holds, and floats whose whole part it holds, else the
-// error is ErrRange; a float type takes the nearest value, which may be
-// infinite; a time takes integers, as its count, but a datetime64 without a unit
-// none. A complex number becomes a truth value or stays complex. Other pairs are
-// ErrDType.
+// A weak scalar is assigned as NumPy assigns a Python number. Integer types accept
+// integers in their range, and floats whose integer part is in their range, otherwise
+// the error is ErrRange. Float types take the nearest value, which may be infinite.
+// Times take integers as their count, except a datetime64 without a unit. A complex
+// number converts only to bool and complex types. Other pairs return ErrDType.
 //
-// A strong scalar is cast, as NumPy's unsafe cast does it: integers keep their
-// low bits, floats lose their fraction, complex numbers their imaginary part;
-// of a float that the integer type does not hold the result is that of AsType.
-// Times are converted between units, and ErrRange where the other unit cannot
-// count them; between datetime64, timedelta64 and integers the count stays. Bytes
-// are cut, or padded with zeros. Records are only what they are, and bfloat16 is
-// no time: ErrDType.
+// A strong scalar is cast as by NumPy's unsafe rule: integers keep their low bits,
+// floats lose their fraction, complex numbers their imaginary part. For a float
+// outside an integer type's range see ndview's AsType. Times convert between units,
+// and return ErrRange if the other unit cannot represent them; between datetime64,
+// timedelta64 and integers the count stays the same. Bytes are truncated or padded
+// with zeros. Records to other types, and bfloat16 to times, return ErrDType.
 func (s Scalar) Bytes(dtype DType) ([]byte, error) {
 	raw, err := s.bytes(dtype)
 	if err != nil {
@@ -263,6 +257,7 @@ func (s Scalar) Bytes(dtype DType) ([]byte, error) {
 	return raw, nil
 }
 
+// bytes is Bytes without the context of the error.
 func (s Scalar) bytes(to DType) ([]byte, error) {
 	from := s.dtype
 	switch {
@@ -289,21 +284,21 @@ func (s Scalar) bytes(to DType) ([]byte, error) {
 	return s.cast(to), nil
 }
 
-// cast is the element as one of another type, to which it is castable. Times
-// are taken for what they count.
+// cast returns the element cast to another type, to which it must be castable. Times
+// are their counts.
 func (s Scalar) cast(to DType) []byte {
-	var places [4]uint64 // two for each, as long as the longest element and aligned
-	memory := rawBytes(places[:])
+	var words [4]uint64 // 16 aligned bytes for each element, the longest has 16
+	memory := rawBytes(words[:])
 	copy(memory[16:], s.raw)
 	from, _ := s.dtype.CastCode()
 	code, _ := to.CastCode()
-	cpu.CastOne(unsafe.Pointer(&places[0]), unsafe.Pointer(&places[2]), code, from)
+	cpu.CastOne(unsafe.Pointer(&words[0]), unsafe.Pointer(&words[2]), code, from)
 	return memory[:to.size:to.size]
 }
 
 func valueOf[T Element](raw []byte) T { return *(*T)(unsafe.Pointer(unsafe.SliceData(raw))) }
 
-// checkAssign tells whether a type takes a weak scalar.
+// checkAssign returns an error if a type does not accept a weak scalar.
 func (s Scalar) checkAssign(to DType) error {
 	kind := s.dtype.kind
 	switch {
@@ -323,14 +318,15 @@ func (s Scalar) checkAssign(to DType) error {
 	}
 }
 
-// checkRange looks whether an integer type holds a weak scalar, less a fraction.
+// checkRange returns ErrRange if an integer type does not hold a weak scalar without
+// its fraction.
 func (s Scalar) checkRange(to DType) error {
 	bits := int(to.size) * 8
-	low, high := -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) // high is one too many
+	low, high := -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) // high is exclusive
 	if to.kind == KindUint {
 		low, high = 0, math.Ldexp(1, bits)
 	}
-	fits := true // as false and true do
+	fits := true // for false and true
 	switch v := s.Value().(type) {
 	case float64:
 		fits = math.Trunc(v) >= low && math.Trunc(v) < high

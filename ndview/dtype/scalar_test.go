@@ -1,22 +1,24 @@
 package dtype_test
 
 import (
+	"encoding/hex"
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
-	"unsafe"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 type celsius float32
 
-func TestGoValuesAreScalarsOfTheirTypes(t *testing.T) {
+func TestScalarOfGoValues(t *testing.T) {
 	for _, c := range []struct {
 		value any
 		dt    dtype.DType
@@ -44,7 +46,7 @@ func TestGoValuesAreScalarsOfTheirTypes(t *testing.T) {
 	}
 }
 
-func TestOtherGoValuesAreNoScalars(t *testing.T) {
+func TestScalarOfRefusesOtherValues(t *testing.T) {
 	for _, v := range []any{nil, "7", []int{7}, struct{}{}, new(int), dtype.Scalar{}} {
 		_, err := dtype.ScalarOf(v)
 		assert.ErrorIs(t, err, dtype.ErrDType, "%T", v)
@@ -58,7 +60,7 @@ func TestOtherGoValuesAreNoScalars(t *testing.T) {
 	assert.ErrorIs(t, err, dtype.ErrDType)
 }
 
-func TestAScalarOfATypeHoldsAValueOrBytes(t *testing.T) {
+func TestNewScalarAcceptsValuesAndBytes(t *testing.T) {
 	s, err := dtype.NewScalar(dtype.Float16, 1.5)
 	require.NoError(t, err)
 	assert.False(t, s.IsWeak())
@@ -99,8 +101,8 @@ func TestAScalarOfATypeHoldsAValueOrBytes(t *testing.T) {
 	}
 }
 
-// Strong int8(300 mod 256) is for casts; a strong value never fails to fit.
-func TestStrongIntegersWrapWhereWeakOnesFail(t *testing.T) {
+// Casts need that strong values wrap: int8(300) is 44.
+func TestStrongIntegersWrapAndWeakIntegersFail(t *testing.T) {
 	strong := must(dtype.ScalarOf(int64(300)))
 	assert.Equal(t, []byte{44}, must(strong.Bytes(dtype.Int8)))
 	weak := must(dtype.ScalarOf(300))
@@ -139,7 +141,8 @@ func TestResultTypesOfManyOperands(t *testing.T) {
 	}
 }
 
-// What an operation on few elements pays for its types.
+// BenchmarkTypesOfAnOperation measures the cost of types in an operation on few
+// elements.
 func BenchmarkTypesOfAnOperation(b *testing.B) {
 	b.Run("promote", func(b *testing.B) {
 		for b.Loop() {
@@ -155,11 +158,103 @@ func BenchmarkTypesOfAnOperation(b *testing.B) {
 	})
 }
 
-// raw returns the memory of the values as bytes.
-func raw[T any](values ...T) []byte {
-	var b []byte
-	for i := range values {
-		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&values[i])), unsafe.Sizeof(values[i]))...)
+// goValue returns a Python number in Go.
+func goValue(t *testing.T, kind, s string) any {
+	t.Helper()
+	var v any
+	var err error
+	switch kind {
+	case "bool":
+		v, err = strconv.ParseBool(s)
+	case "int":
+		if v, err = strconv.Atoi(s); err != nil {
+			var u uint64
+			u, err = strconv.ParseUint(s, 10, 64)
+			v = uint(u)
+		}
+	case "float":
+		v, err = strconv.ParseFloat(s, 64)
+	case "complex":
+		v, err = strconv.ParseComplex(strings.ReplaceAll(s, "j", "i"), 128)
 	}
-	return b
+	require.NoError(t, err)
+	return v
+}
+
+// assertValue compares an element, or its error, with NumPy's.
+func assertValue(t *testing.T, want string, dt dtype.DType, got []byte, err error, about string) {
+	t.Helper()
+	switch want {
+	case "range":
+		assert.ErrorIs(t, err, dtype.ErrRange, about)
+	case "dtype":
+		assert.ErrorIs(t, err, dtype.ErrDType, about)
+	default:
+		if assert.NoError(t, err, about) {
+			assert.Equal(t, canonical(t, dt, want), canonical(t, dt, hex.EncodeToString(got)), about)
+		}
+	}
+}
+
+// canonical returns the hexadecimal bytes of an element, or the same text for all
+// NaNs.
+func canonical(t *testing.T, dt dtype.DType, text string) string {
+	t.Helper()
+	s, err := dtype.NewScalar(dt, must(hex.DecodeString(text)))
+	require.NoError(t, err)
+	switch f := s.Value().(type) {
+	case float64:
+		if math.IsNaN(f) {
+			return "nan"
+		}
+	case complex128:
+		if math.IsNaN(real(f)) {
+			return fmt.Sprint(f)
+		}
+	}
+	return text
+}
+
+func TestWeakScalarsMatchNumPy(t *testing.T) {
+	golden := loadGoldenTypes(t).Weak
+	types := numpyTypes(t, golden.Types)
+	for _, v := range golden.Values {
+		s, err := dtype.ScalarOf(goValue(t, v.Value[0], v.Value[1]))
+		require.NoError(t, err)
+		require.True(t, s.IsWeak())
+		for i, dt := range types {
+			about := fmt.Sprintf("%v as %s", v.Value, dt)
+			want := v.Result[i]
+			if dt == dtype.BFloat16 && v.Value[0] == "float" {
+				want = "bfloat16" // NumPy has float64, because bfloat16 is no float to it
+			}
+			result, err := s.DType(dt)
+			assert.Equal(t, numpyType(t, want), result, about)
+			if want == "" {
+				assert.ErrorIs(t, err, dtype.ErrDType, about)
+			}
+			if dt == dtype.BFloat16 && s.Natural() == dtype.Uint64 {
+				continue // ml_dtypes refuses integers of 2^63 and more
+			}
+			got, err := s.Bytes(dt)
+			assertValue(t, v.Stored[i], dt, got, err, about)
+		}
+	}
+}
+
+func TestStrongScalarCastsMatchNumPy(t *testing.T) {
+	golden := loadGoldenTypes(t).Strong
+	types := numpyTypes(t, golden.Types)
+	for _, v := range golden.Values {
+		from := numpyType(t, v.Type)
+		s, err := dtype.NewScalar(from, must(hex.DecodeString(v.Bytes)))
+		require.NoError(t, err)
+		require.False(t, s.IsWeak())
+		for i, to := range types {
+			got, err := s.Bytes(to)
+			if v.Cast[i] != "?" {
+				assertValue(t, v.Cast[i], to, got, err, fmt.Sprintf("%s %s as %s", from, s, to))
+			}
+		}
+	}
 }

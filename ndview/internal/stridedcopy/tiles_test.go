@@ -185,7 +185,7 @@ func TestTilesAreGroupedUnlessTheyWriteOneRun(t *testing.T) {
 		}
 		plan, kernel, ok := stridedcopy.NewTiles(4, 0, 0, layout.Nest{Shape: tt.shape, Strides: strides, Offsets: []int64{0, 0}}, memory)
 		require.True(t, ok, tt.name)
-		assert.EqualValues(t, "run_tiles", kernel, tt.name)
+		assert.EqualValues(t, "sector_tiles", kernel, tt.name)
 		assert.Equal(t, tt.group, plan.Group, tt.name)
 	}
 }
