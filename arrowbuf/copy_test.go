@@ -313,7 +313,7 @@ func blockStream(t testing.TB, s *cudabuf.Stream) (open func()) {
 		opened = true
 	}
 	t.Cleanup(open)
-	require.NoError(t, s.Do(func() { <-gate }))
+	require.NoError(t, s.LaunchHostFunc(func() { <-gate }))
 	return open
 }
 

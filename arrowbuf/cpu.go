@@ -33,7 +33,7 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("cpu: allocating %d bytes: want at least 0: %w", n, ErrOutOfRange)
 	}
-	if err := CheckRoom(n); err != nil {
+	if err := CheckHostMemory(n); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	if n < minRecycled {
@@ -49,11 +49,11 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 	return b, nil
 }
 
-// CheckRoom returns an error wrapping ErrOutOfMemory if the system reports that n
+// CheckHostMemory returns an error wrapping ErrOutOfMemory if the system reports that n
 // bytes of host memory cannot be allocated. Callers check large sizes before they
 // allocate: Go's allocator ends the program if the system refuses memory, and panics
 // if no address space is that large.
-func CheckRoom(n int64) error {
+func CheckHostMemory(n int64) error {
 	const addressable = 1 << 46
 	err := errAddressable
 	if n <= addressable {

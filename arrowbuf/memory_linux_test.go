@@ -14,7 +14,7 @@ func TestHostMemoryLimitIsTotalMemory(t *testing.T) {
 	most := totalMemory()
 	require.Less(t, most, int64(1)<<46)
 	assert.Greater(t, most, int64(1)<<26)
-	err := CheckRoom(max(most+1, 1<<30))
+	err := CheckHostMemory(max(most+1, 1<<30))
 	assert.ErrorIs(t, err, ErrOutOfMemory)
 	assert.ErrorContains(t, err, "the system has")
 }

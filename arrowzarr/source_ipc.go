@@ -66,7 +66,7 @@ type fileSource struct {
 func newFileSource(path string, file *os.File, size int64, r sourceOptions) (source, error) {
 	s := &fileSource{file: file, size: size}
 	err := catchPanic(func() (err error) {
-		swapped, err := arrowipc.CheckFile(file, size)
+		swapped, err := arrowipc.ValidateFile(file, size)
 		if err != nil {
 			return err
 		}

@@ -323,7 +323,7 @@ func (w *arrayWriter) shard(ctx context.Context, i int64) (*openShard, error) {
 	if s, ok := w.shards[i]; ok {
 		return s, nil
 	}
-	writer, err := w.array.Shard(ctx, w.index(i))
+	writer, err := w.array.NewShardWriter(ctx, w.index(i))
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Do runs f on the host when all earlier work of the stream is done
+// LaunchHostFunc runs f on the host when all earlier work of the stream is done
 // (cuLaunchHostFunc). Later work of the stream waits until f returns. f must not
 // use a device, or CUDA deadlocks. f does not run if earlier work of the stream
 // failed.
-func (s *Stream) Do(f func()) error {
+func (s *Stream) LaunchHostFunc(f func()) error {
 	if s.capture != nil {
 		return fmt.Errorf("%v: host function while capturing a graph: %w", s.dev, errors.ErrUnsupported)
 	}

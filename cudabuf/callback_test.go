@@ -15,7 +15,7 @@ func TestAfterRunsAfterEarlierWork(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		s, b := stream(t, dev), newBuffer(t, dev, 8)
 		gate, ran := make(chan struct{}), make(chan []byte, 1)
-		require.NoError(t, s.Do(func() { <-gate }))
+		require.NoError(t, s.LaunchHostFunc(func() { <-gate }))
 		require.NoError(t, b.FillAsync(3, s))
 		s.After(func() {
 			got, err := b.Bytes()
@@ -77,7 +77,7 @@ func TestDriverCloseRunsPendingCallbacks(t *testing.T) {
 	s, err := dev.NewStream(cudabuf.StreamOptions{})
 	require.NoError(t, err)
 	var ran atomic.Int64
-	require.NoError(t, s.Do(func() { time.Sleep(5 * time.Millisecond) }))
+	require.NoError(t, s.LaunchHostFunc(func() { time.Sleep(5 * time.Millisecond) }))
 	for range 20 {
 		b, err := dev.NewBuffer(100)
 		require.NoError(t, err)

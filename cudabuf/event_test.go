@@ -31,7 +31,7 @@ func TestEventWaitsForEarlierWork(t *testing.T) {
 			require.NoError(t, b.Synchronize())
 
 			gate := make(chan struct{})
-			require.NoError(t, a.Do(func() { <-gate }))
+			require.NoError(t, a.LaunchHostFunc(func() { <-gate }))
 			require.NoError(t, a.Record(e))
 			require.NoError(t, b.WaitEvent(e))
 			for name, ask := range map[string]func() (bool, error){"event": e.Done, "waiting stream": b.Done} {
@@ -54,7 +54,7 @@ func TestSinceReturnsTimeBetweenEvents(t *testing.T) {
 		s := stream(t, dev)
 		start, end := event(t, dev, cudabuf.EventOptions{Timing: true}), event(t, dev, cudabuf.EventOptions{Timing: true})
 		require.NoError(t, s.Record(start))
-		require.NoError(t, s.Do(func() { time.Sleep(5 * time.Millisecond) }))
+		require.NoError(t, s.LaunchHostFunc(func() { time.Sleep(5 * time.Millisecond) }))
 		require.NoError(t, s.Record(end))
 		require.NoError(t, end.Synchronize())
 		elapsed, err := end.Since(start)
@@ -114,7 +114,7 @@ func TestEventsWorkAcrossDevices(t *testing.T) {
 		devs := twoDevices(t, d)
 		a, b, e := stream(t, devs[0]), stream(t, devs[1]), event(t, devs[0], cudabuf.EventOptions{})
 		gate := make(chan struct{})
-		require.NoError(t, a.Do(func() { <-gate }))
+		require.NoError(t, a.LaunchHostFunc(func() { <-gate }))
 		require.NoError(t, a.Record(e))
 		require.NoError(t, b.WaitEvent(e))
 		done, err := b.Done()

@@ -90,7 +90,7 @@ func TestCaptureRefusesOrdinaryMemory(t *testing.T) {
 			_, err = dev.Capture(func(s *cudabuf.Stream) error { _, err := b.CopyToHostAsync(make([]byte, n), 0, s); return err })
 			assert.ErrorIs(t, err, errors.ErrUnsupported)
 		}
-		_, err := dev.Capture(func(s *cudabuf.Stream) error { return s.Do(func() {}) })
+		_, err := dev.Capture(func(s *cudabuf.Stream) error { return s.LaunchHostFunc(func() {}) })
 		assert.ErrorIs(t, err, errors.ErrUnsupported)
 
 		host, err := dev.NewHostBuffer(8, cudabuf.HostOptions{})

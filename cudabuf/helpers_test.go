@@ -119,7 +119,7 @@ func gate(t *testing.T, s *cudabuf.Stream) (open func()) {
 	closed := make(chan struct{})
 	open = sync.OnceFunc(func() { close(closed) })
 	t.Cleanup(open)
-	require.NoError(t, s.Do(func() { <-closed }))
+	require.NoError(t, s.LaunchHostFunc(func() { <-closed }))
 	return open
 }
 

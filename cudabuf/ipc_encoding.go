@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// ErrHandleForm means that bytes are not a valid handle. The text says what was
+// ErrMalformedHandle means that bytes are not a valid handle. The text says what was
 // expected.
-var ErrHandleForm = errors.New("malformed memory handle")
+var ErrMalformedHandle = errors.New("malformed memory handle")
 
 // The sizes of pyarrow's format: the length as an int64 in native byte order and, if
 // the length is not 0, the 64 bytes of CUDA.
@@ -41,11 +41,11 @@ func (h MemHandle) MarshalPyArrow() ([]byte, error) {
 // length of the exported one. The error is ErrHandleForm for other bytes.
 func ParsePyArrow(b []byte) (MemHandle, error) {
 	if len(b) != pyArrowEmptySize && len(b) != pyArrowSize {
-		return MemHandle{}, fmt.Errorf("cudabuf.ParsePyArrow: %w: got %d bytes, want %d, or %d for length 0", ErrHandleForm, len(b), pyArrowSize, pyArrowEmptySize)
+		return MemHandle{}, fmt.Errorf("cudabuf.ParsePyArrow: %w: got %d bytes, want %d, or %d for length 0", ErrMalformedHandle, len(b), pyArrowSize, pyArrowEmptySize)
 	}
 	h := MemHandle{Region: Region{Length: int64(binary.NativeEndian.Uint64(b))}}
 	if h.Length < 0 || (h.Length == 0) != (len(b) == pyArrowEmptySize) {
-		return MemHandle{}, fmt.Errorf("cudabuf.ParsePyArrow: %w: length %d in %d bytes", ErrHandleForm, h.Length, len(b))
+		return MemHandle{}, fmt.Errorf("cudabuf.ParsePyArrow: %w: length %d in %d bytes", ErrMalformedHandle, h.Length, len(b))
 	}
 	copy(h.Handle[:], b[pyArrowEmptySize:])
 	return h, nil
@@ -81,10 +81,10 @@ func (h MemHandle) MarshalBinary() ([]byte, error) {
 // other bytes.
 func (h *MemHandle) UnmarshalBinary(b []byte) error {
 	if len(b) != memHandleSize {
-		return fmt.Errorf("cudabuf.MemHandle: %w: got %d bytes, want %d", ErrHandleForm, len(b), memHandleSize)
+		return fmt.Errorf("cudabuf.MemHandle: %w: got %d bytes, want %d", ErrMalformedHandle, len(b), memHandleSize)
 	}
 	if b[0] != memHandleVersion {
-		return fmt.Errorf("cudabuf.MemHandle: %w: got version %d, want %d", ErrHandleForm, b[0], memHandleVersion)
+		return fmt.Errorf("cudabuf.MemHandle: %w: got version %d, want %d", ErrMalformedHandle, b[0], memHandleVersion)
 	}
 	var read MemHandle
 	b = b[1:]
@@ -95,7 +95,7 @@ func (h *MemHandle) UnmarshalBinary(b []byte) error {
 	}
 	copy(read.Handle[:], b)
 	if err := read.validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrHandleForm, err)
+		return fmt.Errorf("%w: %w", ErrMalformedHandle, err)
 	}
 	*h = read
 	return nil

@@ -58,7 +58,7 @@ func TestParsePyArrowRefusesOtherBytes(t *testing.T) {
 		"the least of numbers": full(math.MinInt64),
 	} {
 		_, err := cudabuf.ParsePyArrow(b)
-		assert.ErrorIs(t, err, cudabuf.ErrHandleForm, name)
+		assert.ErrorIs(t, err, cudabuf.ErrMalformedHandle, name)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestMemHandleBinaryRoundTrip(t *testing.T) {
 		"negative length":        at(33+7, 0x80),
 		"longer than its memory": at(33+4, 1),
 	} {
-		assert.ErrorIs(t, back.UnmarshalBinary(b), cudabuf.ErrHandleForm, name)
+		assert.ErrorIs(t, back.UnmarshalBinary(b), cudabuf.ErrMalformedHandle, name)
 	}
 	h.Length = 1000
 	assert.Equal(t, h, back, "a failure does not change the handle")

@@ -140,7 +140,7 @@ func TestPoolAllocationIsStreamOrdered(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		pool, s := sharedPool(t, dev), stream(t, dev)
 		gate := make(chan struct{})
-		require.NoError(t, s.Do(func() { <-gate }))
+		require.NoError(t, s.LaunchHostFunc(func() { <-gate }))
 		b, err := pool.NewBuffer(1000, s)
 		require.NoError(t, err)
 		other := stream(t, dev)

@@ -356,7 +356,7 @@ func TestPeerWaitsForExportedEvent(t *testing.T) {
 		p := startPeer(t, d)
 		theirs := ask[int](p, "Open", export(t, b))
 		gate := make(chan struct{})
-		require.NoError(t, s.Do(func() { <-gate }))
+		require.NoError(t, s.LaunchHostFunc(func() { <-gate }))
 		require.NoError(t, b.FillAsync(8, s))
 		require.NoError(t, s.Record(e))
 		h, err := e.ExportIPC()

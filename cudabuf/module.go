@@ -72,7 +72,7 @@ type Program struct {
 	// nil, once per device.
 	ImageFor func(major, minor int) ([]byte, error)
 	// The host kernels for the simulated device, by kernel name.
-	Twins map[string]HostKernel
+	HostKernels map[string]HostKernel
 }
 
 // programCache holds the programs that a device has loaded.
@@ -124,7 +124,7 @@ func (d *Device) loadProgram(p *Program) (*Module, error) {
 			return nil, err
 		}
 	}
-	return d.LoadModule(image, p.Twins)
+	return d.LoadModule(image, p.HostKernels)
 }
 
 // close unloads all modules.

@@ -132,14 +132,14 @@ func TestProgramIsLoadedOncePerDevice(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		dev, err := d.Device(0)
 		require.NoError(t, err)
-		program := &cudabuf.Program{Image: addPTX, Twins: addHostKernels}
+		program := &cudabuf.Program{Image: addPTX, HostKernels: addHostKernels}
 		a, err := dev.Kernel(program, "add_int32")
 		require.NoError(t, err)
 		b, err := dev.Kernel(program, "add_int32")
 		require.NoError(t, err)
 		assert.Same(t, a, b)
 		asked := 0
-		late := &cudabuf.Program{Twins: addHostKernels, ImageFor: func(major, minor int) ([]byte, error) {
+		late := &cudabuf.Program{HostKernels: addHostKernels, ImageFor: func(major, minor int) ([]byte, error) {
 			asked++
 			wantMajor, wantMinor := dev.ComputeCapability()
 			assert.Equal(t, [2]int{wantMajor, wantMinor}, [2]int{major, minor})

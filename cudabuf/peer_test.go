@@ -413,7 +413,7 @@ func (p *Peer) FillAfterGate(id int, h *cudabuf.EventHandle) error {
 		return err
 	}
 	p.gate = make(chan struct{})
-	if err = p.stream.Do(func() { <-p.gate }); err != nil {
+	if err = p.stream.LaunchHostFunc(func() { <-p.gate }); err != nil {
 		return err
 	}
 	if err = p.buffer(id).FillAsync(7, p.stream); err != nil {

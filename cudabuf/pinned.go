@@ -44,7 +44,7 @@ const (
 )
 
 func newPinned(d *Device) (*PinnedAllocator, error) {
-	p := pool.NewCaching(d.upstream(d.allocPooledPinned, d.freePinned), pool.Config{Granule: pinnedGranularity, Slack: -1})
+	p := pool.NewCaching(d.upstream(d.allocPooledPinned, d.freePinned), pool.Config{Granularity: pinnedGranularity, Slack: -1})
 	return &PinnedAllocator{dev: d, pool: p, blocks: map[uintptr]*pool.Block[*cudaStream]{}}, p.SetIdleLimit(defaultPinnedIdle)
 }
 

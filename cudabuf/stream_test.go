@@ -53,7 +53,7 @@ func TestDoRunsInStreamOrder(t *testing.T) {
 		s := stream(t, dev)
 		var order []int
 		for i := range 100 {
-			require.NoError(t, s.Do(func() { order = append(order, i) }))
+			require.NoError(t, s.LaunchHostFunc(func() { order = append(order, i) }))
 		}
 		require.NoError(t, s.Synchronize())
 		require.Len(t, order, 100)
@@ -68,10 +68,10 @@ func TestWaitOrdersStreams(t *testing.T) {
 		a, b := stream(t, dev), stream(t, dev)
 		gate := make(chan struct{})
 		var passed atomic.Bool
-		require.NoError(t, a.Do(func() { <-gate; passed.Store(true) }))
+		require.NoError(t, a.LaunchHostFunc(func() { <-gate; passed.Store(true) }))
 		require.NoError(t, b.Wait(a))
 		var seen bool
-		require.NoError(t, b.Do(func() { seen = passed.Load() }))
+		require.NoError(t, b.LaunchHostFunc(func() { seen = passed.Load() }))
 		done, err := b.Done()
 		require.NoError(t, err)
 		assert.False(t, done)
@@ -107,7 +107,7 @@ func TestClosedStreamRefusesWork(t *testing.T) {
 		require.NoError(t, s.Close(), "twice")
 		assert.ErrorIs(t, b.FillAsync(6, s), cudabuf.ErrClosed)
 		assert.ErrorIs(t, s.Synchronize(), cudabuf.ErrClosed)
-		assert.ErrorIs(t, s.Do(func() {}), cudabuf.ErrClosed)
+		assert.ErrorIs(t, s.LaunchHostFunc(func() {}), cudabuf.ErrClosed)
 		assert.Equal(t, bytes.Repeat([]byte{5}, 8), download(t, b), "the earlier work is done")
 		next := stream(t, dev)
 		require.NoError(t, b.FillAsync(7, next))
@@ -200,7 +200,7 @@ func TestSynchronizeWaitsForEveryStream(t *testing.T) {
 			s, err := dev.NewStream(o)
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, s.Close()) }()
-			require.NoError(t, s.Do(func() { <-gate; done.Add(1) }))
+			require.NoError(t, s.LaunchHostFunc(func() { <-gate; done.Add(1) }))
 		}
 		close(gate)
 		require.NoError(t, dev.Synchronize())

@@ -252,7 +252,7 @@ func TestWaitCoversSlices(t *testing.T) {
 		require.NoError(t, err)
 		defer part.Release()
 		gate, idle := make(chan struct{}), atomic.Bool{}
-		require.NoError(t, s.Do(func() { <-gate; idle.Store(true) }))
+		require.NoError(t, s.LaunchHostFunc(func() { <-gate; idle.Store(true) }))
 		require.NoError(t, part.FillAsync(7, s))
 		close(gate)
 		require.NoError(t, b.Wait(), "the whole waits for work on its part")

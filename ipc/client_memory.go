@@ -158,7 +158,7 @@ func (b *openedBlock) delayStream(buffer *cudabuf.Buffer, ended <-chan struct{})
 		return err
 	}
 	done := make(chan struct{})
-	if err := stream.Do(func() { <-done }); err != nil {
+	if err := stream.LaunchHostFunc(func() { <-done }); err != nil {
 		return err
 	}
 	go func() {

@@ -410,7 +410,7 @@ func (p *Peer) ServeStuck(path string, _ *int) error {
 	if err != nil {
 		return err
 	}
-	if err := stream.Do(func() { select {} }); err != nil {
+	if err := stream.LaunchHostFunc(func() { select {} }); err != nil {
 		return err
 	}
 	if err := b.FillAsync(1, stream); err != nil {

@@ -255,7 +255,7 @@ func TestBatchIsReadAfterItsWrites(t *testing.T) {
 			require.NoError(t, err)
 			gate := make(chan struct{})
 			require.NoError(t, b.Fill(1))
-			require.NoError(t, stream.Do(func() { <-gate }))
+			require.NoError(t, stream.LaunchHostFunc(func() { <-gate }))
 			require.NoError(t, b.FillAsync(2, stream))
 			require.NoError(t, catalog.PublishBuffer("buffer", b))
 			p := startPeer(t, m)

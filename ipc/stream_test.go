@@ -299,7 +299,7 @@ func TestServerClosesDuringWrite(t *testing.T) {
 		stream, err := m.dev.NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
 		gate := make(chan struct{})
-		require.NoError(t, stream.Do(func() { <-gate }))
+		require.NoError(t, stream.LaunchHostFunc(func() { <-gate }))
 		require.NoError(t, b.FillAsync(2, stream))
 		require.NoError(t, catalog.PublishBuffer("buffer", b))
 		p := startPeer(t, m)

@@ -315,7 +315,7 @@ type tensorMetadata struct {
 // NewTensorType returns the type of tensors of a shape. Permutation and names may be
 // nil. It returns ErrShape if they do not fit the shape.
 func NewTensorType(value arrow.DataType, shape []int64, permutation []int, names []string) (*TensorType, error) {
-	n, err := layout.Bytes(1, shape)
+	n, err := layout.CheckShape(1, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -397,7 +397,7 @@ func (f tensorMetadata) check(storage arrow.DataType) error {
 	if !ok {
 		return fmt.Errorf("%s over %s, want a fixed_size_list: %w", tensorName, storage, ErrDType)
 	}
-	n, err := layout.Bytes(1, f.Shape)
+	n, err := layout.CheckShape(1, f.Shape)
 	if err != nil {
 		return fmt.Errorf("%s: %w", tensorName, err)
 	}

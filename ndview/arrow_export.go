@@ -109,7 +109,7 @@ func memoryOrder(a *NDBuffer) []int {
 	for i, axis := range order {
 		shape[i], strides[i] = a.shape[axis], a.strides[axis]
 	}
-	if !layout.IsC(a.dtype.Size(), shape, strides) {
+	if !layout.IsCContiguous(a.dtype.Size(), shape, strides) {
 		return forwards(len(order))
 	}
 	return order

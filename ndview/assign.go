@@ -78,7 +78,7 @@ func (a *NDBuffer) assignSlice(v reflect.Value) error {
 	shape := []int64{int64(v.Len())}
 	if shape[0] == a.Size() {
 		shape = a.shape
-	} else if _, err := layout.Stretch(shape, shape, a.shape); err != nil {
+	} else if _, err := layout.BroadcastStrides(shape, shape, a.shape); err != nil {
 		return fmt.Errorf("ndview.Assign: %d values for an array of shape %v: %w", v.Len(), a.shape, err)
 	}
 	src, err := fromSlice(a.Device(), v, shape)
@@ -159,6 +159,6 @@ var maskProgram = launch.Program("index/fill_where", map[string]cudabuf.HostKern
 
 func launchFillWhere(a, mask *NDBuffer, width int64, pattern uint64) error {
 	rows, phase := a.shape[0], int64(mask.address()%16)
-	return launch.Items(a.Device(), maskProgram, "quiver_fill_where", rows+phase, 16,
+	return launch.QueueItems(a.Device(), maskProgram, "quiver_fill_where", rows+phase, 16,
 		a.inOut(), width, mask.in(), rows, uint32(phase), pattern)
 }

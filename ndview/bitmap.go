@@ -113,7 +113,7 @@ func launchPackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert b
 	}
 	first := bitOffset + skew*8
 	words := (first + a.Size() + 31) / 32
-	return launch.Items(a.Device(), bitsProgram, "quiver_pack_bits", words, 4, a.in(), a.Size(), launch.InOut(bits, -skew), first, flip)
+	return launch.QueueItems(a.Device(), bitsProgram, "quiver_pack_bits", words, 4, a.in(), a.Size(), launch.InOut(bits, -skew), first, flip)
 }
 
 func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
@@ -125,5 +125,5 @@ func launchUnpackBits(a *NDBuffer, bits arrowbuf.Buffer, bitOffset int64, invert
 		flip = 0x01010101
 	}
 	n := a.Size()
-	return launch.Items(a.Device(), bitsProgram, "quiver_unpack_bits", n, 64, launch.In(bits, -skew), bitOffset+skew*8, n, flip, a.inOut())
+	return launch.QueueItems(a.Device(), bitsProgram, "quiver_unpack_bits", n, 64, launch.In(bits, -skew), bitOffset+skew*8, n, flip, a.inOut())
 }

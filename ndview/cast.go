@@ -214,7 +214,7 @@ func (b *stridedPair) cast() error {
 	}
 	if onHost {
 		src, _ := hostAt(b.src.buf, b.in)
-		cpu.CastWalk(dst, src, walk, to, from)
+		cpu.CastStrided(dst, src, walk, to, from)
 		return nil
 	}
 	return b.launchStridedCast(walk, to, from)
@@ -255,7 +255,7 @@ func (b *stridedPair) convertUnit(n int64, c *tick.Conversion) error {
 	if to, ok := hostAt(b.dst.buf, b.out); ok {
 		from, _ := hostAt(b.src.buf, b.in)
 		var bad uint32
-		if cpu.Retick(to, from, n, c, &bad); bad != 0 {
+		if cpu.ConvertUnit(to, from, n, c, &bad); bad != 0 {
 			return b.dst.unitRangeError(b.src)
 		}
 		return nil
@@ -265,9 +265,9 @@ func (b *stridedPair) convertUnit(n int64, c *tick.Conversion) error {
 		return err
 	}
 	defer flag.Release()
-	err = launch.Items(b.dst.Device(), convertUnitProgram, "quiver_convert_unit", n, 1,
-		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructOf(c), flag.inOut())
-	if err != nil || c.Exact() {
+	err = launch.QueueItems(b.dst.Device(), convertUnitProgram, "quiver_convert_unit", n, 1,
+		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, launch.StructBytes(c), flag.inOut())
+	if err != nil || c.CoversAll() {
 		return err
 	}
 	bad, err := flag.Bytes()
@@ -286,5 +286,5 @@ func (a *NDBuffer) unitRangeError(src *NDBuffer) error {
 // convertsExactly reports whether the unit of to can represent every time of from.
 func convertsExactly(from, to DType) bool {
 	c, err := tick.NewConversion(from.Tick(), to.Tick(), to.Kind() == KindDatetime)
-	return err == nil && c.Exact()
+	return err == nil && c.CoversAll()
 }

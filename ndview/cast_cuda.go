@@ -24,7 +24,7 @@ func (b *stridedPair) launchCast(n, head int64, to, from cpu.Type) error {
 	if to.Size() < from.Size() {
 		perThread *= 2 // as unroll in kernels/elementwise/cast.cuh
 	}
-	return launch.Items(b.dst.Device(), kernel.program, kernel.name, n, perThread,
+	return launch.QueueItems(b.dst.Device(), kernel.program, kernel.name, n, perThread,
 		launch.In(b.src.buf, b.in), launch.InOut(b.dst.buf, b.out), n, int32(head), uint32(to), limit)
 }
 
@@ -61,11 +61,11 @@ func castHostKernel(l *cudabuf.HostLaunch, from cpu.Type) {
 	vector := 16 / max(from.Size(), to.Size())
 	launch.MustAlignAt(l, 0, head*from.Size(), vector*from.Size())
 	launch.MustAlignAt(l, 1, head*to.Size(), vector*to.Size())
-	src := launch.Reached(l, 0, 0, n*from.Size())
+	src := launch.PointerArg(l, 0, 0, n*from.Size())
 	if from == cpu.Uint8 && l.Uint32(5) == 1 {
 		from = cpu.Bool
 	}
-	cpu.Cast(launch.Reached(l, 1, 0, n*to.Size()), src, n, to, from)
+	cpu.Cast(launch.PointerArg(l, 1, 0, n*to.Size()), src, n, to, from)
 }
 
 // launchStridedCast casts elements between any strides.
@@ -74,26 +74,26 @@ func (b *stridedPair) launchStridedCast(walk *cpu.Walk, to, from cpu.Type) error
 	if b.isAligned() {
 		aligned = 1
 	}
-	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
-		return launch.Items(b.dst.Device(), castWalkProgram, "quiver_cast_strided", part.Items, perThread,
-			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructOf(part), uint32(to), uint32(from), aligned)
+	return walk.Split(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
+		return launch.QueueItems(b.dst.Device(), castWalkProgram, "quiver_cast_strided", part.Items, perThread,
+			launch.In(b.src.buf, b.in+at.Data), launch.InOut(b.dst.buf, b.out+at.Value), launch.StructBytes(part), uint32(to), uint32(from), aligned)
 	})
 }
 
 var castWalkProgram = launch.Program("elementwise/cast_strided", map[string]cudabuf.HostKernel{"quiver_cast_strided": func(l *cudabuf.HostLaunch) {
-	walk, to, from := launch.Parameters[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
-	low, high := walk.Reach(&walk.Data, from.Size())
-	outLow, outHigh := walk.Reach(&walk.Value, to.Size())
+	walk, to, from := launch.StructArg[cpu.Walk](l, 2), cpu.Type(l.Uint32(3)), cpu.Type(l.Uint32(4))
+	low, high := walk.ByteBounds(&walk.Data, from.Size())
+	outLow, outHigh := walk.ByteBounds(&walk.Value, to.Size())
 	if aligned := l.Uint32(5) != 0; aligned {
 		launch.MustAlign(l, 0, from.Size(), walk.Data[:walk.Axes]...)
 		launch.MustAlign(l, 1, to.Size(), walk.Value[:walk.Axes]...)
 	}
-	cpu.CastWalk(launch.Reached(l, 1, outLow, outHigh), launch.Reached(l, 0, low, high), &walk, to, from)
+	cpu.CastStrided(launch.PointerArg(l, 1, outLow, outHigh), launch.PointerArg(l, 0, low, high), &walk, to, from)
 }})
 
 var convertUnitProgram = launch.Program("elementwise/convert_unit", map[string]cudabuf.HostKernel{"quiver_convert_unit": func(l *cudabuf.HostLaunch) {
-	n, c := l.Int64(2), launch.Parameters[tick.Conversion](l, 3)
+	n, c := l.Int64(2), launch.StructArg[tick.Conversion](l, 3)
 	launch.MustAlign(l, 0, 8)
 	launch.MustAlign(l, 1, 8)
-	cpu.Retick(launch.Reached(l, 1, 0, 8*n), launch.Reached(l, 0, 0, 8*n), n, &c, (*uint32)(launch.Reached(l, 4, 0, 4)))
+	cpu.ConvertUnit(launch.PointerArg(l, 1, 0, 8*n), launch.PointerArg(l, 0, 0, 8*n), n, &c, (*uint32)(launch.PointerArg(l, 4, 0, 4)))
 }})

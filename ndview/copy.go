@@ -45,7 +45,7 @@ func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
 	if order != OrderK || a.IsContiguous() {
 		return New(a.Device(), dtype, a.shape, Options{Order: order})
 	}
-	axes := layout.Falling(a.strides)
+	axes := layout.AxesByStride(a.strides)
 	shape, back := make([]int64, len(axes)), make([]int, len(axes))
 	for i, axis := range axes {
 		shape[i], back[axis] = a.shape[axis], i
@@ -106,7 +106,7 @@ func (a *NDBuffer) broadcastsTo(shape []int64) error {
 			return fmt.Errorf("shape %v does not broadcast to %v: %w", a.shape, shape, ErrShape)
 		}
 	}
-	_, err := layout.Stretch(a.shape[max(skip, 0):], a.strides[max(skip, 0):], shape)
+	_, err := layout.BroadcastStrides(a.shape[max(skip, 0):], a.strides[max(skip, 0):], shape)
 	return err
 }
 
@@ -114,7 +114,7 @@ func (a *NDBuffer) broadcastsTo(shape []int64) error {
 // both.
 func (a *NDBuffer) copyBroadcast(src *NDBuffer) error {
 	skip := max(len(src.shape)-len(a.shape), 0)
-	strides, err := layout.Stretch(src.shape[skip:], src.strides[skip:], a.shape)
+	strides, err := layout.BroadcastStrides(src.shape[skip:], src.strides[skip:], a.shape)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func copyLayout(dst, src *NDBuffer) error {
 		return nil
 	}
 	align := dst.address() | src.address()
-	width, n := layout.Units(dst.dtype.Size(), align, dst.shape, dst.strides, src.strides)
+	width, n := layout.UnitNest(dst.dtype.Size(), align, dst.shape, dst.strides, src.strides)
 	to, from := dst.offset+n.Offsets[0], src.offset+n.Offsets[1]
 	n.Offsets = []int64{0, 0}
 	if isContiguousNest(width, n) {
@@ -207,7 +207,7 @@ func copyLayout(dst, src *NDBuffer) error {
 		cpu.Copy(d, s, width, n)
 		return nil
 	}
-	return n.Cut(stridedcopy.MaxItems, stridedcopy.MaxAxes, func(part layout.Nest) error {
+	return n.Split(stridedcopy.MaxItems, stridedcopy.MaxAxes, func(part layout.Nest) error {
 		return launchCopy(dst.buf, to+part.Offsets[0], src.buf, from+part.Offsets[1], width, part)
 	})
 }
@@ -328,10 +328,10 @@ func swapBytes(dst, src *NDBuffer, offset, size int64) error {
 		cpu.SwapBytes(to, from, n, size)
 		return nil
 	}
-	return launch.Items(dst.Device(), swapProgram, "quiver_byteswap", n, 16, src.at(offset), dst.atOut(to), n, int32(size))
+	return launch.QueueItems(dst.Device(), swapProgram, "quiver_byteswap", n, 16, src.at(offset), dst.atOut(to), n, int32(size))
 }
 
 var swapProgram = launch.Program("copy/byteswap", map[string]cudabuf.HostKernel{"quiver_byteswap": func(l *cudabuf.HostLaunch) {
 	n := l.Int64(2)
-	cpu.SwapBytes(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), n, int64(l.Int32(3)))
+	cpu.SwapBytes(launch.PointerArg(l, 1, 0, n), launch.PointerArg(l, 0, 0, n), n, int64(l.Int32(3)))
 }})

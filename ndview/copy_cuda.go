@@ -45,7 +45,7 @@ func copyProgram[T any, P interface {
 	for _, kernel := range stridedcopy.Images[image] {
 		for _, width := range []int64{1, 2, 4, 8, 16} {
 			hostKernels[kernel.Function(width)] = func(l *cudabuf.HostLaunch) {
-				plan := launch.Parameters[T](l, 2)
+				plan := launch.StructArg[T](l, 2)
 				n := P(&plan).Nest()
 				for operand, word := range P(&plan).RowAlign(kernel, width) {
 					launch.MustAlign(l, operand, width, n.Strides[operand]...)
@@ -74,6 +74,6 @@ func stridesOutsideRun(width int64, n layout.Nest, operand int) []int64 {
 // operandStart returns the first unit of a nest's operand, an argument of the launch
 // that is checked to cover all units.
 func operandStart(l *cudabuf.HostLaunch, operand int, width int64, n layout.Nest) unsafe.Pointer {
-	low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[operand])
-	return launch.Reached(l, operand, low, high)
+	low, high, _ := layout.ByteBounds(width, 0, n.Shape, n.Strides[operand])
+	return launch.PointerArg(l, operand, low, high)
 }

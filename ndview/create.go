@@ -48,7 +48,7 @@ func newArray(dev arrowbuf.Device, alloc func(arrowbuf.Device, int64) (arrowbuf.
 	}
 	strides := cStrides(dtype, shape)
 	if order == OrderF {
-		strides = layout.F(dtype.Size(), shape)
+		strides = layout.FStrides(dtype.Size(), shape)
 	}
 	buf, err := alloc(dev, n)
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *NDBuffer) launchFill(start int64, element []byte) error {
 		pattern[i] = element[(int64(i)+16-phase)%int64(len(element))]
 	}
 	low, high := binary.LittleEndian.Uint64(pattern[:8]), binary.LittleEndian.Uint64(pattern[8:])
-	return launch.Items(a.Device(), fillProgram, "quiver_fill", a.NBytes()+phase, 16,
+	return launch.QueueItems(a.Device(), fillProgram, "quiver_fill", a.NBytes()+phase, 16,
 		launch.InOut(a.buf, start), a.NBytes(), uint32(phase), low, high)
 }
 
@@ -147,7 +147,7 @@ var fillProgram = launch.Program("copy/fill", map[string]cudabuf.HostKernel{"qui
 	n := l.Int64(1)
 	launch.MustAlignAt(l, 0, -int64(l.Uint32(2)), 16)
 	pattern := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, l.Uint64(3)), l.Uint64(4))
-	cpu.Fill(launch.Reached(l, 0, 0, n), n, pattern, int64(l.Uint32(2)))
+	cpu.Fill(launch.PointerArg(l, 0, 0, n), n, pattern, int64(l.Uint32(2)))
 }})
 
 // Tril returns a copy in C order with the elements on and below a diagonal of the
@@ -258,19 +258,19 @@ func writeTriangle(out, a *NDBuffer, k int64, upper bool) error {
 		t.Vector = int32(vector)
 		t.Vectors /= vector
 	}
-	return launch.Items(out.Device(), triangleProgram, fmt.Sprintf("quiver_triangle_%d", size), t.Vectors, 1,
-		a.in(), out.inOut(), launch.StructOf(&t))
+	return launch.QueueItems(out.Device(), triangleProgram, fmt.Sprintf("quiver_triangle_%d", size), t.Vectors, 1,
+		a.in(), out.inOut(), launch.StructBytes(&t))
 }
 
 var triangleProgram = launch.Program("copy/triangle", func() map[string]cudabuf.HostKernel {
 	hostKernels := map[string]cudabuf.HostKernel{}
 	for _, size := range []int64{1, 2, 4, 8, 16} {
 		hostKernels[fmt.Sprintf("quiver_triangle_%d", size)] = func(l *cudabuf.HostLaunch) {
-			t := launch.Parameters[cpu.Triangle](l, 2)
+			t := launch.StructArg[cpu.Triangle](l, 2)
 			n := t.Vectors * int64(t.Vector) * size
 			launch.MustAlign(l, 0, int64(t.Vector)*size)
 			launch.MustAlign(l, 1, int64(t.Vector)*size)
-			cpu.WriteTriangle(launch.Reached(l, 1, 0, n), launch.Reached(l, 0, 0, n), size, &t)
+			cpu.WriteTriangle(launch.PointerArg(l, 1, 0, n), launch.PointerArg(l, 0, 0, n), size, &t)
 		}
 	}
 	return hostKernels

@@ -173,7 +173,7 @@ func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 		held := func() int64 { s := dev.MemoryStats(); return s.InUse + s.Idle }
 		before := held()
 		gate := make(chan struct{})
-		require.NoError(t, stream.Do(func() { <-gate }))
+		require.NoError(t, stream.LaunchHostFunc(func() { <-gate }))
 		var last *ndview.NDBuffer
 		for i := range 8 {
 			if last != nil {

@@ -103,9 +103,9 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 		keep = unsafe.SliceData(host)
 	}
 	if o.Legacy {
-		return dlpack.GiveLegacy(t, shape, strides, keep, release), nil
+		return dlpack.ExportLegacy(t, shape, strides, keep, release), nil
 	}
-	return dlpack.Give(t, shape, strides, flags, keep, release), nil
+	return dlpack.Export(t, shape, strides, flags, keep, release), nil
 }
 
 // recordConsumerStream orders the work of a consumer's stream after earlier work on a
@@ -166,15 +166,15 @@ func DLPackStream(dev arrowbuf.Device) (int64, error) {
 // It returns ErrShape for a negative extent, a missing shape, missing data, and data
 // that is not aligned to its elements.
 func FromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, error) {
-	return fromDLPack(dev, tensor, dlpack.Take)
+	return fromDLPack(dev, tensor, dlpack.Import)
 }
 
 // FromLegacyDLPack is FromDLPack for a DLManagedTensor.
 func FromLegacyDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, error) {
-	return fromDLPack(dev, tensor, dlpack.TakeLegacy)
+	return fromDLPack(dev, tensor, dlpack.ImportLegacy)
 }
 
-func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, consume func(unsafe.Pointer) *dlpack.Taken) (*NDBuffer, error) {
+func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, consume func(unsafe.Pointer) *dlpack.Imported) (*NDBuffer, error) {
 	if err := dlpack.Supported(); err != nil {
 		return nil, err
 	}
@@ -191,13 +191,13 @@ func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, consume func(unsafe.
 
 // wrapTensor returns an array over a tensor's memory. After an error, the tensor is
 // deleted, by this function or by the release of the buffer that owns it.
-func wrapTensor(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
+func wrapTensor(dev arrowbuf.Device, t *dlpack.Imported) (*NDBuffer, error) {
 	dtype, shape, strides, err := checkTensor(dev, t)
 	if err != nil {
 		t.Delete()
 		return nil, err
 	}
-	low, high, _ := layout.Extent(dtype.Size(), 0, shape, strides)
+	low, high, _ := layout.ByteBounds(dtype.Size(), 0, shape, strides)
 	start := t.Data + uintptr(t.ByteOffset) + uintptr(low)
 	if high == low {
 		start = 0
@@ -216,7 +216,7 @@ func wrapTensor(dev arrowbuf.Device, t *dlpack.Taken) (*NDBuffer, error) {
 
 // checkTensor checks all fields of a tensor and returns its dtype, shape and byte
 // strides.
-func checkTensor(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, strides []int64, err error) {
+func checkTensor(dev arrowbuf.Device, t *dlpack.Imported) (element DType, shape, strides []int64, err error) {
 	fail := func(kind error, format string, args ...any) (DType, []int64, []int64, error) {
 		return DType{}, nil, nil, fmt.Errorf(format+": %w", append(args, kind)...)
 	}
@@ -246,7 +246,7 @@ func checkTensor(dev arrowbuf.Device, t *dlpack.Taken) (element DType, shape, st
 			strides[i] *= element.Size()
 		}
 	}
-	if _, _, ok := layout.Extent(element.Size(), 0, shape, strides); !ok {
+	if _, _, ok := layout.ByteBounds(element.Size(), 0, shape, strides); !ok {
 		return fail(ErrShape, "shape %v with byte strides %v", shape, strides)
 	}
 	if align := uint64(element.Alignment()); product(shape) > 0 && (t.Data == 0 || (uint64(t.Data)+t.ByteOffset)%align != 0) {
@@ -273,7 +273,7 @@ func tensorIsOn(dev arrowbuf.Device, d dlpack.Device) bool {
 
 // wrapTensorMemory returns a buffer over the tensor's memory, whose last release
 // deletes the tensor. On a GPU its uses are ordered with the default stream.
-func wrapTensorMemory(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Taken) (arrowbuf.Buffer, error) {
+func wrapTensorMemory(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Imported) (arrowbuf.Buffer, error) {
 	cuda, ok := dev.(*cudabuf.Device)
 	if !ok {
 		return arrowbuf.WrapExternal(unsafe.Slice((*byte)(dlpack.Pointer(start)), n), t.Delete), nil

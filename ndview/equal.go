@@ -372,7 +372,7 @@ func (c *comparison) compareScalar(x *NDBuffer, raw []byte, dtype DType, byBits,
 	p := &equal.Plan{Constant: 1, NaNEqual: boolToInt(equalNaN)}
 	pattern := slices.Repeat(raw, 16/len(raw))
 	p.Pattern = [2]uint64{binary.NativeEndian.Uint64(pattern), binary.NativeEndian.Uint64(pattern[8:])}
-	mode := equal.ByBits(x.dtype.Size())
+	mode := equal.Bitwise(x.dtype.Size())
 	typeX, isNumber := x.dtype.NumberCode()
 	byValue, ok := equal.ByValue[typeX]
 	switch {
@@ -414,7 +414,7 @@ func (c *comparison) compareFields(x, y *NDBuffer, shape []int64) error {
 func (a *NDBuffer) fieldView(f Field, n int) (*NDBuffer, error) {
 	missing := n - len(a.shape)
 	shape := slices.Concat(slices.Repeat([]int64{1}, missing), a.shape, f.Shape)
-	strides := slices.Concat(make([]int64, missing), a.strides, layout.C(f.DType.Size(), f.Shape))
+	strides := slices.Concat(make([]int64, missing), a.strides, layout.CStrides(f.DType.Size(), f.Shape))
 	return a.view(f.DType, a.offset+f.Offset, shape, strides)
 }
 
@@ -424,7 +424,7 @@ func (c *comparison) compareBits(x, y *NDBuffer, shape []int64) error {
 	size := x.dtype.Size()
 	unit := int64(1) << bits.TrailingZeros64(uint64(size)|16|x.addressBits()|y.addressBits())
 	if unit == size {
-		return c.compareElements(&equal.Plan{}, equal.ByBits(unit), x, y, shape)
+		return c.compareElements(&equal.Plan{}, equal.Bitwise(unit), x, y, shape)
 	}
 	units := Field{DType: Bytes(int32(unit)), Shape: []int64{size / unit}}
 	ux, err := x.fieldView(units, len(shape))
@@ -437,7 +437,7 @@ func (c *comparison) compareBits(x, y *NDBuffer, shape []int64) error {
 		return err
 	}
 	defer uy.Release()
-	return c.compareElements(&equal.Plan{}, equal.ByBits(unit), ux, uy, append(slices.Clone(shape), size/unit))
+	return c.compareElements(&equal.Plan{}, equal.Bitwise(unit), ux, uy, append(slices.Clone(shape), size/unit))
 }
 
 // compareElements compares x with y, or with the plan's pattern if y is nil.
@@ -458,13 +458,13 @@ func (c *comparison) compareElements(p *equal.Plan, mode equal.Mode, x, y *NDBuf
 		defer aligned.Release()
 		y = aligned
 	}
-	stepX, err := layout.Stretch(x.shape, x.strides, shape)
+	stepX, err := layout.BroadcastStrides(x.shape, x.strides, shape)
 	if err != nil {
 		return err
 	}
 	stepY := make([]int64, len(shape))
 	if y != nil {
-		if stepY, err = layout.Stretch(y.shape, y.strides, shape); err != nil {
+		if stepY, err = layout.BroadcastStrides(y.shape, y.strides, shape); err != nil {
 			return err
 		}
 	}
@@ -483,7 +483,7 @@ func (c *comparison) compareElements(p *equal.Plan, mode equal.Mode, x, y *NDBuf
 			with, _ = y.hostAt()
 			with = unsafe.Add(with, nest.Offsets[1])
 		}
-		c.unequal = c.unequal || !mode.Arrays(p, unsafe.Add(from, nest.Offsets[0]), with)
+		c.unequal = c.unequal || !mode.EqualArrays(p, unsafe.Add(from, nest.Offsets[0]), with)
 		return nil
 	}
 	return c.launchKernel(p, mode, x, y, nest.Offsets)
@@ -538,7 +538,7 @@ func (c *comparison) launchKernel(p *equal.Plan, mode equal.Mode, x, y *NDBuffer
 	}
 	blocks := min(ceilDiv(p.Elements, perBlock), int64(dev.Multiprocessors())*8)
 	return launch.Queue(dev, equalProgram, kernel, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: launch.Threads},
-		x.at(offsets[0]), with, c.word, launch.StructOf(p))
+		x.at(offsets[0]), with, c.word, launch.StructBytes(p))
 }
 
 var equalProgram = launch.Program("elementwise/equal", func() map[string]cudabuf.HostKernel {
@@ -546,7 +546,7 @@ var equalProgram = launch.Program("elementwise/equal", func() map[string]cudabuf
 	for _, mode := range equal.Modes {
 		nest := equalHostKernel(mode)
 		hostKernels["quiver_equal_dense_"+mode.Name] = func(l *cudabuf.HostLaunch) {
-			if p := launch.Parameters[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
+			if p := launch.StructArg[equal.Plan](l, 3); p.Constant == 0 && (l.Pointer(0)^l.Pointer(1))%equalVector != 0 {
 				panic(fmt.Sprintf("arrays at %#x and %#x differ in their alignment to vectors", l.Pointer(0), l.Pointer(1)))
 			}
 			nest(l)
@@ -559,7 +559,7 @@ var equalProgram = launch.Program("elementwise/equal", func() map[string]cudabuf
 // equalHostKernel returns the host implementation of the kernels of a mode.
 func equalHostKernel(mode equal.Mode) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
-		p := launch.Parameters[equal.Plan](l, 3)
+		p := launch.StructArg[equal.Plan](l, 3)
 		sizeX, sizeY := mode.Size, mode.Size
 		if mode.Name == equal.Mixed.Name {
 			sizeX, sizeY = cpu.Type(p.TypeX).Size(), cpu.Type(p.TypeY).Size()
@@ -569,14 +569,14 @@ func equalHostKernel(mode equal.Mode) cudabuf.HostKernel {
 			stepsX, stepsY = append(stepsX, axis.In), append(stepsY, axis.Out)
 		}
 		launch.MustAlign(l, 0, sizeX, stepsX...)
-		lowX, highX, lowY, highY := p.Reach(mode.Size)
+		lowX, highX, lowY, highY := p.ByteBounds(mode.Size)
 		y := unsafe.Pointer(&p.Pattern)
 		if p.Constant == 0 {
 			launch.MustAlign(l, 1, sizeY, stepsY...)
-			y = launch.Reached(l, 1, lowY, highY)
+			y = launch.PointerArg(l, 1, lowY, highY)
 		}
-		if !mode.Arrays(&p, launch.Reached(l, 0, lowX, highX), y) {
-			*(*int32)(launch.Reached(l, 2, 0, 4)) = 1
+		if !mode.EqualArrays(&p, launch.PointerArg(l, 0, lowX, highX), y) {
+			*(*int32)(launch.PointerArg(l, 2, 0, 4)) = 1
 		}
 	}
 }

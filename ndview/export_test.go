@@ -44,7 +44,7 @@ type CopyCandidate struct {
 // stridedcopy.Candidates. The copy must be one launch.
 func CopyCandidates(dst, src *NDBuffer) ([]CopyCandidate, error) {
 	dev := dst.Device()
-	width, n := layout.Units(dst.dtype.Size(), dst.address()|src.address(), dst.shape, dst.strides, src.strides)
+	width, n := layout.UnitNest(dst.dtype.Size(), dst.address()|src.address(), dst.shape, dst.strides, src.strides)
 	if layout.Product(n.Shape) > stridedcopy.MaxItems || len(n.Shape) > stridedcopy.MaxAxes {
 		return nil, fmt.Errorf("a copy of %v is several launches", n.Shape)
 	}

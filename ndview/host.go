@@ -110,7 +110,7 @@ func (a *NDBuffer) Bytes() ([]byte, error) {
 // fitsHost returns an error if the host lacks memory for a copy, which can be large
 // if elements are repeated. Go would end the program.
 func (a *NDBuffer) fitsHost() error {
-	if err := arrowbuf.CheckRoom(a.NBytes()); err != nil {
+	if err := arrowbuf.CheckHostMemory(a.NBytes()); err != nil {
 		return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, err)
 	}
 	return nil

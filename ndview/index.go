@@ -166,7 +166,7 @@ func (a *NDBuffer) selectKeys(keys []Key) (s *selection, release func(), err err
 		case k.advanced != nil && k.advanced.isMask:
 			masks++
 			b.unnamedAxes -= len(k.advanced.array.shape)
-		case k.advanced != nil || k.basic.Kind == layout.KeySpan || k.basic.Kind == layout.KeyAt:
+		case k.advanced != nil || k.basic.Kind == layout.KeySlice || k.basic.Kind == layout.KeyIndex:
 			b.unnamedAxes--
 		}
 	}
@@ -194,7 +194,7 @@ func (k Key) wholeAxes() []layout.Key {
 		return []layout.Key{NewAxis.basic}
 	case k.advanced != nil && k.advanced.isMask:
 		return slices.Repeat([]layout.Key{All.basic}, len(k.advanced.array.shape))
-	case k.advanced != nil || k.basic.Kind == layout.KeyAt:
+	case k.advanced != nil || k.basic.Kind == layout.KeyIndex:
 		return []layout.Key{All.basic}
 	default:
 		return []layout.Key{k.basic}
@@ -210,7 +210,7 @@ func (b *selectionBuilder) addBasicAxis() {
 
 // addKey adds the axes of the view that k selects from.
 func (b *selectionBuilder) addKey(k Key) error {
-	if k.advanced == nil && k.basic.Kind != layout.KeyAt {
+	if k.advanced == nil && k.basic.Kind != layout.KeyIndex {
 		b.sawBasicAfter = b.sawAdvanced
 		if k.basic.Kind != layout.KeyEllipsis {
 			b.addBasicAxis()
@@ -227,7 +227,7 @@ func (b *selectionBuilder) addKey(k Key) error {
 	b.separated = b.separated || b.sawBasicAfter
 	switch {
 	case k.advanced == nil:
-		index, err := layout.Place(k.basic.At, b.view.Shape[b.nextAxis])
+		index, err := layout.NormalizeIndex(k.basic.At, b.view.Shape[b.nextAxis])
 		if err != nil {
 			return fmt.Errorf("axis %d: %w", b.nextAxis, err)
 		}
@@ -282,7 +282,7 @@ func (b *selectionBuilder) addMask(mask *NDBuffer) error {
 		return err
 	}
 	b.owned = append(b.owned, pos)
-	nest := layout.Collapse(shape, layout.C(1, shape), strides)
+	nest := layout.Collapse(shape, layout.CStrides(1, shape), strides)
 	if len(nest.Shape) <= 1 {
 		stride := int64(0)
 		if len(nest.Shape) == 1 {
@@ -320,7 +320,7 @@ func (b *selectionBuilder) broadcastIndices() error {
 	}
 	for i := range b.axes {
 		axis := &b.axes[i]
-		if axis.strides, err = layout.Stretch(axis.indices.shape, axis.indices.strides, b.indexShape); err != nil {
+		if axis.strides, err = layout.BroadcastStrides(axis.indices.shape, axis.indices.strides, b.indexShape); err != nil {
 			return err
 		}
 	}
@@ -491,7 +491,7 @@ func assignStrides(a *NDBuffer, shape []int64) ([]int64, error) {
 	for len(from) > len(shape) && from[0] == 1 {
 		from, strides = from[1:], strides[1:]
 	}
-	return layout.Stretch(from, strides, shape)
+	return layout.BroadcastStrides(from, strides, shape)
 }
 
 // scatter writes values with the given strides to positions. distinct promises that

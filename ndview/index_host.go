@@ -11,16 +11,16 @@ import (
 
 // resolveProgram maps indices to positions; resolveIndices launches it.
 var resolveProgram = launch.Program("index/resolve", map[string]cudabuf.HostKernel{"quiver_resolve_indices": func(l *cudabuf.HostLaunch) {
-	walk, f := launch.Parameters[cpu.Walk](l, 2), launch.Parameters[cpu.Folding](l, 3)
-	low, high := walk.Reach(&walk.Index, int64(f.Size))
+	walk, f := launch.StructArg[cpu.Walk](l, 2), launch.StructArg[cpu.IndexMap](l, 3)
+	low, high := walk.ByteBounds(&walk.Index, int64(f.Size))
 	launch.MustAlign(l, 1, 8)
-	cpu.Fold(launch.Reached(l, 1, 0, 8*walk.Items), launch.Reached(l, 0, low, high), &walk, &f, badIndexReport(l, 4))
+	cpu.ResolveIndices(launch.PointerArg(l, 1, 0, 8*walk.Items), launch.PointerArg(l, 0, low, high), &walk, &f, badIndexReport(l, 4))
 }})
 
 // badIndexReport returns the number of a launch's first item and the flag for bad
 // indices, which are arguments i and i+1.
-func badIndexReport(l *cudabuf.HostLaunch, i int) cpu.Report {
-	return cpu.Report{First: l.Int64(i), Flag: (*cpu.Flag)(launch.Reached(l, i+1, 0, 8))}
+func badIndexReport(l *cudabuf.HostLaunch, i int) cpu.BadIndexReport {
+	return cpu.BadIndexReport{First: l.Int64(i), Flag: (*cpu.FirstBadIndex)(launch.PointerArg(l, i+1, 0, 8))}
 }
 
 // compactProgram selects by masks; the methods of maskScan and unravelPositions
@@ -43,7 +43,7 @@ func compactHostKernels() map[string]cudabuf.HostKernel {
 			cpu.TruePositions(mask, starts, cudabuf.Elements[uint64](l, l.Pointer(3), starts[len(starts)-1]))
 		},
 		"quiver_unravel": func(l *cudabuf.HostLaunch) {
-			n, shape := l.Int64(1), launch.Parameters[shapeArg](l, 2)
+			n, shape := l.Int64(1), launch.StructArg[shapeArg](l, 2)
 			pos := cudabuf.Elements[int64](l, l.Pointer(0), n)
 			cpu.Unravel(pos, shape.Extent[:shape.Axes], cudabuf.Elements[int64](l, l.Pointer(3), n*shape.Axes))
 		},
@@ -53,7 +53,7 @@ func compactHostKernels() map[string]cudabuf.HostKernel {
 			mask, starts := maskArgs(l)
 			launch.MustAlign(l, 3, width)
 			launch.MustAlign(l, 4, width)
-			cpu.Compact(mask, starts, launch.Reached(l, 3, 0, width*int64(len(mask))), launch.Reached(l, 4, 0, width*starts[len(starts)-1]), width)
+			cpu.Compact(mask, starts, launch.PointerArg(l, 3, 0, width*int64(len(mask))), launch.PointerArg(l, 4, 0, width*starts[len(starts)-1]), width)
 		}
 		kernels[fmt.Sprintf("quiver_expand_%d", width)] = func(l *cudabuf.HostLaunch) {
 			mask, starts := maskArgs(l)
@@ -61,7 +61,7 @@ func compactHostKernels() map[string]cudabuf.HostKernel {
 			launch.MustAlign(l, 3, width)
 			launch.MustAlign(l, 5, width)
 			values := (starts[len(starts)-1]-1)*step + 1
-			cpu.Expand(mask, starts, launch.Reached(l, 3, 0, width*values), step, launch.Reached(l, 5, 0, width*int64(len(mask))), width)
+			cpu.Expand(mask, starts, launch.PointerArg(l, 3, 0, width*values), step, launch.PointerArg(l, 5, 0, width*int64(len(mask))), width)
 		}
 	}
 	return kernels
@@ -88,19 +88,19 @@ func takeHostKernels() map[string]cudabuf.HostKernel {
 				launch.MustAlign(l, 0, width)
 				launch.MustAlign(l, 1, size)
 				launch.MustAlign(l, 2, width)
-				cpu.Gather(launch.Reached(l, 2, 0, width*n), launch.Reached(l, 0, 0, width*extent), launch.Reached(l, 1, 0, size*n),
+				cpu.Gather(launch.PointerArg(l, 2, 0, width*n), launch.PointerArg(l, 0, 0, width*extent), launch.PointerArg(l, 1, 0, size*n),
 					width, size, &walk, extent, width, badIndexReport(l, 5))
 			}
 			kernels["quiver_gather_"+kernel] = func(l *cudabuf.HostLaunch) {
-				walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
-				low, high := walk.Reach(&walk.Data, width)
-				indexLow, indexHigh := walk.Reach(&walk.Index, size)
+				walk, extent, step := launch.StructArg[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
+				low, high := walk.ByteBounds(&walk.Data, width)
+				indexLow, indexHigh := walk.ByteBounds(&walk.Index, size)
 				reach := (extent - 1) * step
 				launch.MustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
 				launch.MustAlign(l, 1, size, walk.Index[:walk.Axes]...)
 				launch.MustAlign(l, 2, width)
-				cpu.Gather(launch.Reached(l, 2, 0, width*walk.Items), launch.Reached(l, 0, low+min(reach, 0), high+max(reach, 0)),
-					launch.Reached(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, badIndexReport(l, 6))
+				cpu.Gather(launch.PointerArg(l, 2, 0, width*walk.Items), launch.PointerArg(l, 0, low+min(reach, 0), high+max(reach, 0)),
+					launch.PointerArg(l, 1, indexLow, indexHigh), width, size, &walk, extent, step, badIndexReport(l, 6))
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func sortIndicesByBucket[I int32 | int64](width int64) cudabuf.HostKernel {
 					k += extent
 				}
 				if uint64(k) >= uint64(extent) {
-					r.Bad(base + int64(j))
+					r.Record(base + int64(j))
 					k = 0
 				}
 				keys[j] = k
@@ -216,15 +216,15 @@ func putHostKernels() map[string]cudabuf.HostKernel {
 	kernels := map[string]cudabuf.HostKernel{}
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		kernels[fmt.Sprintf("quiver_scatter_%d", width)] = func(l *cudabuf.HostLaunch) {
-			walk, extent, step := launch.Parameters[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
-			valueLow, valueHigh := walk.Reach(&walk.Value, width)
-			indexLow, indexHigh := walk.Reach(&walk.Index, 8)
-			low, high := walk.Reach(&walk.Data, width)
+			walk, extent, step := launch.StructArg[cpu.Walk](l, 3), l.Int64(4), l.Int64(5)
+			valueLow, valueHigh := walk.ByteBounds(&walk.Value, width)
+			indexLow, indexHigh := walk.ByteBounds(&walk.Index, 8)
+			low, high := walk.ByteBounds(&walk.Data, width)
 			launch.MustAlign(l, 0, width, append(walk.Data[:walk.Axes:walk.Axes], step)...)
 			launch.MustAlign(l, 1, 8, walk.Index[:walk.Axes]...)
 			launch.MustAlign(l, 2, width, walk.Value[:walk.Axes]...)
-			cpu.Scatter(launch.Reached(l, 0, low, high+(extent-1)*step), launch.Reached(l, 1, indexLow, indexHigh),
-				launch.Reached(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
+			cpu.Scatter(launch.PointerArg(l, 0, low, high+(extent-1)*step), launch.PointerArg(l, 1, indexLow, indexHigh),
+				launch.PointerArg(l, 2, valueLow, valueHigh), width, &walk, extent, step, true)
 		}
 	}
 	kernels["quiver_claim_32"] = claimPositions[uint32]
@@ -270,7 +270,7 @@ func discardRepeatedPositions[Claim uint32 | uint64](l *cudabuf.HostLaunch) {
 	pos, claims, slot := claimArgs[Claim](l)
 	for j, at := range pos {
 		if claims[slot(at)] != Claim(j)+1 {
-			pos[j] = cpu.StruckOut
+			pos[j] = cpu.Discarded
 		}
 	}
 }

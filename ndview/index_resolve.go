@@ -66,7 +66,7 @@ func (p *positions) addAxis(s *selection, i int, flags *badIndexFlags) error {
 	if err != nil {
 		return err
 	}
-	m := cpu.Folding{Extent: axis.extent, Scale: axis.stride / p.step, Mode: cpu.Mode(s.mode), Size: int32(axis.indices.dtype.Size())}
+	m := cpu.IndexMap{Extent: axis.extent, Scale: axis.stride / p.step, Mode: cpu.Mode(s.mode), Size: int32(axis.indices.dtype.Size())}
 	if m.Scale < 0 {
 		m.Bias = -m.Scale * (axis.extent - 1)
 		p.offset += axis.stride * (axis.extent - 1)
@@ -84,16 +84,16 @@ func (p *positions) addAxis(s *selection, i int, flags *badIndexFlags) error {
 
 // resolveIndices writes the positions of the indices of one axis to pos, or adds them,
 // as m says. Bad indices are flagged. The host kernel is in resolveProgram.
-func resolveIndices(pos, indices *NDBuffer, walk *cpu.Walk, m *cpu.Folding, flags *badIndexFlags, axis int) error {
+func resolveIndices(pos, indices *NDBuffer, walk *cpu.Walk, m *cpu.IndexMap, flags *badIndexFlags, axis int) error {
 	if to, ok := pos.hostAt(); ok {
 		from, _ := indices.hostAt()
 		word, _ := hostAt(flags.words.buf, 8*int64(axis))
-		cpu.Fold(to, from, walk, m, cpu.Report{Flag: (*cpu.Flag)(word)})
+		cpu.ResolveIndices(to, from, walk, m, cpu.BadIndexReport{Flag: (*cpu.FirstBadIndex)(word)})
 		return nil
 	}
-	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
-		return launch.Items(pos.Device(), resolveProgram, "quiver_resolve_indices", part.Items, perThread,
-			indices.at(at.Index), pos.atOut(8*first), launch.StructOf(part), launch.StructOf(m), first, flags.words.atOut(8*int64(axis)))
+	return walk.Split(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
+		return launch.QueueItems(pos.Device(), resolveProgram, "quiver_resolve_indices", part.Items, perThread,
+			indices.at(at.Index), pos.atOut(8*first), launch.StructBytes(part), launch.StructBytes(m), first, flags.words.atOut(8*int64(axis)))
 	})
 }
 
@@ -138,7 +138,7 @@ func newBadIndexFlags(s *selection) (*badIndexFlags, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := words.Fill(uint64(cpu.NoFlag)); err != nil {
+	if err := words.Fill(uint64(cpu.NoBadIndex)); err != nil {
 		words.Release()
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (f *badIndexFlags) firstError() error {
 		return err
 	}
 	for i, axis := range f.axes {
-		if item := binary.NativeEndian.Uint64(raw[8*i:]); cpu.Flag(item) != cpu.NoFlag {
+		if item := binary.NativeEndian.Uint64(raw[8*i:]); cpu.FirstBadIndex(item) != cpu.NoBadIndex {
 			return axis.outOfRange(f.walks[i].At(int64(item)).Index)
 		}
 	}
@@ -418,7 +418,7 @@ func unravelPositions(pos *NDBuffer, shape []int64) (*NDBuffer, error) {
 	if copy(arg.Extent[:], shape) < len(shape) {
 		err = fmt.Errorf("array of %d axes, want at most %d: %w", len(shape), len(arg.Extent), ErrShape)
 	} else {
-		err = launch.Items(pos.Device(), compactProgram, "quiver_unravel", pos.Size(), 1, pos.in(), pos.Size(), launch.StructOf(&arg), out.inOut())
+		err = launch.QueueItems(pos.Device(), compactProgram, "quiver_unravel", pos.Size(), 1, pos.in(), pos.Size(), launch.StructBytes(&arg), out.inOut())
 	}
 	if err != nil {
 		out.Release()

@@ -17,7 +17,7 @@ import (
 // be cast to it by CastSameKind, such as a datetime to a timedelta.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return withArrays(arrays, func() (*NDBuffer, error) {
-		at, err := layout.Axis(axis, len(arrays[0].shape))
+		at, err := layout.NormalizeAxis(axis, len(arrays[0].shape))
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func ConcatenateFlat(arrays []*NDBuffer) (*NDBuffer, error) {
 func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return withArrays(arrays, func() (*NDBuffer, error) {
 		shape := arrays[0].shape
-		at, err := layout.Axis(axis, len(shape)+1)
+		at, err := layout.NormalizeAxis(axis, len(shape)+1)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func (a *NDBuffer) assignPart(axis int, start int64, src *NDBuffer) error {
 // views are Python's slices between neighbouring indices: negative indices count from
 // the end, and a view is empty if its second index is not after its first.
 func SplitAt(a *NDBuffer, indices []int64, axis int) ([]*NDBuffer, error) {
-	at, err := layout.Axis(axis, len(a.shape))
+	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func SplitAt(a *NDBuffer, indices []int64, axis int) ([]*NDBuffer, error) {
 // exceeds the extent. It returns ErrShape if n is less than 1, or greater than both
 // the extent and 2^20.
 func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
-	at, err := layout.Axis(axis, len(a.shape))
+	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 // Split is ArraySplit into n views of equal size. It returns ErrShape if n does not
 // divide the extent.
 func Split(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
-	at, err := layout.Axis(axis, len(a.shape))
+	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 	if len(strides) != len(shape) {
 		return nil, fmt.Errorf("%d strides for %d axes: %w", len(strides), len(shape), ErrShape)
 	}
-	low, high, ok := layout.Extent(dtype.Size(), offset, shape, strides)
+	low, high, ok := layout.ByteBounds(dtype.Size(), offset, shape, strides)
 	if !ok || low < 0 || high > buf.Len() {
 		return nil, fmt.Errorf("array of %s %v with strides %v at offset %d does not fit a buffer of %d bytes: %w",
 			dtype, shape, strides, offset, buf.Len(), arrowbuf.ErrOutOfRange)
@@ -77,7 +77,7 @@ func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides [
 // over returns an array that takes over the caller's reference to the buffer.
 func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) *NDBuffer {
 	a := &NDBuffer{buf: buf, dtype: dtype, shape: shape, strides: strides, offset: offset}
-	a.size, a.contiguous = product(shape), layout.IsC(dtype.Size(), shape, strides)
+	a.size, a.contiguous = product(shape), layout.IsCContiguous(dtype.Size(), shape, strides)
 	a.code, _ = dtype.Code()
 	a.readOnly = !mayChange(buf)
 	a.refs.Store(1)
@@ -280,12 +280,12 @@ func byteCount(dtype DType, shape []int64) (int64, error) {
 	if dtype.Size() < 1 {
 		return 0, fmt.Errorf("dtype %s: %w", dtype, ErrDType)
 	}
-	return layout.Bytes(dtype.Size(), shape)
+	return layout.CheckShape(dtype.Size(), shape)
 }
 
 func product(shape []int64) int64 { return layout.Product(shape) }
 
-func cStrides(dtype DType, shape []int64) []int64 { return layout.C(dtype.Size(), shape) }
+func cStrides(dtype DType, shape []int64) []int64 { return layout.CStrides(dtype.Size(), shape) }
 
 // MayShareMemory reports whether a byte belongs to elements of both arrays. The
 // result is exact, as NumPy's shares_memory: the even and the odd columns of a
@@ -354,4 +354,4 @@ func (o Order) fortran(a *NDBuffer) bool {
 	return o == OrderF || o == OrderA && a.isF() && !a.IsContiguous()
 }
 
-func (a *NDBuffer) isF() bool { return layout.IsF(a.dtype.Size(), a.shape, a.strides) }
+func (a *NDBuffer) isF() bool { return layout.IsFContiguous(a.dtype.Size(), a.shape, a.strides) }

@@ -184,7 +184,7 @@ func (r Reduction) plan(a *NDBuffer, o ReduceOptions) (p reductionPlan, err erro
 		for i := range isReduced {
 			isReduced[i] = true
 		}
-	} else if isReduced, err = layout.Axes(o.Axes, len(a.shape)); err != nil {
+	} else if isReduced, err = layout.MarkAxes(o.Axes, len(a.shape)); err != nil {
 		return p, fmt.Errorf("%s: %w", r, err)
 	}
 	p.axes = splitAxes(a, isReduced, o.KeepDims)
@@ -262,7 +262,7 @@ func (r Reduction) resolve(dtype, want DType, n int64) (op reduceOp, err error) 
 	case reduceAll:
 		op, ok = countOp(reduce.All, Bool, dtype)
 	case reduceCount:
-		op, ok = countOp(reduce.Itself, Int64, dtype)
+		op, ok = countOp(reduce.Value, Int64, dtype)
 	}
 	switch {
 	case !ok && want != DType{}:

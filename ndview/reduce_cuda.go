@@ -27,7 +27,7 @@ func (p *reductionPlan) run(out, a *NDBuffer) error {
 	n.loops.OutSize = int32(p.op.out.Size())
 	if dst, ok := out.hostAt(); ok {
 		src, _ := a.hostAt()
-		reduce.Results(&n.loops, reduce.Reducers[p.op.name], unsafe.Add(src, n.from), unsafe.Add(dst, n.to))
+		reduce.Run(&n.loops, reduce.Reducers[p.op.name], unsafe.Add(src, n.from), unsafe.Add(dst, n.to))
 		return nil
 	}
 	return p.launch(&n, out, a)
@@ -66,10 +66,10 @@ func (p *reductionPlan) nest(out *NDBuffer) (n reductionNest, ok bool) {
 		// Collapse keeps the order of a first operand in C order, and its directions.
 		shape, strides := s.reduced, s.reducedStrides
 		if p.op.inMemoryOrder {
-			order := layout.Walked(shape, strides)
+			order := layout.IterationOrder(shape, strides)
 			shape, strides = permuted(shape, order), permuted(strides, order)
 		}
-		reduced = layout.Collapse(shape, layout.C(1, shape), strides)
+		reduced = layout.Collapse(shape, layout.CStrides(1, shape), strides)
 		reduced.Strides[0], reduced.Offsets[0] = reduced.Strides[1], reduced.Offsets[1]
 	} else {
 		reduced = layout.Collapse(s.reduced, s.reducedStrides)
@@ -118,7 +118,7 @@ func (p *reductionPlan) launch(n *reductionNest, out, a *NDBuffer) error {
 	kernel := "quiver_" + g.kernel + "_" + p.op.name
 	program := reducePrograms[p.op.name]
 	if g.splits == 1 && p.op.writesOut {
-		return launch.Queue(dev, program, kernel, blocks, threads, a.at(n.from), out.atOut(n.to), uintptr(0), launch.StructOf(&loops))
+		return launch.Queue(dev, program, kernel, blocks, threads, a.at(n.from), out.atOut(n.to), uintptr(0), launch.StructBytes(&loops))
 	}
 	accumulators, err := allocate(dev, g.splits*loops.Outputs*p.op.accumulator)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *reductionPlan) launch(n *reductionNest, out, a *NDBuffer) error {
 	}
 	defer accumulators.Release()
 	loops.Partial = 1
-	if err := launch.Queue(dev, program, kernel, blocks, threads, a.at(n.from), out.atOut(n.to), accumulators, launch.StructOf(&loops)); err != nil {
+	if err := launch.Queue(dev, program, kernel, blocks, threads, a.at(n.from), out.atOut(n.to), accumulators, launch.StructBytes(&loops)); err != nil {
 		return err
 	}
 	merge := n.loops
@@ -136,7 +136,7 @@ func (p *reductionPlan) launch(n *reductionNest, out, a *NDBuffer) error {
 		merge.Lanes = max(merge.Lanes, 5)
 	}
 	blocks = cudabuf.Dim3{X: uint32(ceilDiv(merge.Outputs, 1<<merge.Lanes))}
-	return launch.Queue(dev, reducePrograms[p.op.finish], "quiver_finish_"+p.op.finish, blocks, threads, out.atOut(n.to), accumulators, launch.StructOf(&merge))
+	return launch.Queue(dev, reducePrograms[p.op.finish], "quiver_finish_"+p.op.finish, blocks, threads, out.atOut(n.to), accumulators, launch.StructBytes(&merge))
 }
 
 // runAligned reduces an aligned copy of a with the same memory order, on which the
@@ -163,7 +163,7 @@ func (p *reductionPlan) runTransposed(out, a *NDBuffer) error {
 		}
 	}
 	if p.op.inMemoryOrder {
-		reduced = permuted(reduced, layout.Walked(p.axes.reduced, p.axes.reducedStrides))
+		reduced = permuted(reduced, layout.IterationOrder(p.axes.reduced, p.axes.reducedStrides))
 	}
 	transposed, err := a.Transpose(append(kept, reduced...)...)
 	if err != nil {
@@ -264,7 +264,7 @@ func stepsOf(p *reduce.Plan) (in, out []int64) {
 
 // mustAlignVectors is launch.MustAlign for the vectors of a kernel.
 func mustAlignVectors(l *cudabuf.HostLaunch, kind string, size int64) {
-	p := launch.Parameters[reduce.Plan](l, 3)
+	p := launch.StructArg[reduce.Plan](l, 3)
 	if kind == "short_rows" {
 		launch.MustAlign(l, 0, 16)
 		launch.MustAlign(l, 1, 16)
@@ -286,21 +286,21 @@ func mustAlignVectors(l *cudabuf.HostLaunch, kind string, size int64) {
 // after the other.
 func reduceHostKernel(f *reduce.Reducer) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
-		p := launch.Parameters[reduce.Plan](l, 3)
-		p.Unvectored()
-		low, high, outLow, outHigh := p.Reach(f.Element)
+		p := launch.StructArg[reduce.Plan](l, 3)
+		p.ConvertToElements()
+		low, high, outLow, outHigh := p.ByteBounds(f.Element)
 		steps, outSteps := stepsOf(&p)
 		launch.MustAlign(l, 0, f.Element, steps...)
-		in := launch.Reached(l, 0, low, high)
+		in := launch.PointerArg(l, 0, low, high)
 		if p.Partial == 0 {
 			launch.MustAlign(l, 1, int64(p.OutSize), outSteps...)
-			reduce.Results(&p, f, in, launch.Reached(l, 1, outLow, outHigh))
+			reduce.Run(&p, f, in, launch.PointerArg(l, 1, outLow, outHigh))
 			return
 		}
 		splits, size := int64(l.Grid.Y), p.Outputs*f.Size
-		accs := launch.Reached(l, 2, 0, splits*size)
+		accs := launch.PointerArg(l, 2, 0, splits*size)
 		for s := range splits {
-			reduce.Parts(&p, f, in, s, unsafe.Add(accs, s*size))
+			reduce.RunSplit(&p, f, in, s, unsafe.Add(accs, s*size))
 		}
 	}
 }
@@ -308,10 +308,10 @@ func reduceHostKernel(f *reduce.Reducer) cudabuf.HostKernel {
 // mergeHostKernel returns the host kernel of kernels that merge accumulators.
 func mergeHostKernel(f *reduce.Reducer) cudabuf.HostKernel {
 	return func(l *cudabuf.HostLaunch) {
-		p := launch.Parameters[reduce.Plan](l, 2)
-		_, _, low, high := p.Reach(0)
+		p := launch.StructArg[reduce.Plan](l, 2)
+		_, _, low, high := p.ByteBounds(0)
 		_, outSteps := stepsOf(&p)
 		launch.MustAlign(l, 0, int64(p.OutSize), outSteps...)
-		reduce.Merge(&p, f, launch.Reached(l, 1, 0, p.AllParts*p.Outputs*f.Size), launch.Reached(l, 0, low, high))
+		reduce.Merge(&p, f, launch.PointerArg(l, 1, 0, p.AllParts*p.Outputs*f.Size), launch.PointerArg(l, 0, low, high))
 	}
 }

@@ -55,7 +55,7 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 		}
 		defer a.Release()
 	}
-	at, err := layout.Axis(axis, len(a.shape))
+	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 		defer row.Release()
 		a = row
 	}
-	at, err := layout.Axis(axis, len(a.shape))
+	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, pos *positions, width int6
 		src, _ := hostAt(from, pos.offset)
 		indices, _ := pos.indices.hostAt()
 		word, _ := flags.words.hostAt()
-		cpu.Gather(to, src, indices, width, size, walk, pos.extent, pos.step, cpu.Report{Flag: (*cpu.Flag)(word)})
+		cpu.Gather(to, src, indices, width, size, walk, pos.extent, pos.step, cpu.BadIndexReport{Flag: (*cpu.FirstBadIndex)(word)})
 		return nil
 	}
 	kernel := fmt.Sprintf("%d_i%d", width, 8*size)
@@ -31,14 +31,14 @@ func gatherUnits(out *NDBuffer, from arrowbuf.Buffer, pos *positions, width int6
 			return err
 		}
 	}
-	return walk.Cut(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
+	return walk.Split(maxItems, func(part *cpu.Walk, first int64, at cpu.Offset) error {
 		src, indices, to := launch.In(from, pos.offset+at.Data), pos.indices.at(at.Index), out.atOut(width*first)
 		if contiguous {
-			return launch.Items(out.Device(), takeProgram, "quiver_take_"+kernel, part.Items, perThread,
+			return launch.QueueItems(out.Device(), takeProgram, "quiver_take_"+kernel, part.Items, perThread,
 				src, indices, to, part.Items, pos.extent, first, flags.words.inOut())
 		}
-		return launch.Items(out.Device(), takeProgram, "quiver_gather_"+kernel, part.Items, perThread,
-			src, indices, to, launch.StructOf(part), pos.extent, pos.step, first, flags.words.inOut())
+		return launch.QueueItems(out.Device(), takeProgram, "quiver_gather_"+kernel, part.Items, perThread,
+			src, indices, to, launch.StructBytes(part), pos.extent, pos.step, first, flags.words.inOut())
 	})
 }
 
@@ -53,9 +53,9 @@ func scatterUnits(to arrowbuf.Buffer, pos *positions, values *NDBuffer, width in
 		cpu.Scatter(dst, indices, from, width, walk, pos.extent, pos.step, distinct)
 		return nil
 	}
-	return walk.Cut(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
-		return launch.Items(to.Device(), putProgram, fmt.Sprintf("quiver_scatter_%d", width), part.Items, perThread,
-			launch.InOut(to, pos.offset+at.Data), pos.indices.at(at.Index), values.at(at.Value), launch.StructOf(part), pos.extent, pos.step)
+	return walk.Split(maxItems, func(part *cpu.Walk, _ int64, at cpu.Offset) error {
+		return launch.QueueItems(to.Device(), putProgram, fmt.Sprintf("quiver_scatter_%d", width), part.Items, perThread,
+			launch.InOut(to, pos.offset+at.Data), pos.indices.at(at.Index), values.at(at.Value), launch.StructBytes(part), pos.extent, pos.step)
 	})
 }
 
@@ -95,7 +95,7 @@ func (p *positions) discardRepeats() (distinct bool, err error) {
 	}
 	for _, kernel := range []string{"quiver_claim", "quiver_discard"} {
 		name := fmt.Sprintf("%s_%d", kernel, 8*size.Size())
-		if err := launch.Items(pos.Device(), putProgram, name, n, perThread, pos.inOut(), n, claims.inOut(), keys, uint64(slots)); err != nil {
+		if err := launch.QueueItems(pos.Device(), putProgram, name, n, perThread, pos.inOut(), n, claims.inOut(), keys, uint64(slots)); err != nil {
 			return false, err
 		}
 	}

@@ -94,7 +94,7 @@ func (c *computation) launchContiguous(dev *cudabuf.Device, a *arrays) error {
 			offset[o] = a[o].offset
 		}
 	}
-	return c.launch(dev, a, dense, (p.elements-1)/c.vector+1, &offset, launch.StructOf(&p))
+	return c.launch(dev, a, dense, (p.elements-1)/c.vector+1, &offset, launch.StructBytes(&p))
 }
 
 // familyThreads is the number of threads per block in kernels/elementwise/forms.cuh.
@@ -184,11 +184,11 @@ func (c *computation) launchNest(dev *cudabuf.Device, a *arrays, n jointNest) er
 	}
 	if c.family != familyMath {
 		if p, ok := c.nestParameters(a, n, inner, rows, c.vector); ok {
-			return c.launch(dev, a, rowwise, int64(p.items), &n.offset, launch.StructOf(&p))
+			return c.launch(dev, a, rowwise, int64(p.items), &n.offset, launch.StructBytes(&p))
 		}
 	}
 	p, _ := c.nestParameters(a, n, inner, rows, v)
-	return c.launch(dev, a, nested, int64(p.items), &n.offset, launch.StructOf(&p))
+	return c.launch(dev, a, nested, int64(p.items), &n.offset, launch.StructBytes(&p))
 }
 
 // nestedVector is the maximum of elements per vector of the form nested.
@@ -446,8 +446,8 @@ func hostKernelsOf(types []ew.Type, of ...family) map[string]cudabuf.HostKernel 
 
 // runDenseLaunch runs a launch of a dense kernel with the loops of the CPU device.
 func runDenseLaunch(l *cudabuf.HostLaunch, t ew.Type) {
-	p := launch.Parameters[denseLaunch](l, l.Args()-1)
-	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 1}
+	p := launch.StructArg[denseLaunch](l, l.Args()-1)
+	w := ew.Operation{Op: ew.Op(p.op), Type: t, Axes: 1}
 	w.Shape[0] = p.elements
 	for o := range 1 + w.Op.Inputs() {
 		type_ := w.Op.Result(t)
@@ -463,8 +463,8 @@ func runDenseLaunch(l *cudabuf.HostLaunch, t ew.Type) {
 
 // runNestLaunch does so for the other forms, with vectors of at most most elements.
 func runNestLaunch(l *cudabuf.HostLaunch, t ew.Type, most int64) {
-	p := launch.Parameters[nestLaunch](l, l.Args()-1)
-	w := ew.Work{Op: ew.Op(p.op), Type: t, Axes: 2 + int(p.middles)}
+	p := launch.StructArg[nestLaunch](l, l.Args()-1)
+	w := ew.Operation{Op: ew.Op(p.op), Type: t, Axes: 2 + int(p.middles)}
 	last := w.Axes - 1
 	w.Shape[last] = int64(p.row)
 	w.Shape[0] = int64(p.items / p.perRow)
@@ -497,7 +497,7 @@ func mustAlignRun(l *cudabuf.HostLaunch, o int, kind int32, vector int64, steps 
 }
 
 // setWorkOperand sets operand o of work to the scalar or the memory of a launch.
-func setWorkOperand(l *cudabuf.HostLaunch, w *ew.Work, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
+func setWorkOperand(l *cudabuf.HostLaunch, w *ew.Operation, o int, kind int32, t ew.Type, stride [ew.MaxAxes]int64, scalars [3][2]uint64) {
 	if o > 0 && kind == kindScalar {
 		*(*[2]uint64)(unsafe.Pointer(&w.In[o-1].Scalar)) = scalars[o-1]
 		return
@@ -507,7 +507,7 @@ func setWorkOperand(l *cudabuf.HostLaunch, w *ew.Work, o int, kind int32, t ew.T
 		to = &w.In[o-1]
 	}
 	launch.MustAlign(l, o, t.Size(), stride[:w.Axes]...)
-	low, high, _ := layout.Extent(t.Size(), 0, w.Shape[:w.Axes], stride[:w.Axes])
+	low, high, _ := layout.ByteBounds(t.Size(), 0, w.Shape[:w.Axes], stride[:w.Axes])
 	memory := l.Memory(uintptr(int64(l.Pointer(o))+low), high-low)
 	*to = ew.Operand{Type: t, Base: unsafe.Pointer(&memory[-low]), Stride: stride}
 }

@@ -154,7 +154,7 @@ func (c *computation) runStrided(a *arrays) error {
 			continue
 		}
 		var err error
-		if strides[o], err = layout.Stretch(a[o].shape, a[o].strides, out.shape); err != nil {
+		if strides[o], err = layout.BroadcastStrides(a[o].shape, a[o].strides, out.shape); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
@@ -238,14 +238,14 @@ func (c *computation) runEachIndex(a *arrays, n jointNest, axis int) error {
 
 // runOnHost computes a nest in host memory.
 func (c *computation) runOnHost(a *arrays, n jointNest) error {
-	w := ew.Work{Op: c.op, Type: c.compute, Axes: len(n.shape)}
+	w := ew.Operation{Op: c.op, Type: c.compute, Axes: len(n.shape)}
 	copy(w.Shape[:], n.shape)
 	return c.runWork(&w, a, &n.offset, func(o int) []int64 { return n.strides[o] })
 }
 
 // runContiguous computes contiguous arrays of one shape in host memory.
 func (c *computation) runContiguous(a *arrays) error {
-	w := ew.Work{Op: c.op, Type: c.compute, Axes: 1}
+	w := ew.Operation{Op: c.op, Type: c.compute, Axes: 1}
 	if w.Shape[0] = a[0].Size(); w.Shape[0] == 0 {
 		return nil
 	}
@@ -261,7 +261,7 @@ func (c *computation) runContiguous(a *arrays) error {
 
 // runWork adds the arrays and scalars to work and runs it. offset is where each array's
 // first element is in its buffer.
-func (c *computation) runWork(w *ew.Work, a *arrays, offset *[4]int64, strides func(o int) []int64) error {
+func (c *computation) runWork(w *ew.Operation, a *arrays, offset *[4]int64, strides func(o int) []int64) error {
 	for o := range 1 + c.n {
 		to := &w.Out
 		if o > 0 {

@@ -355,7 +355,7 @@ func (c *computation) encodeScalars(inputs *operands, common DType) error {
 		if c.op == ew.Power && i == 1 && t.Kind() == KindInt && int8(raw[t.Size()-1]) < 0 {
 			return fmt.Errorf("power of %s: an integer to a negative power: %w", inputs.String(), ErrRange)
 		}
-		copy(launch.StructOf(&c.scalars[i]), raw)
+		copy(launch.StructBytes(&c.scalars[i]), raw)
 	}
 	return nil
 }

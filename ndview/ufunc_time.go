@@ -154,7 +154,7 @@ func (c *computation) convertToUnit(inputs *operands, i int, unit DType) error {
 		if err != nil {
 			return err
 		}
-		copy(launch.StructOf(&c.scalars[i]), raw)
+		copy(launch.StructBytes(&c.scalars[i]), raw)
 	case to != Int64 && x.array.dtype != to:
 		c.convert[i] = to
 	}

@@ -59,7 +59,7 @@ func (a *NDBuffer) MoveAxis(from, to int) (*NDBuffer, error) {
 // normalize replaces negative axes by their index from the first axis.
 func (a *NDBuffer) normalize(axes ...*int) (err error) {
 	for _, axis := range axes {
-		if *axis, err = layout.Axis(*axis, len(a.shape)); err != nil {
+		if *axis, err = layout.NormalizeAxis(*axis, len(a.shape)); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (a *NDBuffer) BroadcastTo(shape ...int64) (*NDBuffer, error) {
 	if _, err := byteCount(a.dtype, shape); err != nil {
 		return nil, err
 	}
-	run, err := a.run().Stretched(shape)
+	run, err := a.run().BroadcastTo(shape)
 	v, err := a.show(a.dtype, run, err)
 	if err == nil {
 		v.readOnly = true
@@ -194,7 +194,7 @@ var (
 )
 
 // At selects one element and drops the axis. A negative index counts from the end.
-func At(i int64) Key { return Key{basic: layout.Key{Kind: layout.KeyAt, At: i}} }
+func At(i int64) Key { return Key{basic: layout.Key{Kind: layout.KeyIndex, At: i}} }
 
 // Span selects elements start, start+1, ... below stop: a[start:stop]. A negative
 // bound counts from the end, a bound beyond an end is clamped, and Open means the
@@ -204,7 +204,7 @@ func Span(start, stop int64) Key { return SpanStep(start, stop, 1) }
 // SpanStep selects elements start, start+step, ... up to stop, backwards if step is
 // negative: a[start:stop:step]. A step of 0 is an error.
 func SpanStep(start, stop, step int64) Key {
-	return Key{basic: layout.Key{Kind: layout.KeySpan, Start: start, Stop: stop, Step: step}}
+	return Key{basic: layout.Key{Kind: layout.KeySlice, Start: start, Stop: stop, Step: step}}
 }
 
 // IntArray selects the elements at indices, in their shape. The indices are of any
@@ -241,7 +241,7 @@ func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) 
 	if slices.Equal(shape, a.shape) {
 		return a.show(a.dtype, a.run(), nil)
 	}
-	shape, err := layout.Infer(shape, a.Size())
+	shape, err := layout.InferShape(shape, a.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) 
 		return a.show(a.dtype, run, nil)
 	}
 	if fortran {
-		return a.dense(backwards(len(a.shape)), shape, layout.F(a.dtype.Size(), shape))
+		return a.dense(backwards(len(a.shape)), shape, layout.FStrides(a.dtype.Size(), shape))
 	}
 	return a.dense(forwards(len(a.shape)), shape, cStrides(a.dtype, shape))
 }
@@ -269,7 +269,7 @@ func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
 	axes := forwards(len(a.shape))
 	switch {
 	case order == OrderK && !a.IsContiguous():
-		axes = layout.Falling(a.strides)
+		axes = layout.AxesByStride(a.strides)
 	case order.fortran(a):
 		axes = backwards(len(a.shape))
 	}
@@ -278,9 +278,9 @@ func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
 		return nil, err
 	}
 	flat := []int64{a.Size()}
-	if !layout.IsC(sorted.Size, sorted.Shape, sorted.Strides) {
+	if !layout.IsCContiguous(sorted.Size, sorted.Shape, sorted.Strides) {
 		if order == OrderK {
-			axes = layout.Walked(a.shape, a.strides)
+			axes = layout.IterationOrder(a.shape, a.strides)
 		}
 		return a.dense(axes, flat, cStrides(a.dtype, flat))
 	}

@@ -775,7 +775,7 @@ func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, 
 func ravel(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
 	order := []ndview.Order{'C', 'F', 'A', 'K'}[rng.IntN(4)]
 	if order == 'K' && !a.IsContiguous() {
-		m = m.transpose(layout.Walked(a.Shape(), a.Strides())) // compared with NumPy in programs.txt
+		m = m.transpose(layout.IterationOrder(a.Shape(), a.Strides())) // compared with NumPy in programs.txt
 	}
 	v, err := a.Ravel(order)
 	return v, m.reshape([]int64{a.Size()}, order == 'F' || order == 'A' && a.Flags().FNC()), err

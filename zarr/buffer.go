@@ -122,7 +122,7 @@ func (b *Buffer) Array() (*ndview.NDBuffer, error) {
 
 // Bytes copies all bytes to the host.
 func (b *Buffer) Bytes() ([]byte, error) {
-	if err := arrowbuf.CheckRoom(b.Len()); err != nil {
+	if err := arrowbuf.CheckHostMemory(b.Len()); err != nil {
 		return nil, fmt.Errorf("zarr.Buffer.Bytes: %w", err)
 	}
 	data := make([]byte, b.Len())

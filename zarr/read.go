@@ -147,7 +147,7 @@ func (r region) readChunk(ctx context.Context, index []int64) error {
 		}
 		n, err := grid.ByteSize(p.box.Shape, r.width())
 		if err == nil {
-			err = arrowbuf.CheckRoom(n) // a chunk may be much larger than its array
+			err = arrowbuf.CheckHostMemory(n) // a chunk may be much larger than its array
 		}
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func (r region) width() int64 { return r.array.dataType.Size() }
 func (a *Array) readVLen(ctx context.Context, box grid.Box, jobs int) (element.Values, error) {
 	headers, err := grid.ByteSize(box.Shape, 24) // the size of a slice header
 	if err == nil {
-		err = arrowbuf.CheckRoom(headers)
+		err = arrowbuf.CheckHostMemory(headers)
 	}
 	if err != nil {
 		return nil, err

@@ -29,10 +29,10 @@ type ShardWriter struct {
 
 var errShardClosed = errors.New("shard is closed or aborted")
 
-// Shard begins the shard at an index of the shard grid. Close replaces an earlier shard
+// NewShardWriter begins the shard at an index of the shard grid. Close replaces an earlier shard
 // at that index. Shard returns an error wrapping errors.ErrUnsupported unless the
 // array's only codec is codec.Sharding.
-func (a *Array) Shard(ctx context.Context, index []int64) (*ShardWriter, error) {
+func (a *Array) NewShardWriter(ctx context.Context, index []int64) (*ShardWriter, error) {
 	if err := a.checkIndex(index); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestShardWriterAcceptsConcurrentChunks(t *testing.T) {
 				shards.IndexLocation = location
 				meta.Codecs[0] = shards
 				a := create(t, s, "a", meta)
-				w, err := a.Shard(ctx, []int64{1})
+				w, err := a.NewShardWriter(ctx, []int64{1})
 				require.NoError(t, err)
 				var group sync.WaitGroup
 				for i := range int64(8) {
@@ -60,7 +60,7 @@ func TestEmptyAndAbortedShardsAreNotStored(t *testing.T) {
 	full := values(t, ndview.Int32, []int32{1, 2, 3, 4}, 4)
 	empty := values(t, ndview.Int32, []int32{0, 0}, 2)
 
-	w, err := a.Shard(ctx, []int64{0})
+	w, err := a.NewShardWriter(ctx, []int64{0})
 	require.NoError(t, err)
 	require.NoError(t, w.WriteChunk(ctx, []int64{0}, values(t, ndview.Int32, []int32{1}, 1)))
 	require.NoError(t, w.Abort())
@@ -70,7 +70,7 @@ func TestEmptyAndAbortedShardsAreNotStored(t *testing.T) {
 
 	require.NoError(t, a.WriteChunk(ctx, []int64{0}, full))
 	assert.Contains(t, keysOf(t, s), "a/c/0")
-	w, err = a.Shard(ctx, []int64{0})
+	w, err = a.NewShardWriter(ctx, []int64{0})
 	require.NoError(t, err)
 	require.NoError(t, w.WriteChunk(ctx, []int64{0}, empty))
 	require.NoError(t, w.WriteChunk(ctx, []int64{1}, values(t, ndview.Int32, []int32{1}, 1)))
@@ -84,13 +84,13 @@ func TestShardRequiresShardedArray(t *testing.T) {
 	outer := sharded([]int64{4}, []int64{4}, []int64{2})
 	outer.Codecs = append(outer.Codecs, codec.CRC32C{})
 	for _, meta := range []*zarr.ArrayMetadata{ints([]int64{4}, []int64{4}), outer} {
-		_, err := create(t, s, "a", meta).Shard(ctx, []int64{0})
+		_, err := create(t, s, "a", meta).NewShardWriter(ctx, []int64{0})
 		assert.ErrorIs(t, err, errors.ErrUnsupported)
 	}
 	a := create(t, s, "a", sharded([]int64{4}, []int64{4}, []int64{2}))
-	_, err := a.Shard(ctx, []int64{-1})
+	_, err := a.NewShardWriter(ctx, []int64{-1})
 	assert.Error(t, err)
-	w, err := a.Shard(ctx, []int64{0})
+	w, err := a.NewShardWriter(ctx, []int64{0})
 	require.NoError(t, err)
 	one := values(t, ndview.Int32, []int32{1}, 1)
 	for _, index := range [][]int64{{2}, {-1}, {}, {0, 0}} {
@@ -102,7 +102,7 @@ func TestShardRequiresShardedArray(t *testing.T) {
 func TestShardWriterReportsStoreErrors(t *testing.T) {
 	a, err := zarr.New(broken{store.NewMemory()}, "a", sharded([]int64{4}, []int64{4}, []int64{2}))
 	require.NoError(t, err)
-	w, err := a.Shard(ctx, []int64{0})
+	w, err := a.NewShardWriter(ctx, []int64{0})
 	require.NoError(t, err)
 	assert.ErrorIs(t, w.WriteChunk(ctx, []int64{0}, values(t, ndview.Int32, []int32{1}, 1)), errDiskFull)
 	assert.ErrorIs(t, w.Close(ctx), errDiskFull)

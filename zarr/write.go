@@ -84,7 +84,7 @@ func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values,
 	if err := a.chain.CheckValues(v); err != nil {
 		return fmt.Errorf("array %q: shard %v: %w", a.path, index, err)
 	}
-	w, err := a.Shard(ctx, index)
+	w, err := a.NewShardWriter(ctx, index)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// ErrReplacement: a file would need a second version of a dictionary, which the file
+// ErrDictionaryReplacement: a file would need a second version of a dictionary, which the file
 // format does not allow.
-var ErrReplacement = errors.New("a dictionary of an Arrow file cannot change")
+var ErrDictionaryReplacement = errors.New("a dictionary of an Arrow file cannot change")
 
 // Option configures how messages are encoded.
 type Option func(*settings)
@@ -23,10 +23,10 @@ type Option func(*settings)
 // WithCodec compresses each buffer on the host, with a goroutine per processor.
 func WithCodec(c Codec) Option { return func(o *settings) { o.codec = c } }
 
-// WithMinSavings leaves a buffer uncompressed unless compression saves at least this
+// WithMinSpaceSavings leaves a buffer uncompressed unless compression saves at least this
 // share of its size, from 0 to 1. With 0.1, a buffer of 100 bytes is compressed only
 // if 90 bytes suffice.
-func WithMinSavings(share float64) Option { return func(o *settings) { o.savings = share } }
+func WithMinSpaceSavings(share float64) Option { return func(o *settings) { o.savings = share } }
 
 // WithDeltas encodes a dictionary that grew at its end as a delta. It does not
 // affect files, in which arrow-go never writes deltas.
@@ -231,7 +231,7 @@ func (e *Encoder) encodeIfChanged(d batchDictionary) (m *Message, sent sentDicti
 			e.sentData[d.id] = d.values
 			return nil, sent, nil
 		case e.file:
-			return nil, sent, ErrReplacement
+			return nil, sent, ErrDictionaryReplacement
 		case e.deltas && host.Len() > old.Len() && canConcatenate(host.DataType()) && hasPrefix(host, old):
 			from = old.Len()
 		}

@@ -188,7 +188,7 @@ func TestCompressedBodiesMatchArrowGo(t *testing.T) {
 					batches := []arrow.RecordBatch{host, host}
 					want, err := encodeWithArrowGo(t, true, batches, theirCodec, ipc.WithMinSpaceSavings(savings))
 					require.NoError(t, err)
-					got := encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved}, arrowipc.WithCodec(codec), arrowipc.WithMinSavings(savings))
+					got := encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved}, arrowipc.WithCodec(codec), arrowipc.WithMinSpaceSavings(savings))
 					requireSameBytes(t, want, got)
 					for _, way := range []string{"reader", "device"} {
 						r, err := inputKinds[way](t, got, dev)
@@ -207,7 +207,7 @@ func TestCompressedBodiesMatchArrowGo(t *testing.T) {
 
 func TestOptionsRejectInvalidValues(t *testing.T) {
 	schema := arrow.NewSchema(nil, nil)
-	for _, option := range []arrowipc.Option{arrowipc.WithCodec(7), arrowipc.WithCodec(-1), arrowipc.WithMinSavings(-0.1), arrowipc.WithMinSavings(1.5)} {
+	for _, option := range []arrowipc.Option{arrowipc.WithCodec(7), arrowipc.WithCodec(-1), arrowipc.WithMinSpaceSavings(-0.1), arrowipc.WithMinSpaceSavings(1.5)} {
 		_, err := arrowipc.NewWriter(&bytes.Buffer{}, schema, option)
 		assert.ErrorIs(t, err, arrow.ErrInvalid)
 	}
@@ -285,7 +285,7 @@ func TestFileWriterRejectsDictionaryReplacement(t *testing.T) {
 		require.NoError(t, w.Write(first))
 		require.NoError(t, w.Write(again))
 		n := out.Len()
-		assert.ErrorIs(t, w.Write(other), arrowipc.ErrReplacement)
+		assert.ErrorIs(t, w.Write(other), arrowipc.ErrDictionaryReplacement)
 		assert.Equal(t, n, out.Len())
 		require.NoError(t, w.Write(again), "a batch that is refused leaves the writer usable")
 		require.NoError(t, w.Close())

@@ -31,10 +31,10 @@ func NewFileReader(file io.ReaderAt, size int64, dev arrowbuf.Device) (*FileRead
 	return newFileReader(fileSource{ReaderAt: file, size: size}, dev, func() {})
 }
 
-// NewFileReaderOf is NewFileReader for a file in memory of any device. Bodies on dev
+// NewFileReaderFromBuffer is NewFileReader for a file in memory of any device. Bodies on dev
 // are shared. Others are copied in one call; a device copies them from pinned memory
 // without the processor. The reader holds a reference to file.
-func NewFileReaderOf(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, error) {
+func NewFileReaderFromBuffer(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileReader, error) {
 	if file == nil {
 		return nil, fmt.Errorf("arrowipc.NewFileReaderFromBuffer: nil buffer: %w", arrow.ErrInvalid)
 	}
@@ -59,11 +59,11 @@ func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 	return batch, nil
 }
 
-// CheckFile reads the metadata of all messages of a file, without the bodies. It is
+// ValidateFile reads the metadata of all messages of a file, without the bodies. It is
 // for files that arrow-go will read, which trusts the metadata. It reports whether
 // the file has the other byte order. It returns an error wrapping arrow.ErrInvalid
 // if the metadata is invalid, or the error of reading.
-func CheckFile(file io.ReaderAt, size int64) (swapped bool, err error) {
+func ValidateFile(file io.ReaderAt, size int64) (swapped bool, err error) {
 	s := fileSource{ReaderAt: file, size: size}
 	f, err := s.readFooter()
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *FileReader) readMessage(at block, kind ipc.MessageType) (arrow.RecordBa
 		err = in.checkType(kind)
 	}
 	if err == nil && kind == ipc.MessageDictionaryBatch && !in.delta && r.decoder.dictionaries[in.dictionary] != nil {
-		err = fmt.Errorf("a second version of dictionary %d: %w", in.dictionary, ErrReplacement)
+		err = fmt.Errorf("a second version of dictionary %d: %w", in.dictionary, ErrDictionaryReplacement)
 	}
 	if err != nil {
 		return nil, err

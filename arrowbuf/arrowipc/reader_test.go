@@ -109,7 +109,7 @@ var inputKinds = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) 
 		require.NoError(t, err)
 		t.Cleanup(b.Release)
 		if isFile(raw) {
-			return arrowipc.NewFileReaderOf(b, dev)
+			return arrowipc.NewFileReaderFromBuffer(b, dev)
 		}
 		return arrowipc.NewReader(arrowipc.NewBufferReader(b), dev)
 	},
@@ -118,7 +118,7 @@ var inputKinds = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) 
 		require.NoError(t, err)
 		t.Cleanup(b.Release)
 		if isFile(raw) {
-			return arrowipc.NewFileReaderOf(b, dev)
+			return arrowipc.NewFileReaderFromBuffer(b, dev)
 		}
 		return arrowipc.NewReader(arrowipc.NewBufferReader(b), dev)
 	},

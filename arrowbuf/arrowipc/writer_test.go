@@ -130,7 +130,7 @@ func TestEncodeRejectsNil(t *testing.T) {
 	w, err := arrowipc.NewWriter(new(bytes.Buffer), arrow.NewSchema(nil, nil))
 	require.NoError(t, err)
 	require.ErrorIs(t, w.Write(nil), arrow.ErrInvalid)
-	_, err = arrowipc.NewFileReaderOf(nil, arrowbuf.CPU())
+	_, err = arrowipc.NewFileReaderFromBuffer(nil, arrowbuf.CPU())
 	require.ErrorIs(t, err, arrow.ErrInvalid)
 }
 

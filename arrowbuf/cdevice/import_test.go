@@ -328,7 +328,7 @@ func stream(t *testing.T, dev *cudabuf.Device) *cudabuf.Stream {
 // delay delays all later work on a stream.
 func delay(t *testing.T, s *cudabuf.Stream) {
 	t.Helper()
-	require.NoError(t, s.Do(func() { time.Sleep(30 * time.Millisecond) }))
+	require.NoError(t, s.LaunchHostFunc(func() { time.Sleep(30 * time.Millisecond) }))
 }
 
 // fill submits work to a stream that sets all bytes of a buffer.

@@ -22,7 +22,7 @@ func Example() {
 
 	increment := &cudabuf.Program{
 		Image: []byte("what a GPU would load"),
-		Twins: map[string]cudabuf.HostKernel{"increment": func(l *cudabuf.HostLaunch) {
+		HostKernels: map[string]cudabuf.HostKernel{"increment": func(l *cudabuf.HostLaunch) {
 			values := cudabuf.Elements[int32](l, l.Pointer(0), l.Int64(1))
 			for i := range values {
 				values[i]++

@@ -29,16 +29,16 @@ type Descriptor struct {
 // contradict each other.
 func (d *Descriptor) Validate() error {
 	if !d.Mechanism.Valid() {
-		return fmt.Errorf("%w: %v", cudabuf.ErrHandleForm, d.Mechanism)
+		return fmt.Errorf("%w: %v", cudabuf.ErrMalformedHandle, d.Mechanism)
 	}
 	if err := arrowbuf.CheckRange(d.Offset, d.Length, d.AllocationSize); err != nil {
-		return fmt.Errorf("%w: %w", cudabuf.ErrHandleForm, err)
+		return fmt.Errorf("%w: %w", cudabuf.ErrMalformedHandle, err)
 	}
 	if !d.Mechanism.hasHandle() && d.Handle != [64]byte{} {
-		return fmt.Errorf("%w: mechanism %v: got a handle, want none", cudabuf.ErrHandleForm, d.Mechanism)
+		return fmt.Errorf("%w: mechanism %v: got a handle, want none", cudabuf.ErrMalformedHandle, d.Mechanism)
 	}
 	if (d.Mechanism == CUDAPool) != (d.Pool != 0) {
-		return fmt.Errorf("%w: mechanism %v with pool %d", cudabuf.ErrHandleForm, d.Mechanism, d.Pool)
+		return fmt.Errorf("%w: mechanism %v with pool %d", cudabuf.ErrMalformedHandle, d.Mechanism, d.Pool)
 	}
 	return nil
 }
@@ -210,17 +210,17 @@ func (d *Descriptor) MarshalBinary() ([]byte, error) {
 // then d is unchanged.
 func (d *Descriptor) UnmarshalBinary(b []byte) error {
 	if len(b) < fixedSize {
-		return fmt.Errorf("%w: got %d bytes, want at least %d", cudabuf.ErrHandleForm, len(b), fixedSize)
+		return fmt.Errorf("%w: got %d bytes, want at least %d", cudabuf.ErrMalformedHandle, len(b), fixedSize)
 	}
 	if b[0] != version {
-		return fmt.Errorf("%w: version: got %d, want %d", cudabuf.ErrHandleForm, b[0], version)
+		return fmt.Errorf("%w: version: got %d, want %d", cudabuf.ErrMalformedHandle, b[0], version)
 	}
 	read := Descriptor{Mechanism: Mechanism(b[1])}
 	if !read.Mechanism.Valid() {
-		return fmt.Errorf("%w: %v", cudabuf.ErrHandleForm, read.Mechanism)
+		return fmt.Errorf("%w: %v", cudabuf.ErrMalformedHandle, read.Mechanism)
 	}
 	if b[2] > flagEvent || b[3] != 0 {
-		return fmt.Errorf("%w: got flags %#x and reserved byte %#x", cudabuf.ErrHandleForm, b[2], b[3])
+		return fmt.Errorf("%w: got flags %#x and reserved byte %#x", cudabuf.ErrMalformedHandle, b[2], b[3])
 	}
 	hasEvent := b[2] == flagEvent
 	want := fixedSize
@@ -234,13 +234,13 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		want += len(cudabuf.EventHandle{})
 	}
 	if len(b) != want {
-		return fmt.Errorf("%w: got %d bytes, want %d for mechanism %v", cudabuf.ErrHandleForm, len(b), want, read.Mechanism)
+		return fmt.Errorf("%w: got %d bytes, want %d for mechanism %v", cudabuf.ErrMalformedHandle, len(b), want, read.Mechanism)
 	}
 	read.Exporter.PID = binary.LittleEndian.Uint32(b[4:])
 	for i, n := range []*int64{&read.AllocationSize, &read.Offset, &read.Length} {
 		u := binary.LittleEndian.Uint64(b[8+8*i:])
 		if u > math.MaxInt64 {
-			return fmt.Errorf("%w: a size of %d bytes is too large", cudabuf.ErrHandleForm, u)
+			return fmt.Errorf("%w: a size of %d bytes is too large", cudabuf.ErrMalformedHandle, u)
 		}
 		*n = int64(u)
 	}

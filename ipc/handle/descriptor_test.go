@@ -83,7 +83,7 @@ func TestDescriptorOfPoolMemory(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, cudabuf.PoolHandle{Pointer: d.Handle, Region: d.Region()}, h)
 	clear(b[88+64:])
-	assert.ErrorIs(t, new(handle.Descriptor).UnmarshalBinary(b), cudabuf.ErrHandleForm, "pools are numbered from 1")
+	assert.ErrorIs(t, new(handle.Descriptor).UnmarshalBinary(b), cudabuf.ErrMalformedHandle, "pools are numbered from 1")
 	_, err = d.MarshalPyArrow()
 	assert.ErrorIs(t, err, cudabuf.ErrNotShareable)
 	other := handle.Descriptor{Mechanism: handle.CUDAIPC}
@@ -122,7 +122,7 @@ func TestUnmarshalRejectsInvalidBytes(t *testing.T) {
 		"length beyond the allocation": change(24, binary.LittleEndian.AppendUint64(nil, math.MaxInt64)...),
 	} {
 		var back handle.Descriptor
-		assert.ErrorIs(t, back.UnmarshalBinary(b), cudabuf.ErrHandleForm, name)
+		assert.ErrorIs(t, back.UnmarshalBinary(b), cudabuf.ErrMalformedHandle, name)
 		assert.Zero(t, back, name)
 	}
 }
@@ -136,7 +136,7 @@ func TestMarshalRejectsInvalidDescriptors(t *testing.T) {
 		"a pool that is none":   {Mechanism: handle.CUDAIPC, AllocationSize: 10, Pool: 1},
 	} {
 		_, err := d.MarshalBinary()
-		assert.ErrorIs(t, err, cudabuf.ErrHandleForm, name)
+		assert.ErrorIs(t, err, cudabuf.ErrMalformedHandle, name)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestPyArrowFormRoundTrips(t *testing.T) {
 	_, err = file.MarshalPyArrow()
 	assert.ErrorIs(t, err, cudabuf.ErrNotShareable)
 	_, err = handle.ParsePyArrow(make([]byte, 71))
-	assert.ErrorIs(t, err, cudabuf.ErrHandleForm)
+	assert.ErrorIs(t, err, cudabuf.ErrMalformedHandle)
 }
 
 func TestSelfRoundTrips(t *testing.T) {
@@ -192,9 +192,9 @@ func TestSelfRoundTrips(t *testing.T) {
 	b := p.Append(nil)
 	b[39] = 1
 	_, err = handle.ParseProcess(b)
-	assert.ErrorIs(t, err, cudabuf.ErrHandleForm)
+	assert.ErrorIs(t, err, cudabuf.ErrMalformedHandle)
 	_, err = handle.ParseProcess(b[:39])
-	assert.ErrorIs(t, err, cudabuf.ErrHandleForm)
+	assert.ErrorIs(t, err, cudabuf.ErrMalformedHandle)
 }
 
 func FuzzDescriptor(f *testing.F) {
@@ -208,7 +208,7 @@ func FuzzDescriptor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var d handle.Descriptor
 		if err := d.UnmarshalBinary(b); err != nil {
-			assert.ErrorIs(t, err, cudabuf.ErrHandleForm)
+			assert.ErrorIs(t, err, cudabuf.ErrMalformedHandle)
 			return
 		}
 		again, err := d.MarshalBinary()

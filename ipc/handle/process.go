@@ -51,10 +51,10 @@ func (p Process) Append(b []byte) []byte {
 func ParseProcess(b []byte) (Process, error) {
 	var p Process
 	if len(b) != ProcessSize {
-		return p, fmt.Errorf("%w: process: got %d bytes, want %d", cudabuf.ErrHandleForm, len(b), ProcessSize)
+		return p, fmt.Errorf("%w: process: got %d bytes, want %d", cudabuf.ErrMalformedHandle, len(b), ProcessSize)
 	}
 	if binary.LittleEndian.Uint32(b[36:]) != 0 {
-		return p, fmt.Errorf("%w: process: reserved bytes are not 0", cudabuf.ErrHandleForm)
+		return p, fmt.Errorf("%w: process: reserved bytes are not 0", cudabuf.ErrMalformedHandle)
 	}
 	copy(p.Machine[:], b)
 	p.Namespace, p.Start = binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])

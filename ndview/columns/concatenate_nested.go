@@ -316,7 +316,7 @@ func (w *workspace) concatUnionOffsets(parts []arrow.ArrayData, t *arrow.DenseUn
 		if err != nil {
 			return nil, err
 		}
-		err = w.launch(joinProgram, "quiver_shift_union", from.Size(), itemsPerBlock, ids, from, from.Size(), launch.StructOf(&before), output{to})
+		err = w.launch(joinProgram, "quiver_shift_union", from.Size(), itemsPerBlock, ids, from, from.Size(), launch.StructBytes(&before), output{to})
 		if err != nil {
 			return nil, err
 		}

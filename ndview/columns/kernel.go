@@ -53,7 +53,7 @@ func (w *workspace) launch(p *program, name string, items, perBlock int64, args 
 	for i, arg := range args {
 		args[i] = launchArg(arg)
 	}
-	return launch.Blocks(w.dev, p.cuda, name, items, perBlock, args...)
+	return launch.QueueBlocks(w.dev, p.cuda, name, items, perBlock, args...)
 }
 
 // launchArg converts an array to the argument of a launch and leaves other values as

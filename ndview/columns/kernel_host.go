@@ -460,7 +460,7 @@ func shiftViews(c kernelArgs) {
 type shifts struct{ of [128]int32 }
 
 func shiftUnion(c kernelArgs) {
-	n, shift := c.Int64(2), launch.Parameters[shifts](c, 3)
+	n, shift := c.Int64(2), launch.StructArg[shifts](c, 3)
 	ids, in, out := argSlice[int8](c, 0, n), argSlice[int32](c, 1, n), argSlice[int32](c, 4, n)
 	cpu.Parallel(n, grain, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {

@@ -26,7 +26,7 @@ func (f Field) Size() int64 { return f.DType.Size() * layout.Product(f.Shape) }
 // byteSize returns the number of bytes of the field, or ErrDType unless it is from 1
 // to an int32's maximum.
 func (f Field) byteSize() (int64, error) {
-	n, err := layout.Bytes(f.DType.Size(), f.Shape)
+	n, err := layout.CheckShape(f.DType.Size(), f.Shape)
 	if err != nil {
 		return 0, fmt.Errorf("field %q: %w: %w", f.Name, err, ErrDType)
 	}

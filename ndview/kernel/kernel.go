@@ -138,8 +138,8 @@ func compileWithNVRTC(source string, major, minor int) ([]byte, error) {
 // loadProgram returns the process's program of a source.
 func loadProgram(source string) *cudabuf.Program {
 	p, _ := programs.LoadOrStore(source, &cudabuf.Program{
-		ImageFor: func(major, minor int) ([]byte, error) { return compile(source, major, minor) },
-		Twins:    hostKernels(source),
+		ImageFor:    func(major, minor int) ([]byte, error) { return compile(source, major, minor) },
+		HostKernels: hostKernels(source),
 	})
 	return p.(*cudabuf.Program)
 }
@@ -328,7 +328,7 @@ func (o *operands) broadcast(args []Arg) (b broadcastShape, err error) {
 		if args[i].Write && !slices.Equal(a.Shape(), b.shape) {
 			return b, fmt.Errorf("argument %s is written: got shape %v, want %v: %w", args[i].Name, a.Shape(), b.shape, ndview.ErrShape)
 		}
-		strides, err := layout.Stretch(a.Shape(), a.Strides(), b.shape)
+		strides, err := layout.BroadcastStrides(a.Shape(), a.Strides(), b.shape)
 		if err != nil {
 			return b, err
 		}
@@ -348,7 +348,7 @@ func (b *broadcastShape) fits32() bool {
 }
 
 func fits32(size int64, shape, strides []int64) bool {
-	low, high, ok := layout.Extent(size, 0, shape, strides)
+	low, high, ok := layout.ByteBounds(size, 0, shape, strides)
 	return ok && layout.Product(shape) <= math.MaxInt32 && high-low <= math.MaxInt32
 }
 

@@ -189,7 +189,7 @@ func (r *reductionPlan) resolve(args []Arg, axes []int) error {
 			axes = append(axes, i)
 		}
 	}
-	if r.isReduced, err = layout.Axes(axes, len(b.shape)); err != nil {
+	if r.isReduced, err = layout.MarkAxes(axes, len(b.shape)); err != nil {
 		return err
 	}
 	r.kept, r.reduced = r.split(b.shape)

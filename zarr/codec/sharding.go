@@ -248,7 +248,7 @@ func (s *shardSerializer) decodeFixed(scratch *Scratch, dst, src []byte) error {
 func (s *shardSerializer) decodeVLen(scratch *Scratch, src []byte) (*element.VLen, error) {
 	headers, err := grid.ByteSize(s.shard.Shape, 24) // the size of a slice header
 	if err == nil {
-		err = arrowbuf.CheckRoom(headers)
+		err = arrowbuf.CheckHostMemory(headers)
 	}
 	if err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 
 // Config holds the options of a Caching pool.
 type Config struct {
-	// Granule is the allocation unit of the driver, a power of two. 0 means 2
+	// Granularity is the allocation unit of the driver, a power of two. 0 means 2
 	// MiB, which is CUDA's for device memory.
-	Granule int64
+	Granularity int64
 	// Slack bounds idle memory as a share of the peak use. Before the pool
 	// allocates more, it frees idle allocations beyond that share. 0 means
 	// 1/12, and a negative value means no bound. At least 64 granules are
@@ -47,7 +47,7 @@ type Caching[S comparable] struct {
 
 // NewCaching returns a pool that holds no memory.
 func NewCaching[S comparable](up Upstream[S], config Config) *Caching[S] {
-	config.Granule = cmp.Or(config.Granule, 2<<20)
+	config.Granularity = cmp.Or(config.Granularity, 2<<20)
 	config.Slack = cmp.Or(config.Slack, 1./12)
 	return &Caching[S]{account: newAccount(), upstream: up, config: config, shards: newShards[S](), freeLists: map[S]*freeList[S]{}}
 }
@@ -245,11 +245,11 @@ func (c *Caching[S]) bestFit(h *freeList[S], n int64) *Block[S] {
 	if h == nil {
 		return nil
 	}
-	if n < c.config.Granule {
+	if n < c.config.Granularity {
 		return h.small.best(n)
 	}
 	b := h.dedicated.best(n)
-	if b == nil || b.Size-n > b.Size/8 && b.Size > roundUp(n, c.config.Granule) {
+	if b == nil || b.Size-n > b.Size/8 && b.Size > roundUp(n, c.config.Granularity) {
 		return nil
 	}
 	return b
@@ -287,7 +287,7 @@ func (c *Caching[S]) grow(n int64, s S) (*Block[S], error) {
 	c.peakUse = max(c.peakUse, c.account.inUse.Load()+c.pendingBytes()+n)
 	room := c.account.limit.Load()
 	if c.config.Slack >= 0 {
-		slack := max(int64(float64(c.peakUse)*c.config.Slack), 64*c.config.Granule)
+		slack := max(int64(float64(c.peakUse)*c.config.Slack), 64*c.config.Granularity)
 		room = min(room, c.peakUse+slack)
 	}
 	_ = c.releaseIdle(room - c.upstreamSizes(n)[0]) // c.failure holds the error
@@ -317,10 +317,10 @@ func (c *Caching[S]) releaseAllIdle() bool {
 
 // upstreamSizes returns the sizes to request from the driver, preferred first.
 func (c *Caching[S]) upstreamSizes(n int64) []int64 {
-	if n < c.config.Granule {
-		return []int64{4 * c.config.Granule, c.config.Granule, n}
+	if n < c.config.Granularity {
+		return []int64{4 * c.config.Granularity, c.config.Granularity, n}
 	}
-	return []int64{roundUp(n, c.config.Granule), n}
+	return []int64{roundUp(n, c.config.Granularity), n}
 }
 
 // allocUpstream allocates at least n bytes from the driver.
@@ -329,7 +329,7 @@ func (c *Caching[S]) allocUpstream(n int64) (*Block[S], error) {
 	var err error
 	for _, size := range c.upstreamSizes(n) {
 		if address, err = c.account.reserve(size, c.upstream.Alloc); err == nil {
-			return &Block[S]{Address: address, Size: size, dedicated: n >= c.config.Granule}, nil
+			return &Block[S]{Address: address, Size: size, dedicated: n >= c.config.Granularity}, nil
 		}
 		if !outOfMemory(err) {
 			break

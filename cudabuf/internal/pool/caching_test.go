@@ -19,7 +19,7 @@ func newCaching(t testing.TB, config pool.Config) (*pool.Caching[int], *gpu) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	g := newGPU(t, 1<<20)
-	config.Granule = granule
+	config.Granularity = granule
 	c := pool.NewCaching(g.upstream(), config)
 	t.Cleanup(func() {
 		assert.NoError(t, c.Close())
@@ -131,7 +131,7 @@ func TestSizesAreRoundedUp(t *testing.T) {
 func TestBlocksInOtherShardsAreFound(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	g := newGPU(t, 12*granule)
-	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
+	c := pool.NewCaching(g.upstream(), pool.Config{Granularity: granule})
 	var x []*block
 	for range 4 {
 		x = append(x, getBlock(t, g, c, 3*granule, 0))
@@ -611,7 +611,7 @@ func TestTrimKeepsMemoryInUse(t *testing.T) {
 
 func TestErrorsOfFreeAreReported(t *testing.T) {
 	g := newGPU(t, 1<<20)
-	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
+	c := pool.NewCaching(g.upstream(), pool.Config{Granularity: granule})
 	putBlock(t, g, c, getBlock(t, g, c, 3*granule, 0))
 	g.failing = func(call string) error {
 		if call == "free" {

@@ -285,9 +285,9 @@ type accounted interface {
 func forEachKind(t *testing.T, test func(t *testing.T, g *gpu, p accounted)) {
 	t.Helper()
 	for name, open := range map[string]func(g *gpu) accounted{
-		"caching": func(g *gpu) accounted { return pool.NewCaching(g.upstream(), pool.Config{Granule: 1 << 13}) },
+		"caching": func(g *gpu) accounted { return pool.NewCaching(g.upstream(), pool.Config{Granularity: 1 << 13}) },
 		"caching without": func(g *gpu) accounted {
-			c := pool.NewCaching(g.upstream(), pool.Config{Granule: 1 << 13, Slack: -1})
+			c := pool.NewCaching(g.upstream(), pool.Config{Granularity: 1 << 13, Slack: -1})
 			assert.NoError(t, c.SetIdleLimit(0))
 			return c
 		},

@@ -64,7 +64,7 @@ func TestLogHasOneLinePerCall(t *testing.T) {
 
 func TestLogNeverHasAddressTwice(t *testing.T) {
 	g := newGPU(t, 1<<22)
-	c := pool.NewCaching(g.upstream(), pool.Config{Granule: granule})
+	c := pool.NewCaching(g.upstream(), pool.Config{Granularity: granule})
 	var text strings.Builder
 	l := withTestLog(c, &text)
 	var wg sync.WaitGroup

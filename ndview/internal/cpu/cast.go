@@ -42,8 +42,8 @@ func castStreamed(do cast, to, from Type) cast {
 // CastOne is Cast of one element.
 func CastOne(dst, src unsafe.Pointer, to, from Type) { casts[from][to](dst, src, 1) }
 
-// CastWalk casts the items of a walk, from src at w.Data to dst at w.Value.
-func CastWalk(dst, src unsafe.Pointer, w *Walk, to, from Type) {
+// CastStrided casts the items of a walk, from src at w.Data to dst at w.Value.
+func CastStrided(dst, src unsafe.Pointer, w *Walk, to, from Type) {
 	do, last := casts[from][to], max(w.Axes-1, 0)
 	in, out := w.Data[last], w.Value[last]
 	gapless := in == from.Size() && out == to.Size()
@@ -398,14 +398,14 @@ func roundToOddSingle[S int32 | uint32](dst, src unsafe.Pointer, n int) {
 	}
 }
 
-// Retick converts n times to another unit. It sets *bad to 1 if an int64 cannot hold
+// ConvertUnit converts n times to another unit. It sets *bad to 1 if an int64 cannot hold
 // one.
-func Retick(dst, src unsafe.Pointer, n int64, c *tick.Conversion, bad *uint32) {
+func ConvertUnit(dst, src unsafe.Pointer, n int64, c *tick.Conversion, bad *uint32) {
 	Parallel(n, grain/8, func(lo, hi int64) {
 		from := unsafe.Slice((*int64)(src), n)[lo:hi]
 		to := unsafe.Slice((*int64)(dst), n)[lo:hi]
 		for i, v := range from {
-			count, ok := c.Of(v)
+			count, ok := c.Apply(v)
 			if !ok {
 				atomic.StoreUint32(bad, 1)
 			}

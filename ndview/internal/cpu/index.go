@@ -63,21 +63,21 @@ func resolve[I index](i I, extent int64, mode Mode) (int64, bool) {
 	}
 }
 
-// Flag is the first item with a bad index, or NoFlag. Kernels lower it atomically.
-type Flag uint64
+// FirstBadIndex is the first item with a bad index, or NoFlag. Kernels lower it atomically.
+type FirstBadIndex uint64
 
-// NoFlag is the initial value of a flag: all bits are set.
-const NoFlag = ^Flag(0)
+// NoBadIndex is the initial value of a flag: all bits are set.
+const NoBadIndex = ^FirstBadIndex(0)
 
-// Report records bad indices of a walk in Flag. First is the number of the walk's first
+// BadIndexReport records bad indices of a walk in Flag. First is the number of the walk's first
 // item.
-type Report struct {
-	Flag  *Flag
+type BadIndexReport struct {
+	Flag  *FirstBadIndex
 	First int64
 }
 
-// Bad lowers the flag to an item.
-func (r Report) Bad(item int64) {
+// Record lowers the flag to an item.
+func (r BadIndexReport) Record(item int64) {
 	item += r.First
 	at := (*uint64)(r.Flag)
 	for {
@@ -88,8 +88,8 @@ func (r Report) Bad(item int64) {
 	}
 }
 
-// Folding maps indices to positions. Kernels take it by value, as struct IndexMap.
-type Folding struct {
+// IndexMap maps indices to positions. Kernels take it by value, as struct IndexMap.
+type IndexMap struct {
 	Extent      int64 // of the axis; at least 1
 	Scale, Bias int64
 	Mode        Mode
@@ -98,18 +98,18 @@ type Folding struct {
 	Signed      int32 // 1 if indices are signed
 }
 
-// Fold resolves the index of each item of a walk. pos receives the element times Scale
+// ResolveIndices resolves the index of each item of a walk. pos receives the element times Scale
 // plus Bias; with Add it is added to the previous value. A bad index counts as 0 and is
 // reported.
-func Fold(pos, indices unsafe.Pointer, w *Walk, f *Folding, r Report) {
-	fold := map[int32][2]func(*int64, unsafe.Pointer, *Walk, *Folding, Report, int64, int64){
+func ResolveIndices(pos, indices unsafe.Pointer, w *Walk, f *IndexMap, r BadIndexReport) {
+	fold := map[int32][2]func(*int64, unsafe.Pointer, *Walk, *IndexMap, BadIndexReport, int64, int64){
 		1: {fold[uint8], fold[int8]}, 2: {fold[uint16], fold[int16]},
 		4: {fold[uint32], fold[int32]}, 8: {fold[uint64], fold[int64]},
 	}[f.Size][f.Signed]
 	Parallel(w.Items, grain/8, func(lo, hi int64) { fold((*int64)(pos), indices, w, f, r, lo, hi) })
 }
 
-func fold[I index](pos *int64, indices unsafe.Pointer, w *Walk, f *Folding, r Report, lo, hi int64) {
+func fold[I index](pos *int64, indices unsafe.Pointer, w *Walk, f *IndexMap, r BadIndexReport, lo, hi int64) {
 	out := unsafe.Slice(pos, w.Items)
 	step := w.Index[max(w.Axes-1, 0)]
 	w.rows(lo, hi, func(item, n int64, at Offset) {
@@ -117,7 +117,7 @@ func fold[I index](pos *int64, indices unsafe.Pointer, w *Walk, f *Folding, r Re
 		for j := range row {
 			k, ok := resolve(*(*I)(unsafe.Add(indices, at.Index+int64(j)*step)), f.Extent, f.Mode)
 			if !ok {
-				r.Bad(item + int64(j))
+				r.Record(item + int64(j))
 			}
 			to := k*f.Scale + f.Bias
 			if f.Add != 0 {
@@ -137,12 +137,12 @@ type unit interface {
 // which is contiguous. An item is at w.Data plus step times the element selected by its
 // index, on an axis of extent elements. Indices are int32 or int64, as indexSize says;
 // negative ones count from the end. A bad index is reported, and its unit not written.
-func Gather(out, src, indices unsafe.Pointer, width, indexSize int64, w *Walk, extent, step int64, r Report) {
+func Gather(out, src, indices unsafe.Pointer, width, indexSize int64, w *Walk, extent, step int64, r BadIndexReport) {
 	do := gathers[width][indexSize/8]
 	w.parallel(width, func(lo, hi int64) { do(out, src, indices, w, extent, step, r, lo, hi) })
 }
 
-var gathers = map[int64][2]func(out, src, indices unsafe.Pointer, w *Walk, extent, step int64, r Report, lo, hi int64){
+var gathers = map[int64][2]func(out, src, indices unsafe.Pointer, w *Walk, extent, step int64, r BadIndexReport, lo, hi int64){
 	1:  {gather[uint8, int32], gather[uint8, int64]},
 	2:  {gather[uint16, int32], gather[uint16, int64]},
 	4:  {gather[uint32, int32], gather[uint32, int64]},
@@ -150,7 +150,7 @@ var gathers = map[int64][2]func(out, src, indices unsafe.Pointer, w *Walk, exten
 	16: {gather[[2]uint64, int32], gather[[2]uint64, int64]},
 }
 
-func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, extent, step int64, r Report, lo, hi int64) {
+func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, extent, step int64, r BadIndexReport, lo, hi int64) {
 	var one T
 	var i I
 	last := max(w.Axes-1, 0)
@@ -161,7 +161,7 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 		index == 0 && data == int64(unsafe.Sizeof(one)) && lo%run == 0 && hi%run == 0 {
 		rows := unsafe.Slice((*I)(indices), w.Extent[0])[lo/run : hi/run]
 		if bad := gatherRuns(dst[lo:hi], src, rows, int(run), extent, step); bad >= 0 {
-			r.Bad(lo + bad*run)
+			r.Record(lo + bad*run)
 		}
 		return
 	}
@@ -182,7 +182,7 @@ func gather[T unit, I int32 | int64](out, src, indices unsafe.Pointer, w *Walk, 
 			bad = gatherStrided[T, I](row, from, by, data, index, extent, step)
 		}
 		if bad >= 0 {
-			r.Bad(item + bad)
+			r.Record(item + bad)
 		}
 	})
 }
@@ -260,8 +260,8 @@ func gatherStrided[T unit, I int32 | int64](row []T, from, by unsafe.Pointer, da
 	return -1
 }
 
-// StruckOut is a position that Scatter skips.
-const StruckOut = -1
+// Discarded is a position that Scatter skips.
+const Discarded = -1
 
 // Scatter writes the values of a walk's items, units of width bytes, 1, 2, 4, 8 or 16.
 // The value at w.Value goes to dst at w.Data plus step times the int64 position at

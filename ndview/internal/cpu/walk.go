@@ -41,7 +41,7 @@ func NewWalk(shape, data, index, value []int64) (*Walk, error) {
 	}
 	// The first operand represents the result, so that the axes stay in C order and
 	// forward.
-	n := layout.Collapse(shape, layout.C(1, shape), data, index, value)
+	n := layout.Collapse(shape, layout.CStrides(1, shape), data, index, value)
 	if len(n.Shape) > MaxAxes {
 		return nil, fmt.Errorf("%d axes that cannot be joined, of at most %d: %w", len(n.Shape), MaxAxes, layout.ErrShape)
 	}
@@ -101,9 +101,9 @@ func (w *Walk) setExtent(k int, extent int64) {
 	}
 }
 
-// Reach returns the range of bytes, relative to item 0, that items of width bytes
+// ByteBounds returns the range of bytes, relative to item 0, that items of width bytes
 // access by one of the walk's strides.
-func (w *Walk) Reach(strides *[MaxAxes]int64, width int64) (low, high int64) {
+func (w *Walk) ByteBounds(strides *[MaxAxes]int64, width int64) (low, high int64) {
 	for k := range w.Axes {
 		if span := (w.Extent[k] - 1) * strides[k]; span < 0 {
 			low += span
@@ -128,9 +128,9 @@ func (w *Walk) At(item int64) (at Offset) {
 	return at
 }
 
-// Cut splits w into walks of at most most items, and calls do for each in order. first
+// Split splits w into walks of at most most items, and calls do for each in order. first
 // is the number in w of the part's first item, and offset the location of its operands.
-func (w *Walk) Cut(most int64, do func(part *Walk, first int64, offset Offset) error) error {
+func (w *Walk) Split(most int64, do func(part *Walk, first int64, offset Offset) error) error {
 	return w.split(most, 0, Offset{}, do)
 }
 

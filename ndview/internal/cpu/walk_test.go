@@ -19,7 +19,7 @@ func randomWalk(r *rand.Rand) (shape, data, index, value []int64) {
 		shape[i] = 1 + r.Int64N(5)
 	}
 	for a := range strides {
-		strides[a] = layout.C(4, shape)
+		strides[a] = layout.CStrides(4, shape)
 		for i := range shape {
 			if r.IntN(3) == 0 {
 				strides[a][i] = []int64{-24, -8, 0, 4, 16, 20}[r.IntN(6)]
@@ -72,7 +72,7 @@ func TestCutWalksCoverTheWalk(t *testing.T) {
 		w, err := NewWalk(shape, data, index, value)
 		require.NoError(t, err)
 		most, next := 1+r.Int64N(40), int64(0)
-		err = w.Cut(most, func(part *Walk, first int64, at Offset) error {
+		err = w.Split(most, func(part *Walk, first int64, at Offset) error {
 			require.Equal(t, next, first)
 			require.LessOrEqual(t, part.Items, most)
 			for item := range part.Items {

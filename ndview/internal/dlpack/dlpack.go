@@ -71,8 +71,8 @@ type Versioned struct {
 	Tensor       Tensor
 }
 
-// Taken is a tensor of another library. The caller must release it with Delete.
-type Taken struct {
+// Imported is a tensor of another library. The caller must release it with Delete.
+type Imported struct {
 	Tensor
 	Version uint32 // major version; Major for a Legacy tensor
 	Flags   uint64
@@ -80,26 +80,26 @@ type Taken struct {
 	deleter uintptr
 }
 
-// Take reads a Versioned tensor. If its major version differs, it reads only the fields
+// Import reads a Versioned tensor. If its major version differs, it reads only the fields
 // that all versions have.
-func Take(p unsafe.Pointer) *Taken {
+func Import(p unsafe.Pointer) *Imported {
 	v := (*Versioned)(p)
-	t := &Taken{Version: v.Major, self: p, deleter: v.Deleter}
+	t := &Imported{Version: v.Major, self: p, deleter: v.Deleter}
 	if v.Major == Major {
 		t.Tensor, t.Flags = v.Tensor, v.Flags
 	}
 	return t
 }
 
-// TakeLegacy reads a Legacy tensor.
-func TakeLegacy(p unsafe.Pointer) *Taken {
+// ImportLegacy reads a Legacy tensor.
+func ImportLegacy(p unsafe.Pointer) *Imported {
 	l := (*Legacy)(p)
-	return &Taken{Version: Major, Tensor: l.Tensor, self: p, deleter: l.Deleter}
+	return &Imported{Version: Major, Tensor: l.Tensor, self: p, deleter: l.Deleter}
 }
 
 // Extents returns a tensor's shape, and its strides in elements, or nil if it has no
 // strides.
-func (t *Taken) Extents() (shape, strides []int64) {
+func (t *Imported) Extents() (shape, strides []int64) {
 	return int64s(t.Shape, t.NDim), int64s(t.Strides, t.NDim)
 }
 

@@ -37,16 +37,16 @@ func (e *export) free() {
 	e.release()
 }
 
-// Give exports a Versioned tensor, whose deleter calls release once. keep is pinned
+// Export exports a Versioned tensor, whose deleter calls release once. keep is pinned
 // until then; it is a byte of the Go memory that the tensor refers to, or nil.
-func Give(t Tensor, shape, strides []int64, flags uint64, keep *byte, release func()) unsafe.Pointer {
+func Export(t Tensor, shape, strides []int64, flags uint64, keep *byte, release func()) unsafe.Pointer {
 	e := newExport(shape, strides, keep, release)
 	e.versioned = Versioned{Major: Major, Minor: Minor, Deleter: deleter(), Flags: flags, Tensor: e.complete(t)}
 	return e.register(unsafe.Pointer(&e.versioned), &e.versioned.Context)
 }
 
-// GiveLegacy is Give for a Legacy tensor, which has no flags.
-func GiveLegacy(t Tensor, shape, strides []int64, keep *byte, release func()) unsafe.Pointer {
+// ExportLegacy is Give for a Legacy tensor, which has no flags.
+func ExportLegacy(t Tensor, shape, strides []int64, keep *byte, release func()) unsafe.Pointer {
 	e := newExport(shape, strides, keep, release)
 	e.legacy = Legacy{Deleter: deleter(), Tensor: e.complete(t)}
 	return e.register(unsafe.Pointer(&e.legacy), &e.legacy.Context)
@@ -81,7 +81,7 @@ func (e *export) register(self unsafe.Pointer, context *uintptr) unsafe.Pointer 
 }
 
 // Delete calls the tensor's deleter. It must be called at most once.
-func (t *Taken) Delete() {
+func (t *Imported) Delete() {
 	if t.deleter != 0 {
 		purego.SyscallN(t.deleter, uintptr(t.self))
 	}

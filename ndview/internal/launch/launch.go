@@ -19,8 +19,8 @@ const Threads = 256
 // the host implementation of each kernel, by the kernel's name.
 func Program(name string, hosts map[string]cudabuf.HostKernel) *cudabuf.Program {
 	return &cudabuf.Program{
-		ImageFor: func(major, minor int) ([]byte, error) { return kernels.Image(name, major, minor) },
-		Twins:    hosts,
+		ImageFor:    func(major, minor int) ([]byte, error) { return kernels.Image(name, major, minor) },
+		HostKernels: hosts,
 	}
 }
 
@@ -65,14 +65,14 @@ func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, 
 	return kernel.LaunchAsync(stream, grid, block, shared, args...)
 }
 
-// Items launches a kernel with perThread items per thread, for items >= 1.
-func Items(device arrowbuf.Device, p *cudabuf.Program, name string, items, perThread int64, args ...any) error {
-	return Blocks(device, p, name, items, perThread*Threads, args...)
+// QueueItems launches a kernel with perThread items per thread, for items >= 1.
+func QueueItems(device arrowbuf.Device, p *cudabuf.Program, name string, items, perThread int64, args ...any) error {
+	return QueueBlocks(device, p, name, items, perThread*Threads, args...)
 }
 
-// Blocks launches a kernel with perBlock items per block, for items >= 1. It returns
+// QueueBlocks launches a kernel with perBlock items per block, for items >= 1. It returns
 // [arrowbuf.ErrOutOfRange] if a grid cannot have that many blocks.
-func Blocks(device arrowbuf.Device, p *cudabuf.Program, name string, items, perBlock int64, args ...any) error {
+func QueueBlocks(device arrowbuf.Device, p *cudabuf.Program, name string, items, perBlock int64, args ...any) error {
 	blocks := (items-1)/perBlock + 1
 	if blocks > math.MaxInt32 {
 		return fmt.Errorf("launch.Blocks: kernel %s: %d items exceed a grid: %w", name, items, arrowbuf.ErrOutOfRange)
@@ -97,22 +97,22 @@ func InOut(b arrowbuf.Buffer, offset int64) any {
 	return b
 }
 
-// StructOf returns the bytes of a struct as a kernel argument. Parameters decodes it in
+// StructBytes returns the bytes of a struct as a kernel argument. Parameters decodes it in
 // a host implementation. T must have C's layout: fields of fixed sizes, each aligned to
 // its size.
-func StructOf[T any](p *T) []byte {
+func StructBytes[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
-// Parameters decodes argument i, a struct.
-func Parameters[T any](l interface{ Struct(i, n int) []byte }, i int) (p T) {
-	copy(StructOf(&p), l.Struct(i, int(unsafe.Sizeof(p))))
+// StructArg decodes argument i, a struct.
+func StructArg[T any](l interface{ Struct(i, n int) []byte }, i int) (p T) {
+	copy(StructBytes(&p), l.Struct(i, int(unsafe.Sizeof(p))))
 	return p
 }
 
-// Reached returns pointer argument i, after checking that the launch may access bytes
+// PointerArg returns pointer argument i, after checking that the launch may access bytes
 // [low, high) relative to it.
-func Reached(l *cudabuf.HostLaunch, i int, low, high int64) unsafe.Pointer {
+func PointerArg(l *cudabuf.HostLaunch, i int, low, high int64) unsafe.Pointer {
 	part := l.Memory(uintptr(int64(l.Pointer(i))+low), high-low)
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(part)), -low)
 }

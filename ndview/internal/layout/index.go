@@ -19,8 +19,8 @@ type KeyKind byte
 
 // The kinds of keys.
 const (
-	KeySpan     KeyKind = iota + 1 // elements Start, Start+Step, ... before Stop
-	KeyAt                          // one element; the axis is removed
+	KeySlice    KeyKind = iota + 1 // elements Start, Start+Step, ... before Stop
+	KeyIndex                       // one element; the axis is removed
 	KeyEllipsis                    // all axes without another key
 	KeyNewAxis                     // a new axis of extent 1
 )
@@ -28,14 +28,14 @@ const (
 // Open is an absent bound or step of a KeySpan.
 const Open int64 = math.MinInt64
 
-var wholeAxis = Key{Kind: KeySpan, Start: Open, Stop: Open, Step: Open}
+var wholeAxis = Key{Kind: KeySlice, Start: Open, Stop: Open, Step: Open}
 
 // expandKeys returns one key per axis: it replaces an ellipsis, or appends whole axes.
 func expandKeys(keys []Key, n int) ([]Key, error) {
 	used, ellipsis := 0, -1
 	for i, k := range keys {
 		switch k.Kind {
-		case KeySpan, KeyAt:
+		case KeySlice, KeyIndex:
 			used++
 		case KeyNewAxis:
 		case KeyEllipsis:
@@ -61,9 +61,9 @@ func expandKeys(keys []Key, n int) ([]Key, error) {
 	return append(full, after...), nil
 }
 
-// Place returns the position of an index, which may count from the end. It returns
+// NormalizeIndex returns the position of an index, which may count from the end. It returns
 // arrowbuf.ErrOutOfRange if the index is outside the axis.
-func Place(at, extent int64) (int64, error) {
+func NormalizeIndex(at, extent int64) (int64, error) {
 	if at < -extent || at >= extent {
 		return 0, fmt.Errorf("index %d of an axis of %d elements: %w", at, extent, arrowbuf.ErrOutOfRange)
 	}
@@ -129,8 +129,8 @@ func (r Run) Index(keys []Key) (Run, error) {
 			continue
 		}
 		extent, stride := r.Shape[axis], r.Strides[axis]
-		if k.Kind == KeyAt {
-			at, err := Place(k.At, extent)
+		if k.Kind == KeyIndex {
+			at, err := NormalizeIndex(k.At, extent)
 			if err != nil {
 				return Run{}, fmt.Errorf("axis %d: %w", axis, err)
 			}

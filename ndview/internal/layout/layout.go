@@ -31,10 +31,10 @@ func Product(shape []int64) int64 {
 	return n
 }
 
-// Bytes checks a shape, and returns the bytes of a contiguous array of elements of size
+// CheckShape checks a shape, and returns the bytes of a contiguous array of elements of size
 // bytes. As in NumPy, the other extents of an empty array must be valid, too. Errors
 // wrap ErrShape.
-func Bytes(size int64, shape []int64) (int64, error) {
+func CheckShape(size int64, shape []int64) (int64, error) {
 	n, empty := size, false
 	for _, d := range shape {
 		if d < 0 {
@@ -55,8 +55,8 @@ func Bytes(size int64, shape []int64) (int64, error) {
 	return n, nil
 }
 
-// C returns the strides of a contiguous array whose last axis varies fastest.
-func C(size int64, shape []int64) []int64 {
+// CStrides returns the strides of a contiguous array whose last axis varies fastest.
+func CStrides(size int64, shape []int64) []int64 {
 	strides := make([]int64, len(shape))
 	for i := len(shape) - 1; i >= 0; i-- {
 		strides[i] = size
@@ -65,8 +65,8 @@ func C(size int64, shape []int64) []int64 {
 	return strides
 }
 
-// F returns the strides of a contiguous array whose first axis varies fastest.
-func F(size int64, shape []int64) []int64 {
+// FStrides returns the strides of a contiguous array whose first axis varies fastest.
+func FStrides(size int64, shape []int64) []int64 {
 	strides := make([]int64, len(shape))
 	for i := range shape {
 		strides[i] = size
@@ -75,9 +75,9 @@ func F(size int64, shape []int64) []int64 {
 	return strides
 }
 
-// IsC reports whether the elements are contiguous in C order. Arrays of at most one
+// IsCContiguous reports whether the elements are contiguous in C order. Arrays of at most one
 // element are.
-func IsC(size int64, shape, strides []int64) bool {
+func IsCContiguous(size int64, shape, strides []int64) bool {
 	gapless := true
 	for i := len(shape) - 1; i >= 0; i-- {
 		if shape[i] == 0 {
@@ -91,9 +91,9 @@ func IsC(size int64, shape, strides []int64) bool {
 	return gapless
 }
 
-// IsF reports whether the elements are contiguous in Fortran order. Arrays of at most
+// IsFContiguous reports whether the elements are contiguous in Fortran order. Arrays of at most
 // one element are.
-func IsF(size int64, shape, strides []int64) bool {
+func IsFContiguous(size int64, shape, strides []int64) bool {
 	gapless := true
 	for i := range shape {
 		if shape[i] == 0 {
@@ -107,9 +107,9 @@ func IsF(size int64, shape, strides []int64) bool {
 	return gapless
 }
 
-// Extent returns the half-open range of bytes that the elements occupy, which is empty
+// ByteBounds returns the half-open range of bytes that the elements occupy, which is empty
 // for no elements. It returns false if the range exceeds an int64.
-func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok bool) {
+func ByteBounds(size, offset int64, shape, strides []int64) (low, high int64, ok bool) {
 	if Product(shape) == 0 {
 		return offset, offset, true
 	}
@@ -135,9 +135,9 @@ func Extent(size, offset int64, shape, strides []int64) (low, high int64, ok boo
 	return low, high + size, true
 }
 
-// Stretched returns r broadcast to a shape, which Bytes has checked.
-func (r Run) Stretched(shape []int64) (Run, error) {
-	strides, err := Stretch(r.Shape, r.Strides, shape)
+// BroadcastTo returns r broadcast to a shape, which Bytes has checked.
+func (r Run) BroadcastTo(shape []int64) (Run, error) {
+	strides, err := BroadcastStrides(r.Shape, r.Strides, shape)
 	if err != nil {
 		return Run{}, err
 	}
@@ -175,9 +175,9 @@ func Broadcast(shapes ...[]int64) ([]int64, error) {
 	return out, nil
 }
 
-// Stretch returns strides that broadcast an array of one shape to another: 0 along the
+// BroadcastStrides returns strides that broadcast an array of one shape to another: 0 along the
 // axes that are repeated.
-func Stretch(shape, strides, to []int64) ([]int64, error) {
+func BroadcastStrides(shape, strides, to []int64) ([]int64, error) {
 	skip := len(to) - len(shape)
 	if skip < 0 {
 		return nil, fmt.Errorf("shape %v does not broadcast to %v: %w", shape, to, ErrShape)

@@ -51,9 +51,9 @@ func TestCollapseVisitsTheSameElements(t *testing.T) {
 }
 
 func TestCollapseMergesAndReversesAxes(t *testing.T) {
-	n := layout.Collapse([]int64{2, 3, 4}, layout.C(8, []int64{2, 3, 4}), layout.C(4, []int64{2, 3, 4}))
+	n := layout.Collapse([]int64{2, 3, 4}, layout.CStrides(8, []int64{2, 3, 4}), layout.CStrides(4, []int64{2, 3, 4}))
 	assert.Equal(t, layout.Nest{Shape: []int64{24}, Strides: [][]int64{{8}, {4}}, Offsets: []int64{0, 0}}, n)
-	n = layout.Collapse([]int64{2, 3}, layout.F(8, []int64{2, 3}), layout.F(8, []int64{2, 3}))
+	n = layout.Collapse([]int64{2, 3}, layout.FStrides(8, []int64{2, 3}), layout.FStrides(8, []int64{2, 3}))
 	assert.Equal(t, []int64{6}, n.Shape, "Fortran order too")
 	n = layout.Collapse([]int64{6}, []int64{-4})
 	assert.Equal(t, layout.Nest{Shape: []int64{6}, Strides: [][]int64{{4}}, Offsets: []int64{-20}}, n)
@@ -71,11 +71,11 @@ func TestBroadcast(t *testing.T) {
 	assert.Equal(t, []int64{0, 5}, shape)
 	_, err = layout.Broadcast([]int64{3}, []int64{4})
 	assert.ErrorIs(t, err, layout.ErrShape)
-	strides, err := layout.Stretch([]int64{4, 1}, []int64{8, 8}, []int64{3, 4, 5})
+	strides, err := layout.BroadcastStrides([]int64{4, 1}, []int64{8, 8}, []int64{3, 4, 5})
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0, 8, 0}, strides)
-	_, err = layout.Stretch([]int64{3}, []int64{8}, []int64{4})
+	_, err = layout.BroadcastStrides([]int64{3}, []int64{8}, []int64{4})
 	assert.ErrorIs(t, err, layout.ErrShape)
-	_, err = layout.Stretch([]int64{1, 3}, []int64{8, 8}, []int64{3})
+	_, err = layout.BroadcastStrides([]int64{1, 3}, []int64{8, 8}, []int64{3})
 	assert.ErrorIs(t, err, layout.ErrShape)
 }

@@ -110,11 +110,11 @@ func zeroStrides(n int) [][]int64 {
 	return out
 }
 
-// Units returns the nest over two arrays of elements of size bytes, in units of width
+// UnitNest returns the nest over two arrays of elements of size bytes, in units of width
 // bytes. width is the largest power of two up to 16 that divides the runs of bytes that
 // both arrays have, all strides, and align, which combines both addresses. Extents of
 // the nest count units, so an element of several units is an axis.
-func Units(size int64, align uint64, shape, dst, src []int64) (width int64, n Nest) {
+func UnitNest(size int64, align uint64, shape, dst, src []int64) (width int64, n Nest) {
 	grow := func(s []int64, last int64) []int64 { return append(s[:len(s):len(s)], last) }
 	n = Collapse(grow(shape, size), grow(dst, 1), grow(src, 1))
 	last := len(n.Shape) - 1
@@ -144,9 +144,9 @@ func Units(size int64, align uint64, shape, dst, src []int64) (width int64, n Ne
 	return width, n
 }
 
-// Cut splits n into nests of at most most tuples of elements and at most axes axes, and
+// Split splits n into nests of at most most tuples of elements and at most axes axes, and
 // calls do for each. The innermost axes are split last. Each part has its own Offsets.
-func (n Nest) Cut(most int64, axes int, do func(Nest) error) error {
+func (n Nest) Split(most int64, axes int, do func(Nest) error) error {
 	if len(n.Shape) <= axes && Product(n.Shape) <= most {
 		return do(n)
 	}
@@ -169,7 +169,7 @@ func (n Nest) Cut(most int64, axes int, do func(Nest) error) error {
 			part.Strides[a] = n.Strides[a][gone:]
 			part.Offsets[a] = n.Offsets[a] + i*n.Strides[a][0]
 		}
-		if err := part.Cut(most, axes, do); err != nil {
+		if err := part.Split(most, axes, do); err != nil {
 			return err
 		}
 	}

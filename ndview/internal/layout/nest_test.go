@@ -27,7 +27,7 @@ func TestUnitsUseTheWidestUnit(t *testing.T) {
 		"one value":                        {8, 0, []int64{}, []int64{}, []int64{}, 8, []int64{}},
 		"beyond 2^40":                      {2, 0, []int64{1 << 20, 1 << 21}, []int64{1 << 22, 2}, []int64{2, 1 << 21}, 2, []int64{1 << 20, 1 << 21}},
 	} {
-		width, n := layout.Units(c.size, c.align, c.shape, c.dst, c.src)
+		width, n := layout.UnitNest(c.size, c.align, c.shape, c.dst, c.src)
 		assert.Equal(t, c.width, width, name)
 		assert.Equal(t, append([]int64{}, c.want...), append([]int64{}, n.Shape...), name)
 	}
@@ -46,10 +46,10 @@ func TestNestCutCoversTheNest(t *testing.T) {
 		"more axes than fit":   {[]int64{2, 2, 2, 2}, 2, 4},
 	} {
 		const most = 400
-		n := layout.Collapse(c.shape, layout.C(1, c.shape), layout.F(1, c.shape))
+		n := layout.Collapse(c.shape, layout.CStrides(1, c.shape), layout.FStrides(1, c.shape))
 		seen := make([]int, layout.Product(c.shape))
 		parts := int64(0)
-		require.NoError(t, n.Cut(most, c.axes, func(part layout.Nest) error {
+		require.NoError(t, n.Split(most, c.axes, func(part layout.Nest) error {
 			parts++
 			assert.LessOrEqual(t, layout.Product(part.Shape), int64(most), name)
 			assert.LessOrEqual(t, len(part.Shape), c.axes, name)
@@ -67,9 +67,9 @@ func TestNestCutCoversTheNest(t *testing.T) {
 // TestNestCutOfHugeNest counts parts of at least 2^31 units.
 func TestNestCutOfHugeNest(t *testing.T) {
 	shape := []int64{3, 1 << 20, 1 << 21}
-	n := layout.Collapse(shape, layout.C(2, shape), layout.F(2, shape))
+	n := layout.Collapse(shape, layout.CStrides(2, shape), layout.FStrides(2, shape))
 	units, last := int64(0), int64(-1)
-	require.NoError(t, n.Cut(1<<31-1, 16, func(part layout.Nest) error {
+	require.NoError(t, n.Split(1<<31-1, 16, func(part layout.Nest) error {
 		assert.Less(t, layout.Product(part.Shape), int64(1<<31))
 		assert.Greater(t, part.Offsets[0], last, "in the order of the destination")
 		assert.Equal(t, 2*units, part.Offsets[0])

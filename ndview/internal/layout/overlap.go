@@ -14,8 +14,8 @@ func Overlap(a, b Run) bool {
 	if Product(a.Shape) == 0 || Product(b.Shape) == 0 {
 		return false
 	}
-	lowA, highA, _ := Extent(a.Size, a.Offset, a.Shape, a.Strides)
-	lowB, highB, _ := Extent(b.Size, b.Offset, b.Shape, b.Strides)
+	lowA, highA, _ := ByteBounds(a.Size, a.Offset, a.Shape, a.Strides)
+	lowB, highB, _ := ByteBounds(b.Size, b.Offset, b.Shape, b.Strides)
 	if highA <= lowB || highB <= lowA {
 		return false
 	}

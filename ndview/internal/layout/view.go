@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Axis returns the position of an axis, which may be counted from the end, among n
+// NormalizeAxis returns the position of an axis, which may be counted from the end, among n
 // axes.
-func Axis(axis, n int) (int, error) {
+func NormalizeAxis(axis, n int) (int, error) {
 	if axis < -n || axis >= n {
 		return 0, fmt.Errorf("axis %d of an array of %d axes: %w", axis, n, ErrShape)
 	}
@@ -18,12 +18,12 @@ func Axis(axis, n int) (int, error) {
 	return axis, nil
 }
 
-// Axes reports for each of n axes whether it is named. Naming an axis twice returns
+// MarkAxes reports for each of n axes whether it is named. Naming an axis twice returns
 // ErrShape.
-func Axes(axes []int, n int) ([]bool, error) {
+func MarkAxes(axes []int, n int) ([]bool, error) {
 	named := make([]bool, n)
 	for _, axis := range axes {
-		i, err := Axis(axis, n)
+		i, err := NormalizeAxis(axis, n)
 		if err != nil {
 			return nil, err
 		}
@@ -35,8 +35,8 @@ func Axes(axes []int, n int) ([]bool, error) {
 	return named, nil
 }
 
-// Falling returns the axes in order of descending magnitudes of strides.
-func Falling(strides []int64) []int {
+// AxesByStride returns the axes in order of descending magnitudes of strides.
+func AxesByStride(strides []int64) []int {
 	order := make([]int, len(strides))
 	for i := range order {
 		order[i] = i
@@ -45,10 +45,10 @@ func Falling(strides []int64) []int {
 	return order
 }
 
-// Walked returns the axes in the order of NumPy's iterators with order K: as Falling,
+// IterationOrder returns the axes in the order of NumPy's iterators with order K: as Falling,
 // but an axis of stride 0 is not compared with others, and keeps its position among
 // them.
-func Walked(shape, strides []int64) []int {
+func IterationOrder(shape, strides []int64) []int {
 	order := make([]int, 0, len(strides)) // innermost first
 	for axis := len(strides) - 1; axis >= 0; axis-- {
 		step, position := magnitude(strides[axis]), len(order)
@@ -68,10 +68,10 @@ func Walked(shape, strides []int64) []int {
 	return order
 }
 
-// Infer returns a shape for n elements, in which one extent may be -1 and is computed
+// InferShape returns a shape for n elements, in which one extent may be -1 and is computed
 // from the others. It returns ErrShape if that is ambiguous, or if the shape does not
 // have n elements.
-func Infer(shape []int64, n int64) ([]int64, error) {
+func InferShape(shape []int64, n int64) ([]int64, error) {
 	out, open := slices.Clone(shape), -1
 	for i, d := range shape {
 		switch {
@@ -83,7 +83,7 @@ func Infer(shape []int64, n int64) ([]int64, error) {
 			open, out[i] = i, 1
 		}
 	}
-	known, err := Bytes(1, out)
+	known, err := CheckShape(1, out)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (r Run) Permute(order []int) (Run, error) {
 	if len(order) != n {
 		return Run{}, fmt.Errorf("order %v for %d axes: %w", order, n, ErrShape)
 	}
-	if _, err := Axes(order, n); err != nil {
+	if _, err := MarkAxes(order, n); err != nil {
 		return Run{}, err
 	}
 	out := Run{Offset: r.Offset, Size: r.Size, Shape: make([]int64, n), Strides: make([]int64, n)}
@@ -121,7 +121,7 @@ func (r Run) Permute(order []int) (Run, error) {
 // Squeeze removes axes of extent 1: the named ones, or all if none is named. It returns
 // ErrShape if a named axis has another extent.
 func (r Run) Squeeze(axes []int) (Run, error) {
-	named, err := Axes(axes, len(r.Shape))
+	named, err := MarkAxes(axes, len(r.Shape))
 	if err != nil {
 		return Run{}, err
 	}
@@ -141,7 +141,7 @@ func (r Run) Squeeze(axes []int) (Run, error) {
 // Expand inserts axes of extent 1 at the given positions of the result.
 func (r Run) Expand(axes []int) (Run, error) {
 	n := len(r.Shape) + len(axes)
-	named, err := Axes(axes, n)
+	named, err := MarkAxes(axes, n)
 	if err != nil {
 		return Run{}, err
 	}
@@ -162,11 +162,11 @@ func (r Run) Expand(axes []int) (Run, error) {
 func (r Run) Reshape(shape []int64, fortran bool) (Run, bool) {
 	out := Run{Offset: r.Offset, Size: r.Size, Shape: shape}
 	switch {
-	case fortran && IsF(r.Size, r.Shape, r.Strides):
-		out.Strides = F(r.Size, shape)
+	case fortran && IsFContiguous(r.Size, r.Shape, r.Strides):
+		out.Strides = FStrides(r.Size, shape)
 		return out, true
-	case !fortran && IsC(r.Size, r.Shape, r.Strides):
-		out.Strides = C(r.Size, shape)
+	case !fortran && IsCContiguous(r.Size, r.Shape, r.Strides):
+		out.Strides = CStrides(r.Size, shape)
 		return out, true
 	}
 	var from, by []int64 // r without axes of extent 1
@@ -197,9 +197,9 @@ func (r Run) Reshape(shape []int64, fortran bool) (Run, bool) {
 		// Strides of an array whose elements are as far apart as along the group's
 		// fastest axis.
 		if fortran {
-			out.Strides = append(out.Strides, F(by[i], shape[j:new])...)
+			out.Strides = append(out.Strides, FStrides(by[i], shape[j:new])...)
 		} else {
-			out.Strides = append(out.Strides, C(by[old-1], shape[j:new])...)
+			out.Strides = append(out.Strides, CStrides(by[old-1], shape[j:new])...)
 		}
 		i, j = old, new
 	}

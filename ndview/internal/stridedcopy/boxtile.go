@@ -71,7 +71,7 @@ func (b *boxTile) plan() *BoxTiles {
 	if step := word / width * int64(p.Step); step%(bankBytes/4) == 0 {
 		p.Spread = 1
 	}
-	p.Begin, p.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
+	p.Begin, p.End, _ = layout.ByteBounds(width, 0, n.Shape, n.Strides[1])
 
 	// The axis that ends a run of the other operand is counted last.
 	var runs, rows, batch []int

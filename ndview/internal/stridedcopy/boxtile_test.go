@@ -259,12 +259,12 @@ func TestBoxTilesCopyEachUnitOnce(t *testing.T) {
 			i := r.IntN(len(shape))
 			shape[i] = (shape[i]/2 + whole - 1) / whole * whole
 		}
-		src := layout.C(width, shape)
+		src := layout.CStrides(width, shape)
 		r.Shuffle(len(src), func(i, j int) {
 			shape[i], shape[j] = shape[j], shape[i]
 			src[i], src[j] = src[j], src[i]
 		})
-		dst := layout.C(width, shape)
+		dst := layout.CStrides(width, shape)
 		for i := range shape { // a reversed axis, a repeated one, or an outer gap
 			if src[i] != width && r.IntN(4) == 0 {
 				src[i] *= -r.Int64N(2)
@@ -296,7 +296,7 @@ func TestBoxTilesCopyEachUnitOnce(t *testing.T) {
 		if p.ChunksA > 1 && p.ChunksB > 1 {
 			cut++
 		}
-		low, high, _ := layout.Extent(width, 0, n.Shape, n.Strides[0])
+		low, high, _ := layout.ByteBounds(width, 0, n.Shape, n.Strides[0])
 		written := make([]int64, (high-low)/width)
 		units, done := layout.Product(n.Shape), int64(0)
 		runBoxTiles(t, p, width, to, from, func(at, value int64) {
@@ -386,7 +386,7 @@ func TestBoxTilesUseMemoryForLongRuns(t *testing.T) {
 // An axis that is whole in a box is not split, even if it is not a multiple of a
 // sector.
 func TestBoxTilesKeepWholeAxes(t *testing.T) {
-	src, dst := layout.C(1, []int64{13, 47, 27458, 16}), layout.C(1, []int64{27458, 47, 13, 16})
+	src, dst := layout.CStrides(1, []int64{13, 47, 27458, 16}), layout.CStrides(1, []int64{27458, 47, 13, 16})
 	n := layout.Collapse([]int64{27458, 47, 13, 16}, dst, []int64{src[2], src[1], src[0], src[3]})
 	p, ok := stridedcopy.NewBoxTiles(1, 0, 0, n, 110<<10, "word_rows", nil)
 	require.True(t, ok)

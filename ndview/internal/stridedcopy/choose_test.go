@@ -54,12 +54,12 @@ func measuredCases(t *testing.T) []*measuredCase {
 				require.NoError(t, err, r.Name)
 				shape = append(shape, extent)
 			}
-			src := layout.C(size, shape)
+			src := layout.CStrides(size, shape)
 			var permuted, strides []int64
 			for _, axis := range parts[4] {
 				permuted, strides = append(permuted, shape[axis-'0']), append(strides, src[axis-'0'])
 			}
-			width, n := layout.Units(size, 0, permuted, layout.C(size, permuted), strides)
+			width, n := layout.UnitNest(size, 0, permuted, layout.CStrides(size, permuted), strides)
 			n.Offsets = []int64{0, 0}
 			cases = append(cases, &measuredCase{name, width, n, map[stridedcopy.Kernel]float64{}})
 		}
@@ -126,9 +126,9 @@ func printFit(t *testing.T, cases []*measuredCase) {
 func TestCandidatesAreDifferentKernels(t *testing.T) {
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		shape := []int64{3000, 5000, 7}
-		src := layout.C(width, shape)
+		src := layout.CStrides(width, shape)
 		permuted := []int64{7, 5000, 3000}
-		n := layout.Nest{Shape: permuted, Strides: [][]int64{layout.C(width, permuted), {src[2], src[1], src[0]}}, Offsets: []int64{0, 0}}
+		n := layout.Nest{Shape: permuted, Strides: [][]int64{layout.CStrides(width, permuted), {src[2], src[1], src[0]}}, Offsets: []int64{0, 0}}
 		plans := stridedcopy.Candidates(width, 0, 0, n, memory)
 		require.Greater(t, len(plans), 2)
 		require.Equal(t, stridedcopy.New(width, 0, 0, n, memory), plans[0])

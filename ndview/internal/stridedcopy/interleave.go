@@ -56,7 +56,7 @@ func NewInterleave(width int64, n layout.Nest) (w *Interleave, kernel Kernel, ok
 			}
 		}
 		w.Count = int32(copy(w.Axes[:], axes(n, batch)))
-		w.Begin, w.End, _ = layout.Extent(width, 0, n.Shape, n.Strides[1])
+		w.Begin, w.End, _ = layout.ByteBounds(width, 0, n.Shape, n.Strides[1])
 		if rows == 1 {
 			return w, deinterleaveKernel(planes), true
 		}

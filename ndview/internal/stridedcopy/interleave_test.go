@@ -16,11 +16,11 @@ import (
 func randomPlanes(r *rand.Rand, width, planes, length int64) (n layout.Nest, apart bool) {
 	outer := []int64{1 + r.Int64N(3), 1 + r.Int64N(3)}
 	shape := []int64{outer[0], outer[1], planes, length}
-	planar := layout.C(width, shape)
+	planar := layout.CStrides(width, shape)
 	for i := range 2 {
 		planar[i] += width * r.Int64N(5) * int64(1-i) // a gap between groups of planes
 	}
-	rows := layout.C(width, []int64{outer[0], outer[1], length, planes})
+	rows := layout.CStrides(width, []int64{outer[0], outer[1], length, planes})
 	rows[2], rows[3] = rows[3], rows[2]
 	if apart = r.IntN(2) == 0; apart {
 		return layout.Collapse(shape, planar, rows), apart

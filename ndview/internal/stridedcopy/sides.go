@@ -65,7 +65,7 @@ func (s sides) tiles(width int64) *Tiles {
 		ItemsA: int32(countItems(s.Nest, s.a)), ItemsB: int32(countItems(s.Nest, s.b)), BatchItems: int32(countItems(s.Nest, s.batch)),
 	}
 	copy(t.Axes[:], slices.Concat(axes(s.Nest, s.a), axes(s.Nest, s.b), axes(s.Nest, s.batch)))
-	_, t.End, _ = layout.Extent(width, 0, s.Shape, s.Strides[1])
+	_, t.End, _ = layout.ByteBounds(width, 0, s.Shape, s.Strides[1])
 	return t
 }
 

@@ -58,12 +58,12 @@ func TestTilesWriteEachItemOnce(t *testing.T) {
 				shape[i] = (shape[i] + 7) &^ 7
 			}
 		}
-		src := layout.C(width, shape)
+		src := layout.CStrides(width, shape)
 		r.Shuffle(len(src), func(i, j int) {
 			shape[i], shape[j] = shape[j], shape[i]
 			src[i], src[j] = src[j], src[i]
 		})
-		n := layout.Collapse(shape, layout.C(width, shape), src)
+		n := layout.Collapse(shape, layout.CStrides(width, shape), src)
 		address := uint64(r.Int64N(64)) * uint64(width)
 		if even {
 			address &^= 7

@@ -138,7 +138,7 @@ func Convert(v int64, from, to Tick, datetime bool) (int64, error) {
 		}
 		return 0, err
 	}
-	count, ok := c.Of(v)
+	count, ok := c.Apply(v)
 	if !ok {
 		return 0, ErrOverflow
 	}
@@ -187,8 +187,8 @@ func NewConversion(from, to Tick, datetime bool) (c Conversion, err error) {
 	return c, err
 }
 
-// Of converts v. It returns false if an int64 cannot hold the result.
-func (c *Conversion) Of(v int64) (count int64, ok bool) {
+// Apply converts v. It returns false if an int64 cannot hold the result.
+func (c *Conversion) Apply(v int64) (count int64, ok bool) {
 	if v == NaT {
 		return NaT, true
 	}
@@ -205,8 +205,8 @@ func (c *Conversion) Of(v int64) (count int64, ok bool) {
 	return c.Last.apply(v)
 }
 
-// Exact reports whether every count can be converted.
-func (c *Conversion) Exact() bool {
+// CoversAll reports whether every count can be converted.
+func (c *Conversion) CoversAll() bool {
 	return c.First.Num <= c.First.Denom && c.Last.Num <= c.Last.Denom && c.Calendar != MonthsToDays
 }
 

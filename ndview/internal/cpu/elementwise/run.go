@@ -18,10 +18,10 @@ type Operand struct {
 	Scalar [16]byte       // in the type of the computation
 }
 
-// Work is one operation on arrays: Out = Op(In[0], In[1], In[2]), with as many operands
+// Operation is one operation on arrays: Out = Op(In[0], In[1], In[2]), with as many operands
 // as Op has. An operand may share memory with Out only if it is Out, element for
 // element.
-type Work struct {
+type Operation struct {
 	Op    Op
 	Type  Type // that the operation computes in
 	Axes  int
@@ -48,7 +48,7 @@ const grain = 64 << 10
 
 // Run computes Out, in several goroutines if the work is large enough. It panics if
 // there is no loop for Op and Type.
-func (w *Work) Run() {
+func (w *Operation) Run() {
 	n := int64(1)
 	for _, d := range w.Shape[:w.Axes] {
 		n *= d
@@ -63,7 +63,7 @@ func (w *Work) Run() {
 
 // runSmall computes few contiguous elements of the loop's own types, without an
 // executor. It reports whether it could.
-func (w *Work) runSmall(n int64) bool {
+func (w *Operation) runSmall(n int64) bool {
 	loop := loops[w.Op][computeType(w.Type)]
 	if n > maxItems || w.Axes != 1 || loop == nil {
 		return false
@@ -85,7 +85,7 @@ func (w *Work) runSmall(n int64) bool {
 
 // executor is a Work with values shared by all of its blocks.
 type executor struct {
-	*Work
+	*Operation
 	loop     Loop
 	operands [4]operand // Out, In
 	inputs   int
@@ -107,8 +107,8 @@ type operand struct {
 	scalar  [16]byte
 }
 
-func newExecutor(w *Work, n int64) *executor {
-	e := &executor{Work: w, inputs: w.Op.Inputs(), inner: 1, items: maxItems, direct: true}
+func newExecutor(w *Operation, n int64) *executor {
+	e := &executor{Operation: w, inputs: w.Op.Inputs(), inner: 1, items: maxItems, direct: true}
 	e.loop = loops[w.Op][computeType(w.Type)]
 	if e.loop == nil {
 		panic("elementwise: no loop")
@@ -143,7 +143,7 @@ func newExecutor(w *Work, n int64) *executor {
 	return e
 }
 
-func (o *operand) prepare(w *Work, out bool) {
+func (o *operand) prepare(w *Operation, out bool) {
 	step := o.size
 	o.dense = o.same
 	for a := w.Axes - 1; a >= 0; a-- {
@@ -202,7 +202,7 @@ func (e *executor) runRange(lo, hi int64) {
 		}
 		e.runBlock(b, &c, lo, n)
 		lo += n
-		c.advance(e.Work, n)
+		c.advance(e.Operation, n)
 	}
 	scratchPool.Put(b)
 	if e.streams {
@@ -233,7 +233,7 @@ func (e *executor) runBlock(b *scratch, c *cursor, lo, n int64) {
 			at[i], scatter = unsafe.Pointer(&b.memory[i]), true
 		default:
 			at[i] = unsafe.Pointer(&b.memory[i])
-			o.gather(e.Work, *c, i, at[i], n)
+			o.gather(e.Operation, *c, i, at[i], n)
 		}
 	}
 	if e.streams && !scatter {
@@ -245,7 +245,7 @@ func (e *executor) runBlock(b *scratch, c *cursor, lo, n int64) {
 	}
 	e.loop(&at, int(n))
 	if scatter {
-		e.operands[0].scatter(e.Work, *c, at[0], n)
+		e.operands[0].scatter(e.Operation, *c, at[0], n)
 	}
 }
 
@@ -265,7 +265,7 @@ func (b *scratch) repeat(i int, of, value unsafe.Pointer, size, n int64) unsafe.
 }
 
 // gather copies n elements from the cursor on to a block, converted to type elem.
-func (o *operand) gather(w *Work, c cursor, i int, to unsafe.Pointer, n int64) {
+func (o *operand) gather(w *Operation, c cursor, i int, to unsafe.Pointer, n int64) {
 	for done := int64(0); done < n; {
 		part := min(n-done, c.row-c.column)
 		o.convert(unsafe.Add(to, done*o.size), o.size, unsafe.Add(o.Base, c.offset[i]), o.inner, int(part))
@@ -275,7 +275,7 @@ func (o *operand) gather(w *Work, c cursor, i int, to unsafe.Pointer, n int64) {
 }
 
 // scatter copies the n elements of a block to the array, from the cursor on.
-func (o *operand) scatter(w *Work, c cursor, from unsafe.Pointer, n int64) {
+func (o *operand) scatter(w *Operation, c cursor, from unsafe.Pointer, n int64) {
 	for done := int64(0); done < n; {
 		part := min(n-done, c.row-c.column)
 		o.convert(unsafe.Add(o.Base, c.offset[0]), o.inner, unsafe.Add(from, done*o.size), o.size, int(part))
@@ -298,7 +298,7 @@ func (e *executor) cursorAt(i int64) cursor {
 	for a := e.Axes - 1; a >= 0; a-- {
 		index := i % e.Shape[a]
 		i /= e.Shape[a]
-		c.move(e.Work, a, index)
+		c.move(e.Operation, a, index)
 		if c.index[a] = index; a == e.Axes-1 {
 			c.column = index
 		}
@@ -307,7 +307,7 @@ func (e *executor) cursorAt(i int64) cursor {
 }
 
 // move adds steps along an axis to the offsets.
-func (c *cursor) move(w *Work, axis int, steps int64) {
+func (c *cursor) move(w *Operation, axis int, steps int64) {
 	c.offset[0] += steps * w.Out.Stride[axis]
 	c.offset[1] += steps * w.In[0].Stride[axis]
 	c.offset[2] += steps * w.In[1].Stride[axis]
@@ -315,7 +315,7 @@ func (c *cursor) move(w *Work, axis int, steps int64) {
 }
 
 // advance moves the cursor n elements forward.
-func (c *cursor) advance(w *Work, n int64) {
+func (c *cursor) advance(w *Operation, n int64) {
 	last := w.Axes - 1
 	for last >= 0 && n > 0 {
 		step := min(n, c.row-c.column)
@@ -332,7 +332,7 @@ func (c *cursor) advance(w *Work, n int64) {
 }
 
 // nextRow moves one step along an axis, and along the outer axes at its end.
-func (c *cursor) nextRow(w *Work, axis int) {
+func (c *cursor) nextRow(w *Operation, axis int) {
 	for ; axis >= 0; axis-- {
 		c.move(w, axis, 1)
 		if c.index[axis]++; c.index[axis] < w.Shape[axis] {

@@ -28,7 +28,7 @@ func TestStreamedResultsMatch(t *testing.T) {
 					for i := range out {
 						out[i] = guard
 					}
-					w := Work{Op: Add, Type: Uint32, Axes: 2}
+					w := Operation{Op: Add, Type: Uint32, Axes: 2}
 					w.Shape = [MaxAxes]int64{rows, columns}
 					w.Out = Operand{Type: Uint32, Base: unsafe.Pointer(&out[first]), Stride: [MaxAxes]int64{4 * (columns + gap), 4}}
 					w.In[0] = Operand{Type: Uint32, Base: unsafe.Pointer(&x[0]), Stride: [MaxAxes]int64{4 * columns, 4}}

@@ -37,8 +37,8 @@ type Mode struct {
 // Mixed compares numbers of the Plan's types, which differ.
 var Mixed = Mode{Name: "mixed"}
 
-// ByBits compares bits, in units of 1, 2, 4, 8 or 16 bytes.
-func ByBits(size int64) Mode { return bitwiseModes[size] }
+// Bitwise compares bits, in units of 1, 2, 4, 8 or 16 bytes.
+func Bitwise(size int64) Mode { return bitwiseModes[size] }
 
 var bitwiseModes = map[int64]Mode{1: bitwise("1", 1), 2: bitwise("2", 2), 4: bitwise("4", 4), 8: bitwise("8", 8), 16: bitwise("16", 16)}
 
@@ -81,8 +81,8 @@ const (
 	gatherItems = 128
 )
 
-// Arrays reports whether x and y are equal.
-func (m Mode) Arrays(p *Plan, x, y unsafe.Pointer) bool {
+// EqualArrays reports whether x and y are equal.
+func (m Mode) EqualArrays(p *Plan, x, y unsafe.Pointer) bool {
 	if m.Name == Mixed.Name {
 		return equalMixed(p, x, y)
 	}
@@ -127,9 +127,9 @@ func (p *Plan) eachRow(lo, hi int64, do func(n, x, y, stepX, stepY int64) bool, 
 	}
 }
 
-// Reach returns the ranges of bytes that elements of size bytes occupy in x and in y,
+// ByteBounds returns the ranges of bytes that elements of size bytes occupy in x and in y,
 // relative to the first ones. If size is 0, the sizes are those of TypeX and TypeY.
-func (p *Plan) Reach(size int64) (lowX, highX, lowY, highY int64) {
+func (p *Plan) ByteBounds(size int64) (lowX, highX, lowY, highY int64) {
 	for _, axis := range p.Axis[:p.Axes] {
 		lowX += min((axis.Extent.By-1)*axis.In, 0)
 		highX += max((axis.Extent.By-1)*axis.In, 0)

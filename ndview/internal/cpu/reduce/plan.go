@@ -73,7 +73,7 @@ type Finish struct {
 // The values of Finish.What: sums as such or divided to means, counts as such or as
 // bools.
 const (
-	Itself = iota
+	Value = iota
 	Mean
 	Any
 	All
@@ -95,18 +95,18 @@ func (p *Plan) partAt(part int64) int64 {
 	return part/p.Parts.By*p.Length + part%p.Parts.By*p.Part
 }
 
-// Unvectored converts a plan in vectors of columns, as kernels use it, to one in
+// ConvertToElements converts a plan in vectors of columns, as kernels use it, to one in
 // elements.
-func (p *Plan) Unvectored() {
+func (p *Plan) ConvertToElements() {
 	if axis := &p.Kept[0]; p.Vector > 0 && p.KeptAxes > 0 {
 		by := int64(p.Vector)
 		*axis = Axis{Extent: NewDivisor(p.Width / p.Folded), In: axis.In / by, Out: axis.Out / by}
 	}
 }
 
-// Reach returns the ranges of bytes that the elements, of size bytes, and the results
+// ByteBounds returns the ranges of bytes that the elements, of size bytes, and the results
 // occupy, relative to the first ones.
-func (p *Plan) Reach(size int64) (low, high, outLow, outHigh int64) {
+func (p *Plan) ByteBounds(size int64) (low, high, outLow, outHigh int64) {
 	extend := func(low, high *int64, n, stride int64) {
 		*low += min((n-1)*stride, 0)
 		*high += max((n-1)*stride, 0)

@@ -35,9 +35,9 @@ func (p *Plan) columnwise() bool {
 	return abs(p.Kept[0].In) < abs(p.Stride) || p.Length <= shortRun && p.Kept[0].Extent.By >= p.Length
 }
 
-// Results computes all results. The division into tasks depends on the size only, so
+// Run computes all results. The division into tasks depends on the size only, so
 // that sums do not depend on the machine.
-func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
+func Run(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 	size := max(min(blockBytes/f.Size, p.Outputs), 1)
 	if !p.columnwise() {
 		size = min(size, (p.Outputs-1)/targetTasks+1)
@@ -80,8 +80,8 @@ func Results(p *Plan, f *Reducer, in, out unsafe.Pointer) {
 	p.store(f, all, out, 0, p.Outputs, nil)
 }
 
-// Parts computes the accumulators of all results for the parts of one split of a grid.
-func Parts(p *Plan, f *Reducer, in unsafe.Pointer, split int64, accs unsafe.Pointer) {
+// RunSplit computes the accumulators of all results for the parts of one split of a grid.
+func RunSplit(p *Plan, f *Reducer, in unsafe.Pointer, split int64, accs unsafe.Pointer) {
 	first := split * p.PerSplit
 	p.accumulate(f, in, 0, p.Outputs, p.partAt(first), p.partAt(min(first+p.PerSplit, p.AllParts)), accs)
 }

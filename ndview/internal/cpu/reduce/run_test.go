@@ -24,7 +24,7 @@ func TestStreamedResultsMatch(t *testing.T) {
 			}
 			p := &Plan{Outputs: n, Length: rows, Stride: n, KeptAxes: 1, OutSize: 1}
 			p.Kept[0] = Axis{Extent: NewDivisor(n), In: 1, Out: 1 + gap}
-			Results(p, Reducers["max_8"], unsafe.Pointer(&x[0]), unsafe.Pointer(&out[first]))
+			Run(p, Reducers["max_8"], unsafe.Pointer(&x[0]), unsafe.Pointer(&out[first]))
 			wrong := 0
 			for i, got := range out {
 				want := int8(guard)
