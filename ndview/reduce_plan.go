@@ -52,7 +52,7 @@ func (l *launchPlanner) choose() grid {
 	switch {
 	case kinds.columns && l.isSlim():
 		l.unsplit()
-		return grid{"slim", ceilDiv(p.Outputs, slimRows(p.Length*l.size, l.op.out.Size())), 1}
+		return grid{"short_rows", ceilDiv(p.Outputs, slimRows(p.Length*l.size, l.op.out.Size())), 1}
 	case kinds.columns && l.isTiles():
 		return l.chooseTiles()
 	case kinds.rows && p.Stride == l.size && p.Length >= 16:
@@ -61,7 +61,7 @@ func (l *launchPlanner) choose() grid {
 	p.Vector = 1
 	if kinds.columns && p.KeptAxes > 0 && p.Kept[0].In == l.size && p.Kept[0].Extent.By > 1 {
 		if l.setFew() {
-			return grid{"few", ceilDiv(p.Items, launch.Threads), 1}
+			return grid{"short_columns", ceilDiv(p.Items, launch.Threads), 1}
 		}
 		p.Vector = int32(columnBytes(l.size) / l.size)
 		return l.chooseColumns("columns")
@@ -77,7 +77,7 @@ func (l *launchPlanner) chooseTiles() grid {
 	p.Lanes = tileLanes(p.Length, l.size, p.PerSplit)
 	p.PerSplit = p.PerSplit &^ (launch.Threads>>p.Lanes - 1)
 	p.Part, p.Parts, p.AllParts = p.Length, reduce.NewDivisor(1), 1
-	return grid{"tiles", ceilDiv(p.Outputs, p.PerSplit), 1}
+	return grid{"tiled_rows", ceilDiv(p.Outputs, p.PerSplit), 1}
 }
 
 // chooseRows plans long rows, each for 2^Lanes threads.
