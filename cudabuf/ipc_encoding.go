@@ -38,7 +38,7 @@ func (h MemHandle) MarshalPyArrow() ([]byte, error) {
 
 // ParsePyArrow decodes the result of pyarrow.cuda.IpcMemHandle.serialize. The buffer
 // must start its allocation, since pyarrow loses any offset. The opened buffer has the
-// length of the exported one. The error is ErrHandleForm for other bytes.
+// length of the exported one. The error is ErrMalformedHandle for other bytes.
 func ParsePyArrow(b []byte) (MemHandle, error) {
 	if len(b) != pyArrowEmptySize && len(b) != pyArrowSize {
 		return MemHandle{}, fmt.Errorf("cudabuf.ParsePyArrow: %w: got %d bytes, want %d, or %d for length 0", ErrMalformedHandle, len(b), pyArrowSize, pyArrowEmptySize)
@@ -77,7 +77,7 @@ func (h MemHandle) MarshalBinary() ([]byte, error) {
 	return append(b, h.Handle[:]...), nil
 }
 
-// UnmarshalBinary decodes the result of MarshalBinary. The error is ErrHandleForm for
+// UnmarshalBinary decodes the result of MarshalBinary. The error is ErrMalformedHandle for
 // other bytes.
 func (h *MemHandle) UnmarshalBinary(b []byte) error {
 	if len(b) != memHandleSize {

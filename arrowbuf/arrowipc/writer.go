@@ -128,7 +128,7 @@ func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileW
 	return f, nil
 }
 
-// Write is Writer.Write. It returns an error wrapping ErrReplacement if a dictionary
+// Write is Writer.Write. It returns an error wrapping ErrDictionaryReplacement if a dictionary
 // differs from an earlier batch's.
 func (f *FileWriter) Write(batch arrow.RecordBatch) error {
 	if err := f.w.checkUsable(); err != nil {

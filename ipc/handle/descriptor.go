@@ -25,7 +25,7 @@ type Descriptor struct {
 	Event          *cudabuf.EventHandle
 }
 
-// Validate returns an error that wraps cudabuf.ErrHandleForm if the fields
+// Validate returns an error that wraps cudabuf.ErrMalformedHandle if the fields
 // contradict each other.
 func (d *Descriptor) Validate() error {
 	if !d.Mechanism.Valid() {
@@ -98,7 +98,7 @@ func (d *Descriptor) MarshalPyArrow() ([]byte, error) {
 
 // ParsePyArrow parses the form of pyarrow.cuda.IpcMemHandle.serialize. The form
 // contains neither GPU, exporter nor allocation size; AllocationSize is set to
-// the length. The error wraps cudabuf.ErrHandleForm.
+// the length. The error wraps cudabuf.ErrMalformedHandle.
 func ParsePyArrow(b []byte) (Descriptor, error) {
 	h, err := cudabuf.ParsePyArrow(b)
 	if err != nil {
@@ -206,7 +206,7 @@ func (d *Descriptor) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary parses the binary form. The error wraps cudabuf.ErrHandleForm;
+// UnmarshalBinary parses the binary form. The error wraps cudabuf.ErrMalformedHandle;
 // then d is unchanged.
 func (d *Descriptor) UnmarshalBinary(b []byte) error {
 	if len(b) < fixedSize {

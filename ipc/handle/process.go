@@ -47,7 +47,7 @@ func (p Process) Append(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// ParseProcess parses the binary form. The error wraps cudabuf.ErrHandleForm.
+// ParseProcess parses the binary form. The error wraps cudabuf.ErrMalformedHandle.
 func ParseProcess(b []byte) (Process, error) {
 	var p Process
 	if len(b) != ProcessSize {
