@@ -13,8 +13,8 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
-// ErrDictionaryReplacement: a file would need a second version of a dictionary, which the file
-// format does not allow.
+// ErrDictionaryReplacement means that a file would need a second version of a dictionary,
+// which the file format does not allow.
 var ErrDictionaryReplacement = errors.New("a dictionary of an Arrow file cannot change")
 
 // Option configures how messages are encoded.

@@ -128,9 +128,9 @@ func exported(t testing.TB, arr arrow.Array, dev arrowbuf.Device) *DeviceArray {
 }
 
 // childStructs returns the children of the struct.
-func (c *Array) childStructs() []*Array {
+func (a *Array) childStructs() []*Array {
 	var parts []*Array
-	for _, address := range readPointers(c.children, c.nChildren) {
+	for _, address := range readPointers(a.children, a.nChildren) {
 		parts = append(parts, (*Array)(pointer(address)))
 	}
 	return parts

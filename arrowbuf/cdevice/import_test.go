@@ -30,11 +30,11 @@ var everything = arrow.StructOf(
 )
 
 // buffer returns the entry of a buffer in the array of pointers.
-func (c *Array) buffer(i int) *uintptr { return (*uintptr)(pointer(c.buffers + 8*uintptr(i))) }
+func (a *Array) buffer(i int) *uintptr { return (*uintptr)(pointer(a.buffers + 8*uintptr(i))) }
 
 // int32 returns one of the 32-bit offsets in a buffer of the host.
-func (c *Array) int32(buffer, i int) *int32 {
-	return (*int32)(pointer(*c.buffer(buffer) + 4*uintptr(i)))
+func (a *Array) int32(buffer, i int) *int32 {
+	return (*int32)(pointer(*a.buffer(buffer) + 4*uintptr(i)))
 }
 
 func TestImportRejectsMalformedArrays(t *testing.T) {

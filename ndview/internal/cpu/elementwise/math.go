@@ -320,12 +320,12 @@ func cosine(x float64) float64 {
 }
 
 // sine returns the sine of r plus the given number of quarters.
-func (r doubleDouble) sine(quarters int) float64 {
+func (x doubleDouble) sine(quarters int) float64 {
 	var v float64
 	if quarters&1 == 0 {
-		v = math.Sin(r.high) + r.low*math.Cos(r.high)
+		v = math.Sin(x.high) + x.low*math.Cos(x.high)
 	} else {
-		v = math.Cos(r.high) - r.low*math.Sin(r.high)
+		v = math.Cos(x.high) - x.low*math.Sin(x.high)
 	}
 	if quarters&2 != 0 {
 		return -v
