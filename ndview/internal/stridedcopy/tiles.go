@@ -79,7 +79,7 @@ func newTiles(width int64, dst, src uint64, n layout.Nest, memory int64, without
 	default:
 		kernel = kernelTiles
 	}
-	fits := !(small && !words && (!wholeRuns || without[kernelRunTiles])) && !without[kernel]
+	fits := (!small || wholeRuns) && !without[kernel]
 	if t.hasShortSide(kernel, width) || !fits {
 		if without[kernelNarrowTiles] {
 			return nil, "", false

@@ -167,6 +167,14 @@ func requireShared(t *testing.T, plan *stridedcopy.Tiles, width, places, pitch, 
 	require.LessOrEqual(t, int64(plan.Shared), max(room/2-1<<10, 48<<10))
 }
 
+// Word tiles and run tiles write sides A as gapless runs.
+func TestSmallUnitsWithGapsUseNarrowTiles(t *testing.T) {
+	n := layout.Nest{Shape: []int64{32, 4, 12, 16}, Strides: [][]int64{{768, 192, 16, 1}, {12, 384, 1, 1536}}, Offsets: []int64{0, 0}}
+	_, kernel, ok := stridedcopy.NewTiles(1, 0, 0, n, memory)
+	require.True(t, ok)
+	require.EqualValues(t, "narrow_tiles", kernel)
+}
+
 func TestTilesAreGroupedUnlessTheyWriteOneRun(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
