@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cmd/internal/version"
 )
 
 // Exit codes are part of the interface of the command: scripts distinguish a malformed
@@ -51,6 +52,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "arrow2zarr",
+		Version:       version.String(),
 		Short:         "Convert Arrow and Parquet files to Zarr",
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quiver-gpu/quiver/cmd/internal/device"
+	"github.com/quiver-gpu/quiver/cmd/internal/version"
 	"github.com/quiver-gpu/quiver/ipc"
 )
 
@@ -77,6 +78,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "quiver-share",
+		Version:       version.String(),
 		Short:         "Share Arrow columns with other processes, on a GPU or the host",
 		SilenceErrors: true,
 		SilenceUsage:  true,
