@@ -18,7 +18,7 @@ import (
 )
 
 // rechunker is the second stage of the pipeline: it copies batches to the device
-// and cuts them, any their length, into the rows of chunks.
+// and cuts batches of any length into the rows of chunks.
 type rechunker struct {
 	in         batchReader
 	columns    []*column
