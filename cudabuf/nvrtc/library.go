@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
@@ -57,6 +58,8 @@ const oldestVersion = 1104
 // openLibrary opens one library. missing is the reason why it cannot be opened;
 // err reports that the opened library is not usable.
 func openLibrary(path string) (c compiler, missing, err error) {
+	runtime.LockOSThread() // the loader keeps its message, dlerror, per thread
+	defer runtime.UnlockOSThread()
 	handle, missing := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if missing != nil {
 		return nil, missing, nil

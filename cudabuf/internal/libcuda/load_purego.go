@@ -3,6 +3,7 @@
 package libcuda
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/ebitengine/purego"
@@ -10,6 +11,8 @@ import (
 
 // openLibrary opens a library and returns its handle.
 func openLibrary(path string) (uintptr, error) {
+	runtime.LockOSThread() // the loader keeps its message, dlerror, per thread
+	defer runtime.UnlockOSThread()
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
