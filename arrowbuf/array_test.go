@@ -17,6 +17,9 @@ import (
 
 // A host access to device memory ends these tests with a fault.
 func TestArraysOfAllTypesRoundTrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, dtype := range allTypes {
 			t.Run(dtype.String(), func(t *testing.T) { testType(t, dev, dtype, false) })

@@ -38,6 +38,9 @@ func goldenFiles(t *testing.T) []string {
 }
 
 func TestGoldenFilesRoundTrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	files := goldenFiles(t)
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, file := range files {

@@ -20,6 +20,9 @@ import (
 // A server ends a connection with more than 64 concurrent requests, so the client
 // must wait.
 func TestExcessRequestsWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	catalog, s := serve(t, ipc.ServerOptions{KeepAliveTimeout: 2 * time.Second})
 	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 2))
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})

@@ -36,6 +36,9 @@ func (m machine) mechanisms() []handle.Mechanism {
 // At each frame of an exchange the client is killed before the frame is passed
 // on. The server must release everything and serve the next client.
 func TestServerSurvivesClientDeathAtEachFrame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	forEachMachine(t, func(t *testing.T, m machine) {
 		for _, way := range m.mechanisms() {
 			t.Run(way.String(), func(t *testing.T) { killClientAtEachFrame(t, m, way) })
@@ -147,6 +150,9 @@ func clientScript(p *peer, s *ipc.Server, catalog *ipc.Catalog, d Dial) error {
 // At each frame of an exchange the server is killed. The client's calls must fail
 // at once, and its batches must keep their bytes until they are released.
 func TestClientSurvivesServerDeathAtEachFrame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	forEachMachine(t, func(t *testing.T, m machine) {
 		for _, way := range m.mechanisms() {
 			t.Run(way.String(), func(t *testing.T) {

@@ -269,6 +269,9 @@ func TestStoppedClientLosesItsLeases(t *testing.T) {
 }
 
 func TestExpiredLeaseEndsConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	forEachMachine(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{MaxLeaseTime: 2 * time.Second, MaxIdleBytes: -1})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
@@ -292,6 +295,9 @@ func TestExpiredLeaseEndsConnection(t *testing.T) {
 }
 
 func TestServerClosesDuringWrite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	forEachGPU(t, func(t *testing.T, m machine) {
 		catalog, s := serve(t, ipc.ServerOptions{})
 		b, err := m.dev.NewBuffer(100)

@@ -178,6 +178,9 @@ func TestRandomLayoutsAreCopied(t *testing.T) {
 // TestPermutationsAreCopied covers all orders of axes, with extents that are multiples
 // of tiles and others.
 func TestPermutationsAreCopied(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range copyTypes[:5] {
 			for _, shape := range [][]int64{{129, 257}, {128, 256}, {64, 33, 65}, {3, 100, 70}, {100, 70, 3}, {7, 33, 5, 40}, {16, 4, 32, 12}, {3, 127, 201}, {131, 3, 333}} {
@@ -227,6 +230,9 @@ func TestLongRowsAreCopied(t *testing.T) {
 // TestPlanesAndInterleavedRowsAreCopied copies between planar and interleaved images:
 // a few planes at any offset, in either direction, of one image or several.
 func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(9, 1))
 		for _, dtype := range []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32} {
@@ -252,6 +258,9 @@ func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
 // TestShortAxesAreTransposed covers rows that begin at any multiple of 4 bytes, for
 // which kernels write whole sectors.
 func TestShortAxesAreTransposed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(10, 1))
 		for i := range 160 {
@@ -274,6 +283,9 @@ func TestShortAxesAreTransposed(t *testing.T) {
 // TestUnalignedRowsAreTransposed covers short and long rows at any offset, for which
 // kernels move several units at once.
 func TestUnalignedRowsAreTransposed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(11, 1))
 		for i := range 160 {
@@ -329,6 +341,9 @@ func requireCopiedBothWays(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y
 // TestLargeTransposesUseExtraSharedMemory covers kernels that need more shared memory
 // than a launch gets by default.
 func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	shape := []int64{100, 13000, 100}
 	data := make([]byte, product(shape))
 	for i := range data {

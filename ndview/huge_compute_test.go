@@ -199,6 +199,9 @@ func requireReduced(t *testing.T, s sparseBytes, shape [3]int64, want func(spars
 // They make an array of more than 2^32 elements from a small buffer, so every device
 // runs the test.
 func TestWindowsReachBeyond32Bits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const rows, columns, n = hugeRows, hugeColumns, hugeRows + hugeColumns - 1
 	windows := func(t *testing.T, dev arrowbuf.Device, values []int16) *ndview.NDBuffer {
 		flat := fromHost(t, dev, ndview.Int16, values, n)

@@ -176,6 +176,9 @@ func TestNonZeroAndArgWhereMatchNumPy(t *testing.T) {
 // Masks have many tiles and several alignments; few, half or all of their elements are
 // true.
 func TestGetAndSetByLongMasks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(8, 8))
 		for skip, n := range []int64{4095, 4096, 4097, 70_001, 5_000_003} {

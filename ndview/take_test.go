@@ -136,6 +136,9 @@ func TestTakeMatchesNumPy(t *testing.T) {
 
 // Results with more elements than one launch supports need several.
 func TestTakeInSeveralLaunchesMatchesNumPy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	ndview.CutWalks(t, 3)
 	TestTakeMatchesNumPy(t)
 	TestTakeNamesFirstBadIndex(t)
@@ -258,6 +261,9 @@ func TestPutMatchesNumPy(t *testing.T) {
 
 // A GPU writes values in no particular order, so repeated indices must be discarded.
 func TestPutKeepsLastOfRepeatedValues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(1, 4))
 		for _, elements := range []int64{1000, 3 << 20} { // a table of all elements, and a hash table

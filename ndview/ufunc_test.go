@@ -302,6 +302,9 @@ func TestOperationsAcceptManyAxes(t *testing.T) {
 // The arrays have enough elements for several goroutines and blocks, and rows that end
 // within blocks.
 func TestOperationsOnLargeArrays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := fromHost(t, dev, ndview.Int32, values(301*1037), 301, 1037)
 		for _, other := range [][]int64{{301, 1037}, {1037}, {301, 1}, {1, 1}} {
@@ -498,6 +501,9 @@ func backwards(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) *ndview.ND
 // Each operation of each type is computed into contiguous and strided arrays of each type
 // to which the result casts. All must contain the contiguous result, cast.
 func TestResultLayoutAndTypeDoNotAffectValues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	binary := maps.Clone(binaryOperations)
 	maps.Copy(binary, binaryFunctions)
 	unary := maps.Clone(unaryOperations)
@@ -562,6 +568,9 @@ func TestResultLayoutAndTypeDoNotAffectValues(t *testing.T) {
 // of itself, in rows of odd lengths. The vector or block in which an element is computed
 // must not affect its result.
 func TestNeighboursDoNotAffectValues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const times = 251
 	values := []float64{0, negativeZero, 1, -1, 0.5, 3, 5, 7.25, 64, -100.75, 65535.5, 105615, -1e9, 1e30, -1e30, 1e-40, math.Inf(1), math.Inf(-1), nan}
 	others := append(slices.Clone(values[7:]), values[:7]...)

@@ -186,6 +186,9 @@ func init() {
 // any byte. A kernel that accesses an unaligned vector would fail, and make the
 // context unusable.
 func TestKernelsAcceptUnalignedArrays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	packed, err := ndview.Record(29, ndview.Field{Name: "a", DType: ndview.Int8}, ndview.Field{Name: "b", DType: ndview.Float32, Offset: 1},
 		ndview.Field{Name: "c", DType: ndview.Complex128, Offset: 5}, ndview.Field{Name: "d", DType: ndview.Int64, Offset: 21})
 	require.NoError(t, err)

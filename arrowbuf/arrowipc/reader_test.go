@@ -127,6 +127,9 @@ var inputKinds = map[string]func(t testing.TB, raw []byte, dev arrowbuf.Device) 
 func isFile(raw []byte) bool { return bytes.HasPrefix(raw, []byte("ARROW1")) }
 
 func TestGoldenFilesReadAsArrowGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	files := goldenFiles(t)
 	mem := checked(t)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

@@ -48,6 +48,9 @@ func numbers(rows int) arrow.RecordBatch {
 // Memory stays below --max-memory for every format, size of batches and number of cores.
 // All inputs are larger than --max-memory.
 func TestMemoryStaysUnderItsLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if raceDetector {
 		t.Skip("the race detector multiplies the memory that a program takes")
 	}
