@@ -153,14 +153,6 @@ func (c *Caching[S]) shrink() error {
 	return c.releaseIdle(c.account.held.Load() - c.account.excessIdle())
 }
 
-// Forget implements Pool.
-func (c *Caching[S]) Forget(s S) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drainShards(c.shards.all...)
-	c.streamDone(s)
-}
-
 // Close implements Pool.
 func (c *Caching[S]) Close() error {
 	c.mu.Lock()
@@ -398,7 +390,8 @@ func (c *Caching[S]) pendingBytes() int64 {
 	return sum
 }
 
-// pollStreams queries the pending streams, and reports whether one was done.
+// pollStreams makes the memory of finished streams, closed ones included, available to
+// all streams. It reports whether there was one.
 func (c *Caching[S]) pollStreams() bool {
 	settled := false
 	for _, s := range c.pendingStreams() {

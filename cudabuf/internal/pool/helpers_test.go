@@ -44,16 +44,6 @@ type stream struct {
 	done       int64         // number of finished operations
 	after      map[int]int64 // the next operation waits for this many of each stream
 	operations []map[int]int64
-	destroyed  bool
-}
-
-// liveStream returns a stream that must not be destroyed.
-func (g *gpu) liveStream(s int) *stream {
-	x := g.streams[s]
-	if x.destroyed {
-		g.t.Errorf("stream %d was destroyed", s)
-	}
-	return x
 }
 
 // owner is the last block that contained some memory.
@@ -130,7 +120,7 @@ func (g *gpu) free(a uintptr, s int) error {
 func (g *gpu) Done(s int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	x := g.liveStream(s)
+	x := g.streams[s]
 	done := x.done == x.submitted
 	for t, n := range x.after {
 		done = done && g.streams[t].done >= n
@@ -145,7 +135,7 @@ func (g *gpu) Order(before, after int) error {
 	if err := g.failure("order"); err != nil {
 		return err
 	}
-	b, a := g.liveStream(before), g.liveStream(after)
+	b, a := g.streams[before], g.streams[after]
 	for s, n := range b.after {
 		a.after[s] = max(a.after[s], n)
 	}
@@ -160,7 +150,7 @@ func (g *gpu) Wait(s int) error {
 	if err := g.failure("wait"); err != nil {
 		return err
 	}
-	g.finish(s, g.liveStream(s).submitted)
+	g.finish(s, g.streams[s].submitted)
 	for t, n := range g.streams[s].after {
 		g.finish(t, n)
 	}

@@ -23,8 +23,6 @@ type Pool[S comparable] interface {
 	Put(b *Block[S], pending []S) error
 	// Trim returns idle memory to the driver. It waits for no stream.
 	Trim() error
-	// Forget removes s, which is done and will not be used again.
-	Forget(s S)
 	// Close waits for pending streams and returns all memory to the driver. It
 	// fails while a block is allocated. Otherwise it returns the first error of
 	// Upstream.Free during the life of the pool. Get must not be called

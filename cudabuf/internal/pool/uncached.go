@@ -59,9 +59,6 @@ func (d *Direct[S]) Put(b *Block[S], pending []S) error {
 // Trim does nothing, because the pool has no idle memory.
 func (d *Direct[S]) Trim() error { return nil }
 
-// Forget does nothing.
-func (d *Direct[S]) Forget(S) {}
-
 // Close implements Pool.
 func (d *Direct[S]) Close() error { return d.account.requireUnused() }
 
@@ -177,13 +174,6 @@ func (o *Ordered[S]) waitFreed() error {
 
 // Trim implements Pool.
 func (o *Ordered[S]) Trim() error { return o.upstream.Trim() }
-
-// Forget implements Pool.
-func (o *Ordered[S]) Forget(s S) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.freed, s)
-}
 
 // Close implements Pool.
 func (o *Ordered[S]) Close() error {

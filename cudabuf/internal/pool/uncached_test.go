@@ -85,15 +85,3 @@ func TestOrderedMemoryStaysHeldIfOrderFails(t *testing.T) {
 	require.NoError(t, g.Wait(2))
 	require.NoError(t, g.Free(b.Address))
 }
-
-func TestOrderedForgetsStreams(t *testing.T) {
-	p, g, _ := newOrdered(t)
-	b := getBlock(t, g, p, 4096, 1)
-	g.use(b, 1)
-	putBlock(t, g, p, b)
-	require.NoError(t, g.Wait(1))
-	p.Forget(1)
-	assert.NoError(t, p.Trim())
-	g.streams[1].destroyed = true
-	putBlock(t, g, p, getBlock(t, g, p, 4096, 2))
-}
