@@ -19,7 +19,7 @@ import (
 // These benchmarks copy batches. MB/s is 1e6 bytes of columns per second.
 
 func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device)) {
-	b.Run("soft", func(b *testing.B) { run(b, cudatest.NewDevice(b)) })
+	b.Run("simulated", func(b *testing.B) { run(b, cudatest.NewDevice(b)) })
 	if !cudatest.OnGPU() {
 		return
 	}
@@ -46,7 +46,7 @@ func BenchmarkCopyTo(b *testing.B) {
 				if kind == "pinned" {
 					mem = dev.HostAllocator()
 				}
-				if strings.HasSuffix(b.Name(), "/soft") {
+				if strings.HasSuffix(b.Name(), "/simulated") {
 					size = 1 << 20
 				}
 				batch, n := wideBatch(b, mem, 64, size)
@@ -123,7 +123,7 @@ func copyNaively(b *testing.B, batch arrow.RecordBatch, pool *cudabuf.Pool) {
 func BenchmarkToHost(b *testing.B) {
 	speed(b, func(b *testing.B, dev *cudabuf.Device) {
 		size := int64(1 << 30)
-		if strings.HasSuffix(b.Name(), "/soft") {
+		if strings.HasSuffix(b.Name(), "/simulated") {
 			size = 1 << 20
 		}
 		batch, n := wideBatch(b, memory.DefaultAllocator, 64, size)

@@ -266,7 +266,7 @@ func TestConvertCancelledDuringDeviceCalls(t *testing.T) {
 		for call, nth := range map[string]int{"cuMemAlloc": 1, "cuMemcpyHtoDAsync": 2, "cuLaunchKernel": 20, "cuMemcpyDtoHAsync": 50} {
 			t.Run(name+" "+call, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				dev := softDevice(t, cudatest.Config{Fail: func(made string, n int) cudabuf.Result {
+				dev := simulatedDevice(t, cudatest.Config{Fail: func(made string, n int) cudabuf.Result {
 					if made == call && n == nth {
 						cancel()
 					}
@@ -371,7 +371,7 @@ func TestDeviceFailuresLeaveNothingBehind(t *testing.T) {
 				t.Run(fmt.Sprintf("from %d of %d on", from, total), func(t *testing.T) {
 					fail := &failing{}
 					fail.arm("", 0, 0)
-					dev := softDevice(t, cudatest.Config{Fail: fail.ask})
+					dev := simulatedDevice(t, cudatest.Config{Fail: fail.ask})
 					fail.arm(call, min(from, total), result)
 					defer fail.arm("", 0, 0) // releasing memory must succeed
 					options := options
@@ -397,14 +397,14 @@ func callsOf(t *testing.T, call, input string, options arrowzarr.Options) int {
 	t.Helper()
 	fail := &failing{}
 	fail.arm("", 0, 0)
-	options.Device = softDevice(t, cudatest.Config{Fail: fail.ask})
+	options.Device = simulatedDevice(t, cudatest.Config{Fail: fail.ask})
 	fail.arm("", 0, 0)
 	_, err := arrowzarr.Convert(t.Context(), input, filepath.Join(t.TempDir(), "output.zarr"), options)
 	require.NoError(t, err)
 	return fail.calls(call)
 }
 
-func softDevice(t *testing.T, c cudatest.Config) *cudabuf.Device {
+func simulatedDevice(t *testing.T, c cudatest.Config) *cudabuf.Device {
 	t.Helper()
 	dev, err := cudatest.Start(t, c).Device(0)
 	require.NoError(t, err)
@@ -414,7 +414,7 @@ func softDevice(t *testing.T, c cudatest.Config) *cudabuf.Device {
 // A chunk that is larger than the memory of the device is an error of the device.
 func TestDeviceOutOfMemoryIsAnError(t *testing.T) {
 	input := inputFile(t, sampleTable(2, []int{3000}, 0.2).file(t))
-	dev := softDevice(t, cudatest.Config{MemoryBytes: 64 << 10})
+	dev := simulatedDevice(t, cudatest.Config{MemoryBytes: 64 << 10})
 	output := filepath.Join(t.TempDir(), "output.zarr")
 	_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{Device: dev})
 	requirePart(t, arrowzarr.PartDevice, err)

@@ -52,7 +52,7 @@ func benchmarkCopy(b *testing.B, move func(*cudabuf.Buffer, []byte) (int64, erro
 // skipLargeOnSimulated skips large copies on the simulated device, which has no speed to
 // measure.
 func skipLargeOnSimulated(b *testing.B, n int64) int64 {
-	if strings.HasSuffix(b.Name(), "/soft") && n > 4<<20 {
+	if strings.HasSuffix(b.Name(), "/simulated") && n > 4<<20 {
 		b.Skip("for a GPU")
 	}
 	return n
@@ -116,7 +116,7 @@ func BenchmarkCopyRanges(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			forEachDevice(b, func(b *testing.B, dev *cudabuf.Device) {
 				n := int64(1 << 30)
-				if strings.HasSuffix(b.Name(), "/soft") {
+				if strings.HasSuffix(b.Name(), "/simulated") {
 					n = 256 << 20
 				}
 				var ranges []arrowbuf.HostRange
@@ -166,7 +166,7 @@ const depth = 1000
 
 // forEachDevice runs a benchmark on a simulated device, and on the GPU if tests use it.
 func forEachDevice(b *testing.B, run func(b *testing.B, dev *cudabuf.Device)) {
-	b.Run("soft", func(b *testing.B) { run(b, cudatest.NewDevice(b)) })
+	b.Run("simulated", func(b *testing.B) { run(b, cudatest.NewDevice(b)) })
 	if !cudatest.OnGPU() {
 		return
 	}

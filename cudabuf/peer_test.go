@@ -448,4 +448,4 @@ func (p *Peer) Die(_ int, _ *int) error {
 func (p *Peer) Close(_ int, _ *int) error { return p.d.Close() }
 
 // onSimulated reports whether a subtest of forEachMachine uses simulated devices.
-func onSimulated(t *testing.T) bool { return strings.Contains(t.Name(), "/soft") }
+func onSimulated(t *testing.T) bool { return strings.Contains(t.Name(), "/simulated") }

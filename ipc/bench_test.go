@@ -30,7 +30,7 @@ import (
 func forEachBenchMachine(b *testing.B, run func(b *testing.B, m machine)) {
 	if !cudatest.OnGPU() {
 		b.Run("cpu", func(b *testing.B) { run(b, machine{kind: "cpu"}) })
-		b.Run("soft", func(b *testing.B) { run(b, machine{kind: "soft", dev: cudatest.NewDevice(b)}) })
+		b.Run("simulated", func(b *testing.B) { run(b, machine{kind: "simulated", dev: cudatest.NewDevice(b)}) })
 		return
 	}
 	b.Run("cuda", func(b *testing.B) {

@@ -20,7 +20,7 @@ import (
 // libraries. Operations write to existing memory if they can. The simulated device
 // measures the cost of a call before it reaches a driver.
 func BenchmarkArray(b *testing.B) {
-	b.Run("soft", func(b *testing.B) { benchmarkCases(b, []string{"small/add/float32/64"}, cudatest.NewDevice(b)) })
+	b.Run("simulated", func(b *testing.B) { benchmarkCases(b, []string{"small/add/float32/64"}, cudatest.NewDevice(b)) })
 	b.Run("cpu", func(b *testing.B) { benchmarkCases(b, benchmarkNames("cpu"), arrowbuf.CPU()) })
 	if !cudatest.OnGPU() {
 		return

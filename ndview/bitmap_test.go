@@ -41,7 +41,7 @@ func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 		clean := poisoned((maxBits + 1) * slot)
 		out := upload(t, dev, clean)
 		step := int64(1)
-		if strings.HasSuffix(t.Name(), "/soft") {
+		if strings.HasSuffix(t.Name(), "/simulated") {
 			// The host implementation ran on the CPU already; here only launches add cost.
 			step = 11
 		}
@@ -189,7 +189,7 @@ func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 		clean := randomBytes(rng, (maxBits+1)*slot)
 		out := upload(t, dev, clean)
 		step := int64(1)
-		if strings.HasSuffix(t.Name(), "/soft") {
+		if strings.HasSuffix(t.Name(), "/simulated") {
 			step = 11
 		}
 		for offset := range int64(40) {

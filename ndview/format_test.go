@@ -64,7 +64,7 @@ func TestStringOfReleasedArrayReportsError(t *testing.T) {
 // host.
 func TestStringCopiesOnlyShownElements(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		if strings.Contains(t.Name(), "/soft") {
+		if strings.Contains(t.Name(), "/simulated") {
 			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 16 << 30}).Device(0)
 			require.NoError(t, err)
 			dev = large

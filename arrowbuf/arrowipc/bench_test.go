@@ -25,7 +25,7 @@ import (
 // These benchmarks use IPC files on tmpfs. MB/s is 1e6 bytes of the file per second.
 
 func speed(b *testing.B, run func(b *testing.B, dev *cudabuf.Device, size int64)) {
-	b.Run("soft", func(b *testing.B) { run(b, cudatest.NewDevice(b), 1<<20) })
+	b.Run("simulated", func(b *testing.B) { run(b, cudatest.NewDevice(b), 1<<20) })
 	if !cudatest.OnGPU() {
 		return
 	}

@@ -43,7 +43,7 @@ SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes",
              # Tests of errors make failing calls.
              "--report-api-errors", "no", "--print-limit", "20"]  # fmt: skip
 KILL_ROUNDS = 1000
-NOT_SIMULATED = "-test.skip=/^soft$|/./^soft$"
+NOT_SIMULATED = "-test.skip=/^simulated$|/./^simulated$"
 NOT_HUGE = "|Beyond(32Bits|4GiB)$"  # take minutes under the sanitizer
 
 PACKAGES = re.compile("")  # set by --packages

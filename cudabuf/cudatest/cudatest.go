@@ -100,7 +100,7 @@ func firstDevice(t testing.TB, d *cudabuf.Driver) *cudabuf.Device {
 // of the machine. They fail without a GPU.
 const Environment = "QUIVER_TEST_DEVICE"
 
-// ForEachDevice runs a test on each kind of device: subtest "soft" always on a
+// ForEachDevice runs a test on each kind of device: subtest "simulated" always on a
 // simulated device, and subtest "cuda" on a GPU if the environment asks for it.
 // Each run has its own device, and fails if it leaks.
 func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
@@ -112,7 +112,7 @@ func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
 // Subtest "cuda" is skipped on a machine with too few GPUs.
 func ForEachDriver(t *testing.T, devices int, test func(t *testing.T, d *cudabuf.Driver)) {
 	t.Helper()
-	t.Run("soft", func(t *testing.T) {
+	t.Run("simulated", func(t *testing.T) {
 		err := CatchHostAccess(func() { test(t, Start(t, Config{Devices: devices})) })
 		if err != nil {
 			t.Error(err)

@@ -95,7 +95,7 @@ func TestForEachDeviceRunsOnSimulatedDevice(t *testing.T) {
 		ran = append(ran, t.Name())
 		assert.Equal(t, arrowbuf.DeviceCUDA, dev.Type())
 	})
-	assert.Contains(t, ran, t.Name()+"/soft")
+	assert.Contains(t, ran, t.Name()+"/simulated")
 	assert.Equal(t, cudatest.OnGPU(), len(ran) == 2)
 }
 
