@@ -81,6 +81,10 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	fi
 	$(LINT) run ./...
 
+.PHONY: check-modules
+check-modules: ## Check that a module of a user tidies and builds with Quiver
+	GO=$(GO) .ci/check-modules
+
 .PHONY: interop
 interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
