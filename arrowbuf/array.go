@@ -15,7 +15,8 @@ import (
 //
 // Data returns the buffers; FromArrow returns the device buffer of each. The host
 // must not access their Bytes. Typed access, array.Equal, array.Concatenate and
-// other code that reads values in place need a copy on the host, made by ToHost.
+// other code that reads values in place need a copy on the host: CopyArrayTo with
+// CPU().
 //
 // Methods of arrow.Array that cannot return an error panic with it if the device
 // fails. All methods may be called concurrently.
@@ -133,13 +134,9 @@ func (a *Array) IsValid(i int) bool {
 	return len(bits) == 0 || bitutil.BitIsSet(bits, a.data.Offset()+i)
 }
 
-// ToHost copies the elements that the array shows to the host, and returns
-// arrow-go's own array of them. The caller owns one reference to it.
-func (a *Array) ToHost() (arrow.Array, error) { return CopyArrayTo(a, CPU()) }
-
 // String formats the elements as arrow-go does. It copies the array.
 func (a *Array) String() string {
-	host, err := a.ToHost()
+	host, err := CopyArrayTo(a, CPU())
 	if err != nil {
 		panic(a.wrapError("the elements", err))
 	}
@@ -149,7 +146,7 @@ func (a *Array) String() string {
 
 // MarshalJSON encodes the elements as arrow-go does. It copies the array.
 func (a *Array) MarshalJSON() ([]byte, error) {
-	host, err := a.ToHost()
+	host, err := CopyArrayTo(a, CPU())
 	if err != nil {
 		return nil, a.wrapError("the elements", err)
 	}

@@ -67,10 +67,6 @@ func (r *RecordBatch) Release() {
 	}
 }
 
-// ToHost copies the batch to the host: CopyTo(r, CPU()). The caller owns one
-// reference to the result.
-func (r *RecordBatch) ToHost() (arrow.RecordBatch, error) { return CopyTo(r, CPU()) }
-
 // NewSlice returns rows [i, j) without a copy. It panics if they are out of range.
 // The caller owns one reference to the result.
 func (r *RecordBatch) NewSlice(i, j int64) arrow.RecordBatch {
@@ -102,7 +98,7 @@ func (r *RecordBatch) String() string { return fmt.Sprint(r.arrowBatch) }
 
 // MarshalJSON encodes the rows as arrow-go does. It copies the batch.
 func (r *RecordBatch) MarshalJSON() ([]byte, error) {
-	host, err := r.ToHost()
+	host, err := ToHost(r)
 	if err != nil {
 		return nil, err
 	}

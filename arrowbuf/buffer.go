@@ -21,6 +21,8 @@ var (
 	ErrReleased = errors.New("buffer already released")
 	// ErrDevice: a buffer is on a device that the operation cannot access.
 	ErrDevice = errors.New("wrong device")
+	// ErrDeviceMemory: the host read or wrote device memory in place, or would do so.
+	ErrDeviceMemory = errors.New("host access to device memory")
 )
 
 // Buffer is a contiguous range of bytes on a device. It is reference-counted like

@@ -56,6 +56,16 @@ func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.R
 	return copyBatch(batch, dev, c)
 }
 
+// ToHost returns a batch of any device on the host: CopyTo with CPU(). A batch that is
+// on the host already is not copied. The caller owns one reference to the result.
+// For other values call CopyArrayTo, CopyChunkedTo or CopyTableTo with CPU().
+func ToHost(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if isNil(batch) {
+		return nil, fmt.Errorf("arrowbuf.ToHost: nil batch: %w", arrow.ErrInvalid)
+	}
+	return CopyTo(batch, CPU())
+}
+
 // CopyOption modifies a copy: SeparateAllocations or WithStream.
 type CopyOption interface{ apply(c copier) copier }
 
