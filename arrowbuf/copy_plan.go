@@ -288,7 +288,7 @@ const maxInFlight = 2
 // copyUnstaged copies the transfers that are not staged. Those of the host go in one
 // operation if dst supports it, and otherwise maxInFlight at a time.
 func (p *copyPlan) copyUnstaged(dst Buffer) error {
-	batched, ok := dst.(rangeCopier)
+	batched, ok := As[rangeCopier](dst)
 	var ranges []HostRange
 	var copies errgroup.Group
 	copies.SetLimit(maxInFlight)

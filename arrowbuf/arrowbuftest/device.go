@@ -18,15 +18,19 @@ import (
 
 // Checked returns a device that allocates the buffers of dev and checks them until
 // the test ends. It is a device different from dev: arrowbuf.CopyTo copies a batch
-// from dev to it, also from CPU() to Checked(t, CPU()). Functions that need the
-// buffers of dev itself, such as streams and kernels of package cudabuf, reject its
-// buffers. Memory of its HostAllocator is checked as well.
+// from dev to it, also from CPU() to Checked(t, CPU()). Memory of its HostAllocator is
+// checked as well.
+//
+// Code that finds an implementation with arrowbuf.As uses the buffers of dev, as
+// package ndview does: its kernels run on a checked GPU, and their results are checked
+// buffers. Stream returns a stream for arrowbuf.WithStream. Functions of package
+// cudabuf that take an arrowbuf.Buffer, and package cdevice, reject checked buffers.
 //
 // An extra Release or Retain is an error of the test when it happens. The buffer
 // then continues as a released one: using it returns arrowbuf.ErrReleased.
-func Checked(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
+func Checked(t testing.TB, dev arrowbuf.Device) *Device {
 	host := memory.NewCheckedAllocator(dev.HostAllocator())
-	d := &device{Device: dev, t: t, host: host, live: map[*buffer]struct{}{}}
+	d := &Device{Device: dev, t: t, host: host, live: map[*buffer]struct{}{}}
 	t.Cleanup(func() {
 		t.Helper()
 		for _, b := range d.leaks() {
@@ -37,7 +41,8 @@ func Checked(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
 	return d
 }
 
-type device struct {
+// Device is a device that checks its buffers; see Checked.
+type Device struct {
 	arrowbuf.Device
 	t    testing.TB
 	host *memory.CheckedAllocator
@@ -47,9 +52,40 @@ type device struct {
 	live  map[*buffer]struct{}
 }
 
-func (d *device) HostAllocator() memory.Allocator { return d.host }
+// Unwrap returns the device that allocates the memory.
+func (d *Device) Unwrap() arrowbuf.Device { return d.Device }
 
-func (d *device) Alloc(n int64) (arrowbuf.Buffer, error) {
+// Stream returns a stream that runs the work of s, a stream of the device that
+// allocates the memory, on checked buffers.
+func (d *Device) Stream(s arrowbuf.Stream) arrowbuf.Stream { return stream{s, d} }
+
+// stream is a stream on checked buffers.
+type stream struct {
+	arrowbuf.Stream
+	dev *Device
+}
+
+func (s stream) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := s.Stream.Alloc(n)
+	if err != nil {
+		return nil, err
+	}
+	if b.Device() != s.dev.Device {
+		defer b.Release()
+		return nil, fmt.Errorf("arrowbuftest.Stream: got a stream on %s, want %s: %w", b.Device(), s.dev.Device, arrowbuf.ErrDevice)
+	}
+	return s.dev.watch(b, "allocated"), nil
+}
+
+func (s stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
+	return s.Stream.Copy(unwrap(dst), pos, unwrap(src))
+}
+
+// HostAllocator returns the allocator of the wrapped device, which is checked.
+func (d *Device) HostAllocator() memory.Allocator { return d.host }
+
+// Alloc returns a checked buffer of the wrapped device.
+func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	b, err := d.Device.Alloc(n)
 	if err != nil {
 		return nil, err
@@ -59,7 +95,7 @@ func (d *device) Alloc(n int64) (arrowbuf.Buffer, error) {
 
 // watch takes over the reference to a buffer. origin names the operation that
 // returned it.
-func (d *device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
+func (d *Device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
 	b := &buffer{Buffer: inner, dev: d, length: inner.Len(), origin: how, allocated: currentStack()}
 	b.refs.Store(1)
 	d.mu.Lock()
@@ -73,14 +109,14 @@ func (d *device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
 	return b
 }
 
-func (d *device) forget(b *buffer) {
+func (d *Device) forget(b *buffer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.live, b)
 }
 
 // leaks returns the buffers that were not released, in the order of allocation.
-func (d *device) leaks() []*buffer {
+func (d *Device) leaks() []*buffer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var left []*buffer
@@ -100,7 +136,7 @@ func (b *buffer) String() string {
 // one reference.
 type buffer struct {
 	arrowbuf.Buffer
-	dev         *device
+	dev         *Device
 	number      int
 	length      int64
 	origin      string
@@ -122,6 +158,9 @@ func (b hostBuffer) HostBytes() []byte {
 func (b hostBuffer) Arrow() *memory.Buffer { return arrowbuf.WrapArrow(b) }
 func (b *buffer) Arrow() *memory.Buffer    { return arrowbuf.WrapArrow(b) }
 func (b *buffer) Device() arrowbuf.Device  { return b.dev }
+
+// Unwrap returns the buffer of the wrapped device.
+func (b *buffer) Unwrap() arrowbuf.Buffer { return b.Buffer }
 
 func (b *buffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	part, err := b.Buffer.Slice(offset, length)
@@ -207,7 +246,7 @@ func (p callStack) String() string {
 		name := f.Function[strings.LastIndexByte(f.Function, '/')+1:]
 		switch {
 		case len(callers) == 0 && isLibrary(f):
-			called = strings.TrimPrefix(strings.TrimPrefix(name, "arrowbuftest.(*device)."), "arrowbuftest.(*buffer).")
+			called = strings.TrimPrefix(strings.TrimPrefix(name, "arrowbuftest.(*Device)."), "arrowbuftest.(*buffer).")
 		case strings.HasPrefix(f.Function, "testing.") || strings.HasPrefix(f.Function, "runtime."):
 		default:
 			callers = append(callers, fmt.Sprintf("%s (%s:%d)", name, filepath.Base(f.File), f.Line))

@@ -179,3 +179,58 @@ func TestHostBytesOfCheckedBuffers(t *testing.T) {
 		assert.Empty(t, r.failures)
 	})
 }
+
+func TestStreamCopiesToCheckedDevice(t *testing.T) {
+	cudatest.ForEachDriver(t, 1, func(t *testing.T, driver *cudabuf.Driver) {
+		dev, err := driver.Device(0)
+		require.NoError(t, err)
+		stream, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		defer stream.Close()
+		r := &recorder{TB: t}
+		checked := arrowbuftest.Checked(r, dev)
+		host := ints(memory.DefaultAllocator)
+		defer host.Release()
+		moved, err := arrowbuf.CopyTo(host, checked, arrowbuf.WithStream(checked.Stream(stream)))
+		require.NoError(t, err)
+		assert.Equal(t, arrowbuf.Device(checked), arrowbuf.DeviceOf(moved.Column(0)))
+		copied, err := arrowbuf.CopyTo(moved, arrowbuftest.Checked(r, dev), arrowbuf.WithStream(stream))
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice, "a stream of the wrapped device")
+		assert.Nil(t, copied)
+		back, err := arrowbuf.ToHost(moved)
+		require.NoError(t, err)
+		assert.True(t, array.RecordEqual(host, back))
+		back.Release()
+		require.NoError(t, stream.Synchronize())
+		for _, end := range r.cleanups {
+			end()
+		}
+		require.Len(t, r.failures, 1)
+		assert.Contains(t, r.failures[0], "allocated by arrowbuf.CopyTo, called by arrowbuftest_test.TestStreamCopiesToCheckedDevice")
+		moved.Release()
+		r.failures = nil
+		r.runCleanups()
+		assert.Empty(t, r.failures)
+	})
+}
+
+func TestAsFindsWrappedDevicesAndBuffers(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		checked := arrowbuftest.Checked(t, arrowbuftest.Checked(t, dev))
+		found, ok := arrowbuf.As[*cudabuf.Device](checked)
+		assert.True(t, ok)
+		assert.Same(t, dev, found)
+		b := newBuffer(t, checked, 10)
+		defer b.Release()
+		inner, ok := arrowbuf.As[*cudabuf.Buffer](b)
+		require.True(t, ok)
+		assert.Equal(t, b.Address(), inner.Address())
+		outer, ok := arrowbuf.As[arrowbuf.Buffer](b)
+		assert.True(t, ok)
+		assert.Equal(t, b, outer, "the value itself comes first")
+		_, ok = arrowbuf.As[*cudabuf.Device](arrowbuf.CPU())
+		assert.False(t, ok)
+		_, ok = arrowbuf.As[*cudabuf.Device](nil)
+		assert.False(t, ok)
+	})
+}
