@@ -218,3 +218,63 @@ func TestNilArrowBuffer(t *testing.T) {
 	assert.Error(t, err)
 	assert.True(t, arrowbuf.OnHost(nil))
 }
+
+func TestSliceFromEndsWithBuffer(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 10)
+		for offset, want := range map[int64][]byte{0: sequence(0, 10), 7: {7, 8, 9}, 10: {}} {
+			part, err := arrowbuf.SliceFrom(b, offset)
+			require.NoError(t, err)
+			assert.Equal(t, want, contents(t, part))
+			part.Release()
+		}
+		for _, offset := range []int64{-1, 11} {
+			_, err := arrowbuf.SliceFrom(b, offset)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		}
+	})
+}
+
+func TestCopyBufferToHostUsesAllocator(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 1000)
+		for name, mem := range map[string]memory.Allocator{"of the device": dev.HostAllocator(), "Go's": memory.DefaultAllocator} {
+			watched := memory.NewCheckedAllocator(mem)
+			part, err := arrowbuf.SliceFrom(b, 300)
+			require.NoError(t, err)
+			host, err := arrowbuf.CopyBufferToHost(part, watched)
+			part.Release()
+			require.NoError(t, err, name)
+			assert.Equal(t, sequence(300, 700), host.Bytes())
+			assert.True(t, arrowbuf.OnHost(host))
+			assert.GreaterOrEqual(t, watched.CurrentAlloc(), 700)
+			host.Resize(2000)
+			assert.Equal(t, sequence(300, 700), host.Bytes()[:700], "it grows in the allocator's memory")
+			host.Release()
+			watched.AssertSize(t, 0)
+		}
+		none, err := arrowbuf.SliceFrom(b, 1000)
+		require.NoError(t, err)
+		defer none.Release()
+		empty, err := arrowbuf.CopyBufferToHost(none, memory.DefaultAllocator)
+		require.NoError(t, err)
+		assert.Zero(t, empty.Len())
+		empty.Release()
+		_, err = arrowbuf.CopyBufferToHost(b, exhausted{})
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		_, err = arrowbuf.CopyBufferToHost(b, nil)
+		assert.Error(t, err)
+		released, err := b.Slice(0, 10)
+		require.NoError(t, err)
+		released.Release()
+		watched := memory.NewCheckedAllocator(memory.DefaultAllocator)
+		_, err = arrowbuf.CopyBufferToHost(released, watched)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		watched.AssertSize(t, 0)
+	})
+}
+
+// exhausted is an allocator without memory.
+type exhausted struct{ memory.Allocator }
+
+func (exhausted) Allocate(int) []byte { panic(arrowbuf.ErrOutOfMemory) }

@@ -65,7 +65,7 @@ type Device interface {
 }
 
 // As returns v if it is a T, and otherwise the first T among the devices or buffers
-// that v wraps. It returns false if there is none. T is the type of an implementation
+// that v wraps. It returns false if no T is found. T is the type of an implementation
 // or an interface. A wrapper has a method Unwrap that returns the Device or the Buffer
 // that it wraps. Code that needs an implementation, such as kernels that run on a
 // *cudabuf.Device, calls As instead of a type assertion, so that it accepts wrappers.
