@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -23,14 +24,18 @@ import (
 //
 // Code that finds an implementation with arrowbuf.As uses the buffers of dev, as
 // package ndview does: its kernels run on a checked GPU, and their results are checked
-// buffers. Stream returns a stream for arrowbuf.WithStream. Functions of package
+// buffers. CheckedStream returns a stream for arrowbuf.WithStream. Functions of package
 // cudabuf that take an arrowbuf.Buffer, and package cdevice, reject checked buffers.
+// Checked panics with an error if t or dev is nil.
 //
 // An extra Release or Retain is an error of the test when it happens. The buffer
 // then continues as a released one: using it returns arrowbuf.ErrReleased.
-func Checked(t testing.TB, dev arrowbuf.Device) *Device {
+func Checked(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
+	if t == nil || dev == nil {
+		panic(fmt.Errorf("arrowbuftest.Checked: nil test or device: %w", arrow.ErrInvalid))
+	}
 	host := memory.NewCheckedAllocator(dev.HostAllocator())
-	d := &Device{Device: dev, t: t, host: host, live: map[*buffer]struct{}{}}
+	d := &device{Device: dev, t: t, host: host, live: map[*buffer]struct{}{}}
 	t.Cleanup(func() {
 		t.Helper()
 		for _, b := range d.leaks() {
@@ -41,8 +46,7 @@ func Checked(t testing.TB, dev arrowbuf.Device) *Device {
 	return d
 }
 
-// Device is a device that checks its buffers; see Checked.
-type Device struct {
+type device struct {
 	arrowbuf.Device
 	t    testing.TB
 	host *memory.CheckedAllocator
@@ -53,16 +57,23 @@ type Device struct {
 }
 
 // Unwrap returns the device that allocates the memory.
-func (d *Device) Unwrap() arrowbuf.Device { return d.Device }
+func (d *device) Unwrap() arrowbuf.Device { return d.Device }
 
-// Stream returns a stream that runs the work of s, a stream of the device that
-// allocates the memory, on checked buffers.
-func (d *Device) Stream(s arrowbuf.Stream) arrowbuf.Stream { return stream{s, d} }
+// CheckedStream returns a stream for arrowbuf.WithStream whose buffers are checked. It
+// submits the work to s. dev is the result of Checked for the device of s; otherwise
+// CheckedStream, or Alloc of its result, returns an error wrapping arrowbuf.ErrDevice.
+func CheckedStream(dev arrowbuf.Device, s arrowbuf.Stream) (arrowbuf.Stream, error) {
+	d, ok := dev.(*device)
+	if !ok || s == nil {
+		return nil, fmt.Errorf("arrowbuftest.CheckedStream: got device %v and stream %v, want a checked device and a stream: %w", dev, s, arrowbuf.ErrDevice)
+	}
+	return stream{s, d}, nil
+}
 
 // stream is a stream on checked buffers.
 type stream struct {
 	arrowbuf.Stream
-	dev *Device
+	dev *device
 }
 
 func (s stream) Alloc(n int64) (arrowbuf.Buffer, error) {
@@ -72,7 +83,7 @@ func (s stream) Alloc(n int64) (arrowbuf.Buffer, error) {
 	}
 	if b.Device() != s.dev.Device {
 		defer b.Release()
-		return nil, fmt.Errorf("arrowbuftest.Stream: got a stream on %s, want %s: %w", b.Device(), s.dev.Device, arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("arrowbuftest.CheckedStream: got a stream on %s, want %s: %w", b.Device(), s.dev.Device, arrowbuf.ErrDevice)
 	}
 	return s.dev.watch(b, "allocated"), nil
 }
@@ -81,11 +92,9 @@ func (s stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error 
 	return s.Stream.Copy(unwrap(dst), pos, unwrap(src))
 }
 
-// HostAllocator returns the allocator of the wrapped device, which is checked.
-func (d *Device) HostAllocator() memory.Allocator { return d.host }
+func (d *device) HostAllocator() memory.Allocator { return d.host }
 
-// Alloc returns a checked buffer of the wrapped device.
-func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
+func (d *device) Alloc(n int64) (arrowbuf.Buffer, error) {
 	b, err := d.Device.Alloc(n)
 	if err != nil {
 		return nil, err
@@ -95,7 +104,7 @@ func (d *Device) Alloc(n int64) (arrowbuf.Buffer, error) {
 
 // watch takes over the reference to a buffer. origin names the operation that
 // returned it.
-func (d *Device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
+func (d *device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
 	b := &buffer{Buffer: inner, dev: d, length: inner.Len(), origin: how, allocated: currentStack()}
 	b.refs.Store(1)
 	d.mu.Lock()
@@ -109,14 +118,14 @@ func (d *Device) watch(inner arrowbuf.Buffer, how string) arrowbuf.Buffer {
 	return b
 }
 
-func (d *Device) forget(b *buffer) {
+func (d *device) forget(b *buffer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.live, b)
 }
 
 // leaks returns the buffers that were not released, in the order of allocation.
-func (d *Device) leaks() []*buffer {
+func (d *device) leaks() []*buffer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var left []*buffer
@@ -136,7 +145,7 @@ func (b *buffer) String() string {
 // one reference.
 type buffer struct {
 	arrowbuf.Buffer
-	dev         *Device
+	dev         *device
 	number      int
 	length      int64
 	origin      string
@@ -246,7 +255,7 @@ func (p callStack) String() string {
 		name := f.Function[strings.LastIndexByte(f.Function, '/')+1:]
 		switch {
 		case len(callers) == 0 && isLibrary(f):
-			called = strings.TrimPrefix(strings.TrimPrefix(name, "arrowbuftest.(*Device)."), "arrowbuftest.(*buffer).")
+			called = strings.TrimPrefix(strings.TrimPrefix(name, "arrowbuftest.(*device)."), "arrowbuftest.(*buffer).")
 		case strings.HasPrefix(f.Function, "testing.") || strings.HasPrefix(f.Function, "runtime."):
 		default:
 			callers = append(callers, fmt.Sprintf("%s (%s:%d)", name, filepath.Base(f.File), f.Line))

@@ -81,7 +81,7 @@ func Panics(f func(), sentinel error) (err error) {
 }
 
 // Functions returns the names of the exported functions and methods that the Go files
-// of a folder define, whatever their build constraints: sorted, without test files.
+// of a folder define under any build constraint: sorted, without test files.
 func Functions(folder string) ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
