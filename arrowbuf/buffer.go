@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"unsafe"
 
@@ -135,6 +136,20 @@ func CopyBufferToHost(b Buffer, mem memory.Allocator) (*memory.Buffer, error) {
 		return nil, fmt.Errorf("arrowbuf.CopyBufferToHost: %w", err)
 	}
 	return host, nil
+}
+
+// isNil reports whether an interface is nil or holds a nil pointer, such as the
+// dictionary of an array without one.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Interface, reflect.Slice:
+		return r.IsNil()
+	}
+	return false
 }
 
 // panicAsError calls f, and returns the error that it panics with. Other panics

@@ -1,6 +1,7 @@
 package arrowbuf_test
 
 import (
+	"errors"
 	"io"
 	"math"
 	"testing"
@@ -278,3 +279,28 @@ func TestCopyBufferToHostUsesAllocator(t *testing.T) {
 type exhausted struct{ memory.Allocator }
 
 func (exhausted) Allocate(int) []byte { panic(arrowbuf.ErrOutOfMemory) }
+
+// Each error that callers can act on is found by errors.Is, on every device.
+func TestBufferErrorsAnswerErrorsIs(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 10)
+		released, err := dev.Alloc(10)
+		require.NoError(t, err)
+		released.Release()
+		for name, c := range map[string]struct {
+			call func() error
+			want error
+		}{
+			"an allocation beyond the memory": {func() error { _, err := dev.Alloc(1 << 50); return err }, arrowbuf.ErrOutOfMemory},
+			"a negative allocation":           {func() error { _, err := dev.Alloc(-1); return err }, arrowbuf.ErrOutOfRange},
+			"a slice beyond the end":          {func() error { _, err := b.Slice(5, 6); return err }, arrowbuf.ErrOutOfRange},
+			"a copy beyond the end":           {func() error { _, err := b.CopyFromHost(make([]byte, 2), 9); return err }, arrowbuf.ErrOutOfRange},
+			"a released buffer":               {func() error { _, err := released.CopyToHost(make([]byte, 1), 0); return err }, arrowbuf.ErrReleased},
+			"a nil buffer":                    {func() error { _, err := b.CopyFromDevice(nil, 0); return err }, arrowbuf.ErrDevice},
+		} {
+			for _, sentinel := range []error{arrowbuf.ErrOutOfMemory, arrowbuf.ErrOutOfRange, arrowbuf.ErrReleased, arrowbuf.ErrDevice, arrowbuf.ErrDeviceMemory} {
+				assert.Equal(t, sentinel == c.want, errors.Is(c.call(), sentinel), "%s: %v", name, sentinel)
+			}
+		}
+	})
+}

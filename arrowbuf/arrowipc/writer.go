@@ -191,6 +191,9 @@ func (f *FileWriter) Close() error {
 // SerializeRecordBatch returns the message of a record batch in one new buffer of a
 // device. The buffer has prefix, metadata and body as in a stream, but no
 // dictionaries. The caller owns one reference and must release it.
+//
+// Buffers that are on the device already are copied there, unless the body is at most
+// 1 MiB: then it passes through the host in two copies, which is faster.
 func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options ...Option) (arrowbuf.Buffer, error) {
 	if dev == nil {
 		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: nil device: %w", arrow.ErrInvalid)
