@@ -163,7 +163,7 @@ func TestHostRecordBatchPrintsAsArrowGo(t *testing.T) {
 	b, err := arrowbuf.NewRecordBatch(made.Schema(), made.Columns(), made.NumRows())
 	require.NoError(t, err)
 	defer b.Release()
-	host, err := b.ToHost()
+	host, err := arrowbuf.ToHost(b)
 	require.NoError(t, err)
 	defer host.Release()
 	assert.NotSame(t, b, host)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"unsafe"
 
@@ -21,6 +22,8 @@ var (
 	ErrReleased = errors.New("buffer already released")
 	// ErrDevice: a buffer is on a device that the operation cannot access.
 	ErrDevice = errors.New("wrong device")
+	// ErrDeviceMemory: the host read or wrote device memory in place, or would do so.
+	ErrDeviceMemory = errors.New("host access to device memory")
 )
 
 // Buffer is a contiguous range of bytes on a device. It is reference-counted like
@@ -100,6 +103,71 @@ type rangeCopier interface {
 	CopyRangesFromHost(ranges []HostRange) error
 }
 
+// SliceFrom returns the bytes of a buffer from offset to its end, without a copy. The
+// caller owns one reference to the result. It returns an error wrapping ErrOutOfRange
+// if offset lies outside the buffer.
+func SliceFrom(b Buffer, offset int64) (Buffer, error) {
+	if isNil(b) {
+		return nil, fmt.Errorf("arrowbuf.SliceFrom: nil buffer: %w", ErrDevice)
+	}
+	if err := CheckRange(offset, 0, b.Len()); err != nil {
+		return nil, fmt.Errorf("arrowbuf.SliceFrom: %w", err)
+	}
+	return b.Slice(offset, b.Len()-offset)
+}
+
+// CopyBufferToHost copies all bytes of a buffer on any device to memory of an
+// allocator, such as the device's HostAllocator. The caller owns one reference to the
+// result, and may resize it. It returns an error wrapping ErrOutOfMemory if the system
+// lacks the memory. A panic of the allocator with an error becomes that error.
+func CopyBufferToHost(b Buffer, mem memory.Allocator) (*memory.Buffer, error) {
+	if isNil(b) || mem == nil {
+		return nil, fmt.Errorf("arrowbuf.CopyBufferToHost: nil buffer or allocator: %w", ErrDevice)
+	}
+	if err := CheckHostMemory(b.Len()); err != nil {
+		return nil, fmt.Errorf("arrowbuf.CopyBufferToHost: %w", err)
+	}
+	host := memory.NewResizableBuffer(mem)
+	if err := panicAsError(func() { host.Resize(int(b.Len())) }); err != nil {
+		return nil, fmt.Errorf("arrowbuf.CopyBufferToHost: %w", err)
+	}
+	if _, err := b.CopyToHost(host.Bytes(), 0); err != nil {
+		host.Release()
+		return nil, fmt.Errorf("arrowbuf.CopyBufferToHost: %w", err)
+	}
+	return host, nil
+}
+
+// isNil reports whether an interface is nil or holds a nil pointer, such as the
+// dictionary of an array without one.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Interface, reflect.Slice:
+		return r.IsNil()
+	}
+	return false
+}
+
+// panicAsError calls f, and returns the error that it panics with. Other panics
+// continue.
+func panicAsError(f func()) (err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			cause, ok := failure.(error)
+			if !ok {
+				panic(failure)
+			}
+			err = cause
+		}
+	}()
+	f()
+	return nil
+}
+
 // CheckRange returns an error wrapping ErrOutOfRange unless bytes [offset,
 // offset+length) lie within size bytes. Implementations of Buffer share it, so that
 // they return the same errors.
@@ -134,8 +202,11 @@ func (a *wrapAllocator) Free([]byte) {
 
 // WrapArrow returns a memory.Buffer over b's memory. The result holds a reference to
 // b, which is released with the result's last reference. Implementations of
-// Buffer.Arrow call it.
+// Buffer.Arrow call it. It returns nil if b is nil.
 func WrapArrow(b Buffer) *memory.Buffer {
+	if isNil(b) {
+		return nil
+	}
 	b.Retain()
 	a := &wrapAllocator{buf: b}
 	a.root = memory.NewBufferWithAllocator(sliceAt(b.Address(), b.Len()), a)

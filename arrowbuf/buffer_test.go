@@ -1,6 +1,7 @@
 package arrowbuf_test
 
 import (
+	"errors"
 	"io"
 	"math"
 	"testing"
@@ -217,4 +218,89 @@ func TestNilArrowBuffer(t *testing.T) {
 	_, err := arrowbuf.BufferOf(nil)
 	assert.Error(t, err)
 	assert.True(t, arrowbuf.OnHost(nil))
+}
+
+func TestSliceFromEndsWithBuffer(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 10)
+		for offset, want := range map[int64][]byte{0: sequence(0, 10), 7: {7, 8, 9}, 10: {}} {
+			part, err := arrowbuf.SliceFrom(b, offset)
+			require.NoError(t, err)
+			assert.Equal(t, want, contents(t, part))
+			part.Release()
+		}
+		for _, offset := range []int64{-1, 11} {
+			_, err := arrowbuf.SliceFrom(b, offset)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		}
+	})
+}
+
+func TestCopyBufferToHostUsesAllocator(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 1000)
+		for name, mem := range map[string]memory.Allocator{"of the device": dev.HostAllocator(), "Go's": memory.DefaultAllocator} {
+			watched := memory.NewCheckedAllocator(mem)
+			part, err := arrowbuf.SliceFrom(b, 300)
+			require.NoError(t, err)
+			host, err := arrowbuf.CopyBufferToHost(part, watched)
+			part.Release()
+			require.NoError(t, err, name)
+			assert.Equal(t, sequence(300, 700), host.Bytes())
+			assert.True(t, arrowbuf.OnHost(host))
+			assert.GreaterOrEqual(t, watched.CurrentAlloc(), 700)
+			host.Resize(2000)
+			assert.Equal(t, sequence(300, 700), host.Bytes()[:700], "it grows in the allocator's memory")
+			host.Release()
+			watched.AssertSize(t, 0)
+		}
+		none, err := arrowbuf.SliceFrom(b, 1000)
+		require.NoError(t, err)
+		defer none.Release()
+		empty, err := arrowbuf.CopyBufferToHost(none, memory.DefaultAllocator)
+		require.NoError(t, err)
+		assert.Zero(t, empty.Len())
+		empty.Release()
+		_, err = arrowbuf.CopyBufferToHost(b, exhausted{})
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+		_, err = arrowbuf.CopyBufferToHost(b, nil)
+		assert.Error(t, err)
+		released, err := b.Slice(0, 10)
+		require.NoError(t, err)
+		released.Release()
+		watched := memory.NewCheckedAllocator(memory.DefaultAllocator)
+		_, err = arrowbuf.CopyBufferToHost(released, watched)
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		watched.AssertSize(t, 0)
+	})
+}
+
+// exhausted is an allocator without memory.
+type exhausted struct{ memory.Allocator }
+
+func (exhausted) Allocate(int) []byte { panic(arrowbuf.ErrOutOfMemory) }
+
+// Each error that callers can act on is found by errors.Is, on every device.
+func TestBufferErrorsAnswerErrorsIs(t *testing.T) {
+	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := alloc(t, dev, 10)
+		released, err := dev.Alloc(10)
+		require.NoError(t, err)
+		released.Release()
+		for name, c := range map[string]struct {
+			call func() error
+			want error
+		}{
+			"an allocation beyond the memory": {func() error { _, err := dev.Alloc(1 << 50); return err }, arrowbuf.ErrOutOfMemory},
+			"a negative allocation":           {func() error { _, err := dev.Alloc(-1); return err }, arrowbuf.ErrOutOfRange},
+			"a slice beyond the end":          {func() error { _, err := b.Slice(5, 6); return err }, arrowbuf.ErrOutOfRange},
+			"a copy beyond the end":           {func() error { _, err := b.CopyFromHost(make([]byte, 2), 9); return err }, arrowbuf.ErrOutOfRange},
+			"a released buffer":               {func() error { _, err := released.CopyToHost(make([]byte, 1), 0); return err }, arrowbuf.ErrReleased},
+			"a nil buffer":                    {func() error { _, err := b.CopyFromDevice(nil, 0); return err }, arrowbuf.ErrDevice},
+		} {
+			for _, sentinel := range []error{arrowbuf.ErrOutOfMemory, arrowbuf.ErrOutOfRange, arrowbuf.ErrReleased, arrowbuf.ErrDevice, arrowbuf.ErrDeviceMemory} {
+				assert.Equal(t, sentinel == c.want, errors.Is(c.call(), sentinel), "%s: %v", name, sentinel)
+			}
+		}
+	})
 }

@@ -40,10 +40,10 @@ import (
 //
 // The copy is complete when CopyTo returns, except with WithStream.
 func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.RecordBatch, error) {
-	if dev == nil {
+	if isNil(dev) {
 		return nil, errors.New("arrowbuf.CopyTo: nil device")
 	}
-	if batch == nil {
+	if isNil(batch) {
 		return nil, fmt.Errorf("arrowbuf.CopyTo: nil batch: %w", arrow.ErrInvalid)
 	}
 	if i := slices.Index(options, nil); i >= 0 {
@@ -51,9 +51,22 @@ func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.R
 	}
 	var c copier
 	for _, option := range options {
+		if s, ok := option.(streamOption); ok && isNil(s.stream) {
+			return nil, fmt.Errorf("arrowbuf.CopyTo: WithStream: nil stream: %w", arrow.ErrInvalid)
+		}
 		c = option.apply(c)
 	}
 	return copyBatch(batch, dev, c)
+}
+
+// ToHost returns a batch of any device on the host: CopyTo with CPU(). A batch that is
+// on the host already is not copied. The caller owns one reference to the result.
+// For other values call CopyArrayTo, CopyChunkedTo or CopyTableTo with CPU().
+func ToHost(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if isNil(batch) {
+		return nil, fmt.Errorf("arrowbuf.ToHost: nil batch: %w", arrow.ErrInvalid)
+	}
+	return CopyTo(batch, CPU())
 }
 
 // CopyOption modifies a copy: SeparateAllocations or WithStream.
@@ -99,10 +112,10 @@ func (o streamOption) apply(c copier) copier {
 // CopyArrayTo returns an array on a device, copied as CopyTo copies the columns of a
 // batch. The caller owns one reference to the result.
 func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
-	if dev == nil {
+	if isNil(dev) {
 		return nil, errors.New("arrowbuf.CopyArrayTo: nil device")
 	}
-	if arr == nil {
+	if isNil(arr) {
 		return nil, fmt.Errorf("arrowbuf.CopyArrayTo: nil array: %w", arrow.ErrInvalid)
 	}
 	copied, err := copyArraysTo([]arrow.Array{arr}, dev, func(int) string { return "array " })
@@ -123,7 +136,7 @@ type copier struct {
 func copyBatch(batch arrow.RecordBatch, dev Device, c copier) (arrow.RecordBatch, error) {
 	if isCopied(batch, dev) {
 		if ours, ok := batch.(*RecordBatch); ok && dev == CPU() {
-			batch = ours.arrowBatch
+			batch = ours.inner()
 		}
 		batch.Retain()
 		return batch, nil
@@ -284,7 +297,7 @@ func (s *slicer) copyOne(out *slicedArray, dev Device) (arrow.Array, error) {
 
 // retained returns a new reference to an array, as NewArray would make it.
 func retained(arr arrow.Array) arrow.Array {
-	if _, ours := arr.(*Array); ours || DeviceOf(arr) == CPU() {
+	if a, ours := arr.(*Array); ours && a.data != nil || !ours && DeviceOf(arr) == CPU() {
 		arr.Retain()
 		return arr
 	}

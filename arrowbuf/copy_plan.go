@@ -288,7 +288,7 @@ const maxInFlight = 2
 // copyUnstaged copies the transfers that are not staged. Those of the host go in one
 // operation if dst supports it, and otherwise maxInFlight at a time.
 func (p *copyPlan) copyUnstaged(dst Buffer) error {
-	batched, ok := dst.(rangeCopier)
+	batched, ok := As[rangeCopier](dst)
 	var ranges []HostRange
 	var copies errgroup.Group
 	copies.SetLimit(maxInFlight)
@@ -388,16 +388,10 @@ func (p *copyPlan) fillStaging(b []byte, at int64, next int) (n int64, after int
 // allocStaging allocates memory of the device's HostAllocator. A panic of the
 // allocator becomes an error.
 func allocStaging(dev Device, n int64) (b []byte, err error) {
-	defer func() {
-		if failure := recover(); failure != nil {
-			cause, ok := failure.(error)
-			if !ok {
-				panic(failure)
-			}
-			err = fmt.Errorf("allocating staging memory: %w", cause)
-		}
-	}()
-	return dev.HostAllocator().Allocate(int(n)), nil
+	if err := panicAsError(func() { b = dev.HostAllocator().Allocate(int(n)) }); err != nil {
+		return nil, fmt.Errorf("allocating staging memory: %w", err)
+	}
+	return b, nil
 }
 
 // allocOnStream allocates on a stream, whose device must be dev.

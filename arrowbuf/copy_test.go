@@ -76,7 +76,7 @@ func TestCopyToCopiesOnlyColumnsOfOtherDevices(t *testing.T) {
 		defer moved.Release()
 		assert.Same(t, there, moved.Column(0))
 		requireSameBatch(t, host, moved)
-		back, err := mixed.ToHost()
+		back, err := arrowbuf.ToHost(mixed)
 		require.NoError(t, err)
 		defer back.Release()
 		assert.Same(t, host.Column(1), back.Column(1))
@@ -161,7 +161,7 @@ func TestCopyToReturnsDeviceErrors(t *testing.T) {
 		moved := copyBatch(t, host, dev)
 		defer moved.Release()
 		dev.failCopies.Store(true)
-		_, err = moved.ToHost()
+		_, err = arrowbuf.ToHost(moved)
 		assert.ErrorIs(t, err, errBroken)
 		_, err = moved.MarshalJSON()
 		assert.ErrorIs(t, err, errBroken)
@@ -190,7 +190,7 @@ func TestToHostCopiesOnlyBytesOfSlice(t *testing.T) {
 		defer moved.Release()
 		slice := moved.Slice(1000, 1010)
 		defer slice.Release()
-		back, err := slice.ToHost()
+		back, err := arrowbuf.CopyArrayTo(slice, arrowbuf.CPU())
 		require.NoError(t, err)
 		defer back.Release()
 		assert.Less(t, dev.bytesDown.Load(), int64(10*30+4*11+100))
@@ -377,7 +377,7 @@ func TestWithStreamReturnsBeforeCopyIsDone(t *testing.T) {
 		}
 		back := make(chan result, 1)
 		go func() {
-			there, err := moved.(*arrowbuf.RecordBatch).ToHost()
+			there, err := arrowbuf.ToHost(moved)
 			back <- result{there, err}
 		}()
 		select {

@@ -50,10 +50,13 @@ func (d *cpuDevice) Alloc(n int64) (Buffer, error) {
 }
 
 // CheckHostMemory returns an error wrapping ErrOutOfMemory if the system reports that n
-// bytes of host memory cannot be allocated. Callers check large sizes before they
+// bytes of host memory cannot be allocated, and ErrOutOfRange if n is negative. Callers check large sizes before they
 // allocate: Go's allocator ends the program if the system refuses memory, and panics
 // if no address space is that large.
 func CheckHostMemory(n int64) error {
+	if n < 0 {
+		return fmt.Errorf("arrowbuf.CheckHostMemory: negative size: got %d bytes: %w", n, ErrOutOfRange)
+	}
 	const addressable = 1 << 46
 	err := errAddressable
 	if n <= addressable {
@@ -232,7 +235,7 @@ func (b *cpuBuffer) Release() {
 
 // WrapExternal returns a CPU buffer over memory that another library owns, without a
 // copy. The memory must stay valid until release is called, once, after the last
-// release of the buffer and its slices. data is not checked.
+// release of the buffer and its slices, unless it is nil. data is not checked.
 func WrapExternal(data []byte, release func()) Buffer {
 	return newCPUBuffer(memory.NewBufferWithAllocator(data, externalMemory(release)), data)
 }
@@ -244,7 +247,11 @@ func (f externalMemory) Allocate(int) []byte { panic("arrowbuf: external memory 
 func (f externalMemory) Reallocate(int, []byte) []byte {
 	panic("arrowbuf: external memory cannot be resized")
 }
-func (f externalMemory) Free([]byte) { f() }
+func (f externalMemory) Free([]byte) {
+	if f != nil {
+		f()
+	}
+}
 
 // minRecycled is the size from which buffers are allocated by a recycler. Fresh
 // memory is slow: clearing it and touching its pages for the first time takes longer

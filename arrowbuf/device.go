@@ -64,6 +64,28 @@ type Device interface {
 	HostAllocator() memory.Allocator
 }
 
+// As returns v if it is a T, and otherwise the first T among the devices or buffers
+// that v wraps. It returns false if no T is found. T is the type of an implementation
+// or an interface. A wrapper has a method Unwrap that returns the Device or the Buffer
+// that it wraps. Code that needs an implementation, such as kernels that run on a
+// *cudabuf.Device, calls As instead of a type assertion, so that it accepts wrappers.
+func As[T any](v any) (T, bool) {
+	for {
+		if found, ok := v.(T); ok {
+			return found, true
+		}
+		switch wrapper := v.(type) {
+		case interface{ Unwrap() Device }:
+			v = wrapper.Unwrap()
+		case interface{ Unwrap() Buffer }:
+			v = wrapper.Unwrap()
+		default:
+			var none T
+			return none, false
+		}
+	}
+}
+
 // Stream is a queue of work on one device. The work runs in the order of submission,
 // possibly after the submitting call has returned. *cudabuf.Stream implements it.
 type Stream interface {

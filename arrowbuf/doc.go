@@ -10,5 +10,9 @@
 // [RecordBatch] of [Array]s, which implement arrow.RecordBatch and arrow.Array
 // without reading device memory from the host. [WithStream] makes the copy
 // asynchronous. [NewReader] copies the batches of a reader, and [CopyTableTo] copies
-// a table. [CatchHostAccess] finds code that reads device memory in place.
+// a table. [ToHost] copies a batch back.
+//
+// Code of arrow-go that reads values in place needs ToHost first. [CheckHost] returns
+// an error for a batch that is not on the host, and [CatchHostAccess] turns most
+// accesses to device memory into errors that name the column.
 package arrowbuf

@@ -1,14 +1,26 @@
 package arrowbuf
 
 import (
+	"fmt"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
 // BitwiseEqual reports whether two arrays of the host have equal types and bitwise
 // equal values. It differs from array.Equal for floats: 0 differs from -0, and a NaN
-// equals a NaN of the same bits. Values of null elements are ignored.
+// equals a NaN of the same bits. Values of null elements are ignored. A nil array
+// equals only a nil array. BitwiseEqual panics with an error wrapping ErrDeviceMemory
+// if the host cannot access an array.
 func BitwiseEqual(a, b arrow.Array) bool {
+	if isNil(a) || isNil(b) {
+		return isNil(a) && isNil(b)
+	}
+	for _, arr := range []arrow.Array{a, b} {
+		if dev := DeviceOf(arr); dev != CPU() {
+			panic(fmt.Errorf("arrowbuf.BitwiseEqual: an array of type %s is on %s: %w", arr.DataType(), dev, ErrDeviceMemory))
+		}
+	}
 	if !arrow.TypeEqual(a.DataType(), b.DataType()) {
 		return false
 	}

@@ -68,7 +68,7 @@ func ExampleWithStream() {
 	// Output: ["UA" (null) "B6"]
 }
 
-// Code that reads values in place panics, instead of ending the program.
+// Code that reads values in place returns an error, instead of ending the program.
 func ExampleCatchHostAccess() {
 	machine := cudatest.New(cudatest.Config{}) // use cudabuf.Open on a machine with a GPU
 	defer machine.Close()
@@ -84,10 +84,11 @@ func ExampleCatchHostAccess() {
 	}
 	defer batch.Release()
 
-	defer func() { fmt.Println(recover()) }()
-	arrowbuf.CatchHostAccess(batch, func() {
+	err = arrowbuf.CatchHostAccess(batch, func() error {
 		text := array.NewStringData(batch.Column(0).Data()) // a host array over GPU memory
 		fmt.Println(text.Value(0))
+		return nil
 	})
-	// Output: the host accessed the memory of column 0, "carrier", of type utf8, on cuda:0; call ToHost first: wrong device
+	fmt.Println(err)
+	// Output: arrowbuf.CatchHostAccess: the host accessed byte 12 of 16 of buffer 1 of column 0, "carrier", of type utf8, on cuda:0; call ToHost first: host access to device memory
 }

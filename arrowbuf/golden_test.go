@@ -122,7 +122,7 @@ func checkGolden(t *testing.T, dev arrowbuf.Device, rng *rand.Rand, host arrow.R
 func requireSamePrint(t *testing.T, host, moved arrow.RecordBatch) {
 	t.Helper()
 	requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))
-	back, err := moved.(*arrowbuf.RecordBatch).ToHost()
+	back, err := arrowbuf.ToHost(moved)
 	require.NoError(t, err)
 	defer back.Release()
 	require.NoError(t, array.ValidateRecordFull(back))

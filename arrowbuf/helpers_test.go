@@ -52,7 +52,7 @@ func copyBatch(t testing.TB, b arrow.RecordBatch, dev arrowbuf.Device) *arrowbuf
 
 func requireSameBatch(t testing.TB, host arrow.RecordBatch, moved *arrowbuf.RecordBatch) {
 	t.Helper()
-	back, err := moved.ToHost()
+	back, err := arrowbuf.ToHost(moved)
 	require.NoError(t, err)
 	defer back.Release()
 	require.True(t, host.Schema().Equal(back.Schema()))

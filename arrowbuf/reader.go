@@ -13,8 +13,15 @@ import (
 // NewReaderFunc returns a reader of the batches that next returns. With each batch,
 // next passes one reference to the reader. After the last batch, next returns
 // io.EOF. It is not called again after an error. closing is called at the reader's
-// last Release. A batch is valid until the next call of Next, unless it is retained.
+// last Release, unless it is nil. A batch is valid until the next call of Next, unless
+// it is retained. If schema or next is nil, the reader has no batch, and its error
+// wraps arrow.ErrInvalid.
 func NewReaderFunc(schema *arrow.Schema, next func() (arrow.RecordBatch, error), closing func()) array.RecordReader {
+	if schema == nil || next == nil {
+		schema, next = arrow.NewSchema(nil, nil), func() (arrow.RecordBatch, error) {
+			return nil, fmt.Errorf("arrowbuf.NewReaderFunc: nil schema or function: %w", arrow.ErrInvalid)
+		}
+	}
 	r := &funcReader{schema: schema, next: next, close: closing}
 	r.refs.Store(1)
 	return r
@@ -26,10 +33,10 @@ func NewReaderFunc(schema *arrow.Schema, next func() (arrow.RecordBatch, error),
 // is valid until the next call of Next, unless it is retained. The reader's errors
 // are those of CopyTo and of from.
 func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) {
-	if dev == nil {
+	if isNil(dev) {
 		return nil, errors.New("arrowbuf.NewReader: nil device")
 	}
-	if from == nil {
+	if isNil(from) {
 		return nil, fmt.Errorf("arrowbuf.NewReader: nil reader: %w", arrow.ErrInvalid)
 	}
 	from.Retain()
@@ -97,7 +104,9 @@ func (r *funcReader) Release() {
 	switch n := r.refs.Add(-1); {
 	case n == 0:
 		r.releaseBatch()
-		r.close()
+		if r.close != nil {
+			r.close()
+		}
 	case n < 0:
 		panic(fmt.Errorf("arrowbuf.NewReaderFunc: Release: %w", ErrReleased))
 	}

@@ -116,7 +116,7 @@ func FuzzCopyOfStrings(f *testing.F) {
 			return
 		}
 		defer moved.Release()
-		back, err := moved.(*arrowbuf.Array).ToHost()
+		back, err := arrowbuf.CopyArrayTo(moved, arrowbuf.CPU())
 		require.NoError(t, err)
 		defer back.Release()
 		require.Equal(t, length, back.Len())
@@ -184,7 +184,7 @@ func useFuzzed(t *testing.T, a *arrowbuf.Array) {
 		return err != nil
 	}
 	invalid(a.Validate())
-	host, err := a.ToHost()
+	host, err := arrowbuf.CopyArrayTo(a, arrowbuf.CPU())
 	if invalid(err) {
 		require.Error(t, a.ValidateFull())
 		return

@@ -10,9 +10,12 @@ import (
 )
 
 // NewChunkedSlice returns elements [i, j) of a chunked array on any device without a
-// copy, as array.NewChunkedSlice does on the host. It panics if they are out of
-// range. The caller owns one reference to the result.
+// copy, as array.NewChunkedSlice does on the host. It panics if they are out of range
+// or c is nil. The caller owns one reference to the result.
 func NewChunkedSlice(c *arrow.Chunked, i, j int64) *arrow.Chunked {
+	if c == nil {
+		panic(fmt.Errorf("arrowbuf.NewChunkedSlice: nil chunked array: %w", arrow.ErrInvalid))
+	}
 	if i < 0 || j < i || j > int64(c.Len()) {
 		panic(fmt.Errorf("arrowbuf.NewChunkedSlice: elements [%d, %d) of %d: %w", i, j, c.Len(), ErrOutOfRange))
 	}
@@ -32,8 +35,11 @@ func NewChunkedSlice(c *arrow.Chunked, i, j int64) *arrow.Chunked {
 // CopyChunkedTo returns a chunked array on a device, copied as CopyTo copies the
 // columns of a batch. The caller owns one reference to the result.
 func CopyChunkedTo(c *arrow.Chunked, dev Device) (*arrow.Chunked, error) {
-	if dev == nil {
+	if isNil(dev) {
 		return nil, errors.New("arrowbuf.CopyChunkedTo: nil device")
+	}
+	if c == nil {
+		return nil, fmt.Errorf("arrowbuf.CopyChunkedTo: nil chunked array: %w", arrow.ErrInvalid)
 	}
 	chunks, err := copyArraysTo(c.Chunks(), dev, func(i int) string { return fmt.Sprintf("chunk %d, ", i) })
 	if err != nil {
@@ -49,6 +55,12 @@ func CopyChunkedTo(c *arrow.Chunked, dev Device) (*arrow.Chunked, error) {
 // array.NewTableReader and array.NewColumnSlice are not; use NewTableReader and
 // NewChunkedSlice instead.
 func CopyTableTo(t arrow.Table, dev Device) (arrow.Table, error) {
+	if isNil(dev) {
+		return nil, errors.New("arrowbuf.CopyTableTo: nil device")
+	}
+	if isNil(t) {
+		return nil, fmt.Errorf("arrowbuf.CopyTableTo: nil table: %w", arrow.ErrInvalid)
+	}
 	columns := make([]arrow.Column, 0, t.NumCols())
 	defer func() {
 		for i := range columns {
@@ -69,8 +81,14 @@ func CopyTableTo(t arrow.Table, dev Device) (arrow.Table, error) {
 
 // NewTableReader returns a reader of the rows of a table on any device. Each batch
 // has as many rows as the chunks allow without a copy, and at most rows if rows is
-// positive. A batch is valid until the next call of Next, unless it is retained.
+// positive. A batch is valid until the next call of Next, unless it is retained. If t
+// is nil, the reader has no batch, and its error wraps arrow.ErrInvalid.
 func NewTableReader(t arrow.Table, rows int64) array.RecordReader {
+	if isNil(t) {
+		return NewReaderFunc(arrow.NewSchema(nil, nil), func() (arrow.RecordBatch, error) {
+			return nil, fmt.Errorf("arrowbuf.NewTableReader: nil table: %w", arrow.ErrInvalid)
+		}, nil)
+	}
 	t.Retain()
 	cursors := make([]chunkCursor, t.NumCols())
 	for i := range cursors {

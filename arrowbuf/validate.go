@@ -15,6 +15,9 @@ import (
 // It replaces array.Validate, which reads the memory of children and so works on the
 // host only.
 func (a *Array) Validate() error {
+	if a == nil || a.data == nil {
+		return fmt.Errorf("arrowbuf.Array.Validate: nil or zero array: %w", arrow.ErrInvalid)
+	}
 	s := slicer{checkOnly: true}
 	if _, err := s.slice(a.data, 0, a.Len()); err != nil {
 		return a.wrapError("the layout", err)
@@ -78,6 +81,9 @@ func (r *RecordBatch) ValidateFull() error {
 }
 
 func (r *RecordBatch) validateColumns(device func(*Array) error, host func(arrow.Array) error) error {
+	if r == nil || r.batch == nil {
+		return fmt.Errorf("arrowbuf.RecordBatch.Validate: nil or zero batch: %w", arrow.ErrInvalid)
+	}
 	for i, column := range r.Columns() {
 		var err error
 		if a, ok := column.(*Array); ok {

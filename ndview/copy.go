@@ -235,7 +235,7 @@ func copyBytes(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64
 		return err
 	}
 	defer part.Release()
-	cuda, ok := dst.Device().(*cudabuf.Device)
+	cuda, ok := arrowbuf.As[*cudabuf.Device](dst.Device())
 	if !ok {
 		_, err := dst.CopyFromDevice(part, to)
 		return err
@@ -244,7 +244,7 @@ func copyBytes(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64
 	if err != nil {
 		return err
 	}
-	_, err = dst.(*cudabuf.Buffer).CopyFromDeviceAsync(part, to, stream)
+	_, err = launch.CUDABuffer(dst).CopyFromDeviceAsync(launch.CUDABuffer(part), to, stream)
 	return err
 }
 

@@ -112,7 +112,7 @@ func (a *NDBuffer) toDLPack(flags uint64, o DLPackOptions) (unsafe.Pointer, erro
 // GPU's memory, see [DLPackOptions]. The caller calls closeStream when the consumer
 // deletes the tensor.
 func recordConsumerStream(buf arrowbuf.Buffer, stream int64) (closeStream func(), err error) {
-	b, onGPU := buf.(*cudabuf.Buffer)
+	b, onGPU := arrowbuf.As[*cudabuf.Buffer](buf)
 	switch {
 	case stream < -1:
 		return nil, fmt.Errorf("stream %d: %w", stream, arrowbuf.ErrOutOfRange)
@@ -142,7 +142,7 @@ func recordConsumerStream(buf arrowbuf.Buffer, stream int64) (closeStream func()
 // producer, as DLPack's Python protocol defines it: the device's default stream, or -1
 // for a device without streams.
 func DLPackStream(dev arrowbuf.Device) (int64, error) {
-	cuda, ok := dev.(*cudabuf.Device)
+	cuda, ok := arrowbuf.As[*cudabuf.Device](dev)
 	if !ok {
 		return -1, nil
 	}
@@ -274,7 +274,7 @@ func tensorIsOn(dev arrowbuf.Device, d dlpack.Device) bool {
 // wrapTensorMemory returns a buffer over the tensor's memory, whose last release
 // deletes the tensor. On a GPU its uses are ordered with the default stream.
 func wrapTensorMemory(dev arrowbuf.Device, start uintptr, n int64, t *dlpack.Imported) (arrowbuf.Buffer, error) {
-	cuda, ok := dev.(*cudabuf.Device)
+	cuda, ok := arrowbuf.As[*cudabuf.Device](dev)
 	if !ok {
 		return arrowbuf.WrapExternal(unsafe.Slice((*byte)(dlpack.Pointer(start)), n), t.Delete), nil
 	}

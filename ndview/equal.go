@@ -311,7 +311,7 @@ type comparison struct {
 
 func newComparison(dev arrowbuf.Device) (*comparison, error) {
 	c := &comparison{device: dev}
-	cuda, ok := dev.(*cudabuf.Device)
+	cuda, ok := arrowbuf.As[*cudabuf.Device](dev)
 	if !ok {
 		return c, nil
 	}
@@ -517,7 +517,7 @@ const equalVector = 16
 // launchKernel enqueues a kernel. Its blocks loop until all elements are compared, so
 // the grid has as many blocks as run at once.
 func (c *comparison) launchKernel(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, offsets []int64) error {
-	dev, ok := c.device.(*cudabuf.Device)
+	dev, ok := arrowbuf.As[*cudabuf.Device](c.device)
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", c.device, arrowbuf.ErrDevice)
 	}

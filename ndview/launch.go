@@ -63,7 +63,7 @@ func hostSlice[T Element](a *NDBuffer) []T {
 // reuse memory without waiting. Memory that the host or another stream writes first
 // should come from the device's Alloc.
 func allocate(device arrowbuf.Device, n int64) (arrowbuf.Buffer, error) {
-	cuda, ok := device.(*cudabuf.Device)
+	cuda, ok := device.(*cudabuf.Device) // a device that wraps one allocates by itself
 	if !ok {
 		return device.Alloc(n)
 	}

@@ -262,7 +262,7 @@ func (a *NDBuffer) addressBits() uint64 {
 
 // mayChange reports whether a buffer may be written.
 func mayChange(buf arrowbuf.Buffer) bool {
-	b, ok := buf.(interface{ Mutable() bool })
+	b, ok := arrowbuf.As[interface{ Mutable() bool }](buf)
 	return !ok || b.Mutable()
 }
 

@@ -105,7 +105,7 @@ func permuted[T any](s []T, order []int) []T {
 // launch enqueues the kernels: one that reduces, and one that merges accumulators if
 // several blocks reduce each result, or if the first does not write results itself.
 func (p *reductionPlan) launch(n *reductionNest, out, a *NDBuffer) error {
-	dev, ok := a.Device().(*cudabuf.Device)
+	dev, ok := arrowbuf.As[*cudabuf.Device](a.Device())
 	if !ok {
 		return fmt.Errorf("%s has no kernels: %w", a.Device(), arrowbuf.ErrDevice)
 	}

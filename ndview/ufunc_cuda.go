@@ -116,7 +116,7 @@ func (c *computation) launch(dev *cudabuf.Device, a *arrays, f form, vectors int
 		threads = (vectors + 1) / 2
 	}
 	grid, block := cudabuf.Dim3{X: uint32((threads-1)/familyThreads + 1)}, cudabuf.Dim3{X: familyThreads}
-	to := cudabuf.InOut(a[0].buf.(*cudabuf.Buffer), offset[0])
+	to := cudabuf.InOut(launch.CUDABuffer(a[0].buf), offset[0])
 	x, y := a.input(1, offset), a.input(2, offset)
 	if c.n < 3 {
 		return k.LaunchAsync(stream, grid, block, 0, to, x, y, parameters)
@@ -128,9 +128,9 @@ func (c *computation) launch(dev *cudabuf.Device, a *arrays, f form, vectors int
 // which the kernel does not read.
 func (a *arrays) input(o int, offset *[4]int64) cudabuf.Pointer {
 	if a[o] != nil {
-		return cudabuf.In(a[o].buf.(*cudabuf.Buffer), offset[o])
+		return cudabuf.In(launch.CUDABuffer(a[o].buf), offset[o])
 	}
-	return cudabuf.In(a[0].buf.(*cudabuf.Buffer), 0)
+	return cudabuf.In(launch.CUDABuffer(a[0].buf), 0)
 }
 
 // twoVectorsPerThread reports whether a thread computes two vectors, as family.cuh does

@@ -76,7 +76,7 @@ func (c *computation) run(out *NDBuffer, in *operands) error {
 			return err
 		}
 	}
-	cuda, onGPU := dev.(*cudabuf.Device)
+	cuda, onGPU := arrowbuf.As[*cudabuf.Device](dev)
 	contiguous := c.isContiguous(&a)
 	if onGPU && contiguous {
 		return c.launchContiguous(cuda, &a)
@@ -213,7 +213,7 @@ func (c *computation) runNest(a *arrays, n jointNest) error {
 	if len(n.shape) > ew.MaxAxes {
 		return c.runEachIndex(a, n, 0)
 	}
-	if cuda, ok := a[0].Device().(*cudabuf.Device); ok {
+	if cuda, ok := arrowbuf.As[*cudabuf.Device](a[0].Device()); ok {
 		return c.launchNest(cuda, a, n)
 	}
 	return c.runOnHost(a, n)

@@ -25,7 +25,7 @@ type Buffer struct {
 // BufferOver returns a Buffer of all memory of buf, without a copy, and retains it.
 func BufferOver(buf arrowbuf.Buffer) *Buffer {
 	buf.Retain()
-	m, ok := buf.(interface{ Mutable() bool })
+	m, ok := arrowbuf.As[interface{ Mutable() bool }](buf)
 	return &Buffer{buf, ok && !m.Mutable()}
 }
 
@@ -187,7 +187,7 @@ func (b *Buffer) fill(start, n int64, value byte) error {
 		}
 		return nil
 	}
-	filler, ok := part.(interface{ Fill(byte) error })
+	filler, ok := arrowbuf.As[interface{ Fill(byte) error }](part)
 	if !ok {
 		return fmt.Errorf("%s cannot fill memory: %w", b.Device(), arrowbuf.ErrDevice)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -18,13 +19,21 @@ import (
 
 // Checked returns a device that allocates the buffers of dev and checks them until
 // the test ends. It is a device different from dev: arrowbuf.CopyTo copies a batch
-// from dev to it, also from CPU() to Checked(t, CPU()). Functions that need the
-// buffers of dev itself, such as streams and kernels of package cudabuf, reject its
-// buffers. Memory of its HostAllocator is checked as well.
+// from dev to it, also from CPU() to Checked(t, CPU()). Memory of its HostAllocator is
+// checked as well.
+//
+// Code that finds an implementation with arrowbuf.As uses the buffers of dev, as
+// package ndview does: its kernels run on a checked GPU, and their results are checked
+// buffers. CheckedStream returns a stream for arrowbuf.WithStream. Functions of package
+// cudabuf that take an arrowbuf.Buffer, and package cdevice, reject checked buffers.
+// Checked panics with an error if t or dev is nil.
 //
 // An extra Release or Retain is an error of the test when it happens. The buffer
 // then continues as a released one: using it returns arrowbuf.ErrReleased.
 func Checked(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
+	if t == nil || dev == nil {
+		panic(fmt.Errorf("arrowbuftest.Checked: nil test or device: %w", arrow.ErrInvalid))
+	}
 	host := memory.NewCheckedAllocator(dev.HostAllocator())
 	d := &device{Device: dev, t: t, host: host, live: map[*buffer]struct{}{}}
 	t.Cleanup(func() {
@@ -45,6 +54,42 @@ type device struct {
 	mu    sync.Mutex
 	count int // of all buffers that were made
 	live  map[*buffer]struct{}
+}
+
+// Unwrap returns the device that allocates the memory.
+func (d *device) Unwrap() arrowbuf.Device { return d.Device }
+
+// CheckedStream returns a stream for arrowbuf.WithStream whose buffers are checked. It
+// submits the work to s. dev is the result of Checked for the device of s; otherwise
+// CheckedStream, or Alloc of its result, returns an error wrapping arrowbuf.ErrDevice.
+func CheckedStream(dev arrowbuf.Device, s arrowbuf.Stream) (arrowbuf.Stream, error) {
+	d, ok := dev.(*device)
+	if !ok || s == nil {
+		return nil, fmt.Errorf("arrowbuftest.CheckedStream: got device %v and stream %v, want a checked device and a stream: %w", dev, s, arrowbuf.ErrDevice)
+	}
+	return stream{s, d}, nil
+}
+
+// stream is a stream on checked buffers.
+type stream struct {
+	arrowbuf.Stream
+	dev *device
+}
+
+func (s stream) Alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := s.Stream.Alloc(n)
+	if err != nil {
+		return nil, err
+	}
+	if b.Device() != s.dev.Device {
+		defer b.Release()
+		return nil, fmt.Errorf("arrowbuftest.CheckedStream: got a stream on %s, want %s: %w", b.Device(), s.dev.Device, arrowbuf.ErrDevice)
+	}
+	return s.dev.watch(b, "allocated"), nil
+}
+
+func (s stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
+	return s.Stream.Copy(unwrap(dst), pos, unwrap(src))
 }
 
 func (d *device) HostAllocator() memory.Allocator { return d.host }
@@ -122,6 +167,9 @@ func (b hostBuffer) HostBytes() []byte {
 func (b hostBuffer) Arrow() *memory.Buffer { return arrowbuf.WrapArrow(b) }
 func (b *buffer) Arrow() *memory.Buffer    { return arrowbuf.WrapArrow(b) }
 func (b *buffer) Device() arrowbuf.Device  { return b.dev }
+
+// Unwrap returns the buffer of the wrapped device.
+func (b *buffer) Unwrap() arrowbuf.Buffer { return b.Buffer }
 
 func (b *buffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	part, err := b.Buffer.Slice(offset, length)

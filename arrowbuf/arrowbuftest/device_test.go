@@ -179,3 +179,64 @@ func TestHostBytesOfCheckedBuffers(t *testing.T) {
 		assert.Empty(t, r.failures)
 	})
 }
+
+func TestStreamCopiesToCheckedDevice(t *testing.T) {
+	cudatest.ForEachDriver(t, 1, func(t *testing.T, driver *cudabuf.Driver) {
+		dev, err := driver.Device(0)
+		require.NoError(t, err)
+		stream, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		defer stream.Close()
+		r := &recorder{TB: t}
+		checked := arrowbuftest.Checked(r, dev)
+		host := ints(memory.DefaultAllocator)
+		defer host.Release()
+		checkedStream, err := arrowbuftest.CheckedStream(checked, stream)
+		require.NoError(t, err)
+		moved, err := arrowbuf.CopyTo(host, checked, arrowbuf.WithStream(checkedStream))
+		require.NoError(t, err)
+		assert.Equal(t, checked, arrowbuf.DeviceOf(moved.Column(0)))
+		copied, err := arrowbuf.CopyTo(moved, arrowbuftest.Checked(r, dev), arrowbuf.WithStream(stream))
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice, "a stream of the wrapped device")
+		assert.Nil(t, copied)
+		foreign, err := arrowbuftest.CheckedStream(arrowbuftest.Checked(r, arrowbuf.CPU()), stream)
+		require.NoError(t, err)
+		_, err = foreign.Alloc(1)
+		assert.ErrorIs(t, err, arrowbuf.ErrDevice, "a stream of another device")
+		back, err := arrowbuf.ToHost(moved)
+		require.NoError(t, err)
+		assert.True(t, array.RecordEqual(host, back))
+		back.Release()
+		require.NoError(t, stream.Synchronize())
+		for _, end := range r.cleanups {
+			end()
+		}
+		require.Len(t, r.failures, 1)
+		assert.Contains(t, r.failures[0], "allocated by arrowbuf.CopyTo, called by arrowbuftest_test.TestStreamCopiesToCheckedDevice")
+		moved.Release()
+		r.failures = nil
+		r.runCleanups()
+		assert.Empty(t, r.failures)
+	})
+}
+
+func TestAsFindsWrappedDevicesAndBuffers(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		checked := arrowbuftest.Checked(t, arrowbuftest.Checked(t, dev))
+		found, ok := arrowbuf.As[*cudabuf.Device](checked)
+		assert.True(t, ok)
+		assert.Same(t, dev, found)
+		b := newBuffer(t, checked, 10)
+		defer b.Release()
+		inner, ok := arrowbuf.As[*cudabuf.Buffer](b)
+		require.True(t, ok)
+		assert.Equal(t, b.Address(), inner.Address())
+		outer, ok := arrowbuf.As[arrowbuf.Buffer](b)
+		assert.True(t, ok)
+		assert.Equal(t, b, outer, "the value itself comes first")
+		_, ok = arrowbuf.As[*cudabuf.Device](arrowbuf.CPU())
+		assert.False(t, ok)
+		_, ok = arrowbuf.As[*cudabuf.Device](nil)
+		assert.False(t, ok)
+	})
+}

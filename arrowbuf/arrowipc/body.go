@@ -34,6 +34,9 @@ func (p Parts) Len() int64 {
 		return 0
 	}
 	last := p[len(p)-1]
+	if last.Buffer == nil {
+		return last.Offset
+	}
 	return last.Offset + last.Buffer.Len()
 }
 
@@ -45,6 +48,9 @@ func (p Parts) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("bytes [%d, %d+%d) are not in one of %d parts of the body: %w", offset, offset, length, len(p), arrowbuf.ErrOutOfRange)
 	}
+	if p[i].Buffer == nil {
+		return nil, fmt.Errorf("part %d of the body: nil buffer: %w", i, arrowbuf.ErrOutOfRange)
+	}
 	part, err := p[i].Buffer.Slice(offset-p[i].Offset, length)
 	if err != nil {
 		return nil, fmt.Errorf("part %d of the body: %w", i, err)
@@ -55,7 +61,9 @@ func (p Parts) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 // Release releases the buffers of the parts.
 func (p Parts) Release() {
 	for _, part := range p {
-		part.Buffer.Release()
+		if part.Buffer != nil {
+			part.Buffer.Release()
+		}
 	}
 }
 

@@ -36,11 +36,19 @@ func NewDecoder(schema []byte, dev arrowbuf.Device) (*Decoder, error) {
 }
 
 // Schema returns the schema of the batches. Its byte order is this machine's:
-// messages of the other byte order are swapped.
-func (d *Decoder) Schema() *arrow.Schema { return d.schema }
+// messages of the other byte order are swapped. It is nil for a nil or zero Decoder.
+func (d *Decoder) Schema() *arrow.Schema {
+	if d == nil {
+		return nil
+	}
+	return d.schema
+}
 
 // Release releases the dictionaries. Batches keep their own references.
 func (d *Decoder) Release() {
+	if d == nil {
+		return
+	}
 	for _, one := range d.dictionaries {
 		one.release()
 	}
@@ -61,6 +69,9 @@ func (d *Decoder) Release() {
 // bytes of the body: validate batches of untrusted sources with Validate or
 // ValidateFull.
 func (d *Decoder) Decode(metadata []byte, body Body) (arrow.RecordBatch, error) {
+	if d == nil || d.schema == nil {
+		return nil, fmt.Errorf("arrowipc.Decoder.Decode: nil or zero decoder: %w", arrow.ErrInvalid)
+	}
 	in, err := d.prepare(metadata)
 	if err != nil {
 		return nil, err

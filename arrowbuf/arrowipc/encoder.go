@@ -42,7 +42,10 @@ type settings struct {
 // newSettings applies and checks options.
 func newSettings(options []Option) (*settings, error) {
 	o := &settings{}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, fmt.Errorf("arrowipc: option %d is nil: %w", i, arrow.ErrInvalid)
+		}
 		option(o)
 	}
 	if o.codec < Uncompressed || o.codec > Zstd {
@@ -79,10 +82,18 @@ func NewEncoder(schema *arrow.Schema, options ...Option) (*Encoder, error) {
 }
 
 // Schema returns the metadata of the first message of the stream, which has no body.
-func (e *Encoder) Schema() []byte { return e.metadata }
+func (e *Encoder) Schema() []byte {
+	if e == nil {
+		return nil
+	}
+	return e.metadata
+}
 
 // Release releases the dictionaries that the encoder keeps for comparison.
 func (e *Encoder) Release() {
+	if e == nil {
+		return
+	}
 	for id := range e.sent {
 		e.forget(id)
 	}
@@ -92,6 +103,9 @@ func (e *Encoder) Release() {
 // EncodeRecordBatch. The caller must release each message. Encode returns an error
 // wrapping arrow.ErrInvalid if the batch has another schema.
 func (e *Encoder) Encode(batch arrow.RecordBatch) (messages []*Message, err error) {
+	if e == nil || e.schema == nil {
+		return nil, fmt.Errorf("arrowipc.Encoder.Encode: nil or zero encoder: %w", arrow.ErrInvalid)
+	}
 	if batch == nil {
 		return nil, errNilBatch
 	}

@@ -28,6 +28,9 @@ type FileReader struct {
 // an error wrapping arrow.ErrInvalid if the file is invalid, or the error of reading
 // it. The caller must call Release, and owns file, which must stay open until then.
 func NewFileReader(file io.ReaderAt, size int64, dev arrowbuf.Device) (*FileReader, error) {
+	if file == nil {
+		return nil, fmt.Errorf("arrowipc.NewFileReader: nil file: %w", arrow.ErrInvalid)
+	}
 	return newFileReader(fileSource{ReaderAt: file, size: size}, dev, func() {})
 }
 
@@ -43,14 +46,19 @@ func NewFileReaderFromBuffer(file arrowbuf.Buffer, dev arrowbuf.Device) (*FileRe
 }
 
 // NumBatches returns the number of record batches in the file.
-func (r *FileReader) NumBatches() int { return len(r.batches) }
+func (r *FileReader) NumBatches() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.batches)
+}
 
 // RecordBatchAt returns batch i. The caller owns one reference and must release it.
 // It may be called concurrently. It returns an error wrapping arrow.ErrIndex if i is
 // out of range.
 func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
-	if i < 0 || i >= len(r.batches) {
-		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, len(r.batches), arrow.ErrIndex)
+	if i < 0 || i >= r.NumBatches() {
+		return nil, fmt.Errorf("Arrow file: record batch %d of %d: %w", i, r.NumBatches(), arrow.ErrIndex)
 	}
 	batch, err := r.readMessage(r.batches[i], ipc.MessageRecordBatch)
 	if err != nil {
@@ -64,6 +72,9 @@ func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 // the file has the other byte order. It returns an error wrapping arrow.ErrInvalid
 // if the metadata is invalid, or the error of reading.
 func ValidateFile(file io.ReaderAt, size int64) (swapped bool, err error) {
+	if file == nil {
+		return false, fmt.Errorf("arrowipc.ValidateFile: nil file: %w", arrow.ErrInvalid)
+	}
 	s := fileSource{ReaderAt: file, size: size}
 	f, err := s.readFooter()
 	if err != nil {

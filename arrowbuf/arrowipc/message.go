@@ -26,10 +26,18 @@ type Message struct {
 }
 
 // Type returns the type of the message.
-func (m *Message) Type() ipc.MessageType { return m.kind }
+func (m *Message) Type() ipc.MessageType {
+	if m == nil {
+		return ipc.MessageNone
+	}
+	return m.kind
+}
 
 // Release releases the columns. Parts that were returned stay valid.
 func (m *Message) Release() {
+	if m == nil {
+		return
+	}
 	if m.owner != nil {
 		m.owner.Release()
 	}
@@ -41,6 +49,9 @@ func (m *Message) Release() {
 // is host memory: rebased offsets, bitmaps of slices, compressed buffers. Padding
 // between buffers is not included. The caller must release the parts.
 func (m *Message) Parts() (parts Parts, err error) {
+	if m == nil {
+		return nil, fmt.Errorf("arrowipc.Message.Parts: nil message: %w", arrow.ErrInvalid)
+	}
 	for i := range m.buffers {
 		p := &m.buffers[i]
 		if p.length == 0 {
@@ -205,6 +216,9 @@ const (
 // and leaves r at the body. It returns io.EOF at the end of the stream, with or
 // without an end-of-stream marker. It does not check the metadata; see Inspect.
 func ReadMetadata(r io.Reader) ([]byte, error) {
+	if r == nil {
+		return nil, fmt.Errorf("arrowipc.ReadMetadata: nil reader: %w", arrow.ErrInvalid)
+	}
 	var word [4]byte
 	if _, err := io.ReadFull(r, word[:]); err != nil {
 		return nil, err

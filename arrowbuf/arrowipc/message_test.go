@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -349,4 +350,65 @@ func TestInspectReturnsBufferExtents(t *testing.T) {
 		_, err = arrowipc.Inspect(m.Metadata[:len(m.Metadata)/2])
 		require.ErrorIs(t, err, arrow.ErrInvalid)
 	}
+}
+
+// hiddenDevice is a device whose buffers cannot be copied to the host.
+type hiddenDevice struct{ arrowbuf.Device }
+
+var errHidden = errors.New("copied to the host")
+
+func (d hiddenDevice) Alloc(n int64) (arrowbuf.Buffer, error) { return d.hide(d.Device.Alloc(n)) }
+
+func (d hiddenDevice) hide(b arrowbuf.Buffer, err error) (arrowbuf.Buffer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return hiddenBuffer{b, d}, nil
+}
+
+type hiddenBuffer struct {
+	arrowbuf.Buffer
+	dev hiddenDevice
+}
+
+func (b hiddenBuffer) Device() arrowbuf.Device                 { return b.dev }
+func (b hiddenBuffer) Arrow() *memory.Buffer                   { return arrowbuf.WrapArrow(b) }
+func (b hiddenBuffer) CopyToHost([]byte, int64) (int64, error) { return 0, errHidden }
+func (b hiddenBuffer) ReadAt([]byte, int64) (int, error)       { return 0, errHidden }
+func (b hiddenBuffer) Slice(at, n int64) (arrowbuf.Buffer, error) {
+	return b.dev.hide(b.Buffer.Slice(at, n))
+}
+
+func (b hiddenBuffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
+	if hidden, ok := src.(hiddenBuffer); ok {
+		src = hidden.Buffer
+	}
+	return b.Buffer.CopyFromDevice(src, pos)
+}
+
+// Values whose bytes are those of the message are copied on the device, unless the body
+// is small.
+func TestSerializeRecordBatchKeepsLargeBodiesOnDevice(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		batch := batchOf(t, checked(t), 200_000, false, arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32, &arrow.FixedSizeBinaryType{ByteWidth: 12})
+		hidden := hiddenDevice{dev}
+		moved, err := arrowbuf.CopyTo(batch, hidden)
+		require.NoError(t, err)
+		defer moved.Release()
+		_, err = arrowbuf.ToHost(moved)
+		require.ErrorIs(t, err, errHidden)
+		serialized, err := arrowipc.SerializeRecordBatch(moved, hidden)
+		require.NoError(t, err)
+		defer serialized.Release()
+		got := make([]byte, serialized.Len())
+		_, err = serialized.(hiddenBuffer).Buffer.CopyToHost(got, 0)
+		require.NoError(t, err)
+		payload, err := ipc.GetRecordBatchPayload(batch)
+		require.NoError(t, err)
+		defer payload.Release()
+		var want bytes.Buffer
+		_, err = payload.WritePayload(&want)
+		require.NoError(t, err)
+		requireSameBytes(t, want.Bytes(), got)
+	})
 }

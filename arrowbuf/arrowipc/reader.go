@@ -28,6 +28,9 @@ import (
 // io.ErrUnexpectedEOF if the stream ends within a message. Compressed bodies are
 // decompressed on the host by several goroutines.
 func NewReader(r io.Reader, dev arrowbuf.Device) (array.RecordReader, error) {
+	if r == nil || dev == nil {
+		return nil, fmt.Errorf("arrowipc.NewReader: nil reader or device: %w", arrow.ErrInvalid)
+	}
 	in := newInput(r)
 	d, err := readSchema(in, dev)
 	if err != nil {
@@ -98,6 +101,9 @@ func (in *incomingMessage) readBody(from input) ([]*memory.Buffer, error) {
 // as NewReader does. The caller owns one reference to the body. ReadMessage returns
 // io.EOF at the end of the stream.
 func ReadMessage(r io.Reader, dev arrowbuf.Device) (metadata []byte, body arrowbuf.Buffer, err error) {
+	if r == nil || dev == nil {
+		return nil, nil, fmt.Errorf("arrowipc.ReadMessage: nil reader or device: %w", arrow.ErrInvalid)
+	}
 	in := newInput(r)
 	if metadata, err = ReadMetadata(in); err != nil {
 		return nil, nil, err
@@ -118,6 +124,9 @@ func ReadMessage(r io.Reader, dev arrowbuf.Device) (metadata []byte, body arrowb
 // complete message. For other errors and for dictionaries see DecodeRecordBatch. The
 // caller owns one reference to the result.
 func ReadRecordBatch(message arrowbuf.Buffer, schema *arrow.Schema) (arrow.RecordBatch, error) {
+	if message == nil || schema == nil {
+		return nil, fmt.Errorf("arrowipc.ReadRecordBatch: nil message or schema: %w", arrow.ErrInvalid)
+	}
 	dev := message.Device()
 	metadata, body, err := ReadMessage(NewBufferReader(message), dev)
 	if err != nil {
@@ -144,8 +153,10 @@ type BufferReader interface {
 }
 
 // NewBufferReader returns a reader of a buffer of any device. The caller must keep
-// its reference to b while reading.
+// its reference to b while reading. Reading a nil b is an error.
 func NewBufferReader(b arrowbuf.Buffer) BufferReader { return &bufferReader{buffer: b} }
+
+var errNilBuffer = fmt.Errorf("arrowipc: nil buffer: %w", arrow.ErrInvalid)
 
 type bufferReader struct {
 	buffer arrowbuf.Buffer
@@ -153,6 +164,9 @@ type bufferReader struct {
 }
 
 func (r *bufferReader) Read(p []byte) (int, error) {
+	if r.buffer == nil {
+		return 0, errNilBuffer
+	}
 	if r.pos >= r.buffer.Len() {
 		return 0, io.EOF
 	}
@@ -163,6 +177,9 @@ func (r *bufferReader) Read(p []byte) (int, error) {
 }
 
 func (r *bufferReader) NextBuffer(n int64) (arrowbuf.Buffer, error) {
+	if r.buffer == nil {
+		return nil, errNilBuffer
+	}
 	part, err := r.buffer.Slice(r.pos, min(n, r.buffer.Len()-r.pos))
 	if err == nil {
 		r.pos += part.Len()

@@ -13,6 +13,9 @@ import (
 // EncodeSchema returns the metadata of the schema message, as arrow-go encodes it.
 // It returns an error if arrow-go cannot encode the schema.
 func EncodeSchema(schema *arrow.Schema) (metadata []byte, err error) {
+	if schema == nil {
+		return nil, fmt.Errorf("arrowipc: nil schema: %w", arrow.ErrInvalid)
+	}
 	defer panicToError("encoding a schema", &err)
 	payload := ipc.GetSchemaPayload(schema, memory.DefaultAllocator)
 	defer payload.Release()

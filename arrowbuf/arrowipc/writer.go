@@ -29,6 +29,9 @@ type Writer struct {
 // The body of a batch is written in chunks; while one is written, the next is copied
 // from the device. The host never holds more of it, unless it is compressed.
 func NewWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*Writer, error) {
+	if w == nil {
+		return nil, fmt.Errorf("writing an Arrow stream: nil writer: %w", arrow.ErrInvalid)
+	}
 	e, err := NewEncoder(schema, options...)
 	if err != nil {
 		return nil, fmt.Errorf("writing an Arrow stream: %w", err)
@@ -57,6 +60,9 @@ func (w *Writer) Write(batch arrow.RecordBatch) error {
 // Close writes the end of the stream, unless writing has failed. A second Close does
 // nothing.
 func (w *Writer) Close() error {
+	if w == nil || w.encoder == nil {
+		return errNilWriter
+	}
 	if w.closed {
 		return nil
 	}
@@ -71,9 +77,13 @@ func (w *Writer) Close() error {
 	return nil
 }
 
+var errNilWriter = fmt.Errorf("arrowipc: nil or zero writer: %w", arrow.ErrInvalid)
+
 // checkUsable returns an error after Close or a failure.
 func (w *Writer) checkUsable() error {
 	switch {
+	case w == nil || w.encoder == nil:
+		return errNilWriter
 	case w.err != nil:
 		return fmt.Errorf("after an earlier failure: %w", w.err)
 	case w.closed:
@@ -116,6 +126,9 @@ type FileWriter struct {
 // NewFileWriter is NewWriter for the file format, which has an index at its end and
 // does not allow replacing dictionaries.
 func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileWriter, error) {
+	if w == nil {
+		return nil, fmt.Errorf("writing an Arrow file: nil writer: %w", arrow.ErrInvalid)
+	}
 	e, err := NewEncoder(schema, options...)
 	if err != nil {
 		return nil, fmt.Errorf("writing an Arrow file: %w", err)
@@ -131,6 +144,9 @@ func NewFileWriter(w io.Writer, schema *arrow.Schema, options ...Option) (*FileW
 // Write is Writer.Write. It returns an error wrapping ErrDictionaryReplacement if a dictionary
 // differs from an earlier batch's.
 func (f *FileWriter) Write(batch arrow.RecordBatch) error {
+	if f == nil {
+		return errNilWriter
+	}
 	if err := f.w.checkUsable(); err != nil {
 		return err
 	}
@@ -150,6 +166,9 @@ func (f *FileWriter) Write(batch arrow.RecordBatch) error {
 // Close writes the end of the file, unless writing has failed. A second Close does
 // nothing.
 func (f *FileWriter) Close() error {
+	if f == nil || f.w == nil {
+		return errNilWriter
+	}
 	if f.w.closed {
 		return nil
 	}
@@ -172,7 +191,13 @@ func (f *FileWriter) Close() error {
 // SerializeRecordBatch returns the message of a record batch in one new buffer of a
 // device. The buffer has prefix, metadata and body as in a stream, but no
 // dictionaries. The caller owns one reference and must release it.
+//
+// Buffers that are on the device already are copied there, unless the body is at most
+// 1 MiB: then it passes through the host in two copies, which is faster.
 func SerializeRecordBatch(batch arrow.RecordBatch, dev arrowbuf.Device, options ...Option) (arrowbuf.Buffer, error) {
+	if dev == nil {
+		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: nil device: %w", arrow.ErrInvalid)
+	}
 	m, err := EncodeRecordBatch(batch, options...)
 	if err != nil {
 		return nil, fmt.Errorf("arrowipc.SerializeRecordBatch: %w", err)
@@ -211,7 +236,7 @@ type BufferWriter interface {
 }
 
 // NewBufferWriter returns a writer to a buffer of any device. The caller must keep
-// its reference to b while writing. Write and NextBuffer return an error wrapping
+// its reference to b while writing. Writing to a nil b is an error. Write and NextBuffer return an error wrapping
 // arrowbuf.ErrOutOfRange past the end.
 func NewBufferWriter(b arrowbuf.Buffer) BufferWriter { return &bufferWriter{buffer: b} }
 
@@ -221,12 +246,18 @@ type bufferWriter struct {
 }
 
 func (w *bufferWriter) Write(p []byte) (int, error) {
+	if w.buffer == nil {
+		return 0, errNilBuffer
+	}
 	n, err := w.buffer.CopyFromHost(p, w.pos)
 	w.pos += n
 	return int(n), err
 }
 
 func (w *bufferWriter) NextBuffer(n int64) (arrowbuf.Buffer, error) {
+	if w.buffer == nil {
+		return nil, errNilBuffer
+	}
 	room, err := w.buffer.Slice(w.pos, n)
 	if err == nil {
 		w.pos += n

@@ -59,54 +59,81 @@ type Stream struct {
 	release, private                 uintptr
 }
 
-// Released reports whether the struct is empty: released, or moved elsewhere.
-func (s *Schema) Released() bool { return s.release == 0 }
+// Released reports whether the struct is nil or empty: released, or moved elsewhere.
+func (s *Schema) Released() bool { return s == nil || s.release == 0 }
 
-// Released reports whether the struct is empty: released, moved elsewhere, or the
+// Released reports whether the struct is nil or empty: released, moved elsewhere, or the
 // end of a stream.
-func (a *Array) Released() bool { return a.release == 0 }
+func (a *Array) Released() bool { return a == nil || a.release == 0 }
 
-// Released reports whether the struct is empty: released, moved elsewhere, or the
+// Released reports whether the struct is nil or empty: released, moved elsewhere, or the
 // end of a stream.
-func (a *DeviceArray) Released() bool { return a.array.release == 0 }
+func (a *DeviceArray) Released() bool { return a == nil || a.array.release == 0 }
 
-// Released reports whether the struct is empty: released, or moved elsewhere.
-func (s *Stream) Released() bool { return s.release == 0 }
+// Released reports whether the struct is nil or empty: released, or moved elsewhere.
+func (s *Stream) Released() bool { return s == nil || s.release == 0 }
 
-// Released reports whether the struct is empty: released, or moved elsewhere.
-func (s *DeviceStream) Released() bool { return s.release == 0 }
+// Released reports whether the struct is nil or empty: released, or moved elsewhere.
+func (s *DeviceStream) Released() bool { return s == nil || s.release == 0 }
 
-// Release calls the producer's release. It does nothing if the struct is released.
-func (s *Schema) Release() { callRelease(s.release, unsafe.Pointer(s)) }
+// Release calls the producer's release. It does nothing if the struct is nil or released.
+func (s *Schema) Release() {
+	if !s.Released() {
+		callRelease(s.release, unsafe.Pointer(s))
+	}
+}
 
-// Release calls the producer's release. It does nothing if the struct is released.
-func (a *Array) Release() { callRelease(a.release, unsafe.Pointer(a)) }
+// Release calls the producer's release. It does nothing if the struct is nil or released.
+func (a *Array) Release() {
+	if !a.Released() {
+		callRelease(a.release, unsafe.Pointer(a))
+	}
+}
 
-// Release calls the producer's release. It does nothing if the struct is released.
-func (a *DeviceArray) Release() { callRelease(a.array.release, unsafe.Pointer(a)) }
+// Release calls the producer's release. It does nothing if the struct is nil or released.
+func (a *DeviceArray) Release() {
+	if !a.Released() {
+		callRelease(a.array.release, unsafe.Pointer(a))
+	}
+}
 
-// Release calls the producer's release. It does nothing if the struct is released.
-func (s *Stream) Release() { callRelease(s.release, unsafe.Pointer(s)) }
+// Release calls the producer's release. It does nothing if the struct is nil or released.
+func (s *Stream) Release() {
+	if !s.Released() {
+		callRelease(s.release, unsafe.Pointer(s))
+	}
+}
 
-// Release calls the producer's release. It does nothing if the struct is released.
-func (s *DeviceStream) Release() { callRelease(s.release, unsafe.Pointer(s)) }
+// Release calls the producer's release. It does nothing if the struct is nil or released.
+func (s *DeviceStream) Release() {
+	if !s.Released() {
+		callRelease(s.release, unsafe.Pointer(s))
+	}
+}
 
 // callRelease calls the release function of the struct at self.
 func callRelease(release uintptr, self unsafe.Pointer) {
-	if release != 0 {
-		call(release, uintptr(self))
-	}
+	call(release, uintptr(self))
 	runtime.KeepAlive(self)
 }
 
 // Device returns the device of the array's buffers: its type, and its id, which is
-// -1 if the producer names none.
+// -1 if the producer names none. The type is 0 if a is nil.
 func (a *DeviceArray) Device() (arrowbuf.DeviceType, int64) {
+	if a == nil {
+		return 0, -1
+	}
 	return arrowbuf.DeviceType(a.deviceType), a.deviceID
 }
 
-// DeviceType returns the type of the device of all arrays of the stream.
-func (s *DeviceStream) DeviceType() arrowbuf.DeviceType { return arrowbuf.DeviceType(s.deviceType) }
+// DeviceType returns the type of the device of all arrays of the stream, or 0 if s is
+// nil.
+func (s *DeviceStream) DeviceType() arrowbuf.DeviceType {
+	if s == nil {
+		return 0
+	}
+	return arrowbuf.DeviceType(s.deviceType)
+}
 
 // move moves the content of a struct to a new one. The owner of the old struct sees
 // it released.

@@ -28,6 +28,9 @@ func sharerOf(dev arrowbuf.Device) (Sharer, error) {
 	if dev == arrowbuf.CPU() {
 		return nil, nil
 	}
+	if dev == nil {
+		return nil, fmt.Errorf("nil device: %w", arrowbuf.ErrDevice)
+	}
 	s, ok := dev.(Sharer)
 	if !ok {
 		return nil, fmt.Errorf("device %v does not implement Sharer: %w", dev, arrowbuf.ErrDevice)
@@ -48,6 +51,9 @@ func findDevice(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (
 	}
 	var names []string
 	for _, dev := range devices {
+		if dev == nil {
+			continue
+		}
 		if dev.Type() == wanted && dev.ID() == id {
 			return dev, nil
 		}

@@ -341,7 +341,7 @@ func (x *exporter) bufferAddress(b *memory.Buffer) (uintptr, error) {
 	if !ok {
 		return 0, fmt.Errorf("the memory is on %v: %w", found.Device(), arrowbuf.ErrDevice)
 	}
-	if w, ok := found.(interface{ Wait() error }); ok { // a stream may still be writing to it
+	if w, ok := arrowbuf.As[interface{ Wait() error }](found); ok { // a stream may still be writing to it
 		if err := w.Wait(); err != nil {
 			return 0, err
 		}

@@ -371,3 +371,41 @@ func bytesArray(t *testing.T, values arrowbuf.Buffer) arrow.Array {
 func hostBytes(address uintptr, n int) []byte {
 	return unsafe.Slice((*byte)(pointer(address)), n)
 }
+
+// Import moves the content of a struct, so a second import finds nothing.
+func TestSecondImportIsRefused(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		g := newGenerator(t)
+		host := g.array(pair, 5, false)
+		defer host.Release()
+		arr := upload(t, dev, host)
+		defer arr.Release()
+		schema := arrow.NewSchema(pair.Fields(), nil)
+		out := exported(t, arr, dev)
+		first, err := ImportArray(out, pair, dev)
+		require.NoError(t, err)
+		defer first.Release()
+		_, err = ImportArray(out, pair, dev)
+		assert.ErrorIs(t, err, arrow.ErrInvalid)
+		assert.ErrorContains(t, err, "the struct is nil or released")
+		_, err = ImportBatch(out, schema, dev)
+		assert.ErrorIs(t, err, arrow.ErrInvalid)
+		requireEqual(t, host, first)
+
+		var s Schema
+		require.NoError(t, ExportSchema(schema, &s))
+		_, err = ImportSchema(&s)
+		require.NoError(t, err)
+		_, err = ImportSchema(&s)
+		assert.ErrorIs(t, err, arrow.ErrInvalid)
+
+		from, _ := someBatches(t, dev)
+		stream := &DeviceStream{}
+		require.NoError(t, ExportStream(from, dev, stream))
+		r, err := ImportStream(stream, dev)
+		require.NoError(t, err)
+		defer r.Release()
+		_, err = ImportStream(stream, dev)
+		assert.ErrorIs(t, err, arrow.ErrInvalid)
+	})
+}

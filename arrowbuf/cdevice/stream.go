@@ -274,12 +274,21 @@ func (r *Reader) call(name string, function uintptr, out unsafe.Pointer) error {
 	return fmt.Errorf("%s of the stream returned errno %d: %s", name, errno, reason)
 }
 
-// Schema returns the schema of all batches.
-func (r *Reader) Schema() *arrow.Schema { return r.schema }
+// Schema returns the schema of all batches. Only ImportStream and ImportCPUStream make
+// a Reader: that of a nil or zero Reader is nil.
+func (r *Reader) Schema() *arrow.Schema {
+	if r == nil {
+		return nil
+	}
+	return r.schema
+}
 
 // Next reads a batch and reports whether there was one. If it returns false, Err
 // returns the error, if any.
 func (r *Reader) Next() bool {
+	if r.checkMade() != nil {
+		return false
+	}
 	r.releaseBatch()
 	if r.done || r.err != nil {
 		return false
@@ -326,22 +335,47 @@ func (r *Reader) releaseBatch() {
 
 // RecordBatch returns the batch that Next has read. It is valid until the next call
 // of Next, unless it is retained.
-func (r *Reader) RecordBatch() arrow.RecordBatch { return r.current }
+func (r *Reader) RecordBatch() arrow.RecordBatch {
+	if r == nil {
+		return nil
+	}
+	return r.current
+}
 
 // Record is RecordBatch.
 //
 // Deprecated: arrow-go's interface still requires it.
-func (r *Reader) Record() arrow.RecordBatch { return r.current }
+func (r *Reader) Record() arrow.RecordBatch { return r.RecordBatch() }
 
 // Err returns the error that ended the batches, or nil.
-func (r *Reader) Err() error { return r.err }
+func (r *Reader) Err() error {
+	if err := r.checkMade(); err != nil {
+		return err
+	}
+	return r.err
+}
 
-// Retain adds a reference.
-func (r *Reader) Retain() { r.refs.Add(1) }
+// checkMade returns an error for a nil or zero Reader.
+func (r *Reader) checkMade() error {
+	if r == nil || r.stream == nil {
+		return fmt.Errorf("cdevice.Reader: %w", invalidf("nil or zero reader"))
+	}
+	return nil
+}
+
+// Retain adds a reference. It panics after the last release.
+func (r *Reader) Retain() {
+	if r == nil || r.refs.Add(1) <= 1 {
+		panic(fmt.Errorf("cdevice.Reader.Retain: %w", arrowbuf.ErrReleased))
+	}
+}
 
 // Release releases one reference; the last releases the stream. It panics if there
 // are more releases than references.
 func (r *Reader) Release() {
+	if r == nil {
+		panic(fmt.Errorf("cdevice.Reader.Release: nil reader: %w", arrowbuf.ErrReleased))
+	}
 	if n := r.refs.Add(-1); n == 0 {
 		r.releaseBatch()
 		r.stream.base.Release()

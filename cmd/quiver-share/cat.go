@@ -118,14 +118,11 @@ func writeBatches(w io.Writer, format string, schema *arrow.Schema, next func() 
 // writeRows returns a function that prints each row of a batch as a JSON object.
 func writeRows(w io.Writer) func(arrow.RecordBatch) error {
 	return func(batch arrow.RecordBatch) error {
-		if onDevice, ok := batch.(*arrowbuf.RecordBatch); ok {
-			host, err := onDevice.ToHost()
-			if err != nil {
-				return err
-			}
-			defer host.Release()
-			batch = host
+		host, err := arrowbuf.ToHost(batch)
+		if err != nil {
+			return err
 		}
-		return array.RecordToJSON(batch, w)
+		defer host.Release()
+		return array.RecordToJSON(host, w)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -159,7 +160,7 @@ func (c *formCache) program(form string, source func() string) *cudabuf.Program 
 
 // cudaDevice returns dev as a CUDA device, or an error wrapping ErrDevice.
 func cudaDevice(dev arrowbuf.Device) (*cudabuf.Device, error) {
-	if cuda, ok := dev.(*cudabuf.Device); ok {
+	if cuda, ok := arrowbuf.As[*cudabuf.Device](dev); ok {
 		return cuda, nil
 	}
 	return nil, fmt.Errorf("a kernel from source on %s: it needs a CUDA device and NVRTC: %w", dev, arrowbuf.ErrDevice)
@@ -289,7 +290,7 @@ func (o *operands) launchArgs(args []Arg, offsets []int64) []any {
 			launched = append(launched, o.scalars[i])
 			continue
 		}
-		buf, at := a.Buffer().(*cudabuf.Buffer), a.Offset()+offsets[array]
+		buf, at := launch.CUDABuffer(a.Buffer()), a.Offset()+offsets[array]
 		array++
 		if args[i].Write {
 			launched = append(launched, cudabuf.InOut(buf, at))

@@ -256,7 +256,7 @@ func (k *Reduction) launch(r *reductionPlan, out *ndview.NDBuffer, outStrides []
 	if err != nil {
 		return err
 	}
-	target := cudabuf.InOut(out.Buffer().(*cudabuf.Buffer), out.Offset()+outer.Offsets[0])
+	target := cudabuf.InOut(launch.CUDABuffer(out.Buffer()), out.Offset()+outer.Offsets[0])
 	return k.enqueue(program, entryPoint+"_rest", results, parts, cudabuf.In(partials, 0), target, walk)
 }
 

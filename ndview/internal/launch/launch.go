@@ -34,7 +34,7 @@ func Queue(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block 
 // SharedMemory returns the number of bytes of shared memory that a block may request
 // with QueueShared.
 func SharedMemory(device arrowbuf.Device) int64 {
-	cuda, ok := device.(*cudabuf.Device)
+	cuda, ok := arrowbuf.As[*cudabuf.Device](device)
 	if !ok {
 		return 0
 	}
@@ -44,7 +44,7 @@ func SharedMemory(device arrowbuf.Device) int64 {
 // QueueShared is Queue with dynamic shared memory per block, in bytes. A kernel that
 // requests more than the default limit must not have static shared memory.
 func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, block cudabuf.Dim3, shared uint32, args ...any) error {
-	cuda, ok := device.(*cudabuf.Device)
+	cuda, ok := arrowbuf.As[*cudabuf.Device](device)
 	if !ok {
 		return fmt.Errorf("launch.Queue: %s cannot run kernels: %w", device, arrowbuf.ErrDevice)
 	}
@@ -80,10 +80,17 @@ func QueueBlocks(device arrowbuf.Device, p *cudabuf.Program, name string, items,
 	return Queue(device, p, name, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: Threads}, args...)
 }
 
+// CUDABuffer returns the buffer of a CUDA device, which b is or wraps, or nil if b is
+// on another device.
+func CUDABuffer(b arrowbuf.Buffer) *cudabuf.Buffer {
+	found, _ := arrowbuf.As[*cudabuf.Buffer](b)
+	return found
+}
+
 // In returns a kernel argument that points to a byte of a buffer, which the kernel
 // reads from there on. A launch fails if the buffer is not a CUDA device's.
 func In(b arrowbuf.Buffer, offset int64) any {
-	if b, ok := b.(*cudabuf.Buffer); ok {
+	if b, ok := arrowbuf.As[*cudabuf.Buffer](b); ok {
 		return cudabuf.In(b, offset)
 	}
 	return b
@@ -91,7 +98,7 @@ func In(b arrowbuf.Buffer, offset int64) any {
 
 // InOut is In for a buffer that the kernel writes, too.
 func InOut(b arrowbuf.Buffer, offset int64) any {
-	if b, ok := b.(*cudabuf.Buffer); ok {
+	if b, ok := arrowbuf.As[*cudabuf.Buffer](b); ok {
 		return cudabuf.InOut(b, offset)
 	}
 	return b
