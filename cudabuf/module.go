@@ -15,6 +15,13 @@ type Dim3 = driver.Dim3
 // grid. The simulated device of package cudatest runs it; a GPU never does.
 type HostKernel = driver.HostKernel
 
+// RunsHostKernels reports whether kernels run as host kernels on the device, which is
+// then a simulated device of package cudatest.
+func (d *Device) RunsHostKernels() bool {
+	simulated, ok := d.api.(interface{ RunsHostKernels() bool })
+	return ok && simulated.RunsHostKernels()
+}
+
 // HostLaunch is what a HostKernel receives: the sizes of the launch, its arguments by
 // number and type (Int32(1), Pointer(0), ...), and device memory as bytes (Memory).
 // Reading a missing argument or invalid memory fails the launch, as on a GPU.
