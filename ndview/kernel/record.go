@@ -137,14 +137,10 @@ func (r *recordTypes) declare(t dtype.DType, declared map[dtype.DType]bool) erro
 	for _, f := range fields {
 		fmt.Fprintf(&r.text, "\t%s;\n", r.member(f))
 	}
-	r.text.WriteString("};\n")
+	size, align := memberLayout(t)
+	fmt.Fprintf(&r.text, "};\nstatic_assert(sizeof(%s) == %d && alignof(%s) == %d, \"layout of %s\");\n", name, size, name, align, name)
 	if !isCLayout(t) {
 		r.declarePacked(t, fields)
-		return nil
-	}
-	fmt.Fprintf(&r.text, "static_assert(sizeof(%s) == %d, \"layout of %s\");\n", name, t.Size(), name)
-	for _, f := range fields {
-		fmt.Fprintf(&r.text, "static_assert(__builtin_offsetof(%s, %s) == %d, \"layout of %s\");\n", name, f.Name, f.Offset, name)
 	}
 	return nil
 }
