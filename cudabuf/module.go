@@ -3,6 +3,7 @@ package cudabuf
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
@@ -154,6 +155,8 @@ type Kernel struct {
 	dev    *Device
 	name   string
 	handle driver.Function
+	// bestBlock is the size that BestBlock returns without shared memory, or 0.
+	bestBlock atomic.Int32
 }
 
 // Name returns the name that the image exports.
