@@ -256,6 +256,22 @@ func TestReductionsUseTheirIdentity(t *testing.T) {
 	})
 }
 
+func TestReductionsHaveAnyNumberOfResults(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		const n = 200_003 // more than a grid had along Y and Z, and not a multiple of a block
+		values, want := make([]float32, 2*n), make([]float64, n)
+		for i := range want {
+			values[2*i], values[2*i+1] = float32(i%1000), 2
+			want[i] = float64(i%1000)*float64(i%1000) + 4 + 2*5
+		}
+		k, err := kernel.NewReduction(dev, squareSum(), reads("x", ndview.Float32), scalar("c", ndview.Int32))
+		require.NoError(t, err)
+		got, err := k.Of([]int{1}, false, fromHost(t, dev, ndview.Float32, values, n, 2), 5)
+		own(t, got, err)
+		requireBytes(t, raw(want...), elements(t, got))
+	})
+}
+
 // testdata/golden/kernels.py describes the cases.
 func TestKernelsMatchNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/kernels.json")
