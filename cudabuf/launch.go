@@ -35,6 +35,53 @@ func (k *Kernel) LaunchAsync(s *Stream, grid, block Dim3, sharedBytes uint32, ar
 	return k.launch(s, grid, block, sharedBytes, args)
 }
 
+// LaunchN is [Kernel.Launch] of at least n threads along X, without dynamic shared
+// memory, for kernels whose threads take one element each. The last block may have
+// threads with numbers of n and more, which must do nothing. If n is 0, nothing is
+// launched.
+//
+// Blocks have the size of [Kernel.BestBlock], or less if n is too small to give each
+// multiprocessor a block. It returns an error wrapping arrowbuf.ErrOutOfRange if n is
+// negative, or more than a grid can have.
+func (k *Kernel) LaunchN(n int64, args ...any) error { return k.launchN(nil, n, args) }
+
+// LaunchNAsync is LaunchN in the order of a stream, see [Kernel.LaunchAsync].
+func (k *Kernel) LaunchNAsync(s *Stream, n int64, args ...any) error { return k.launchN(s, n, args) }
+
+func (k *Kernel) launchN(s *Stream, n int64, args []any) error {
+	if k == nil || k.dev == nil {
+		return errors.New("cudabuf.Kernel.LaunchN: got a nil kernel")
+	}
+	blocks, threads, err := k.sizesFor(n)
+	if err != nil || n == 0 {
+		return k.annotate(err)
+	}
+	return k.launch(s, Dim3{X: blocks}, Dim3{X: threads}, 0, args)
+}
+
+// sizesFor returns the sizes of a grid and of its blocks for n threads.
+func (k *Kernel) sizesFor(n int64) (blocks, threads uint32, err error) {
+	if n < 0 {
+		return 0, 0, fmt.Errorf("cudabuf.Kernel.LaunchN: got %d threads, want at least 0: %w", n, arrowbuf.ErrOutOfRange)
+	}
+	most := int64(k.bestBlock.Load())
+	if most == 0 {
+		_, best, err := k.BestBlock(0, 0)
+		if err != nil {
+			return 0, 0, err
+		}
+		k.bestBlock.Store(int32(best))
+		most = int64(best)
+	}
+	warp := int64(k.dev.Limits().WarpSize)
+	each := (max(n, 1)-1)/int64(k.dev.Multiprocessors()) + 1
+	size := min((each+warp-1)/warp*warp, most)
+	if grid := (max(n, 1)-1)/size + 1; grid <= int64(k.dev.Limits().MaxGrid[0]) {
+		return uint32(grid), uint32(size), nil
+	}
+	return 0, 0, fmt.Errorf("cudabuf.Kernel.LaunchN: got %d threads, want at most %d blocks of %d: %w", n, k.dev.Limits().MaxGrid[0], size, arrowbuf.ErrOutOfRange)
+}
+
 // In is a launch argument: a pointer offset bytes into a buffer, which the kernel only
 // reads. If the buffer is a slice, the offset may be negative or beyond the slice. It
 // must not leave the buffer that owns the memory.

@@ -37,6 +37,59 @@ func TestLaunchAcceptsPointersIntoBuffers(t *testing.T) {
 	})
 }
 
+func TestLaunchNRunsAtLeastNThreads(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k := kernel(t, dev, "add_int32")
+		const most = 3_000_001
+		b := newBuffer(t, dev, 4*most)
+		for _, n := range []int64{0, 1, 31, 32, 33, 1000, 5000, 300_000, most} {
+			require.NoError(t, b.Fill(0))
+			require.NoError(t, k.LaunchN(n, b, n, int32(3)))
+			got := download(t, b)
+			for i := range int64(most) {
+				want := int32(0)
+				if i < n {
+					want = 3
+				}
+				if v := int32(binary.LittleEndian.Uint32(got[4*i:])); v != want {
+					require.Equal(t, want, v, "element %d of %d", i, n)
+				}
+			}
+		}
+		s := stream(t, dev)
+		require.NoError(t, k.LaunchNAsync(s, 100, b, int64(100), int32(4)))
+		require.NoError(t, s.Synchronize())
+		assert.Equal(t, int32s(7, 7), download(t, b)[99*4-4:][:8])
+		for _, n := range []int64{-1, math.MaxInt64} {
+			err := k.LaunchN(n, b, int64(1), int32(1))
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			assert.ErrorContains(t, err, "kernel add_int32: cudabuf.Kernel.LaunchN: got ")
+		}
+		assert.ErrorContains(t, (*cudabuf.Kernel)(nil).LaunchN(1), "nil kernel")
+		assert.ErrorContains(t, new(cudabuf.Kernel).LaunchNAsync(s, 1), "nil kernel")
+	})
+}
+
+func TestLaunchNGivesEachMultiprocessorABlock(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	var grid, block uint32
+	m, err := dev.LoadModule([]byte("image"), map[string]cudabuf.HostKernel{"sizes": func(l *cudabuf.HostLaunch) { grid, block = l.Grid.X, l.Block.X }})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, m.Close()) }()
+	k, err := m.Kernel("sizes")
+	require.NoError(t, err)
+	_, best, err := k.BestBlock(0, 0)
+	require.NoError(t, err)
+	processors := int64(dev.Multiprocessors())
+	for n, want := range map[int64][2]uint32{
+		1: {1, 32}, 32 * processors: {uint32(processors), 32}, 33 * processors: {uint32(33*processors+63) / 64, 64},
+		int64(best) * processors * 10: {uint32(processors * 10), uint32(best)},
+	} {
+		require.NoError(t, k.LaunchN(n))
+		assert.Equal(t, want, [2]uint32{grid, block}, "%d threads", n)
+	}
+}
+
 func TestLaunchAllocatesNothing(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector lets a sync.Pool forget at random")

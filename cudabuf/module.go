@@ -3,6 +3,7 @@ package cudabuf
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
@@ -14,6 +15,13 @@ type Dim3 = driver.Dim3
 // HostKernel is the host implementation of a kernel. One call does the work of the whole
 // grid. The simulated device of package cudatest runs it; a GPU never does.
 type HostKernel = driver.HostKernel
+
+// RunsHostKernels reports whether kernels run as host kernels on the device, which is
+// then a simulated device of package cudatest.
+func (d *Device) RunsHostKernels() bool {
+	simulated, ok := d.api.(interface{ RunsHostKernels() bool })
+	return ok && simulated.RunsHostKernels()
+}
 
 // HostLaunch is what a HostKernel receives: the sizes of the launch, its arguments by
 // number and type (Int32(1), Pointer(0), ...), and device memory as bytes (Memory).
@@ -147,6 +155,8 @@ type Kernel struct {
 	dev    *Device
 	name   string
 	handle driver.Function
+	// bestBlock is the size that BestBlock returns without shared memory, or 0.
+	bestBlock atomic.Int32
 }
 
 // Name returns the name that the image exports.

@@ -255,6 +255,34 @@ func DSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
 	return Split(a, n, 2)
 }
 
+// HSplitAt is [SplitAt] along axis 1, or along axis 0 if a has one axis. It returns
+// ErrShape unless a has at least one axis.
+func HSplitAt(a *NDBuffer, indices []int64) ([]*NDBuffer, error) {
+	return splitAtAxis("ndview.HSplitAt", a, indices, 1, 1)
+}
+
+// VSplitAt is [SplitAt] along axis 0. It returns ErrShape unless a has at least two axes.
+func VSplitAt(a *NDBuffer, indices []int64) ([]*NDBuffer, error) {
+	return splitAtAxis("ndview.VSplitAt", a, indices, 0, 2)
+}
+
+// DSplitAt is [SplitAt] along axis 2. It returns ErrShape unless a has at least three
+// axes.
+func DSplitAt(a *NDBuffer, indices []int64) ([]*NDBuffer, error) {
+	return splitAtAxis("ndview.DSplitAt", a, indices, 2, 3)
+}
+
+// splitAtAxis is SplitAt along an axis, or the last one before it, of at least n axes.
+func splitAtAxis(name string, a *NDBuffer, indices []int64, axis, n int) ([]*NDBuffer, error) {
+	if a == nil {
+		return nil, fmt.Errorf("%s: got a nil array: %w", name, ErrShape)
+	}
+	if err := checkMinAxes(a, n); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return SplitAt(a, indices, min(axis, len(a.shape)-1))
+}
+
 // checkMinAxes returns ErrShape if a has fewer than n axes.
 func checkMinAxes(a *NDBuffer, n int) error {
 	if len(a.shape) < n {

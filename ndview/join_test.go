@@ -39,6 +39,9 @@ var joins = map[string]func(x arrays, n int64, indices []int64, axis int) (array
 	"SplitAt":         func(x arrays, _ int64, at []int64, axis int) (arrays, error) { return ndview.SplitAt(x[0], at, axis) },
 	"HSplit":          func(x arrays, n int64, _ []int64, _ int) (arrays, error) { return ndview.HSplit(x[0], n) },
 	"VSplit":          func(x arrays, n int64, _ []int64, _ int) (arrays, error) { return ndview.VSplit(x[0], n) },
+	"HSplitAt":        func(x arrays, _ int64, at []int64, _ int) (arrays, error) { return ndview.HSplitAt(x[0], at) },
+	"VSplitAt":        func(x arrays, _ int64, at []int64, _ int) (arrays, error) { return ndview.VSplitAt(x[0], at) },
+	"DSplitAt":        func(x arrays, _ int64, at []int64, _ int) (arrays, error) { return ndview.DSplitAt(x[0], at) },
 	"DSplit":          func(x arrays, n int64, _ []int64, _ int) (arrays, error) { return ndview.DSplit(x[0], n) },
 }
 
@@ -90,6 +93,10 @@ func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
 		_, err = ndview.HSplit(a, 0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
+		_, err = ndview.VSplitAt(a, nil)
+		assert.ErrorContains(t, err, "ndview.VSplitAt: array of shape [3], want at least 2 axes")
+		_, err = ndview.HSplitAt(nil, nil)
+		assert.ErrorContains(t, err, "ndview.HSplitAt: got a nil array")
 		_, err = ndview.ArraySplit(a, 1<<50, 0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		before, err := ndview.SplitAt(a, []int64{math.MinInt64}, 0)

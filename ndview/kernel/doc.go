@@ -3,7 +3,7 @@
 //
 // An [Elementwise] kernel is a list of statements that run once per element; a
 // [Reduction] kernel is an expression that combines two values. [Arg] declares the
-// variables of both. NVRTC compiles a kernel when it first meets operands of a new
-// form, and images are cached on disk. Kernels need a CUDA device: the constructors
-// return an error wrapping arrowbuf.ErrDevice for any other.
+// variables of both. On a GPU, NVRTC compiles a kernel when it first meets operands of a
+// new form, and images are cached on disk. Other devices run a Go function that the
+// program writes beside the C++, the kernel's host implementation.
 package kernel

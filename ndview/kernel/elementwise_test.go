@@ -1,10 +1,8 @@
 package kernel_test
 
 import (
-	"encoding/binary"
 	"errors"
-	"regexp"
-	"strconv"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,9 +18,13 @@ import (
 
 func TestElementwiseTakesEveryLayout(t *testing.T) {
 	args := []kernel.Arg{writes("res", ndview.Float32), reads("a", ndview.Float32), scalar("s", ndview.Float32), reads("b", ndview.Float32)}
-	onDevices(t, args, func(e [][]byte) { setFloat(e[0], float(e[1])*float(e[2])+float(e[3])) }, func(t *testing.T, dev *cudabuf.Device) {
-		needCompiler(t)
-		k, err := kernel.NewElementwise(dev, "res[i] = a[i] * s + b", "", args...)
+	source := kernel.ElementwiseSource{Code: "res[i] = a[i] * s + b", Host: func(res, a []float32, s float32, b []float32) {
+		for i := range res {
+			res[i] = a[i]*s + b[i]
+		}
+	}}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		k, err := kernel.NewElementwise(dev, source, args...)
 		require.NoError(t, err)
 		values := make([]float32, 24)
 		for i := range values {
@@ -59,9 +61,8 @@ func TestElementwiseTakesEveryLayout(t *testing.T) {
 
 func TestElementwiseReadsBeforeItWrites(t *testing.T) {
 	args := []kernel.Arg{{Name: "a", DType: ndview.Float32, Read: true, Write: true}, reads("b", ndview.Float32)}
-	onDevices(t, args, func(e [][]byte) { setFloat(e[0], float(e[0])+float(e[1])) }, func(t *testing.T, dev *cudabuf.Device) {
-		needCompiler(t)
-		k, err := kernel.NewElementwise(dev, "a += b", "", args...)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		k, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "a += b", Host: addTo}, args...)
 		require.NoError(t, err)
 		a := fromHost(t, dev, ndview.Float32, []float32{1, 2, 3, 4, 5}, 5)
 		require.NoError(t, k.Run(view(t)(a.Slice(0, 1, 5)), view(t)(a.Slice(0, 0, 4))))
@@ -76,7 +77,7 @@ func TestElementwiseReadsBeforeItWrites(t *testing.T) {
 func TestElementwiseRejectsInvalidOperands(t *testing.T) {
 	args := []kernel.Arg{writes("res", ndview.Float32), reads("a", ndview.Float32), scalar("s", ndview.Int8)}
 	dev := cudatest.NewDevice(t)
-	k, err := kernel.NewElementwise(dev, "res = a", "", args...)
+	k, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "res = a", Host: func(res, a []float32, _ int8) { copy(res, a) }}, args...)
 	require.NoError(t, err)
 	f := func(shape ...int64) *ndview.NDBuffer {
 		a, err := ndview.Empty(dev, ndview.Float32, shape...)
@@ -116,11 +117,19 @@ func TestElementwiseRejectsInvalidOperands(t *testing.T) {
 		assert.ErrorContains(t, err, tt.message, tt.name)
 		assert.ErrorContains(t, err, `kernel.Elementwise.Run "res = a"`, tt.name)
 	}
-	two, err := kernel.NewElementwise(dev, "x = a; y = a", "", writes("x", ndview.Float32), writes("y", ndview.Float32), reads("a", ndview.Float32))
+	two, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "x = a; y = a", Host: func(x, y, a []float32) { copy(x, a); copy(y, a) }},
+		writes("x", ndview.Float32), writes("y", ndview.Float32), reads("a", ndview.Float32))
 	require.NoError(t, err)
 	err = two.Run(res, res, a)
 	assert.ErrorIs(t, err, ndview.ErrShape)
 	assert.ErrorContains(t, err, "arguments x and y are written, but share memory")
+}
+
+// addTo is a += b.
+func addTo(a, b []float32) {
+	for i := range a {
+		a[i] += b[i]
+	}
 }
 
 // stretched returns a writeable array of two rows that share their memory.
@@ -133,20 +142,8 @@ func stretched(t *testing.T, row *ndview.NDBuffer) *ndview.NDBuffer {
 // in their order; sorting them, as here, merges at least as many.
 func TestElementwiseCollapsesAxes(t *testing.T) {
 	args := []kernel.Arg{writes("x", ndview.Float32), reads("y", ndview.Float32)}
-	var loops []int64
 	dev := cudatest.NewDevice(t)
-	kernel.UseHostKernels(t, func(source string) map[string]cudabuf.HostKernel {
-		n, err := strconv.Atoi(regexp.MustCompile(`n, extent\[(\d+)\]`).FindStringSubmatch(source)[1])
-		require.NoError(t, err)
-		return map[string]cudabuf.HostKernel{"quiver_own": func(l *cudabuf.HostLaunch) {
-			raw := l.Struct(2, 8*(1+3*n))
-			loops = nil
-			for i := 1; i < 1+3*n; i++ {
-				loops = append(loops, int64(binary.NativeEndian.Uint64(raw[8*i:])))
-			}
-		}}
-	})
-	k, err := kernel.NewElementwise(dev, "x = y", "", args...)
+	k, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "x = y", Host: func(x, y []float32) { copy(x, y) }}, args...)
 	require.NoError(t, err)
 	buf, other := upload(t, dev, make([]byte, 16<<10)), upload(t, dev, make([]byte, 16<<10))
 	for _, tt := range []struct {
@@ -170,55 +167,49 @@ func TestElementwiseCollapsesAxes(t *testing.T) {
 			a, err := ndview.FromBuffer(buf, ndview.Float32, offset, tt.shape, strides)
 			return own(t, a, err)
 		}
-		require.NoError(t, k.Run(array(buf, tt.x), array(other, tt.y)))
-		require.NoError(t, dev.Synchronize())
-		assert.Equal(t, tt.want, loops, "%v %v %v", tt.shape, tt.x, tt.y)
+		extents, strides, err := k.LoopsOf(array(buf, tt.x), array(other, tt.y))
+		require.NoError(t, err)
+		assert.Equal(t, tt.want, slices.Concat(append([][]int64{extents}, strides...)...), "%v %v %v", tt.shape, tt.x, tt.y)
 	}
 }
 
-func TestElementwiseRunsOnGPU(t *testing.T) {
+func TestCompilerErrorsNameTheCallersLine(t *testing.T) {
 	if !cudatest.OnGPU() {
 		t.Skip("compiled kernels need a GPU")
 	}
 	needNVRTC(t)
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		if isSimulated(t) {
-			t.Skip("the simulated device runs no images")
+		if dev.RunsHostKernels() {
+			t.Skip("the simulated device compiles nothing")
 		}
-		half := fromHost(t, dev, ndview.Float16, []uint16{0x3c00, 0x4000, 0x0001, 0x7bff}, 4)
-		res, err := ndview.Empty(dev, ndview.Float16, 4)
-		own(t, res, err)
-		k, err := kernel.NewElementwise(dev, "res = a * s", "", writes("res", ndview.Float16), reads("a", ndview.Float16), scalar("s", ndview.Float16))
+		broken, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "\nres = nothing"}, writes("res", ndview.Bool))
 		require.NoError(t, err)
-		require.NoError(t, k.Run(res, half, 3))
-		assert.Equal(t, raw[uint16](0x4200, 0x4600, 0x0003, 0x7c00), elements(t, res))
-
-		wide := fromHost(t, dev, ndview.Int8, []int8{-1, 2, 3}, 3)
-		out, err := ndview.Empty(dev, ndview.Bool, 3)
-		own(t, out, err)
-		compare, err := kernel.NewElementwise(dev, "res = a < limit", "", writes("res", ndview.Bool), reads("a", ndview.Int8), scalar("limit", ndview.Bool))
-		require.NoError(t, err)
-		require.NoError(t, compare.Run(out, wide, true))
-		assert.Equal(t, raw(true, false, false), elements(t, out))
-
-		broken, err := kernel.NewElementwise(dev, "res = nothing", "", writes("res", ndview.Bool))
-		require.NoError(t, err)
+		out := fromHost(t, dev, ndview.Bool, []bool{true})
+		err = broken.Run(out)
 		var failed *nvrtc.Error
-		require.True(t, errors.As(broken.Run(out), &failed))
+		require.True(t, errors.As(err, &failed))
+		assert.Contains(t, failed.Log, "code(2)")
+		assert.Equal(t, raw(true), elements(t, out))
 	})
 }
 
 // Rows EW8 and X18: the width of an index follows from the extent in bytes.
 func TestElementwiseIndexesBytesBeyond32Bits(t *testing.T) {
 	args := []kernel.Arg{writes("res", ndview.Uint8), reads("a", ndview.Uint8)}
-	onDevices(t, args, func(e [][]byte) { e[0][0] = e[1][0] + 1 }, func(t *testing.T, dev *cudabuf.Device) {
-		needCompiler(t)
-		if isSimulated(t) {
+	source := kernel.ElementwiseSource{Code: "res = a + 1", Host: func(res, a []uint8) {
+		for i := range res {
+			res[i] = a[i] + 1
+		}
+	}}
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		if !dev.RunsHostKernels() {
+			needNVRTC(t)
+		} else {
 			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 8 << 30}).Device(0)
 			require.NoError(t, err)
 			dev = large
 		}
-		k, err := kernel.NewElementwise(dev, "res = a + 1", "", args...)
+		k, err := kernel.NewElementwise(dev, source, args...)
 		require.NoError(t, err)
 		const far = 5 << 30
 		buf, err := dev.Alloc(far + 1)

@@ -1,7 +1,6 @@
 package kernel_test
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -10,39 +9,66 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
-// A leaky ReLU on a GPU. Without one, the constructor reports it.
+// A leaky ReLU. A GPU runs Code, other devices run Host.
 func ExampleNewElementwise() {
-	leaky := func(dev arrowbuf.Device, x *ndview.NDBuffer) error {
-		k, err := kernel.NewElementwise(dev, "x = x > 0 ? x : slope * x", "",
-			kernel.Arg{Name: "x", DType: dtype.Float32, Read: true, Write: true},
-			kernel.Arg{Name: "slope", DType: dtype.Float32, Scalar: true})
-		if err != nil {
-			return err
-		}
-		return k.Run(x, 0.01)
-	}
 	dev := arrowbuf.CPU() // or a device of cudabuf.Open
+	leaky, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{
+		Code: "x = x > 0 ? x : slope * x",
+		Host: func(x []float32, slope float32) {
+			for i, v := range x {
+				if v <= 0 {
+					x[i] = slope * v
+				}
+			}
+		},
+	}, kernel.Arg{Name: "x", DType: dtype.Float32, Read: true, Write: true}, kernel.Arg{Name: "slope", DType: dtype.Float32, Scalar: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	x, err := ndview.FromHost(dev, dtype.Float32, []float32{-1, 0, 1}, 3)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer x.Release()
-	if err := leaky(dev, x); errors.Is(err, arrowbuf.ErrDevice) {
-		fmt.Println("no CUDA device")
+	if err := leaky.Run(x, 0.5); err != nil {
+		fmt.Println(err)
+		return
 	}
-	// Output: no CUDA device
+	values, err := ndview.ToHost[float32](x)
+	fmt.Println(values, err)
+	// Output: [-0.5 0 1] <nil>
 }
 
 // The sum of squares of each row.
 func ExampleNewReduction() {
-	squares := func(dev arrowbuf.Device, matrix *ndview.NDBuffer) (*ndview.NDBuffer, error) {
-		k, err := kernel.NewReduction(dev, kernel.ReductionSource{Out: dtype.Float64, Neutral: "0", Reduce: "a + b", Map: "x * x"},
-			kernel.Arg{Name: "x", DType: dtype.Float64, Read: true})
-		if err != nil {
-			return nil, err
-		}
-		return k.Of([]int{1}, false, matrix)
+	dev := arrowbuf.CPU() // or a device of cudabuf.Open
+	squares, err := kernel.NewReduction(dev, kernel.ReductionSource{
+		Out: dtype.Float64, Neutral: "0", Reduce: "a + b", Map: "x * x",
+		Host: kernel.NewHostReduction(0, func(a, b float64) float64 { return a + b }, func(values, x []float64) {
+			for i, v := range x {
+				values[i] = v * v
+			}
+		}),
+	}, kernel.Arg{Name: "x", DType: dtype.Float64, Read: true})
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	_ = squares
+	matrix, err := ndview.FromHost(dev, dtype.Float64, []float64{1, 2, 3, 4}, 2, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer matrix.Release()
+	sums, err := squares.Of([]int{1}, false, matrix)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sums.Release()
+	values, err := ndview.ToHost[float64](sums)
+	fmt.Println(values, err)
+	// Output: [5 25] <nil>
 }

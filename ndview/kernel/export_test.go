@@ -1,30 +1,37 @@
 package kernel
 
 import (
-	"testing"
-
-	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// UseHostKernels makes kernels run as host kernels for the duration of a test: the
-// simulated device runs no images.
-func UseHostKernels(t testing.TB, kernelsOf func(source string) map[string]cudabuf.HostKernel) {
-	compileBefore, hostKernelsBefore := compile, hostKernels
-	compile = func(string, int, int) ([]byte, error) { return []byte("host kernels"), nil }
-	hostKernels = kernelsOf
-	programs.Clear()
-	t.Cleanup(func() {
-		compile, hostKernels = compileBefore, hostKernelsBefore
-		programs.Clear()
-	})
+// LoopsOf returns the extents of the loops over operands, and each array's strides.
+func (e *Elementwise) LoopsOf(operands ...any) (extents []int64, strides [][]int64, err error) {
+	o, err := bind(e.dev, e.args, operands)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer o.release()
+	l, err := e.plan(o)
+	return l.nest.Shape, l.nest.Strides, err
+}
+
+// ElementwiseOf returns a kernel without a device, for its source.
+func ElementwiseOf(source ElementwiseSource, args ...Arg) (*Elementwise, error) {
+	e := &Elementwise{args: args, source: source}
+	return e, e.validate()
+}
+
+// ReductionOf returns a kernel without a device, for its source.
+func ReductionOf(source ReductionSource, args ...Arg) (*Reduction, error) {
+	k := &Reduction{args: args, source: source}
+	return k, k.validate()
 }
 
 // SourceOf returns the source for a form of operands: per array, the size of elements
 // and the strides of the loops.
 func (e *Elementwise) SourceOf(extents []int64, sizes []int64, strides [][]int64, small bool) string {
-	return e.source(layout.Nest{Shape: extents, Strides: strides}, sizes, small)
+	return e.text(layout.Nest{Shape: extents, Strides: strides}, sizes, small)
 }
 
 // SourceOf returns the source for a form of operands. keptStrides are those of the

@@ -1,13 +1,8 @@
 package kernel_test
 
 import (
-	"encoding/binary"
-	"math"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 	"unsafe"
 
@@ -33,9 +28,6 @@ func scalar(name string, dtype ndview.DType) kernel.Arg {
 	return kernel.Arg{Name: name, DType: dtype, Scalar: true}
 }
 
-// isSimulated reports whether a test runs on the simulated device.
-func isSimulated(t *testing.T) bool { return !strings.Contains(t.Name(), "/cuda") }
-
 // needNVRTC finds the compiler that `make kernels` installs, or skips the test.
 func needNVRTC(t *testing.T) {
 	t.Helper()
@@ -53,66 +45,17 @@ func needNVRTC(t *testing.T) {
 	require.NoError(t, os.Setenv(nvrtc.Override, path)) // for the rest of the process, which opens it once
 }
 
-// needCompiler skips a test on a GPU without NVRTC. Host kernels need no compiler.
-func needCompiler(t *testing.T) {
+// onDevices runs a test on the CPU device and on CUDA devices. A GPU needs NVRTC.
+func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
-	if !isSimulated(t) {
-		needNVRTC(t)
-	}
-}
-
-// onDevices runs a test on CUDA devices. On the simulated device a host kernel calls f
-// per element with the bytes of each argument.
-func onDevices(t *testing.T, args []kernel.Arg, f func(elements [][]byte), test func(t *testing.T, dev *cudabuf.Device)) {
-	t.Helper()
+	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		if isSimulated(t) {
-			kernel.UseHostKernels(t, func(source string) map[string]cudabuf.HostKernel {
-				loops, err := strconv.Atoi(regexp.MustCompile(`n, extent\[(\d+)\]`).FindStringSubmatch(source)[1])
-				require.NoError(t, err)
-				return map[string]cudabuf.HostKernel{"quiver_own": func(l *cudabuf.HostLaunch) { runElementwise(l, args, loops, f) }}
-			})
+		if !dev.RunsHostKernels() {
+			needNVRTC(t)
 		}
 		test(t, dev)
 	})
 }
-
-func runElementwise(l *cudabuf.HostLaunch, args []kernel.Arg, loops int, f func(elements [][]byte)) {
-	arrays := 0
-	for _, arg := range args {
-		if !arg.Scalar {
-			arrays++
-		}
-	}
-	words := make([]int64, 1+loops+arrays*loops)
-	for i, raw := 0, l.Struct(len(args), 8*len(words)); i < len(words); i++ {
-		words[i] = int64(binary.NativeEndian.Uint64(raw[8*i:]))
-	}
-	extents, strides := words[1:1+loops], words[1+loops:]
-	for number := range words[0] {
-		elements := make([][]byte, len(args))
-		array := 0
-		for i, arg := range args {
-			if arg.Scalar {
-				elements[i] = l.Struct(i, int(arg.DType.Size()))
-				continue
-			}
-			at, rest := int64(0), number
-			for loop := loops - 1; loop >= 0; loop-- {
-				at += rest % extents[loop] * strides[array*loops+loop]
-				rest /= extents[loop]
-			}
-			elements[i] = l.Memory(l.Pointer(i)+uintptr(at), arg.DType.Size())
-			array++
-		}
-		f(elements)
-	}
-}
-
-// float returns the float32 in four bytes.
-func float(b []byte) float32 { return math.Float32frombits(binary.NativeEndian.Uint32(b)) }
-
-func setFloat(b []byte, v float32) { binary.NativeEndian.PutUint32(b, math.Float32bits(v)) }
 
 func floatsOf(t *testing.T, a *ndview.NDBuffer) []float32 {
 	t.Helper()

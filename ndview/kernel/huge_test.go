@@ -119,7 +119,7 @@ func TestKernelsIndexBeyond32Bits(t *testing.T) {
 	onHugeCUDA(t, 10, func(t *testing.T, dev *cudabuf.Device) {
 		needNVRTC(t)
 		a := periodic(t, dev, block, hugeExtent)
-		mix, err := kernel.NewElementwise(dev, "r = x ^ (y << 1)", "", writes("r", ndview.Uint8), reads("x", ndview.Uint8), reads("y", ndview.Uint8))
+		mix, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "r = x ^ (y << 1)"}, writes("r", ndview.Uint8), reads("x", ndview.Uint8), reads("y", ndview.Uint8))
 		require.NoError(t, err)
 		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent-1)
 		out := own(t, made, err)

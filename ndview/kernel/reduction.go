@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -30,44 +31,58 @@ type ReductionSource struct {
 	// Preamble is C++ that stands before the kernels, such as functions that the
 	// expressions call.
 	Preamble string
+	// Records names the structs of record dtypes, as in [ElementwiseSource].
+	Records map[string]dtype.DType
+	// Host does the same in Go, see [NewHostReduction]. The CPU device and simulated
+	// devices run it. It may be nil for a GPU, which never calls it.
+	Host *HostReduction
 }
 
 // Reduction is a kernel that reduces elements along axes. It may be used from any
 // goroutine.
 type Reduction struct {
-	dev      *cudabuf.Device
+	dev      arrowbuf.Device
 	source   ReductionSource
 	args     []Arg
+	vars     []variable
+	records  string
+	out      variable // the result
+	host     *reductionHost
 	programs formCache
 }
 
 // NewReduction returns a kernel that reduces elements of the arguments, which are read
-// or scalars. It is compiled as an [Elementwise] kernel is. A device other than a CUDA
-// device returns an error wrapping arrowbuf.ErrDevice.
+// or scalars. It is compiled as an [Elementwise] kernel is. A device that runs no
+// compiled kernels returns an error wrapping arrowbuf.ErrDevice if there is no Host.
 func NewReduction(dev arrowbuf.Device, source ReductionSource, args ...Arg) (*Reduction, error) {
-	cuda, err := cudaDevice(dev)
-	if err != nil {
-		return nil, fmt.Errorf("kernel.NewReduction: %w", err)
+	k := &Reduction{dev: dev, source: source, args: slices.Clone(args)}
+	err := checkDevice(dev, source.Host != nil)
+	if err == nil {
+		err = k.validate()
 	}
-	if err := source.validate(args); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("kernel.NewReduction %q: %w", source.Reduce, err)
 	}
-	if source.Map == "" {
-		source.Map = args[0].Name
-	}
-	source.Map = removeIndices(source.Map, args)
-	return &Reduction{dev: cuda, source: source, args: slices.Clone(args)}, nil
+	return k, nil
 }
 
-func (s *ReductionSource) validate(args []Arg) error {
-	if err := validateArgs(args); err != nil {
+// validate checks the source and the arguments, and sets what follows from them.
+func (k *Reduction) validate() error {
+	s := &k.source
+	records, err := newRecordTypes(s.Records)
+	if err != nil {
 		return err
 	}
-	if _, ok := storageType(s.Out); !ok {
-		return fmt.Errorf("a result of %s: %w", s.Out, dtype.ErrDType)
+	if k.vars, err = declareArgs(k.args, records); err != nil {
+		return err
 	}
+	k.out.DType = s.Out
+	if k.out.stored, k.out.local, err = records.typesOf(s.Out); err != nil {
+		return fmt.Errorf("the result: %w", err)
+	}
+	k.records = records.text.String()
 	arrays := 0
-	for _, arg := range args {
+	for _, arg := range k.args {
 		if arg.Write {
 			return fmt.Errorf("argument %s is written, but a reduction only reads", arg.Name)
 		}
@@ -80,17 +95,29 @@ func (s *ReductionSource) validate(args []Arg) error {
 		return errors.New("no argument is an array")
 	case s.Neutral == "" || s.Reduce == "":
 		return errors.New("Neutral or Reduce is empty")
-	case s.Map == "" && len(args) > 1:
-		return fmt.Errorf("Map is empty, but there are %d arguments", len(args))
+	case s.Map == "" && len(k.args) > 1:
+		return fmt.Errorf("Map is empty, but there are %d arguments", len(k.args))
+	case s.Host != nil:
+		k.host, err = newReductionHost(s.Host, s.Out, k.args)
 	}
-	return nil
+	if s.Map == "" {
+		s.Map = k.args[0].Name
+	}
+	s.Map = removeIndices(s.Map, k.args)
+	return err
 }
+
+// errNotMade is the error of methods of a nil or zero Reduction.
+var errNotMade = errors.New("got a kernel that NewReduction has not made")
 
 // Of reduces operands, one per argument as for [Elementwise.Run], along axes of the
 // shape to which they broadcast. Negative axes count from the last; nil means all.
 // keepDims keeps the reduced axes, with an extent of 1. The result is a new array in C
 // order, which the caller must release.
 func (k *Reduction) Of(axes []int, keepDims bool, operands ...any) (*ndview.NDBuffer, error) {
+	if k == nil || k.dev == nil {
+		return nil, fmt.Errorf("kernel.Reduction.Of: %w", errNotMade)
+	}
 	r, err := k.plan(operands, axes)
 	if err != nil {
 		return nil, k.wrap("Of", err)
@@ -108,7 +135,7 @@ func (k *Reduction) Of(axes []int, keepDims bool, operands ...any) (*ndview.NDBu
 	if keepDims {
 		strides, _ = r.split(strides)
 	}
-	if err := k.launch(r, out, strides); err != nil {
+	if err := k.reduce(r, out, strides); err != nil {
 		out.Release()
 		return nil, k.wrap("Of", err)
 	}
@@ -119,6 +146,9 @@ func (k *Reduction) Of(axes []int, keepDims bool, operands ...any) (*ndview.NDBu
 // that Of returns without keepDims. The array may have any strides and may share memory
 // with the operands.
 func (k *Reduction) Into(out *ndview.NDBuffer, axes []int, operands ...any) error {
+	if k == nil || k.dev == nil {
+		return fmt.Errorf("kernel.Reduction.Into: %w", errNotMade)
+	}
 	return k.wrap("Into", k.into(out, axes, operands))
 }
 
@@ -146,7 +176,7 @@ func (k *Reduction) into(out *ndview.NDBuffer, axes []int, values []any) error {
 			}
 		}
 	}
-	return k.launch(r, out, out.Strides())
+	return k.reduce(r, out, out.Strides())
 }
 
 func (k *Reduction) wrap(method string, err error) error {
@@ -219,9 +249,8 @@ func (r *reductionPlan) split(values []int64) (kept, reduced []int64) {
 // which happens if there are too few results to occupy a GPU.
 const elementsPerBlock = 16 * launch.Threads
 
-// launch enqueues two kernels: the blocks of the first reduce parts of each result's
-// elements, and the second reduces those partial results.
-func (k *Reduction) launch(r *reductionPlan, out *ndview.NDBuffer, outStrides []int64) error {
+// reduce computes the results and stores them at the strides of out.
+func (k *Reduction) reduce(r *reductionPlan, out *ndview.NDBuffer, outStrides []int64) error {
 	b, err := r.broadcast(k.args)
 	if err != nil {
 		return err
@@ -231,43 +260,83 @@ func (k *Reduction) launch(r *reductionPlan, out *ndview.NDBuffer, outStrides []
 		kept, reduced := r.split(s)
 		keptStrides, reducedStrides = append(keptStrides, kept), append(reducedStrides, reduced)
 	}
-	small := b.fits32() && fits32(out.DType().Size(), r.kept, outStrides)
-	outer := withLoop(layout.Collapse(r.kept, keptStrides...))
-	inner := withLoop(layout.Collapse(r.reduced, reducedStrides...))
-	results, each := layout.Product(r.kept), layout.Product(r.reduced)
-	if results == 0 {
+	l := reductionLoops{
+		outer: withLoop(layout.Collapse(r.kept, keptStrides...)), inner: withLoop(layout.Collapse(r.reduced, reducedStrides...)),
+		results: layout.Product(r.kept), each: layout.Product(r.reduced),
+	}
+	if l.results == 0 {
 		return nil
 	}
 	offsets := make([]int64, len(b.sizes))
 	for i := range offsets {
-		offsets[i] = outer.Offsets[i+1] + inner.Offsets[i]
+		offsets[i] = l.outer.Offsets[i+1] + l.inner.Offsets[i]
 	}
-	wanted := int64(8 * k.dev.Multiprocessors()) // blocks
-	parts := max(min((each-1)/elementsPerBlock+1, (wanted-1)/results+1), 1)
-	partials, err := k.dev.NewBuffer(results * parts * accumulatorSize(k.source.Out))
+	if l.each == 0 { // no element is read, and a reversed axis would begin outside of the buffer
+		clear(offsets)
+	}
+	if cuda, ok := arrowbuf.As[*cudabuf.Device](k.dev); ok {
+		small := b.fits32() && fits32(out.DType().Size(), r.kept, outStrides)
+		return k.launch(cuda, r, &l, offsets, out, b.sizes, small)
+	}
+	l.setParts(hostBlocks)
+	at := make([]unsafe.Pointer, len(b.sizes))
+	if l.each > 0 {
+		if at, err = r.hostAddresses(offsets); err != nil {
+			return err
+		}
+	}
+	to, err := hostAddress(out, l.outer.Offsets[0])
+	if err != nil {
+		return err
+	}
+	return k.host.run(&l, at, r.scalars, to)
+}
+
+// hostBlocks is the number of tasks for which the elements of a result are divided on the
+// CPU. It does not depend on the machine, and so neither does the result.
+const hostBlocks = 64
+
+// setParts divides the elements of each result into parts, so that there are about as
+// many tasks as wanted, if the parts are large enough.
+func (l *reductionLoops) setParts(wanted int64) {
+	l.parts = max(min((l.each-1)/elementsPerBlock+1, (wanted-1)/l.results+1), 1)
+	l.per = (l.each-1)/l.parts + 1
+}
+
+// launch enqueues two kernels: the blocks of the first reduce parts of each result's
+// elements, and the second reduces those partial results.
+func (k *Reduction) launch(dev *cudabuf.Device, r *reductionPlan, l *reductionLoops, offsets []int64, out *ndview.NDBuffer, sizes []int64, small bool) error {
+	l.setParts(int64(8 * dev.Multiprocessors()))
+	size, _ := localLayout(k.source.Out)
+	if k.host != nil {
+		size = max(size, k.host.size)
+	}
+	partials, err := dev.NewBuffer(l.results * l.parts * size)
 	if err != nil {
 		return err
 	}
 	defer partials.Release()
-	form := formKey(outer, append([]int64{out.DType().Size()}, b.sizes...), small) + formKey(inner, b.sizes, small)
-	program := k.programs.program(form, func() string { return k.text(outer, inner, b.sizes, small) })
-	walk := appendNest(appendNest(appendWords(nil, results, each, parts, (each-1)/parts+1), outer), inner)
-	err = k.enqueue(program, entryPoint, results*parts, each, append(r.launchArgs(k.args, offsets), partials, walk)...)
+	form := formKey(l.outer, append([]int64{out.DType().Size()}, sizes...), small) + formKey(l.inner, sizes, small)
+	program := k.programs.program(dev, form,
+		func() string { return k.text(l.outer, l.inner, sizes, small) },
+		func() map[string]cudabuf.HostKernel { return k.hostKernels(len(l.outer.Shape), len(l.inner.Shape)) })
+	walk := appendNest(appendNest(appendWords(nil, l.results, l.each, l.parts, l.per), l.outer), l.inner)
+	err = enqueue(dev, program, entryPoint, l.results*l.parts, l.each, append(r.launchArgs(k.args, offsets), partials, walk)...)
 	if err != nil {
 		return err
 	}
-	target := cudabuf.InOut(launch.CUDABuffer(out.Buffer()), out.Offset()+outer.Offsets[0])
-	return k.enqueue(program, entryPoint+"_rest", results, parts, cudabuf.In(partials, 0), target, walk)
+	target := cudabuf.InOut(launch.CUDABuffer(out.Buffer()), out.Offset()+l.outer.Offsets[0])
+	return enqueue(dev, program, entryPoint+"_rest", l.results, l.parts, cudabuf.In(partials, 0), target, walk)
 }
 
 // enqueue launches a kernel on the default stream, with one block for each of several
 // values that are made of each elements.
-func (k *Reduction) enqueue(program *cudabuf.Program, name string, blocks, each int64, args ...any) error {
-	kernel, err := k.dev.Kernel(program, name)
+func enqueue(dev *cudabuf.Device, program *cudabuf.Program, name string, blocks, each int64, args ...any) error {
+	kernel, err := dev.Kernel(program, name)
 	if err != nil {
 		return err
 	}
-	stream, err := k.dev.DefaultStream()
+	stream, err := dev.DefaultStream()
 	if err != nil {
 		return err
 	}
@@ -278,29 +347,20 @@ func (k *Reduction) enqueue(program *cudabuf.Program, name string, blocks, each 
 	return kernel.LaunchAsync(stream, cudabuf.Dim3{X: uint32(min(blocks, 1<<30))}, cudabuf.Dim3{X: width}, 0, args...)
 }
 
-// accumulatorSize returns the bytes of a variable of dtype t.
-func accumulatorSize(t dtype.DType) int64 {
-	if t == dtype.Float16 || t == dtype.BFloat16 {
-		return 4
-	}
-	return t.Size()
-}
-
 // text returns the C++ of the kernels for a form of operands.
 func (k *Reduction) text(outer, inner layout.Nest, sizes []int64, small bool) string {
 	var s strings.Builder
-	out, _ := storageType(k.source.Out)
 	arrays, outerLoops, innerLoops := len(sizes), len(outer.Shape), len(inner.Shape)
-	s.WriteString(prelude + k.source.Preamble + "\n")
+	s.WriteString(prelude + k.records + userText("Preamble", k.source.Preamble))
 	writeIndexTypes(&s, small)
-	fmt.Fprintf(&s, "typedef %s quiver_out;\ntypedef %s quiver_acc;\n", out, variableType(k.source.Out))
+	fmt.Fprintf(&s, "typedef %s quiver_out;\ntypedef %s quiver_acc;\n", k.out.stored, k.out.local)
 	fmt.Fprintf(&s, "struct quiver_walk { long long results, each, parts, per, kept[%d], kept_stride[%d][%d], extent[%d], stride[%d][%d]; };\n",
 		outerLoops, arrays+1, outerLoops, innerLoops, arrays, innerLoops)
 	fmt.Fprintf(&s, "static __device__ quiver_acc quiver_reduce(quiver_acc a, quiver_acc b) { return (%s); }\n", userText("Reduce", k.source.Reduce))
 	fmt.Fprintf(&s, "static __device__ quiver_acc quiver_neutral() { return (%s); }\n", userText("Neutral", k.source.Neutral))
 	s.WriteString(blockReduce)
-	fmt.Fprintf(&s, "extern \"C\" __global__ void %s(%squiver_acc *quiver_partials, const quiver_walk quiver_w) {\n", entryPoint, parameterList(k.args))
-	writeVariableTypes(&s, k.args)
+	fmt.Fprintf(&s, "extern \"C\" __global__ void %s(%squiver_acc *quiver_partials, const quiver_walk quiver_w) {\n", entryPoint, parameterList(k.vars))
+	writeVariableTypes(&s, k.vars)
 	s.WriteString(`	for (quiver_index quiver_b = blockIdx.x; quiver_b < quiver_w.results * quiver_w.parts; quiver_b += gridDim.x) {
 		const quiver_index quiver_o = quiver_b / (quiver_index)quiver_w.parts;
 		const quiver_index quiver_first = (quiver_b - quiver_o * quiver_w.parts) * quiver_w.per;
@@ -313,7 +373,7 @@ func (k *Reduction) text(outer, inner layout.Nest, sizes []int64, small bool) st
 	s.WriteString("\t\tfor (quiver_index quiver_i = quiver_first + threadIdx.x; quiver_i < quiver_last; quiver_i += blockDim.x) {\n")
 	writeOffsets(&s, "quiver_i", "quiver_w.extent", "quiver_w.stride", inner, sizes)
 	fmt.Fprintf(&s, "\t\tfor (int quiver_a = 0; quiver_a < %d; quiver_a++) quiver_d[quiver_a] += quiver_row[quiver_a];\n", arrays)
-	writeLoads(&s, k.args)
+	writeLoads(&s, k.vars)
 	fmt.Fprintf(&s, `		quiver_sum = quiver_reduce(quiver_sum, (%s));
 		}
 		quiver_sum = quiver_block(quiver_sum);

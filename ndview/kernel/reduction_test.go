@@ -1,39 +1,35 @@
 package kernel_test
 
 import (
-	"encoding/binary"
-	"math"
-	"regexp"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
-func TestReductionTakesAnyAxes(t *testing.T) {
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		if isSimulated(t) {
-			kernel.UseHostKernels(t, squareSumKernels(t))
-		}
-		needCompiler(t)
-		checkReductions(t, dev)
-	})
+func TestReductionTakesAnyAxes(t *testing.T) { onDevices(t, checkReductions) }
+
+// squareSum is the sum of x * x + c.
+func squareSum() kernel.ReductionSource {
+	return kernel.ReductionSource{Out: ndview.Float64, Neutral: "0", Reduce: "a + b", Map: "x * x + c",
+		Host: kernel.NewHostReduction(0, func(a, b float64) float64 { return a + b }, func(out []float64, x []float32, c int32) {
+			for i := range out {
+				out[i] = float64(x[i]*x[i] + float32(c))
+			}
+		})}
 }
 
-func checkReductions(t *testing.T, dev *cudabuf.Device) {
+func checkReductions(t *testing.T, dev arrowbuf.Device) {
 	values := make([]float32, 2*300*5)
 	for i := range values {
 		values[i] = float32(i % 97)
 	}
 	x := fromHost(t, dev, ndview.Float32, values, 2, 300, 5)
-	k, err := kernel.NewReduction(dev, kernel.ReductionSource{Out: ndview.Float64, Neutral: "0", Reduce: "a + b", Map: "x * x + c"},
-		reads("x", ndview.Float32), scalar("c", ndview.Int32))
+	k, err := kernel.NewReduction(dev, squareSum(), reads("x", ndview.Float32), scalar("c", ndview.Int32))
 	require.NoError(t, err)
 	for mask := range 8 {
 		var axes []int
@@ -87,62 +83,4 @@ func checkReductions(t *testing.T, dev *cudabuf.Device) {
 	assert.ErrorIs(t, k.Into(x, []int{0}, x, 0), ndview.ErrDType)
 	_, err = k.Of([]int{3}, false, x, 0)
 	assert.ErrorIs(t, err, ndview.ErrShape)
-}
-
-// squareSumKernels are the host kernels of the sum of x * x + c.
-func squareSumKernels(t *testing.T) func(source string) map[string]cudabuf.HostKernel {
-	form := regexp.MustCompile(`kept\[(\d+)\], kept_stride\[2\]\[\d+\], extent\[(\d+)\]`)
-	return func(source string) map[string]cudabuf.HostKernel {
-		found := form.FindStringSubmatch(source)
-		require.NotNil(t, found)
-		kept, err := strconv.Atoi(found[1])
-		require.NoError(t, err)
-		gone, err := strconv.Atoi(found[2])
-		require.NoError(t, err)
-		read := func(l *cudabuf.HostLaunch, i int) (results, each, parts, per int64, outer, inner loopNest) {
-			words := make([]int64, 4+3*kept+2*gone)
-			for j, raw := 0, l.Struct(i, 8*len(words)); j < len(words); j++ {
-				words[j] = int64(binary.NativeEndian.Uint64(raw[8*j:]))
-			}
-			return words[0], words[1], words[2], words[3], loopNest{words[4:][:kept], words[4+kept:][:2*kept]}, loopNest{words[4+3*kept:][:gone], words[4+3*kept+gone:]}
-		}
-		number := func(b []byte) float64 { return math.Float64frombits(binary.NativeEndian.Uint64(b)) }
-		return map[string]cudabuf.HostKernel{
-			"quiver_own": func(l *cudabuf.HostLaunch) {
-				results, each, parts, per, outer, inner := read(l, 3)
-				c := float64(int32(binary.NativeEndian.Uint32(l.Struct(1, 4))))
-				for block := range results * parts {
-					sum := 0.0
-					first := block % parts * per
-					for i := first; i < min(first+per, each); i++ {
-						v := float64(float(l.Memory(l.Pointer(0)+uintptr(outer.offset(block/parts, 1)+inner.offset(i, 0)), 4)))
-						sum += v*v + c
-					}
-					binary.NativeEndian.PutUint64(l.Memory(l.Pointer(2)+uintptr(8*block), 8), math.Float64bits(sum))
-				}
-			},
-			"quiver_own_rest": func(l *cudabuf.HostLaunch) {
-				results, _, parts, _, outer, _ := read(l, 2)
-				for result := range results {
-					sum := 0.0
-					for i := range parts {
-						sum += number(l.Memory(l.Pointer(0)+uintptr(8*(result*parts+i)), 8))
-					}
-					binary.NativeEndian.PutUint64(l.Memory(l.Pointer(1)+uintptr(outer.offset(result, 0)), 8), math.Float64bits(sum))
-				}
-			},
-		}
-	}
-}
-
-// loopNest is the extents and strides in the struct that a kernel takes.
-type loopNest struct{ extents, strides []int64 }
-
-func (w loopNest) offset(number int64, array int) (at int64) {
-	loops := len(w.extents)
-	for loop := loops - 1; loop >= 0; loop-- {
-		at += number % w.extents[loop] * w.strides[array*loops+loop]
-		number /= w.extents[loop]
-	}
-	return at
 }

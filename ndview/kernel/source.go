@@ -34,6 +34,8 @@ func appendNest(raw []byte, n layout.Nest) []byte {
 
 // prelude defines element types that CUDA C++ lacks.
 const prelude = `
+#ifndef QUIVER_TYPES
+#define QUIVER_TYPES
 struct quiver_half {
 	unsigned short bits;
 	__device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
@@ -59,6 +61,7 @@ template <class T> __device__ quiver_complex<T> operator/(quiver_complex<T> a, q
 }
 template <class T> __device__ bool operator==(quiver_complex<T> a, quiver_complex<T> b) { return a.re == b.re && a.im == b.im; }
 template <class T> __device__ bool operator!=(quiver_complex<T> a, quiver_complex<T> b) { return !(a == b); }
+#endif
 `
 
 // writeIndexTypes defines the types that count elements and bytes.
@@ -71,10 +74,10 @@ func writeIndexTypes(s *strings.Builder, small bool) {
 }
 
 // parameterList returns the C++ parameters of a kernel for its arguments.
-func parameterList(args []Arg) string {
+func parameterList(vars []variable) string {
 	var s strings.Builder
-	for _, arg := range args {
-		c, _ := storageType(arg.DType)
+	for _, arg := range vars {
+		c := arg.stored
 		switch {
 		case arg.Scalar:
 			fmt.Fprintf(&s, "%s quiver_p_%s, ", c, arg.Name)
@@ -88,9 +91,9 @@ func parameterList(args []Arg) string {
 }
 
 // writeVariableTypes declares NAME_t for each argument.
-func writeVariableTypes(s *strings.Builder, args []Arg) {
-	for _, arg := range args {
-		fmt.Fprintf(s, "\ttypedef %s %s_t;\n", variableType(arg.DType), arg.Name)
+func writeVariableTypes(s *strings.Builder, vars []variable) {
+	for _, arg := range vars {
+		fmt.Fprintf(s, "\ttypedef %s %s_t;\n", arg.local, arg.Name)
 	}
 }
 
@@ -124,11 +127,10 @@ func writeOffsets(s *strings.Builder, number, extent, stride string, nest layout
 }
 
 // writeLoads declares and reads the arguments' variables.
-func writeLoads(s *strings.Builder, args []Arg) {
+func writeLoads(s *strings.Builder, vars []variable) {
 	array := 0
-	for _, arg := range args {
-		c, _ := storageType(arg.DType)
-		name := arg.Name
+	for _, arg := range vars {
+		c, name := arg.stored, arg.Name
 		if arg.Scalar {
 			fmt.Fprintf(s, "\t\tconst %s_t %s = quiver_p_%s;\n", name, name, name)
 			continue

@@ -20,6 +20,9 @@ type function struct {
 	shared     int // maximum of dynamic shared memory; guarded by Driver.mu
 }
 
+// RunsHostKernels reports true, as no other driver does: see cudabuf.Device.
+func (d *Driver) RunsHostKernels() bool { return true }
+
 func (d *Driver) ModuleLoadData(image []byte, hostKernels map[string]driver.HostKernel) (driver.Module, error) {
 	const call = "cuModuleLoadData"
 	c, err := d.enterContext(call)

@@ -101,5 +101,16 @@ for _ in range(40):
         except (ValueError, IndexError, ZeroDivisionError):
             pass
         cases.append(case)
+# After the others, whose random numbers stay the same.
+for _ in range(15):
+    for name, split in {"HSplitAt": np.hsplit, "VSplitAt": np.vsplit, "DSplitAt": np.dsplit}.items():
+        a = view([int(r.choice([0, 1, 2, 3, 4, 6])) for _ in range(r.integers(0, 4))])
+        indices = r.integers(-7, 8, r.integers(0, 4)).tolist()
+        case = [name, [layout(a)], indices, 0]
+        try:
+            case.append([[list(p.shape), p.ravel().tolist()] for p in split(a, indices)])
+        except ValueError:
+            pass
+        cases.append(case)
 
 print("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]")

@@ -84,13 +84,14 @@ BACK(·back32, FOLD32)
 BACK(·back64, FOLD64)
 
 // func keys16(to, x unsafe.Pointer, n int, flip, infinity, alike uint64). alike is all
-// ones to make zeros alike, or 0. AVX2 has no 16-bit float arithmetic: the sign is
-// removed by subtracting from the inverse.
+// ones to make zeros alike, or 0. AVX2 has no 16-bit float arithmetic: the key of -0,
+// which is -1, becomes 0 by subtracting -1. All others are those of the Go loop.
 TEXT ·keys16(SB), NOSPLIT, $0-48
 	KEYS
 	VPBROADCASTQ alike+40(FP), Y11
 	VPCMPEQW     Y13, Y13, Y13
 	VPSRLW       $1, Y13, Y13
+	VPCMPEQW     Y10, Y10, Y10
 
 loop:
 	VPXOR     (SI), Y15, Y0
@@ -98,6 +99,7 @@ loop:
 	VPCMPGTW  Y14, Y1, Y3
 	VPSRAW    $15, Y0, Y2
 	VPXOR     Y2, Y1, Y0
+	VPCMPEQW  Y10, Y0, Y2
 	VPAND     Y11, Y2, Y2
 	VPSUBW    Y2, Y0, Y0
 	VPBLENDVB Y3, Y13, Y0, Y0

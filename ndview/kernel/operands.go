@@ -4,167 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
+	"reflect"
 	"slices"
-	"strings"
-	"sync"
+	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
-
-// Arg declares an argument of a kernel. In the kernel's C++ the name is a variable:
-// an element of an array, or the scalar. float16 and bfloat16 are float there, bool
-// is C's. Complex numbers have the members re and im, and the operators + - * / among
-// themselves. datetime64 and timedelta64 are counts of type long long. NAME_t is the
-// variable's type.
-type Arg struct {
-	Name  string
-	DType dtype.DType
-	// Read and Write say what the kernel does with an array. Scalar says that the
-	// argument is one value. At least one must be set, and Scalar only alone.
-	Read, Write, Scalar bool
-}
-
-// storageTypes are the C++ types of elements in memory. Times, which are not listed,
-// are long long.
-var storageTypes = map[dtype.DType]string{
-	dtype.Bool: "bool", dtype.Int8: "signed char", dtype.Int16: "short", dtype.Int32: "int", dtype.Int64: "long long",
-	dtype.Uint8: "unsigned char", dtype.Uint16: "unsigned short", dtype.Uint32: "unsigned int", dtype.Uint64: "unsigned long long",
-	dtype.Float16: "quiver_half", dtype.BFloat16: "quiver_bfloat", dtype.Float32: "float", dtype.Float64: "double",
-	dtype.Complex64: "quiver_complex<float>", dtype.Complex128: "quiver_complex<double>",
-}
-
-// storageType returns the C++ type of elements in memory. ok is false if C++ has none.
-func storageType(t dtype.DType) (name string, ok bool) {
-	if t.Kind() == dtype.KindDatetime || t.Kind() == dtype.KindTimedelta {
-		return "long long", true
-	}
-	name, ok = storageTypes[t]
-	return name, ok
-}
-
-// variableType returns the C++ type of an argument's variable.
-func variableType(t dtype.DType) string {
-	if t == dtype.Float16 || t == dtype.BFloat16 {
-		return "float"
-	}
-	name, _ := storageType(t)
-	return name
-}
-
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z_0-9]*$`)
-
-// keywords are those of C++17.
-var keywords = func() map[string]bool {
-	words := map[string]bool{}
-	for _, w := range strings.Fields(`alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class
-		compl const const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit export extern false float
-		for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
-		register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
-		true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq`) {
-		words[w] = true
-	}
-	return words
-}()
-
-// validateArgs checks names, types and flags.
-func validateArgs(args []Arg) error {
-	seen := map[string]bool{}
-	for i, arg := range args {
-		_, known := storageType(arg.DType)
-		switch {
-		case !identifier.MatchString(arg.Name) || strings.HasPrefix(arg.Name, "quiver_"):
-			return fmt.Errorf("argument %d: got name %q, want a C identifier that does not begin with quiver_", i, arg.Name)
-		case keywords[arg.Name]:
-			return fmt.Errorf("argument %d: got name %q, which is a keyword of C++", i, arg.Name)
-		case seen[arg.Name]:
-			return fmt.Errorf("two arguments are named %q", arg.Name)
-		case !known:
-			return fmt.Errorf("argument %s: C++ has no type for %s: %w", arg.Name, arg.DType, dtype.ErrDType)
-		case !arg.Read && !arg.Write && !arg.Scalar:
-			return fmt.Errorf("argument %s is neither read nor written nor a scalar", arg.Name)
-		case arg.Scalar && (arg.Read || arg.Write):
-			return fmt.Errorf("argument %s is a scalar and an array", arg.Name)
-		}
-		seen[arg.Name] = true
-	}
-	return nil
-}
-
-// removeIndices replaces name[i], as pygpu's kernels write elements, by name.
-func removeIndices(code string, args []Arg) string {
-	for _, arg := range args {
-		code = regexp.MustCompile(`\b`+arg.Name+`\[i\]`).ReplaceAllString(code, arg.Name)
-	}
-	return code
-}
-
-// entryPoint is the name of the kernel in each compiled source.
-const entryPoint = "quiver_own"
-
-// programs holds one program per source for the process, so that making the same
-// kernel again compiles and loads nothing. Keys are strings, values *cudabuf.Program.
-var programs sync.Map
-
-// Tests replace compile and hostKernels: the simulated device runs no images.
-var (
-	compile     = compileWithNVRTC
-	hostKernels = func(source string) map[string]cudabuf.HostKernel { return nil }
-	imageCache  nvrtc.Cache
-)
-
-// compileWithNVRTC compiles a source for a GPU's compute capability.
-func compileWithNVRTC(source string, major, minor int) ([]byte, error) {
-	supported, err := nvrtc.Architectures()
-	if err != nil {
-		return nil, err
-	}
-	arch, err := nvrtc.Arch(major, minor, supported)
-	if err != nil {
-		return nil, err
-	}
-	image, err := imageCache.Compile(nvrtc.Source{Name: "own.cu", Text: source, Arch: arch, Options: []string{"-std=c++17"}})
-	if err != nil {
-		return nil, err
-	}
-	return image.Bytes, nil
-}
-
-// loadProgram returns the process's program of a source.
-func loadProgram(source string) *cudabuf.Program {
-	p, _ := programs.LoadOrStore(source, &cudabuf.Program{
-		ImageFor:    func(major, minor int) ([]byte, error) { return compile(source, major, minor) },
-		HostKernels: hostKernels(source),
-	})
-	return p.(*cudabuf.Program)
-}
-
-// formCache holds the programs of one kernel by form, so that a source is written
-// once per form.
-type formCache struct{ byForm sync.Map }
-
-func (c *formCache) program(form string, source func() string) *cudabuf.Program {
-	if p, ok := c.byForm.Load(form); ok {
-		return p.(*cudabuf.Program)
-	}
-	p := loadProgram(source())
-	c.byForm.Store(form, p)
-	return p
-}
-
-// cudaDevice returns dev as a CUDA device, or an error wrapping ErrDevice.
-func cudaDevice(dev arrowbuf.Device) (*cudabuf.Device, error) {
-	if cuda, ok := arrowbuf.As[*cudabuf.Device](dev); ok {
-		return cuda, nil
-	}
-	return nil, fmt.Errorf("a kernel from source on %s: it needs a CUDA device and NVRTC: %w", dev, arrowbuf.ErrDevice)
-}
 
 // operands are the values of a kernel's arguments, checked against them.
 type operands struct {
@@ -174,7 +24,7 @@ type operands struct {
 }
 
 // bind checks values against arguments. The caller must release the result.
-func bind(dev *cudabuf.Device, args []Arg, values []any) (*operands, error) {
+func bind(dev arrowbuf.Device, args []Arg, values []any) (*operands, error) {
 	if len(values) != len(args) {
 		return nil, fmt.Errorf("got %d operands, want %d, one per argument", len(values), len(args))
 	}
@@ -188,16 +38,14 @@ func bind(dev *cudabuf.Device, args []Arg, values []any) (*operands, error) {
 	return o, nil
 }
 
-func (o *operands) bindArg(dev *cudabuf.Device, i int, arg Arg, value any) error {
+func (o *operands) bindArg(dev arrowbuf.Device, i int, arg Arg, value any) error {
 	a, isArray := value.(*ndview.NDBuffer)
 	if arg.Scalar {
 		if isArray {
 			return fmt.Errorf("got an array, want a scalar: %w", dtype.ErrDType)
 		}
-		s, err := dtype.ScalarOf(value)
-		if err == nil {
-			o.scalars[i], err = s.Bytes(arg.DType)
-		}
+		var err error
+		o.scalars[i], err = scalarBytes(arg.DType, value)
 		return err
 	}
 	if !isArray {
@@ -222,6 +70,32 @@ func (o *operands) bindArg(dev *cudabuf.Device, i int, arg Arg, value any) error
 		return fmt.Errorf("offset %d and strides %v of the array are not multiples of %d: %w", a.Offset(), a.Strides(), a.DType().Alignment(), ndview.ErrShape)
 	}
 	return nil
+}
+
+// scalarBytes returns an element of dtype t: of a Go number that the dtype represents, or
+// for a record of a Go struct with its fields.
+func scalarBytes(t dtype.DType, value any) ([]byte, error) {
+	if t.Kind() != dtype.KindRecord {
+		s, err := dtype.ScalarOf(value)
+		if err != nil {
+			return nil, err
+		}
+		return s.Bytes(t)
+	}
+	if value == nil {
+		return nil, fmt.Errorf("got nil, want a struct for a record: %w", dtype.ErrDType)
+	}
+	v := reflect.ValueOf(value)
+	pieces, err := matchStruct(nil, t, v.Type(), 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	local, raw := reflect.New(v.Type()), make([]byte, t.Size())
+	local.Elem().Set(v)
+	for _, p := range pieces {
+		copy(raw[p.memory:][:p.size], unsafe.Slice((*byte)(unsafe.Add(local.UnsafePointer(), p.local)), p.size))
+	}
+	return raw, nil
 }
 
 func (o *operands) release() {
@@ -278,6 +152,33 @@ func overlapsItself(a *ndview.NDBuffer) bool {
 func sameLayout(a, b *ndview.NDBuffer) bool {
 	return int64(a.Buffer().Address())+a.Offset() == int64(b.Buffer().Address())+b.Offset() &&
 		slices.Equal(a.Shape(), b.Shape()) && slices.Equal(a.Strides(), b.Strides())
+}
+
+// hostAddresses returns the address of the element [0, ..., 0] of each array plus its
+// offset, or an error wrapping arrowbuf.ErrDevice if the host cannot access an array.
+// There must be elements.
+func (o *operands) hostAddresses(offsets []int64) ([]unsafe.Pointer, error) {
+	addresses := make([]unsafe.Pointer, 0, len(offsets))
+	for _, a := range o.arrays {
+		if a == nil {
+			continue
+		}
+		at, err := hostAddress(a, offsets[len(addresses)])
+		if err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, at)
+	}
+	return addresses, nil
+}
+
+// hostAddress returns the address of a byte, counted from the element [0, ..., 0].
+func hostAddress(a *ndview.NDBuffer, offset int64) (unsafe.Pointer, error) {
+	raw, ok := arrowbuf.HostBytes(a.Buffer())
+	if !ok {
+		return nil, fmt.Errorf("the host cannot access memory of %s: %w", a.Device(), arrowbuf.ErrDevice)
+	}
+	return unsafe.Pointer(&raw[a.Offset()+offset]), nil
 }
 
 // launchArgs returns the arguments of a launch. offsets, one per array, are bytes from
