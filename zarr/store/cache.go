@@ -88,7 +88,7 @@ func (c *Cache) dropAll() {
 	c.stats.Bytes = 0
 }
 
-// Get implements [Store]. A cached whole value answers for its ranges.
+// Get implements [Store]. It finds ranges in a cached whole value.
 func (c *Cache) Get(ctx context.Context, key string, r Range) ([]byte, error) {
 	if err := contextErr(ctx, CheckKey(key)); err != nil {
 		return nil, fmt.Errorf("store.Get: key %q: %w", key, err)
@@ -144,7 +144,7 @@ func (c *Cache) GetRanges(ctx context.Context, key string, ranges []Range) ([][]
 	for k, i := range missing {
 		values[i] = got[k]
 		if c.writes == writes {
-			// A range of a longer answer would keep all of it in memory.
+			// A part of a longer response would keep all of it in memory.
 			c.add(key, ranges[i], bytes.Clone(got[k]))
 		}
 	}

@@ -114,16 +114,16 @@ func TestCacheSeesItsOwnWrites(t *testing.T) {
 	}
 }
 
-// slowStore delays the answer of Get.
+// slowStore delays the result of Get.
 type slowStore struct {
 	Store
-	reading, answer chan struct{}
+	reading, proceed chan struct{}
 }
 
 func (s *slowStore) Get(ctx context.Context, key string, r Range) ([]byte, error) {
 	value, err := s.Store.Get(ctx, key, r)
 	s.reading <- struct{}{}
-	<-s.answer
+	<-s.proceed
 	return value, err
 }
 
@@ -140,7 +140,7 @@ func TestCacheKeepsNoValueOlderThanAWrite(t *testing.T) {
 	}()
 	<-slow.reading // it has the old value
 	require.NoError(t, c.Set(ctx, "k", []byte("new")))
-	slow.answer <- struct{}{}
+	slow.proceed <- struct{}{}
 	assert.Equal(t, "old", <-done)
 	value, err := c.Get(ctx, "k", Range{})
 	require.NoError(t, err)

@@ -80,19 +80,19 @@ func coalesce(ranges []Range) []request {
 	return out
 }
 
-// distribute sets the values of the request's ranges to parts of its answer.
-func (q request) distribute(values [][]byte, ranges []Range, key string, answer []byte) error {
+// distribute sets the values of the request's ranges to parts of its response.
+func (q request) distribute(values [][]byte, ranges []Range, key string, response []byte) error {
 	if len(q.indices) == 1 {
-		values[q.indices[0]] = answer
+		values[q.indices[0]] = response
 		return nil
 	}
 	for _, i := range q.indices {
 		r := ranges[i]
-		start, end, err := Between(r.start-q.covers.start, r.end-q.covers.start).Resolve(int64(len(answer)))
+		start, end, err := Between(r.start-q.covers.start, r.end-q.covers.start).Resolve(int64(len(response)))
 		if err != nil {
 			return fmt.Errorf("store.GetRanges: key %q: %w", key, err)
 		}
-		values[i] = answer[start:end:end]
+		values[i] = response[start:end:end]
 	}
 	return nil
 }

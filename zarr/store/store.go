@@ -101,6 +101,25 @@ func (r Range) Resolve(size int64) (start, end int64, err error) {
 	}
 }
 
+// Request returns the range as a request to a server: length bytes from offset on, or all
+// from there on if length is -1. If fromEnd, it is the last length bytes instead. It
+// returns [ErrInvalidRange] if the range is malformed.
+func (r Range) Request() (offset, length int64, fromEnd bool, err error) {
+	if _, _, err := r.Resolve(0); err != nil {
+		return 0, 0, false, err
+	}
+	switch r.kind {
+	case between:
+		return r.start, r.end - r.start, false, nil
+	case from:
+		return r.start, -1, false, nil
+	case last:
+		return 0, r.end, true, nil
+	default:
+		return 0, -1, false, nil
+	}
+}
+
 // String formats the range for error messages.
 func (r Range) String() string {
 	switch r.kind {
