@@ -112,7 +112,7 @@ func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid,
 			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.name, err)
 		}
 	}
-	if err := w.store.DeleteAll(ctx, w.temporaryPath()); err != nil {
+	if err := store.DeleteAll(ctx, w.store, w.temporaryPath()); err != nil {
 		return markPart(PartOutput, err)
 	}
 	attributes, err := rootAttributes(schema, columns, rows)
@@ -402,7 +402,7 @@ func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string
 	m.Shape = append([]int64{h.rows}, m.Shape[1:]...)
 	m.Attributes = attributes
 	// An array of fill values has no chunks to move.
-	if err := h.store.Move(ctx, w.array.Path(), path); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := store.Move(ctx, h.store, w.array.Path(), path); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	h.nodes[path] = m

@@ -207,7 +207,7 @@ func (g *Group) Children(ctx context.Context) ([]Child, error) {
 		}
 		return children, nil
 	}
-	_, names, err := g.store.ListDir(ctx, g.path)
+	_, names, err := store.ListDir(ctx, g.store, g.path)
 	if err != nil {
 		return nil, err
 	}

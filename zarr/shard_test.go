@@ -47,7 +47,7 @@ func TestShardWriterAcceptsConcurrentChunks(t *testing.T) {
 				v, err = a.ReadRows(ctx, zarr.Prototype{}, 15, 20, 1)
 				require.NoError(t, err)
 				assert.Equal(t, []int32{0, 0, 9, 1, 9}, host[int32](t, v.(*ndview.NDBuffer)))
-				require.NoError(t, s.DeleteAll(ctx, ""))
+				require.NoError(t, store.DeleteAll(ctx, s, ""))
 			})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 func Example() {
 	ctx, s := context.Background(), store.NewMemory()
-	w, err := s.Create(ctx, "temp/c/0")
+	w, err := store.Create(ctx, s, "temp/c/0")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -20,11 +20,12 @@ import (
 //
 // A value is written to a temporary file in its directory and renamed, so readers see
 // all of it or nothing, and an interrupted program leaves no partial value. Files are
-// not synced to disk. The names of temporary files begin with [TempPrefix]; they are
+// synced to disk with the option [Sync]. The names of temporary files begin with [TempPrefix]; they are
 // never listed, and keys cannot contain them.
 type Local struct {
 	root      string
 	inPlace   bool
+	sync      bool
 	knownDirs sync.Map // directories known to exist
 }
 
@@ -36,6 +37,10 @@ type LocalOption func(*Local)
 // InPlace writes values directly to their final files, which needs fewer system calls.
 // Use it for hierarchies that are invisible until they are moved into place as a whole.
 func InPlace() LocalOption { return func(l *Local) { l.inPlace = true } }
+
+// Sync makes a value durable before Set, Commit or SetIfNotExists returns: its file and its
+// directory are synced to disk (fsync).
+func Sync() LocalOption { return func(l *Local) { l.sync = true } }
 
 // NewLocal returns the store of a directory. The directory is created with the first
 // value.
@@ -91,6 +96,14 @@ func (l *Local) Get(ctx context.Context, key string, r Range) ([]byte, error) {
 }
 
 func readRange(path string, r Range) ([]byte, error) {
+	values, err := readRanges(context.Background(), path, []Range{r})
+	if err != nil {
+		return nil, err
+	}
+	return values[0], nil
+}
+
+func readRanges(ctx context.Context, path string, ranges []Range) ([][]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -100,16 +113,20 @@ func readRange(path string, r Range) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	start, end, err := r.Resolve(size)
-	if err != nil {
-		return nil, err
+	values := make([][]byte, len(ranges))
+	for i, r := range ranges {
+		start, end, err := r.Resolve(size)
+		if err := contextErr(ctx, err); err != nil {
+			return nil, err
+		}
+		value := make([]byte, end-start)
+		n, err := f.ReadAt(value, start)
+		if err != nil && !errors.Is(err, io.EOF) { // at EOF, the file shrank meanwhile
+			return nil, err
+		}
+		values[i] = value[:n]
 	}
-	value := make([]byte, end-start)
-	n, err := f.ReadAt(value, start)
-	if errors.Is(err, io.EOF) { // the file shrank meanwhile
-		err = nil
-	}
-	return value[:n], err
+	return values, nil
 }
 
 // fileSize returns ErrNotFound for a directory, which is not a value.
@@ -189,13 +206,49 @@ func (l *Local) Set(ctx context.Context, key string, value []byte) error {
 	return w.Commit()
 }
 
+// SetIfNotExists writes a file unless it exists.
+func (l *Local) SetIfNotExists(ctx context.Context, key string, value []byte) error {
+	path, err := l.keyPath(ctx, key)
+	if err != nil {
+		return fmt.Errorf("store.SetIfNotExists: key %q: %w", key, err)
+	}
+	w := &localWriter{key: key, path: path, sync: l.sync, exclusive: true}
+	err = l.createIn(filepath.Dir(path), func() (err error) {
+		w.file, err = createTemp(filepath.Dir(path))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store.SetIfNotExists: key %q: %w", key, err)
+	}
+	if _, err := w.Write(value); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("store.SetIfNotExists: %w", err)
+	}
+	return nil
+}
+
+// GetRanges reads ranges of a file, which it opens once.
+func (l *Local) GetRanges(ctx context.Context, key string, ranges []Range) ([][]byte, error) {
+	path, err := l.keyPath(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("store.GetRanges: key %q: %w", key, err)
+	}
+	values, err := readRanges(ctx, path, ranges)
+	if err != nil {
+		return nil, fmt.Errorf("store.GetRanges: key %q: %w", key, wrapNotFound(err))
+	}
+	return values, nil
+}
+
 // Create creates a temporary file, or the final file if the store is [InPlace].
 func (l *Local) Create(ctx context.Context, key string) (Writer, error) {
 	path, err := l.keyPath(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("store.Create: key %q: %w", key, err)
 	}
-	w := &localWriter{key: key, path: path}
+	w := &localWriter{key: key, path: path, sync: l.sync}
 	err = l.createIn(filepath.Dir(path), func() (err error) {
 		if l.inPlace {
 			w.file, err = os.Create(path)
@@ -241,6 +294,8 @@ type localWriter struct {
 	key, path string
 	file      *os.File // nil after Commit or Abort
 	written   int64
+	sync      bool
+	exclusive bool // refuse to replace a file
 }
 
 func (w *localWriter) Write(p []byte) (int, error) {
@@ -268,15 +323,45 @@ func (w *localWriter) Commit() error {
 		return w.wrapErr("Commit", errWriterClosed)
 	}
 	name := w.file.Name()
-	err := w.file.Close() // a full disk may show only here
+	var err error
+	if w.sync {
+		err = w.file.Sync()
+	}
+	err = errors.Join(err, w.file.Close()) // a full disk may show only here
 	w.file = nil
 	if err == nil && name != w.path {
-		err = os.Rename(name, w.path)
+		err = w.rename(name)
 	}
 	if err != nil {
 		err = errors.Join(err, os.Remove(name))
+	} else if w.sync {
+		err = syncDir(filepath.Dir(w.path))
 	}
 	return w.wrapErr("Commit", err)
+}
+
+// rename gives the temporary file its final name.
+func (w *localWriter) rename(name string) error {
+	if !w.exclusive {
+		return os.Rename(name, w.path)
+	}
+	// Unlike a rename, a link fails if the name exists.
+	if err := os.Link(name, w.path); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", ErrExists, err)
+	} else if err != nil {
+		return err
+	}
+	return os.Remove(name)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
 }
 
 func (w *localWriter) Abort() error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -68,6 +67,20 @@ func (m *Memory) Set(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
+// SetIfNotExists stores a copy of value unless the key has a value.
+func (m *Memory) SetIfNotExists(ctx context.Context, key string, value []byte) error {
+	if err := contextErr(ctx, CheckKey(key)); err != nil {
+		return fmt.Errorf("store.SetIfNotExists: key %q: %w", key, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.values[key]; ok {
+		return fmt.Errorf("store.SetIfNotExists: key %q: %w", key, ErrExists)
+	}
+	m.values[key] = bytes.Clone(value)
+	return nil
+}
+
 func (m *Memory) put(key string, value []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,46 +92,7 @@ func (m *Memory) Create(ctx context.Context, key string) (Writer, error) {
 	if err := contextErr(ctx, CheckKey(key)); err != nil {
 		return nil, fmt.Errorf("store.Create: key %q: %w", key, err)
 	}
-	return &memoryWriter{store: m, key: key}, nil
-}
-
-type memoryWriter struct {
-	store *Memory
-	key   string
-	value []byte
-	done  bool
-}
-
-func (w *memoryWriter) Write(p []byte) (int, error) {
-	if w.done {
-		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, errWriterClosed)
-	}
-	w.value = append(w.value, p...)
-	return len(p), nil
-}
-
-func (w *memoryWriter) WriteAt(p []byte, off int64) (int, error) {
-	if w.done {
-		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, errWriterClosed)
-	}
-	if err := checkOverwrite(off, len(p), int64(len(w.value))); err != nil {
-		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, err)
-	}
-	return copy(w.value[off:], p), nil
-}
-
-func (w *memoryWriter) Commit() error {
-	if w.done {
-		return fmt.Errorf("store.Writer.Commit: key %q: %w", w.key, errWriterClosed)
-	}
-	w.done = true
-	w.store.put(w.key, w.value)
-	return nil
-}
-
-func (w *memoryWriter) Abort() error {
-	w.done, w.value = true, nil
-	return nil
+	return &bufferedWriter{key: key, set: func(value []byte) error { m.put(key, value); return nil }}, nil
 }
 
 // Delete deletes a value.
@@ -158,23 +132,6 @@ func (m *Memory) List(ctx context.Context, prefix string) ([]string, error) {
 	}
 	slices.Sort(keys)
 	return keys, nil
-}
-
-// ListDir returns the names directly under a prefix.
-func (m *Memory) ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error) {
-	all, err := m.List(ctx, prefix)
-	for _, key := range all {
-		if prefix != "" {
-			key = key[len(prefix)+1:]
-		}
-		if first, _, deeper := strings.Cut(key, "/"); deeper {
-			prefixes = append(prefixes, first)
-		} else {
-			keys = append(keys, first)
-		}
-	}
-	slices.Sort(prefixes)
-	return keys, slices.Compact(prefixes), err
 }
 
 // Move renames a prefix.

@@ -12,42 +12,36 @@ import (
 var (
 	// ErrNotFound reports that no value has the key or the prefix.
 	ErrNotFound = errors.New("not found")
-	// ErrExists reports that the destination of a move exists.
+	// ErrExists reports that a key has a value, or that the destination of a move exists.
 	ErrExists = errors.New("already exists")
+	// ErrReadOnly reports a write to a store that was opened for reading.
+	ErrReadOnly = errors.New("read-only store")
 	// ErrInvalidKey reports a malformed key or prefix.
 	ErrInvalidKey = errors.New("malformed key")
 	// ErrInvalidRange reports a range with a negative bound or an end before its start.
 	ErrInvalidRange = errors.New("malformed range")
 )
 
-// Store keeps values under keys. It is safe for concurrent use, but the caller must
-// serialize writes to the same key. If the context is done when a method is called, the
-// method returns the context's error without effect. Implementations pass the
-// conformance suite in store_test.go.
+// Store keeps values under keys. It is safe for concurrent use. Of two concurrent writes
+// to one key one wins, whole. If the context is done when a method is called, the method
+// returns the context's error without effect.
+//
+// Four methods are enough for a store. One that can do more also has methods of the
+// optional interfaces, such as [Sizer]; callers use the function of the same purpose,
+// such as [Size], which works on every store. Implementations pass the conformance suite
+// of package storetest.
 type Store interface {
 	// Get returns a value or a range of it. The caller must not modify the result. It
 	// returns an error wrapping ErrNotFound if no value has the key.
 	Get(ctx context.Context, key string, r Range) ([]byte, error)
-	// Set stores a value and replaces an earlier one. It does not retain value.
+	// Set stores a value and replaces an earlier one. It does not retain value. It
+	// returns an error wrapping ErrReadOnly if the store cannot be written.
 	Set(ctx context.Context, key string, value []byte) error
-	// Create returns a Writer that stores a value when it is committed.
-	Create(ctx context.Context, key string) (Writer, error)
 	// Delete deletes a value. It returns nil if no value has the key.
 	Delete(ctx context.Context, key string) error
-	// DeleteAll deletes all values under a prefix, and the value whose key equals it.
-	// It returns nil if no value matches.
-	DeleteAll(ctx context.Context, prefix string) error
-	// List returns all keys under a prefix, sorted.
+	// List returns all keys under a prefix, sorted. It returns an error wrapping
+	// errors.ErrUnsupported if the store cannot list, as over HTTP.
 	List(ctx context.Context, prefix string) ([]string, error)
-	// ListDir returns the names directly under a prefix, sorted: keys of values, and
-	// prefixes with at least one value under them.
-	ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error)
-	// Move renames a prefix atomically. It returns an error wrapping ErrNotFound if no
-	// value is under from, and ErrExists if a value is at or under to.
-	Move(ctx context.Context, from, to string) error
-	// Size returns the length of a value in bytes. It returns an error wrapping
-	// ErrNotFound if no value has the key.
-	Size(ctx context.Context, key string) (int64, error)
 }
 
 // Writer writes one value, which is invisible until Commit. It must be finished with
@@ -104,6 +98,25 @@ func (r Range) Resolve(size int64) (start, end int64, err error) {
 		return max(size-r.end, 0), size, nil
 	default:
 		return 0, size, nil
+	}
+}
+
+// Request returns the range as a request to a server: length bytes from offset on, or all
+// from there on if length is -1. If fromEnd, it is the last length bytes instead. It
+// returns [ErrInvalidRange] if the range is malformed.
+func (r Range) Request() (offset, length int64, fromEnd bool, err error) {
+	if _, _, err := r.Resolve(0); err != nil {
+		return 0, 0, false, err
+	}
+	switch r.kind {
+	case between:
+		return r.start, r.end - r.start, false, nil
+	case from:
+		return r.start, -1, false, nil
+	case last:
+		return 0, r.end, true, nil
+	default:
+		return 0, -1, false, nil
 	}
 }
 

@@ -1,0 +1,319 @@
+// Package blobstore keeps Zarr values in object stores, by way of gocloud.dev/blob.
+//
+// Programs open an object store by its URL: they import the package of its kind, such as
+// blobstore/s3, for its side effect and call store.Open. [New] takes any bucket of
+// gocloud.dev/blob.
+//
+// A value is one object, written whole by one request: there are no parts to clean up when
+// a write is cancelled. Moving a prefix is not possible. Requests that fail for a time are
+// retried by the client library of the kind.
+package blobstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+// contentType is that of all values.
+const contentType = "application/octet-stream"
+
+// Store is a store of the objects of a bucket. Use [New] or store.Open.
+type Store struct {
+	bucket *blob.Bucket
+	name   string
+	native Native
+}
+
+var (
+	_ store.Sizer             = (*Store)(nil)
+	_ store.DirLister         = (*Store)(nil)
+	_ store.ConditionalSetter = (*Store)(nil)
+)
+
+// Native are requests that a kind of object store does better than gocloud.dev/blob. A nil
+// function is not used.
+type Native struct {
+	// Put writes an object by one request, and only if it does not exist if ifNotExists.
+	// The error of a refusal wraps store.ErrExists.
+	Put func(ctx context.Context, key string, value []byte, ifNotExists bool) error
+	// Last reads the last n bytes of an object, n > 0, without asking for its size first.
+	// Its error wraps store.ErrNotFound if there is no object.
+	Last func(ctx context.Context, key string, n int64) ([]byte, error)
+}
+
+// New returns the store of a bucket, which Close closes. name is for errors, such as
+// "s3://bucket".
+func New(bucket *blob.Bucket, name string, native Native) (*Store, error) {
+	if bucket == nil {
+		return nil, errors.New("blobstore.New: nil bucket")
+	}
+	return &Store{bucket, name, native}, nil
+}
+
+// Open opens the bucket of a URL with gocloud.dev/blob. The path of the URL is a prefix of
+// all keys; its query is for gocloud.dev/blob. Packages of kinds of object stores call it.
+func Open(ctx context.Context, u *url.URL, native func(*blob.Bucket) (Native, error)) (store.Store, error) {
+	bucketURL := *u
+	bucketURL.Path = ""
+	bucket, err := blob.OpenBucket(ctx, bucketURL.String())
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{bucket: bucket, name: u.Scheme + "://" + u.Host}
+	if native != nil {
+		s.native, err = native(bucket)
+	}
+	var opened store.Store
+	if err == nil {
+		opened, err = store.Under(s, strings.Trim(u.Path, "/"))
+	}
+	if err != nil {
+		return nil, errors.Join(err, bucket.Close())
+	}
+	return opened, nil
+}
+
+// String returns the name of the bucket.
+func (s *Store) String() string { return s.name }
+
+// Close closes the bucket.
+func (s *Store) Close() error { return s.bucket.Close() }
+
+// check returns an error unless an operation on a key can begin. gocloud.dev/blob would
+// store some keys under other names, which other programs could not find.
+func check(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := store.CheckKey(key); err != nil {
+		return err
+	}
+	escaped := strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c == 0x7f })
+	if escaped || strings.Contains(key, "../") || strings.Contains(key, "__0x") {
+		return fmt.Errorf("control characters, ../ and __0x are not possible in an object store: %w", store.ErrInvalidKey)
+	}
+	return nil
+}
+
+func checkPrefix(ctx context.Context, prefix string) error {
+	if prefix == "" {
+		return ctx.Err()
+	}
+	return check(ctx, prefix)
+}
+
+// wrap names the method and the key of an error, and wraps the store's errors.
+func (s *Store) wrap(ctx context.Context, method, key string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		err = fmt.Errorf("%w: %w", store.ErrNotFound, err)
+	case gcerrors.Code(err) == gcerrors.FailedPrecondition:
+		err = fmt.Errorf("%w: %w", store.ErrExists, err)
+	}
+	return fmt.Errorf("store.%s: %s: key %q: %w", method, s.name, key, err)
+}
+
+// Get reads an object or a range of it. [store.Last] asks for the size first, unless the
+// kind of store has requests for it.
+func (s *Store) Get(ctx context.Context, key string, r store.Range) ([]byte, error) {
+	value, err := s.get(ctx, key, r)
+	return value, s.wrap(ctx, "Get", key, err)
+}
+
+func (s *Store) get(ctx context.Context, key string, r store.Range) ([]byte, error) {
+	if err := check(ctx, key); err != nil {
+		return nil, err
+	}
+	offset, length, fromEnd, err := r.Request()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case length == 0:
+		_, err := s.bucket.Attributes(ctx, key) // a missing key is an error
+		return nil, err
+	case fromEnd && s.native.Last != nil:
+		value, err := s.native.Last(ctx, key, length)
+		if err == nil || errors.Is(err, store.ErrNotFound) || ctx.Err() != nil {
+			return value, err
+		}
+		// Some servers refuse more bytes than there are.
+		return s.resolve(ctx, key, r, err)
+	case fromEnd:
+		return s.resolve(ctx, key, r, nil)
+	}
+	value, err := s.read(ctx, key, offset, length)
+	if err != nil && (offset > 0 || length > 0) && gcerrors.Code(err) != gcerrors.NotFound && ctx.Err() == nil {
+		// A range that begins at the end or beyond is refused, also in an empty object.
+		return s.resolve(ctx, key, r, err)
+	}
+	return value, err
+}
+
+// resolve reads a range by the size of the object. It returns the error of an earlier
+// request if the range cannot be its reason.
+func (s *Store) resolve(ctx context.Context, key string, r store.Range, earlier error) ([]byte, error) {
+	attributes, err := s.bucket.Attributes(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	start, end, err := r.Resolve(attributes.Size)
+	if err != nil || start == end {
+		return nil, err
+	}
+	if offset, _, fromEnd, _ := r.Request(); earlier != nil && !fromEnd && start == offset {
+		return nil, earlier
+	}
+	return s.read(ctx, key, start, end-start)
+}
+
+// attempts is how often a transfer that breaks off is resumed.
+const attempts = 4
+
+// read reads length bytes, or all from offset on if length is negative. Client libraries
+// retry a request, but not a transfer that breaks off: read resumes it.
+func (s *Store) read(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+	var value bytes.Buffer
+	for attempt := 1; ; attempt++ {
+		done, err := s.resume(ctx, key, offset, length, &value)
+		if done || err != nil && (attempt == attempts || ctx.Err() != nil) {
+			return value.Bytes(), err
+		}
+	}
+}
+
+// resume reads what value lacks. It returns done with an error that another attempt would
+// not change.
+func (s *Store) resume(ctx context.Context, key string, offset, length int64, value *bytes.Buffer) (done bool, err error) {
+	have := int64(value.Len())
+	rest := length
+	if length >= 0 {
+		rest -= have
+	}
+	reader, err := s.bucket.NewRangeReader(ctx, key, offset+have, rest, nil)
+	if err != nil {
+		return true, err
+	}
+	defer reader.Close()
+	want := reader.Size() - offset // in all
+	if length >= 0 {
+		want = min(want, length)
+	}
+	value.Grow(int(max(want-have, 0)) + bytes.MinRead) // with MinRead, ReadFrom does not grow
+	_, err = io.Copy(value, reader)
+	if err == nil && int64(value.Len()) != want {
+		err = fmt.Errorf("got %d bytes from %d on, want %d: %w", value.Len(), offset, want, io.ErrUnexpectedEOF)
+	}
+	return err == nil, err
+}
+
+// Size returns the length of an object.
+func (s *Store) Size(ctx context.Context, key string) (int64, error) {
+	err := check(ctx, key)
+	if err == nil {
+		var attributes *blob.Attributes
+		if attributes, err = s.bucket.Attributes(ctx, key); err == nil {
+			return attributes.Size, nil
+		}
+	}
+	return 0, s.wrap(ctx, "Size", key, err)
+}
+
+// Set writes an object.
+func (s *Store) Set(ctx context.Context, key string, value []byte) error {
+	return s.wrap(ctx, "Set", key, s.put(ctx, key, value, false))
+}
+
+// SetIfNotExists writes an object unless it exists. If the response to a request that
+// succeeded is lost, the client library repeats the request, which then returns
+// store.ErrExists: callers that use a value as a lock put something of their own in it.
+func (s *Store) SetIfNotExists(ctx context.Context, key string, value []byte) error {
+	return s.wrap(ctx, "SetIfNotExists", key, s.put(ctx, key, value, true))
+}
+
+func (s *Store) put(ctx context.Context, key string, value []byte, ifNotExists bool) error {
+	if err := check(ctx, key); err != nil {
+		return err
+	}
+	if s.native.Put != nil {
+		return s.native.Put(ctx, key, value, ifNotExists)
+	}
+	// azureblob's Writer panics if an upload fails; Upload does not (gocloud.dev 0.47.0).
+	return s.bucket.Upload(ctx, key, bytes.NewReader(value), &blob.WriterOptions{
+		ContentType: contentType, IfNotExist: ifNotExists, BufferSize: len(value) + 1})
+}
+
+// Delete deletes an object.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	err := check(ctx, key)
+	if err == nil {
+		err = s.bucket.Delete(ctx, key)
+	}
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil
+	}
+	return s.wrap(ctx, "Delete", key, err)
+}
+
+// List lists objects.
+func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
+	keys, _, err := s.list(ctx, prefix, "")
+	if err != nil {
+		return nil, s.wrap(ctx, "List", prefix, err)
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// ListDir lists the objects and the prefixes of one level.
+func (s *Store) ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error) {
+	keys, prefixes, err = s.list(ctx, prefix, "/")
+	if err != nil {
+		return nil, nil, s.wrap(ctx, "ListDir", prefix, err)
+	}
+	for _, names := range [][]string{keys, prefixes} {
+		for i, name := range names {
+			name = strings.TrimSuffix(name, "/")
+			names[i] = name[strings.LastIndexByte(name, '/')+1:]
+		}
+		slices.Sort(names)
+	}
+	return keys, prefixes, nil
+}
+
+func (s *Store) list(ctx context.Context, prefix, delimiter string) (keys, prefixes []string, err error) {
+	if err := checkPrefix(ctx, prefix); err != nil {
+		return nil, nil, err
+	}
+	if prefix != "" {
+		prefix += "/"
+	}
+	objects := s.bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter})
+	for {
+		object, err := objects.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return keys, prefixes, nil
+		case err != nil:
+			return nil, nil, err
+		case object.IsDir:
+			prefixes = append(prefixes, object.Key)
+		case store.CheckKey(object.Key) == nil: // tools make objects such as "a/" for folders
+			keys = append(keys, object.Key)
+		}
+	}
+}

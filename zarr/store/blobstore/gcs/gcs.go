@@ -1,0 +1,79 @@
+// Package gcs opens Zarr stores in Google Cloud Storage. Import it for its side effect:
+// store.Open then takes URLs such as
+//
+//	gs://bucket/prefix
+//
+// The query is that of gocloud.dev/blob/gcsblob; credentials are the application's default
+// credentials. With STORAGE_EMULATOR_HOST set, and ?anonymous=true, requests go to an
+// emulator.
+package gcs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"cloud.google.com/go/storage"
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"github.com/quiver-gpu/quiver/zarr/store/blobstore"
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/gcsblob" // opens gs URLs
+	"google.golang.org/api/googleapi"
+)
+
+func init() {
+	store.Register("gs", func(ctx context.Context, u *url.URL) (store.Store, error) {
+		return blobstore.Open(ctx, u, func(bucket *blob.Bucket) (blobstore.Native, error) {
+			var client *storage.Client
+			if !bucket.As(&client) {
+				return blobstore.Native{}, errors.New("gocloud.dev/blob/gcsblob has no storage client")
+			}
+			return native(client.Bucket(u.Host)), nil
+		})
+	})
+}
+
+// native returns the requests of Cloud Storage: one multipart request per object, repeated
+// after every temporary failure, since a value is the same each time; and suffix ranges.
+func native(bucket *storage.BucketHandle) blobstore.Native {
+	return blobstore.Native{
+		Put: func(ctx context.Context, key string, value []byte, ifNotExists bool) error {
+			object := bucket.Object(key).Retryer(storage.WithPolicy(storage.RetryAlways))
+			if ifNotExists {
+				object = object.If(storage.Conditions{DoesNotExist: true})
+			}
+			ctx, cancel := context.WithCancel(ctx) // aborts the upload after an error
+			defer cancel()
+			w := object.NewWriter(ctx)
+			w.ChunkSize, w.ContentType = 0, "application/octet-stream"
+			if _, err := io.Copy(w, bytes.NewReader(value)); err != nil {
+				return mark(err)
+			}
+			return mark(w.Close())
+		},
+		Last: func(ctx context.Context, key string, n int64) ([]byte, error) {
+			r, err := bucket.Object(key).NewRangeReader(ctx, -n, -1)
+			if err != nil {
+				return nil, mark(err)
+			}
+			defer r.Close()
+			return io.ReadAll(r)
+		},
+	}
+}
+
+// mark wraps the errors of Cloud Storage that callers act on in those of package store.
+func mark(err error) error {
+	var api *googleapi.Error
+	switch {
+	case errors.Is(err, storage.ErrObjectNotExist):
+		return fmt.Errorf("%w: %w", store.ErrNotFound, err)
+	case errors.As(err, &api) && api.Code == http.StatusPreconditionFailed:
+		return fmt.Errorf("%w: %w", store.ErrExists, err)
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+// Package s3 opens Zarr stores in Amazon S3 and servers that speak its protocol. Import it
+// for its side effect: store.Open then takes URLs such as
+//
+//	s3://bucket/prefix?region=eu-west-1
+//	s3://bucket/prefix?endpoint=http://localhost:9000&use_path_style=true&region=us-east-1
+//
+// The query is that of gocloud.dev/blob/s3blob; credentials come from the environment, as
+// for AWS' own tools.
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"github.com/quiver-gpu/quiver/zarr/store/blobstore"
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/s3blob" // opens s3 URLs
+)
+
+func init() {
+	store.Register("s3", func(ctx context.Context, u *url.URL) (store.Store, error) {
+		return blobstore.Open(ctx, u, func(bucket *blob.Bucket) (blobstore.Native, error) {
+			var client *awss3.Client
+			if !bucket.As(&client) {
+				return blobstore.Native{}, errors.New("gocloud.dev/blob/s3blob has no S3 client")
+			}
+			return native(client, u.Host), nil
+		})
+	})
+}
+
+// native returns the requests of S3: PutObject, which has no parts that stay if it is
+// cancelled, and GetObject with a suffix range.
+func native(client *awss3.Client, bucket string) blobstore.Native {
+	return blobstore.Native{
+		Put: func(ctx context.Context, key string, value []byte, ifNotExists bool) error {
+			in := &awss3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(value),
+				ContentLength: aws.Int64(int64(len(value))), ContentType: aws.String("application/octet-stream")}
+			if ifNotExists {
+				in.IfNoneMatch = aws.String("*")
+			}
+			_, err := client.PutObject(ctx, in)
+			return mark(err)
+		},
+		Last: func(ctx context.Context, key string, n int64) ([]byte, error) {
+			out, err := client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &bucket, Key: &key, Range: aws.String(fmt.Sprintf("bytes=-%d", n))})
+			if err != nil {
+				return nil, mark(err)
+			}
+			defer out.Body.Close()
+			return io.ReadAll(out.Body)
+		},
+	}
+}
+
+// mark wraps the errors of S3 that callers act on in those of package store.
+func mark(err error) error {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return err
+	}
+	switch api.ErrorCode() {
+	case "PreconditionFailed", "ConditionalRequestConflict":
+		return fmt.Errorf("%w: %w", store.ErrExists, err)
+	case "NoSuchKey", "NotFound":
+		return fmt.Errorf("%w: %w", store.ErrNotFound, err)
+	}
+	return err
+}

@@ -1,0 +1,239 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// The optional interfaces of a store. Callers use the function of the same purpose.
+type (
+	// Sizer is a store that knows the length of a value without reading it.
+	Sizer interface {
+		Size(ctx context.Context, key string) (int64, error)
+	}
+	// DirLister is a store that lists one level without listing what is below it.
+	DirLister interface {
+		ListDir(ctx context.Context, prefix string) (keys, prefixes []string, err error)
+	}
+	// PrefixDeleter is a store that deletes a prefix faster than key by key.
+	PrefixDeleter interface {
+		DeleteAll(ctx context.Context, prefix string) error
+	}
+	// Creator is a store that writes a value in parts.
+	Creator interface {
+		Create(ctx context.Context, key string) (Writer, error)
+	}
+	// ConditionalSetter is a store that can refuse to replace a value, atomically.
+	ConditionalSetter interface {
+		SetIfNotExists(ctx context.Context, key string, value []byte) error
+	}
+	// Mover is a store that renames a prefix atomically.
+	Mover interface {
+		Move(ctx context.Context, from, to string) error
+	}
+	// RangesGetter is a store that reads several ranges of one value faster than one
+	// by one.
+	RangesGetter interface {
+		GetRanges(ctx context.Context, key string, ranges []Range) ([][]byte, error)
+	}
+)
+
+// Size returns the length of a value in bytes. It returns an error wrapping ErrNotFound
+// if no value has the key. A store that is no [Sizer] reads the value.
+func Size(ctx context.Context, s Store, key string) (int64, error) {
+	if sizer, ok := s.(Sizer); ok {
+		return sizer.Size(ctx, key)
+	}
+	value, err := s.Get(ctx, key, Range{})
+	return int64(len(value)), err
+}
+
+// Exists reports whether a value has the key.
+func Exists(ctx context.Context, s Store, key string) (bool, error) {
+	_, err := Size(ctx, s, key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ListDir returns the names directly under a prefix, sorted: keys of values, and
+// prefixes with at least one value under them.
+func ListDir(ctx context.Context, s Store, prefix string) (keys, prefixes []string, err error) {
+	if lister, ok := s.(DirLister); ok {
+		return lister.ListDir(ctx, prefix)
+	}
+	all, err := s.List(ctx, prefix)
+	keys, prefixes = firstLevel(all, prefix)
+	return keys, prefixes, err
+}
+
+// firstLevel splits keys under a prefix into the names of values and of prefixes.
+func firstLevel(all []string, prefix string) (keys, prefixes []string) {
+	for _, key := range all {
+		if prefix != "" {
+			key = key[len(prefix)+1:]
+		}
+		if first, _, deeper := strings.Cut(key, "/"); deeper {
+			prefixes = append(prefixes, first)
+		} else {
+			keys = append(keys, first)
+		}
+	}
+	slices.Sort(keys)
+	slices.Sort(prefixes)
+	return keys, slices.Compact(prefixes)
+}
+
+// IsEmpty reports whether no value is under a prefix.
+func IsEmpty(ctx context.Context, s Store, prefix string) (bool, error) {
+	keys, prefixes, err := ListDir(ctx, s, prefix)
+	return len(keys)+len(prefixes) == 0, err
+}
+
+// TotalSize returns the length of all values under a prefix in bytes.
+func TotalSize(ctx context.Context, s Store, prefix string) (int64, error) {
+	keys, err := s.List(ctx, prefix)
+	if err != nil {
+		return 0, err
+	}
+	sizes := make([]int64, len(keys))
+	err = forEach(ctx, keys, func(ctx context.Context, i int, key string) (err error) {
+		sizes[i], err = Size(ctx, s, key)
+		return err
+	})
+	total := int64(0)
+	for _, n := range sizes {
+		total += n
+	}
+	return total, err
+}
+
+// DeleteAll deletes all values under a prefix, and the value whose key equals it. It
+// returns nil if no value matches.
+func DeleteAll(ctx context.Context, s Store, prefix string) error {
+	if deleter, ok := s.(PrefixDeleter); ok {
+		return deleter.DeleteAll(ctx, prefix)
+	}
+	keys, err := s.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	if prefix != "" {
+		keys = append(keys, prefix)
+	}
+	return forEach(ctx, keys, func(ctx context.Context, _ int, key string) error { return s.Delete(ctx, key) })
+}
+
+// requests is the number of requests of one call that run at once.
+const requests = 16
+
+func forEach(ctx context.Context, keys []string, do func(ctx context.Context, i int, key string) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(requests)
+	for i, key := range keys {
+		group.Go(func() error { return contextErr(ctx, do(ctx, i, key)) })
+	}
+	return group.Wait()
+}
+
+// SetIfNotExists stores a value unless the key has one. Of concurrent calls one
+// succeeds; the others return an error wrapping ErrExists. It returns an error wrapping
+// errors.ErrUnsupported if the store is no [ConditionalSetter].
+func SetIfNotExists(ctx context.Context, s Store, key string, value []byte) error {
+	if setter, ok := s.(ConditionalSetter); ok {
+		return setter.SetIfNotExists(ctx, key, value)
+	}
+	return fmt.Errorf("store.SetIfNotExists: key %q: %T: %w", key, s, errors.ErrUnsupported)
+}
+
+// Move renames a prefix atomically. It returns an error wrapping ErrNotFound if no value
+// is under from, ErrExists if a value is at or under to, and errors.ErrUnsupported if
+// the store is no [Mover], such as an object store.
+func Move(ctx context.Context, s Store, from, to string) error {
+	if mover, ok := s.(Mover); ok {
+		return mover.Move(ctx, from, to)
+	}
+	return fmt.Errorf("store.Move: %q to %q: %T: %w", from, to, s, errors.ErrUnsupported)
+}
+
+// Create returns a Writer that stores a value when it is committed. If the store is no
+// [Creator], the Writer keeps the value in memory until then.
+func Create(ctx context.Context, s Store, key string) (Writer, error) {
+	if creator, ok := s.(Creator); ok {
+		return creator.Create(ctx, key)
+	}
+	if err := contextErr(ctx, CheckKey(key)); err != nil {
+		return nil, fmt.Errorf("store.Create: key %q: %w", key, err)
+	}
+	return &bufferedWriter{key: key, set: func(value []byte) error { return s.Set(ctx, key, value) }}, nil
+}
+
+// bufferedWriter keeps a value in memory until Commit.
+type bufferedWriter struct {
+	key   string
+	set   func(value []byte) error
+	value []byte
+	done  bool
+}
+
+func (w *bufferedWriter) Write(p []byte) (int, error) {
+	if w.done {
+		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, errWriterClosed)
+	}
+	w.value = append(w.value, p...)
+	return len(p), nil
+}
+
+func (w *bufferedWriter) WriteAt(p []byte, off int64) (int, error) {
+	if w.done {
+		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, errWriterClosed)
+	}
+	if err := checkOverwrite(off, len(p), int64(len(w.value))); err != nil {
+		return 0, fmt.Errorf("store.Writer.Write: key %q: %w", w.key, err)
+	}
+	return copy(w.value[off:], p), nil
+}
+
+func (w *bufferedWriter) Commit() error {
+	if w.done {
+		return fmt.Errorf("store.Writer.Commit: key %q: %w", w.key, errWriterClosed)
+	}
+	w.done = true
+	return w.set(w.value)
+}
+
+func (w *bufferedWriter) Abort() error {
+	w.done, w.value = true, nil
+	return nil
+}
+
+// Copy copies all values under a prefix to the same keys of another store.
+func Copy(ctx context.Context, to, from Store, prefix string) error {
+	keys, err := from.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	return forEach(ctx, keys, func(ctx context.Context, _ int, key string) error {
+		value, err := from.Get(ctx, key, Range{})
+		if err != nil {
+			return err
+		}
+		return to.Set(ctx, key, value)
+	})
+}
+
+// Close releases what a store holds, such as an open file. Stores that hold nothing
+// need no Close.
+func Close(s Store) error {
+	if closer, ok := s.(io.Closer); ok {
+		return closer.Close()
+	}
+	return nil
+}

@@ -1,0 +1,388 @@
+package store
+
+import (
+	"archive/zip"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// Zip is a store of the entries of a ZIP file. Use [OpenZip].
+//
+// Values are written without compression, because chunks are compressed already, and
+// entries that other programs compressed (deflate) are read. A file that is written
+// appears under its name when the store is closed; until then it is a temporary file
+// beside it. An entry that was written in this session stays in the file when its key is
+// set again; readers use the last entry of a name. Deleting such an entry is an error
+// wrapping errors.ErrUnsupported.
+type Zip struct {
+	path string
+
+	mu      sync.RWMutex
+	entries map[string]zipEntry
+	in      *os.File // the file that was opened, or nil
+	out     *os.File // the temporary file, or nil if the store is read-only
+	buffer  *bufio.Writer
+	offset  int64 // of the end of buffer in out
+	writer  *zip.Writer
+	closed  bool
+}
+
+// zipEntry is an entry of the opened file, or one that was written since.
+type zipEntry struct {
+	file    *zip.File // nil if it was written since
+	offset  int64     // of the value in the temporary file, if it was written since
+	size    int64
+	written bool
+}
+
+// ZipMode says how a ZIP file is opened.
+type ZipMode int
+
+// The modes of [OpenZip].
+const (
+	ZipRead   ZipMode = iota // the file must exist
+	ZipCreate                // the file must not exist
+	ZipWrite                 // an existing file is replaced
+	ZipAppend                // the entries of an existing file are kept
+)
+
+var errZipClosed = errors.New("ZIP file is closed")
+
+// OpenZip opens the store of a ZIP file. The caller must Close it; a file that was written
+// is complete only then. It returns an error wrapping ErrNotFound if the file must exist,
+// and ErrExists if it must not.
+func OpenZip(path string, mode ZipMode) (*Zip, error) {
+	z := &Zip{path: path, entries: map[string]zipEntry{}}
+	if err := z.open(mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("store.OpenZip: %q: %w", path, wrapNotFound(err)), z.discard())
+	}
+	return z, nil
+}
+
+func (z *Zip) open(mode ZipMode) error {
+	if mode < ZipRead || mode > ZipAppend {
+		return fmt.Errorf("mode %d: %w", mode, errors.ErrUnsupported)
+	}
+	if mode == ZipCreate {
+		if _, err := os.Lstat(z.path); err == nil {
+			return ErrExists
+		}
+	}
+	if mode == ZipRead || mode == ZipAppend {
+		err := z.openExisting()
+		if err != nil && (mode == ZipRead || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	if mode == ZipRead {
+		return nil
+	}
+	out, err := createTemp(filepath.Dir(z.path))
+	if err != nil {
+		return err
+	}
+	z.out, z.buffer = out, bufio.NewWriterSize(out, 1<<20)
+	z.writer = zip.NewWriter(countingWriter{z})
+	return nil
+}
+
+// countingWriter writes to the buffer of a Zip and counts the bytes.
+type countingWriter struct{ z *Zip }
+
+func (w countingWriter) Write(p []byte) (int, error) {
+	n, err := w.z.buffer.Write(p)
+	w.z.offset += int64(n)
+	return n, err
+}
+
+// openExisting reads the directory of the file.
+func (z *Zip) openExisting() error {
+	in, err := os.Open(z.path)
+	if err != nil {
+		return err
+	}
+	z.in = in
+	size, err := fileSize(in.Stat())
+	if err != nil {
+		return err
+	}
+	directory, err := zip.NewReader(in, size)
+	if err != nil {
+		return err
+	}
+	for _, file := range directory.File {
+		// Directories and names that are no keys are not values.
+		if CheckKey(file.Name) == nil && file.Mode().IsRegular() {
+			if n := file.UncompressedSize64; n > math.MaxInt64 || file.Method == zip.Store && int64(n) > size {
+				return fmt.Errorf("entry %q: %d bytes in a file of %d: %w", file.Name, n, size, zip.ErrFormat)
+			}
+			z.entries[file.Name] = zipEntry{file: file, size: int64(file.UncompressedSize64)}
+		}
+	}
+	return nil
+}
+
+// String returns the path as a ZIP URL.
+func (z *Zip) String() string { return "zip://" + z.path }
+
+func (z *Zip) entry(ctx context.Context, key string) (zipEntry, error) {
+	if err := contextErr(ctx, CheckKey(key)); err != nil {
+		return zipEntry{}, err
+	}
+	if z.closed {
+		return zipEntry{}, errZipClosed
+	}
+	e, ok := z.entries[key]
+	if !ok {
+		return zipEntry{}, ErrNotFound
+	}
+	return e, nil
+}
+
+// Get reads an entry. A range of a compressed entry decompresses all of it.
+func (z *Zip) Get(ctx context.Context, key string, r Range) ([]byte, error) {
+	value, err := z.get(ctx, key, r)
+	if err != nil {
+		return nil, fmt.Errorf("store.Get: %v: key %q: %w", z, key, err)
+	}
+	return value, nil
+}
+
+func (z *Zip) get(ctx context.Context, key string, r Range) ([]byte, error) {
+	z.mu.RLock()
+	defer z.mu.RUnlock()
+	e, err := z.entry(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	start, end, err := r.Resolve(e.size)
+	if err != nil {
+		return nil, err
+	}
+	if e.file != nil && (e.file.Method != zip.Store || start == 0 && end == e.size) {
+		value, err := readZipFile(e.file) // verifies the checksum
+		if err != nil {
+			return nil, err
+		}
+		return value[start:end:end], nil
+	}
+	source, offset := z.out, e.offset
+	if e.file != nil {
+		source = z.in
+		if offset, err = e.file.DataOffset(); err != nil {
+			return nil, err
+		}
+	}
+	value := make([]byte, end-start)
+	if _, err := source.ReadAt(value, offset+start); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// readZipFile reads a whole entry. It allocates what was read, not what the directory
+// claims.
+func readZipFile(file *zip.File) ([]byte, error) {
+	reader, err := file.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	value, err := io.ReadAll(io.LimitReader(reader, int64(file.UncompressedSize64)+1))
+	if err == nil && uint64(len(value)) != file.UncompressedSize64 {
+		err = fmt.Errorf("got %d bytes, want %d: %w", len(value), file.UncompressedSize64, zip.ErrFormat)
+	}
+	return value, err
+}
+
+// Size returns the length of an entry.
+func (z *Zip) Size(ctx context.Context, key string) (int64, error) {
+	z.mu.RLock()
+	defer z.mu.RUnlock()
+	e, err := z.entry(ctx, key)
+	if err != nil {
+		return 0, fmt.Errorf("store.Size: %v: key %q: %w", z, key, err)
+	}
+	return e.size, nil
+}
+
+// Set appends an entry.
+func (z *Zip) Set(ctx context.Context, key string, value []byte) error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if err := z.set(ctx, key, value); err != nil {
+		return fmt.Errorf("store.Set: %v: key %q: %w", z, key, err)
+	}
+	return nil
+}
+
+// SetIfNotExists appends an entry unless the key has one. Other programs cannot write the
+// same file.
+func (z *Zip) SetIfNotExists(ctx context.Context, key string, value []byte) error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	_, err := z.entry(ctx, key)
+	switch {
+	case err == nil:
+		err = ErrExists
+	case errors.Is(err, ErrNotFound):
+		err = z.set(ctx, key, value)
+	}
+	if err != nil {
+		return fmt.Errorf("store.SetIfNotExists: %v: key %q: %w", z, key, err)
+	}
+	return nil
+}
+
+// checkWritable returns an error unless a key can be written.
+func (z *Zip) checkWritable(ctx context.Context, key string) error {
+	switch err := contextErr(ctx, CheckKey(key)); {
+	case err != nil:
+		return err
+	case z.closed:
+		return errZipClosed
+	case z.out == nil:
+		return ErrReadOnly
+	}
+	return nil
+}
+
+func (z *Zip) set(ctx context.Context, key string, value []byte) error {
+	if err := z.checkWritable(ctx, key); err != nil {
+		return err
+	}
+	n := uint64(len(value))
+	entry, err := z.writer.CreateRaw(&zip.FileHeader{Name: key, Method: zip.Store, CRC32: crc32.ChecksumIEEE(value),
+		CompressedSize64: n, UncompressedSize64: n})
+	if err == nil {
+		err = z.writer.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	offset := z.offset
+	if _, err := entry.Write(value); err != nil {
+		return err
+	}
+	if err := errors.Join(z.writer.Flush(), z.buffer.Flush()); err != nil {
+		return err
+	}
+	z.entries[key] = zipEntry{offset: offset, size: int64(n), written: true}
+	return nil
+}
+
+// Delete deletes an entry that was not written in this session.
+func (z *Zip) Delete(ctx context.Context, key string) error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	err := z.checkWritable(ctx, key)
+	if e, ok := z.entries[key]; err == nil && ok {
+		if e.written {
+			err = fmt.Errorf("an entry cannot be deleted from the file being written: %w", errors.ErrUnsupported)
+		} else {
+			delete(z.entries, key) // Close does not copy it
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("store.Delete: %v: key %q: %w", z, key, err)
+	}
+	return nil
+}
+
+// List returns the names of entries.
+func (z *Zip) List(ctx context.Context, prefix string) ([]string, error) {
+	z.mu.RLock()
+	defer z.mu.RUnlock()
+	err := contextErr(ctx, CheckPrefix(prefix))
+	if err == nil && z.closed {
+		err = errZipClosed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store.List: %v: prefix %q: %w", z, prefix, err)
+	}
+	var keys []string
+	for key := range z.entries {
+		if isUnder(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// Close completes a file that is written, and replaces the file of its name. A second
+// Close does nothing.
+func (z *Zip) Close() error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.closed {
+		return nil
+	}
+	err := z.finish()
+	z.closed = true
+	if err = errors.Join(err, z.discard()); err != nil {
+		return fmt.Errorf("store.Zip.Close: %q: %w", z.path, err)
+	}
+	return nil
+}
+
+// finish writes what remains and renames the temporary file.
+func (z *Zip) finish() error {
+	if z.out == nil {
+		return nil
+	}
+	for _, key := range z.keptKeys() {
+		if err := z.writer.Copy(z.entries[key].file); err != nil {
+			return fmt.Errorf("entry %q: %w", key, err)
+		}
+	}
+	if err := errors.Join(z.writer.Close(), z.buffer.Flush()); err != nil {
+		return err
+	}
+	out := z.out
+	if err := out.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(out.Name(), z.path); err != nil {
+		return err
+	}
+	z.out = nil
+	return nil
+}
+
+// keptKeys returns the keys of entries that are only in the opened file.
+func (z *Zip) keptKeys() []string {
+	var keys []string
+	for key, e := range z.entries {
+		if e.file != nil {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// discard closes the files and deletes the temporary one.
+func (z *Zip) discard() error {
+	var err error
+	if z.in != nil {
+		err = z.in.Close()
+		z.in = nil
+	}
+	if z.out != nil {
+		_ = z.out.Close() // finish may have closed it
+		err = errors.Join(err, os.Remove(z.out.Name()))
+		z.out = nil
+	}
+	return err
+}

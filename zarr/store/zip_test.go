@@ -1,0 +1,162 @@
+package store_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func openZip(t testing.TB, path string, mode store.ZipMode) *store.Zip {
+	t.Helper()
+	z, err := store.OpenZip(path, mode)
+	require.NoError(t, err)
+	return z
+}
+
+// zipEntries returns the values of a ZIP file as archive/zip reads them.
+func zipEntries(t *testing.T, path string) map[string]string {
+	t.Helper()
+	r, err := zip.OpenReader(path)
+	require.NoError(t, err)
+	defer r.Close()
+	entries := map[string]string{}
+	for _, file := range r.File {
+		content, err := file.Open()
+		require.NoError(t, err)
+		value, err := io.ReadAll(content)
+		require.NoError(t, err)
+		entries[file.Name] = string(value)
+	}
+	return entries
+}
+
+func TestZipFileAppearsWhenClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.zip")
+	z := openZip(t, path, store.ZipCreate)
+	set(t, z, "zarr.json", "{}")
+	set(t, z, "c/0", "chunk")
+	assert.NoFileExists(t, path)
+	require.NoError(t, z.Close())
+	assert.Equal(t, map[string]string{"zarr.json": "{}", "c/0": "chunk"}, zipEntries(t, path))
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, files, 1)
+	assert.NoError(t, z.Close())
+	_, err = z.Get(ctx(), "c/0", store.Range{})
+	assert.ErrorContains(t, err, "closed")
+	assert.ErrorContains(t, z.Set(ctx(), "c/0", nil), "closed")
+
+	s, err := store.Open(ctx(), path)
+	require.NoError(t, err)
+	defer store.Close(s)
+	assert.Equal(t, []string{"c/0", "zarr.json"}, list(t, s, ""))
+	assert.Equal(t, "hun", get(t, s, "c/0", store.Between(1, 4)))
+	assert.ErrorIs(t, s.Set(ctx(), "x", nil), store.ErrReadOnly)
+	assert.ErrorIs(t, s.Delete(ctx(), "c/0"), store.ErrReadOnly)
+}
+
+func TestZipModes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.zip")
+	_, err := store.OpenZip(path, store.ZipRead)
+	assert.ErrorIs(t, err, store.ErrNotFound)
+	for _, mode := range []store.ZipMode{store.ZipAppend, store.ZipWrite} { // neither needs a file
+		z := openZip(t, path, mode)
+		set(t, z, "k", "1")
+		require.NoError(t, z.Close())
+	}
+	_, err = store.OpenZip(path, store.ZipCreate)
+	assert.ErrorIs(t, err, store.ErrExists)
+	_, err = store.OpenZip(path, 9)
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	z := openZip(t, path, store.ZipWrite)
+	assert.Empty(t, list(t, z, ""))
+	require.NoError(t, z.Close())
+	assert.Empty(t, zipEntries(t, path))
+}
+
+func TestZipAppendKeepsReplacesAndDeletes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.zip")
+	var file bytes.Buffer
+	w := zip.NewWriter(&file)
+	for name, value := range map[string]string{"kept": "kept", "replaced": "old", "deleted": "x", "deep/compressed": strings.Repeat("compressed", 50)} {
+		entry, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate})
+		require.NoError(t, err)
+		write(t, entry, value)
+	}
+	_, err := w.Create("a directory/")
+	require.NoError(t, err)
+	_, err = w.Create("../outside")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o666))
+
+	z := openZip(t, path, store.ZipAppend)
+	assert.Equal(t, []string{"deep/compressed", "deleted", "kept", "replaced"}, list(t, z, ""), "neither directories nor names that are no keys")
+	assert.Equal(t, "sedcomp", get(t, z, "deep/compressed", store.Between(7, 14)))
+	set(t, z, "replaced", "new")
+	set(t, z, "added", "new")
+	require.NoError(t, z.Delete(ctx(), "deleted"))
+	assert.ErrorIs(t, z.Delete(ctx(), "added"), errors.ErrUnsupported)
+	assert.Equal(t, "new", get(t, z, "replaced", store.Range{}))
+	assert.Equal(t, "old", zipEntries(t, path)["replaced"], "the file is replaced by Close")
+	require.NoError(t, z.Close())
+	assert.Equal(t, map[string]string{"kept": "kept", "replaced": "new", "added": "new", "deep/compressed": strings.Repeat("compressed", 50)}, zipEntries(t, path))
+}
+
+func TestZipReportsDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.zip")
+	z := openZip(t, path, store.ZipCreate)
+	set(t, z, "c/0", "0123456789")
+	require.NoError(t, z.Close())
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	i := bytes.Index(raw, []byte("0123456789"))
+	damaged := bytes.Clone(raw)
+	damaged[i] = 'x'
+	require.NoError(t, os.WriteFile(path, damaged, 0o666))
+	z = openZip(t, path, store.ZipRead)
+	_, err = z.Get(ctx(), "c/0", store.Range{})
+	assert.ErrorIs(t, err, zip.ErrChecksum)
+	assert.ErrorContains(t, err, "c/0")
+	require.NoError(t, z.Close())
+	require.NoError(t, os.WriteFile(path, raw[:len(raw)-3], 0o666))
+	_, err = store.OpenZip(path, store.ZipRead)
+	assert.ErrorIs(t, err, zip.ErrFormat)
+	assert.ErrorContains(t, err, path)
+}
+
+// FuzzZip reads arbitrary files: no panic, and no allocation beyond what they hold.
+func FuzzZip(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "seed.zip")
+	z := openZip(f, path, store.ZipCreate)
+	require.NoError(f, z.Set(ctx(), "c/0", []byte("0123456789")))
+	require.NoError(f, z.Close())
+	raw, err := os.ReadFile(path)
+	require.NoError(f, err)
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(t.TempDir(), "a.zip")
+		require.NoError(t, os.WriteFile(path, raw, 0o666))
+		z, err := store.OpenZip(path, store.ZipRead)
+		if err != nil {
+			return
+		}
+		keys, err := z.List(ctx(), "")
+		require.NoError(t, err)
+		for _, key := range keys {
+			for _, r := range []store.Range{{}, store.Between(1, 4), store.Last(3)} {
+				_, _ = z.Get(ctx(), key, r)
+			}
+		}
+		require.NoError(t, z.Close())
+	})
+}
