@@ -161,5 +161,5 @@ func ExampleNDBuffer_Get() {
 	// Output:
 	// [[6 8]
 	//  [0 2]]
-	// index 3 is outside axis 0 of 3 elements: out of range
+	// ndview.Get: index 3 is outside axis 0 of 3 elements: out of range
 }

@@ -238,9 +238,9 @@ func TestOperationsRejectInvalidOperands(t *testing.T) {
 			"a result of a smaller kind":      {ndview.Add.Into(x, x, 1.5), ndview.ErrDType},
 			"a read-only result":              {ndview.Add.Into(readOnly(t, x), x, x), ndview.ErrReadOnly},
 			"a result with repeated elements": {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
-			"the zero Unary":                  {refusal(ndview.Unary{}.Of(x)), ndview.ErrDType},
-			"the zero Binary":                 {ndview.Binary{}.Into(x, x, x), ndview.ErrDType},
-			"a nil array":                     {refusal(ndview.Negative.Of(nil)), ndview.ErrDType},
+			"the zero Unary":                  {refusal(ndview.Unary{}.Of(x)), ndview.ErrNil},
+			"the zero Binary":                 {ndview.Binary{}.Into(x, x, x), ndview.ErrNil},
+			"a nil array":                     {refusal(ndview.Negative.Of(nil)), ndview.ErrNil},
 			"two devices":                     {refusal(ndview.Add.Of(x, other)), arrowbuf.ErrDevice},
 		} {
 			assert.ErrorIs(t, c.err, c.want, message)

@@ -155,10 +155,11 @@ func at(t testing.TB, b arrowbuf.Buffer, dtype ndview.DType, offset int64, shape
 	return own(t, a, err)
 }
 
-// fromHost is ndview.FromHost for tests.
+// fromHost returns an array whose elements have the bits of data.
 func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.DType, data []T, shape ...int64) *ndview.NDBuffer {
 	t.Helper()
-	a, err := ndview.FromHost(dev, dtype, data, shape...)
+	size := len(data) * int(unsafe.Sizeof(*new(T)))
+	a, err := ndview.FromBytes(dev, dtype, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), size), shape...)
 	return own(t, a, err)
 }
 
