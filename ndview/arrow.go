@@ -373,7 +373,7 @@ func (t *TensorType) Serialize() string {
 func (*TensorType) Deserialize(storage arrow.DataType, text string) (arrow.ExtensionType, error) {
 	form, err := parseTensorMetadata(text, storage)
 	if err != nil {
-		return nil, err
+		return nil, named("TensorType.Deserialize", err)
 	}
 	return &TensorType{arrow.ExtensionBase{Storage: storage}, form}, nil
 }
@@ -386,6 +386,9 @@ func (t *TensorType) ExtensionEquals(other arrow.ExtensionType) bool {
 
 // String returns the type's name and metadata.
 func (t *TensorType) String() string {
+	if t.Storage == nil {
+		return "extension<" + tensorName + "[nil]>"
+	}
 	return fmt.Sprintf("extension<%s[%s, %s]>", tensorName, t.Storage.(*arrow.FixedSizeListType).Elem(), t.Serialize())
 }
 

@@ -2,7 +2,6 @@ package ndview
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
@@ -84,7 +83,7 @@ func (a *NDBuffer) callForAll(name string, compute func() ([]*NDBuffer, error)) 
 func checkNil(arrays ...*NDBuffer) error {
 	for i, a := range arrays {
 		if a == nil && len(arrays) > 1 {
-			return fmt.Errorf("array "+strconv.Itoa(i)+": %w", ErrNil)
+			return fmt.Errorf("array %d: %w", i+1, ErrNil)
 		} else if a == nil {
 			return ErrNil
 		}

@@ -182,7 +182,7 @@ func (a *NDBuffer) IsContiguous() bool {
 // Retain adds a reference. It panics if the last one was released.
 func (a *NDBuffer) Retain() {
 	if err := a.TryRetain(); err != nil {
-		panic(fmt.Errorf("ndview: Retain: %w", err))
+		panic(named("Retain", err))
 	}
 }
 
@@ -199,7 +199,7 @@ func (a *NDBuffer) Release() {
 		a.leaveScope()
 		a.buf.Release()
 	case n < 0:
-		panic(fmt.Errorf("ndview: Release: %w", arrowbuf.ErrReleased))
+		panic(named("Release", arrowbuf.ErrReleased))
 	}
 }
 
@@ -208,7 +208,7 @@ func (a *NDBuffer) Release() {
 // goroutine that releases it does not free memory in use.
 func (a *NDBuffer) TryRetain() error {
 	if a == nil {
-		return ErrNil
+		return named("TryRetain", ErrNil)
 	}
 	for {
 		n := a.refs.Load()
@@ -223,7 +223,7 @@ func (a *NDBuffer) TryRetain() error {
 
 // released returns the error of a released array.
 func (a *NDBuffer) released() error {
-	return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased)
+	return named("TryRetain", fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased))
 }
 
 // retainAll retains arrays until release is called.

@@ -95,7 +95,7 @@ func CheckGoType(t DType, g reflect.Type) error {
 	case err == nil && own == Int64 && t.IsTime():
 		return nil
 	case err == nil:
-		return fmt.Errorf("got Go type %s, which is dtype %s, want dtype %s: %w", g, own, t, ErrDType)
+		return fmt.Errorf("dtype.CheckGoType: got Go type %s, which is dtype %s, want dtype %s: %w", g, own, t, ErrDType)
 	}
-	return fmt.Errorf("got Go type %v, want dtype %s: %w", g, t, ErrDType)
+	return fmt.Errorf("dtype.CheckGoType: got Go type %v, want dtype %s: %w", g, t, ErrDType)
 }

@@ -89,7 +89,7 @@ func promote(a, b DType) (DType, error) {
 			return t, nil
 		}
 	}
-	return DType{}, fmt.Errorf("%s and %s have no common type: %w", a, b, ErrDType)
+	return DType{}, fmt.Errorf("dtype.Promote: %s and %s have no common type: %w", a, b, ErrDType)
 }
 
 // isTimeCount reports whether NumPy takes a number as the count of a timedelta.
@@ -174,7 +174,7 @@ func promoteRecords(a, b DType) (DType, error) {
 	fields := a.Fields()
 	for i, f := range b.record.fields {
 		if len(b.record.fields) != len(fields) || f.Name != fields[i].Name || !slices.Equal(f.Shape, fields[i].Shape) {
-			return DType{}, fmt.Errorf("fields of %s and %s differ: %w", a, b, ErrDType)
+			return DType{}, fmt.Errorf("dtype.Promote: fields of %s and %s differ: %w", a, b, ErrDType)
 		}
 		var err error
 		if fields[i].DType, err = Promote(fields[i].DType, f.DType); err != nil {

@@ -61,7 +61,7 @@ func ScalarOf(v any) (Scalar, error) {
 	case time.Time:
 		ns := v.UnixNano()
 		if !time.Unix(0, ns).Equal(v) {
-			return Scalar{}, fmt.Errorf("%s as datetime64[ns]: %w", v, ErrRange)
+			return Scalar{}, fmt.Errorf("dtype.ScalarOf: %s as datetime64[ns]: %w", v, ErrRange)
 		}
 		return makeScalar(Datetime64(Nanosecond, 1), false, ns), nil
 	}
@@ -183,7 +183,7 @@ func (s Scalar) DType(with DType) (DType, error) {
 	case with.kind == KindTimedelta && (whole || s.dtype.kind == KindBool):
 		return with, nil
 	case !with.IsNumeric():
-		return DType{}, fmt.Errorf("weak %s and %s have no common type: %w", s.dtype, with, ErrDType)
+		return DType{}, fmt.Errorf("dtype.ResultType: weak %s and %s have no common type: %w", s.dtype, with, ErrDType)
 	case numericRank(with) >= numericRank(s.dtype), whole && with.kind != KindBool:
 		return with, nil
 	case s.dtype.kind == KindComplex && with == BFloat16:
@@ -252,7 +252,7 @@ func ResultType(operands ...any) (DType, error) {
 func (s Scalar) Bytes(dtype DType) ([]byte, error) {
 	raw, err := s.bytes(dtype)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s as %s: %w", s.dtype, s, dtype, err)
+		return nil, fmt.Errorf("dtype.Scalar.Bytes: %s %s as %s: %w", s.dtype, s, dtype, err)
 	}
 	return raw, nil
 }
@@ -278,8 +278,8 @@ func (s Scalar) bytes(to DType) ([]byte, error) {
 		}
 		return rawBytes([]int64{count}), nil
 	}
-	if err := CheckCast(from, to); err != nil {
-		return nil, err
+	if CheckCast(from, to) != nil {
+		return nil, ErrDType
 	}
 	return s.cast(to), nil
 }
