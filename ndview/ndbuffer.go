@@ -25,6 +25,8 @@ var (
 	ErrNil = errors.New("nil argument")
 	// ErrCopy means that a result needs a copy, which the caller has forbidden.
 	ErrCopy = errors.New("copy needed")
+	// ErrFlag means that no flag of an array has a name.
+	ErrFlag = errors.New("unknown flag")
 	// ErrScope means that an array does not belong to a scope.
 	ErrScope = errors.New("array of another scope or of none")
 )
@@ -290,6 +292,49 @@ func (f Flags) CArray() bool { return f.Behaved() && f.CContiguous }
 
 // FArray reports behaved, in F order and not in C order, as NumPy documents it.
 func (f Flags) FArray() bool { return f.Behaved() && f.FNC() }
+
+// Num returns NumPy's number of the flags: the sum of 1 for C order, 2 for Fortran
+// order, 4 for own data, 0x100 for aligned and 0x400 for writeable.
+func (f Flags) Num() int {
+	n := 0
+	for bit, set := range map[int]bool{1: f.CContiguous, 2: f.FContiguous, 4: f.OwnData, 0x100: f.Aligned, 0x400: f.Writeable} {
+		if set {
+			n += bit
+		}
+	}
+	return n
+}
+
+// Lookup returns the flag that NumPy and pygpu know by a name, such as "C_CONTIGUOUS",
+// "F", "FORC" or "CARRAY". It returns ErrFlag for other names. WRITEBACKIFCOPY and
+// UPDATEIFCOPY are always false.
+func (f Flags) Lookup(name string) (bool, error) {
+	switch name {
+	case "C_CONTIGUOUS", "CONTIGUOUS", "C":
+		return f.CContiguous, nil
+	case "F_CONTIGUOUS", "FORTRAN", "F":
+		return f.FContiguous, nil
+	case "OWNDATA", "O":
+		return f.OwnData, nil
+	case "WRITEABLE", "W":
+		return f.Writeable, nil
+	case "ALIGNED", "A":
+		return f.Aligned, nil
+	case "WRITEBACKIFCOPY", "X", "UPDATEIFCOPY", "U":
+		return false, nil
+	case "BEHAVED", "B":
+		return f.Behaved(), nil
+	case "CARRAY", "CA":
+		return f.CArray(), nil
+	case "FARRAY", "FA":
+		return f.FArray(), nil
+	case "FNC":
+		return f.FNC(), nil
+	case "FORC":
+		return f.FORC(), nil
+	}
+	return false, named("Flags.Lookup", fmt.Errorf("%q: %w", name, ErrFlag))
+}
 
 // String returns the flags one per line, as NumPy prints them.
 func (f Flags) String() string {

@@ -208,13 +208,13 @@ func TestResultsOfTwoScopesBelongToTheOneMadeLast(t *testing.T) {
 // Operations that a release overtakes return ErrReleased, and nothing leaks.
 func TestScopesAreReleasedDuringOperations(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		for range 50 {
+		for range 20 {
 			s := ndview.NewScope()
 			x := scoped(t, s, dev, make([]float32, 64), 8, 8)
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() {
-					for {
+					for range 200 {
 						_, err := ndview.Add.Of(x, 1.5)
 						if err == nil {
 							_, err = x.Get(ndview.Ints(1, 2))

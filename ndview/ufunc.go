@@ -189,16 +189,29 @@ func (o *operation) parse(values ...any) (in operands, err error) {
 
 // newResult returns the result as a new array in C order.
 func (o *operation) newResult(in *operands) (*NDBuffer, error) {
-	out, err := o.compute(in)
-	if err == nil {
-		if s := in.scope(); s != nil {
-			out, err = s.take(out)
-		}
-	}
+	out, err := o.computeInScope(in, in.scope())
 	if err != nil {
 		return nil, named(o.goName(), err)
 	}
 	return out, nil
+}
+
+// computeInScope is compute for an array of a scope, or of none if s is nil. In a scope
+// it retains the operands, because another goroutine may release the scope meanwhile.
+func (o *operation) computeInScope(in *operands, s *Scope) (*NDBuffer, error) {
+	if s == nil {
+		return o.compute(in)
+	}
+	retained := arrays{nil, in.in[0].array, in.in[1].array, in.in[2].array}
+	if err := retained.retain(); err != nil {
+		return nil, err
+	}
+	defer retained.release()
+	out, err := o.compute(in)
+	if err != nil {
+		return nil, err
+	}
+	return s.take(out)
 }
 
 // compute is newResult for an array that belongs to no scope.
@@ -376,11 +389,7 @@ func Where(condition, x, y any) (_ *NDBuffer, err error) {
 		return nil, err
 	}
 	defer release()
-	out, err := whereOperation.compute(&in)
-	if err != nil {
-		return nil, err
-	}
-	return scopeOfValues(condition, x, y).take(out)
+	return whereOperation.computeInScope(&in, scopeOfValues(condition, x, y))
 }
 
 // WhereInto is [Where] into out, as [Binary.Into].
@@ -448,11 +457,7 @@ func Clip(a *NDBuffer, low, high any) (_ *NDBuffer, err error) {
 		return nil, err
 	}
 	defer release()
-	out, err := o.compute(&in)
-	if err != nil {
-		return nil, err
-	}
-	return scopeOfValues(a, low, high).take(out)
+	return o.computeInScope(&in, scopeOfValues(a, low, high))
 }
 
 // ClipInto is [Clip] into out, as [Binary.Into].

@@ -97,6 +97,19 @@ func isTimeCount(t DType) bool {
 	return t.kind == KindBool || t.kind == KindInt || t.kind == KindUint && t.size < 8
 }
 
+// Single returns the type of single precision: float32 for float64, complex64 for
+// complex128, and every other type unchanged. With [ResultType] it is pygpu's
+// get_common_dtype without doubles.
+func (t DType) Single() DType {
+	switch t {
+	case Float64:
+		return Float32
+	case Complex128:
+		return Complex64
+	}
+	return t
+}
+
 // IsNumeric reports whether t is bool or a number, not a time.
 func (t DType) IsNumeric() bool {
 	switch t.kind {
