@@ -102,7 +102,9 @@ func (s *Scope) Keep(a *NDBuffer) (*NDBuffer, error) {
 }
 
 // Release releases the scope's references to its arrays. Another Release does nothing.
-// An array that a function retained stays valid until it is released there.
+// An array that another reference keeps valid can still be read and written, but
+// operations that make arrays from it return arrowbuf.ErrReleased until it is given to
+// another scope. To use an array after Release, take it out with Keep.
 func (s *Scope) Release() {
 	if s == nil {
 		return
@@ -110,10 +112,9 @@ func (s *Scope) Release() {
 	s.mu.Lock()
 	arrays := s.arrays
 	s.arrays, s.released = nil, true
-	for a := range arrays {
-		a.scope.Store(nil)
-	}
 	s.mu.Unlock()
+	// The arrays still name the scope: an operation that is in progress would otherwise
+	// make an array that belongs to nobody.
 	for a := range arrays {
 		a.Release()
 	}

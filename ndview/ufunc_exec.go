@@ -77,14 +77,13 @@ func (c *computation) run(out *NDBuffer, in *operands) error {
 		}
 	}
 	cuda, onGPU := dev.(*cudabuf.Device)
-	contiguous := c.isContiguous(&a)
-	if onGPU && contiguous {
+	if onGPU && c.isContiguous(&a) {
 		return c.launchContiguous(cuda, &a)
 	}
 	if err := a.retain(); err != nil {
 		return err
 	}
-	if contiguous {
+	if !onGPU && c.isContiguous(&a) {
 		err = c.runContiguous(&a)
 	} else {
 		err = c.runStrided(&a)
