@@ -114,7 +114,7 @@ func (s *Scope) Release() {
 	s.arrays, s.released = nil, true
 	s.mu.Unlock()
 	// The arrays still name the scope: an operation that is in progress would otherwise
-	// make an array that belongs to nobody.
+	// make an array that belongs to no scope.
 	for a := range arrays {
 		a.Release()
 	}

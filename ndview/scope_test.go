@@ -162,7 +162,7 @@ func TestScopeKeepsAndMovesArrays(t *testing.T) {
 		assert.Equal(t, []int32{-1, -2, -3}, hostOf[int32](t, moved))
 		assert.Equal(t, []int32{-1, -2, -3}, hostOf[int32](t, retained))
 		_, err = ndview.Negative.Of(retained)
-		assert.ErrorIs(t, err, arrowbuf.ErrReleased, "its results would belong to nobody")
+		assert.ErrorIs(t, err, arrowbuf.ErrReleased, "its results would belong to no scope")
 
 		lost := fromHost(t, dev, ndview.Int32, []int32{1}, 1)
 		lost.Retain()
