@@ -33,11 +33,11 @@ import (
 // buffers are too small for the column's length.
 func FromArrow(column arrow.Array) (*NDBuffer, error) {
 	if column == nil {
-		return nil, fmt.Errorf("ndview.FromArrow: nil column: %w", ErrDType)
+		return nil, named("FromArrow", fmt.Errorf("nil column: %w", ErrNil))
 	}
 	a, err := fromArrow(column)
 	if err != nil {
-		return nil, fmt.Errorf("ndview.FromArrow: column of type %s: %w", column.DataType(), err)
+		return nil, named("FromArrow", fmt.Errorf("column of type %s: %w", column.DataType(), err))
 	}
 	return a, nil
 }
@@ -137,7 +137,7 @@ func (c *nestedColumn) permuteAxes(a *NDBuffer, err error) (*NDBuffer, error) {
 		return a, err
 	}
 	defer a.Release()
-	return a.Transpose(c.order...)
+	return a.transpose(c.order...)
 }
 
 // storageType returns the storage type of nested extension types. For a tensor it also
@@ -190,9 +190,12 @@ func valueBuffer(data arrow.ArrayData, dev arrowbuf.Device) (arrowbuf.Buffer, er
 // null elements are undefined. The mask is nil if the column has no nulls. The caller
 // must release both.
 func FromArrowMasked(column arrow.Array) (values, mask *NDBuffer, err error) {
+	if column == nil {
+		return nil, nil, named("FromArrowMasked", fmt.Errorf("nil column: %w", ErrNil))
+	}
 	values, mask, err = fromArrowMasked(column)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ndview.FromArrowMasked: column of type %s: %w", column.DataType(), err)
+		return nil, nil, named("FromArrowMasked", fmt.Errorf("column of type %s: %w", column.DataType(), err))
 	}
 	return values, mask, nil
 }
@@ -256,7 +259,7 @@ func (l nestingLevel) markNulls(mask *NDBuffer) error {
 	if mask.Size() == 0 {
 		return nil
 	}
-	byElement, err := mask.Reshape(l.n, mask.Size()/l.n)
+	byElement, err := mask.reshape(l.n, mask.Size()/l.n)
 	if err != nil {
 		return err
 	}
@@ -314,7 +317,11 @@ type tensorMetadata struct {
 
 // NewTensorType returns the type of tensors of a shape. Permutation and names may be
 // nil. It returns ErrShape if they do not fit the shape.
-func NewTensorType(value arrow.DataType, shape []int64, permutation []int, names []string) (*TensorType, error) {
+func NewTensorType(value arrow.DataType, shape []int64, permutation []int, names []string) (_ *TensorType, err error) {
+	defer nameError("NewTensorType", &err)
+	if value == nil {
+		return nil, fmt.Errorf("nil type of values: %w", ErrNil)
+	}
 	n, err := layout.CheckShape(1, shape)
 	if err != nil {
 		return nil, err
@@ -366,7 +373,7 @@ func (t *TensorType) Serialize() string {
 func (*TensorType) Deserialize(storage arrow.DataType, text string) (arrow.ExtensionType, error) {
 	form, err := parseTensorMetadata(text, storage)
 	if err != nil {
-		return nil, err
+		return nil, named("TensorType.Deserialize", err)
 	}
 	return &TensorType{arrow.ExtensionBase{Storage: storage}, form}, nil
 }
@@ -379,6 +386,9 @@ func (t *TensorType) ExtensionEquals(other arrow.ExtensionType) bool {
 
 // String returns the type's name and metadata.
 func (t *TensorType) String() string {
+	if t.Storage == nil {
+		return "extension<" + tensorName + "[nil]>"
+	}
 	return fmt.Sprintf("extension<%s[%s, %s]>", tensorName, t.Storage.(*arrow.FixedSizeListType).Elem(), t.Serialize())
 }
 
@@ -427,9 +437,12 @@ func (f tensorMetadata) axisOrder() []int {
 // element is null, and arrowbuf.ErrOutOfRange if the strides leave the tensor's
 // memory.
 func FromTensor(t tensor.Interface) (*NDBuffer, error) {
+	if t == nil {
+		return nil, named("FromTensor", fmt.Errorf("nil tensor: %w", ErrNil))
+	}
 	a, err := fromTensor(t)
 	if err != nil {
-		return nil, fmt.Errorf("ndview.FromTensor: tensor of %s %v: %w", t.DataType(), t.Shape(), err)
+		return nil, named("FromTensor", fmt.Errorf("tensor of %s %v: %w", t.DataType(), t.Shape(), err))
 	}
 	return a, nil
 }

@@ -38,9 +38,12 @@ type ArrowOptions struct {
 // ErrShape for an array without axes, or with an axis after the first that is empty or
 // exceeds an int32.
 func ToArrow(a *NDBuffer, o ArrowOptions) (arrow.Array, error) {
+	if a == nil {
+		return nil, named("ToArrow", ErrNil)
+	}
 	column, err := toArrow(a, o)
 	if err != nil {
-		return nil, fmt.Errorf("ndview.ToArrow: array of %s %v: %w", a.dtype, a.shape, err)
+		return nil, named("ToArrow", fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, err))
 	}
 	return column, nil
 }
@@ -164,7 +167,7 @@ func listCount(list arrow.DataType, elements arrow.ArrayData) int64 {
 // buffer. For bool it is a bitmap, inverted if invert is true. The caller must release
 // it.
 func orderedBuffer(a *NDBuffer, order []int, invert bool) (*memory.Buffer, error) {
-	permuted, err := a.Transpose(order...)
+	permuted, err := a.transpose(order...)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,11 @@ import (
 // may overlap a: it is read as if before the first write. Assign returns ErrShape if
 // the shapes do not fit, ErrDType if the types do not, and ErrRange for times that the
 // unit of a cannot represent. After an error, nothing is written.
-func (a *NDBuffer) Assign(value any) error {
+func (a *NDBuffer) Assign(value any) (err error) {
+	defer nameError("Assign", &err)
+	if err := checkNil(a); err != nil {
+		return err
+	}
 	if src, ok := value.(*NDBuffer); ok && src != nil {
 		return a.assignArray(src)
 	}
@@ -54,7 +58,7 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	var copied *NDBuffer
 	switch {
 	case unitsDiffer(src.dtype, a.dtype) && !convertsExactly(src.dtype, a.dtype):
-		if copied, err = src.AsType(a.dtype, OrderK, CastUnsafe); err != nil {
+		if copied, err = src.asType(a.dtype, OrderK, CastUnsafe); err != nil {
 			return err
 		}
 		defer copied.Release()
@@ -62,7 +66,7 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 	case !a.canAccess(src):
 		copied, err = src.copyToDevice(a.Device())
 	case MayShareMemory(a, src):
-		copied, err = src.Copy(OrderK)
+		copied, err = src.copy(OrderK)
 	default:
 		return a.writeCast(src)
 	}
@@ -77,9 +81,12 @@ func (a *NDBuffer) assignArray(src *NDBuffer) error {
 func (a *NDBuffer) assignSlice(v reflect.Value) error {
 	shape := []int64{int64(v.Len())}
 	if shape[0] == a.Size() {
+		if t, err := dtype.OfGoType(v.Type().Elem()); err == nil && t == a.dtype {
+			return a.CopyFromHost(bytesOf(v, t))
+		}
 		shape = a.shape
 	} else if _, err := layout.BroadcastStrides(shape, shape, a.shape); err != nil {
-		return fmt.Errorf("ndview.Assign: %d values for an array of shape %v: %w", v.Len(), a.shape, err)
+		return fmt.Errorf("%d values for an array of shape %v: %w", v.Len(), a.shape, err)
 	}
 	src, err := fromSlice(a.Device(), v, shape)
 	if err != nil {
@@ -97,7 +104,7 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 		value, ok = nil, false
 	}
 	if v := reflect.ValueOf(value); !ok && v.Kind() == reflect.Slice {
-		made, err := fromSlice(a.Device(), v, []int64{int64(v.Len())})
+		made, err := fromSlice(a.Device(), v, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +122,7 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 		src = moved
 	}
 	if src.dtype != a.dtype {
-		return src.AsType(a.dtype, OrderC, CastUnsafe)
+		return src.asType(a.dtype, OrderC, CastUnsafe)
 	}
 	return src, src.TryRetain()
 }
@@ -124,7 +131,11 @@ func (a *NDBuffer) assignable(value any) (*NDBuffer, error) {
 // true. The value is the 8 bytes of pattern, little-endian, repeated over the row: 0
 // zeroes it. Both arrays must be C-contiguous and on one device; mask has dtype bool
 // and shape [rows].
-func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
+func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) (err error) {
+	defer nameError("FillWhere", &err)
+	if err := checkNil(a, mask); err != nil {
+		return err
+	}
 	release, err := retainToWrite(a, mask)
 	if err != nil {
 		return err
@@ -132,13 +143,13 @@ func (a *NDBuffer) FillWhere(mask *NDBuffer, pattern uint64) error {
 	defer release()
 	switch {
 	case mask.dtype != Bool:
-		return fmt.Errorf("ndview.FillWhere: mask of dtype %s, want bool: %w", mask.dtype, ErrDType)
+		return fmt.Errorf("mask of dtype %s, want bool: %w", mask.dtype, ErrDType)
 	case len(a.shape) == 0 || len(mask.shape) != 1 || mask.shape[0] != a.shape[0]:
-		return fmt.Errorf("ndview.FillWhere: mask of shape %v for rows of shape %v: %w", mask.shape, a.shape, ErrShape)
+		return fmt.Errorf("mask of shape %v for rows of shape %v: %w", mask.shape, a.shape, ErrShape)
 	case !a.IsContiguous() || !mask.IsContiguous():
-		return fmt.Errorf("ndview.FillWhere: strides %v, mask strides %v: want C-contiguous arrays: %w", a.strides, mask.strides, ErrShape)
+		return fmt.Errorf("strides %v, mask strides %v: want C-contiguous arrays: %w", a.strides, mask.strides, ErrShape)
 	case mask.Device() != a.Device():
-		return fmt.Errorf("ndview.FillWhere: mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
+		return fmt.Errorf("mask on %s for an array on %s: %w", mask.Device(), a.Device(), arrowbuf.ErrDevice)
 	case a.Size() == 0:
 		return nil
 	}

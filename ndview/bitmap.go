@@ -15,7 +15,11 @@ import (
 // one, or the reverse if invert is true. The array must be C-contiguous, of dtype bool
 // or uint8, on the device of bits, and must not overlap them. No byte after that of
 // the last bit is read, and none if a is empty.
-func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) error {
+func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) (err error) {
+	defer nameError("UnpackBits", &err)
+	if err := checkNil(a); err != nil {
+		return err
+	}
 	release, err := retainToWrite(a)
 	if err != nil {
 		return err
@@ -23,21 +27,23 @@ func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool
 	defer release()
 	n := a.Size()
 	switch {
+	case bits == nil:
+		return fmt.Errorf("nil bitmap: %w", ErrNil)
 	case a.dtype != Bool && a.dtype != Uint8:
-		return fmt.Errorf("ndview.UnpackBits: got dtype %s, want bool or uint8: %w", a.dtype, ErrDType)
+		return fmt.Errorf("got dtype %s, want bool or uint8: %w", a.dtype, ErrDType)
 	case !a.IsContiguous():
-		return fmt.Errorf("ndview.UnpackBits: strides %v are not C-contiguous: %w", a.strides, ErrShape)
+		return fmt.Errorf("strides %v are not C-contiguous: %w", a.strides, ErrShape)
 	case bits.Device() != a.Device():
-		return fmt.Errorf("ndview.UnpackBits: bits on %s, array on %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
+		return fmt.Errorf("bits on %s, array on %s: %w", bits.Device(), a.Device(), arrowbuf.ErrDevice)
 	case bitOffset < 0:
-		return fmt.Errorf("ndview.UnpackBits: bit offset %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("bit offset %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
 	case n == 0:
 		return nil
 	}
 	shift := bitOffset % 8
 	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
 	if err != nil {
-		return fmt.Errorf("ndview.UnpackBits: %d bits from bit %d: %w", n, bitOffset, err)
+		return fmt.Errorf("%d bits from bit %d: %w", n, bitOffset, err)
 	}
 	defer used.Release()
 	if dst, ok := a.HostBytes(); ok {
@@ -53,7 +59,7 @@ func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool
 // unchanged. The array must be C-contiguous, of dtype bool or uint8, on the device of
 // bits, and must not overlap them.
 func (a *NDBuffer) PackBits(bits arrowbuf.Buffer, bitOffset int64) error {
-	return a.packBits(bits, bitOffset, false)
+	return named("PackBits", a.packBits(bits, bitOffset, false))
 }
 
 // packBits is PackBits; if invert is true, it writes 1 for an element that is 0.
@@ -64,23 +70,25 @@ func (a *NDBuffer) packBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) 
 	defer a.Release()
 	n := a.Size()
 	switch {
+	case bits == nil:
+		return fmt.Errorf("nil bitmap: %w", ErrNil)
 	case a.dtype != Bool && a.dtype != Uint8:
-		return fmt.Errorf("ndview.PackBits: got dtype %s, want bool or uint8: %w", a.dtype, ErrDType)
+		return fmt.Errorf("got dtype %s, want bool or uint8: %w", a.dtype, ErrDType)
 	case !a.IsContiguous():
-		return fmt.Errorf("ndview.PackBits: strides %v are not C-contiguous: %w", a.strides, ErrShape)
+		return fmt.Errorf("strides %v are not C-contiguous: %w", a.strides, ErrShape)
 	case !mayChange(bits):
-		return fmt.Errorf("ndview.PackBits: %w", ErrReadOnly)
+		return fmt.Errorf("%w", ErrReadOnly)
 	case bits.Device() != a.Device():
-		return fmt.Errorf("ndview.PackBits: array on %s, bits on %s: %w", a.Device(), bits.Device(), arrowbuf.ErrDevice)
+		return fmt.Errorf("array on %s, bits on %s: %w", a.Device(), bits.Device(), arrowbuf.ErrDevice)
 	case bitOffset < 0:
-		return fmt.Errorf("ndview.PackBits: bit offset %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
+		return fmt.Errorf("bit offset %d: %w", bitOffset, arrowbuf.ErrOutOfRange)
 	case n == 0:
 		return nil
 	}
 	shift := bitOffset % 8
 	used, err := bits.Slice(bitOffset/8, (shift+n+7)/8)
 	if err != nil {
-		return fmt.Errorf("ndview.PackBits: %d bits from bit %d: %w", n, bitOffset, err)
+		return fmt.Errorf("%d bits from bit %d: %w", n, bitOffset, err)
 	}
 	defer used.Release()
 	if src, ok := a.HostBytes(); ok {

@@ -32,11 +32,15 @@ import (
 // NaT; a time that the other unit cannot represent is ErrRange. To and from numbers
 // the count is cast; between datetime64 and timedelta64 it stays the same.
 func (a *NDBuffer) AsType(to DType, order Order, casting Casting) (*NDBuffer, error) {
+	return a.call("AsType", func() (*NDBuffer, error) { return a.asType(to, order, casting) })
+}
+
+func (a *NDBuffer) asType(to DType, order Order, casting Casting) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
 	if !CanCast(a.dtype, to, casting) {
-		return nil, fmt.Errorf("ndview.AsType: rule %v does not allow a cast from %s to %s: %w", casting, a.dtype, to, ErrDType)
+		return nil, fmt.Errorf("rule %v does not allow a cast from %s to %s: %w", casting, a.dtype, to, ErrDType)
 	}
 	if err := dtype.CheckCast(a.dtype, to); err != nil {
 		return nil, err
@@ -232,7 +236,7 @@ func (a *NDBuffer) convertUnit(src *NDBuffer) error {
 	if n, ok := b.contiguousLength(); ok && b.isAligned() {
 		return b.convertUnit(n, &c)
 	}
-	from, err := src.Copy(OrderC)
+	from, err := src.copy(OrderC)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,10 @@ import (
 // order of the axes in memory, but reverses none. It returns ErrShape for an unknown
 // order. On a CUDA device the copy is enqueued on the default stream.
 func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
+	return a.call("Copy", func() (*NDBuffer, error) { return a.copy(order) })
+}
+
+func (a *NDBuffer) copy(order Order) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
@@ -35,7 +39,7 @@ func (a *NDBuffer) Copy(order Order) (*NDBuffer, error) {
 }
 
 // inCOrder returns a copy of the elements in C order.
-func (a *NDBuffer) inCOrder() (*NDBuffer, error) { return a.Copy(OrderC) }
+func (a *NDBuffer) inCOrder() (*NDBuffer, error) { return a.copy(OrderC) }
 
 // emptyLike returns an uninitialized array of the shape and device of a, in an order.
 func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
@@ -68,14 +72,18 @@ func (a *NDBuffer) emptyLike(dtype DType, order Order) (*NDBuffer, error) {
 // first write. It returns ErrDType for another dtype, ErrShape if src does not
 // broadcast, and ErrReadOnly if a is not writeable; then a is unchanged. Within a CUDA
 // device the copy is enqueued on the default stream.
-func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
+func (a *NDBuffer) CopyFrom(src *NDBuffer) (err error) {
+	defer nameError("CopyFrom", &err)
+	if err := checkNil(a, src); err != nil {
+		return err
+	}
 	release, err := retainToWrite(a, src)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if src.dtype != a.dtype {
-		return fmt.Errorf("ndview.CopyFrom: got dtype %s, want %s: %w", src.dtype, a.dtype, ErrDType)
+		return fmt.Errorf("got dtype %s, want %s: %w", src.dtype, a.dtype, ErrDType)
 	}
 	if err := src.broadcastsTo(a.shape); err != nil {
 		return err
@@ -89,7 +97,7 @@ func (a *NDBuffer) CopyFrom(src *NDBuffer) error {
 	if a.sameElements(src) || !MayShareMemory(a, src) {
 		return a.copyBroadcast(src)
 	}
-	copied, err := src.Copy(OrderK)
+	copied, err := src.copy(OrderK)
 	if err != nil {
 		return err
 	}
@@ -251,7 +259,11 @@ func copyBytes(dst arrowbuf.Buffer, to int64, src arrowbuf.Buffer, from, n int64
 // ByteSwap reverses the bytes of each number in place, for data of the other byte
 // order; of a complex number it reverses both parts. Bools, [Bytes] and numbers of one
 // byte are unchanged. It returns ErrDType for records.
-func (a *NDBuffer) ByteSwap() error {
+func (a *NDBuffer) ByteSwap() (err error) {
+	defer nameError("ByteSwap", &err)
+	if err := checkNil(a); err != nil {
+		return err
+	}
 	release, err := retainToWrite(a)
 	if err != nil {
 		return err
@@ -264,7 +276,7 @@ func (a *NDBuffer) ByteSwap() error {
 	if b := newStridedPair(a, a); b.isContiguous() {
 		return swapBytes(a, a, b.in-a.offset, size)
 	}
-	dense, err := a.Copy(OrderC)
+	dense, err := a.copy(OrderC)
 	if err != nil {
 		return err
 	}
@@ -277,6 +289,10 @@ func (a *NDBuffer) ByteSwap() error {
 
 // ByteSwapped returns a copy in order K whose bytes are reversed as by ByteSwap.
 func (a *NDBuffer) ByteSwapped() (*NDBuffer, error) {
+	return a.call("ByteSwapped", func() (*NDBuffer, error) { return a.byteSwapped() })
+}
+
+func (a *NDBuffer) byteSwapped() (*NDBuffer, error) {
 	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
@@ -307,7 +323,7 @@ func swapSize(t DType) (int64, error) {
 	case KindBytes:
 		return 1, nil
 	case KindRecord:
-		return 0, fmt.Errorf("ndview.ByteSwap: dtype %s: %w", t, ErrDType)
+		return 0, fmt.Errorf("dtype %s: %w", t, ErrDType)
 	case KindComplex:
 		return t.Size() / 2, nil
 	default:

@@ -22,7 +22,8 @@ type Options struct {
 }
 
 // New returns a contiguous array on a device. The caller owns its one reference.
-func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (*NDBuffer, error) {
+func New(dev arrowbuf.Device, dtype DType, shape []int64, o Options) (_ *NDBuffer, err error) {
+	defer nameError("New", &err)
 	if err := o.Order.check(); err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func newArray(dev arrowbuf.Device, alloc func(arrowbuf.Device, int64) (arrowbuf.
 	case err != nil:
 		return nil, err
 	case dev == nil:
-		return nil, fmt.Errorf("array of %s %v: no device: %w", dtype, shape, arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("array of %s %v: %w", dtype, shape, errNilDevice)
 	}
 	strides := cStrides(dtype, shape)
 	if order == OrderF {
@@ -60,20 +61,23 @@ func newArray(dev arrowbuf.Device, alloc func(arrowbuf.Device, int64) (arrowbuf.
 
 // Full returns an array in C order on a device whose elements are all value, see
 // [NDBuffer.Fill].
-func Full(dev arrowbuf.Device, dtype DType, value any, shape ...int64) (*NDBuffer, error) {
+func Full(dev arrowbuf.Device, dtype DType, value any, shape ...int64) (_ *NDBuffer, err error) {
+	defer nameError("Full", &err)
 	if value == nil {
-		return nil, fmt.Errorf("ndview.Full: nil value: %w", ErrDType)
+		return nil, fmt.Errorf("nil value: %w", ErrDType)
 	}
 	return New(dev, dtype, shape, Options{Fill: value})
 }
 
 // Empty returns an array in C order on a device. Its elements are undefined.
-func Empty(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
+func Empty(dev arrowbuf.Device, dtype DType, shape ...int64) (_ *NDBuffer, err error) {
+	defer nameError("Empty", &err)
 	return New(dev, dtype, shape, Options{})
 }
 
 // Zeros returns an array in C order on a device whose bytes are all 0.
-func Zeros(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) {
+func Zeros(dev arrowbuf.Device, dtype DType, shape ...int64) (_ *NDBuffer, err error) {
+	defer nameError("Zeros", &err)
 	a, err := New(dev, dtype, shape, Options{})
 	if err != nil {
 		return nil, err
@@ -88,7 +92,11 @@ func Zeros(dev arrowbuf.Device, dtype DType, shape ...int64) (*NDBuffer, error) 
 // Fill writes one value, which [ScalarOf] accepts, to all elements, converted by
 // [Scalar.Bytes]. The sign of zero is kept, and the bits of a NaN of the array's
 // type.
-func (a *NDBuffer) Fill(value any) error {
+func (a *NDBuffer) Fill(value any) (err error) {
+	defer nameError("Fill", &err)
+	if err := checkNil(a); err != nil {
+		return err
+	}
 	s, err := ScalarOf(value)
 	if err != nil {
 		return err
@@ -101,7 +109,12 @@ func (a *NDBuffer) Fill(value any) error {
 }
 
 // Zero sets every byte of the elements to 0.
-func (a *NDBuffer) Zero() error { return a.fillBits(make([]byte, a.dtype.Size())) }
+func (a *NDBuffer) Zero() error {
+	if a == nil {
+		return named("Zero", ErrNil)
+	}
+	return named("Zero", a.fillBits(make([]byte, a.dtype.Size())))
+}
 
 // fillBits writes the bytes of one element to all elements.
 func (a *NDBuffer) fillBits(element []byte) error {
@@ -155,20 +168,28 @@ var fillProgram = launch.Program("copy/fill", map[string]cudabuf.HostKernel{"qui
 // the main diagonal and negative below it. An array of one axis is repeated as the
 // rows of a square, as in NumPy. It returns ErrShape for an array without axes, and
 // ErrDType for elements that are not of 1, 2, 4, 8 or 16 bytes.
-func (a *NDBuffer) Tril(k int64) (*NDBuffer, error) { return a.triangle(k, false) }
+func (a *NDBuffer) Tril(k int64) (*NDBuffer, error) {
+	return a.call("Tril", func() (*NDBuffer, error) { return a.triangle(k, false) })
+}
 
 // Triu is Tril for the elements on and above the diagonal: j-i >= k.
-func (a *NDBuffer) Triu(k int64) (*NDBuffer, error) { return a.triangle(k, true) }
+func (a *NDBuffer) Triu(k int64) (*NDBuffer, error) {
+	return a.call("Triu", func() (*NDBuffer, error) { return a.triangle(k, true) })
+}
 
 // TrilInPlace is Tril in the array itself, which must have at least two axes.
-func (a *NDBuffer) TrilInPlace(k int64) error { return a.triangleInPlace(k, false) }
+func (a *NDBuffer) TrilInPlace(k int64) error {
+	return named("TrilInPlace", a.triangleInPlace(k, false))
+}
 
 // TriuInPlace is Triu in the array itself, which must have at least two axes.
-func (a *NDBuffer) TriuInPlace(k int64) error { return a.triangleInPlace(k, true) }
+func (a *NDBuffer) TriuInPlace(k int64) error {
+	return named("TriuInPlace", a.triangleInPlace(k, true))
+}
 
 func (a *NDBuffer) triangle(k int64, upper bool) (*NDBuffer, error) {
 	if len(a.shape) == 1 {
-		square, err := a.BroadcastTo(a.shape[0], a.shape[0])
+		square, err := a.broadcastTo(a.shape[0], a.shape[0])
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +205,7 @@ func (a *NDBuffer) triangle(k int64, upper bool) (*NDBuffer, error) {
 	}
 	from := a
 	if !a.isMatrices() {
-		dense, err := a.Copy(OrderC)
+		dense, err := a.copy(OrderC)
 		if err != nil {
 			return nil, err
 		}

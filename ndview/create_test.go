@@ -106,7 +106,7 @@ func TestNilArgumentsReturnErrors(t *testing.T) {
 	_, err = ndview.FromBuffer(nil, ndview.Int8, 0, []int64{1}, nil)
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	_, err = ndview.FromArrow(nil)
-	assert.ErrorIs(t, err, ndview.ErrDType)
+	assert.ErrorIs(t, err, ndview.ErrNil)
 }
 
 func TestFullFillsArrays(t *testing.T) {

@@ -40,7 +40,8 @@ type DLPackOptions struct {
 // returns ErrShape if a stride is not a multiple of the element's size. It returns
 // ErrReadOnly for a read-only array and a legacy consumer, because a DLManagedTensor
 // has no flag for that. Option Copy avoids the last two errors.
-func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
+func ToDLPack(a *NDBuffer, o DLPackOptions) (_ unsafe.Pointer, err error) {
+	defer nameError("ToDLPack", &err)
 	if err := dlpack.Supported(); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func ToDLPack(a *NDBuffer, o DLPackOptions) (unsafe.Pointer, error) {
 	}
 	p, err := exported.toDLPack(flags, o)
 	if err != nil {
-		return nil, fmt.Errorf("ndview.ToDLPack: array of %s %v on %s: %w", a.dtype, a.shape, a.Device(), err)
+		return nil, fmt.Errorf("array of %s %v on %s: %w", a.dtype, a.shape, a.Device(), err)
 	}
 	return p, nil
 }
@@ -141,7 +142,11 @@ func recordConsumerStream(buf arrowbuf.Buffer, stream int64) (closeStream func()
 // DLPackStream returns the stream number that a consumer on a device passes to a
 // producer, as DLPack's Python protocol defines it: the device's default stream, or -1
 // for a device without streams.
-func DLPackStream(dev arrowbuf.Device) (int64, error) {
+func DLPackStream(dev arrowbuf.Device) (_ int64, err error) {
+	defer nameError("DLPackStream", &err)
+	if dev == nil {
+		return 0, errNilDevice
+	}
 	cuda, ok := arrowbuf.As[*cudabuf.Device](dev)
 	if !ok {
 		return -1, nil
@@ -166,12 +171,14 @@ func DLPackStream(dev arrowbuf.Device) (int64, error) {
 // It returns ErrShape for a negative extent, a missing shape, missing data, and data
 // that is not aligned to its elements.
 func FromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, error) {
-	return fromDLPack(dev, tensor, dlpack.Import)
+	a, err := fromDLPack(dev, tensor, dlpack.Import)
+	return a, named("FromDLPack", err)
 }
 
 // FromLegacyDLPack is FromDLPack for a DLManagedTensor.
 func FromLegacyDLPack(dev arrowbuf.Device, tensor unsafe.Pointer) (*NDBuffer, error) {
-	return fromDLPack(dev, tensor, dlpack.ImportLegacy)
+	a, err := fromDLPack(dev, tensor, dlpack.ImportLegacy)
+	return a, named("FromLegacyDLPack", err)
 }
 
 func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, consume func(unsafe.Pointer) *dlpack.Imported) (*NDBuffer, error) {
@@ -179,12 +186,16 @@ func fromDLPack(dev arrowbuf.Device, tensor unsafe.Pointer, consume func(unsafe.
 		return nil, err
 	}
 	if tensor == nil {
-		return nil, errors.New("ndview.FromDLPack: nil tensor")
+		return nil, fmt.Errorf("nil tensor: %w", ErrNil)
 	}
 	t := consume(tensor)
+	if dev == nil {
+		t.Delete()
+		return nil, errNilDevice
+	}
 	a, err := wrapTensor(dev, t)
 	if err != nil {
-		return nil, fmt.Errorf("ndview.FromDLPack: %w", err)
+		return nil, err
 	}
 	return a, nil
 }

@@ -2,19 +2,25 @@ package ndview
 
 import "github.com/quiver-gpu/quiver/ndview/dtype"
 
-// The types and functions of package dtype under the names by which arrays use
-// them; that package documents each.
+// Types of package dtype, which documents their methods: go doc ndview/dtype.DType.
 type (
-	DType     = dtype.DType
-	Kind      = dtype.Kind
-	TimeUnit  = dtype.TimeUnit
-	Field     = dtype.Field
+	// DType is the type of an array's elements, see [dtype.DType] for its methods.
+	DType = dtype.DType
+	// Kind is the family of an element type, see [dtype.Kind].
+	Kind = dtype.Kind
+	// TimeUnit is the unit of a datetime or a timedelta, see [dtype.TimeUnit].
+	TimeUnit = dtype.TimeUnit
+	// Field is a field of a record, see [dtype.Field].
+	Field = dtype.Field
+	// ByteOrder is the byte order of foreign elements, see [dtype.ByteOrder].
 	ByteOrder = dtype.ByteOrder
-	Casting   = dtype.Casting
-	Scalar    = dtype.Scalar
+	// Casting is one of NumPy's casting rules, see [dtype.Casting].
+	Casting = dtype.Casting
+	// Scalar is one value of a type, see [dtype.Scalar].
+	Scalar = dtype.Scalar
 )
 
-// Element is a Go type whose values are elements of an array.
+// Element is a Go type whose values are elements of an array, see [dtype.Element].
 type Element = dtype.Element
 
 // Errors of package dtype.

@@ -37,7 +37,11 @@ import (
 // On a GPU this is one pass that stops soon after a difference, and a copy of four
 // bytes to the host. An operand of one element of another type is copied to the host
 // first.
-func (a *NDBuffer) AllEqual(other any, equalNaN bool) (bool, error) {
+func (a *NDBuffer) AllEqual(other any, equalNaN bool) (_ bool, err error) {
+	defer nameError("AllEqual", &err)
+	if err := checkNil(a); err != nil {
+		return false, err
+	}
 	if err := a.TryRetain(); err != nil {
 		return false, err
 	}
@@ -214,7 +218,11 @@ func (a *NDBuffer) equalsValue(raw []byte, dtype DType, byBits, equalNaN bool) (
 // Equal reports whether two arrays, on any devices, have the same dtype, the same
 // shape and the same bits in every element. If one of them is on the CPU, the
 // comparison runs on the device of the other, otherwise on that of a.
-func (a *NDBuffer) Equal(b *NDBuffer) (bool, error) {
+func (a *NDBuffer) Equal(b *NDBuffer) (_ bool, err error) {
+	defer nameError("Equal", &err)
+	if err := checkNil(a, b); err != nil {
+		return false, err
+	}
 	release, err := retainAll(a, b)
 	if err != nil {
 		return false, err
@@ -260,11 +268,11 @@ func (a *NDBuffer) allEqualTimeArray(b *NDBuffer, equalNaN bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	x, errX := a.AsType(common, OrderK, CastUnsafe)
+	x, errX := a.asType(common, OrderK, CastUnsafe)
 	if errX == nil {
 		defer x.Release()
 	}
-	y, errY := b.AsType(common, OrderK, CastUnsafe)
+	y, errY := b.asType(common, OrderK, CastUnsafe)
 	if errY == nil {
 		defer y.Release()
 	}
@@ -443,7 +451,7 @@ func (c *comparison) compareBits(x, y *NDBuffer, shape []int64) error {
 // compareElements compares x with y, or with the plan's pattern if y is nil.
 func (c *comparison) compareElements(p *equal.Plan, mode equal.Mode, x, y *NDBuffer, shape []int64) error {
 	if c.word != nil && x.addressBits()%uint64(x.dtype.Size()) != 0 {
-		aligned, err := x.Copy(OrderC)
+		aligned, err := x.copy(OrderC)
 		if err != nil {
 			return err
 		}
@@ -451,7 +459,7 @@ func (c *comparison) compareElements(p *equal.Plan, mode equal.Mode, x, y *NDBuf
 		x = aligned
 	}
 	if c.word != nil && y != nil && y.addressBits()%uint64(y.dtype.Size()) != 0 {
-		aligned, err := y.Copy(OrderC)
+		aligned, err := y.copy(OrderC)
 		if err != nil {
 			return err
 		}
@@ -497,7 +505,7 @@ func (c *comparison) compareCopies(p *equal.Plan, mode equal.Mode, x, y *NDBuffe
 		if a == nil {
 			continue
 		}
-		broadcast, err := a.BroadcastTo(shape...)
+		broadcast, err := a.broadcastTo(shape...)
 		if err != nil {
 			return err
 		}

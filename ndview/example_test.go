@@ -30,6 +30,60 @@ func Example() {
 	// Output: [19.312128  12.07008  48.28032] 48.28032
 }
 
+// A program that reads columns, computes and writes a column back. The scope releases
+// every array that the operations make.
+func ExampleScope() {
+	batch := must(arrowbuf.CopyTo(orders(), arrowbuf.CPU())) // or a GPU
+	defer batch.Release()
+	s := ndview.NewScope()
+	defer s.Release()
+	price := must(s.Add(ndview.FromArrow(batch.Column(0))))
+	pieces := must(s.Add(ndview.FromArrow(batch.Column(1))))
+
+	value := must(ndview.Multiply.Of(price, pieces))
+	large := must(ndview.GreaterEqual.Of(value, 100))
+	toPay := must(ndview.Where(large, must(ndview.Multiply.Of(value, 0.9)), value))
+	fmt.Println(toPay, must(ndview.Sum.Of(toPay, ndview.ReduceOptions{})))
+
+	column := must(ndview.ToArrow(toPay, ndview.ArrowOptions{}))
+	defer column.Release()
+	fmt.Println(column)
+	// Output:
+	// [  5 180   9] 194
+	// [5 180 9]
+}
+
+// orders returns a batch of prices and numbers of pieces in host memory.
+func orders() arrow.RecordBatch {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "price", Type: arrow.PrimitiveTypes.Float64}, {Name: "pieces", Type: arrow.PrimitiveTypes.Int32},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	b.Field(0).(*array.Float64Builder).AppendValues([]float64{2.5, 20, 9}, nil)
+	b.Field(1).(*array.Int32Builder).AppendValues([]int32{2, 10, 1}, nil)
+	return b.NewRecordBatch()
+}
+
+// The dtype and the shape are those of the Go values.
+func ExampleFromSlice() {
+	matrix := must(ndview.FromSlice(arrowbuf.CPU(), [][]float32{{1, 2, 3}, {4, 5, 6}}))
+	defer matrix.Release()
+	flags := must(ndview.FromSlice(arrowbuf.CPU(), []bool{true, false, true, true}, 2, -1))
+	defer flags.Release()
+	fmt.Printf("%#v\n%#v\n", matrix, flags)
+	_, err := ndview.FromSlice(arrowbuf.CPU(), [][]float32{{1, 2, 3}, {4, 5}})
+	fmt.Println(err)
+	// Output:
+	// NDBuffer(float32, shape=[2 3], device=cpu)
+	// [[1 2 3]
+	//  [4 5 6]]
+	// NDBuffer(bool, shape=[2 2], device=cpu)
+	// [[ true false]
+	//  [ true  true]]
+	// ndview.FromSlice: slice[1] has length 2, want 3 as the first: shape mismatch
+}
+
 // miles returns a column in host memory.
 func miles() arrow.Array {
 	b := array.NewFloat64Builder(memory.DefaultAllocator)
@@ -161,5 +215,5 @@ func ExampleNDBuffer_Get() {
 	// Output:
 	// [[6 8]
 	//  [0 2]]
-	// index 3 is outside axis 0 of 3 elements: out of range
+	// ndview.Get: index 3 is outside axis 0 of 3 elements: out of range
 }

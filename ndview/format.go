@@ -18,6 +18,9 @@ const (
 // elements it shows three at each end of an axis, and copies only those from the
 // device. If the elements cannot be read, the text says why, in angle brackets.
 func (a *NDBuffer) String() string {
+	if a == nil {
+		return "<nil array>"
+	}
 	raw, err := a.shownBytes()
 	if err != nil {
 		return fmt.Sprintf("<array of %s %v: %v>", a.dtype, a.shape, err)
@@ -36,6 +39,9 @@ func (a *NDBuffer) String() string {
 // GoString returns the type, shape and device of the array, and its elements as
 // String does. Package fmt prints it for %#v.
 func (a *NDBuffer) GoString() string {
+	if a == nil || a.buf == nil {
+		return "NDBuffer(nil)"
+	}
 	return fmt.Sprintf("NDBuffer(%s, shape=%v, device=%s)\n%s", a.dtype, a.shape, a.Device(), a)
 }
 

@@ -72,10 +72,11 @@ func at(t testing.TB, b arrowbuf.Buffer, dtype ndview.DType, offset int64, shape
 	return own(t, a, err)
 }
 
-// fromHost is ndview.FromHost for tests.
+// fromHost returns an array whose elements have the bits of data, whose type need not
+// be that of the elements: a float16 may be given as a uint16.
 func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.DType, data []T, shape ...int64) *ndview.NDBuffer {
 	t.Helper()
-	a, err := ndview.FromHost(dev, dtype, data, shape...)
+	a, err := ndview.FromBytes(dev, dtype, bytesOf(data), shape...)
 	return own(t, a, err)
 }
 
@@ -101,12 +102,18 @@ func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
 	}
 }
 
-// hostOf returns the elements of an array.
+// hostOf returns the bits of an array's elements, see fromHost.
 func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
 	t.Helper()
-	data, err := ndview.ToHost[T](a)
-	require.NoError(t, err)
+	data := make([]T, a.NBytes()/int64(unsafe.Sizeof(*new(T))))
+	require.EqualValues(t, a.Size(), len(data))
+	require.NoError(t, a.CopyToHost(bytesOf(data)))
 	return data
+}
+
+// bytesOf returns the memory of a slice.
+func bytesOf[T any](data []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(*new(T))))
 }
 
 // download returns all bytes of a buffer.

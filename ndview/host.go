@@ -3,26 +3,63 @@ package ndview
 import (
 	"fmt"
 	"reflect"
-	"strconv"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
-// FromHost copies Go values to a new array on a device, in C order. It returns
-// ErrDType unless the size of dtype is that of T, and ErrShape unless the length of
-// data is the product of the shape.
+// FromHost copies Go values to a new array of a dtype on a device, in C order. It
+// returns ErrDType, with both types, unless values of T are elements of dtype: an int32
+// is not a float32 ([dtype.CheckGoType] has the rule). To read the bits of a value as
+// another type, use View; for bytes use [FromBytes]. It returns ErrShape unless the
+// length of data is the product of the shape, where one extent may be -1.
+//
+// [FromSlice] infers the dtype; FromHost serves times, whose unit Go types lack.
 func FromHost[T Element](dev arrowbuf.Device, dtype DType, data []T, shape ...int64) (*NDBuffer, error) {
-	if err := checkElement[T](dtype); err != nil {
+	a, err := fromHost(dev, dtype, data, shape)
+	return a, named("FromHost", err)
+}
+
+func fromHost[T Element](dev arrowbuf.Device, to DType, data []T, shape []int64) (*NDBuffer, error) {
+	if err := checkElement[T](to); err != nil {
 		return nil, err
 	}
-	raw := rawBytes(data)
-	if n, err := byteCount(dtype, shape); err != nil {
+	shape, err := shapeFor(int64(len(data)), shape)
+	if err != nil {
 		return nil, err
-	} else if n != int64(len(raw)) {
-		return nil, fmt.Errorf("%d values for an array of shape %v: %w", len(data), shape, ErrShape)
 	}
-	return fromBytes(dev, dtype, raw, shape...)
+	return fromBytes(dev, to, rawBytes(data), shape...)
+}
+
+// shapeFor returns a shape of n elements, in which -1 is computed from the others.
+func shapeFor(n int64, shape []int64) ([]int64, error) {
+	inferred, err := layout.InferShape(shape, n)
+	if err != nil {
+		return nil, fmt.Errorf("%d values for an array of shape %v: %w", n, shape, err)
+	}
+	return inferred, nil
+}
+
+// FromBytes copies the bytes of elements, in C order and in the byte order of the host,
+// to a new array on a device. It returns ErrShape unless raw has exactly the bytes of
+// the shape, where one extent may be -1. The caller ensures that elements of Bool are 0
+// or 1.
+func FromBytes(dev arrowbuf.Device, dtype DType, raw []byte, shape ...int64) (*NDBuffer, error) {
+	size := dtype.Size()
+	switch {
+	case size < 1:
+		return nil, named("FromBytes", fmt.Errorf("dtype %s: %w", dtype, ErrDType))
+	case int64(len(raw))%size != 0:
+		return nil, named("FromBytes", fmt.Errorf("%d bytes, want a multiple of %d for %s: %w", len(raw), size, dtype, ErrShape))
+	}
+	inferred, err := shapeFor(int64(len(raw))/size, shape)
+	if err != nil {
+		return nil, named("FromBytes", err)
+	}
+	a, err := fromBytes(dev, dtype, raw, inferred...)
+	return a, named("FromBytes", err)
 }
 
 // fromBytes returns a new array that holds a copy of the bytes of its elements.
@@ -38,9 +75,14 @@ func fromBytes(dev arrowbuf.Device, dtype DType, raw []byte, shape ...int64) (*N
 	return a, nil
 }
 
-// ToHost copies the elements in C order to a new Go slice. It returns ErrDType
-// unless the size of T is that of the dtype.
-func ToHost[T Element](a *NDBuffer) ([]T, error) {
+// ToHost copies the elements in C order to a new Go slice. It returns ErrDType, with
+// both types, unless elements of a are values of T, see [FromHost]. [Read] copies to a
+// slice of the caller.
+func ToHost[T Element](a *NDBuffer) (_ []T, err error) {
+	defer nameError("ToHost", &err)
+	if a == nil {
+		return nil, ErrNil
+	}
 	if err := checkElement[T](a.dtype); err != nil {
 		return nil, err
 	}
@@ -54,9 +96,30 @@ func ToHost[T Element](a *NDBuffer) ([]T, error) {
 	return data, nil
 }
 
+// Read copies the elements in C order to dst, which must have exactly Size values,
+// otherwise the error is ErrShape. The types are those of [ToHost]. Read allocates
+// nothing if the array is contiguous. Pinned memory as dst crosses the link fastest.
+func Read[T Element](a *NDBuffer, dst []T) (err error) {
+	defer nameError("Read", &err)
+	if a == nil {
+		return ErrNil
+	}
+	if err := checkElement[T](a.dtype); err != nil {
+		return err
+	}
+	if int64(len(dst)) != a.Size() {
+		return fmt.Errorf("%d values for an array of %d: %w", len(dst), a.Size(), ErrShape)
+	}
+	return a.CopyToHost(rawBytes(dst))
+}
+
 // CopyFromHost writes the elements from their bytes in C order. It returns ErrShape
 // unless raw has exactly NBytes bytes.
-func (a *NDBuffer) CopyFromHost(raw []byte) error {
+func (a *NDBuffer) CopyFromHost(raw []byte) (err error) {
+	defer nameError("CopyFromHost", &err)
+	if a == nil {
+		return ErrNil
+	}
 	if int64(len(raw)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(raw), a.NBytes(), ErrShape)
 	}
@@ -77,7 +140,11 @@ func (a *NDBuffer) CopyFromHost(raw []byte) error {
 // CopyToHost copies the elements in C order to dst, which must have exactly NBytes
 // bytes, otherwise the error is ErrShape. Only those bytes cross the link: other
 // layouts are made contiguous on the device first.
-func (a *NDBuffer) CopyToHost(dst []byte) error {
+func (a *NDBuffer) CopyToHost(dst []byte) (err error) {
+	defer nameError("CopyToHost", &err)
+	if a == nil {
+		return ErrNil
+	}
 	if int64(len(dst)) != a.NBytes() {
 		return fmt.Errorf("%d bytes for an array of %d: %w", len(dst), a.NBytes(), ErrShape)
 	}
@@ -96,7 +163,11 @@ func (a *NDBuffer) CopyToHost(dst []byte) error {
 
 // Bytes copies the elements in C order to new memory of the host, aligned to at
 // least 8 bytes.
-func (a *NDBuffer) Bytes() ([]byte, error) {
+func (a *NDBuffer) Bytes() (_ []byte, err error) {
+	defer nameError("Bytes", &err)
+	if a == nil {
+		return nil, ErrNil
+	}
 	if err := a.fitsHost(); err != nil {
 		return nil, err
 	}
@@ -118,9 +189,13 @@ func (a *NDBuffer) fitsHost() error {
 
 // Item returns the element of an array of size 1 with any number of axes. It
 // returns ErrShape for other sizes.
-func (a *NDBuffer) Item() (Scalar, error) {
+func (a *NDBuffer) Item() (_ Scalar, err error) {
+	defer nameError("Item", &err)
+	if a == nil {
+		return Scalar{}, ErrNil
+	}
 	if a.Size() != 1 {
-		return Scalar{}, fmt.Errorf("ndview.Item: array of shape %v, want one element: %w", a.shape, ErrShape)
+		return Scalar{}, fmt.Errorf("array of shape %v, want one element: %w", a.shape, ErrShape)
 	}
 	raw, err := a.Bytes()
 	if err != nil {
@@ -136,7 +211,7 @@ func newAlignedBytes(n int64) []byte { return rawBytes(make([]uint64, (n+7)/8))[
 // can access them and the array is C-contiguous. They are valid until the array is
 // released.
 func (a *NDBuffer) HostBytes() ([]byte, bool) {
-	if a.TryRetain() != nil {
+	if a == nil || a.TryRetain() != nil {
 		return nil, false
 	}
 	defer a.Release()
@@ -148,43 +223,11 @@ func (a *NDBuffer) HostBytes() ([]byte, bool) {
 	return host[a.offset:end:end], true
 }
 
-func checkElement[T Element](dtype DType) error {
-	var one T
-	if int64(unsafe.Sizeof(one)) != dtype.Size() {
-		return fmt.Errorf("values of %T, %d bytes each, as %s: %w", one, unsafe.Sizeof(one), dtype, ErrDType)
-	}
-	return nil
-}
+func checkElement[T Element](t DType) error { return dtype.CheckGoType(t, reflect.TypeFor[T]()) }
 
 func rawBytes[T Element](data []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(one)))
-}
-
-// fromSlice copies a slice with one value per element of the shape to a device.
-func fromSlice(dev arrowbuf.Device, v reflect.Value, shape []int64) (*NDBuffer, error) {
-	dtype, ok := dtypeOf(v.Type().Elem().Kind())
-	if !ok {
-		return nil, fmt.Errorf("%s: want a slice of numbers or bools: %w", v.Type(), ErrDType)
-	}
-	raw := unsafe.Slice((*byte)(v.UnsafePointer()), product(shape)*dtype.Size())
-	return fromBytes(dev, dtype, raw, shape...)
-}
-
-// dtypeOf returns the dtype of Go values of a kind, and false if none exists.
-func dtypeOf(k reflect.Kind) (DType, bool) {
-	switch k {
-	case reflect.Int:
-		k = reflect.Int64 - (64-strconv.IntSize)/32
-	case reflect.Uint:
-		k = reflect.Uint64 - (64-strconv.IntSize)/32
-	}
-	dtype, ok := map[reflect.Kind]DType{
-		reflect.Bool: Bool, reflect.Int8: Int8, reflect.Int16: Int16, reflect.Int32: Int32, reflect.Int64: Int64,
-		reflect.Uint8: Uint8, reflect.Uint16: Uint16, reflect.Uint32: Uint32, reflect.Uint64: Uint64,
-		reflect.Float32: Float32, reflect.Float64: Float64, reflect.Complex64: Complex64, reflect.Complex128: Complex128,
-	}[k]
-	return dtype, ok
 }
 
 // wrapHost returns an array in C order over bytes of the host, with the dtype and

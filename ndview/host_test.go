@@ -3,12 +3,16 @@ package ndview_test
 import (
 	"math"
 	"testing"
+	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 )
 
 func TestHostValuesRoundTrip(t *testing.T) {
@@ -16,7 +20,10 @@ func TestHostValuesRoundTrip(t *testing.T) {
 		roundTrip(t, dev, ndview.Bool, []bool{true, false, true, true})
 		roundTrip(t, dev, ndview.Int8, []int8{-128, 127, 0, 1})
 		roundTrip(t, dev, ndview.Uint16, []uint16{0, 1, 2, math.MaxUint16})
-		roundTrip(t, dev, ndview.Float16, []uint16{0x3c00, 0xbc00, 0x7c00, 0})
+		roundTrip(t, dev, ndview.Float16, []float16.Num{float16.New(1), float16.New(-1), float16.Inf(), {}})
+		roundTrip(t, dev, ndview.BFloat16, []dtype.BFloat16Num{dtype.NewBFloat16(1), dtype.NewBFloat16(-2), 0, 0x7f80})
+		roundTrip(t, dev, ndview.Timedelta64(ndview.Nanosecond, 1), []time.Duration{1, time.Hour, 0, -1})
+		roundTrip(t, dev, ndview.Datetime64(ndview.Second, 1), []arrow.Timestamp{1, 2, 3, 4})
 		roundTrip(t, dev, ndview.Int32, []int32{math.MinInt32, math.MaxInt32, 0, 1})
 		roundTrip(t, dev, ndview.Float32, []float32{1.5, -2, float32(math.Inf(1)), 0})
 		roundTrip(t, dev, ndview.Float64, []float64{1.5, -2, math.Inf(-1), 0})
@@ -30,7 +37,8 @@ func TestHostValuesRoundTrip(t *testing.T) {
 // roundTrip checks four values, and an empty array.
 func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T) {
 	t.Helper()
-	a := fromHost(t, dev, dtype, values, 2, 2)
+	a, err := ndview.FromHost(dev, dtype, values, 2, 2)
+	own(t, a, err)
 	assert.Equal(t, dtype, a.DType())
 	assert.Equal(t, dev, a.Device())
 	got, err := ndview.ToHost[T](a)
@@ -43,7 +51,8 @@ func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview
 	require.NoError(t, err)
 	assert.Equal(t, []T{values[0], values[2], values[1], values[3]}, got)
 
-	none := fromHost(t, dev, dtype, []T{}, 0, 2)
+	none, err := ndview.FromHost(dev, dtype, []T{}, 0, 2)
+	own(t, none, err)
 	got, err = ndview.ToHost[T](none)
 	require.NoError(t, err)
 	assert.Empty(t, got)
@@ -57,6 +66,83 @@ func TestHostValuesOfWrongSizeReturnErrDType(t *testing.T) {
 	data, err := ndview.ToHost[uint8](a)
 	assert.ErrorIs(t, err, ndview.ErrDType)
 	assert.Nil(t, data)
+}
+
+// An int32 is not a float32 of its bits: 1 would become 1e-45.
+func TestHostValuesOfAnotherTypeReturnErrDType(t *testing.T) {
+	dev := arrowbuf.CPU()
+	refuses := func(err error, names ...string) {
+		t.Helper()
+		require.ErrorIs(t, err, ndview.ErrDType)
+		for _, name := range names {
+			assert.ErrorContains(t, err, name)
+		}
+	}
+	_, err := ndview.FromHost(dev, ndview.Float32, []int32{1, 2, 3}, 3)
+	refuses(err, "ndview.FromHost", "int32", "float32")
+	_, err = ndview.FromHost(dev, ndview.Float16, []uint16{1}, 1)
+	refuses(err, "uint16", "float16")
+	_, err = ndview.FromHost(dev, ndview.Bool, []uint8{2}, 1)
+	refuses(err, "uint8", "bool")
+	_, err = ndview.FromHost(dev, ndview.Bytes(4), []int32{1}, 1)
+	refuses(err, "int32", "V4")
+	_, err = ndview.FromHost(dev, seconds, []time.Duration{1}, 1)
+	refuses(err, "time.Duration", "datetime64[s]")
+
+	a := fromHost(t, dev, ndview.Int32, count(3), 3)
+	values, err := ndview.ToHost[float32](a)
+	refuses(err, "ndview.ToHost", "float32", "int32")
+	assert.Nil(t, values)
+	refuses(ndview.Read(a, make([]uint32, 3)), "ndview.Read", "uint32", "int32")
+
+	bits, err := a.View(ndview.Float32) // which says what is meant
+	own(t, bits, err)
+	values, err = ndview.ToHost[float32](bits)
+	require.NoError(t, err)
+	assert.Equal(t, math.Float32frombits(1), values[1])
+}
+
+func TestReadFillsASliceOfTheCaller(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		dst := make([]int32, 6)
+		require.NoError(t, ndview.Read(a, dst))
+		assert.Equal(t, count(6), dst)
+		transposed := view(t)(a.Transpose())
+		require.NoError(t, ndview.Read(transposed, dst))
+		assert.Equal(t, []int32{0, 3, 1, 4, 2, 5}, dst)
+		for _, n := range []int{0, 5, 7} {
+			assert.ErrorIs(t, ndview.Read(a, make([]int32, n)), ndview.ErrShape)
+		}
+		assert.NoError(t, ndview.Read(index(t, a, ndview.Span(1, 1)), []int32{}))
+	})
+	a := fromHost(t, arrowbuf.CPU(), ndview.Float64, make([]float64, 100), 10, 10)
+	dst := make([]float64, 100)
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = ndview.Read(a, dst) }), "allocations of Read")
+}
+
+func TestBytesOfElementsRoundTrip(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		bits := raw(1.5, -2.0, 0.25, 8.0)
+		for _, dtype := range []ndview.DType{ndview.Float64, ndview.Bytes(8), ndview.Int64, seconds} {
+			a, err := ndview.FromBytes(dev, dtype, bits, 2, -1)
+			own(t, a, err)
+			assert.Equal(t, []int64{2, 2}, a.Shape())
+			got, err := a.Bytes()
+			require.NoError(t, err)
+			assert.Equal(t, bits, got)
+		}
+		for _, c := range []struct {
+			n     int
+			shape []int64
+		}{{31, []int64{4}}, {32, []int64{3}}, {32, []int64{-1, -1}}, {32, []int64{-2}}, {32, []int64{-1, 3}}, {0, []int64{-1, 0}}} {
+			_, err := ndview.FromBytes(dev, ndview.Float64, make([]byte, c.n), c.shape...)
+			assert.ErrorIs(t, err, ndview.ErrShape, c)
+			assert.ErrorContains(t, err, "ndview.FromBytes: ")
+		}
+		_, err := ndview.FromBytes(dev, ndview.DType{}, bits, 4)
+		assert.ErrorIs(t, err, ndview.ErrDType)
+	})
 }
 
 func TestHostMemoryOfWrongLengthReturnsErrShape(t *testing.T) {

@@ -22,6 +22,10 @@ import (
 // are not integers and a mask that is not of dtype Bool are ErrDType; an array on
 // another device is arrowbuf.ErrDevice.
 func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
+	return a.call("Get", func() (*NDBuffer, error) { return a.get(keys...) })
+}
+
+func (a *NDBuffer) get(keys ...Key) (*NDBuffer, error) {
 	if err := a.TryRetain(); err != nil {
 		return nil, err
 	}
@@ -31,7 +35,7 @@ func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
 		return nil, err
 	}
 	if !advanced {
-		v, err := a.Index(keys...)
+		v, err := a.index(keys...)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +63,11 @@ func (a *NDBuffer) Get(keys ...Key) (*NDBuffer, error) {
 // before anything is written. If an element is selected more than once, the last
 // value in C order wins. The errors are those of Get and Assign; nothing is written
 // if a key or the value is invalid.
-func (a *NDBuffer) Set(value any, keys ...Key) error {
+func (a *NDBuffer) Set(value any, keys ...Key) (err error) {
+	defer nameError("Set", &err)
+	if err := checkNil(a); err != nil {
+		return err
+	}
 	release, err := retainToWrite(a)
 	if err != nil {
 		return err
@@ -70,7 +78,7 @@ func (a *NDBuffer) Set(value any, keys ...Key) error {
 		return err
 	}
 	if !advanced {
-		v, err := a.Index(keys...)
+		v, err := a.index(keys...)
 		if err != nil {
 			return err
 		}
@@ -297,7 +305,7 @@ func (b *selectionBuilder) addMask(mask *NDBuffer) error {
 	}
 	b.owned = append(b.owned, indices)
 	for k := range n {
-		row, err := indices.Index(At(int64(k)))
+		row, err := indices.index(At(int64(k)))
 		if err != nil {
 			return err
 		}

@@ -192,7 +192,7 @@ type maskScan struct {
 // scanMask counts the true elements of a mask of dtype Bool, in C order. The caller
 // must release the scan.
 func scanMask(mask *NDBuffer) (*maskScan, error) {
-	flat, err := mask.Ravel(OrderC)
+	flat, err := mask.ravel(OrderC)
 	if err != nil {
 		return nil, err
 	}
@@ -326,8 +326,12 @@ func (s *maskScan) expand(a, values *NDBuffer) error {
 // array of int64 per axis, on the device of a. The caller must release them. It
 // returns ErrShape for an array without axes, as NumPy does.
 func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
+	return a.callForAll("NonZero", func() ([]*NDBuffer, error) { return nonZero(a) })
+}
+
+func nonZero(a *NDBuffer) ([]*NDBuffer, error) {
 	if len(a.shape) == 0 {
-		return nil, fmt.Errorf("ndview.NonZero: array without axes, use AtLeast1D: %w", ErrShape)
+		return nil, fmt.Errorf("array without axes, use AtLeast1D: %w", ErrShape)
 	}
 	all, err := nonZeroIndices(a)
 	if err != nil {
@@ -336,7 +340,7 @@ func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 	defer all.Release()
 	axes := make([]*NDBuffer, len(a.shape))
 	for k := range axes {
-		if axes[k], err = all.Index(At(int64(k))); err != nil {
+		if axes[k], err = all.index(At(int64(k))); err != nil {
 			releaseAll(axes[:k])
 			return nil, err
 		}
@@ -348,12 +352,16 @@ func NonZero(a *NDBuffer) ([]*NDBuffer, error) {
 // array of int64 of shape [number of elements that are not 0, axes of a]. The caller
 // must release it.
 func ArgWhere(a *NDBuffer) (*NDBuffer, error) {
+	return callOn("ArgWhere", func() (*NDBuffer, error) { return argWhere(a) }, a)
+}
+
+func argWhere(a *NDBuffer) (*NDBuffer, error) {
 	all, err := nonZeroIndices(a)
 	if err != nil {
 		return nil, err
 	}
 	defer all.Release()
-	return all.Transpose()
+	return all.transpose()
 }
 
 // nonZeroIndices returns the transpose of ArgWhere.
@@ -369,7 +377,7 @@ func nonZeroIndices(a *NDBuffer) (*NDBuffer, error) {
 	}
 	defer pos.Release()
 	if len(a.shape) == 1 {
-		return pos.Reshape(1, pos.Size())
+		return pos.reshape(1, pos.Size())
 	}
 	return unravelPositions(pos, a.shape)
 }
@@ -377,9 +385,9 @@ func nonZeroIndices(a *NDBuffer) (*NDBuffer, error) {
 // nonZeroMask returns an array of dtype Bool that is true for elements other than 0.
 func (a *NDBuffer) nonZeroMask() (*NDBuffer, error) {
 	if a.dtype == Bool {
-		return a.ExpandDims()
+		return a.expandDims()
 	}
-	return a.AsType(Bool, OrderK, CastUnsafe)
+	return a.asType(Bool, OrderK, CastUnsafe)
 }
 
 // maskPositions returns the positions of a mask's true elements, counted in C order,

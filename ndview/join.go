@@ -16,6 +16,10 @@ import (
 // arrowbuf.ErrDevice. The dtype is that of Promote; it is ErrDType if an array cannot
 // be cast to it by CastSameKind, such as a datetime to a timedelta.
 func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
+	return callOn("Concatenate", func() (*NDBuffer, error) { return join(arrays, axis) }, arrays...)
+}
+
+func join(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return withArrays(arrays, func() (*NDBuffer, error) {
 		at, err := layout.NormalizeAxis(axis, len(arrays[0].shape))
 		if err != nil {
@@ -28,12 +32,20 @@ func Concatenate(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 // ConcatenateFlat joins the elements of arrays of any shapes, each in C order, along
 // one axis, see Concatenate.
 func ConcatenateFlat(arrays []*NDBuffer) (*NDBuffer, error) {
-	return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.Ravel(OrderC) }, 0)
+	return callOn("ConcatenateFlat", func() (*NDBuffer, error) { return joinFlat(arrays) }, arrays...)
+}
+
+func joinFlat(arrays []*NDBuffer) (*NDBuffer, error) {
+	return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.ravel(OrderC) }, 0)
 }
 
 // Stack joins arrays of one shape along a new axis, see Concatenate. A negative axis
 // counts from the end of the result's axes.
 func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
+	return callOn("Stack", func() (*NDBuffer, error) { return stack(arrays, axis) }, arrays...)
+}
+
+func stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 	return withArrays(arrays, func() (*NDBuffer, error) {
 		shape := arrays[0].shape
 		at, err := layout.NormalizeAxis(axis, len(shape)+1)
@@ -42,44 +54,60 @@ func Stack(arrays []*NDBuffer, axis int) (*NDBuffer, error) {
 		}
 		for _, a := range arrays {
 			if !slices.Equal(a.shape, shape) {
-				return nil, fmt.Errorf("ndview.Stack: arrays of shapes %v and %v: %w", shape, a.shape, ErrShape)
+				return nil, fmt.Errorf("arrays of shapes %v and %v: %w", shape, a.shape, ErrShape)
 			}
 		}
-		return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.ExpandDims(at) }, at)
+		return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) { return a.expandDims(at) }, at)
 	})
 }
 
 // VStack joins arrays along axis 0, after AtLeast2D, see Concatenate.
-func VStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, AtLeast2D, 0) }
+func VStack(arrays []*NDBuffer) (*NDBuffer, error) {
+	return callOn("VStack", func() (*NDBuffer, error) { return vStack(arrays) }, arrays...)
+}
+
+func vStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, atLeast2D, 0) }
 
 // HStack joins arrays along axis 1, see Concatenate, or along axis 0 if the first has
 // fewer than two axes.
 func HStack(arrays []*NDBuffer) (*NDBuffer, error) {
+	return callOn("HStack", func() (*NDBuffer, error) { return hStack(arrays) }, arrays...)
+}
+
+func hStack(arrays []*NDBuffer) (*NDBuffer, error) {
 	return withArrays(arrays, func() (*NDBuffer, error) {
 		axis := 1
 		if len(arrays[0].shape) < 2 {
 			axis = 0
 		}
-		return concatenateAs(arrays, AtLeast1D, axis)
+		return concatenateAs(arrays, atLeast1D, axis)
 	})
 }
 
 // DStack joins arrays along axis 2, after AtLeast3D, see Concatenate.
-func DStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, AtLeast3D, 2) }
+func DStack(arrays []*NDBuffer) (*NDBuffer, error) {
+	return callOn("DStack", func() (*NDBuffer, error) { return dStack(arrays) }, arrays...)
+}
+
+func dStack(arrays []*NDBuffer) (*NDBuffer, error) { return concatenateAs(arrays, atLeast3D, 2) }
 
 // ColumnStack joins arrays along axis 1, see Concatenate. Arrays of fewer than two axes
 // become columns.
 func ColumnStack(arrays []*NDBuffer) (*NDBuffer, error) {
+	return callOn("ColumnStack", func() (*NDBuffer, error) { return columnStack(arrays) }, arrays...)
+}
+
+func columnStack(arrays []*NDBuffer) (*NDBuffer, error) {
 	return concatenateAs(arrays, func(a *NDBuffer) (*NDBuffer, error) {
 		if len(a.shape) > 1 {
-			return a.ExpandDims()
+			return a.expandDims()
 		}
-		row, err := AtLeast2D(a)
+		row, err := atLeast2D(a)
 		if err != nil {
 			return nil, err
 		}
 		defer row.Release()
-		return row.Transpose()
+		return row.transpose()
 	}, 1)
 }
 
@@ -109,7 +137,7 @@ func concatenateAs(arrays []*NDBuffer, convert func(*NDBuffer) (*NDBuffer, error
 		}
 		converted = append(converted, c)
 	}
-	return Concatenate(converted, axis)
+	return join(converted, axis)
 }
 
 // concatenate is Concatenate for retained arrays and an axis that is not negative.
@@ -158,7 +186,7 @@ func equalExcept(axis int, a, b []int64) bool {
 
 // assignPart assigns src to the slice of a that begins at index start of an axis.
 func (a *NDBuffer) assignPart(axis int, start int64, src *NDBuffer) error {
-	part, err := a.Slice(axis, start, start+src.shape[axis])
+	part, err := a.slice(axis, start, start+src.shape[axis])
 	if err != nil {
 		return err
 	}
@@ -174,6 +202,10 @@ func (a *NDBuffer) assignPart(axis int, start int64, src *NDBuffer) error {
 // views are Python's slices between neighbouring indices: negative indices count from
 // the end, and a view is empty if its second index is not after its first.
 func SplitAt(a *NDBuffer, indices []int64, axis int) ([]*NDBuffer, error) {
+	return a.callForAll("SplitAt", func() ([]*NDBuffer, error) { return splitAt(a, indices, axis) })
+}
+
+func splitAt(a *NDBuffer, indices []int64, axis int) ([]*NDBuffer, error) {
 	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
@@ -183,7 +215,7 @@ func SplitAt(a *NDBuffer, indices []int64, axis int) ([]*NDBuffer, error) {
 	start := int64(0)
 	for _, stop := range append(slices.Clip(indices), a.shape[at]) {
 		keys[at] = Span(start, max(stop, Open+1)) // the least index is not an absent bound
-		view, err := a.Index(keys...)
+		view, err := a.index(keys...)
 		if err != nil {
 			releaseAll(views)
 			return nil, err
@@ -199,60 +231,80 @@ func SplitAt(a *NDBuffer, indices []int64, axis int) ([]*NDBuffer, error) {
 // exceeds the extent. It returns ErrShape if n is less than 1, or greater than both
 // the extent and 2^20.
 func ArraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
+	return a.callForAll("ArraySplit", func() ([]*NDBuffer, error) { return arraySplit(a, n, axis) })
+}
+
+func arraySplit(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
 	if n < 1 {
-		return nil, fmt.Errorf("ndview.ArraySplit: %d parts, want at least 1: %w", n, ErrShape)
+		return nil, fmt.Errorf("%d parts, want at least 1: %w", n, ErrShape)
 	}
 	extent := a.shape[at]
 	if most := max(extent, 1<<20); n > most {
-		return nil, fmt.Errorf("ndview.ArraySplit: %d elements into %d parts, want at most %d: %w", extent, n, most, ErrShape)
+		return nil, fmt.Errorf("%d elements into %d parts, want at most %d: %w", extent, n, most, ErrShape)
 	}
 	indices := make([]int64, n-1)
 	for i := range indices {
 		k := int64(i) + 1
 		indices[i] = extent/n*k + min(k, extent%n)
 	}
-	return SplitAt(a, indices, at)
+	return splitAt(a, indices, at)
 }
 
 // Split is ArraySplit into n views of equal size. It returns ErrShape if n does not
 // divide the extent.
 func Split(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
+	return a.callForAll("Split", func() ([]*NDBuffer, error) { return split(a, n, axis) })
+}
+
+func split(a *NDBuffer, n int64, axis int) ([]*NDBuffer, error) {
 	at, err := layout.NormalizeAxis(axis, len(a.shape))
 	if err != nil {
 		return nil, err
 	}
 	if n > 0 && a.shape[at]%n != 0 {
-		return nil, fmt.Errorf("ndview.Split: %d elements into %d equal parts: %w", a.shape[at], n, ErrShape)
+		return nil, fmt.Errorf("%d elements into %d equal parts: %w", a.shape[at], n, ErrShape)
 	}
-	return ArraySplit(a, n, at)
+	return arraySplit(a, n, at)
 }
 
 // HSplit is Split along axis 1, or along axis 0 if a has one axis.
 func HSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
+	return a.callForAll("HSplit", func() ([]*NDBuffer, error) { return hSplit(a, n) })
+}
+
+func hSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
 	if err := checkMinAxes(a, 1); err != nil {
 		return nil, err
 	}
-	return Split(a, n, min(1, len(a.shape)-1))
+	return split(a, n, min(1, len(a.shape)-1))
 }
 
 // VSplit is Split along axis 0. It returns ErrShape unless a has at least two axes.
 func VSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
+	return a.callForAll("VSplit", func() ([]*NDBuffer, error) { return vSplit(a, n) })
+}
+
+func vSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
 	if err := checkMinAxes(a, 2); err != nil {
 		return nil, err
 	}
-	return Split(a, n, 0)
+	return split(a, n, 0)
 }
 
 // DSplit is Split along axis 2. It returns ErrShape unless a has at least three axes.
 func DSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
+	return a.callForAll("DSplit", func() ([]*NDBuffer, error) { return dSplit(a, n) })
+}
+
+func dSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
 	if err := checkMinAxes(a, 3); err != nil {
 		return nil, err
 	}
-	return Split(a, n, 2)
+	return split(a, n, 2)
 }
 
 // HSplitAt is [SplitAt] along axis 1, or along axis 0 if a has one axis. It returns

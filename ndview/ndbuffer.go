@@ -21,6 +21,14 @@ var (
 	ErrReadOnly = cudabuf.ErrReadOnly
 	// ErrNulls means that a column with nulls cannot become an array.
 	ErrNulls = errors.New("column has nulls")
+	// ErrNil means that an array or another argument is nil.
+	ErrNil = errors.New("nil argument")
+	// ErrCopy means that a result needs a copy, which the caller has forbidden.
+	ErrCopy = errors.New("copy needed")
+	// ErrFlag means that no flag of an array has a name.
+	ErrFlag = errors.New("unknown flag")
+	// ErrScope means that an array does not belong to a scope.
+	ErrScope = errors.New("array of another scope or of none")
 )
 
 // NDBuffer is an N-dimensional array: a buffer on a device, the type of its
@@ -44,6 +52,8 @@ type NDBuffer struct {
 	contiguous bool    // in C order, without gaps
 	code       ew.Type // of the elements
 
+	scope atomic.Pointer[Scope] // that owns the caller's reference, or nil
+
 	base     *NDBuffer // the array that the first view was made of, nil if this is no view
 	readOnly bool      // the array or its buffer
 }
@@ -52,12 +62,13 @@ type NDBuffer struct {
 // the buffer. The offset and the strides are in bytes and need not be multiples of
 // the element's size; nil strides mean C order. It returns arrowbuf.ErrOutOfRange
 // if an element, or the offset of an empty array, is outside the buffer.
-func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) (*NDBuffer, error) {
+func FromBuffer(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64) (_ *NDBuffer, err error) {
+	defer nameError("FromBuffer", &err)
 	if _, err := byteCount(dtype, shape); err != nil {
 		return nil, err
 	}
 	if buf == nil {
-		return nil, fmt.Errorf("array of %s %v: no buffer: %w", dtype, shape, arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("array of %s %v: nil buffer: %w", dtype, shape, arrowbuf.ErrDevice)
 	}
 	if strides == nil {
 		strides = cStrides(dtype, shape)
@@ -84,55 +95,113 @@ func over(buf arrowbuf.Buffer, dtype DType, offset int64, shape, strides []int64
 	return a
 }
 
+// The methods that describe an array return zero values if it is nil.
+
 // Device returns the device of the elements.
-func (a *NDBuffer) Device() arrowbuf.Device { return a.buf.Device() }
+func (a *NDBuffer) Device() arrowbuf.Device {
+	if a == nil || a.buf == nil {
+		return nil
+	}
+	return a.buf.Device()
+}
 
 // Buffer returns the buffer of the array, without a reference: it is valid until
 // the array is released.
-func (a *NDBuffer) Buffer() arrowbuf.Buffer { return a.buf }
+func (a *NDBuffer) Buffer() arrowbuf.Buffer {
+	if a == nil {
+		return nil
+	}
+	return a.buf
+}
 
 // DType returns the type of the elements.
-func (a *NDBuffer) DType() DType { return a.dtype }
+func (a *NDBuffer) DType() DType {
+	if a == nil {
+		return DType{}
+	}
+	return a.dtype
+}
 
 // NDim returns the number of axes.
-func (a *NDBuffer) NDim() int { return len(a.shape) }
+func (a *NDBuffer) NDim() int {
+	if a == nil {
+		return 0
+	}
+	return len(a.shape)
+}
 
 // Shape returns the number of elements along each axis. The caller must not
 // change it.
-func (a *NDBuffer) Shape() []int64 { return a.shape }
+func (a *NDBuffer) Shape() []int64 {
+	if a == nil {
+		return nil
+	}
+	return a.shape
+}
 
 // Strides returns the distance in bytes between neighbours along each axis, which
 // may be negative or zero. The caller must not change it.
-func (a *NDBuffer) Strides() []int64 { return a.strides }
+func (a *NDBuffer) Strides() []int64 {
+	if a == nil {
+		return nil
+	}
+	return a.strides
+}
 
 // Offset returns the position of element [0, ..., 0] in the buffer, in bytes.
-func (a *NDBuffer) Offset() int64 { return a.offset }
+func (a *NDBuffer) Offset() int64 {
+	if a == nil {
+		return 0
+	}
+	return a.offset
+}
 
 // Size returns the number of elements.
-func (a *NDBuffer) Size() int64 { return a.size }
+func (a *NDBuffer) Size() int64 {
+	if a == nil {
+		return 0
+	}
+	return a.size
+}
 
 // NBytes returns the number of bytes of the elements, without gaps.
-func (a *NDBuffer) NBytes() int64 { return a.size * a.dtype.Size() }
+func (a *NDBuffer) NBytes() int64 {
+	if a == nil {
+		return 0
+	}
+	return a.size * a.dtype.Size()
+}
 
 // IsContiguous reports whether the elements lie in C order without gaps. Arrays of
 // no element or one are contiguous.
-func (a *NDBuffer) IsContiguous() bool { return a.contiguous }
+func (a *NDBuffer) IsContiguous() bool {
+	if a == nil {
+		return false
+	}
+	return a.contiguous
+}
 
 // Retain adds a reference. It panics if the last one was released.
 func (a *NDBuffer) Retain() {
 	if err := a.TryRetain(); err != nil {
-		panic(fmt.Errorf("ndview: Retain: %w", err))
+		panic(named("Retain", err))
 	}
 }
 
-// Release releases one reference; the last one releases the buffer. It panics if
-// the array was released before.
+// Release releases one reference; the last one releases the buffer. It does nothing
+// if a is nil, and panics if the array was released before. An array of a [Scope] need
+// not be released. It may be, but not while another goroutine uses it or releases the
+// scope.
 func (a *NDBuffer) Release() {
+	if a == nil {
+		return
+	}
 	switch n := a.refs.Add(-1); {
 	case n == 0:
+		a.leaveScope()
 		a.buf.Release()
 	case n < 0:
-		panic(fmt.Errorf("ndview: Release: %w", arrowbuf.ErrReleased))
+		panic(named("Release", arrowbuf.ErrReleased))
 	}
 }
 
@@ -140,6 +209,9 @@ func (a *NDBuffer) Release() {
 // last one was released. Operations retain an array for their duration, so that another
 // goroutine that releases it does not free memory in use.
 func (a *NDBuffer) TryRetain() error {
+	if a == nil {
+		return named("TryRetain", ErrNil)
+	}
 	for {
 		n := a.refs.Load()
 		if n <= 0 {
@@ -153,7 +225,7 @@ func (a *NDBuffer) TryRetain() error {
 
 // released returns the error of a released array.
 func (a *NDBuffer) released() error {
-	return fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased)
+	return named("TryRetain", fmt.Errorf("array of %s %v: %w", a.dtype, a.shape, arrowbuf.ErrReleased))
 }
 
 // retainAll retains arrays until release is called.
@@ -194,6 +266,9 @@ type Flags struct {
 
 // Flags returns the flags of the array.
 func (a *NDBuffer) Flags() Flags {
+	if a == nil || a.buf == nil {
+		return Flags{}
+	}
 	return Flags{
 		CContiguous: a.IsContiguous(),
 		FContiguous: a.isF(),
@@ -217,6 +292,49 @@ func (f Flags) CArray() bool { return f.Behaved() && f.CContiguous }
 
 // FArray reports behaved, in F order and not in C order, as NumPy documents it.
 func (f Flags) FArray() bool { return f.Behaved() && f.FNC() }
+
+// Num returns NumPy's number of the flags: the sum of 1 for C order, 2 for Fortran
+// order, 4 for own data, 0x100 for aligned and 0x400 for writeable.
+func (f Flags) Num() int {
+	n := 0
+	for bit, set := range map[int]bool{1: f.CContiguous, 2: f.FContiguous, 4: f.OwnData, 0x100: f.Aligned, 0x400: f.Writeable} {
+		if set {
+			n += bit
+		}
+	}
+	return n
+}
+
+// Lookup returns the flag that NumPy and pygpu know by a name, such as "C_CONTIGUOUS",
+// "F", "FORC" or "CARRAY". It returns ErrFlag for other names. WRITEBACKIFCOPY and
+// UPDATEIFCOPY are always false.
+func (f Flags) Lookup(name string) (bool, error) {
+	switch name {
+	case "C_CONTIGUOUS", "CONTIGUOUS", "C":
+		return f.CContiguous, nil
+	case "F_CONTIGUOUS", "FORTRAN", "F":
+		return f.FContiguous, nil
+	case "OWNDATA", "O":
+		return f.OwnData, nil
+	case "WRITEABLE", "W":
+		return f.Writeable, nil
+	case "ALIGNED", "A":
+		return f.Aligned, nil
+	case "WRITEBACKIFCOPY", "X", "UPDATEIFCOPY", "U":
+		return false, nil
+	case "BEHAVED", "B":
+		return f.Behaved(), nil
+	case "CARRAY", "CA":
+		return f.CArray(), nil
+	case "FARRAY", "FA":
+		return f.FArray(), nil
+	case "FNC":
+		return f.FNC(), nil
+	case "FORC":
+		return f.FORC(), nil
+	}
+	return false, named("Flags.Lookup", fmt.Errorf("%q: %w", name, ErrFlag))
+}
 
 // String returns the flags one per line, as NumPy prints them.
 func (f Flags) String() string {
@@ -268,6 +386,9 @@ func mayChange(buf arrowbuf.Buffer) bool {
 
 // checkWriteable returns ErrReadOnly if the array may not be written.
 func (a *NDBuffer) checkWriteable() error {
+	if a == nil {
+		return ErrNil
+	}
 	if a.readOnly {
 		return fmt.Errorf("writing to an array of %s %v: %w", a.dtype, a.shape, ErrReadOnly)
 	}

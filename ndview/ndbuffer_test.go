@@ -124,6 +124,35 @@ func TestFlagsDependOnLayoutOnly(t *testing.T) {
 	assert.Equal(t, "C_CONTIGUOUS : true\nF_CONTIGUOUS : true\nOWNDATA : false\nWRITEABLE : true\nALIGNED : true", view.Flags().String())
 }
 
+// The expected values are those of numpy.ndarray.flags, by its documentation.
+func TestDerivedFlagsMatchNumPy(t *testing.T) {
+	for bits := range 32 {
+		has := func(bit int) bool { return bits>>bit&1 != 0 }
+		c, f, o, a, w := has(0), has(1), has(2), has(3), has(4)
+		flags := ndview.Flags{CContiguous: c, FContiguous: f, OwnData: o, Aligned: a, Writeable: w}
+		num := 0
+		for flag, set := range map[int]bool{0x1: c, 0x2: f, 0x4: o, 0x100: a, 0x400: w} {
+			if set {
+				num |= flag
+			}
+		}
+		assert.Equal(t, num, flags.Num(), flags)
+		for names, want := range map[string]bool{
+			"C_CONTIGUOUS CONTIGUOUS C": c, "F_CONTIGUOUS FORTRAN F": f, "OWNDATA O": o, "ALIGNED A": a, "WRITEABLE W": w,
+			"WRITEBACKIFCOPY X UPDATEIFCOPY U": false, "BEHAVED B": a && w, "CARRAY CA": a && w && c,
+			"FARRAY FA": a && w && f && !c, "FNC": f && !c, "FORC": f || c,
+		} {
+			for name := range strings.FieldsSeq(names) {
+				got, err := flags.Lookup(name)
+				require.NoError(t, err, name)
+				assert.Equal(t, want, got, "%s of %v", name, flags)
+			}
+		}
+	}
+	_, err := ndview.Flags{}.Lookup("c")
+	assert.ErrorIs(t, err, ndview.ErrFlag)
+}
+
 func TestBaseIsTheArrayOfTheFirstView(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	assert.Nil(t, a.Base())

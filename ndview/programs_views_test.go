@@ -194,7 +194,7 @@ var viewSteps = map[string]step{
 	},
 	"squeeze": {
 		make: func(p *maker) string { name, _ := p.any(); return name },
-		run:  func(w *words) (*ndview.NDBuffer, error) { return w.array().Squeeze() },
+		run:  func(w *words) (*ndview.NDBuffer, error) { return w.array().SqueezeAll() },
 	},
 	"expand": {
 		make: func(p *maker) string {

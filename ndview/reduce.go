@@ -89,11 +89,20 @@ func (r Reduction) String() string {
 	return [...]string{"sum", "prod", "mean", "min", "max", "argmin", "argmax", "any", "all", "count_nonzero"}[r.kind]
 }
 
+// goName returns the name of the reduction's variable, for errors.
+func (r Reduction) goName() string {
+	return [...]string{"Sum", "Prod", "Mean", "Min", "Max", "ArgMin", "ArgMax", "AnyTrue", "AllTrue", "CountNonzero"}[r.kind]
+}
+
 // Of returns a new array in C order on the device of a. Invalid or repeated axes return
 // an error wrapping ErrShape, a type that has no such reduction one wrapping ErrDType.
 // An array is copied if more than 16 of its axes are kept, or reduced, after adjacent
 // ones were merged.
 func (r Reduction) Of(a *NDBuffer, o ReduceOptions) (*NDBuffer, error) {
+	return a.call(r.goName(), func() (*NDBuffer, error) { return r.of(a, o) })
+}
+
+func (r Reduction) of(a *NDBuffer, o ReduceOptions) (*NDBuffer, error) {
 	a, err := r.operand(a, o.DType)
 	if err != nil {
 		return nil, err
@@ -117,7 +126,8 @@ func (r Reduction) Of(a *NDBuffer, o ReduceOptions) (*NDBuffer, error) {
 // Into is [Reduction.Of] into an array of the result's shape and type on the device of
 // a, with which it may share memory. Without a DType in the options, Sum, Prod and Mean
 // compute the type of out.
-func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) error {
+func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) (err error) {
+	defer nameError(r.goName(), &err)
 	release, err := retainToWrite(out, a)
 	if err != nil {
 		return err
@@ -166,9 +176,9 @@ func (r Reduction) operand(a *NDBuffer, want DType) (*NDBuffer, error) {
 	}
 	defer a.Release()
 	if want.Kind() == KindComplex {
-		return a.AsType(Complex128, OrderK, CastUnsafe)
+		return a.asType(Complex128, OrderK, CastUnsafe)
 	}
-	return a.AsType(Float64, OrderK, CastUnsafe)
+	return a.asType(Float64, OrderK, CastUnsafe)
 }
 
 // reductionPlan is a reduction resolved for the type, shape and strides of an array.

@@ -142,7 +142,7 @@ func (p *reductionPlan) launch(n *reductionNest, out, a *NDBuffer) error {
 // runAligned reduces an aligned copy of a with the same memory order, on which the
 // result may depend.
 func (p *reductionPlan) runAligned(out, a *NDBuffer) error {
-	aligned, err := a.Copy(OrderK)
+	aligned, err := a.copy(OrderK)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (p *reductionPlan) runTransposed(out, a *NDBuffer) error {
 	if p.op.inMemoryOrder {
 		reduced = permuted(reduced, layout.IterationOrder(p.axes.reduced, p.axes.reducedStrides))
 	}
-	transposed, err := a.Transpose(append(kept, reduced...)...)
+	transposed, err := a.transpose(append(kept, reduced...)...)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (p *reductionPlan) runTransposed(out, a *NDBuffer) error {
 	if err := again.run(result, rows); err != nil {
 		return err
 	}
-	shaped, err := result.Reshape(out.shape...)
+	shaped, err := result.reshape(out.shape...)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,10 @@ func (m Mode) check() error {
 // are on the device of a, otherwise it is arrowbuf.ErrDevice. mode says what happens
 // to an index outside the axis; with ModeRaise the error names the first one.
 func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
+	return callOn("Take", func() (*NDBuffer, error) { return take(a, indices, axis, mode) }, a, indices)
+}
+
+func take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 	if err := mode.check(); err != nil {
 		return nil, err
 	}
@@ -50,7 +54,7 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 	}
 	defer release()
 	if len(a.shape) == 0 { // NumPy treats a scalar as an array of shape [1]
-		if a, err = AtLeast1D(a); err != nil {
+		if a, err = atLeast1D(a); err != nil {
 			return nil, err
 		}
 		defer a.Release()
@@ -78,12 +82,16 @@ func Take(a, indices *NDBuffer, axis int, mode Mode) (*NDBuffer, error) {
 // TakeFlat is Take from the elements of a in C order, as one axis. If a is not
 // contiguous, it is copied first.
 func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
-	flat, err := a.Ravel(OrderC)
+	return callOn("TakeFlat", func() (*NDBuffer, error) { return takeFlat(a, indices, mode) }, a, indices)
+}
+
+func takeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
+	flat, err := a.ravel(OrderC)
 	if err != nil {
 		return nil, err
 	}
 	defer flat.Release()
-	return Take(flat, indices, 0, mode)
+	return take(flat, indices, 0, mode)
 }
 
 // Put writes values to the elements of a at indices, which count its elements in C
@@ -94,7 +102,11 @@ func TakeFlat(a, indices *NDBuffer, mode Mode) (*NDBuffer, error) {
 // Indices have any shape and any integer type and are on the device of a. mode says
 // what happens to an index outside a; with ModeRaise the error names the first one,
 // and nothing is written. The other errors are those of Take and Assign.
-func Put(a, indices *NDBuffer, values any, mode Mode) error {
+func Put(a, indices *NDBuffer, values any, mode Mode) (err error) {
+	defer nameError("Put", &err)
+	if err := checkNil(a, indices); err != nil {
+		return err
+	}
 	if err := mode.check(); err != nil {
 		return err
 	}
@@ -106,7 +118,7 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 	if err := checkIndices(a, indices); err != nil {
 		return err
 	}
-	flat, err := a.Ravel(OrderC)
+	flat, err := a.ravel(OrderC)
 	if err != nil {
 		return err
 	}
@@ -125,7 +137,7 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 		return err
 	}
 	defer checked.Release()
-	from, err := checked.Ravel(OrderC)
+	from, err := checked.ravel(OrderC)
 	if err != nil {
 		return err
 	}
@@ -137,7 +149,7 @@ func Put(a, indices *NDBuffer, values any, mode Mode) error {
 		return err
 	}
 	// flat is a copy, so the result must be copied back.
-	shaped, err := flat.Reshape(a.shape...)
+	shaped, err := flat.reshape(a.shape...)
 	if err != nil {
 		return err
 	}
@@ -199,8 +211,12 @@ func (s *selection) putCyclic(values *NDBuffer) error {
 // missing elements count as 0. If it is longer, those beyond the axis must be 0,
 // otherwise the error is arrowbuf.ErrOutOfRange.
 func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
+	return callOn("Compress", func() (*NDBuffer, error) { return compress(condition, a, axis) }, condition, a)
+}
+
+func compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 	if len(a.shape) == 0 { // NumPy treats a scalar as an array of shape [1]
-		row, err := AtLeast1D(a)
+		row, err := atLeast1D(a)
 		if err != nil {
 			return nil, err
 		}
@@ -212,10 +228,10 @@ func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 		return nil, err
 	}
 	if len(condition.shape) != 1 {
-		return nil, fmt.Errorf("ndview.Compress: condition of shape %v, want one axis: %w", condition.shape, ErrShape)
+		return nil, fmt.Errorf("condition of shape %v, want one axis: %w", condition.shape, ErrShape)
 	}
 	if condition.Device() != a.Device() {
-		return nil, fmt.Errorf("ndview.Compress: condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("condition on %s for an array on %s: %w", condition.Device(), a.Device(), arrowbuf.ErrDevice)
 	}
 	mask, err := condition.nonZeroMask()
 	if err != nil {
@@ -223,22 +239,26 @@ func Compress(condition, a *NDBuffer, axis int) (*NDBuffer, error) {
 	}
 	defer mask.Release()
 	if len(a.shape) == 1 && mask.shape[0] == a.shape[0] {
-		return a.Get(Mask(mask))
+		return a.get(Mask(mask))
 	}
 	indices, err := maskPositions(mask)
 	if err != nil {
 		return nil, err
 	}
 	defer indices.Release()
-	return Take(a, indices, at, ModeRaise)
+	return take(a, indices, at, ModeRaise)
 }
 
 // CompressFlat is Compress of the elements of a in C order.
 func CompressFlat(condition, a *NDBuffer) (*NDBuffer, error) {
-	flat, err := a.Ravel(OrderC)
+	return callOn("CompressFlat", func() (*NDBuffer, error) { return compressFlat(condition, a) }, condition, a)
+}
+
+func compressFlat(condition, a *NDBuffer) (*NDBuffer, error) {
+	flat, err := a.ravel(OrderC)
 	if err != nil {
 		return nil, err
 	}
 	defer flat.Release()
-	return Compress(condition, flat, 0)
+	return compress(condition, flat, 0)
 }

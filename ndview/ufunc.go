@@ -2,13 +2,14 @@ package ndview
 
 import (
 	"fmt"
+	"strings"
 
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 )
 
 // Unary is an operation on the elements of one array, such as [Sqrt], with the
 // results of NumPy's function of that name.
-type Unary struct{ *operation }
+type Unary struct{ operation *operation }
 
 // Binary is an operation on the elements of two arrays, such as [Add], with the
 // results of NumPy's function of that name.
@@ -17,28 +18,36 @@ type Unary struct{ *operation }
 // Shapes broadcast, and types are promoted as by NumPy 2. A Go bool, int, float64 or
 // complex128 takes the type of the array beside it if that is of its kind. Every other
 // Go number counts as an array of its type would.
-type Binary struct{ *operation }
+type Binary struct{ operation *operation }
 
 // Of returns a new array in C order, on the device of x.
 func (u Unary) Of(x *NDBuffer) (*NDBuffer, error) {
-	return u.newResult(&operands{n: 1, in: [3]operand{{array: x}}})
+	in, err := u.operation.parseOne(x)
+	if err != nil {
+		return nil, err
+	}
+	return u.operation.newResult(&in)
 }
 
 // Into computes into out, which has the shape of x or one to which x broadcasts. The
 // result casts to the type of out within its kind ([CastSameKind]). out may share memory
 // with x. On a CUDA device the work is enqueued on the default stream.
 func (u Unary) Into(out, x *NDBuffer) error {
-	return u.computeInto(out, &operands{n: 1, in: [3]operand{{array: x}}})
+	in, err := u.operation.parseOne(x)
+	if err != nil {
+		return err
+	}
+	return u.operation.computeInto(out, &in)
 }
 
 // Of returns a new array in C order, of the shape to which x and y broadcast, on their
 // device.
 func (b Binary) Of(x, y any) (*NDBuffer, error) {
-	in, err := b.parse(x, y)
+	in, err := b.operation.parse(x, y)
 	if err != nil {
 		return nil, err
 	}
-	return b.newResult(&in)
+	return b.operation.newResult(&in)
 }
 
 // Into computes into out, to whose shape x and y broadcast. The result casts to the type
@@ -46,11 +55,11 @@ func (b Binary) Of(x, y any) (*NDBuffer, error) {
 // elements are read before any is written. On a CUDA device the work is enqueued on the
 // default stream.
 func (b Binary) Into(out *NDBuffer, x, y any) error {
-	in, err := b.parse(x, y)
+	in, err := b.operation.parse(x, y)
 	if err != nil {
 		return err
 	}
-	return b.computeInto(out, &in)
+	return b.operation.computeInto(out, &in)
 }
 
 // operation is a name and an elementwise operation. The signature says how it treats
@@ -61,10 +70,49 @@ type operation struct {
 	signature
 }
 
-var errNoOperation = fmt.Errorf("ndview: zero Unary or Binary: %w", ErrDType)
+var errNoOperation = fmt.Errorf("zero Unary or Binary: %w", ErrNil)
 
-// String returns NumPy's name of the operation.
-func (o *operation) String() string { return o.name }
+// String returns NumPy's name of the operation, or "" for the zero Unary.
+func (u Unary) String() string { return u.operation.String() }
+
+// String returns NumPy's name of the operation, or "" for the zero Binary.
+func (b Binary) String() string { return b.operation.String() }
+
+func (o *operation) String() string {
+	if o == nil {
+		return ""
+	}
+	return o.name
+}
+
+// goName returns the name of the operation's variable, for errors: "FloorDivide".
+func (o *operation) goName() string {
+	if name, ok := irregularNames[o.name]; ok {
+		return name
+	}
+	name := ""
+	for word := range strings.SplitSeq(o.name, "_") {
+		name += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return name
+}
+
+// irregularNames are the Go names of operations whose name in NumPy does not separate
+// words.
+var irregularNames = map[string]string{"isnan": "IsNaN", "isinf": "IsInf", "isfinite": "IsFinite"}
+
+// parseOne returns the operand of a Unary.
+func (o *operation) parseOne(x *NDBuffer) (in operands, err error) {
+	switch {
+	case o == nil:
+		return in, named("Unary", errNoOperation)
+	case x == nil:
+		return in, named(o.goName(), ErrNil)
+	}
+	in.n = 1
+	in.in[0].array = x
+	return in, nil
+}
 
 // operands are the arguments of an operation.
 type operands struct {
@@ -119,7 +167,7 @@ func (in *operands) String() string {
 // parse returns the operands of values, of which at least one must be an array.
 func (o *operation) parse(values ...any) (in operands, err error) {
 	if o == nil {
-		return in, errNoOperation
+		return in, named("Binary", errNoOperation)
 	}
 	in.n = len(values)
 	arrays := 0
@@ -127,18 +175,47 @@ func (o *operation) parse(values ...any) (in operands, err error) {
 		if a, ok := v.(*NDBuffer); ok && a != nil {
 			in.in[i].array = a
 			arrays++
+		} else if ok || v == nil {
+			return in, named(o.goName(), fmt.Errorf("operand %d: %w", i+1, ErrNil))
 		} else if in.in[i].scalar, err = ScalarOf(v); err != nil {
-			return in, fmt.Errorf("%s: operand %d: %w", o.name, i+1, err)
+			return in, named(o.goName(), fmt.Errorf("operand %d: %w", i+1, err))
 		}
 	}
 	if arrays == 0 {
-		return in, fmt.Errorf("%s: all operands are scalars, want at least one array: %w", o.name, ErrDType)
+		return in, named(o.goName(), fmt.Errorf("all operands are scalars, want at least one array: %w", ErrDType))
 	}
 	return in, nil
 }
 
 // newResult returns the result as a new array in C order.
 func (o *operation) newResult(in *operands) (*NDBuffer, error) {
+	out, err := o.computeInScope(in, in.scope())
+	if err != nil {
+		return nil, named(o.goName(), err)
+	}
+	return out, nil
+}
+
+// computeInScope is compute for an array of a scope, or of none if s is nil. In a scope
+// it retains the operands, because another goroutine may release the scope meanwhile.
+func (o *operation) computeInScope(in *operands, s *Scope) (*NDBuffer, error) {
+	if s == nil {
+		return o.compute(in)
+	}
+	retained := arrays{nil, in.in[0].array, in.in[1].array, in.in[2].array}
+	if err := retained.retain(); err != nil {
+		return nil, err
+	}
+	defer retained.release()
+	out, err := o.compute(in)
+	if err != nil {
+		return nil, err
+	}
+	return s.take(out)
+}
+
+// compute is newResult for an array that belongs to no scope.
+func (o *operation) compute(in *operands) (*NDBuffer, error) {
 	c, err := resolve(o, in)
 	if err != nil {
 		return nil, err
@@ -154,13 +231,24 @@ func (o *operation) newResult(in *operands) (*NDBuffer, error) {
 	return out, nil
 }
 
+// scope returns the scope of a result.
+func (in *operands) scope() *Scope {
+	return scopeOf(in.in[0].array, in.in[1].array, in.in[2].array)
+}
+
 // computeInto computes into out.
 func (o *operation) computeInto(out *NDBuffer, in *operands) error {
-	c, err := resolve(o, in)
-	if err != nil {
-		return err
+	if out == nil {
+		return named(o.goName(), fmt.Errorf("result: %w", ErrNil))
 	}
-	return c.run(out, in)
+	c, err := resolve(o, in)
+	if err == nil {
+		err = c.run(out, in)
+	}
+	if err != nil {
+		return named(o.goName(), err)
+	}
+	return nil
 }
 
 func unaryOp(name string, op ew.Op, s signature) Unary {
@@ -284,8 +372,8 @@ var (
 var (
 	whereOperation    = &operation{"where", ew.Where, allNumbers}
 	clipOperation     = &operation{"clip", ew.Clip, numbers.withBool(ew.Clip)}
-	clipLowOperation  = &operation{"clip", ew.Maximum, Maximum.signature}
-	clipHighOperation = &operation{"clip", ew.Minimum, Minimum.signature}
+	clipLowOperation  = &operation{"clip", ew.Maximum, Maximum.operation.signature}
+	clipHighOperation = &operation{"clip", ew.Minimum, Minimum.operation.signature}
 	clipNoneOperation = &operation{"clip", ew.Positive, numbers.withBool(ew.Positive)}
 )
 
@@ -294,17 +382,19 @@ var (
 // broadcast and promote as those of a [Binary] do. A condition of another type than bool
 // is true where it is not 0. Arrays of one common type may have any type with 1, 2, 4, 8
 // or 16 bytes per element.
-func Where(condition, x, y any) (*NDBuffer, error) {
+func Where(condition, x, y any) (_ *NDBuffer, err error) {
+	defer nameError("Where", &err)
 	in, release, err := parseWhere(condition, x, y)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return whereOperation.newResult(&in)
+	return whereOperation.computeInScope(&in, scopeOfValues(condition, x, y))
 }
 
 // WhereInto is [Where] into out, as [Binary.Into].
-func WhereInto(out *NDBuffer, condition, x, y any) error {
+func WhereInto(out *NDBuffer, condition, x, y any) (err error) {
+	defer nameError("WhereInto", &err)
 	in, release, err := parseWhere(condition, x, y)
 	if err != nil {
 		return err
@@ -320,7 +410,7 @@ func parseWhere(condition, x, y any) (in operands, release func(), err error) {
 	if a, ok := condition.(*NDBuffer); ok && a != nil && a.dtype != Bool {
 		truth, err := a.truth()
 		if err != nil {
-			return in, nil, fmt.Errorf("where: the condition: %w", err)
+			return in, nil, fmt.Errorf("the condition: %w", err)
 		}
 		condition, release = truth, truth.Release
 	}
@@ -333,14 +423,23 @@ func parseWhere(condition, x, y any) (in operands, release func(), err error) {
 // truth returns an array of bools that are true where elements are not 0; NaT is not 0.
 func (a *NDBuffer) truth() (*NDBuffer, error) {
 	if !a.dtype.IsTime() {
-		return NotEqual.Of(a, 0)
+		return notZero(a)
 	}
-	counts, err := a.View(Int64)
+	counts, err := a.viewAs(Int64)
 	if err != nil {
 		return nil, err
 	}
 	defer counts.Release()
-	return NotEqual.Of(counts, 0)
+	return notZero(counts)
+}
+
+// notZero returns an array of bools, which belongs to no scope.
+func notZero(a *NDBuffer) (*NDBuffer, error) {
+	in, err := NotEqual.operation.parse(a, 0)
+	if err != nil {
+		return nil, err
+	}
+	return NotEqual.operation.compute(&in)
 }
 
 // Clip returns a new array in C order with the elements of a limited to [low, high], as
@@ -348,17 +447,25 @@ func (a *NDBuffer) truth() (*NDBuffer, error) {
 // [Binary] do, or nil for no bound. A Go integer beyond the type limits nothing if it is
 // a low bound below the type or a high bound above it. The result is NaN or NaT wherever
 // an operand is.
-func Clip(a *NDBuffer, low, high any) (*NDBuffer, error) {
+func Clip(a *NDBuffer, low, high any) (_ *NDBuffer, err error) {
+	defer nameError("Clip", &err)
+	if a == nil {
+		return nil, ErrNil
+	}
 	o, in, release, err := parseClip(a, low, high)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	return o.newResult(&in)
+	return o.computeInScope(&in, scopeOfValues(a, low, high))
 }
 
 // ClipInto is [Clip] into out, as [Binary.Into].
-func ClipInto(out, a *NDBuffer, low, high any) error {
+func ClipInto(out, a *NDBuffer, low, high any) (err error) {
+	defer nameError("ClipInto", &err)
+	if err := checkNil(out, a); err != nil {
+		return err
+	}
 	o, in, release, err := parseClip(a, low, high)
 	if err != nil {
 		return err
@@ -406,7 +513,7 @@ func clipLow(a *NDBuffer, low any, in *operands) (*NDBuffer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a, err = a.AsType(common, OrderK, CastUnsafe); err != nil {
+		if a, err = a.asType(common, OrderK, CastUnsafe); err != nil {
 			return nil, err
 		}
 		defer a.Release()
@@ -415,7 +522,7 @@ func clipLow(a *NDBuffer, low any, in *operands) (*NDBuffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clipLowOperation.newResult(&bound)
+	return clipLowOperation.compute(&bound)
 }
 
 // parseBound returns the operands of a clip on one side.

@@ -53,7 +53,7 @@ func (c *computation) newOut(in *operands) (*NDBuffer, error) {
 	}
 	shape, err := layout.Broadcast(shapes[:n]...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
+		return nil, err
 	}
 	return Empty(dev, c.result, shape...)
 }
@@ -84,7 +84,7 @@ func (c *computation) run(out *NDBuffer, in *operands) error {
 	if err := a.retain(); err != nil {
 		return err
 	}
-	if contiguous {
+	if !onGPU && c.isContiguous(&a) {
 		err = c.runContiguous(&a)
 	} else {
 		err = c.runStrided(&a)
@@ -98,7 +98,7 @@ func (c *computation) run(out *NDBuffer, in *operands) error {
 func (c *computation) device(a *arrays) (arrowbuf.Device, error) {
 	out := a[0]
 	if err := out.checkWriteable(); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
+		return nil, err
 	}
 	dev := out.buf.Device()
 	for _, x := range a {
@@ -107,7 +107,7 @@ func (c *computation) device(a *arrays) (arrowbuf.Device, error) {
 		case x.refs.Load() <= 0:
 			return nil, x.released()
 		case x.buf.Device() != dev:
-			return nil, fmt.Errorf("%s of an array on %s into one on %s: %w", c.name, x.Device(), dev, arrowbuf.ErrDevice)
+			return nil, fmt.Errorf("an array on %s and the result on %s: %w", x.Device(), dev, arrowbuf.ErrDevice)
 		}
 	}
 	return dev, nil
@@ -126,9 +126,9 @@ func (c *computation) typeOf(a *arrays, o int) ew.Type {
 func (c *computation) checkOut(out *NDBuffer) error {
 	switch {
 	case !CanCast(c.result, out.dtype, CastSameKind):
-		return fmt.Errorf("%s: a result of %s does not cast to %s by the rule %v: %w", c.name, c.result, out.dtype, CastSameKind, ErrDType)
+		return fmt.Errorf("a result of %s does not cast to %s by the rule %v: %w", c.result, out.dtype, CastSameKind, ErrDType)
 	case out.run().Overlaps():
-		return fmt.Errorf("%s: the elements of the result share memory: %w", c.name, ErrShape)
+		return fmt.Errorf("the elements of the result share memory: %w", ErrShape)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (c *computation) runStrided(a *arrays) error {
 		}
 		var err error
 		if strides[o], err = layout.BroadcastStrides(a[o].shape, a[o].strides, out.shape); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return err
 		}
 	}
 	if out.Size() == 0 {

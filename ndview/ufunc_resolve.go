@@ -118,7 +118,7 @@ func (c *computation) resolveNumbers(inputs *operands) error {
 	}
 	switch rule.in {
 	case inNone:
-		return fmt.Errorf("%s of %s: %w", c.name, inputs.String(), ErrDType)
+		return fmt.Errorf("operands of %s: %w", inputs.String(), ErrDType)
 	case inInt8:
 		common = Int8
 	case inSmallestFloat:
@@ -224,7 +224,7 @@ func (o *operation) promote(in *operands, first int, toFloat bool) (DType, error
 		x := &in.in[i]
 		if x.array == nil && x.scalar.IsWeak() && strong.Kind() != 0 {
 			if x.dtype, err = x.scalar.DType(strong); err != nil {
-				return DType{}, fmt.Errorf("%s: operand %d: %w", o.name, i+1, err)
+				return DType{}, fmt.Errorf("operand %d: %w", i+1, err)
 			}
 		}
 		t := x.dtype
@@ -247,7 +247,7 @@ func (o *operation) commonType(in *operands, types []DType) (DType, error) {
 		}
 		common, err := Promote(types...)
 		if err != nil {
-			err = fmt.Errorf("%s of %s: %w", o.name, in.String(), err)
+			err = fmt.Errorf("operands of %s: %w", in.String(), err)
 		}
 		return common, err
 	}
@@ -350,7 +350,7 @@ func (c *computation) encodeScalars(inputs *operands, common DType) error {
 		}
 		raw, err := c.encodeScalar(x.scalar, t)
 		if err != nil {
-			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+			return fmt.Errorf("operand %d: %w", i+1, err)
 		}
 		if c.op == ew.Power && i == 1 && t.Kind() == KindInt && int8(raw[t.Size()-1]) < 0 {
 			return fmt.Errorf("power of %s: an integer to a negative power: %w", inputs.String(), ErrRange)

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +33,7 @@ func values(n int64) []int32 {
 func TestOperationsBroadcast(t *testing.T) {
 	shapes := [][2][]int64{
 		{{4, 5}, {5}}, {{4, 1}, {1, 5}}, {{4, 64}, {64}}, {{4, 64}, {4, 1}}, {{3, 200}, {1}}, {{}, {3}}, {{2, 3, 4, 5}, {3, 1, 5}},
-		{{300, 3}, {3}}, {{1, 1}, {1, 1, 1}}, {{7, 2000}, {7, 1}}, {{0, 3}, {3}}, {{0}, {1}}, {{1}, {0}}, {{}, {0}}, {{3, 1, 2, 1, 3, 1}, {2, 1, 2, 1, 2}},
+		{{300, 3}, {3}}, {{1, 1}, {1, 1, 1}}, {{7, 2000}, {7, 1}}, {{0, 3}, {3}}, {{0}, {1}}, {{1}, {0}}, {{}, {0}}, {{2, 0}, {1, 1}}, {{3, 1, 2, 1, 3, 1}, {2, 1, 2, 1, 2}},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, s := range shapes {
@@ -41,6 +43,38 @@ func TestOperationsBroadcast(t *testing.T) {
 			own(t, sum, err)
 			requireModel(t, sum, x, y, s)
 		}
+	})
+}
+
+// A scalar of any type counts as an array of its type would, also one that Go has no
+// type for.
+func TestScalarsOfEveryTypeAreOperands(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, of := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Int16, ndview.Int32, ndview.Int64, ndview.Uint8,
+			ndview.Uint16, ndview.Uint32, ndview.Uint64, ndview.Float16, ndview.Float32, ndview.Float64, ndview.BFloat16,
+			ndview.Complex64, ndview.Complex128} {
+			scalar, err := ndview.NewScalar(of, true)
+			require.NoError(t, err)
+			one, err := ndview.Full(dev, of, scalar, 3)
+			own(t, one, err)
+			want, err := ndview.Add.Of(one, one)
+			own(t, want, err)
+			got, err := ndview.Add.Of(one, scalar)
+			own(t, got, err)
+			assert.Equal(t, want.DType(), got.DType(), of)
+			assert.Equal(t, elements(t, want), elements(t, got), of)
+		}
+		half, err := ndview.FromSlice(dev, []float16.Num{float16.New(1), float16.New(2048)})
+		own(t, half, err)
+		sum, err := ndview.Add.Of(half, float16.New(1))
+		own(t, sum, err)
+		assert.Equal(t, ndview.Float16, sum.DType())
+		assert.Equal(t, []uint16{0x4000, 0x6800}, hostOf[uint16](t, sum), "2049 is not a float16")
+		brain, err := ndview.FromSlice(dev, []dtype.BFloat16Num{dtype.NewBFloat16(256)})
+		own(t, brain, err)
+		sum, err = ndview.Add.Of(brain, dtype.NewBFloat16(1))
+		own(t, sum, err)
+		assert.Equal(t, []uint16{0x4380}, hostOf[uint16](t, sum), "257 is not a bfloat16")
 	})
 }
 
@@ -238,9 +272,9 @@ func TestOperationsRejectInvalidOperands(t *testing.T) {
 			"a result of a smaller kind":      {ndview.Add.Into(x, x, 1.5), ndview.ErrDType},
 			"a read-only result":              {ndview.Add.Into(readOnly(t, x), x, x), ndview.ErrReadOnly},
 			"a result with repeated elements": {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
-			"the zero Unary":                  {refusal(ndview.Unary{}.Of(x)), ndview.ErrDType},
-			"the zero Binary":                 {ndview.Binary{}.Into(x, x, x), ndview.ErrDType},
-			"a nil array":                     {refusal(ndview.Negative.Of(nil)), ndview.ErrDType},
+			"the zero Unary":                  {refusal(ndview.Unary{}.Of(x)), ndview.ErrNil},
+			"the zero Binary":                 {ndview.Binary{}.Into(x, x, x), ndview.ErrNil},
+			"a nil array":                     {refusal(ndview.Negative.Of(nil)), ndview.ErrNil},
 			"two devices":                     {refusal(ndview.Add.Of(x, other)), arrowbuf.ErrDevice},
 		} {
 			assert.ErrorIs(t, c.err, c.want, message)

@@ -64,7 +64,7 @@ func (c *computation) resolveTimes(inputs *operands) error {
 		rule, ok = timeRules[c.operation.op][strings.ReplaceAll(kinds, "i", "m")]
 	}
 	if !ok {
-		return fmt.Errorf("%s of %s: %w", c.name, inputs.String(), ErrDType)
+		return fmt.Errorf("operands of %s: %w", inputs.String(), ErrDType)
 	}
 	c.op, c.compute, c.kernel = rule.op, ew.Int64, ew.Int64
 	c.family = familyOf(c.op, c.compute)
@@ -80,7 +80,7 @@ func (c *computation) resolveTimes(inputs *operands) error {
 	}
 	for i := range c.n {
 		if err := c.convertToUnit(inputs, i, unit); err != nil {
-			return fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+			return fmt.Errorf("operand %d: %w", i+1, err)
 		}
 	}
 	if c.operation.op == ew.IsInf {
@@ -113,7 +113,7 @@ func (o *operation) timeKinds(in *operands) (kinds string, unit DType, err error
 		if unit.Kind() == 0 || unit == x.dtype {
 			unit = x.dtype
 		} else if unit, err = Promote(unit, x.dtype); err != nil {
-			return "", unit, fmt.Errorf("%s of %s: %w", o.name, in.String(), err)
+			return "", unit, fmt.Errorf("operands of %s: %w", in.String(), err)
 		}
 	}
 	return string(letters[:in.n]), unit, nil
@@ -173,12 +173,12 @@ func (c *computation) convertTimes(a *arrays) (copies arrays, err error) {
 			continue
 		}
 		if noElements && unitsDiffer(x.dtype, to) && x.size != 1 {
-			x, err = x.View(to)
+			x, err = x.viewAs(to)
 		} else {
-			x, err = x.AsType(to, OrderK, CastUnsafe)
+			x, err = x.asType(to, OrderK, CastUnsafe)
 		}
 		if err != nil {
-			return copies, fmt.Errorf("%s: operand %d: %w", c.name, i+1, err)
+			return copies, fmt.Errorf("operand %d: %w", i+1, err)
 		}
 		a[1+i], copies[1+i] = x, x
 	}

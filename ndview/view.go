@@ -11,6 +11,10 @@ import (
 // Unlike Span it does not clamp: it returns ErrShape unless
 // 0 <= start <= stop <= extent.
 func (a *NDBuffer) Slice(axis int, start, stop int64) (*NDBuffer, error) {
+	return a.call("Slice", func() (*NDBuffer, error) { return a.slice(axis, start, stop) })
+}
+
+func (a *NDBuffer) slice(axis int, start, stop int64) (*NDBuffer, error) {
 	if axis < 0 || axis >= len(a.shape) {
 		return nil, fmt.Errorf("axis %d of an array of %d axes: %w", axis, len(a.shape), ErrShape)
 	}
@@ -22,13 +26,17 @@ func (a *NDBuffer) Slice(axis int, start, stop int64) (*NDBuffer, error) {
 		keys[i] = All
 	}
 	keys[axis] = Span(start, stop)
-	return a.Index(keys...)
+	return a.index(keys...)
 }
 
 // Transpose permutes the axes: axis i of the result is axis order[i] of a,
 // counted from the end if negative. Without arguments it reverses the axes, as
 // NumPy's T does. The result is a view.
 func (a *NDBuffer) Transpose(order ...int) (*NDBuffer, error) {
+	return a.call("Transpose", func() (*NDBuffer, error) { return a.transpose(order...) })
+}
+
+func (a *NDBuffer) transpose(order ...int) (*NDBuffer, error) {
 	if len(order) == 0 {
 		order = backwards(len(a.shape))
 	}
@@ -38,22 +46,30 @@ func (a *NDBuffer) Transpose(order ...int) (*NDBuffer, error) {
 
 // SwapAxes exchanges two axes, counted from the end if negative, as a view.
 func (a *NDBuffer) SwapAxes(i, j int) (*NDBuffer, error) {
+	return a.call("SwapAxes", func() (*NDBuffer, error) { return a.swapAxes(i, j) })
+}
+
+func (a *NDBuffer) swapAxes(i, j int) (*NDBuffer, error) {
 	if err := a.normalize(&i, &j); err != nil {
 		return nil, err
 	}
 	order := forwards(len(a.shape))
 	order[i], order[j] = j, i
-	return a.Transpose(order...)
+	return a.transpose(order...)
 }
 
 // MoveAxis moves one axis to another position and keeps the order of the others,
 // as a view. Both are counted from the end if negative.
 func (a *NDBuffer) MoveAxis(from, to int) (*NDBuffer, error) {
+	return a.call("MoveAxis", func() (*NDBuffer, error) { return a.moveAxis(from, to) })
+}
+
+func (a *NDBuffer) moveAxis(from, to int) (*NDBuffer, error) {
 	if err := a.normalize(&from, &to); err != nil {
 		return nil, err
 	}
 	order := slices.Delete(forwards(len(a.shape)), from, from+1)
-	return a.Transpose(slices.Insert(order, to, from)...)
+	return a.transpose(slices.Insert(order, to, from)...)
 }
 
 // normalize replaces negative axes by their index from the first axis.
@@ -66,9 +82,26 @@ func (a *NDBuffer) normalize(axes ...*int) (err error) {
 	return nil
 }
 
-// Squeeze drops the given axes, whose extents must be 1, or all axes of extent 1 if
-// none is given. Negative axes count from the end. The result is a view.
+// Squeeze drops the given axes, whose extents must be 1. Negative axes count from the
+// end. Without axes it drops none. The result is a view.
 func (a *NDBuffer) Squeeze(axes ...int) (*NDBuffer, error) {
+	return a.call("Squeeze", func() (*NDBuffer, error) { return a.squeeze(axes) })
+}
+
+// SqueezeAll drops all axes of extent 1. The result is a view.
+func (a *NDBuffer) SqueezeAll() (*NDBuffer, error) {
+	return a.call("SqueezeAll", func() (*NDBuffer, error) {
+		var axes []int
+		for axis, extent := range a.shape {
+			if extent == 1 {
+				axes = append(axes, axis)
+			}
+		}
+		return a.squeeze(axes)
+	})
+}
+
+func (a *NDBuffer) squeeze(axes []int) (*NDBuffer, error) {
 	run, err := a.run().Squeeze(axes)
 	return a.show(a.dtype, run, err)
 }
@@ -76,6 +109,10 @@ func (a *NDBuffer) Squeeze(axes ...int) (*NDBuffer, error) {
 // ExpandDims inserts axes of extent 1 at the given positions of the result;
 // negative ones count from its end. The result is a view.
 func (a *NDBuffer) ExpandDims(axes ...int) (*NDBuffer, error) {
+	return a.call("ExpandDims", func() (*NDBuffer, error) { return a.expandDims(axes...) })
+}
+
+func (a *NDBuffer) expandDims(axes ...int) (*NDBuffer, error) {
 	run, err := a.run().Expand(axes)
 	return a.show(a.dtype, run, err)
 }
@@ -83,6 +120,10 @@ func (a *NDBuffer) ExpandDims(axes ...int) (*NDBuffer, error) {
 // BroadcastTo repeats a to a larger shape by NumPy's rule. The result is a
 // read-only view, because its elements share memory.
 func (a *NDBuffer) BroadcastTo(shape ...int64) (*NDBuffer, error) {
+	return a.call("BroadcastTo", func() (*NDBuffer, error) { return a.broadcastTo(shape...) })
+}
+
+func (a *NDBuffer) broadcastTo(shape ...int64) (*NDBuffer, error) {
 	if _, err := byteCount(a.dtype, shape); err != nil {
 		return nil, err
 	}
@@ -99,6 +140,10 @@ func (a *NDBuffer) BroadcastTo(shape ...int64) (*NDBuffer, error) {
 // contiguous and their bytes a multiple of the new size, otherwise the error is
 // ErrShape. The caller ensures that elements viewed as Bool are 0 or 1.
 func (a *NDBuffer) View(dtype DType) (*NDBuffer, error) {
+	return a.call("View", func() (*NDBuffer, error) { return a.viewAs(dtype) })
+}
+
+func (a *NDBuffer) viewAs(dtype DType) (*NDBuffer, error) {
 	if dtype.Size() < 1 {
 		return nil, fmt.Errorf("viewing %s as %s: %w", a.dtype, dtype, ErrDType)
 	}
@@ -109,6 +154,10 @@ func (a *NDBuffer) View(dtype DType) (*NDBuffer, error) {
 // ReadOnly returns a view of a on which writes return ErrReadOnly, as on views of
 // it.
 func (a *NDBuffer) ReadOnly() (*NDBuffer, error) {
+	return a.call("ReadOnly", func() (*NDBuffer, error) { return a.asReadOnly() })
+}
+
+func (a *NDBuffer) asReadOnly() (*NDBuffer, error) {
 	v, err := a.show(a.dtype, a.run(), nil)
 	if err == nil {
 		v.readOnly = true
@@ -118,7 +167,12 @@ func (a *NDBuffer) ReadOnly() (*NDBuffer, error) {
 
 // Base returns the array that a is a view of, or nil. A view of a view has the same
 // base. The caller owns no reference to it; a view retains the memory, not the base.
-func (a *NDBuffer) Base() *NDBuffer { return a.base }
+func (a *NDBuffer) Base() *NDBuffer {
+	if a == nil {
+		return nil
+	}
+	return a.base
+}
 
 // run returns the layout of the elements in the buffer.
 func (a *NDBuffer) run() layout.Run {
@@ -155,6 +209,10 @@ func (a *NDBuffer) view(dtype DType, offset int64, shape, strides []int64) (*NDB
 // are selected whole. It returns arrowbuf.ErrOutOfRange for an index outside its
 // axis, and ErrShape for too many keys, a step of 0, or keys that are arrays.
 func (a *NDBuffer) Index(keys ...Key) (*NDBuffer, error) {
+	return a.call("Index", func() (*NDBuffer, error) { return a.index(keys...) })
+}
+
+func (a *NDBuffer) index(keys ...Key) (*NDBuffer, error) {
 	basic := make([]layout.Key, len(keys))
 	for i, k := range keys {
 		if k.advanced != nil {
@@ -226,12 +284,27 @@ func Mask(mask *NDBuffer) Key { return Key{advanced: &advancedKey{array: mask, i
 // may be -1 and is computed from the others. The result is a view if strides can
 // express it, otherwise a copy in C order.
 func (a *NDBuffer) Reshape(shape ...int64) (*NDBuffer, error) {
-	return a.ReshapeOrder(OrderC, shape...)
+	return a.call("Reshape", func() (*NDBuffer, error) { return a.reshape(shape...) })
+}
+
+func (a *NDBuffer) reshape(shape ...int64) (*NDBuffer, error) {
+	return a.reshapeAs(OrderC, shape, CopyIfNeeded)
+}
+
+// ReshapeView is Reshape that never copies: if no strides express the result, it
+// returns ErrCopy.
+func (a *NDBuffer) ReshapeView(shape ...int64) (*NDBuffer, error) {
+	return a.call("ReshapeView", func() (*NDBuffer, error) { return a.reshapeAs(OrderC, shape, CopyNever) })
 }
 
 // ReshapeOrder is Reshape with elements counted, and a copy laid out, in order C, F,
 // or with A the order in which a lies.
 func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) {
+	return a.call("ReshapeOrder", func() (*NDBuffer, error) { return a.reshapeAs(order, shape, CopyIfNeeded) })
+}
+
+// reshapeAs is ReshapeOrder with the copy mode IfNeeded or Never.
+func (a *NDBuffer) reshapeAs(order Order, shape []int64, mode CopyMode) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
@@ -252,6 +325,9 @@ func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) 
 	if run, ok := a.run().Reshape(shape, fortran); ok {
 		return a.show(a.dtype, run, nil)
 	}
+	if mode == CopyNever {
+		return nil, fmt.Errorf("strides %v of shape %v as shape %v: %w", a.strides, a.shape, shape, ErrCopy)
+	}
 	if fortran {
 		return a.dense(backwards(len(a.shape)), shape, layout.FStrides(a.dtype.Size(), shape))
 	}
@@ -263,6 +339,10 @@ func (a *NDBuffer) ReshapeOrder(order Order, shape ...int64) (*NDBuffer, error) 
 // 0 in their position. The result is a view if the elements lie in that order
 // without gaps, otherwise a copy.
 func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
+	return a.call("Ravel", func() (*NDBuffer, error) { return a.ravel(order) })
+}
+
+func (a *NDBuffer) ravel(order Order) (*NDBuffer, error) {
 	if err := order.check(); err != nil {
 		return nil, err
 	}
@@ -290,7 +370,7 @@ func (a *NDBuffer) Ravel(order Order) (*NDBuffer, error) {
 // dense copies the elements, in C order of the permuted axes, to a contiguous array
 // of another shape.
 func (a *NDBuffer) dense(axes []int, shape, strides []int64) (*NDBuffer, error) {
-	permuted, err := a.Transpose(axes...)
+	permuted, err := a.transpose(axes...)
 	if err != nil {
 		return nil, err
 	}
@@ -321,35 +401,47 @@ func backwards(n int) []int {
 
 // AtLeast1D returns a view with at least one axis: a scalar gets the shape [1].
 func AtLeast1D(a *NDBuffer) (*NDBuffer, error) {
+	return callOn("AtLeast1D", func() (*NDBuffer, error) { return atLeast1D(a) }, a)
+}
+
+func atLeast1D(a *NDBuffer) (*NDBuffer, error) {
 	if len(a.shape) == 0 {
-		return a.ExpandDims(0)
+		return a.expandDims(0)
 	}
-	return a.ExpandDims()
+	return a.expandDims()
 }
 
 // AtLeast2D returns a view with at least two axes: shape [n] becomes [1, n].
 func AtLeast2D(a *NDBuffer) (*NDBuffer, error) {
+	return callOn("AtLeast2D", func() (*NDBuffer, error) { return atLeast2D(a) }, a)
+}
+
+func atLeast2D(a *NDBuffer) (*NDBuffer, error) {
 	switch len(a.shape) {
 	case 0:
-		return a.ExpandDims(0, 1)
+		return a.expandDims(0, 1)
 	case 1:
-		return a.ExpandDims(0)
+		return a.expandDims(0)
 	default:
-		return a.ExpandDims()
+		return a.expandDims()
 	}
 }
 
 // AtLeast3D returns a view with at least three axes: shape [n] becomes [1, n, 1],
 // and [m, n] becomes [m, n, 1].
 func AtLeast3D(a *NDBuffer) (*NDBuffer, error) {
+	return callOn("AtLeast3D", func() (*NDBuffer, error) { return atLeast3D(a) }, a)
+}
+
+func atLeast3D(a *NDBuffer) (*NDBuffer, error) {
 	switch len(a.shape) {
 	case 0:
-		return a.ExpandDims(0, 1, 2)
+		return a.expandDims(0, 1, 2)
 	case 1:
-		return a.ExpandDims(0, 2)
+		return a.expandDims(0, 2)
 	case 2:
-		return a.ExpandDims(2)
+		return a.expandDims(2)
 	default:
-		return a.ExpandDims()
+		return a.expandDims()
 	}
 }

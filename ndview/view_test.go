@@ -446,6 +446,9 @@ func applyOperation(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndvie
 	case "ravel":
 		return a.Ravel(ndview.Order(first[0]))
 	case "squeeze":
+		if len(axes()) == 0 { // NumPy's default
+			return a.SqueezeAll()
+		}
 		return a.Squeeze(axes()...)
 	case "expand":
 		return a.ExpandDims(axes()...)

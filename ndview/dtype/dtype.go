@@ -203,7 +203,7 @@ func (t DType) Tick() tick.Tick {
 func commonTime(kind Kind, a, b DType) (DType, error) {
 	common, err := tick.Common(a.Tick(), b.Tick(), kind == KindTimedelta)
 	if err != nil {
-		return DType{}, fmt.Errorf("%s and %s have no common unit: %w: %w", a, b, err, ErrDType)
+		return DType{}, fmt.Errorf("dtype.Promote: %s and %s have no common unit: %w: %w", a, b, err, ErrDType)
 	}
 	return timeType(kind, timeUnits[common.Unit], int32(common.Step)), nil
 }
@@ -265,8 +265,8 @@ func (t DType) IsFloat() bool { return t.kind == KindFloat || t.kind == KindBFlo
 func CheckCast(from, to DType) error {
 	_, isNumber := from.CastCode()
 	_, ok := to.CastCode()
-	if from == to || isNumber && ok && !(from == BFloat16 && to.IsTime()) && !(from.IsTime() && to == BFloat16) {
+	if from == to && from.kind != 0 || isNumber && ok && !(from == BFloat16 && to.IsTime()) && !(from.IsTime() && to == BFloat16) {
 		return nil
 	}
-	return fmt.Errorf("writing %s as %s: %w", from, to, ErrDType)
+	return fmt.Errorf("dtype.CheckCast: writing %s as %s: %w", from, to, ErrDType)
 }

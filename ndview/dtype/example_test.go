@@ -26,7 +26,7 @@ func ExampleResultType() {
 	// int8
 	// float64
 	// float64
-	// int64 300 as int8: value out of range
+	// dtype.Scalar.Bytes: int64 300 as int8: value out of range
 }
 
 // NumPy's names of types, in either byte order; arrays have that of the host.

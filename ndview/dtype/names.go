@@ -30,7 +30,7 @@ var plainNames = func() map[string]DType {
 func (t DType) ZarrName() (string, error) {
 	switch t.kind {
 	case 0, KindRecord:
-		return "", fmt.Errorf("%s as a Zarr data type: %w", t, ErrDType)
+		return "", fmt.Errorf("dtype.ZarrName: %s as a Zarr data type: %w", t, ErrDType)
 	case KindDatetime:
 		return "numpy.datetime64", nil
 	case KindTimedelta:
@@ -57,12 +57,12 @@ func ParseZarrName(name string) (DType, error) {
 	if digits, ok := strings.CutPrefix(name, "r"); ok {
 		if bits, err := strconv.ParseInt(digits, 10, 32); err == nil {
 			if bits < 8 || bits%8 != 0 || name != fmt.Sprintf("r%d", bits) {
-				return DType{}, fmt.Errorf("data type %q: want a positive multiple of 8 raw bits: %w", name, ErrDType)
+				return DType{}, fmt.Errorf("dtype.ParseZarrName: data type %q: want a positive multiple of 8 raw bits: %w", name, ErrDType)
 			}
 			return Bytes(int32(bits / 8)), nil
 		}
 	}
-	return DType{}, fmt.Errorf("data type %q: %w", name, ErrDType)
+	return DType{}, fmt.Errorf("dtype.ParseZarrName: data type %q: %w", name, ErrDType)
 }
 
 // dlpackCodes are DLPack's DLDataTypeCode by kind.
@@ -73,7 +73,7 @@ var dlpackCodes = map[Kind]uint8{KindInt: 0, KindUint: 1, KindFloat: 2, KindBFlo
 func (t DType) DLPack() (code, bits uint8, lanes uint16, err error) {
 	code, ok := dlpackCodes[t.kind]
 	if !ok {
-		return 0, 0, 0, fmt.Errorf("%s as a DLPack type: %w", t, ErrDType)
+		return 0, 0, 0, fmt.Errorf("dtype.DLPack: %s as a DLPack type: %w", t, ErrDType)
 	}
 	return code, uint8(t.size * 8), 1, nil
 }
@@ -86,7 +86,7 @@ func ParseDLPack(code, bits uint8, lanes uint16) (DType, error) {
 			return t, nil
 		}
 	}
-	return DType{}, fmt.Errorf("DLPack type of code %d, %d bits and %d lanes: %w", code, bits, lanes, ErrDType)
+	return DType{}, fmt.Errorf("dtype.ParseDLPack: type of code %d, %d bits and %d lanes: %w", code, bits, lanes, ErrDType)
 }
 
 // cNames are the C names of types in kernels, with <stdint.h>, <cuda_fp16.h>,
@@ -127,7 +127,7 @@ func (t DType) CName() (string, error) {
 	}
 	name, ok := cNames[t]
 	if !ok {
-		return "", fmt.Errorf("%s as a C type: %w", t, ErrDType)
+		return "", fmt.Errorf("dtype.CName: %s as a C type: %w", t, ErrDType)
 	}
 	return name, nil
 }
@@ -155,7 +155,7 @@ func normalizeCName(name string) string {
 func ParseCName(name string) (DType, error) {
 	t, ok := cTypes[normalizeCName(name)]
 	if !ok {
-		return DType{}, fmt.Errorf("C type %q: %w", name, ErrDType)
+		return DType{}, fmt.Errorf("dtype.ParseCName: C type %q: %w", name, ErrDType)
 	}
 	return t, nil
 }
@@ -408,7 +408,7 @@ func (t DType) Arrow() (arrow.DataType, error) {
 	if of, ok := arrowTypes[t]; ok {
 		return of, nil
 	}
-	return nil, fmt.Errorf("%s as an Arrow type: %w", t, ErrDType)
+	return nil, fmt.Errorf("dtype.Arrow: %s as an Arrow type: %w", t, ErrDType)
 }
 
 // ParseArrow returns the type of the elements of an Arrow column, the inverse of
@@ -435,7 +435,7 @@ func ParseArrow(t arrow.DataType) (DType, error) {
 	}
 	dtype, ok := fromArrowTypes[t.ID()]
 	if !ok {
-		return DType{}, fmt.Errorf("Arrow type %s: %w", t, ErrDType)
+		return DType{}, fmt.Errorf("dtype.ParseArrow: Arrow type %s: %w", t, ErrDType)
 	}
 	return dtype, nil
 }

@@ -89,12 +89,25 @@ func promote(a, b DType) (DType, error) {
 			return t, nil
 		}
 	}
-	return DType{}, fmt.Errorf("%s and %s have no common type: %w", a, b, ErrDType)
+	return DType{}, fmt.Errorf("dtype.Promote: %s and %s have no common type: %w", a, b, ErrDType)
 }
 
 // isTimeCount reports whether NumPy takes a number as the count of a timedelta.
 func isTimeCount(t DType) bool {
 	return t.kind == KindBool || t.kind == KindInt || t.kind == KindUint && t.size < 8
+}
+
+// Single returns the type of single precision: float32 for float64, complex64 for
+// complex128, and every other type unchanged. With [ResultType] it is pygpu's
+// get_common_dtype without doubles.
+func (t DType) Single() DType {
+	switch t {
+	case Float64:
+		return Float32
+	case Complex128:
+		return Complex64
+	}
+	return t
 }
 
 // IsNumeric reports whether t is bool or a number, not a time.
@@ -174,7 +187,7 @@ func promoteRecords(a, b DType) (DType, error) {
 	fields := a.Fields()
 	for i, f := range b.record.fields {
 		if len(b.record.fields) != len(fields) || f.Name != fields[i].Name || !slices.Equal(f.Shape, fields[i].Shape) {
-			return DType{}, fmt.Errorf("fields of %s and %s differ: %w", a, b, ErrDType)
+			return DType{}, fmt.Errorf("dtype.Promote: fields of %s and %s differ: %w", a, b, ErrDType)
 		}
 		var err error
 		if fields[i].DType, err = Promote(fields[i].DType, f.DType); err != nil {

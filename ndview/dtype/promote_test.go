@@ -81,3 +81,26 @@ func TestCanCastMatchesNumPy(t *testing.T) {
 	assert.False(t, dtype.CanCast(dtype.DType{}, dtype.Int8, dtype.CastUnsafe))
 	assert.False(t, dtype.CanCast(dtype.Int8, dtype.DType{}, dtype.CastUnsafe))
 }
+
+// The expected types are those of pygpu's get_common_dtype(a, b, allow_double=False),
+// by the rules of NumPy 2.
+func TestSingleAvoidsDoubles(t *testing.T) {
+	for _, c := range []struct {
+		a, b any
+		want dtype.DType
+	}{
+		{dtype.Float32, dtype.Float64, dtype.Float32},
+		{dtype.Int64, dtype.Float32, dtype.Float32},
+		{dtype.Int32, 2.5, dtype.Float32},
+		{dtype.Complex64, dtype.Float64, dtype.Complex64},
+		{dtype.Float16, dtype.Int8, dtype.Float16},
+		{dtype.Int64, dtype.Uint64, dtype.Float32},
+		{dtype.Int64, dtype.Int8, dtype.Int64},
+	} {
+		common, err := dtype.ResultType(c.a, c.b)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, common.Single(), "%v %v", c.a, c.b)
+	}
+	assert.Equal(t, dtype.BFloat16, dtype.BFloat16.Single())
+	assert.Equal(t, dtype.DType{}, dtype.DType{}.Single())
+}

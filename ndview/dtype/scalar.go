@@ -7,15 +7,11 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/apache/arrow-go/v18/arrow/float16"
+
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )
-
-// Element is a Go type whose values are elements of an array.
-type Element interface {
-	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
-		~float32 | ~float64 | ~complex64 | ~complex128
-}
 
 // Scalar is one value of a type. It is a small value; == compares the bits.
 //
@@ -33,7 +29,7 @@ type Scalar struct {
 // ScalarOf returns the scalar of a Go value. Values of bool, int, uint, float64 and
 // complex128, the default types of Go's constants, are weak. Values of int8, uint64,
 // float32, complex64 and the like, and of defined types, are strong. A Scalar is
-// returned unchanged. A time.Duration is a timedelta64[ns], and a time.Time a
+// returned unchanged. Arrow's float16.Num is a float16, a [BFloat16Num] a bfloat16. A time.Duration is a timedelta64[ns], and a time.Time a
 // datetime64[ns], or ErrRange outside the years 1678 to 2262. ScalarOf returns
 // ErrDType for other types.
 func ScalarOf(v any) (Scalar, error) {
@@ -56,12 +52,16 @@ func ScalarOf(v any) (Scalar, error) {
 		return makeScalar(Float64, true, v), nil
 	case complex128:
 		return makeScalar(Complex128, true, v), nil
+	case float16.Num:
+		return makeScalar(Float16, false, v), nil
+	case BFloat16Num:
+		return makeScalar(BFloat16, false, v), nil
 	case time.Duration:
 		return makeScalar(Timedelta64(Nanosecond, 1), false, int64(v)), nil
 	case time.Time:
 		ns := v.UnixNano()
 		if !time.Unix(0, ns).Equal(v) {
-			return Scalar{}, fmt.Errorf("%s as datetime64[ns]: %w", v, ErrRange)
+			return Scalar{}, fmt.Errorf("dtype.ScalarOf: %s as datetime64[ns]: %w", v, ErrRange)
 		}
 		return makeScalar(Datetime64(Nanosecond, 1), false, ns), nil
 	}
@@ -183,7 +183,7 @@ func (s Scalar) DType(with DType) (DType, error) {
 	case with.kind == KindTimedelta && (whole || s.dtype.kind == KindBool):
 		return with, nil
 	case !with.IsNumeric():
-		return DType{}, fmt.Errorf("weak %s and %s have no common type: %w", s.dtype, with, ErrDType)
+		return DType{}, fmt.Errorf("dtype.ResultType: weak %s and %s have no common type: %w", s.dtype, with, ErrDType)
 	case numericRank(with) >= numericRank(s.dtype), whole && with.kind != KindBool:
 		return with, nil
 	case s.dtype.kind == KindComplex && with == BFloat16:
@@ -252,7 +252,7 @@ func ResultType(operands ...any) (DType, error) {
 func (s Scalar) Bytes(dtype DType) ([]byte, error) {
 	raw, err := s.bytes(dtype)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s as %s: %w", s.dtype, s, dtype, err)
+		return nil, fmt.Errorf("dtype.Scalar.Bytes: %s %s as %s: %w", s.dtype, s, dtype, err)
 	}
 	return raw, nil
 }
@@ -278,8 +278,8 @@ func (s Scalar) bytes(to DType) ([]byte, error) {
 		}
 		return rawBytes([]int64{count}), nil
 	}
-	if err := CheckCast(from, to); err != nil {
-		return nil, err
+	if CheckCast(from, to) != nil {
+		return nil, ErrDType
 	}
 	return s.cast(to), nil
 }

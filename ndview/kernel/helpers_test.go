@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -98,10 +99,11 @@ func at(t testing.TB, b arrowbuf.Buffer, dtype ndview.DType, offset int64, shape
 	return own(t, a, err)
 }
 
-// fromHost is ndview.FromHost for tests.
+// fromHost returns an array whose elements have the bits of data.
 func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.DType, data []T, shape ...int64) *ndview.NDBuffer {
 	t.Helper()
-	a, err := ndview.FromHost(dev, dtype, data, shape...)
+	size := len(data) * int(unsafe.Sizeof(*new(T)))
+	a, err := ndview.FromBytes(dev, dtype, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), size), shape...)
 	return own(t, a, err)
 }
 
@@ -111,6 +113,17 @@ func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
 	data, err := ndview.ToHost[T](a)
 	require.NoError(t, err)
 	return data
+}
+
+// bitsOf returns the bits of an array's elements of 2 bytes.
+func bitsOf(t testing.TB, a *ndview.NDBuffer) []uint16 {
+	t.Helper()
+	data := elements(t, a)
+	bits := make([]uint16, len(data)/2)
+	for i := range bits {
+		bits[i] = binary.NativeEndian.Uint16(data[2*i:])
+	}
+	return bits
 }
 
 // elements returns the bytes of an array's elements in C order.

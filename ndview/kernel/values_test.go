@@ -144,7 +144,7 @@ func TestHalvesAreFloatInKernels(t *testing.T) {
 			res := fromHost(t, dev, dtype, make([]uint16, 5), 5)
 			back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
 			require.NoError(t, k.Run(view(t)(res.Index(back)), view(t)(a.Index(back)), 3))
-			assert.Equal(t, bits[1], hostOf[uint16](t, res), dtype)
+			assert.Equal(t, bits[1], bitsOf(t, res), dtype)
 
 			r, err := kernel.NewReduction(dev, kernel.ReductionSource{Out: dtype, Neutral: "1", Reduce: "a > b ? a : b", Map: "-x",
 				Host: kernel.NewHostReduction(1, func(a, b float32) float32 { return max(a, b) }, func(out, x []float32) {
@@ -155,7 +155,7 @@ func TestHalvesAreFloatInKernels(t *testing.T) {
 			require.NoError(t, err)
 			most, err := r.Of(nil, false, view(t)(a.Slice(0, 0, 4)))
 			own(t, most, err)
-			assert.Equal(t, bits[0][:1], hostOf[uint16](t, most), "the neutral element is greater than -a")
+			assert.Equal(t, bits[0][:1], bitsOf(t, most), "the neutral element is greater than -a")
 		}
 	})
 }

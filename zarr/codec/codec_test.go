@@ -100,7 +100,7 @@ func TestVLenCodecsRequireTheirType(t *testing.T) {
 
 func TestDecodeRejectsOtherSizes(t *testing.T) {
 	compress := func(then codec.Codec, n int) []byte { // encodes a chunk of n bytes
-		nd, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int8, bytes.Repeat([]byte{1}, n), int64(n))
+		nd, err := ndview.FromBytes(arrowbuf.CPU(), ndview.Int8, bytes.Repeat([]byte{1}, n), int64(n))
 		require.NoError(t, err)
 		return encode(t, compile(t, int8s, []int64{int64(n)}, codec.Bytes{}, then), nd)
 	}

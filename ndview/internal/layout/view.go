@@ -118,8 +118,8 @@ func (r Run) Permute(order []int) (Run, error) {
 	return out, nil
 }
 
-// Squeeze removes axes of extent 1: the named ones, or all if none is named. It returns
-// ErrShape if a named axis has another extent.
+// Squeeze removes the named axes of extent 1. It returns ErrShape if one has another
+// extent.
 func (r Run) Squeeze(axes []int) (Run, error) {
 	named, err := MarkAxes(axes, len(r.Shape))
 	if err != nil {
@@ -128,7 +128,7 @@ func (r Run) Squeeze(axes []int) (Run, error) {
 	out := Run{Offset: r.Offset, Size: r.Size, Shape: []int64{}, Strides: []int64{}}
 	for i, d := range r.Shape {
 		switch {
-		case d == 1 && (named[i] || len(axes) == 0):
+		case d == 1 && named[i]:
 		case named[i]:
 			return Run{}, fmt.Errorf("squeezing axis %d of shape %v: its extent is not 1: %w", i, r.Shape, ErrShape)
 		default:
