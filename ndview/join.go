@@ -310,29 +310,28 @@ func dSplit(a *NDBuffer, n int64) ([]*NDBuffer, error) {
 // HSplitAt is [SplitAt] along axis 1, or along axis 0 if a has one axis. It returns
 // ErrShape unless a has at least one axis.
 func HSplitAt(a *NDBuffer, indices []int64) ([]*NDBuffer, error) {
-	return splitAtAxis("ndview.HSplitAt", a, indices, 1, 1)
+	return splitAtAxis("HSplitAt", a, indices, 1, 1)
 }
 
 // VSplitAt is [SplitAt] along axis 0. It returns ErrShape unless a has at least two axes.
 func VSplitAt(a *NDBuffer, indices []int64) ([]*NDBuffer, error) {
-	return splitAtAxis("ndview.VSplitAt", a, indices, 0, 2)
+	return splitAtAxis("VSplitAt", a, indices, 0, 2)
 }
 
 // DSplitAt is [SplitAt] along axis 2. It returns ErrShape unless a has at least three
 // axes.
 func DSplitAt(a *NDBuffer, indices []int64) ([]*NDBuffer, error) {
-	return splitAtAxis("ndview.DSplitAt", a, indices, 2, 3)
+	return splitAtAxis("DSplitAt", a, indices, 2, 3)
 }
 
 // splitAtAxis is SplitAt along an axis, or the last one before it, of at least n axes.
 func splitAtAxis(name string, a *NDBuffer, indices []int64, axis, n int) ([]*NDBuffer, error) {
-	if a == nil {
-		return nil, fmt.Errorf("%s: got a nil array: %w", name, ErrShape)
-	}
-	if err := checkMinAxes(a, n); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return SplitAt(a, indices, min(axis, len(a.shape)-1))
+	return a.callForAll(name, func() ([]*NDBuffer, error) {
+		if err := checkMinAxes(a, n); err != nil {
+			return nil, err
+		}
+		return splitAt(a, indices, min(axis, len(a.shape)-1))
+	})
 }
 
 // checkMinAxes returns ErrShape if a has fewer than n axes.

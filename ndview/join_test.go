@@ -96,7 +96,7 @@ func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
 		_, err = ndview.VSplitAt(a, nil)
 		assert.ErrorContains(t, err, "ndview.VSplitAt: array of shape [3], want at least 2 axes")
 		_, err = ndview.HSplitAt(nil, nil)
-		assert.ErrorContains(t, err, "ndview.HSplitAt: got a nil array")
+		assert.ErrorContains(t, err, "ndview.HSplitAt: nil argument")
 		_, err = ndview.ArraySplit(a, 1<<50, 0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		before, err := ndview.SplitAt(a, []int64{math.MinInt64}, 0)

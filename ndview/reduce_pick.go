@@ -1,7 +1,6 @@
 package ndview
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -18,32 +17,31 @@ import (
 // with its own bits, and of zeros of both signs the first one. The options are those of
 // ArgMax, without a DType. Errors are those of [Reduction.Of].
 func MaxAndArgMax(a *NDBuffer, o ReduceOptions) (values, positions *NDBuffer, err error) {
-	return ArgMax.withElements("ndview.MaxAndArgMax", a, o)
+	return ArgMax.withElements("MaxAndArgMax", a, o)
 }
 
 // MinAndArgMin is [MaxAndArgMax] for [Min] and [ArgMin].
 func MinAndArgMin(a *NDBuffer, o ReduceOptions) (values, positions *NDBuffer, err error) {
-	return ArgMin.withElements("ndview.MinAndArgMin", a, o)
+	return ArgMin.withElements("MinAndArgMin", a, o)
 }
 
 // withElements returns the results of an ArgMin or ArgMax, and the elements there.
 func (r Reduction) withElements(name string, a *NDBuffer, o ReduceOptions) (values, positions *NDBuffer, err error) {
-	switch {
-	case a == nil:
-		err = errors.New("got a nil array")
-	case o.DType != DType{}:
-		err = fmt.Errorf("got a DType of %s, want none: %w", o.DType, ErrDType)
-	default:
-		err = a.TryRetain()
-	}
+	both, err := a.callForAll(name, func() ([]*NDBuffer, error) {
+		if o.DType != (DType{}) {
+			return nil, fmt.Errorf("got a DType of %s, want none: %w", o.DType, ErrDType)
+		}
+		if err := a.TryRetain(); err != nil {
+			return nil, err
+		}
+		defer a.Release()
+		values, positions, err := r.pick(a, o)
+		return []*NDBuffer{values, positions}, err
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
+		return nil, nil, err
 	}
-	defer a.Release()
-	if values, positions, err = r.pick(a, o); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return values, positions, nil
+	return both[0], both[1], nil
 }
 
 // pick is withElements for a retained array.
@@ -87,10 +85,10 @@ func (r Reduction) pickOfRows(a *NDBuffer, p *reductionPlan) (values, positions 
 		return nil, nil, err
 	}
 	defer releaseAll([]*NDBuffer{flatValues, flatPositions})
-	if values, err = flatValues.Reshape(p.axes.shape...); err != nil {
+	if values, err = flatValues.reshape(p.axes.shape...); err != nil {
 		return nil, nil, err
 	}
-	if positions, err = flatPositions.Reshape(p.axes.shape...); err != nil {
+	if positions, err = flatPositions.reshape(p.axes.shape...); err != nil {
 		values.Release()
 		return nil, nil, err
 	}
@@ -111,7 +109,7 @@ func (a *NDBuffer) rowsOf(p *reductionPlan) (rows *NDBuffer, axes []int, err err
 	for i := range reduced {
 		axes = append(axes, len(kept)+i)
 	}
-	transposed, err := a.Transpose(append(kept, reduced...)...)
+	transposed, err := a.transpose(append(kept, reduced...)...)
 	if err != nil {
 		return nil, nil, err
 	}

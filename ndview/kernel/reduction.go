@@ -139,6 +139,11 @@ func (k *Reduction) Of(axes []int, keepDims bool, operands ...any) (*ndview.NDBu
 		out.Release()
 		return nil, k.wrap("Of", err)
 	}
+	for _, a := range r.arrays {
+		if a != nil && a.Scope() != nil {
+			return a.Scope().Add(out, nil)
+		}
+	}
 	return out, nil
 }
 
