@@ -39,7 +39,13 @@ const prelude = `
 struct quiver_half {
 	unsigned short bits;
 	__device__ operator float() const { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits)); return f; }
-	__device__ void operator=(float f) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f)); }
+	// The half leaves the assembly as 32 bits: stored byte by byte, as in packed records,
+	// a 16-bit register had wrong low bits with NVRTC 13.0 (0x4404 for 4 on an H200).
+	__device__ void operator=(float f) {
+		unsigned wide;
+		asm("{ .reg .b16 half; cvt.rn.f16.f32 half, %1; cvt.u32.u16 %0, half; }" : "=r"(wide) : "f"(f));
+		bits = (unsigned short)wide;
+	}
 };
 struct quiver_bfloat {
 	unsigned short bits;
