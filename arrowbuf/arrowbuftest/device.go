@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -41,9 +42,18 @@ func Checked(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
 		for _, b := range d.leaks() {
 			t.Errorf("leak: %v", b)
 		}
+		waitForStreams(host)
 		host.AssertSize(t, 0)
 	})
 	return d
+}
+
+// waitForStreams waits, at most half a second, until host memory of copies on streams is
+// released. Stream.After releases it in a goroutine that may run after Synchronize returns.
+func waitForStreams(host *memory.CheckedAllocator) {
+	for end := time.Now().Add(time.Second / 2); host.CurrentAlloc() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 type device struct {
