@@ -69,6 +69,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	@bad=$$(find . -name '.?*' -prune -o -name '*.go' -print | xargs gofmt -l); \
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags noasm ./...
 	$(GO) vet -tags emulate ./ndview/internal/stridedcopy
 	GOARCH=arm64 $(GO) vet ./...
 	@for headers in $(GORGONIA_HEADERS); do \
@@ -115,6 +116,10 @@ bench: build $(VENV) ## Measure arrow2zarr against its peers here, and record it
 .PHONY: bench-arrays
 bench-arrays: $(VENV) ## Measure arrays on the CPU beside NumPy, and record it in bench/results
 	.venv/bin/python bench/arrays_cpu.py
+
+.PHONY: bench-assembly
+bench-assembly: ## Measure each routine in assembly beside its Go loop, and record it in bench/results
+	$(or $(PYTHON),$(shell PYTHON= .ci/find-python)) bench/assembly_cpu.py
 
 .PHONY: bench-arrow
 bench-arrow: $(VENV) ## Measure Arrow batches on the CPU device beside arrow-go, and record it in bench/results

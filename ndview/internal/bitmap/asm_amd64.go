@@ -1,3 +1,5 @@
+//go:build !noasm
+
 package bitmap
 
 import "golang.org/x/sys/cpu"

@@ -1,5 +1,24 @@
+//go:build !noasm
+
 #include "textflag.h"
 #include "cast_amd64.h"
+
+// Times as fast as the Go loops, at elements in the caches (record assembly): i8to16
+// 15.5, i8to32 8.1, i8to64 4.1, u8to16 15.7, u8to32 8.1, u8to64 4.0, i16to32 11.2,
+// i16to64 6.5, u16to32 9.9, u16to64 5.5, i32to64 3.7, u32to64 3.9, n16to8 15.6, n32to8
+// 8.1, n32to16 8.1, n64to8 4.1, n64to16 4.0, n64to32 5.2, floatto8 23.0, floatto16 23.1,
+// doubleto8 6.0, doubleto16 6.0, truth8 12.5, truth16 18.4, truthHalf 14.9, truth32
+// 12.6, truthFloat 15.3, truth64 6.4, truthDouble 7.7, truthComplex 5.5,
+// truthComplexDouble 3.0, i32toFloat 15.0, i32toDouble 4.5, u32toFloat 7.6, floatToI32
+// 32.1, floatToU32 3.0, floatToI64 3.0, floatToDouble 3.7, doubleToI32 11.2, doubleToU32
+// 2.9, doubleToI64 2.9, floatToU64 1.4, doubleToU64 1.3, n64to32complex 7.9, realDouble
+// 2.2, u32to64complex 5.8, doubleToComplex 1.3, doubleToFloat 3.9, realto32 23.4,
+// realdoubleto32 5.3, i8toFloat 10.3, i8toDouble 4.5, u8toFloat 11.5, u8toDouble 5.3,
+// i16toFloat 11.5, i16toDouble 4.6, u16toFloat 10.4, u16toDouble 4.0, i8tocomplex 6.7,
+// i8tocomplexdouble 1.9, u8tocomplex 6.6, u8tocomplexdouble 2.0, i16tocomplex 6.7,
+// i16tocomplexdouble 1.9, u16tocomplex 6.7, u16tocomplexdouble 1.9, i32tocomplex 6.6,
+// i32tocomplexdouble 1.8, realto8 17.7, realto16 16.8, realdoubleto8 4.5, realdoubleto16
+// 4.6, oddI32toFloat 6.0, oddU32toFloat 4.6.
 
 // Casts for AVX2. n is the number of blocks of 32 elements, n > 0.
 

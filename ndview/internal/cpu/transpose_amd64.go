@@ -1,8 +1,11 @@
+//go:build !noasm
+
 package cpu
 
 import "unsafe"
 
-// The functions of transpose_amd64.s.
+// The functions of transpose_amd64.s. Transposes with them are 2.7 to 4.9 times as
+// fast as in Go for units of 1 byte, and 2.3 to 2.9 times for units of 2 and 4 bytes.
 
 //go:noescape
 func transposeBytes(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
@@ -13,14 +16,8 @@ func transposeWords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcSt
 //go:noescape
 func transposeDwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
 
-//go:noescape
-func transposeQwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-
-//go:noescape
-func transposeOwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-
 // copyRows copies contiguous rows of whole cache lines to rows that are step bytes
-// apart.
+// apart. It is 2.0 times as fast as Go.
 //
 //go:noescape
 func copyRows(dst unsafe.Pointer, step int64, src unsafe.Pointer, lines, rows int64)
@@ -28,7 +25,8 @@ func copyRows(dst unsafe.Pointer, step int64, src unsafe.Pointer, lines, rows in
 func init() {
 	if hasAVX2 {
 		registerTransposes = [...]registerTranspose{
-			1: {8, 16, transposeBytes}, 2: {8, 8, transposeWords}, 4: {4, 8, transposeDwords}, 8: {2, 4, transposeQwords}, 16: {1, 4, transposeOwords},
+			1: {8, 16, transposeBytes}, 2: {8, 8, transposeWords}, 4: {4, 8, transposeDwords},
+			16: {}, // Go transposes units of 8 and 16 bytes about as fast
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build !noasm
+
 #include "textflag.h"
 
 // Transposes of columns x rows blocks, at least one: columns of each block become rows,
@@ -156,41 +158,6 @@ block:
 	STORE4(DI, Y0, Y1, Y2, Y3)
 	NEXT(16, 4)
 	NEXT_ROW(32, 8)
-
-// transposeQwords has blocks of 4 rows of 2 units of 8 bytes.
-// func transposeQwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-TEXT ·transposeQwords(SB), NOSPLIT, $0-48
-	ENTER
-row:
-	ROW
-	PREFETCH(SI)
-block:
-	VMOVDQU     (SI), X0
-	VMOVDQU     (SI)(R8*1), X1
-	VINSERTI128 $1, (SI)(R8*2), Y0, Y0
-	VINSERTI128 $1, (SI)(R9*1), Y1, Y1
-	MIX(VPUNPCKLQDQ, VPUNPCKHQDQ, Y0, Y1, Y2, Y3)
-	VMOVDQU     Y2, (DI)
-	VMOVDQU     Y3, (DI)(R12*1)
-	NEXT(16, 2)
-	NEXT_ROW(32, 4)
-
-// transposeOwords has blocks of 4 rows of 1 unit of 16 bytes.
-// func transposeOwords(dst unsafe.Pointer, dstStep int64, src unsafe.Pointer, srcStep, columns, rows int64)
-TEXT ·transposeOwords(SB), NOSPLIT, $0-48
-	ENTER
-row:
-	ROW
-	PREFETCH(SI)
-block:
-	VMOVDQU     (SI), X0
-	VMOVDQU     (SI)(R8*2), X1
-	VINSERTI128 $1, (SI)(R8*1), Y0, Y0
-	VINSERTI128 $1, (SI)(R9*1), Y1, Y1
-	VMOVDQU     Y0, (DI)
-	VMOVDQU     Y1, 32(DI)
-	NEXT(16, 1)
-	NEXT_ROW(64, 4)
 
 // func copyRows(dst unsafe.Pointer, step int64, src unsafe.Pointer, lines, rows int64)
 TEXT ·copyRows(SB), NOSPLIT, $0-40

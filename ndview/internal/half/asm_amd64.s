@@ -1,4 +1,11 @@
+//go:build !noasm
+
 #include "textflag.h"
+
+// Times as fast as the Go loops, at elements in the caches (record assembly):
+// widenFloat16 37.6, widenFloat16Double 15.8, widenBFloat16 12.6, widenBFloat16Double
+// 5.5, narrowFloat16 40.8, narrowDoubleFloat16 13.5, narrowBFloat16 6.4,
+// narrowDoubleBFloat16 4.7.
 
 // Each function converts n elements, n a multiple of 16, n > 0.
 

@@ -1,4 +1,19 @@
+//go:build !noasm
+
 #include "textflag.h"
+
+// Times as fast as the Go loops, at elements in the caches (record assembly): greatest8
+// 59.5, eachGreatest8 42.8, place8 13.9, zeros8 30.3, flipKeys-8 49.5, find8 1.4,
+// eachGreatestof4x8 45.3, greatest16 43.6, eachGreatest16 20.2, place16 6.9, zeros16
+// 11.5, flipKeys-16 18.9, find16 12.2, eachGreatestof4x16 32.4, greatest32 23.1,
+// eachGreatest32 9.6, place32 4.6, zeros32 5.6, flipKeys-32 9.1, find32 5.7,
+// eachGreatestof4x32 17.1, greatest64 3.7, eachGreatest64 3.8, place64 2.4, zeros64 2.9,
+// flipKeys-64 6.2, find64 3.7, eachGreatestof4x64 4.7, keys16 19.4, keys32 11.6, back32
+// 12.7, greatestfloat32 15.0, greatestfloat32 (AVX-512) 28.6, eachfloat32 14.0 to 14.5,
+// eachfloat32 (AVX-512) 14.5 to 28.2, keys64 5.9, back64 6.4, greatestfloat64 5.7,
+// greatestfloat64 (AVX-512) 15.2, eachfloat64 5.9, eachfloat64 (AVX-512) 5.9 to 14.8,
+// sums32 10.7, add32 5.8, add32x4 9.8, narrow 4.5, sums64 4.3, add64 2.2, add64x4 7.3,
+// compensatedValues 4.6.
 
 // Keys of elements, and operations on keys, for AVX2. Each kind says what a block is.
 
