@@ -57,6 +57,15 @@ test-short: ## Run the quick tests, in less than a minute
 race: ## Run all Go tests under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race ./...
 
+# purego makes even programs without cgo load the C library, which QEMU needs for arm64.
+# The subprocesses of TestHostAccessOfArrowGo cannot start under QEMU.
+.PHONY: test-arm64
+test-arm64: ## Run the quick tests of arithmetic and formats for arm64 (needs Debian's qemu-user and libc6-arm64-cross)
+	@command -v qemu-aarch64 >/dev/null && [ -d /usr/aarch64-linux-gnu ] || \
+		{ echo "qemu-aarch64 or the C library for arm64 is missing: apt-get install qemu-user libc6-arm64-cross"; exit 1; }
+	GOARCH=arm64 CGO_ENABLED=0 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu $(GO) test -short -exec qemu-aarch64 -skip TestHostAccessOfArrowGo \
+		./ndview/internal/... ./ndview/dtype ./arrowbuf ./zarr ./zarr/codec ./zarr/element
+
 .PHONY: emulate
 emulate: ## Run the copy kernels on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin

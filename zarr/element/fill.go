@@ -309,8 +309,11 @@ func (f floatFormat) fromFloat64(x float64) uint64 {
 	if math.Signbit(x) {
 		sign, x = f.sign(), -x
 	}
-	if x == 0 {
+	switch {
+	case x == 0:
 		return sign
+	case math.IsInf(x, 0): // Go does not define its conversion to an integer
+		return sign | f.infinity()
 	}
 	bias := 1<<(f.exponentBits()-1) - 1
 	_, exponent := math.Frexp(x) // x = m * 2^exponent, m in [0.5, 1)

@@ -152,7 +152,7 @@ func complexExpm1(z complex128) complex128 {
 func complexExp2(z complex128) complex128 {
 	const low = 2.319046813846299558e-17 // ln 2 less its float64
 	x, y := real(z), imag(z)
-	size, angle := math.Exp2(x), y*math.Ln2
+	size, angle := math.Exp2(x), float64(y*math.Ln2) // rounded, not fused with the sum below
 	if y == 0 {
 		return complex(size, y)
 	}

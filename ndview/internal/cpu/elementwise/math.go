@@ -136,7 +136,7 @@ func pow(x, y float64) float64 {
 	}
 	result, exponent := doubleDouble{1, 0}, 0
 	if rest != 0 {
-		t := float64(e) * rest
+		t := float64(float64(e) * rest) // rounded, not fused with what follows
 		n := math.Round(t)
 		t = (t - n) + math.FMA(float64(e), rest, -t)
 		result.high = math.Exp(rest*math.Log(m)) * math.Exp2(t)
@@ -180,11 +180,11 @@ func powNear1(a, y float64) float64 {
 	if math.Abs(d) > 0x1p-20 {
 		return math.Pow(a, y)
 	}
-	square := d * d
+	square := float64(d * d)        // rounded, not fused with what follows
 	rest := math.FMA(d, d, -square) // rounding error of the square
 	high := d - square/2
 	low := d - high - square/2 - rest/2 + d*square*(1.0/3-d/4)
-	product := high * y
+	product := float64(high * y)
 	r := exp(product)
 	if math.IsInf(r, 0) {
 		return r
@@ -197,7 +197,7 @@ func powNear1(a, y float64) float64 {
 type doubleDouble struct{ high, low float64 }
 
 func (x doubleDouble) times(y doubleDouble) doubleDouble {
-	p := x.high * y.high
+	p := float64(x.high * y.high) // the conversion prevents fusing with the sum below
 	low := math.FMA(x.high, y.high, -p) + (x.high*y.low + x.low*y.high)
 	high := p + low
 	return doubleDouble{high, low - (high - p)}
