@@ -148,7 +148,7 @@ func (w *workspace) maskedOf(v value) (m masked, err error) {
 	switch {
 	case v.dtype.ID() == arrow.BOOL:
 		as = ndview.Bool
-	case !ok:
+	case !ok, arrow.IsDecimal(v.dtype.ID()): // arrow-go has no scalars of small decimals
 		return m, m.unsupported()
 	}
 	if m.value, err = w.load(v, as); err != nil {

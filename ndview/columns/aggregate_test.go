@@ -81,6 +81,7 @@ func TestAggregatesHaveArrowsTypes(t *testing.T) {
 			{arrow.FixedWidthTypes.Float16, `[1.5, null, 2.5]`, "float64 4", "float64 2", "float16 1.5", "float16 2.5"},
 			{arrow.FixedWidthTypes.Duration_s, `[5, null, -7]`, "duration[s] -2s", "", "duration[s] -7s", "duration[s] 5s"},
 			{arrow.FixedWidthTypes.Date32, `["2026-01-02", null, "2025-01-02"]`, "", "", "date32 2025-01-02", "date32 2026-01-02"},
+			{&arrow.Decimal64Type{Precision: 9, Scale: 2}, `["1.20", null, "-3.00"]`, "", "", "", ""},
 			{arrow.BinaryTypes.String, `["a"]`, "", "", "", ""},
 			{&arrow.Decimal128Type{Precision: 9, Scale: 2}, `["1.20"]`, "", "", "", ""},
 		} {
