@@ -396,3 +396,36 @@ func fromJSON(t testing.TB, dtype arrow.DataType, text string) arrow.Array {
 	require.NoError(t, err)
 	return arr
 }
+
+func TestHostArraysAreCopiedToTheDeviceOfTheOthers(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		there, host := jsonArray(t, dev, arrow.PrimitiveTypes.Int8, `[1, null, 3]`), hostArray(t, arrow.PrimitiveTypes.Int8, `[null, 1, 1]`)
+		got, err := columns.Add(host, there).Eval()
+		require.NoError(t, err)
+		defer got.Release()
+		require.Equal(t, dev, arrowbuf.DeviceOf(got))
+		requireJSON(t, dev, arrow.PrimitiveTypes.Int8, `[null, null, 4]`, columns.Add(host, there))
+		requireJSON(t, dev, arrow.PrimitiveTypes.Int8, `[1, 1, 3]`, columns.FillNull(there, host))
+	})
+}
+
+func TestResultsOutliveTheirOperands(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
+		host, _, err := array.FromJSON(mem, arrow.PrimitiveTypes.Int64, strings.NewReader(`[1, null, 3]`))
+		require.NoError(t, err)
+		there, err := arrowbuf.CopyArrayTo(host, dev)
+		require.NoError(t, err)
+		host.Release()
+		sum, err := columns.Add(there, there).Eval()
+		require.NoError(t, err)
+		valid, err := columns.IsValid(there).Eval()
+		require.NoError(t, err)
+		there.Release()
+		requireJSON(t, dev, arrow.PrimitiveTypes.Int64, `[2, null, 6]`, columns.Add(sum, 0))
+		requireJSON(t, dev, arrow.FixedWidthTypes.Boolean, `[true, false, true]`, columns.Not(columns.Not(valid)))
+		sum.Release()
+		valid.Release()
+		mem.AssertSize(t, 0)
+	})
+}

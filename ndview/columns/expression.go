@@ -59,7 +59,8 @@ func (e Expr) In(batch arrow.RecordBatch) Expr {
 }
 
 // Eval computes the expression. The result is on the device of its arrays; the caller
-// must release it. The result of a field shares the column. Eval returns
+// must release it. The result of a field shares the column, and other results may share
+// validity bitmaps. Eval returns
 // arrow.ErrInvalid for nil operands, unbound fields, arrays of different lengths and
 // expressions without an array. It returns arrowbuf.ErrDevice if devices differ, and
 // arrow.ErrNotImplemented for types that a function does not take.

@@ -95,7 +95,6 @@ for x in TIMES:
     for function in ["equal", "less", "greater_equal"]:
         add(function, column(x), column(x))
     add("if_else", column("bool"), column(x), column(x))
-
 for name in INTEGERS + FLOATS + ["bool"] + TIMES:
     for function in ["sum", "mean", "min", "max"]:
         for skip in [True, False]:
