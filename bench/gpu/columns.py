@@ -2,6 +2,9 @@
 Concatenate, for numbers and for strings of 8, 40 and 1000 bytes on average. Figures are
 GB/s of the result; the limit is a copy of the same bytes on the device.
 
+Multiply, Greater, FillNull and Sum of float64 with nulls are beside them; their figures
+are GB/s of the numbers that are read and written.
+
 The peer for numbers is CuPy. The peer for strings, which CuPy lacks, is pyarrow on the
 host (columns_peers.py).
 """
@@ -18,6 +21,8 @@ from gobench import record
 HERE = Path(__file__).resolve().parent
 OPERATIONS = {"take": "Take", "filter": "Filter", "concatenate": "Concatenate"}
 COLUMNS = ("int32", "float64-nulls", "utf8-8", "utf8-40", "utf8-1000", "list-int16")
+
+COMPUTE = ("multiply", "greater", "fill_null", "sum")
 
 
 def peers() -> dict[str, dict]:
@@ -37,7 +42,7 @@ def records() -> tuple[list[dict], list[str]]:
     except Exception as e:  # the other figures remain useful
         beside = {}
         faults.append(f"peers: {e}")
-    pattern = f"^Benchmark({'|'.join(OPERATIONS.values())})$/^cuda$"
+    pattern = f"^Benchmark({'|'.join(OPERATIONS.values())}|Compute)$/^cuda$"
     ours = gobench.run("ndview/columns", pattern, "-test.benchtime=20x", rounds=2)
     for name, benchmark in OPERATIONS.items():
         for column in COLUMNS:
@@ -49,4 +54,13 @@ def records() -> tuple[list[dict], list[str]]:
             options = {"peer": peer["how"], "peer_value": peer["rate"]} if peer else {}
             command = f"go test ./ndview/columns -bench '{benchmark}$/cuda$/{column}$'"
             made.append(record.record(f"columns-{name}-{column}", "GB/s", got["MB/s"] / 1e3, command, **limit, **options))
+    for name in COMPUTE:
+        got = ours.get(f"Compute/cuda/{name}")
+        if not got:
+            faults.append(f"columns-compute-{name}: its benchmark gave no figure for the GPU, see the log")
+            continue
+        peer = beside.get(f"compute-{name}")
+        options = {"peer": peer["how"], "peer_value": peer["rate"]} if peer else {}
+        command = f"go test ./ndview/columns -bench 'Compute$/cuda$/{name}$'"
+        made.append(record.record(f"columns-compute-{name}", "GB/s", got["MB/s"] / 1e3, command, **options))
     return made, faults

@@ -31,6 +31,21 @@ def numbers(found: dict) -> None:
         found[f"{name}-int32"] = {"how": "CuPy", "rate": work().nbytes / cupy_limits.seconds(work) / 1e9}
 
 
+def compute(found: dict) -> None:
+    """Arithmetic of float64 with nulls. CuPy has no nulls; its mask is an array of bools."""
+    x = cupy.random.random(ROWS)
+    y = cupy.random.random(ROWS)
+    valid = cupy.random.randint(0, 2, ROWS, dtype=cupy.int8).astype(bool)
+    for name, bytes_per_row, work in (
+        ("multiply", 24, lambda: x * y),
+        ("greater", 16, lambda: x > y),
+        ("fill_null", 16, lambda: cupy.where(valid, x, 0.0)),
+        ("sum", 8, lambda: float(cupy.where(valid, x, 0.0).sum())),
+    ):
+        rate = ROWS * bytes_per_row / cupy_limits.seconds(work) / 1e9
+        found[f"compute-{name}"] = {"how": "CuPy, with a mask of bools for the nulls", "rate": rate}
+
+
 def size(a: pa.Array) -> int:
     return sum(b.size for b in a.buffers() if b is not None)
 
@@ -58,6 +73,7 @@ def text(found: dict) -> None:
 def main() -> None:
     found: dict[str, dict] = {}
     numbers(found)
+    compute(found)
     text(found)
     print(json.dumps(found))
 

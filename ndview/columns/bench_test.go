@@ -189,3 +189,65 @@ func BenchmarkConcatenate(b *testing.B) {
 		return func() (arrow.Array, error) { return columns.Concatenate(parts...) }
 	})
 }
+
+// The columns are of float64, and one has nulls.
+func BenchmarkCompute(b *testing.B) {
+	b.Run("cpu", func(b *testing.B) { computeSpeed(b, arrowbuf.CPU(), 1<<21) })
+	if !cudatest.OnGPU() {
+		return
+	}
+	b.Run("cuda", func(b *testing.B) {
+		driver, err := cudabuf.Open()
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, driver.Close()) })
+		dev, err := driver.Device(0)
+		require.NoError(b, err)
+		computeSpeed(b, dev, 1<<26)
+	})
+}
+
+func computeSpeed(b *testing.B, dev arrowbuf.Device, n int) {
+	var in [2]arrow.Array
+	for i := range in {
+		data := fixedColumn(arrow.PrimitiveTypes.Float64.(arrow.FixedWidthDataType), n, i == 0)
+		host := array.MakeFromData(data)
+		moved, err := arrowbuf.CopyArrayTo(host, dev)
+		require.NoError(b, err)
+		host.Release()
+		b.Cleanup(moved.Release)
+		in[i] = moved
+	}
+	evaluate := func(e columns.Expr) func() error {
+		return func() error {
+			out, err := e.Eval()
+			if err == nil {
+				out.Release()
+			}
+			return err
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		bytes int // per row that are read and written, without bitmaps
+		work  func() error
+	}{
+		{"multiply", 24, evaluate(columns.Multiply(in[0], in[1]))},
+		{"greater", 16, evaluate(columns.Greater(in[0], in[1]))},
+		{"fill_null", 16, evaluate(columns.FillNull(in[0], 0))},
+		{"sum", 8, func() error { _, err := columns.Sum(in[0]); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			require.NoError(b, c.work()) // loads the kernels
+			require.NoError(b, dev.Synchronize())
+			b.SetBytes(int64(n * c.bytes))
+			b.ResetTimer()
+			for range b.N {
+				if err := c.work(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			require.NoError(b, dev.Synchronize())
+			b.StopTimer()
+		})
+	}
+}
