@@ -299,7 +299,7 @@ func TestBufferErrorsAnswerErrorsIs(t *testing.T) {
 			"a nil buffer":                    {func() error { _, err := b.CopyFromDevice(nil, 0); return err }, arrowbuf.ErrDevice},
 		} {
 			for _, sentinel := range []error{arrowbuf.ErrOutOfMemory, arrowbuf.ErrOutOfRange, arrowbuf.ErrReleased, arrowbuf.ErrDevice, arrowbuf.ErrDeviceMemory} {
-				assert.Equal(t, sentinel == c.want, errors.Is(c.call(), sentinel), "%s: %v", name, sentinel)
+				assert.Equal(t, errors.Is(sentinel, c.want), errors.Is(c.call(), sentinel), "%s: %v", name, sentinel)
 			}
 		}
 	})

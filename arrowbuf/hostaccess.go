@@ -98,7 +98,7 @@ func hostAccessError(batch arrow.RecordBatch, cause error) error {
 		return nil
 	}
 	return fmt.Errorf("arrowbuf.CatchHostAccess: code for the host failed with %q, and %s is on %s; call ToHost first: %w",
-		cause, c, c.dev, ErrDeviceMemory)
+		cause.Error(), c, c.dev, ErrDeviceMemory)
 }
 
 // expectsHostArray reports whether cause says that a type assertion or a switch of

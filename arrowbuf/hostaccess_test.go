@@ -284,7 +284,7 @@ func TestHostAccessOfArrowGo(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			d, err := open()
 			require.NoError(t, err)
-			defer d.Close() // it returns an error: arrow-go leaks where it faults
+			defer func() { _ = d.Close() }() // it returns an error: arrow-go leaks where it faults
 			dev, err := d.Device(0)
 			require.NoError(t, err)
 			host := randomBatch(t, memory.DefaultAllocator, 100, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.ListOf(arrow.PrimitiveTypes.Int32),
@@ -396,7 +396,7 @@ func writeFile(b arrow.RecordBatch) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	f, err := os.Create(filepath.Join(folder, "batch"))
 	if err != nil {
 		return err

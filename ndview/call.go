@@ -22,7 +22,7 @@ func named(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if inner, ok := err.(*callError); ok {
+	if inner, ok := err.(*callError); ok { //nolint:errorlint // one that is wrapped names a function of its own
 		err = inner.err
 	}
 	return &callError{name, err}

@@ -186,7 +186,7 @@ func TestStreamCopiesToCheckedDevice(t *testing.T) {
 		require.NoError(t, err)
 		stream, err := dev.NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
-		defer stream.Close()
+		defer func() { require.NoError(t, stream.Close()) }()
 		r := &recorder{TB: t}
 		checked := arrowbuftest.Checked(r, dev)
 		host := ints(memory.DefaultAllocator)

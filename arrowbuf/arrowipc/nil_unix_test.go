@@ -124,7 +124,7 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 			return firstOf(errorOf(arrowipc.ValidateFile(nil, 0)), errorOf(arrowipc.ValidateFile(nil, 100)))
 		},
 		"WithCodec":           func() error { return errorOf(arrowipc.NewEncoder(schema, arrowipc.WithCodec(99))) },
-		"WithDeltas":          func() error { return harmless(func() { arrowipc.WithDeltas() }) },
+		"WithDeltas":          func() error { return harmless(func() { _ = arrowipc.WithDeltas() }) },
 		"WithMinSpaceSavings": func() error { return errorOf(arrowipc.NewEncoder(schema, arrowipc.WithMinSpaceSavings(-1))) },
 		"Writer.Close":        func() error { return firstOf(noWriter.Close(), writer.Close()) },
 		"Writer.Write":        func() error { return firstOf(noWriter.Write(nil), writer.Write(nil), writer.Write(batch)) },

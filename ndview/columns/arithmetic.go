@@ -137,7 +137,7 @@ func (w *workspace) number(v value, compute ndview.DType, factor int64) (any, er
 
 // literalNumber returns a literal as a scalar of a type.
 func literalNumber(v value, compute ndview.DType) (ndview.Scalar, error) {
-	from := any(v.weak)
+	from := v.weak
 	if v.weak == nil {
 		t, _ := numberType(v.dtype)
 		strong, err := ndview.NewScalar(t, v.literal)
@@ -156,7 +156,7 @@ func literalNumber(v value, compute ndview.DType) (ndview.Scalar, error) {
 // divideIntegers returns truncated quotients. A kernel for them would save two passes,
 // but the quotient of integers is rare.
 func (w *workspace) divideIntegers(x, y any, compute ndview.DType, n int64, valid bits) (*ndview.NDBuffer, error) {
-	if err := w.checkDivisor(y, compute, n, valid); err != nil {
+	if err := w.checkDivisor(y, n, valid); err != nil {
 		return nil, err
 	}
 	if compute.Kind() == ndview.KindUint {
@@ -217,7 +217,7 @@ func (w *workspace) equals(x any, number int) (mask *ndview.NDBuffer, ok bool, e
 }
 
 // checkDivisor returns ErrDivideByZero if a divisor is 0 where the quotient is valid.
-func (w *workspace) checkDivisor(y any, compute ndview.DType, n int64, valid bits) error {
+func (w *workspace) checkDivisor(y any, n int64, valid bits) error {
 	zero, ok, err := w.equals(y, 0)
 	if err != nil || !ok || n == 0 {
 		return err

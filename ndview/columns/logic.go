@@ -248,7 +248,7 @@ func (w *workspace) choose(c truth, pair []value, n int64) (value, error) {
 		}
 	}
 	out := value{dtype: t, n: n}
-	if out.valid, err = w.chooseBits(c.set, validity[0], validity[1], n); err != nil {
+	if out.valid, err = w.chooseBits(c.set, validity[0], validity[1]); err != nil {
 		return value{}, err
 	}
 	if out.valid, err = w.both(out.valid, c.valid); err != nil {
@@ -263,7 +263,7 @@ func (w *workspace) choose(c truth, pair []value, n int64) (value, error) {
 		if err != nil {
 			return value{}, err
 		}
-		out.elements, err = w.chooseBits(c.set, a.set, b.set, n)
+		out.elements, err = w.chooseBits(c.set, a.set, b.set)
 		return out, err
 	}
 	mask, err := w.unpackBits(bitmap{c.set, 0, n}, false)
@@ -282,7 +282,7 @@ func (w *workspace) choose(c truth, pair []value, n int64) (value, error) {
 
 // chooseBits returns the bits of x where those of c are set, and of y elsewhere; nil has
 // all bits set.
-func (w *workspace) chooseBits(c, x, y bits, n int64) (bits, error) {
+func (w *workspace) chooseBits(c, x, y bits) (bits, error) {
 	if x == nil && y == nil {
 		return nil, nil
 	}

@@ -54,7 +54,7 @@ func TestNilArgumentsReturnErrors(t *testing.T) {
 	calls["Max"] = func() error { _, err := columns.Max(nil, nil); return err }
 	calls["Count"] = func() error { _, err := columns.Count(nil, columns.CountAll); return err }
 	calls["MinCount"] = func() error { return apitest.Harmless(func() { columns.MinCount(0) }) }
-	calls["NullsWin"] = func() error { return apitest.Harmless(func() { columns.NullsWin() }) }
+	calls["NullsWin"] = func() error { return apitest.Harmless(func() { _ = columns.NullsWin() }) }
 	apitest.NilSafe(t, ".", calls)
 }
 

@@ -200,9 +200,8 @@ func (h *hostFunction) newCall(scalars [][]byte) *hostCall {
 // run calls the function for elements [lo, hi) of a nest. at has the address of each
 // array's first element. after is called after each block with the number of elements.
 func (c *hostCall) run(n layout.Nest, at []unsafe.Pointer, lo, hi int64, after func(n int64)) {
-	size := int64(1)
-	for ; lo < hi; lo += size {
-		size = min(hostBlock, hi-lo)
+	for ; lo < hi; lo += hostBlock {
+		size := min(hostBlock, hi-lo)
 		c.transfer(n, at, lo, lo+size, false)
 		c.invoke(size)
 		c.transfer(n, at, lo, lo+size, true)

@@ -137,14 +137,14 @@ func TestRecordsAreStructsInKernels(t *testing.T) {
 					requireBytes(t, encode(t, record, after...), got)
 					return
 				}
-				require.Equal(t, decode(t, dev, record, encode(t, record, after...)), decode(t, dev, record, got))
+				require.Equal(t, decode(t, record, encode(t, record, after...)), decode(t, record, got))
 			})
 		}
 	})
 }
 
 // decode returns records as text, which has no bytes between fields.
-func decode(t *testing.T, dev arrowbuf.Device, record dtype.DType, data []byte) (texts []string) {
+func decode(t *testing.T, record dtype.DType, data []byte) (texts []string) {
 	t.Helper()
 	for ; len(data) > 0; data = data[record.Size():] {
 		texts = append(texts, record.Format(data[:record.Size()]))

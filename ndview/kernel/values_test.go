@@ -29,7 +29,7 @@ func checkSumOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint6
 		const rows, columns = 7, 301
 		values := make([]T, rows*2*columns)
 		for i := range values {
-			values[i] = T(float32ToElement[T](i % 100))
+			values[i] = float32ToElement[T](i % 100)
 		}
 		wide := fromHost(t, dev, dtype, values, rows, 2*columns)
 		a := view(t)(wide.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.SpanStep(ndview.Open, ndview.Open, 2)))

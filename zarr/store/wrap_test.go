@@ -26,7 +26,7 @@ func TestReadOnlyStores(t *testing.T) {
 	set(t, s, "a/b", "x")
 	assert.ErrorIs(t, store.Move(ctx(), store.ReadOnly(s), "a", "c"), store.ErrReadOnly)
 	assert.ErrorIs(t, store.DeleteAll(ctx(), store.ReadOnly(s), ""), store.ErrReadOnly)
-	assert.Equal(t, []string{"a/b"}, list(t, s, ""))
+	assert.Equal(t, []string{"a/b"}, list(t, s))
 }
 
 func TestUnderKeepsToItsPrefix(t *testing.T) {
@@ -35,11 +35,11 @@ func TestUnderKeepsToItsPrefix(t *testing.T) {
 	set(t, s, "ab", "out")
 	below, err := store.Under(s, "a")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"x"}, list(t, below, ""))
+	assert.Equal(t, []string{"x"}, list(t, below))
 	_, err = below.Get(ctx(), "../ab", store.Range{})
 	assert.ErrorIs(t, err, store.ErrInvalidKey)
 	require.NoError(t, store.DeleteAll(ctx(), below, ""))
-	assert.Equal(t, []string{"ab"}, list(t, s, ""))
+	assert.Equal(t, []string{"ab"}, list(t, s))
 	_, err = store.Under(s, "a//b")
 	assert.ErrorIs(t, err, store.ErrInvalidKey)
 }
@@ -136,5 +136,5 @@ func TestMemoriesOfOneNameAreOneStore(t *testing.T) {
 	assert.Equal(t, "shared", get(t, b, "k", store.Range{}))
 	c, err := store.Open(ctx(), "memory://")
 	require.NoError(t, err)
-	assert.Empty(t, list(t, c, ""))
+	assert.Empty(t, list(t, c))
 }

@@ -11,8 +11,8 @@
 // 12.6, truthFloat 15.3, truth64 6.4, truthDouble 7.7, truthComplex 5.5,
 // truthComplexDouble 3.0, i32toFloat 15.0, i32toDouble 4.5, u32toFloat 7.6, floatToI32
 // 32.1, floatToU32 3.0, floatToI64 3.0, floatToDouble 3.7, doubleToI32 11.2, doubleToU32
-// 2.9, doubleToI64 2.9, floatToU64 1.4, doubleToU64 1.3, n64to32complex 7.9, realDouble
-// 2.2, u32to64complex 5.8, doubleToComplex 1.3, doubleToFloat 3.9, realto32 23.4,
+// 2.9, doubleToI64 2.9, floatToU64 1.4, doubleToU64 1.8, n64to32complex 7.9, realDouble
+// 2.2, u32to64complex 5.8, doubleToComplex 1.6, doubleToFloat 3.9, realto32 23.4,
 // realdoubleto32 5.3, i8toFloat 10.3, i8toDouble 4.5, u8toFloat 11.5, u8toDouble 5.3,
 // i16toFloat 11.5, i16toDouble 4.6, u16toFloat 10.4, u16toDouble 4.0, i8tocomplex 6.7,
 // i8tocomplexdouble 1.9, u8tocomplex 6.6, u8tocomplexdouble 2.0, i16tocomplex 6.7,

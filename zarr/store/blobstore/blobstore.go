@@ -208,8 +208,8 @@ func (s *Store) resume(ctx context.Context, key string, offset, length int64, va
 	if err != nil {
 		return true, err
 	}
-	defer reader.Close()
-	want := reader.Size() - offset // in all
+	defer func() { _ = reader.Close() }() // errors show in Copy
+	want := reader.Size() - offset        // in all
 	if length >= 0 {
 		want = min(want, length)
 	}

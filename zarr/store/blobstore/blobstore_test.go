@@ -26,7 +26,7 @@ func TestBucketInMemory(t *testing.T) {
 func TestKeysThatWouldBeStoredUnderOtherNamesAreRefused(t *testing.T) {
 	s, err := blobstore.New(memblob.OpenBucket(nil), "mem://", blobstore.Native{})
 	require.NoError(t, err)
-	defer s.Close()
+	defer func() { require.NoError(t, s.Close()) }()
 	for _, key := range []string{"a\nb", "a../b", "a__0x2f__b"} {
 		assert.ErrorIs(t, s.Set(context.Background(), key, nil), store.ErrInvalidKey, key)
 	}
@@ -38,7 +38,7 @@ func TestURLs(t *testing.T) {
 	require.NoError(t, err)
 	s, err := blobstore.Open(ctx, u, nil)
 	require.NoError(t, err)
-	defer store.Close(s)
+	defer func() { require.NoError(t, store.Close(s)) }()
 	require.NoError(t, s.Set(ctx, "k", []byte("x")))
 	keys, err := s.List(ctx, "")
 	require.NoError(t, err)

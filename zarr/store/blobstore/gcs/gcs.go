@@ -60,7 +60,7 @@ func native(bucket *storage.BucketHandle) blobstore.Native {
 			if err != nil {
 				return nil, mark(err)
 			}
-			defer r.Close()
+			defer func() { _ = r.Close() }() // errors show in ReadAll
 			return io.ReadAll(r)
 		},
 	}
