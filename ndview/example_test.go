@@ -20,12 +20,11 @@ func Example() {
 	device := arrowbuf.CPU()
 	column := must(arrowbuf.CopyArrayTo(miles(), device)) // each buffer crosses the link once
 	defer column.Release()
-	array := must(ndview.FromArrow(column)) // a view of the column's memory
-	defer array.Release()
+	scope := ndview.NewScope()
+	defer scope.Release() // releases every array below
+	array := must(scope.Add(ndview.FromArrow(column))) // a view of the column's memory
 	km := must(ndview.Multiply.Of(array, 1.609344))
-	defer km.Release()
 	longest := must(ndview.Max.Of(km, ndview.ReduceOptions{}))
-	defer longest.Release()
 	fmt.Println(km, longest)
 	// Output: [19.312128  12.07008  48.28032] 48.28032
 }
