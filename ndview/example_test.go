@@ -21,7 +21,7 @@ func Example() {
 	column := must(arrowbuf.CopyArrayTo(miles(), device)) // each buffer crosses the link once
 	defer column.Release()
 	scope := ndview.NewScope()
-	defer scope.Release() // releases every array below
+	defer scope.Release()                              // releases every array below
 	array := must(scope.Add(ndview.FromArrow(column))) // a view of the column's memory
 	km := must(ndview.Multiply.Of(array, 1.609344))
 	longest := must(ndview.Max.Of(km, ndview.ReduceOptions{}))
