@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,8 +44,29 @@ type Config struct {
 }
 
 // New returns a driver with simulated devices. Like httptest.NewServer, it
-// panics on failure. The caller must close the driver.
+// panics on failure. Config.Fail is called from the first driver call after New
+// on; see [Open]. The caller must close the driver.
 func New(c Config) *cudabuf.Driver {
+	var opened atomic.Bool
+	if fail := c.Fail; fail != nil {
+		c.Fail = func(call string, n int) cudabuf.Result {
+			if !opened.Load() {
+				return 0
+			}
+			return fail(call, n)
+		}
+	}
+	d, err := Open(c)
+	if err != nil {
+		panic(err)
+	}
+	opened.Store(true)
+	return d
+}
+
+// Open is [New] with errors: Config.Fail is also called at the driver calls that
+// open a driver, such as cuInit, and their errors are those of cudabuf.Open.
+func Open(c Config) (*cudabuf.Driver, error) {
 	if c.Devices == 0 {
 		c.Devices = 1
 	}
@@ -53,13 +75,13 @@ func New(c Config) *cudabuf.Driver {
 	}
 	api, err := simulated.Open(simulated.Config(c))
 	if err != nil {
-		panic(fmt.Errorf("cudatest: %w", err))
+		return nil, fmt.Errorf("cudatest.Open: %w", err)
 	}
 	d, err := cudabuf.New(api, true)
 	if err != nil {
-		panic(fmt.Errorf("cudatest: %w", err))
+		return nil, fmt.Errorf("cudatest.Open: %w", err)
 	}
-	return d
+	return d, nil
 }
 
 // NewDevice returns a simulated device with its own driver. The test fails if

@@ -63,3 +63,35 @@ func ExampleFailNth() {
 	// 2 true
 	// 3 100
 }
+
+// Each driver call of a piece of work fails once, from the first one on.
+func ExampleFailAt() {
+	work := func(d *cudabuf.Driver) error {
+		dev, err := d.Device(0)
+		if err != nil {
+			return err
+		}
+		b, err := dev.FromHost([]byte("some bytes"))
+		if err != nil {
+			return err
+		}
+		defer b.Release()
+		_, err = b.Bytes()
+		return err
+	}
+	for n := 1; ; n++ {
+		d := cudatest.New(cudatest.Config{Fail: cudatest.FailAt(n, cudatest.OutOfMemory)})
+		err := work(d)
+		if closing := d.Close(); closing != nil && err == nil {
+			err = closing
+		}
+		if err == nil {
+			fmt.Println("the work has more than 5 calls:", n > 5)
+			return
+		}
+		if !errors.Is(err, arrowbuf.ErrOutOfMemory) {
+			fmt.Println("call", n, "failed with another error:", err)
+		}
+	}
+	// Output: the work has more than 5 calls: true
+}

@@ -37,9 +37,9 @@ func FailFrom(call string, n int, r cudabuf.Result) func(string, int) cudabuf.Re
 }
 
 // FailAt returns a Config.Fail with which the n-th driver call of any function
-// fails, counted from 1. A test that increments n until it passes without a
-// fault has failed each call once. The function counts calls, so it serves one
-// driver.
+// fails, counted from 1, for New from the first call after it. A test that
+// increments n until it passes without a fault has failed each call once: see the
+// example. The function counts calls, so it serves one driver.
 func FailAt(n int, r cudabuf.Result) func(string, int) cudabuf.Result {
 	var calls atomic.Int64
 	return func(string, int) cudabuf.Result {

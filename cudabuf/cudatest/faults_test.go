@@ -67,6 +67,18 @@ func TestFailAtCountsCallsOfAllFunctions(t *testing.T) {
 	assert.Equal(t, []cudabuf.Result{0, 0, cudatest.ECCError, 0}, got)
 }
 
+func TestFaultsOfOpeningAreErrors(t *testing.T) {
+	for n := 1; n <= 3; n++ { // cuInit, cuDriverGetVersion, cuDeviceGetCount
+		_, err := cudatest.Open(cudatest.Config{Fail: cudatest.FailAt(n, cudatest.LaunchFailed)})
+		var failed *cudabuf.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, cudatest.LaunchFailed, failed.Code)
+	}
+	d, err := cudatest.Open(cudatest.Config{Fail: cudatest.FailAt(4, cudatest.LaunchFailed)})
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+}
+
 // Any call may lose the device. The test program must end and report the loss.
 func TestDeviceMayBeLostAtAnyCall(t *testing.T) {
 	work := func(d *cudabuf.Driver) error {
@@ -92,18 +104,15 @@ func TestDeviceMayBeLostAtAnyCall(t *testing.T) {
 		return s.Close()
 	}
 	for n := 1; ; n++ {
-		var armed, lost atomic.Bool
+		var lost atomic.Bool
 		at := cudatest.FailAt(n, cudatest.ECCError)
-		d := cudatest.New(cudatest.Config{Fail: func(call string, i int) (r cudabuf.Result) {
-			if armed.Load() {
-				r = at(call, i)
-			}
+		d := cudatest.New(cudatest.Config{Fail: func(call string, i int) cudabuf.Result {
+			r := at(call, i)
 			if r != 0 {
 				lost.Store(true)
 			}
 			return r
 		}})
-		armed.Store(true)
 		err := work(d)
 		closing := d.Close()
 		if !lost.Load() {
