@@ -32,6 +32,9 @@ var (
 // NewBufferReader returns a reader at the start of the buffer. The error is
 // arrowbuf.ErrReleased if the buffer has been released.
 func NewBufferReader(b *Buffer) (*BufferReader, error) {
+	if b == nil {
+		return nil, fmt.Errorf("cudabuf.NewBufferReader: nil buffer: %w", arrowbuf.ErrDevice)
+	}
 	if err := b.retain(); err != nil {
 		return nil, err
 	}
@@ -211,6 +214,9 @@ var (
 // NewBufferWriter returns a writer at the start of the buffer. The error is
 // ErrReadOnly if the buffer is read-only, or arrowbuf.ErrReleased.
 func NewBufferWriter(b *Buffer) (*BufferWriter, error) {
+	if b == nil {
+		return nil, fmt.Errorf("cudabuf.NewBufferWriter: nil buffer: %w", arrowbuf.ErrDevice)
+	}
 	if err := b.retainRangeToWrite(0, 0); err != nil {
 		return nil, err
 	}

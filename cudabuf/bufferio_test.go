@@ -571,3 +571,14 @@ func TestWriterReturnsDriverErrors(t *testing.T) {
 	_, err := w.Write(nil)
 	assert.ErrorIs(t, err, fs.ErrClosed)
 }
+
+func TestNilBuffersAreErrors(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	_, err := dev.CopyOf(nil)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	_, err = cudabuf.NewBufferReader(nil)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+	assert.ErrorContains(t, err, "nil buffer")
+	_, err = cudabuf.NewBufferWriter(nil)
+	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
+}

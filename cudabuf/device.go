@@ -316,8 +316,12 @@ func (d *Device) FromHost(data []byte) (*Buffer, error) {
 }
 
 // CopyOf returns a buffer that holds a copy of src, which may be on any device. The
-// caller owns one reference.
+// caller owns one reference. It returns an error wrapping arrowbuf.ErrDevice if src is
+// nil.
 func (d *Device) CopyOf(src arrowbuf.Buffer) (*Buffer, error) {
+	if src == nil {
+		return nil, fmt.Errorf("cudabuf.Device.CopyOf: nil buffer: %w", arrowbuf.ErrDevice)
+	}
 	b, err := d.NewBuffer(src.Len())
 	if err != nil {
 		return nil, err
