@@ -186,7 +186,7 @@ const hostGrain = 8 * hostBlock
 
 // runHost runs the host function. at has the address of each array's first element.
 func (e *Elementwise) runHost(nest layout.Nest, n int64, at []unsafe.Pointer, scalars [][]byte) error {
-	return parallelHost(n, hostGrain, func(lo, hi int64) { e.host.newCall(scalars).run(nest, at, lo, hi, nil) })
+	return parallelHost(n, hostGrain, func(lo, hi int64) { e.host.newCall(scalars).run(nest, at, make([]int64, len(at)), lo, hi, nil) })
 }
 
 // hostKernel returns the host kernel for a number of loops.

@@ -197,14 +197,15 @@ func (h *hostFunction) newCall(scalars [][]byte) *hostCall {
 	return c
 }
 
-// run calls the function for elements [lo, hi) of a nest. at has the address of each
-// array's first element. after is called after each block with the number of elements.
-func (c *hostCall) run(n layout.Nest, at []unsafe.Pointer, lo, hi int64, after func(n int64)) {
+// run calls the function for elements [lo, hi) of a nest. at has an address in each array,
+// and base the bytes from there to the nest's first element. The sum of base and a stride
+// is in the array, but base alone need not be. after is called after each block with the number of elements.
+func (c *hostCall) run(n layout.Nest, at []unsafe.Pointer, base []int64, lo, hi int64, after func(n int64)) {
 	for ; lo < hi; lo += hostBlock {
 		size := min(hostBlock, hi-lo)
-		c.transfer(n, at, lo, lo+size, false)
+		c.transfer(n, at, base, lo, lo+size, false)
 		c.invoke(size)
-		c.transfer(n, at, lo, lo+size, true)
+		c.transfer(n, at, base, lo, lo+size, true)
 		if after != nil {
 			after(size)
 		}
@@ -228,7 +229,7 @@ func (c *hostCall) invoke(n int64) {
 
 // transfer loads the elements that are read, or stores those that are written. A
 // variable that is only written is 0 before the call, as in C++.
-func (c *hostCall) transfer(nest layout.Nest, at []unsafe.Pointer, lo, hi int64, store bool) {
+func (c *hostCall) transfer(nest layout.Nest, at []unsafe.Pointer, base []int64, lo, hi int64, store bool) {
 	inner := len(nest.Shape) - 1
 	for done := lo; done < hi; {
 		n := min(nest.Shape[inner]-done%nest.Shape[inner], hi-done)
@@ -240,7 +241,7 @@ func (c *hostCall) transfer(nest layout.Nest, at []unsafe.Pointer, lo, hi int64,
 			}
 			strides := nest.Strides[array]
 			local := unsafe.Add(c.addresses[i], (done-lo)*int64(arg.typ.Size()))
-			memory := unsafe.Add(at[array], offsetOf(nest.Shape, strides, done))
+			memory := unsafe.Add(at[array], base[array]+offsetOf(nest.Shape, strides, done))
 			array++
 			switch {
 			case store && arg.Write:

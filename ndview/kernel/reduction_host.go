@@ -116,15 +116,15 @@ type reductionLoops struct {
 func (h *reductionHost) accumulate(l *reductionLoops, at []unsafe.Pointer, scalars [][]byte, accs unsafe.Pointer) error {
 	grain := max(hostGrain/max(min(l.per, l.each), 1), 1)
 	return parallelHost(l.results*l.parts, grain, func(lo, hi int64) {
-		call, from := h.values.newCall(scalars), make([]unsafe.Pointer, len(at))
+		call, base := h.values.newCall(scalars), make([]int64, len(at))
 		for i := lo; i < hi; i++ {
 			acc := unsafe.Add(accs, i*h.size)
 			h.setNeutral(acc)
 			for a := range at {
-				from[a] = unsafe.Add(at[a], offsetOf(l.outer.Shape, l.outer.Strides[1+a], i/l.parts))
+				base[a] = offsetOf(l.outer.Shape, l.outer.Strides[1+a], i/l.parts)
 			}
 			first := i % l.parts * l.per
-			call.run(l.inner, from, first, min(first+l.per, l.each), func(n int64) {
+			call.run(l.inner, at, base, first, min(first+l.per, l.each), func(n int64) {
 				h.fold(acc, call.out.UnsafePointer(), n)
 			})
 		}
