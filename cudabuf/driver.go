@@ -236,6 +236,9 @@ var (
 	ErrDeviceLost = driver.ErrDeviceLost
 	// ErrClosed means that the Driver, stream or other object is closed.
 	ErrClosed = driver.ErrClosed
+	// ErrArguments means that the arguments of a launch do not fit the kernel's
+	// parameters.
+	ErrArguments = errors.New("wrong kernel arguments")
 	// ErrReadOnly means a write to a buffer of Buffer.ReadOnly.
 	ErrReadOnly = errors.New("buffer is read-only")
 )

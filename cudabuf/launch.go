@@ -23,8 +23,9 @@ import (
 //
 // A buffer's memory stays until the kernel is done. The launch is ordered as a write to
 // it, unless the buffer is of [Buffer.ReadOnly] or passed as [In]. A uintptr is not
-// ordered. CUDA does not check the number and types of the arguments. The simulated
-// device checks those that the host kernel reads.
+// ordered. The number and the sizes of the arguments are checked if the driver tells
+// them, see [Kernel.Parameters]; the kinds of numbers are not. The simulated device
+// also checks the types that the host kernel reads.
 func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {
 	return k.launch(nil, grid, block, sharedBytes, args)
 }
@@ -118,6 +119,9 @@ func (k *Kernel) launch(s *Stream, grid, block Dim3, sharedBytes uint32, args []
 	l := launchStates.Get().(*launchState)
 	l.Function, l.Grid, l.Block, l.SharedBytes = k.handle, defaultAxes(grid), defaultAxes(block), sharedBytes
 	err := l.addArgs(k.dev, args)
+	if err == nil && k.params != nil {
+		err = checkArgs(l.Args, k.params)
+	}
 	if err == nil {
 		err = k.dev.submit(s, l.accesses, func(h driver.Stream) error {
 			l.Stream = h
@@ -141,6 +145,20 @@ func (l *launchState) addArgs(d *Device, args []any) error {
 	for i, arg := range args {
 		if err := l.addArg(d, arg); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// checkArgs returns an error unless each parameter has an argument of its size. The
+// driver would read beyond the arguments.
+func checkArgs(args []driver.Arg, params []Parameter) error {
+	if len(args) != len(params) {
+		return fmt.Errorf("got %d arguments, want %d: %w", len(args), len(params), ErrArguments)
+	}
+	for i := range args {
+		if got := args[i].ByteSize(); got != params[i].Size {
+			return fmt.Errorf("argument %d: got %d bytes, want %d: %w", i, got, params[i].Size, ErrArguments)
 		}
 	}
 	return nil

@@ -1,7 +1,9 @@
 package cudabuf
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -63,11 +65,34 @@ func (m *Module) Close() error {
 // is valid until the module is closed. Keep it instead of looking it up again.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	k := &Kernel{dev: m.dev, name: name}
-	err := m.dev.withContext(func() (err error) { k.handle, err = m.dev.api.ModuleGetFunction(m.handle, name); return err })
+	err := m.dev.withContext(func() (err error) {
+		if k.handle, err = m.dev.api.ModuleGetFunction(m.handle, name); err == nil {
+			k.params, err = readParams(m.dev.api, k.handle)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
 	return k, nil
+}
+
+// readParams returns the parameters of a kernel, or nil if the driver does not know
+// them.
+func readParams(api driver.API, f driver.Function) ([]Parameter, error) {
+	params := []Parameter{}
+	for {
+		offset, size, err := api.FuncGetParamInfo(f, len(params))
+		var e *Error
+		switch {
+		case err == nil:
+			params = append(params, Parameter{Offset: offset, Size: size})
+		case errors.As(err, &e) && e.Code == driver.InvalidValue: // one more than there are
+			return params, nil
+		default:
+			return nil, ignoreNotSupported(err)
+		}
+	}
 }
 
 // Program is an image of kernels. Each device loads it when it first needs one of the
@@ -155,12 +180,30 @@ type Kernel struct {
 	dev    *Device
 	name   string
 	handle driver.Function
+	params []Parameter // nil if unknown
 	// bestBlock is the size that BestBlock returns without shared memory, or 0.
 	bestBlock atomic.Int32
 }
 
 // Name returns the name that the image exports.
 func (k *Kernel) Name() string { return k.name }
+
+// Parameter is a parameter of a kernel: its place among the parameters and its size,
+// in bytes.
+type Parameter struct{ Offset, Size int64 }
+
+// Parameters returns the parameters of the kernel, in order (cuFuncGetParamInfo). The
+// error is errors.ErrUnsupported if the driver is older than CUDA 12.4, or if a
+// simulated device has loaded an image that is not PTX text.
+func (k *Kernel) Parameters() ([]Parameter, error) {
+	if k == nil || k.dev == nil {
+		return nil, errors.New("cudabuf.Kernel.Parameters: got a nil kernel")
+	}
+	if k.params == nil {
+		return nil, k.annotate(fmt.Errorf("parameters: the driver does not tell them: %w", errors.ErrUnsupported))
+	}
+	return slices.Clone(k.params), nil
+}
 
 // KernelAttributes are properties of a compiled kernel (cuFuncGetAttribute).
 type KernelAttributes struct {
