@@ -20,6 +20,7 @@ type Device struct {
 	handle   driver.Device
 	context  driver.Context
 	external bool // the context belongs to another library
+	managed  bool // buffers are managed memory; see ManagedDevice
 	closed   atomic.Bool
 	lost     atomic.Pointer[Error]
 	// submitsWithoutContext is set if work on streams needs no current context. It is
@@ -52,12 +53,12 @@ type UUID = driver.UUID
 
 // openDevice opens the device of an ordinal. If context is 0, it retains the primary
 // context. Otherwise it uses the given context, which remains the caller's.
-func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error) {
-	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, external: context != 0}
+func openDevice(d *Driver, key deviceKey, context driver.Context) (*Device, error) {
+	dev := &Device{driver: d, api: d.api, ordinal: key.ordinal, managed: key.managed, context: context, external: context != 0}
 	var total int64
 	var err error
 	for _, step := range []func() error{
-		func() error { dev.handle, err = d.api.DeviceGet(ordinal); return err },
+		func() error { dev.handle, err = d.api.DeviceGet(key.ordinal); return err },
 		func() error { dev.name, err = d.api.DeviceGetName(dev.handle); return err },
 		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return ignoreNotSupported(err) },
 		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return ignoreNotSupported(err) },
@@ -69,6 +70,11 @@ func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error)
 	} {
 		if err := step(); err != nil {
 			return nil, err
+		}
+	}
+	if dev.managed {
+		if err := dev.checkManagedAccess(); err != nil {
+			return nil, errors.Join(err, d.api.DevicePrimaryCtxRelease(dev.handle))
 		}
 	}
 	dev.submitsWithoutContext.Store(d.version > newestNeedingContext)
@@ -92,14 +98,20 @@ func (d *Device) retainContext() (err error) {
 	return err
 }
 
-// Type returns arrowbuf.DeviceCUDA.
-func (d *Device) Type() arrowbuf.DeviceType { return arrowbuf.DeviceCUDA }
+// Type returns arrowbuf.DeviceCUDA, or arrowbuf.DeviceCUDAManaged for a device of
+// Driver.ManagedDevice.
+func (d *Device) Type() arrowbuf.DeviceType {
+	if d.managed {
+		return arrowbuf.DeviceCUDAManaged
+	}
+	return arrowbuf.DeviceCUDA
+}
 
 // ID returns the ordinal of the device.
 func (d *Device) ID() int64 { return int64(d.ordinal) }
 
-// String returns "cuda:" and the ordinal.
-func (d *Device) String() string { return fmt.Sprintf("cuda:%d", d.ordinal) }
+// String returns the device type and the ordinal, such as "cuda:0".
+func (d *Device) String() string { return deviceKey{d.ordinal, d.managed}.String() }
 
 // Name returns the product name, such as "NVIDIA H200" (cuDeviceGetName).
 func (d *Device) Name() string { return d.name }
@@ -387,6 +399,9 @@ func (d *Device) retryAfterTrim(calls func() error) error {
 }
 
 func (d *Device) memAlloc(n int64) (address uintptr, err error) {
+	if d.managed {
+		return d.managedAlloc(n)
+	}
 	err = d.withContext(func() (err error) { address, err = d.api.MemAlloc(n); return err })
 	return address, err
 }

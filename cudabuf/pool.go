@@ -406,6 +406,9 @@ func (d *Device) newPoolBackend(o PoolOptions) (poolBackend, error) {
 		p := pool.NewDirect(d.upstream(d.memAlloc, d.memFree))
 		return poolBackend{blocks: p, account: p.Account(), setIdleLimit: func(int64) error { return nil }, close: nothing}, nil
 	case StreamOrderedPool:
+		if err := d.errManaged("a stream-ordered pool"); err != nil {
+			return poolBackend{}, err
+		}
 		return d.newStreamOrderedBackend()
 	}
 	return poolBackend{}, fmt.Errorf("%v: %w", o.Kind, errors.ErrUnsupported)
