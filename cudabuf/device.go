@@ -22,7 +22,7 @@ type Device struct {
 	external bool // the context belongs to another library
 	managed  bool // buffers are managed memory; see ManagedDevice
 	closed   atomic.Bool
-	lost     atomic.Pointer[Error]
+	lost     atomic.Pointer[driver.Error]
 	// submitsWithoutContext is set if work on streams needs no current context. It is
 	// cleared when a call fails for lack of one.
 	submitsWithoutContext atomic.Bool
@@ -49,7 +49,11 @@ type Device struct {
 var _ arrowbuf.Device = (*Device)(nil)
 
 // UUID identifies a GPU, or a part of one (MIG).
-type UUID = driver.UUID
+type UUID [16]byte
+
+// String returns the UUID in the format of nvidia-smi without "GPU-": five groups of
+// hexadecimal digits.
+func (u UUID) String() string { return driver.UUID(u).String() }
 
 // openDevice opens the device of an ordinal. If context is 0, it retains the primary
 // context. Otherwise it uses the given context, which remains the caller's.
@@ -60,7 +64,11 @@ func openDevice(d *Driver, key deviceKey, context driver.Context) (*Device, erro
 	for _, step := range []func() error{
 		func() error { dev.handle, err = d.api.DeviceGet(key.ordinal); return err },
 		func() error { dev.name, err = d.api.DeviceGetName(dev.handle); return err },
-		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return ignoreNotSupported(err) },
+		func() error {
+			id, err := d.api.DeviceGetUUID(dev.handle)
+			dev.uuid = UUID(id)
+			return ignoreNotSupported(err)
+		},
 		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return ignoreNotSupported(err) },
 		func() error { total, err = d.api.DeviceTotalMem(dev.handle); return err },
 		dev.readAttribute(&dev.major, driver.ComputeCapabilityMajor),
@@ -190,7 +198,7 @@ func (d *Device) annotate(err error) error {
 		return nil
 	}
 	if errors.Is(err, ErrDeviceLost) {
-		var call *Error
+		var call *driver.Error
 		if errors.As(err, &call) {
 			d.lost.CompareAndSwap(nil, call)
 		}
@@ -229,7 +237,7 @@ func (d *Device) close() error {
 // ignoreNotSupported returns nil for a call that the driver lacks, and err
 // otherwise.
 func ignoreNotSupported(err error) error {
-	var e *Error
+	var e *driver.Error
 	if errors.As(err, &e) && e.Code == driver.NotSupported {
 		return nil
 	}
@@ -360,7 +368,9 @@ type MemoryStats struct {
 	Idle  int64 // kept for reuse
 }
 
-func memoryStats(s PoolStats) MemoryStats { return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse} }
+func memoryStats(s PoolStats) MemoryStats {
+	return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse}
+}
 
 // MemoryStats returns the memory of all pools of the device.
 func (d *Device) MemoryStats() MemoryStats {

@@ -41,13 +41,13 @@ func Open() (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening CUDA: %w", err)
 	}
-	return New(api, false)
+	return newDriver(api, false)
 }
 
-// New returns a Driver on one of this module's driver implementations. Programs use
-// Open, and tests cudatest.New. With stacks, the devices' built-in pools record the
-// stack of each allocation, and the error of Close shows those in use.
-func New(api driver.API, stacks bool) (*Driver, error) {
+// newDriver returns a Driver on a driver implementation. With stacks, the devices'
+// built-in pools record the stack of each allocation, and the error of Close shows
+// those in use.
+func newDriver(api driver.API, stacks bool) (*Driver, error) {
 	d := &Driver{api: api, recordStacks: stacks, devices: map[deviceKey]*Device{}}
 	err := api.Init()
 	if err == nil {
@@ -120,7 +120,7 @@ func (d *Driver) DeviceByUUID(id UUID) (*Device, error) {
 		if err != nil {
 			return nil, err
 		}
-		if found == id {
+		if UUID(found) == id {
 			return d.Device(ordinal)
 		}
 	}
@@ -193,7 +193,7 @@ func (d *Driver) WrapContext(handle uintptr) (*Device, error) {
 // ordinalOf returns the ordinal of a context's device.
 func (d *Driver) ordinalOf(context driver.Context) (int, error) {
 	if context == 0 {
-		return 0, &Error{Call: "cuCtxSetCurrent", Code: driver.InvalidContext, Detail: "the context is 0"}
+		return 0, &driver.Error{Call: "cuCtxSetCurrent", Code: driver.InvalidContext, Detail: "the context is 0"}
 	}
 	// A Device that can only bind the context.
 	scratch := &Device{driver: d, api: d.api, context: context}
@@ -239,32 +239,3 @@ func (d *Driver) SetSchedule(ordinal int, s Schedule) error {
 	}
 	return nil
 }
-
-// Errors of this package, in addition to those of arrowbuf. Test with errors.Is.
-var (
-	// ErrNoDriver means that no CUDA driver was found. The text lists the searched
-	// names and paths.
-	ErrNoDriver = driver.ErrNoDriver
-	// ErrNoDevice means that the driver has no device, or none of that ordinal.
-	ErrNoDevice = driver.ErrNoDevice
-	// ErrDeviceLost means that an earlier failure, such as a kernel's invalid
-	// access, broke the context. All later calls in the process fail too.
-	ErrDeviceLost = driver.ErrDeviceLost
-	// ErrClosed means that the Driver, stream or other object is closed.
-	ErrClosed = driver.ErrClosed
-	// ErrArguments means that the arguments of a launch do not fit the kernel's
-	// parameters.
-	ErrArguments = errors.New("wrong kernel arguments")
-	// ErrReadOnly means a write to a buffer of Buffer.ReadOnly.
-	ErrReadOnly = errors.New("buffer is read-only")
-)
-
-// Error is a failed driver call: the Call, such as "cuMemAlloc", the Code that it
-// returned, and a Detail if more is known. Find it with errors.As and a *Error.
-type Error = driver.Error
-
-// Result is a CUresult. Its Name is the one in cuda.h, even without a driver.
-type Result = driver.Result
-
-// errNilBuffer is the error of a nil buffer argument.
-var errNilBuffer = fmt.Errorf("cudabuf: nil buffer: %w", arrowbuf.ErrDevice)

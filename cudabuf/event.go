@@ -52,7 +52,7 @@ func (d *Device) NewEvent(o EventOptions) (*Event, error) {
 // The other library keeps ownership: Close does not destroy the handle.
 func (d *Device) WrapEvent(handle uintptr) (*Event, error) {
 	if handle == 0 {
-		return nil, &Error{Call: "cuEventQuery", Code: driver.InvalidHandle, Detail: "the event is 0"}
+		return nil, &driver.Error{Call: "cuEventQuery", Code: driver.InvalidHandle, Detail: "the event is 0"}
 	}
 	return &Event{dev: d, handle: driver.Event(handle), external: true}, nil
 }

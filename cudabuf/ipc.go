@@ -186,7 +186,7 @@ func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, 
 
 // explainOwnHandle adds to an error what CUDA means by INVALID_CONTEXT here.
 func explainOwnHandle(err error) error {
-	var call *Error
+	var call *driver.Error
 	if errors.As(err, &call) && call.Code == driver.InvalidContext {
 		return fmt.Errorf("%w; CUDA returns this error in the process that exported the handle, and in one of the same id in another PID namespace", err)
 	}

@@ -269,4 +269,4 @@ func (k *Kernel) annotate(err error) error {
 }
 
 // defaultAxes returns d with 1 for a zero in Y or Z.
-func defaultAxes(d Dim3) Dim3 { return Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }
+func defaultAxes(d Dim3) driver.Dim3 { return driver.Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }

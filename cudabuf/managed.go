@@ -55,7 +55,7 @@ func (d *Device) managedAlloc(n int64) (address uintptr, err error) {
 			return err
 		}
 		if n > free {
-			return &Error{Call: "cuMemAllocManaged", Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d free", n, free)}
+			return &driver.Error{Call: "cuMemAllocManaged", Code: driver.OutOfMemory, Detail: fmt.Sprintf("%d bytes wanted, %d free", n, free)}
 		}
 		if address, err = d.api.MemAllocManaged(n); err != nil {
 			return err

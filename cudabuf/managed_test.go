@@ -98,13 +98,16 @@ func TestManagedMemoryIsLimitedToFreeMemory(t *testing.T) {
 func TestManagedMemoryRefusesWhatItCannotDo(t *testing.T) {
 	forEachManaged(t, func(t *testing.T, d *cudabuf.Driver, managed *cudabuf.Device) {
 		for name, call := range map[string]func() error{
-			"NewIPCBuffer":      func() error { _, err := managed.NewIPCBuffer(1); return err },
-			"NewFDBuffer":       func() error { _, err := managed.NewFDBuffer(1); return err },
-			"NewSharedPool":     func() error { _, err := managed.NewSharedPool(); return err },
-			"OpenIPC":           func() error { _, err := managed.OpenIPC(cudabuf.MemHandle{}); return err },
-			"OpenFD":            func() error { _, err := managed.OpenFD(nil, cudabuf.Region{}); return err },
-			"OpenPoolFD":        func() error { _, err := managed.OpenPoolFD(nil); return err },
-			"StreamOrderedPool": func() error { _, err := managed.NewPool(cudabuf.PoolOptions{Kind: cudabuf.StreamOrderedPool}); return err },
+			"NewIPCBuffer":  func() error { _, err := managed.NewIPCBuffer(1); return err },
+			"NewFDBuffer":   func() error { _, err := managed.NewFDBuffer(1); return err },
+			"NewSharedPool": func() error { _, err := managed.NewSharedPool(); return err },
+			"OpenIPC":       func() error { _, err := managed.OpenIPC(cudabuf.MemHandle{}); return err },
+			"OpenFD":        func() error { _, err := managed.OpenFD(nil, cudabuf.Region{}); return err },
+			"OpenPoolFD":    func() error { _, err := managed.OpenPoolFD(nil); return err },
+			"StreamOrderedPool": func() error {
+				_, err := managed.NewPool(cudabuf.PoolOptions{Kind: cudabuf.StreamOrderedPool})
+				return err
+			},
 		} {
 			err := call()
 			assert.ErrorIs(t, err, errors.ErrUnsupported, name)

@@ -12,28 +12,7 @@ import (
 
 // Dim3 is the size of a grid in blocks, or of a block in threads. Zero in Y or Z counts
 // as 1.
-type Dim3 = driver.Dim3
-
-// HostKernel is the host implementation of a kernel. One call does the work of the whole
-// grid. The simulated device of package cudatest runs it; a GPU never does.
-type HostKernel = driver.HostKernel
-
-// RunsHostKernels reports whether kernels run as host kernels on the device, which is
-// then a simulated device of package cudatest.
-func (d *Device) RunsHostKernels() bool {
-	simulated, ok := d.api.(interface{ RunsHostKernels() bool })
-	return ok && simulated.RunsHostKernels()
-}
-
-// HostLaunch is what a HostKernel receives: the sizes of the launch, its arguments by
-// number and type (Int32(1), Pointer(0), ...), and device memory as bytes (Memory).
-// Reading a missing argument or invalid memory fails the launch, as on a GPU.
-type HostLaunch = driver.HostLaunch
-
-// Elements returns n values at a device address, which a HostKernel may read and write.
-func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *HostLaunch, address uintptr, n int64) []T {
-	return driver.Elements[T](l, address, n)
-}
+type Dim3 struct{ X, Y, Z uint32 }
 
 // Module is a loaded image of kernels.
 type Module struct {
@@ -46,10 +25,13 @@ type Module struct {
 // package cudatest, which cannot run an image. A GPU ignores them.
 func (d *Device) LoadModule(image []byte, hostKernels map[string]HostKernel) (*Module, error) {
 	if len(image) == 0 {
-		return nil, &Error{Call: "cuModuleLoadData", Code: driver.InvalidImage, Detail: "the image is empty"}
+		return nil, &driver.Error{Call: "cuModuleLoadData", Code: driver.InvalidImage, Detail: "the image is empty"}
 	}
 	m := &Module{dev: d}
-	err := d.withContext(func() (err error) { m.handle, err = d.api.ModuleLoadData(image, hostKernels); return err })
+	err := d.withContext(func() (err error) {
+		m.handle, err = d.api.ModuleLoadData(image, internalHostKernels(hostKernels))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +65,7 @@ func readParams(api driver.API, f driver.Function) ([]Parameter, error) {
 	params := []Parameter{}
 	for {
 		offset, size, err := api.FuncGetParamInfo(f, len(params))
-		var e *Error
+		var e *driver.Error
 		switch {
 		case err == nil:
 			params = append(params, Parameter{Offset: offset, Size: size})

@@ -305,20 +305,33 @@ func (d *Device) SetPool(p *Pool) error {
 	return nil
 }
 
-// PoolStats are sizes in bytes and numbers of buffers. InUse and Held are current values,
-// Peak and PeakHeld maxima, and Total the sum over time. Count, PeakCount and TotalCount
-// are the same for the number of buffers. Held is the memory taken from the driver. Sizes
-// are rounded up to a multiple of 512.
-type PoolStats = pool.Stats
+// PoolStats are the statistics of a pool. Sizes are in bytes, rounded up to a multiple
+// of 512.
+type PoolStats struct {
+	InUse      int64 // of buffers in use
+	Held       int64 // taken from the driver: in use, idle, or pending on a stream
+	Peak       int64 // maximum of InUse
+	PeakHeld   int64 // maximum of Held
+	Total      int64 // sum over all allocations
+	Count      int64 // buffers in use
+	PeakCount  int64 // maximum of Count
+	TotalCount int64 // number of allocations
+}
 
-// Leak is a buffer that was not released: its Address, its Size, and the Stack of its
-// allocation.
-type Leak = pool.Leak
+// Leak is a buffer that was not released.
+type Leak struct {
+	Address uintptr
+	Size    int64  // bytes that were asked for
+	Stack   string // of the allocation, in the format of a panic
+}
+
+// String returns the size, the address and the stack.
+func (l Leak) String() string { return pool.Leak(l).String() }
 
 // Stats returns the statistics of the pool. The values are read one after the other and
 // may be inconsistent while other goroutines allocate.
 func (p *Pool) Stats() PoolStats {
-	s := p.backend.account.Stats()
+	s := PoolStats(p.backend.account.Stats())
 	if p.backend.reserved != nil && !p.closed.Load() {
 		if now, peak, err := p.backend.reserved(); err == nil {
 			s.Held, s.PeakHeld = now, peak
@@ -336,7 +349,10 @@ func (p *Pool) PushScope() { p.backend.account.Push() }
 // PopScope closes the innermost scope and returns the statistics since it was opened.
 // InUse and Count are negative if more was released than allocated. It returns false if
 // no scope is open. Held is 0 for a StreamOrderedPool.
-func (p *Pool) PopScope() (PoolStats, bool) { return p.backend.account.Pop() }
+func (p *Pool) PopScope() (PoolStats, bool) {
+	s, ok := p.backend.account.Pop()
+	return PoolStats(s), ok
+}
 
 // SetLimit bounds the memory that the pool takes from the driver, in bytes. 0 means no
 // bound. Beyond the limit, allocating returns arrowbuf.ErrOutOfMemory. Memory that the
@@ -378,7 +394,11 @@ func (p *Pool) Leaks() []Leak {
 	if p.tracker == nil {
 		return nil
 	}
-	return p.tracker.Leaks()
+	var leaks []Leak
+	for _, l := range p.tracker.Leaks() {
+		leaks = append(leaks, Leak(l))
+	}
+	return leaks
 }
 
 // poolBackend is the part of a Pool that differs between the kinds.

@@ -136,7 +136,7 @@ func (cs *cudaStream) trySubmitWithoutContext(accesses []access, enqueue func(dr
 // mayLackContext reports whether a call may have failed because no context was
 // current.
 func mayLackContext(err error) bool {
-	var call *Error
+	var call *driver.Error
 	return errors.As(err, &call) && (call.Code == driver.InvalidContext || call.Code == driver.InvalidHandle)
 }
 
