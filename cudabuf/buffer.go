@@ -44,6 +44,11 @@ func FromArrow(b *memory.Buffer) (*Buffer, error) {
 	if buffer, ok := found.(*Buffer); ok {
 		return buffer, nil
 	}
+	if inner, ok := arrowbuf.As[*Buffer](found); ok { // found wraps it
+		inner.Retain()
+		found.Release()
+		return inner, nil
+	}
 	defer found.Release()
 	return nil, fmt.Errorf("cudabuf.FromArrow: arrow buffer on the wrong device: got %v, want a GPU: %w", found.Device(), arrowbuf.ErrDevice)
 }

@@ -186,13 +186,21 @@ func (l *launchState) addArg(d *Device, arg any) error {
 	case []byte:
 		return l.addStruct(v)
 	case *Buffer:
+		if v == nil {
+			return errNilBuffer
+		}
 		return l.addPointer(d, Pointer{noescape(v), 0, accessMode(!v.readOnly)})
 	case *HostBuffer:
+		if v == nil {
+			return errNilBuffer
+		}
 		return l.addHost(d, noescape(v))
 	case Pointer:
 		return l.addPointer(d, Pointer{noescape(v.buffer), v.offset, v.mode})
 	case arrowbuf.Buffer:
 		return fmt.Errorf("buffer on the wrong device: got a %s, want memory of %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
+	case nil:
+		return fmt.Errorf("nil is not a kernel argument: %w", ErrNil)
 	default:
 		return errors.New(reflect.TypeOf(arg).String() + " is not a kernel argument: want int32, uint32, int64, uint64, float32, float64, uintptr, []byte or a Buffer")
 	}
@@ -224,6 +232,8 @@ func noescape[T Buffer | HostBuffer](b *T) *T {
 func (l *launchState) addPointer(d *Device, p Pointer) error {
 	b := p.buffer
 	switch {
+	case b == nil:
+		return errNilBuffer
 	case b.dev != d:
 		return fmt.Errorf("buffer on the wrong device: got %v, want %v: %w", b.dev, d, arrowbuf.ErrDevice)
 	case b.readOnly && p.mode == writes:

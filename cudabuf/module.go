@@ -105,6 +105,9 @@ type programKernel struct {
 // Kernel returns a kernel of a program, the same one on every call. It does not remember
 // errors, since lack of memory may be temporary.
 func (d *Device) Kernel(p *Program, name string) (*Kernel, error) {
+	if p == nil {
+		return nil, fmt.Errorf("cudabuf.Device.Kernel: nil program: %w", ErrNil)
+	}
 	l := &d.programs
 	l.mu.Lock()
 	defer l.mu.Unlock()

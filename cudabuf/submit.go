@@ -50,6 +50,9 @@ func (d *Device) submit(s *Stream, accesses []access, enqueue func(driver.Stream
 
 // checkDevice returns arrowbuf.ErrDevice unless the stream belongs to the device.
 func (s *Stream) checkDevice(d *Device) error {
+	if s == nil {
+		return fmt.Errorf("nil stream, want one of %v: %w", d, ErrNil)
+	}
 	if s.dev != d {
 		return fmt.Errorf("stream on the wrong device: got %v, want %v: %w", s.dev, d, arrowbuf.ErrDevice)
 	}
