@@ -209,6 +209,11 @@ func (d *Device) annotate(err error) error {
 // checkIdle returns an error that lists what is in use, or nil.
 func (d *Device) checkIdle() error {
 	device, host := d.MemoryStats().InUse, d.pinned.Stats().InUse
+	if device == 0 {
+		for _, p := range d.pools.list() { // those of resources too
+			device += p.Stats().InUse
+		}
+	}
 	locked, _ := d.unpooledPinned.state()
 	host += locked
 	shared, _ := d.sharedObjects.state()
@@ -372,10 +377,14 @@ func memoryStats(s PoolStats) MemoryStats {
 	return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse}
 }
 
-// MemoryStats returns the memory of all pools of the device.
+// MemoryStats returns the memory of all pools of the device, except for pools of a
+// MemoryResource, whose memory is counted there.
 func (d *Device) MemoryStats() MemoryStats {
 	var sum MemoryStats
 	for _, p := range d.pools.list() {
+		if p.ofResource {
+			continue
+		}
 		s := memoryStats(p.Stats())
 		sum.InUse += s.InUse
 		sum.Idle += s.Idle

@@ -29,7 +29,7 @@ var documentedPanics = []string{
 // functions, 0. A method on a nil value panics, as in Go's standard library.
 func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 	functions := map[string]any{
-		"CheckDeviceName": cudabuf.CheckDeviceName, "CloseDevices": cudabuf.CloseDevices, "FromArrow": cudabuf.FromArrow,
+		"LimitMemory": cudabuf.LimitMemory, "CheckDeviceName": cudabuf.CheckDeviceName, "CloseDevices": cudabuf.CloseDevices, "FromArrow": cudabuf.FromArrow,
 		"In": cudabuf.In, "InOut": cudabuf.InOut, "NewBufferReader": cudabuf.NewBufferReader, "NewBufferWriter": cudabuf.NewBufferWriter,
 		"OpenDevice": cudabuf.OpenDevice, "ParsePyArrow": cudabuf.ParsePyArrow, "ParseUUID": cudabuf.ParseUUID,
 		"Open":     nil, // without arguments

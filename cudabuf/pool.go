@@ -26,6 +26,10 @@ type Pool struct {
 	blocks  pool.Pool[*cudaStream] // the backend, wrapped according to the options
 	tracker *pool.Tracker[*cudaStream]
 	closed  atomic.Bool
+	// ofResource is set if the memory is that of PoolOptions.Resource.
+	ofResource bool
+	// allocated maps an address of Allocate to its block.
+	allocated sync.Map
 
 	mu      sync.Mutex
 	failure error // the first of freeing, since Release returns no error
@@ -34,6 +38,9 @@ type Pool struct {
 // PoolOptions are the options of NewPool. The zero value makes a caching pool.
 type PoolOptions struct {
 	Kind PoolKind
+	// Resource, if not nil, is where the pool allocates each buffer, in place of Kind.
+	// The pool keeps nothing of it for reuse.
+	Resource MemoryResource
 	// Slack bounds the idle memory of a caching pool. Before it allocates from the
 	// driver, it frees idle memory until it holds at most this share more than the peak in
 	// use. 0 means 1/12, and a negative value no bound. More slack is faster if large
@@ -86,7 +93,7 @@ func (k PoolKind) String() string {
 // NewPool creates a pool. The caller may close it; otherwise Driver.Close does. The error
 // is a *Error if the driver lacks the calls of a StreamOrderedPool.
 func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
-	p := &Pool{dev: d}
+	p := &Pool{dev: d, ofResource: o.Resource != nil}
 	var err error
 	if p.backend, err = d.newPoolBackend(o); err != nil {
 		return nil, fmt.Errorf("cudabuf.NewPool: %w", err)
@@ -418,6 +425,9 @@ type poolBackend struct {
 
 func (d *Device) newPoolBackend(o PoolOptions) (poolBackend, error) {
 	nothing := func() error { return nil }
+	if o.Resource != nil {
+		return d.newResourceBackend(o.Resource)
+	}
 	switch o.Kind {
 	case CachingPool:
 		c := pool.NewCaching(d.upstream(d.memAlloc, d.memFree), pool.Config{Slack: o.Slack})
@@ -461,17 +471,9 @@ func (d *Device) newStreamOrderedBackend() (poolBackend, error) {
 			err = d.withContext(func() error { address, err = d.api.MemAllocFromPoolAsync(n, handle, cs.handle); return err })
 			return address, err
 		},
-		Free: func(address uintptr, cs *cudaStream) error {
-			target := cs
-			if cs.dev != d || cs.retired.Load() { // this device's memory cannot be freed on cs
-				if target = freeStream; cs != freeStream {
-					if err := waitOnDevice(cs, freeStream); err != nil {
-						return err
-					}
-				}
-			}
-			return d.withContext(func() error { return d.api.MemFreeAsync(address, target.handle) })
-		},
+		Free: d.freeOnOwnStream(freeStream, func(address uintptr, cs *cudaStream) error {
+			return d.withContext(func() error { return d.api.MemFreeAsync(address, cs.handle) })
+		}),
 		Trim:  func() error { return d.withContext(func() error { return d.api.MemPoolTrimTo(handle, 0) }) },
 		Order: waitOnDevice,
 		Wait:  (*cudaStream).synchronize,
