@@ -62,8 +62,8 @@ func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) 
 // retained.
 //
 // All results must have one schema. To know it, MapReader calls f for the first batch at
-// once, or for a batch of no rows on the host if there is none. The reader's errors are
-// those of f and of from, and one wrapping arrow.ErrInvalid for a result of another
+// once. If from has no batch, it calls f for a batch of no rows on the host. The reader's
+// errors are those of f and of from, and one wrapping arrow.ErrInvalid for a result of another
 // schema.
 func MapReader(from array.RecordReader, f func(arrow.RecordBatch) (arrow.RecordBatch, error)) (array.RecordReader, error) {
 	if isNil(from) || f == nil {

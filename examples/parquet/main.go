@@ -44,7 +44,7 @@ func convert(ctx context.Context, deviceName, input, output string) error {
 	if err != nil {
 		return err
 	}
-	defer source.Close()
+	defer func() { _ = source.Close() }()
 	// Memory of this allocator is copied to the device fastest.
 	parquet, err := pqarrow.NewFileReader(source, pqarrow.ArrowReadProperties{BatchSize: 1 << 17}, device.HostAllocator())
 	if err != nil {
