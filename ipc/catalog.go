@@ -18,20 +18,6 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// Kind is the kind of a published name: a table, a stream or a buffer.
-type Kind = wire.Kind
-
-// The kinds of published names.
-const (
-	KindTable  = wire.Table
-	KindStream = wire.Stream
-	KindBuffer = wire.Buffer
-)
-
-// Entry describes a published name: the number of rows, batches and bytes, and
-// the device. The counts of a stream cover the batches written so far.
-type Entry = wire.Entry
-
 // Catalog holds what a process publishes, by name. Names are 1 to 255 bytes of
 // UTF-8 without control characters. Its methods may be called from any goroutine.
 // Several servers, of any protocol, may serve one catalog.

@@ -232,9 +232,6 @@ func (l *clientLease) release() {
 	}
 }
 
-// LeaseStat describes a batch or a buffer that a client holds.
-type LeaseStat = wire.LeaseStat
-
 // Leases returns the client's leases, oldest first.
 func (c *Client) Leases() []LeaseStat {
 	c.mu.Lock()

@@ -20,7 +20,8 @@ func (c *Client) List(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ipc.Client.List: %w", err)
 	}
-	return wire.ParseListing(payload)
+	entries, err := wire.ParseListing(payload)
+	return entriesOf(entries), err
 }
 
 // Stat returns the server's clients with their leases, and its shared blocks.
@@ -29,9 +30,9 @@ func (c *Client) Stat(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, fmt.Errorf("ipc.Client.Stat: %w", err)
 	}
-	var stats Stats
+	var stats wire.StatsMessage
 	err = stats.Parse(payload)
-	return stats, err
+	return statsOf(stats), err
 }
 
 // Ping sends a request and waits for the server's reply.

@@ -254,13 +254,12 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Stats lists the clients with their leases, and the shared blocks.
-type Stats = wire.StatsMessage
-
 // Stat returns the clients with their leases, and the shared blocks.
-func (s *Server) Stat() Stats {
+func (s *Server) Stat() Stats { return statsOf(s.statsMessage()) }
+
+func (s *Server) statsMessage() wire.StatsMessage {
 	conns := s.connections()
-	var stats Stats
+	var stats wire.StatsMessage
 	s.blocks.withLock(func() {
 		for _, c := range conns {
 			if c.welcomed {
