@@ -77,6 +77,28 @@ func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arro
 	return c.add(p)
 }
 
+// PublishReader is [Catalog.PublishTable] with all batches of a reader, which the caller
+// still releases.
+func (c *Catalog) PublishReader(name string, r array.RecordReader, options ...PublishOption) error {
+	if r == nil {
+		return fmt.Errorf("ipc.PublishReader: table %q: nil reader: %w", name, arrow.ErrInvalid)
+	}
+	var batches []arrow.RecordBatch
+	defer func() {
+		for _, b := range batches {
+			b.Release()
+		}
+	}()
+	for r.Next() {
+		r.RecordBatch().Retain()
+		batches = append(batches, r.RecordBatch())
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("ipc.PublishReader: table %q: %w", name, err)
+	}
+	return c.PublishTable(name, r.Schema(), batches, options...)
+}
+
 // PublishBuffer publishes a buffer and takes a reference to it. The error wraps
 // ErrExists if the name is in use, and arrow.ErrInvalid if b is nil.
 func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...PublishOption) error {

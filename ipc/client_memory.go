@@ -54,7 +54,7 @@ func (c *Client) openBlock(m wire.BlockMessage, file *os.File) *openedBlock {
 }
 
 func (c *Client) openOnGPU(b *openedBlock, d *handle.Descriptor, file *os.File) (err error) {
-	for _, dev := range c.options.Devices {
+	for _, dev := range c.gpus {
 		if dev.UUID() == d.Device {
 			b.dev = dev
 		}

@@ -238,7 +238,7 @@ func (r *batchReader) readSchema(ctx context.Context) (*arrow.Schema, error) {
 	}
 	r.metadata = e.frame.Payload
 	dev := arrowbuf.CPU()
-	if gpus := r.request.client.options.Devices; len(gpus) > 0 {
+	if gpus := r.request.client.gpus; len(gpus) > 0 {
 		dev = gpus[0] // the most likely device
 	}
 	if err := r.setDevice(dev); err != nil {

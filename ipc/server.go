@@ -115,6 +115,17 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
+// ListenAndServe is [Serve] until ctx is done. It returns the error of Serve or of
+// Server.Close.
+func ListenAndServe(ctx context.Context, path string, catalog *Catalog, o ServerOptions) error {
+	server, err := Serve(path, catalog, o)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return server.Close()
+}
+
 // Path returns the path of the server's socket.
 func (s *Server) Path() string { return s.listener.Addr().String() }
 
