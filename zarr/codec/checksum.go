@@ -16,14 +16,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Name returns "crc32c".
 func (CRC32C) Name() string { return "crc32c" }
 
-func (CRC32C) configuration() any { return nil }
+func (CRC32C) Configuration() any { return nil }
 
-//nolint:unparam // implements compressor
-func (CRC32C) encode(dst, src []byte) ([]byte, error) {
+//nolint:unparam // implements BytesCodec
+func (CRC32C) Encode(dst, src []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(append(dst, src...), crc32.Checksum(src, castagnoli)), nil
 }
 
-func (CRC32C) decode(_, src []byte, limit int64) ([]byte, error) {
+func (CRC32C) Decode(_, src []byte, limit int64) ([]byte, error) {
 	n := len(src) - 4
 	if n < 0 {
 		return nil, fmt.Errorf("%d bytes are too few for a checksum", len(src))
@@ -38,5 +38,5 @@ func (CRC32C) decode(_, src []byte, limit int64) ([]byte, error) {
 	return src[:n:n], nil
 }
 
-func (CRC32C) bound(n int64) int64 { return n + min(4, math.MaxInt64-n) }
-func (CRC32C) ratio() int64        { return 1 }
+func (CRC32C) EncodedSize(n int64) (int64, bool) { return n + min(4, math.MaxInt64-n), true }
+func (CRC32C) MaxRatio() int64                   { return 1 }

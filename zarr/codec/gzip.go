@@ -21,7 +21,7 @@ type Gzip struct {
 // Name returns "gzip".
 func (Gzip) Name() string { return "gzip" }
 
-func (g Gzip) configuration() any { return metajson.Members{{Key: "level", Value: g.Level}} }
+func (g Gzip) Configuration() any { return metajson.Members{{Key: "level", Value: g.Level}} }
 
 func parseGzip(config *metajson.Object) (Codec, error) {
 	var g Gzip
@@ -43,7 +43,7 @@ var (
 	gzipReaders sync.Pool     // of *gzip.Reader
 )
 
-func (g Gzip) encode(dst, src []byte) ([]byte, error) {
+func (g Gzip) Encode(dst, src []byte) ([]byte, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (g Gzip) encode(dst, src []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (Gzip) decode(dst, src []byte, limit int64) ([]byte, error) {
+func (Gzip) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	r, ok := gzipReaders.Get().(*gzip.Reader)
 	if !ok {
 		r = new(gzip.Reader)
@@ -96,7 +96,7 @@ func (Gzip) decode(dst, src []byte, limit int64) ([]byte, error) {
 	return dst, nil
 }
 
-func (Gzip) bound(n int64) int64 { return looseBound(n) }
+func (Gzip) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
 
-// ratio is the limit of deflate: 258 bytes per 2 bits.
-func (Gzip) ratio() int64 { return 1032 }
+// MaxRatio is the limit of deflate: 258 bytes per 2 bits.
+func (Gzip) MaxRatio() int64 { return 1032 }

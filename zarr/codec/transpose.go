@@ -3,6 +3,7 @@ package codec
 import (
 	"fmt"
 
+	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
@@ -15,7 +16,7 @@ type Transpose struct {
 // Name returns "transpose".
 func (Transpose) Name() string { return "transpose" }
 
-func (t Transpose) configuration() any {
+func (t Transpose) Configuration() any {
 	return metajson.Members{{Key: "order", Value: metajson.NonNil(t.Order)}}
 }
 
@@ -28,10 +29,10 @@ func parseTranspose(config *metajson.Object) (Codec, error) {
 	for i, axis := range order {
 		t.Order[i] = int(axis)
 	}
-	return t, t.check(len(order))
+	return t, t.checkAxes(len(order))
 }
 
-func (t Transpose) check(axes int) error {
+func (t Transpose) checkAxes(axes int) error {
 	seen := make([]bool, axes)
 	for _, axis := range t.Order {
 		if axis < 0 || axis >= axes || seen[axis] {
@@ -43,6 +44,30 @@ func (t Transpose) check(axes int) error {
 		return fmt.Errorf("transpose: order %v, want a permutation of %d axes", t.Order, axes)
 	}
 	return nil
+}
+
+// axes returns the order for a number of axes, or an error if it is no permutation.
+func (t Transpose) axes(n int) ([]int, error) { return t.Order, t.checkAxes(n) }
+
+// Transform returns the transform that copies. Leading transposes of a [List] are views
+// instead.
+func (t Transpose) Transform(in ChunkSpec) (Transform, error) {
+	order, err := t.axes(len(in.Shape))
+	if err != nil {
+		return Transform{}, err
+	}
+	out, width := in, in.Type.Size()
+	out.Shape = permuteShape(in.Shape, order)
+	return Transform{Out: out,
+		Encode: func(dst, src []byte) error {
+			grid.Transpose(dst, src, in.Shape, order, width)
+			return nil
+		},
+		Decode: func(dst, src []byte) error {
+			grid.Transpose(dst, src, out.Shape, invertPermutation(order), width)
+			return nil
+		},
+	}, nil
 }
 
 // permuteShape returns the shape with axis i taken from axis order[i].
