@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -401,8 +402,14 @@ func looseBound(n int64) int64 {
 	return 2*n + slack
 }
 
+// sameMemory reports whether two slices share memory, up to their capacities. A decoder
+// may return any part of its input.
 func sameMemory(a, b []byte) bool {
-	return cap(a) > 0 && cap(b) > 0 && &a[:1][0] == &b[:1][0]
+	if cap(a) == 0 || cap(b) == 0 {
+		return false
+	}
+	firstA, firstB := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return firstA < firstB+uintptr(cap(b)) && firstB < firstA+uintptr(cap(a))
 }
 
 func errTooLong(limit int64) error { return fmt.Errorf("more than %d bytes decoded", limit) }
