@@ -28,6 +28,7 @@ type Bytes struct {
 // Name returns "bytes".
 func (Bytes) Name() string { return "bytes" }
 
+// Configuration returns the byte order, if it is set.
 func (b Bytes) Configuration() any {
 	if b.Endian == "" {
 		return nil

@@ -16,13 +16,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Name returns "crc32c".
 func (CRC32C) Name() string { return "crc32c" }
 
+// Configuration returns nil.
 func (CRC32C) Configuration() any { return nil }
 
+// Encode appends the encoding of src to dst.
+//
 //nolint:unparam // implements BytesCodec
 func (CRC32C) Encode(dst, src []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(append(dst, src...), crc32.Checksum(src, castagnoli)), nil
 }
 
+// Decode returns the decoding of src: at most limit bytes.
 func (CRC32C) Decode(_, src []byte, limit int64) ([]byte, error) {
 	n := len(src) - 4
 	if n < 0 {
@@ -38,5 +42,8 @@ func (CRC32C) Decode(_, src []byte, limit int64) ([]byte, error) {
 	return src[:n:n], nil
 }
 
+// EncodedSize bounds the encoding of n bytes by any encoder.
 func (CRC32C) EncodedSize(n int64) (int64, bool) { return n + min(4, math.MaxInt64-n), true }
-func (CRC32C) MaxRatio() int64                   { return 1 }
+
+// MaxRatio returns 1.
+func (CRC32C) MaxRatio() int64 { return 1 }

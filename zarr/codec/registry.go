@@ -90,12 +90,18 @@ func init() {
 	builtins = map[string]parser{
 		"bytes":            withConfig(parseBytes),
 		"crc32c":           constant(CRC32C{}),
-		"gzip":             withConfig(parseGzip),
+		"endian":           withConfig(parseBytes), // a name of drafts
+		"gzip":             withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 5) }),
 		"sharding_indexed": parseSharding,
 		"transpose":        withConfig(parseTranspose),
 		"vlen-bytes":       constant(VLenBytes{}),
 		"vlen-utf8":        constant(VLenUTF8{}),
 		"zstd":             withConfig(parseZstd),
+
+		"numcodecs.gzip":       withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 1) }),
+		"numcodecs.vlen-bytes": constant(VLenBytes{}),
+		"numcodecs.vlen-utf8":  constant(VLenUTF8{}),
+		"numcodecs.zstd":       withConfig(parseZstd),
 	}
 }
 

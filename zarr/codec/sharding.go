@@ -40,6 +40,7 @@ type Sharding struct {
 // Name returns "sharding_indexed".
 func (Sharding) Name() string { return "sharding_indexed" }
 
+// Configuration returns the inner chunks, their codecs and the index.
 func (c Sharding) Configuration() any {
 	c = c.defaults()
 	return metajson.Members{

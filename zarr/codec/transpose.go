@@ -1,7 +1,9 @@
 package codec
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -11,18 +13,31 @@ import (
 // of the chunk (Zarr core 3.1, "transpose codec").
 type Transpose struct {
 	Order []int
+
+	letter string // "C" or "F" of drafts in place of Order, otherwise empty
 }
 
 // Name returns "transpose".
 func (Transpose) Name() string { return "transpose" }
 
+// Configuration returns the order.
 func (t Transpose) Configuration() any {
+	if t.letter != "" {
+		return metajson.Members{{Key: "order", Value: t.letter}}
+	}
 	return metajson.Members{{Key: "order", Value: metajson.NonNil(t.Order)}}
 }
 
 func parseTranspose(config *metajson.Object) (Codec, error) {
+	raw, ok := config.Take("order")
+	if !ok {
+		return nil, errors.New(`key "order" is missing`)
+	}
+	if letter := string(raw); letter == `"C"` || letter == `"F"` {
+		return Transpose{letter: letter[1:2]}, nil
+	}
 	var order []int64
-	if err := config.DecodeRequired("order", &order); err != nil {
+	if err := metajson.Decode("order", raw, &order); err != nil {
 		return nil, err
 	}
 	t := Transpose{Order: make([]int, len(order))}
@@ -47,7 +62,20 @@ func (t Transpose) checkAxes(axes int) error {
 }
 
 // axes returns the order for a number of axes, or an error if it is no permutation.
-func (t Transpose) axes(n int) ([]int, error) { return t.Order, t.checkAxes(n) }
+func (t Transpose) axes(n int) ([]int, error) {
+	switch t.letter {
+	case "C", "F":
+		order := make([]int, n)
+		for i := range order {
+			order[i] = i
+		}
+		if t.letter == "F" {
+			slices.Reverse(order)
+		}
+		return order, nil
+	}
+	return t.Order, t.checkAxes(n)
+}
 
 // Transform returns the transform that copies. Leading transposes of a [List] are views
 // instead.

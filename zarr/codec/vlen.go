@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
 // VLenUTF8 stores strings in C order: their number, then the length and the bytes of
@@ -26,8 +27,14 @@ func (VLenUTF8) Name() string { return "vlen-utf8" }
 // Name returns "vlen-bytes".
 func (VLenBytes) Name() string { return "vlen-bytes" }
 
-func (VLenUTF8) Configuration() any  { return nil }
+// Configuration returns nil.
+func (VLenUTF8) Configuration() any { return nil }
+
+// Configuration returns nil.
 func (VLenBytes) Configuration() any { return nil }
+
+func (VLenUTF8) v2() (string, metajson.Members)  { return "vlen-utf8", nil }
+func (VLenBytes) v2() (string, metajson.Members) { return "vlen-bytes", nil }
 
 // Serializer returns the codec for chunks of element.String.
 func (c VLenUTF8) Serializer(in ChunkSpec) (Serializer, error) {

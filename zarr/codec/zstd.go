@@ -28,13 +28,24 @@ type Zstd struct {
 // Name returns "zstd".
 func (Zstd) Name() string { return "zstd" }
 
+// Configuration returns the level and whether frames have a checksum.
 func (z Zstd) Configuration() any {
 	return metajson.Members{{Key: "level", Value: z.Level}, {Key: "checksum", Value: z.Checksum}}
 }
 
+// v2 omits a checksum of false, which old versions of numcodecs do not know.
+func (z Zstd) v2() (string, metajson.Members) {
+	config := metajson.Members{{Key: "level", Value: z.Level}}
+	if z.Checksum {
+		config = append(config, metajson.Member{Key: "checksum", Value: true})
+	}
+	return "zstd", config
+}
+
+// parseZstd tolerates a missing level: it is 0.
 func parseZstd(config *metajson.Object) (Codec, error) {
 	var z Zstd
-	if err := config.DecodeRequired("level", &z.Level); err != nil {
+	if _, err := config.DecodeOptional("level", &z.Level); err != nil {
 		return nil, err
 	}
 	if _, err := config.DecodeOptional("checksum", &z.Checksum); err != nil {
@@ -164,6 +175,7 @@ func (i *idleEncoders) expire() {
 // --long.
 const maxWindow = 1 << 31
 
+// Encode appends the encoding of src to dst.
 func (z Zstd) Encode(dst, src []byte) ([]byte, error) {
 	found, ok := zstdEncoders.Load(z)
 	if !ok {
@@ -181,6 +193,7 @@ func (z Zstd) Encode(dst, src []byte) ([]byte, error) {
 	return enc.encode(dst, src)
 }
 
+// Decode returns the decoding of src: at most limit bytes.
 func (Zstd) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	dec, ok := zstdDecoders.Get().(*zstd.Decoder)
 	if !ok {
