@@ -28,7 +28,8 @@ type Bytes struct {
 // Name returns "bytes".
 func (Bytes) Name() string { return "bytes" }
 
-func (b Bytes) configuration() any {
+// Configuration returns the byte order, if it is set.
+func (b Bytes) Configuration() any {
 	if b.Endian == "" {
 		return nil
 	}
@@ -37,30 +38,35 @@ func (b Bytes) configuration() any {
 
 func parseBytes(config *metajson.Object) (Codec, error) {
 	var b Bytes
-	if given, err := config.DecodeOptional("endian", &b.Endian); err != nil || !given {
-		return b, err
+	given, err := config.DecodeOptional("endian", &b.Endian)
+	if given && err == nil && b.Endian != Little && b.Endian != Big {
+		err = b.errEndian()
 	}
-	return b, b.check()
+	return b, err
 }
 
 func (b Bytes) check() error {
-	if b.Endian != Little && b.Endian != Big {
-		return fmt.Errorf(`codec "bytes": endian %q is neither "little" nor "big"`, b.Endian)
+	if b.Endian != Little && b.Endian != Big && b.Endian != "" {
+		return b.errEndian()
 	}
 	return nil
 }
 
-func (b Bytes) compile(chunk ChunkSpec) (serializer, error) {
+func (b Bytes) errEndian() error {
+	return fmt.Errorf(`codec "bytes": endian %q is neither "little" nor "big"`, b.Endian)
+}
+
+func (b Bytes) compile(chunk ChunkSpec) (chunkSerializer, error) {
 	dtype, ok := chunk.Type.DType()
 	if !ok {
 		return nil, fmt.Errorf("codec %q cannot encode %s", b.Name(), chunk.Type)
 	}
 	raw := &bytesSerializer{chunk: chunk}
-	if width := byteOrderWidth(dtype); width > 1 || b.Endian != "" {
-		if err := b.check(); err != nil {
-			return nil, fmt.Errorf("%s: %w", chunk.Type, err)
+	if width := byteOrderWidth(dtype); width > 1 {
+		if b.Endian == "" {
+			return nil, fmt.Errorf("%s: %w", chunk.Type, b.errEndian())
 		}
-		if b.Endian == Big && width > 1 {
+		if b.Endian == Big {
 			raw.swapWidth = width
 		}
 	}
@@ -86,24 +92,20 @@ type bytesSerializer struct {
 	swapWidth int64 // width of numbers to byte-swap; 0 for none
 }
 
+func (r *bytesSerializer) spec() ChunkSpec { return r.chunk }
+
 func (r *bytesSerializer) size() (int64, bool) { return r.chunk.nbytes(), true }
 
 // encode returns the memory of the values if that is a whole chunk already.
-func (r *bytesSerializer) encode(s *Scratch, v element.Values) ([]byte, error) {
+func (r *bytesSerializer) encode(s *Scratch, v element.Values, keep bool) ([]byte, error) {
 	raw, err := s.hostElements(v.(*ndview.NDBuffer))
 	if err != nil {
 		return nil, err
 	}
-	if !s.KeepEmpty && grid.IsFilled(raw, r.chunk.Fill) {
+	if !keep && grid.IsFilled(raw, r.chunk.Fill) {
 		return nil, nil
 	}
-	if int64(len(raw)) != r.chunk.nbytes() {
-		whole := s.Bytes(r.chunk.nbytes())
-		grid.Fill(whole, r.chunk.Fill)
-		origin := make([]int64, len(v.Shape()))
-		grid.Copy(whole, r.chunk.Shape, origin, raw, v.Shape(), origin, v.Shape(), r.chunk.Type.Size())
-		raw = whole
-	}
+	raw = s.pad(r.chunk, raw, v.Shape())
 	if r.swapWidth > 0 {
 		swapped := s.Bytes(int64(len(raw)))
 		swapBytes(swapped, raw, r.swapWidth)

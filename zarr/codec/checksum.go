@@ -16,14 +16,18 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Name returns "crc32c".
 func (CRC32C) Name() string { return "crc32c" }
 
-func (CRC32C) configuration() any { return nil }
+// Configuration returns nil.
+func (CRC32C) Configuration() any { return nil }
 
-//nolint:unparam // implements compressor
-func (CRC32C) encode(dst, src []byte) ([]byte, error) {
+// Encode appends the encoding of src to dst.
+//
+//nolint:unparam // implements BytesCodec
+func (CRC32C) Encode(dst, src []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(append(dst, src...), crc32.Checksum(src, castagnoli)), nil
 }
 
-func (CRC32C) decode(_, src []byte, limit int64) ([]byte, error) {
+// Decode returns the decoding of src: at most limit bytes.
+func (CRC32C) Decode(_, src []byte, limit int64) ([]byte, error) {
 	n := len(src) - 4
 	if n < 0 {
 		return nil, fmt.Errorf("%d bytes are too few for a checksum", len(src))
@@ -38,5 +42,8 @@ func (CRC32C) decode(_, src []byte, limit int64) ([]byte, error) {
 	return src[:n:n], nil
 }
 
-func (CRC32C) bound(n int64) int64 { return n + min(4, math.MaxInt64-n) }
-func (CRC32C) ratio() int64        { return 1 }
+// EncodedSize bounds the encoding of n bytes by any encoder.
+func (CRC32C) EncodedSize(n int64) (int64, bool) { return n + min(4, math.MaxInt64-n), true }
+
+// MaxRatio returns 1.
+func (CRC32C) MaxRatio() int64 { return 1 }

@@ -21,11 +21,17 @@ type Gzip struct {
 // Name returns "gzip".
 func (Gzip) Name() string { return "gzip" }
 
-func (g Gzip) configuration() any { return metajson.Members{{Key: "level", Value: g.Level}} }
+// Configuration returns the level.
+func (g Gzip) Configuration() any { return metajson.Members{{Key: "level", Value: g.Level}} }
 
-func parseGzip(config *metajson.Object) (Codec, error) {
-	var g Gzip
-	if err := config.DecodeRequired("level", &g.Level); err != nil {
+func (g Gzip) v2() (string, metajson.Members) {
+	return "gzip", metajson.Members{{Key: "level", Value: g.Level}}
+}
+
+// parseGzip tolerates a missing level, for which implementations have defaults.
+func parseGzip(config *metajson.Object, level int) (Codec, error) {
+	g := Gzip{Level: level}
+	if _, err := config.DecodeOptional("level", &g.Level); err != nil {
 		return nil, err
 	}
 	return g, g.check()
@@ -43,7 +49,8 @@ var (
 	gzipReaders sync.Pool     // of *gzip.Reader
 )
 
-func (g Gzip) encode(dst, src []byte) ([]byte, error) {
+// Encode appends the encoding of src to dst.
+func (g Gzip) Encode(dst, src []byte) ([]byte, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
@@ -64,7 +71,8 @@ func (g Gzip) encode(dst, src []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (Gzip) decode(dst, src []byte, limit int64) ([]byte, error) {
+// Decode returns the decoding of src: at most limit bytes.
+func (Gzip) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	r, ok := gzipReaders.Get().(*gzip.Reader)
 	if !ok {
 		r = new(gzip.Reader)
@@ -96,7 +104,8 @@ func (Gzip) decode(dst, src []byte, limit int64) ([]byte, error) {
 	return dst, nil
 }
 
-func (Gzip) bound(n int64) int64 { return looseBound(n) }
+// EncodedSize bounds the encoding of n bytes by any encoder.
+func (Gzip) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
 
-// ratio is the limit of deflate: 258 bytes per 2 bits.
-func (Gzip) ratio() int64 { return 1032 }
+// MaxRatio is the limit of deflate: 258 bytes per 2 bits.
+func (Gzip) MaxRatio() int64 { return 1032 }

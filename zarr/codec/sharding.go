@@ -40,7 +40,8 @@ type Sharding struct {
 // Name returns "sharding_indexed".
 func (Sharding) Name() string { return "sharding_indexed" }
 
-func (c Sharding) configuration() any {
+// Configuration returns the inner chunks, their codecs and the index.
+func (c Sharding) Configuration() any {
 	c = c.defaults()
 	return metajson.Members{
 		{Key: "chunk_shape", Value: metajson.NonNil(c.ChunkShape)},
@@ -102,7 +103,7 @@ type ShardLayout struct {
 	location  IndexLocation
 }
 
-// shardSerializer keeps the methods of serializer off the exported type.
+// shardSerializer keeps the methods of chunkSerializer off the exported type.
 type shardSerializer struct{ *ShardLayout }
 
 // ShardLayout returns the layout of a chain that consists of a Sharding codec alone, so
@@ -114,7 +115,7 @@ func (c *Chain) ShardLayout() (*ShardLayout, bool) {
 	return c.sharding.ShardLayout, true
 }
 
-func (c Sharding) compile(shard ChunkSpec) (serializer, error) {
+func (c Sharding) compile(shard ChunkSpec) (chunkSerializer, error) {
 	c = c.defaults()
 	if c.IndexLocation != Start && c.IndexLocation != End {
 		return nil, fmt.Errorf("%s: index_location %q, want %q or %q", c.Name(), c.IndexLocation, Start, End)
@@ -160,6 +161,8 @@ func (s *ShardLayout) IndexSize() int64 {
 	return n
 }
 
+func (s *shardSerializer) spec() ChunkSpec { return s.shard }
+
 func (s *shardSerializer) size() (int64, bool) {
 	inner, _ := s.chunks.size()
 	n := grid.Size(s.gridShape)
@@ -171,7 +174,7 @@ func (s *shardSerializer) size() (int64, bool) {
 
 // encode builds a whole shard in memory, for nested shards and for shards that other
 // codecs encode further.
-func (s *shardSerializer) encode(scratch *Scratch, v element.Values) ([]byte, error) {
+func (s *shardSerializer) encode(scratch *Scratch, v element.Values, keep bool) ([]byte, error) {
 	out, index := scratch.nextBuffer(), s.NewIndex()
 	*out = (*out)[:0]
 	if s.location == Start {
@@ -188,7 +191,7 @@ func (s *shardSerializer) encode(scratch *Scratch, v element.Values) ([]byte, er
 		*out = append(*out, enc...)
 		return nil
 	})
-	if err != nil || index.Empty() {
+	if err != nil || index.Empty() && !keep {
 		return nil, err
 	}
 	raw, err := index.Encode()

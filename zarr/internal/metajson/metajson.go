@@ -80,6 +80,16 @@ func (o *Object) DecodeOptional(key string, dst any) (bool, error) {
 	return true, Decode(fmt.Sprintf("%s: key %q", o.what, key), raw, dst)
 }
 
+// TakeAll removes the remaining members and returns them as an object, sorted by key.
+func (o *Object) TakeAll() (json.RawMessage, error) {
+	all := make(Members, 0, len(o.members))
+	for _, key := range o.Keys() {
+		all = append(all, Member{key, o.members[key]})
+	}
+	clear(o.members)
+	return all.MarshalJSON()
+}
+
 // Keys returns the keys of the remaining members, sorted.
 func (o *Object) Keys() []string { return slices.Sorted(maps.Keys(o.members)) }
 
