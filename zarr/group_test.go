@@ -173,7 +173,7 @@ func TestDeeplyNestedConsolidatedMetadataIsUnreadable(t *testing.T) {
 		}
 		node = group.Consolidated["a"]
 	}
-	assert.Equal(t, 17, depth)
+	assert.Equal(t, 16, depth)
 	require.IsType(t, &zarr.UnreadableNode{}, node)
 	assert.ErrorContains(t, node.(*zarr.UnreadableNode).Err, "nests deeper")
 }

@@ -57,10 +57,10 @@ func DefaultCodecs(t element.Type, then ...codec.Codec) codec.List {
 		first = codec.VLenUTF8{}
 	case t == element.Bytes:
 		first = codec.VLenBytes{}
-	case t.Size() == 1:
-		first = codec.Bytes{}
-	default:
+	case t.HasByteOrder():
 		first = codec.Bytes{Endian: codec.Little}
+	default:
+		first = codec.Bytes{}
 	}
 	return append(codec.List{first}, then...)
 }
