@@ -64,10 +64,10 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	size := int(t.Size())
 	switch t.dtype.Kind() {
 	case ndview.KindBool:
-		switch string(raw) {
-		case "true":
+		switch metajson.TrimFraction(string(raw)) {
+		case "true", "1":
 			return []byte{1}, nil
-		case "false":
+		case "false", "0":
 			return []byte{0}, nil
 		}
 		return nil, fmt.Errorf("expected true or false")
@@ -79,7 +79,7 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	case ndview.KindInt:
 		return parseInt(raw, size)
 	case ndview.KindUint:
-		n, err := strconv.ParseUint(string(raw), 10, size*8)
+		n, err := strconv.ParseUint(integerText(raw), 10, size*8)
 		if err != nil {
 			return nil, fmt.Errorf("expected an integer of %d bits, not negative", size*8)
 		}
@@ -93,8 +93,26 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	}
 }
 
+// integerText returns the text of an integer. Some writers store 0.0 or "0".
+func integerText(raw json.RawMessage) string {
+	text := string(raw)
+	if inner, ok := unquote(raw); ok {
+		text = inner
+	}
+	return metajson.TrimFraction(text)
+}
+
+// unquote returns the value of a JSON string, or false for other values.
+func unquote(raw json.RawMessage) (string, bool) {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
 func parseInt(raw json.RawMessage, size int) ([]byte, error) {
-	n, err := strconv.ParseInt(string(raw), 10, size*8)
+	n, err := strconv.ParseInt(integerText(raw), 10, size*8)
 	if err != nil {
 		return nil, fmt.Errorf("expected an integer of %d bits", size*8)
 	}
@@ -243,8 +261,8 @@ func (f floatFormat) nan() uint64       { return f.infinity() | 1<<(f.mantissa-1
 // parse parses a number, "NaN", "Infinity", "-Infinity", or the bits in hexadecimal,
 // highest first (Zarr core 3.1, "Fill value").
 func (f floatFormat) parse(raw json.RawMessage) ([]byte, error) {
-	var name string
-	if json.Unmarshal(raw, &name) != nil || len(raw) == 0 || raw[0] != '"' {
+	name, quoted := unquote(raw)
+	if !quoted {
 		return f.parseNumber(string(raw))
 	}
 	switch name {
@@ -255,6 +273,9 @@ func (f floatFormat) parse(raw json.RawMessage) ([]byte, error) {
 	case "-Infinity":
 		return encodeLittleEndian(f.infinity()|f.sign(), f.size), nil
 	}
+	if fill, err := f.parseNumber(name); err == nil { // some writers store numbers as strings
+		return fill, nil
+	}
 	digits, ok := strings.CutPrefix(name, "0x")
 	bits, err := strconv.ParseUint(digits, 16, f.size*8)
 	if !ok || err != nil || len(digits) != f.size*2 {
@@ -264,6 +285,9 @@ func (f floatFormat) parse(raw json.RawMessage) ([]byte, error) {
 }
 
 func (f floatFormat) parseNumber(number string) ([]byte, error) {
+	if x, ok := metajson.NonFinite(number); ok && math.IsNaN(x) {
+		return encodeLittleEndian(f.nan(), f.size), nil
+	}
 	width := 64
 	if f == binary32 { // avoids rounding twice
 		width = 32
