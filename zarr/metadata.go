@@ -25,6 +25,10 @@ type ArrayMetadata struct {
 	// ChunkShape is the shape of a chunk, or of a shard if Codecs contains
 	// codec.Sharding. It has one extent of at least 1 per axis.
 	ChunkShape []int64
+	// ChunkRuns makes the chunk grid rectilinear: the extents of the chunks along each
+	// axis, nil for an axis whose chunks all have the extent in ChunkShape. For other
+	// axes ChunkShape has the largest extent. Nil means a regular grid.
+	ChunkRuns [][]ChunkRun
 	// ChunkKeyEncoding determines the store keys of chunks.
 	ChunkKeyEncoding ChunkKeyEncoding
 	// FillValue is the value of all elements of chunks that are not stored. It is one
@@ -98,7 +102,10 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if err := m.DataType.CheckFill(m.fillValue()); err != nil {
 		return nil, err
 	}
-	return m.Codecs.Compile(codec.ChunkSpec{Type: m.DataType, Shape: slices.Clone(m.ChunkShape), Fill: slices.Clone(m.fillValue())})
+	if _, err := m.grid(); err != nil {
+		return nil, err
+	}
+	return m.compileFor(m.ChunkShape)
 }
 
 // fillValue returns FillValue, or the default fill value if that is nil.
