@@ -231,7 +231,9 @@ func (t Type) formatFill(fill []byte) (json.RawMessage, error) {
 	switch t.kind() {
 	case formString:
 		return metajson.MarshalLine(string(fill))
-	case formBytes, formRawBytes, formTerminated:
+	case formTerminated:
+		return json.Marshal(base64.StdEncoding.EncodeToString(bytes.TrimRight(fill, "\x00")))
+	case formBytes, formRawBytes:
 		// zarr-python accepts only this form.
 		return json.Marshal(base64.StdEncoding.EncodeToString(fill))
 	case formFloat:
