@@ -12,19 +12,27 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// consolidatedMembers orders nodes by depth, then by path.
-func consolidatedMembers(nodes map[string]Node) metajson.Members {
-	paths := slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
+// sortedPaths returns the paths of nodes, ordered by depth, then by name.
+func sortedPaths(nodes map[string]Node) []string {
+	return slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
 	})
+}
+
+// consolidatedMembers returns the documents of nodes by path.
+func consolidatedMembers(nodes map[string]Node) (metajson.Members, error) {
 	members := metajson.Members{} // encodes as {}, not null
-	for _, path := range paths {
-		if n, ok := nodes[path].(*UnreadableNode); ok && !n.isJSON() {
+	for _, path := range sortedPaths(nodes) {
+		node := nodes[path]
+		if n, ok := node.(*UnreadableNode); ok && (n.key != "" || !n.isJSON()) {
 			continue // would make the whole document malformed
 		}
-		members = append(members, metajson.Member{Key: path, Value: nodes[path]})
+		if formatOf(node) == 2 {
+			return nil, fmt.Errorf("%q is a node of Zarr v2: %w in consolidated metadata of Zarr v3", path, errors.ErrUnsupported)
+		}
+		members = append(members, metajson.Member{Key: path, Value: node})
 	}
-	return members
+	return members, nil
 }
 
 // maxConsolidatedDepth bounds the nesting of consolidated metadata. Parsing takes time

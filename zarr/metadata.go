@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -16,8 +17,13 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// ArrayMetadata is the metadata document of an array (Zarr core 3.1, "Array metadata").
+// ArrayMetadata is the metadata of an array: the zarr.json document of Zarr v3 (Zarr core
+// 3.1, "Array metadata"), or the .zarray and .zattrs documents of Zarr v2.
 type ArrayMetadata struct {
+	// Format is the version of Zarr: 2, 3, or 0 for 3. Version 2 needs ChunkKeyEncoding
+	// "v2" and lacks rectilinear grids, sharding, Extra and some types and codecs.
+	// DimensionNames are its attribute _ARRAY_DIMENSIONS, as in xarray.
+	Format int
 	// Shape is the number of elements along each axis.
 	Shape []int64
 	// DataType is the type of the elements.
@@ -33,7 +39,7 @@ type ArrayMetadata struct {
 	ChunkKeyEncoding ChunkKeyEncoding
 	// FillValue is the value of all elements of chunks that are not stored. It is one
 	// element as an NDBuffer holds it, or a byte string. Nil means
-	// DataType.DefaultFill.
+	// DataType.DefaultFill. Zarr v2 stores nil as null.
 	FillValue []byte
 	// Codecs convert chunks to bytes and must fit DataType; see [DefaultCodecs].
 	Codecs codec.List
@@ -85,6 +91,9 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 			return nil, fmt.Errorf("shape %v: extent %d is out of range", m.Shape, d)
 		}
 	}
+	if err := checkFormat(m.Format); err != nil {
+		return nil, err
+	}
 	if m.DimensionNames != nil && len(m.DimensionNames) != len(m.Shape) {
 		return nil, fmt.Errorf("%d dimension names, want %d", len(m.DimensionNames), len(m.Shape))
 	}
@@ -105,6 +114,11 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if _, err := m.grid(); err != nil {
 		return nil, err
 	}
+	if m.Format == 2 {
+		if err := m.checkV2(); err != nil {
+			return nil, err
+		}
+	}
 	return m.compileFor(m.ChunkShape)
 }
 
@@ -117,9 +131,13 @@ func (m *ArrayMetadata) fillValue() []byte {
 }
 
 // MarshalJSON writes the document with its members in the order of the specification.
+// That of Zarr v2 is .zarray, which has no attributes.
 func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
+	}
+	if m.Format == 2 {
+		return m.marshalV2()
 	}
 	fill, err := m.DataType.FormatFill(m.fillValue())
 	if err != nil {
@@ -130,22 +148,27 @@ func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 		{Key: "node_type", Value: "array"},
 		{Key: "shape", Value: metajson.NonNil(m.Shape)},
 		{Key: "data_type", Value: m.DataType},
-		{Key: "chunk_grid", Value: metajson.FormatExtension("regular", metajson.Members{{Key: "chunk_shape", Value: metajson.NonNil(m.ChunkShape)}})},
+		{Key: "chunk_grid", Value: formatGrid(m.ChunkShape, m.ChunkRuns)},
 		{Key: "chunk_key_encoding", Value: m.ChunkKeyEncoding},
 		{Key: "fill_value", Value: fill},
 		{Key: "codecs", Value: m.Codecs},
 		{Key: "attributes", Value: encodableAttributes(m.Attributes)},
 	}
 	if m.DimensionNames != nil {
-		names := make([]any, len(m.DimensionNames))
-		for i, name := range m.DimensionNames {
-			if name != "" {
-				names[i] = name
-			}
-		}
-		doc = append(doc, metajson.Member{Key: "dimension_names", Value: names})
+		doc = append(doc, metajson.Member{Key: "dimension_names", Value: namesOrNull(m.DimensionNames)})
 	}
 	return append(doc, extraMembers(m.Extra)...).MarshalJSON()
+}
+
+// namesOrNull returns dimension names with nil for unnamed axes.
+func namesOrNull(names []string) []any {
+	out := make([]any, len(names))
+	for i, name := range names {
+		if name != "" {
+			out[i] = name
+		}
+	}
+	return out
 }
 
 // arrayKeys are the members that the specification defines for an array.
@@ -153,7 +176,7 @@ var arrayKeys = []string{"zarr_format", "node_type", "shape", "data_type", "chun
 	"fill_value", "codecs", "attributes", "dimension_names", "storage_transformers"}
 
 func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
-	m := new(ArrayMetadata)
+	m := &ArrayMetadata{Format: 3}
 	if err := checkTransformers(o); err != nil {
 		return nil, err
 	}
@@ -174,7 +197,7 @@ func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
 		}
 	}
 	var err error
-	if m.ChunkShape, err = parseGrid(chunkGrid); err != nil {
+	if m.ChunkShape, m.ChunkRuns, err = parseGrid(chunkGrid); err != nil {
 		return nil, err
 	}
 	if m.FillValue, err = m.DataType.ParseFill(fill); err != nil {
@@ -205,24 +228,6 @@ func checkTransformers(o *metajson.Object) error {
 		return fmt.Errorf("storage_transformers %s: %w", metajson.Excerpt(raw), errors.ErrUnsupported)
 	}
 	return nil
-}
-
-func parseGrid(raw json.RawMessage) ([]int64, error) {
-	ext, err := metajson.ParseExtension("chunk_grid", raw)
-	if err != nil {
-		return nil, err
-	}
-	if !ext.MustUnderstand {
-		return nil, fmt.Errorf("chunk_grid %q: must_understand cannot be false", ext.Name)
-	}
-	if ext.Name != "regular" {
-		return nil, fmt.Errorf("chunk_grid %q: %w", ext.Name, errors.ErrUnsupported)
-	}
-	var shape []int64
-	if err := ext.Config.DecodeRequired("chunk_shape", &shape); err != nil {
-		return nil, err
-	}
-	return shape, ext.Config.CheckEmpty()
 }
 
 // parseNames treats null as no names, since zarr-python has written it.
@@ -324,6 +329,9 @@ type ChunkKeyEncoding struct {
 	// Separator is "/" or ".". Empty means the default of the encoding: "." for "v2",
 	// otherwise "/".
 	Separator string
+	// Suffix follows the key of every chunk, as in "c/0/1.tiff". If it is not empty, the
+	// encoding is "zarrs.default_suffix", and V2 must be false.
+	Suffix string
 }
 
 // Key returns the key of a chunk relative to the path of its array.
@@ -341,7 +349,7 @@ func (k ChunkKeyEncoding) Key(index []int64) string {
 		}
 		key = strconv.AppendInt(key, n, 10)
 	}
-	return string(key)
+	return string(key) + k.Suffix
 }
 
 func (k ChunkKeyEncoding) separator() string {
@@ -359,19 +367,36 @@ func (k ChunkKeyEncoding) check() error {
 	if s := k.separator(); s != "/" && s != "." {
 		return fmt.Errorf(`chunk_key_encoding: separator %q is neither "/" nor "."`, s)
 	}
+	if k.Suffix == "" {
+		return nil
+	}
+	switch {
+	case k.V2:
+		return fmt.Errorf(`chunk_key_encoding: suffix %q with "v2": %w`, k.Suffix, errors.ErrUnsupported)
+	case !utf8.ValidString(k.Suffix) || strings.ContainsAny(k.Suffix, "/\x00"):
+		return fmt.Errorf("chunk_key_encoding: suffix %q is not UTF-8 or has a slash or a NUL", k.Suffix)
+	}
 	return nil
 }
 
+// suffixEncoding is the name of the encoding that zarrs has for keys with a suffix.
+const suffixEncoding = "zarrs.default_suffix"
+
 // MarshalJSON writes the chunk_key_encoding member of metadata.
 func (k ChunkKeyEncoding) MarshalJSON() ([]byte, error) {
-	name := "default"
-	if k.V2 {
+	name, config := "default", metajson.Members{{Key: "separator", Value: k.separator()}}
+	switch {
+	case k.V2:
 		name = "v2"
+	case k.Suffix != "":
+		name, config = suffixEncoding, append(config, metajson.Member{Key: "suffix", Value: k.Suffix})
 	}
-	return metajson.FormatExtension(name, metajson.Members{{Key: "separator", Value: k.separator()}}).MarshalJSON()
+	return metajson.FormatExtension(name, config).MarshalJSON()
 }
 
-// UnmarshalJSON reads the chunk_key_encoding member of metadata.
+// UnmarshalJSON reads the chunk_key_encoding member of metadata: "default", "v2" or
+// "zarrs.default_suffix". Errors for others, such as "fanout", wrap
+// errors.ErrUnsupported.
 func (k *ChunkKeyEncoding) UnmarshalJSON(raw []byte) error {
 	ext, err := metajson.ParseExtension("chunk_key_encoding", raw)
 	if err != nil {
@@ -380,10 +405,18 @@ func (k *ChunkKeyEncoding) UnmarshalJSON(raw []byte) error {
 	if !ext.MustUnderstand {
 		return fmt.Errorf("chunk_key_encoding %q: must_understand cannot be false", ext.Name)
 	}
-	if ext.Name != "default" && ext.Name != "v2" {
+	*k = ChunkKeyEncoding{}
+	switch ext.Name {
+	case "default":
+	case "v2":
+		k.V2 = true
+	case suffixEncoding:
+		if err := ext.Config.DecodeRequired("suffix", &k.Suffix); err != nil {
+			return err
+		}
+	default:
 		return fmt.Errorf("chunk_key_encoding %q: %w", ext.Name, errors.ErrUnsupported)
 	}
-	*k = ChunkKeyEncoding{V2: ext.Name == "v2"}
 	given, err := ext.Config.DecodeOptional("separator", &k.Separator)
 	if err != nil {
 		return err
