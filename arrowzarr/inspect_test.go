@@ -14,7 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
-func TestInspectListsUnsupportedNodesAndOverflows(t *testing.T) {
+func TestInspectListsUnreadableNodesAndOverflows(t *testing.T) {
 	root := t.TempDir()
 	write := func(at, text string) {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o777))

@@ -25,6 +25,10 @@ type ArrayMetadata struct {
 	// ChunkShape is the shape of a chunk, or of a shard if Codecs contains
 	// codec.Sharding. It has one extent of at least 1 per axis.
 	ChunkShape []int64
+	// ChunkRuns makes the chunk grid rectilinear: the extents of the chunks along each
+	// axis, nil for an axis whose chunks all have the extent in ChunkShape. For other
+	// axes ChunkShape has the largest extent. Nil means a regular grid.
+	ChunkRuns [][]ChunkRun
 	// ChunkKeyEncoding determines the store keys of chunks.
 	ChunkKeyEncoding ChunkKeyEncoding
 	// FillValue is the value of all elements of chunks that are not stored. It is one
@@ -34,7 +38,9 @@ type ArrayMetadata struct {
 	// Codecs convert chunks to bytes and must fit DataType; see [DefaultCodecs].
 	Codecs codec.List
 	// Attributes are user data that encoding/json can encode. Numbers are decoded as
-	// json.Number.
+	// json.Number. The bare words NaN and Infinity, which Python writes, are decoded as
+	// float64. Such floats are written as the strings "NaN", "Infinity" and "-Infinity",
+	// since strict readers refuse a document with the words.
 	Attributes map[string]any
 	// DimensionNames has one name per axis, "" for an unnamed axis. Nil means that no
 	// axis has a name.
@@ -55,10 +61,10 @@ func DefaultCodecs(t element.Type, then ...codec.Codec) codec.List {
 		first = codec.VLenUTF8{}
 	case t == element.Bytes:
 		first = codec.VLenBytes{}
-	case t.Size() == 1:
-		first = codec.Bytes{}
-	default:
+	case t.HasByteOrder():
 		first = codec.Bytes{Endian: codec.Little}
+	default:
+		first = codec.Bytes{}
 	}
 	return append(codec.List{first}, then...)
 }
@@ -96,7 +102,10 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if err := m.DataType.CheckFill(m.fillValue()); err != nil {
 		return nil, err
 	}
-	return m.Codecs.Compile(codec.ChunkSpec{Type: m.DataType, Shape: slices.Clone(m.ChunkShape), Fill: slices.Clone(m.fillValue())})
+	if _, err := m.grid(); err != nil {
+		return nil, err
+	}
+	return m.compileFor(m.ChunkShape)
 }
 
 // fillValue returns FillValue, or the default fill value if that is nil.
@@ -125,7 +134,7 @@ func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 		{Key: "chunk_key_encoding", Value: m.ChunkKeyEncoding},
 		{Key: "fill_value", Value: fill},
 		{Key: "codecs", Value: m.Codecs},
-		{Key: "attributes", Value: nonNilAttributes(m.Attributes)},
+		{Key: "attributes", Value: encodableAttributes(m.Attributes)},
 	}
 	if m.DimensionNames != nil {
 		names := make([]any, len(m.DimensionNames))
@@ -145,12 +154,8 @@ var arrayKeys = []string{"zarr_format", "node_type", "shape", "data_type", "chun
 
 func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
 	m := new(ArrayMetadata)
-	var transformers []json.RawMessage
-	if _, err := o.DecodeOptional("storage_transformers", &transformers); err != nil {
+	if err := checkTransformers(o); err != nil {
 		return nil, err
-	}
-	if len(transformers) > 0 {
-		return nil, fmt.Errorf("storage_transformers: %w", errors.ErrUnsupported)
 	}
 	var chunkGrid, fill json.RawMessage
 	for _, field := range []struct {
@@ -183,6 +188,23 @@ func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
 	}
 	m.Extra = takeExtra(o)
 	return m, m.Check()
+}
+
+// checkTransformers accepts an empty list and null, which some writers store. No
+// storage transformer is registered.
+func checkTransformers(o *metajson.Object) error {
+	raw, ok := o.Take("storage_transformers")
+	if !ok || string(raw) == "null" {
+		return nil
+	}
+	var transformers []json.RawMessage
+	if err := metajson.Decode("storage_transformers", raw, &transformers); err != nil {
+		return err
+	}
+	if len(transformers) > 0 {
+		return fmt.Errorf("storage_transformers %s: %w", metajson.Excerpt(raw), errors.ErrUnsupported)
+	}
+	return nil
 }
 
 func parseGrid(raw json.RawMessage) ([]int64, error) {
@@ -222,10 +244,20 @@ func parseNames(o *metajson.Object) ([]string, error) {
 	return names, nil
 }
 
-// parseAttributes returns a non-nil map even if the document has no attributes.
+// parseAttributes returns a non-nil map even if the document has no attributes, or
+// null.
 func parseAttributes(o *metajson.Object) (map[string]any, error) {
+	raw, ok := o.Take("attributes")
+	if !ok || string(raw) == "null" {
+		return map[string]any{}, nil
+	}
+	return decodeAttributes(raw)
+}
+
+func decodeAttributes(raw json.RawMessage) (map[string]any, error) {
 	attributes := map[string]any{}
-	_, err := o.DecodeOptional("attributes", &attributes)
+	err := metajson.Decode("attributes", raw, &attributes)
+	metajson.DecodeNonFinite(attributes)
 	return attributes, err
 }
 
@@ -235,7 +267,7 @@ func takeExtra(o *metajson.Object) map[string]json.RawMessage {
 	for _, key := range o.Keys() {
 		raw, _ := o.Take(key)
 		var line bytes.Buffer
-		_ = json.Compact(&line, raw) // cannot fail: raw is valid JSON
+		_ = json.Compact(&line, metajson.Restore(raw)) // cannot fail: raw is valid JSON
 		if fields == nil {
 			fields = map[string]json.RawMessage{}
 		}
@@ -244,12 +276,13 @@ func takeExtra(o *metajson.Object) map[string]json.RawMessage {
 	return fields
 }
 
-// nonNilAttributes makes empty attributes encode as {} instead of null.
-func nonNilAttributes(a map[string]any) map[string]any {
+// encodableAttributes makes empty attributes encode as {} instead of null, and floats
+// that JSON lacks as strings.
+func encodableAttributes(a map[string]any) any {
 	if a == nil {
 		return map[string]any{}
 	}
-	return a
+	return metajson.EncodeNonFinite(a)
 }
 
 // extraMembers returns the fields sorted by key.

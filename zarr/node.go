@@ -14,7 +14,7 @@ import (
 )
 
 // Node is the metadata of a group or an array: *[GroupMetadata], *[ArrayMetadata] or,
-// for members of a group, *[UnsupportedNode].
+// for members of a group, *[UnreadableNode].
 type Node interface {
 	json.Marshaler
 	node()
@@ -26,7 +26,7 @@ var ErrNodeType = errors.New("node of another type")
 
 // ParseNode parses the metadata document of a group or an array. Errors wrap
 // errors.ErrUnsupported if the document needs a feature that this package lacks.
-func ParseNode(raw []byte) (Node, error) { return parseNode(raw, 0) }
+func ParseNode(raw []byte) (Node, error) { return parseNode(metajson.Clean(raw), 0) }
 
 // ParseArray parses the metadata document of an array.
 func ParseArray(raw []byte) (*ArrayMetadata, error) { return parseAs[*ArrayMetadata](raw) }
@@ -74,14 +74,14 @@ func parseNode(raw []byte, depth int) (Node, error) {
 	}
 }
 
-// parseMember parses the metadata of a member of a group. A document that needs a
-// missing feature becomes an [UnsupportedNode].
-func parseMember(raw []byte, depth int) (Node, error) {
+// parseMember parses the cleaned metadata of a member of a group. A document that is
+// malformed or needs a missing feature becomes an [UnreadableNode].
+func parseMember(raw []byte, depth int) Node {
 	node, err := parseNode(raw, depth)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return &UnsupportedNode{Raw: slices.Clone(raw), Err: err}, nil
+	if err != nil {
+		return &UnreadableNode{Raw: slices.Clone(metajson.Restore(raw)), Err: err}
 	}
-	return node, err
+	return node
 }
 
 func nodeAs[T Node](node Node) (T, error) {
@@ -89,27 +89,34 @@ func nodeAs[T Node](node Node) (T, error) {
 	switch n := node.(type) {
 	case T:
 		return n, nil
-	case *UnsupportedNode:
+	case *UnreadableNode:
 		return none, n.Err
 	default:
 		return none, fmt.Errorf("got %T, want %T: %w", node, none, ErrNodeType)
 	}
 }
 
-// UnsupportedNode is a member of a group whose metadata needs a feature that this
-// package lacks, such as a codec. The group and its other members remain usable; the
-// member itself cannot be opened.
-type UnsupportedNode struct {
-	// Raw is the metadata document of the member.
-	Raw json.RawMessage
-	// Err names the missing feature and wraps errors.ErrUnsupported.
+// UnreadableNode is a member of a group whose metadata is malformed or needs a feature
+// that this package lacks, such as a codec. The group and its other members remain
+// usable; the member itself cannot be opened.
+type UnreadableNode struct {
+	// Raw is the metadata document of the member, which may not be JSON.
+	Raw []byte
+	// Err says what is wrong. It wraps errors.ErrUnsupported if a feature is missing.
 	Err error
 }
 
-func (*UnsupportedNode) node() {}
+func (*UnreadableNode) node() {}
 
-// MarshalJSON returns the document unchanged.
-func (n *UnsupportedNode) MarshalJSON() ([]byte, error) { return n.Raw, nil }
+func (n *UnreadableNode) isJSON() bool { return json.Valid(n.Raw) }
+
+// MarshalJSON returns the document unchanged, or an error if it is not JSON.
+func (n *UnreadableNode) MarshalJSON() ([]byte, error) {
+	if !n.isJSON() {
+		return nil, fmt.Errorf("metadata is not JSON: %w", n.Err)
+	}
+	return n.Raw, nil
+}
 
 // readNode reads the metadata document of the node at path.
 func readNode(ctx context.Context, s store.Store, path string) (Node, error) {
@@ -120,9 +127,9 @@ func readNode(ctx context.Context, s store.Store, path string) (Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %q: %w", path, err)
 	}
-	node, err := parseMember(raw, 0)
-	if err != nil {
-		return nil, fmt.Errorf("node %q: %w", path, err)
+	node := parseMember(metajson.Clean(raw), 0)
+	if broken, ok := node.(*UnreadableNode); ok {
+		broken.Err = fmt.Errorf("node %q: %w", path, broken.Err)
 	}
 	return node, nil
 }

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -57,39 +56,21 @@ func (b Bytes) errEndian() error {
 }
 
 func (b Bytes) compile(chunk ChunkSpec) (chunkSerializer, error) {
-	dtype, ok := chunk.Type.DType()
-	if !ok {
+	if chunk.Type.IsVLen() {
 		return nil, fmt.Errorf("codec %q cannot encode %s", b.Name(), chunk.Type)
 	}
-	raw := &bytesSerializer{chunk: chunk}
-	if width := byteOrderWidth(dtype); width > 1 {
-		if b.Endian == "" {
-			return nil, fmt.Errorf("%s: %w", chunk.Type, b.errEndian())
-		}
-		if b.Endian == Big {
-			raw.swapWidth = width
-		}
+	raw := &bytesSerializer{chunk: chunk, swap: b.Endian == Big && chunk.Type.HasByteOrder()}
+	// zarr-python wrote structs without a byte order, and reads them as little-endian.
+	if b.Endian == "" && chunk.Type.HasByteOrder() && !chunk.Type.IsStruct() {
+		return nil, fmt.Errorf("%s: %w", chunk.Type, b.errEndian())
 	}
 	return raw, nil
 }
 
-// byteOrderWidth returns the number of bytes that a byte order applies to: an element,
-// or one part of a complex number.
-func byteOrderWidth(t ndview.DType) int64 {
-	switch t.Kind() {
-	case ndview.KindBytes:
-		return 1
-	case ndview.KindComplex:
-		return t.Size() / 2
-	default:
-		return t.Size()
-	}
-}
-
 // bytesSerializer is the compiled Bytes codec.
 type bytesSerializer struct {
-	chunk     ChunkSpec
-	swapWidth int64 // width of numbers to byte-swap; 0 for none
+	chunk ChunkSpec
+	swap  bool // chunks store numbers in the other byte order
 }
 
 func (r *bytesSerializer) spec() ChunkSpec { return r.chunk }
@@ -105,10 +86,13 @@ func (r *bytesSerializer) encode(s *Scratch, v element.Values, keep bool) ([]byt
 	if !keep && grid.IsFilled(raw, r.chunk.Fill) {
 		return nil, nil
 	}
+	if err := r.chunk.Type.CheckElements(raw); err != nil {
+		return nil, err
+	}
 	raw = s.pad(r.chunk, raw, v.Shape())
-	if r.swapWidth > 0 {
+	if r.swap {
 		swapped := s.Bytes(int64(len(raw)))
-		swapBytes(swapped, raw, r.swapWidth)
+		r.chunk.Type.SwapBytes(swapped, raw)
 		raw = swapped
 	}
 	return raw, nil
@@ -119,32 +103,15 @@ func (r *bytesSerializer) decodeFixed(_ *Scratch, dst, src []byte) error {
 		return fmt.Errorf("chunk of %d bytes, want %d", len(src), len(dst))
 	}
 	switch {
-	case r.swapWidth > 0:
-		swapBytes(dst, src, r.swapWidth)
+	case r.swap:
+		r.chunk.Type.SwapBytes(dst, src)
 	case len(dst) > 0 && &dst[0] != &src[0]:
 		copy(dst, src)
 	}
+	r.chunk.Type.Normalize(dst)
 	return nil
 }
 
 func (r *bytesSerializer) decodeVLen(*Scratch, []byte) (*element.VLen, error) {
 	return nil, fmt.Errorf("codec %q cannot decode %s", Bytes{}.Name(), r.chunk.Type)
-}
-
-// swapBytes reverses the bytes of each number. dst and src may be the same.
-func swapBytes(dst, src []byte, width int64) {
-	switch width {
-	case 2:
-		for i := 0; i < len(src); i += 2 {
-			binary.BigEndian.PutUint16(dst[i:], binary.LittleEndian.Uint16(src[i:]))
-		}
-	case 4:
-		for i := 0; i < len(src); i += 4 {
-			binary.BigEndian.PutUint32(dst[i:], binary.LittleEndian.Uint32(src[i:]))
-		}
-	case 8:
-		for i := 0; i < len(src); i += 8 {
-			binary.BigEndian.PutUint64(dst[i:], binary.LittleEndian.Uint64(src[i:]))
-		}
-	}
 }
