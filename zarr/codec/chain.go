@@ -87,6 +87,13 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 		case ArrayBytesCodec:
 			c.serializer, err = compileHost(codec, spec)
 		case BytesCodec:
+			if sized, ok := codec.(interface{ forElements(int64) BytesCodec }); ok {
+				size := spec.Type.Size()
+				if len(c.compressors) > 0 {
+					size = 1
+				}
+				codec = sized.forElements(size)
+			}
 			c.compressors = append(c.compressors, codec)
 		default:
 			err = checkKind(codec)

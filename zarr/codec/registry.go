@@ -88,6 +88,7 @@ var builtins map[string]parser
 // Parsers of shards parse codec lists, which an initializer cannot express.
 func init() {
 	builtins = map[string]parser{
+		"blosc":            withConfig(parseBlosc),
 		"bytes":            withConfig(parseBytes),
 		"crc32c":           constant(CRC32C{}),
 		"endian":           withConfig(parseBytes), // a name of drafts
@@ -98,10 +99,22 @@ func init() {
 		"vlen-utf8":        constant(VLenUTF8{}),
 		"zstd":             withConfig(parseZstd),
 
-		"numcodecs.gzip":       withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 1) }),
-		"numcodecs.vlen-bytes": constant(VLenBytes{}),
-		"numcodecs.vlen-utf8":  constant(VLenUTF8{}),
-		"numcodecs.zstd":       withConfig(parseZstd),
+		"numcodecs.adler32":         parseLocation(func(l Location) Codec { return Adler32{Location: l} }),
+		"numcodecs.base64":          constant(Base64{}),
+		"numcodecs.blosc":           withConfig(parseNumcodecsBlosc),
+		"numcodecs.bz2":             withConfig(parseBZ2),
+		"numcodecs.crc32":           parseLocation(func(l Location) Codec { return CRC32{Location: l} }),
+		"numcodecs.crc32c":          parseLocation(func(l Location) Codec { return CRC32C{Location: l} }),
+		"numcodecs.fletcher32":      constant(Fletcher32{}),
+		"numcodecs.gzip":            withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 1) }),
+		"numcodecs.jenkins_lookup3": withConfig(parseJenkins),
+		"numcodecs.lz4":             withConfig(parseLZ4),
+		"numcodecs.lzma":            withConfig(parseLZMA),
+		"numcodecs.shuffle":         withConfig(parseShuffle),
+		"numcodecs.vlen-bytes":      constant(VLenBytes{}),
+		"numcodecs.vlen-utf8":       constant(VLenUTF8{}),
+		"numcodecs.zlib":            withConfig(parseZlib),
+		"numcodecs.zstd":            withConfig(parseZstd),
 	}
 }
 

@@ -13,13 +13,14 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// IndexLocation is the position of the index in a shard.
-type IndexLocation string
+// Location is a position in encoded bytes: that of the index in a shard, or of a
+// checksum.
+type Location string
 
-// The locations of an index.
+// The locations.
 const (
-	End   IndexLocation = "end"
-	Start IndexLocation = "start"
+	End   Location = "end"
+	Start Location = "start"
 )
 
 // Sharding splits a chunk, which is then called a shard, into inner chunks and encodes
@@ -34,7 +35,7 @@ type Sharding struct {
 	// readers compute the size of the index.
 	IndexCodecs List
 	// IndexLocation is End if empty.
-	IndexLocation IndexLocation
+	IndexLocation Location
 }
 
 // Name returns "sharding_indexed".
@@ -100,7 +101,7 @@ type ShardLayout struct {
 	chunks    *Chain
 	gridShape []int64
 	index     *Chain
-	location  IndexLocation
+	location  Location
 }
 
 // shardSerializer keeps the methods of chunkSerializer off the exported type.
@@ -153,7 +154,7 @@ func (s *ShardLayout) ChunkShape() []int64 { return s.chunks.chunk.Shape }
 func (s *ShardLayout) GridShape() []int64 { return s.gridShape }
 
 // IndexLocation returns the position of the index.
-func (s *ShardLayout) IndexLocation() IndexLocation { return s.location }
+func (s *ShardLayout) IndexLocation() Location { return s.location }
 
 // IndexSize returns the size of an encoded index in bytes.
 func (s *ShardLayout) IndexSize() int64 {

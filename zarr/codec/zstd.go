@@ -237,5 +237,5 @@ func initialSize(src []byte, limit int64) int64 {
 // blocks.
 func (Zstd) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
 
-// MaxRatio: a block of up to 128 KiB takes at least 4 bytes (RFC 8878, section 3.1.1.2).
+// MaxRatio returns 32768: a block of up to 128 KiB takes at least 4 bytes (RFC 8878, section 3.1.1.2).
 func (Zstd) MaxRatio() int64 { return 128 << 10 / 4 }
