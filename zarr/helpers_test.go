@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -103,8 +104,13 @@ func readAs(t *testing.T, a *zarr.Array, like any) any {
 	defer v.Release()
 	require.Equal(t, a.Metadata().Shape, v.Shape())
 	if _, ok := like.([]string); ok {
+		text, ok := v.(*element.VLen)
+		if !ok { // of a fixed length
+			text, err = a.Metadata().DataType.ToVLen(v.(*ndview.NDBuffer))
+			require.NoError(t, err)
+		}
 		out := []string{}
-		for _, e := range v.(*element.VLen).Elements() {
+		for _, e := range text.Elements() {
 			out = append(out, string(e))
 		}
 		return out
@@ -121,6 +127,8 @@ func readAs(t *testing.T, a *zarr.Array, like any) any {
 		return host[int32](t, nd)
 	case []float32:
 		return host[float32](t, nd)
+	case []float16.Num:
+		return host[float16.Num](t, nd)
 	default:
 		return host[float64](t, nd)
 	}
