@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -133,6 +134,12 @@ func parseList(what string, raw json.RawMessage, depth int) (List, error) {
 		// must_understand is ignored: without every codec, chunks cannot be decoded.
 		if list[i], err = parseCodec(ext, depth); err != nil {
 			return nil, err
+		}
+		if ordered, ok := list[i].(byteOrdered); ok {
+			// zarr-python reinterprets numbers of the host as big-endian ones.
+			if decoded, encoded := ordered.orders(); decoded == Big || encoded == Big {
+				return nil, fmt.Errorf("codec %q with a big-endian type in Zarr v3: %w", ext.Name, errors.ErrUnsupported)
+			}
 		}
 	}
 	return list, nil
