@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -360,6 +361,29 @@ func (k ChunkKeyEncoding) check() error {
 		return fmt.Errorf(`chunk_key_encoding: separator %q is neither "/" nor "."`, s)
 	}
 	return nil
+}
+
+// index returns the grid index of a chunk key with axes indices, or false if the key is
+// none. It is the inverse of Key.
+func (k ChunkKeyEncoding) index(key string, axes int) ([]int64, bool) {
+	if axes == 0 {
+		return nil, key == k.Key(nil)
+	}
+	if !k.V2 {
+		var ok bool
+		if key, ok = strings.CutPrefix(key, "c"+k.separator()); !ok {
+			return nil, false
+		}
+	}
+	index := make([]int64, 0, axes)
+	for part := range strings.SplitSeq(key, k.separator()) {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || n < 0 || strconv.FormatInt(n, 10) != part {
+			return nil, false
+		}
+		index = append(index, n)
+	}
+	return index, len(index) == axes
 }
 
 // MarshalJSON writes the chunk_key_encoding member of metadata.
