@@ -379,6 +379,32 @@ func (k ChunkKeyEncoding) check() error {
 	return nil
 }
 
+// index returns the grid index of a chunk key with axes indices, or false if the key is
+// none. It is the inverse of Key.
+func (k ChunkKeyEncoding) index(key string, axes int) ([]int64, bool) {
+	if axes == 0 {
+		return nil, key == k.Key(nil)
+	}
+	key, ok := strings.CutSuffix(key, k.Suffix)
+	if !ok {
+		return nil, false
+	}
+	if !k.V2 {
+		if key, ok = strings.CutPrefix(key, "c"+k.separator()); !ok {
+			return nil, false
+		}
+	}
+	index := make([]int64, 0, axes)
+	for part := range strings.SplitSeq(key, k.separator()) {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || n < 0 || strconv.FormatInt(n, 10) != part {
+			return nil, false
+		}
+		index = append(index, n)
+	}
+	return index, len(index) == axes
+}
+
 // suffixEncoding is the name of the encoding that zarrs has for keys with a suffix.
 const suffixEncoding = "zarrs.default_suffix"
 

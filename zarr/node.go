@@ -271,6 +271,11 @@ func writeNode(ctx context.Context, s store.Store, path string, node Node) error
 	if err != nil {
 		return fmt.Errorf("metadata of %q: %w", path, err)
 	}
+	return setDocuments(ctx, s, path, list)
+}
+
+// setDocuments stores documents of the node at path, the first one last.
+func setDocuments(ctx context.Context, s store.Store, path string, list []document) error {
 	for _, d := range slices.Backward(list) {
 		if err := s.Set(ctx, joinPath(path, d.key), d.data); err != nil {
 			return err

@@ -98,13 +98,7 @@ var zarritaV2Arrays = map[string]any{
 
 // zarritaUnsupported are the codecs for lack of which arrays cannot be read.
 var zarritaUnsupported = map[string]string{
-	"1d.contiguous.delta.i4":            "numcodecs.delta",
-	"3d.contiguous.delta.i4.mixed":      "numcodecs.delta",
-	"1d.contiguous.delta.i2":            "numcodecs.delta",
-	"1d.contiguous.delta.shuffle.i2":    "numcodecs.delta",
-	"1d.contiguous.bitround.f4":         "numcodecs.bitround",
-	"1d.contiguous.fixedscaleoffset.f4": "numcodecs.fixedscaleoffset",
-	"1d.contiguous.json2.O":             "json2",
+	"1d.contiguous.json2.O": "json2",
 }
 
 func count(from int16, n int) []int16 {
