@@ -246,7 +246,7 @@ func TestMalformedDocumentsAreErrors(t *testing.T) {
 		fill(`"float32"`, `"nan"`):    "NaN",
 		fill(`"float32"`, `"0x7fc0"`): "hexadecimal", fill(`"float32"`, `"7fc00000"`): "hexadecimal", fill(`"float32"`, `null`): "null", fill(`"float32"`, `true`): "expected a number",
 		fill(`"int4"`, `8`): "4 bits", fill(`"uint2"`, `-1`): "2 bits", fill(`"float8_e4m3fn"`, `"Infinity"`): "has no", fill(`"float8_e4m3fn"`, `1000`): "out of range",
-		fill(`"float4_e2m1fn"`, `"NaN"`): "has no", fill(`"float4_e2m1fn"`, `"0x10"`): "4 bits", fill(`"float8_e8m0fnu"`, `0`): "out of range",
+		fill(`"float4_e2m1fn"`, `"NaN"`): "has no", fill(`"float4_e2m1fn"`, `"0x10"`): "4 bits", fill(`"float8_e8m0fnu"`, `-1`): "out of range",
 		fill(`{"name":"fixed_length_utf32","configuration":{"length_bytes":4}}`, `"ab"`):                        "at most 1",
 		fill(`{"name":"null_terminated_bytes","configuration":{"length_bytes":1}}`, `"AQI="`):                   "at most 1",
 		fill(`{"name":"struct","configuration":{"fields":[{"name":"a","data_type":"int8"}]}}`, `{}`):            `"a"`,

@@ -117,6 +117,7 @@ func TestFillValuesParseAndFormat(t *testing.T) {
 		{element.Float8E4M3FNUZ, `-0.0`, []byte{0}, `0.0`},
 		{element.Float8E5M2FNUZ, `"0x80"`, []byte{0x80}, `"NaN"`},
 		{element.Float8E8M0FNU, `"NaN"`, []byte{0xff}, ``},
+		{element.Float8E8M0FNU, `0.0`, []byte{0}, `5.877472e-39`},
 		{element.Float8E8M0FNU, `4`, []byte{0x81}, `4.0`},
 		{element.Float6E2M3FN, `7.5`, []byte{0x1f}, ``},
 		{element.Float6E3M2FN, `-28.0`, []byte{0x3f}, ``},

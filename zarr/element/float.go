@@ -190,6 +190,9 @@ func (f *floatFormat) parseNumber(number string) ([]byte, error) {
 	if err != nil && !errors.Is(err, strconv.ErrRange) || !json.Valid([]byte(number)) {
 		return nil, errors.New("expected a number")
 	}
+	if x == 0 && f.special == exponentOnly { // tensorstore writes the smallest number as 0.0
+		return []byte{0}, nil
+	}
 	bits, ok := f.fromFloat64(x) // out of range rounds to an infinity
 	if !ok || f.isNaN(bits) || f.special != ieee && math.Abs(x) > f.limit() {
 		return nil, fmt.Errorf("out of range: expected a number of %s", f.name)
