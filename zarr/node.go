@@ -137,7 +137,7 @@ func (n *UnreadableNode) MarshalJSON() ([]byte, error) {
 
 // formatOf returns the version of Zarr of a node, 0 if it is unknown.
 func formatOf(node Node) int {
-	format := 0
+	var format int
 	switch n := node.(type) {
 	case *ArrayMetadata:
 		format = n.Format

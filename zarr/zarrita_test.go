@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
@@ -31,7 +30,7 @@ var zarritaArrays = map[string]any{
 	"1d.contiguous.compressed.sharded.i4":     []int32{1, 2, 3, 4},
 	"1d.contiguous.compressed.sharded.u1":     []uint8{255, 0, 255, 0},
 	"1d.contiguous.delta.i4":                  []int32{1, 2, 3, 4},
-	"1d.contiguous.f2.le":                     []float16.Num{float16.New(-1000.5), {}, float16.New(1000.5), {}},
+	"1d.contiguous.f2.le":                     []float32{-1000.5, 0, 1000.5, 0},
 	"1d.contiguous.f4.be":                     []float32{-1000.5, 0, 1000.5, 0},
 	"1d.contiguous.f4.le":                     []float32{-1000.5, 0, 1000.5, 0},
 	"1d.contiguous.f8":                        []float64{1.5, 2.5, 3.5, 4.5},
