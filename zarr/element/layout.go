@@ -150,6 +150,9 @@ func swapNumbers(dst, src []byte, width int64) {
 // become 1, numbers of less than 8 bits lose their upper bits, and signed ones extend
 // their sign. It does nothing for other types.
 func (t Type) Normalize(raw []byte) {
+	if !t.IsStruct() && !t.isNarrow() {
+		return
+	}
 	size := t.Size()
 	for _, s := range t.layoutOf().narrow {
 		if s.count == size {
@@ -194,6 +197,9 @@ func (t Type) normalize(b byte) byte {
 // CheckElements returns an error unless elements of an NDBuffer fit the type: numbers of
 // less than 8 bits must be in range. The error names the first element that does not.
 func (t Type) CheckElements(raw []byte) error {
+	if !t.IsStruct() && !t.isNarrow() {
+		return nil
+	}
 	size := t.Size()
 	for _, s := range t.layoutOf().narrow {
 		if s.of.form == nil {

@@ -154,6 +154,9 @@ func parseV2Text(code string) (Type, bool, error) {
 // byte order: the inverse of [ParseV2]. Variable-length types are "|O". It returns an
 // error wrapping errors.ErrUnsupported for types that Zarr v2 lacks.
 func (t Type) V2(order ndview.ByteOrder) (json.RawMessage, error) {
+	if order != dtype.BigEndian { // also of types with none
+		order = dtype.LittleEndian
+	}
 	switch t.kind() {
 	case formString, formBytes:
 		return metajson.MarshalLine(objectDType)

@@ -98,68 +98,79 @@ func DecodeNonFinite(v any) any {
 // the strings "NaN", "Infinity" and "-Infinity", as in fill values. It looks into maps,
 // slices and pointers, and copies those that it changes.
 func EncodeNonFinite(v any) any {
-	if !hasNonFinite(reflect.ValueOf(v)) {
-		return v
+	if changed, ok := encodeNonFinite(reflect.ValueOf(v), 0); ok {
+		return changed
 	}
-	return encodeNonFinite(reflect.ValueOf(v))
+	return v
 }
 
-func hasNonFinite(v reflect.Value) bool {
+// maxDepth bounds the recursion into values that contain themselves. encoding/json
+// reports those, and decodes no more levels.
+const maxDepth = 10_000
+
+// encodeNonFinite returns a changed copy of a value, or false if nothing changes.
+func encodeNonFinite(v reflect.Value, depth int) (any, bool) {
+	if depth > maxDepth {
+		return nil, false
+	}
 	switch v.Kind() {
 	case reflect.Float32, reflect.Float64:
-		return math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)
+		return nonFiniteName(v.Float())
 	case reflect.Interface, reflect.Pointer:
-		return !v.IsNil() && hasNonFinite(v.Elem())
+		return encodeNonFinite(v.Elem(), depth+1) // the Elem of nil is of no kind
 	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 { // encoding/json writes base64
+			return nil, false
+		}
+		var out []any
 		for i := range v.Len() {
-			if hasNonFinite(v.Index(i)) {
-				return true
+			item, changed := encodeNonFinite(v.Index(i), depth+1)
+			if changed && out == nil {
+				out = make([]any, v.Len())
+				for k := range i {
+					out[k] = v.Index(k).Interface()
+				}
+			}
+			if out != nil && !changed {
+				item = v.Index(i).Interface()
+			}
+			if out != nil {
+				out[i] = item
 			}
 		}
+		return out, out != nil
 	case reflect.Map:
+		changes := map[any]any{}
 		for entries := v.MapRange(); entries.Next(); {
-			if hasNonFinite(entries.Value()) {
-				return true
+			if item, changed := encodeNonFinite(entries.Value(), depth+1); changed {
+				changes[entries.Key().Interface()] = item
 			}
 		}
-	}
-	return false
-}
-
-// encodeNonFinite returns a copy of a value in which hasNonFinite is true.
-func encodeNonFinite(v reflect.Value) any {
-	if !hasNonFinite(v) {
-		if v.IsValid() && v.CanInterface() {
-			return v.Interface()
+		if len(changes) == 0 {
+			return nil, false
 		}
-		return nil
-	}
-	switch v.Kind() {
-	case reflect.Interface, reflect.Pointer:
-		return encodeNonFinite(v.Elem())
-	case reflect.Slice, reflect.Array:
-		out := make([]any, v.Len())
-		for i := range out {
-			out[i] = encodeNonFinite(v.Index(i))
-		}
-		return out
-	case reflect.Map:
 		out := reflect.MakeMapWithSize(reflect.MapOf(v.Type().Key(), reflect.TypeFor[any]()), v.Len())
 		for entries := v.MapRange(); entries.Next(); {
-			value := reflect.ValueOf(encodeNonFinite(entries.Value()))
-			if !value.IsValid() {
-				value = reflect.Zero(reflect.TypeFor[any]())
+			value := entries.Value()
+			if item, changed := changes[entries.Key().Interface()]; changed {
+				value = reflect.ValueOf(item)
 			}
 			out.SetMapIndex(entries.Key(), value)
 		}
-		return out.Interface()
+		return out.Interface(), true
 	}
-	switch f := v.Float(); {
+	return nil, false
+}
+
+// nonFiniteName returns the string for a float that JSON lacks.
+func nonFiniteName(f float64) (any, bool) {
+	switch {
 	case math.IsNaN(f):
-		return "NaN"
-	case f > 0:
-		return "Infinity"
-	default:
-		return "-Infinity"
+		return "NaN", true
+	case math.IsInf(f, 1):
+		return "Infinity", true
+	case math.IsInf(f, -1):
+		return "-Infinity", true
 	}
+	return nil, false
 }
