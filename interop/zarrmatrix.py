@@ -259,6 +259,32 @@ def write_tensorstore(source: Path, rng: np.random.Generator) -> dict[str, Case]
     return cases
 
 
+FIELDS = np.dtype([("a", "i2"), ("b", "f8"), ("c", "c8")])
+
+
+def read_tensorstore_fields(path: Path) -> np.ndarray:
+    out = np.empty(SHAPE, FIELDS)
+    for field in FIELDS.names:
+        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{path}/"}, "field": field}
+        out[field] = tensorstore.open(spec, read=True).result().read().result()
+    return out
+
+
+def write_tensorstore_structs(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Structs, which tensorstore writes field by field."""
+    cases = {}
+    fields = [{"name": name, "data_type": FIELDS[name].name} for name in FIELDS.names]
+    for endian in ("little", "big"):
+        name, values = f"tensorstore struct {endian}", elements(rng, FIELDS)
+        metadata = {"shape": SHAPE, "data_type": {"name": "struct", "configuration": {"fields": fields}}}
+        metadata |= {"codecs": [{"name": "bytes", "configuration": {"endian": endian}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": CHUNK}}}
+        for field in FIELDS.names:
+            spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{source / name}/"}, "field": field, "metadata": metadata}
+            tensorstore.open(spec, create=True, open=True).result().write(values[field]).result()
+        cases[name] = Case(values, [read_tensorstore_fields, read_zarr_python])
+    return cases
+
+
 def write_rectilinear(source: Path, rng: np.random.Generator) -> dict[str, Case]:
     """Arrays whose chunks differ in shape."""
     values = elements(rng, np.dtype("i4"))
@@ -330,7 +356,7 @@ def main() -> int:
         source, copy, raw = (Path(folder) / name for name in ("source", "copy", "elements"))
         raw.mkdir()
         refused = {}
-        cases = write_zarr_python(source, rng, refused) | write_tensorstore(source, rng) | write_rectilinear(source, rng)
+        cases = write_zarr_python(source, rng, refused) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_rectilinear(source, rng)
         groups = write_groups(source)
         command = [os.environ.get("GO", "go"), "run", "./interop/zarrmatrix", str(source), str(copy), str(raw)]
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
