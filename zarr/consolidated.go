@@ -86,3 +86,94 @@ func checkNotRoot(path string) error {
 	}
 	return nil
 }
+
+// parseV2Consolidated parses a .zmetadata document, which holds the documents of all
+// nodes of a hierarchy by key. The result is the root of the hierarchy.
+func parseV2Consolidated(o *metajson.Object) (*GroupMetadata, error) {
+	var format int
+	if err := o.DecodeRequired("zarr_consolidated_format", &format); err != nil {
+		return nil, err
+	}
+	if format != 1 {
+		return nil, fmt.Errorf("zarr_consolidated_format %d: %w", format, errors.ErrUnsupported)
+	}
+	var raw json.RawMessage
+	if err := o.DecodeRequired("metadata", &raw); err != nil {
+		return nil, err
+	}
+	members, err := metajson.ParseObject(v2ConsolidatedKey, raw)
+	if err != nil {
+		return nil, err
+	}
+	root := &GroupMetadata{Format: 2, Attributes: map[string]any{}, Consolidated: map[string]Node{}}
+	attributes := map[string]json.RawMessage{}
+	for _, key := range members.Keys() {
+		document, _ := members.Take(key)
+		path, name := splitKey(key)
+		if err := checkPath(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", v2ConsolidatedKey, err)
+		}
+		switch {
+		case name == v2AttributesKey:
+			attributes[path] = document
+		case name == v2ArrayKey && path != "": // sorts before .zgroup, which an array does not have
+			root.Consolidated[path] = parseV2Member(document, name)
+		case name == v2GroupKey && path != "" && root.Consolidated[path] == nil:
+			root.Consolidated[path] = parseV2Member(document, name)
+		}
+	}
+	for path, document := range attributes {
+		node := root.Consolidated[path]
+		if path == "" {
+			node = root
+		}
+		if err := setV2Attributes(node, document); err != nil && node != nil {
+			if path == "" {
+				return nil, err
+			}
+			root.Consolidated[path] = &UnreadableNode{Raw: metajson.Restore(document), Err: err, key: v2AttributesKey}
+		}
+	}
+	return root, nil
+}
+
+// splitKey splits a key into the path of a node and the name of a document.
+func splitKey(key string) (path, name string) {
+	i := strings.LastIndexByte(key, '/')
+	return key[:max(i, 0)], key[i+1:]
+}
+
+// marshalV2Consolidated returns the .zmetadata document.
+func (m *GroupMetadata) marshalV2Consolidated() ([]byte, error) {
+	all := metajson.Members{}
+	add := func(path string, node Node) error {
+		if broken, ok := node.(*UnreadableNode); ok {
+			if broken.key != "" && broken.isJSON() { // others would make the document malformed
+				all = append(all, metajson.Member{Key: joinPath(path, broken.key), Value: broken})
+			}
+			return nil
+		}
+		list, err := documents(node)
+		if err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+		for _, d := range list {
+			if d.key == metadataKey {
+				return fmt.Errorf("%q is a node of Zarr v3: %w in consolidated metadata of Zarr v2", path, errors.ErrUnsupported)
+			}
+			all = append(all, metajson.Member{Key: joinPath(path, d.key), Value: json.RawMessage(d.data)})
+		}
+		return nil
+	}
+	root := *m
+	root.Consolidated = nil
+	if err := add("", &root); err != nil {
+		return nil, err
+	}
+	for _, path := range sortedPaths(m.Consolidated) {
+		if err := add(path, m.Consolidated[path]); err != nil {
+			return nil, err
+		}
+	}
+	return metajson.Members{{Key: "metadata", Value: all}, {Key: "zarr_consolidated_format", Value: 1}}.MarshalJSON()
+}

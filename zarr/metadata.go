@@ -251,7 +251,7 @@ func parseNames(o *metajson.Object) ([]string, error) {
 // null.
 func parseAttributes(o *metajson.Object) (map[string]any, error) {
 	raw, ok := o.Take("attributes")
-	if !ok || string(raw) == "null" {
+	if !ok {
 		return map[string]any{}, nil
 	}
 	return decodeAttributes(raw)
@@ -259,6 +259,9 @@ func parseAttributes(o *metajson.Object) (map[string]any, error) {
 
 func decodeAttributes(raw json.RawMessage) (map[string]any, error) {
 	attributes := map[string]any{}
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return attributes, nil
+	}
 	err := metajson.Decode("attributes", raw, &attributes)
 	metajson.DecodeNonFinite(attributes)
 	return attributes, err
