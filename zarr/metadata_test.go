@@ -243,7 +243,7 @@ func TestMalformedDocumentsAreErrors(t *testing.T) {
 		keys(`{"name":"default","must_understand":false}`):          "must_understand",
 		fill(`"int16"`, `0.5`):                                      "integer", fill(`"int16"`, `40000`): "16 bits", fill(`"int16"`, `"zero"`): "integer", fill(`"int16"`, `null`): "null",
 		fill(`"int16"`, `true`): "integer", fill(`"uint16"`, `-1`): "not negative", fill(`"bool"`, `2`): "true or false", fill(`"bool"`, `"true"`): "true or false",
-		fill(`"float32"`, `"nan"`):    "NaN",
+		fill(`"float32"`, `"nun"`):    "NaN",
 		fill(`"float32"`, `"0x7fc0"`): "hexadecimal", fill(`"float32"`, `"7fc00000"`): "hexadecimal", fill(`"float32"`, `null`): "null", fill(`"float32"`, `true`): "expected a number",
 		fill(`"int4"`, `8`): "4 bits", fill(`"uint2"`, `-1`): "2 bits", fill(`"float8_e4m3fn"`, `"Infinity"`): "has no", fill(`"float8_e4m3fn"`, `1000`): "out of range",
 		fill(`"float4_e2m1fn"`, `"NaN"`): "has no", fill(`"float4_e2m1fn"`, `"0x10"`): "4 bits", fill(`"float8_e8m0fnu"`, `-1`): "out of range",

@@ -147,12 +147,13 @@ func (f *floatFormat) parse(raw json.RawMessage) ([]byte, error) {
 	if !quoted {
 		return f.parseNumber(string(raw))
 	}
-	switch text {
-	case "NaN":
+	text = strings.TrimSpace(text)
+	switch strings.ToLower(text) { // some writers store the words of Python or NumPy
+	case "nan":
 		return f.encodeSpecial(math.NaN())
-	case "Infinity":
+	case "infinity", "inf", "+infinity", "+inf":
 		return f.encodeSpecial(math.Inf(1))
-	case "-Infinity":
+	case "-infinity", "-inf":
 		return f.encodeSpecial(math.Inf(-1))
 	}
 	if digits, ok := strings.CutPrefix(text, "0x"); ok {
@@ -162,7 +163,7 @@ func (f *floatFormat) parse(raw json.RawMessage) ([]byte, error) {
 		}
 		return encodeLittleEndian(bits, f.size()), nil
 	}
-	fill, err := f.parseNumber(text) // some writers store numbers as strings
+	fill, err := f.parseNumber(strings.TrimPrefix(text, "+")) // some writers store numbers as strings
 	if err != nil {
 		return nil, fmt.Errorf(`expected a number, "NaN", "Infinity", "-Infinity" or "0x" and %d hexadecimal digits`, f.size()*2)
 	}

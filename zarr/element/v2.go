@@ -212,11 +212,8 @@ func (t Type) parseV2Fill(raw json.RawMessage, order ndview.ByteOrder) ([]byte, 
 	if t.kind() != formStruct {
 		return t.parseFill(raw)
 	}
-	if _, ok := unquote(raw); !ok {
-		return nil, errors.New("expected base64")
-	}
-	fill, err := t.parseStructFill(raw)
-	if err == nil && order == dtype.BigEndian {
+	fill, err := t.parseStructFill(raw) // zarr-python also reads an object of the fields
+	if _, isBase64 := unquote(raw); isBase64 && err == nil && order == dtype.BigEndian {
 		t.SwapBytes(fill, fill)
 	}
 	return fill, err
