@@ -233,7 +233,8 @@ func stringsOf(v *element.VLen) []string {
 
 func FuzzParseFill(f *testing.F) {
 	for _, seed := range []string{`0`, `-1`, `1.5`, `"NaN"`, `"0x7fc00001"`, `[1,2]`, `["NaN",0]`, `"AQID"`, `true`, `"NaT"`, `null`, `1e999`, `"é"`,
-		`{"a":1,"b":"NaT","c":[1,0]}`, `{"p":{"a":1,"b":0,"c":["NaN",0]},"t":"x","i":-8,"ok":1}`} {
+		`{"a":1,"b":"NaT","c":[1,0]}`, `{"p":{"a":1,"b":0,"c":["NaN",0]},"t":"x","i":-8,"ok":1}`,
+		`"0AA0AAAbAAAbA00000AAAbA0A00000AAAbA0"`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
