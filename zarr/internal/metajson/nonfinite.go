@@ -22,7 +22,15 @@ func Clean(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
 		return raw
 	}
-	return replaceOutsideStrings(raw, "NaN", nanToken, "Infinity", infinityToken)
+	return replaceOutsideStrings(raw, func(rest []byte) (old int, with string) {
+		switch {
+		case bytes.HasPrefix(rest, []byte("NaN")):
+			return len("NaN"), nanToken
+		case bytes.HasPrefix(rest, []byte("Infinity")):
+			return len("Infinity"), infinityToken
+		}
+		return 1, string(rest[:1])
+	})
 }
 
 // Restore returns a cleaned document in strict JSON: what were bare words are strings.
@@ -30,32 +38,38 @@ func Restore(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte(nanToken)) && !bytes.Contains(raw, []byte(infinityToken)) {
 		return raw
 	}
-	return replaceOutsideStrings(raw, nanToken, `"NaN"`, "-"+infinityToken, `"-Infinity"`, infinityToken, `"Infinity"`)
+	return replaceOutsideStrings(raw, func(rest []byte) (old int, with string) {
+		number := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789+-.eE"))]
+		if f, ok := NonFinite(string(number)); ok {
+			name, _ := nonFiniteName(f)
+			return len(number), `"` + name + `"`
+		}
+		n := max(len(number), 1)
+		return n, string(rest[:n])
+	})
 }
 
-// replaceOutsideStrings replaces words by others, given as pairs, outside of the
-// strings of a JSON text.
-func replaceOutsideStrings(raw []byte, pairs ...string) []byte {
+// replaceOutsideStrings replaces parts of a JSON text that are outside of its strings.
+// The function replace returns the length of the part at the start of rest, which is at
+// least 1, and what replaces it.
+func replaceOutsideStrings(raw []byte, replace func(rest []byte) (old int, with string)) []byte {
 	out := make([]byte, 0, len(raw)+64)
 	inString := false
-next:
-	for i := 0; i < len(raw); i++ {
+	for i := 0; i < len(raw); {
+		n := 1
 		switch {
-		case inString && raw[i] == '\\' && i+1 < len(raw):
-			out = append(out, raw[i])
-			i++
 		case raw[i] == '"':
 			inString = !inString
+		case inString && raw[i] == '\\' && i+1 < len(raw):
+			n = 2
 		case !inString:
-			for k := 0; k < len(pairs); k += 2 {
-				if bytes.HasPrefix(raw[i:], []byte(pairs[k])) {
-					out = append(out, pairs[k+1]...)
-					i += len(pairs[k]) - 1
-					continue next
-				}
-			}
+			old, with := replace(raw[i:])
+			out = append(out, with...)
+			i += old
+			continue
 		}
-		out = append(out, raw[i])
+		out = append(out, raw[i:i+n]...)
+		i += n
 	}
 	return out
 }
@@ -115,7 +129,8 @@ func encodeNonFinite(v reflect.Value, depth int) (any, bool) {
 	}
 	switch v.Kind() {
 	case reflect.Float32, reflect.Float64:
-		return nonFiniteName(v.Float())
+		name, ok := nonFiniteName(v.Float())
+		return name, ok
 	case reflect.Interface, reflect.Pointer:
 		return encodeNonFinite(v.Elem(), depth+1) // the Elem of nil is of no kind
 	case reflect.Slice, reflect.Array:
@@ -163,7 +178,7 @@ func encodeNonFinite(v reflect.Value, depth int) (any, bool) {
 }
 
 // nonFiniteName returns the string for a float that JSON lacks.
-func nonFiniteName(f float64) (any, bool) {
+func nonFiniteName(f float64) (string, bool) {
 	switch {
 	case math.IsNaN(f):
 		return "NaN", true
@@ -172,5 +187,5 @@ func nonFiniteName(f float64) (any, bool) {
 	case math.IsInf(f, -1):
 		return "-Infinity", true
 	}
-	return nil, false
+	return "", false
 }
