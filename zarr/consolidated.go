@@ -129,9 +129,9 @@ func parseV2Consolidated(o *metajson.Object) (*GroupMetadata, error) {
 		}
 		if err := setV2Attributes(node, document); err != nil && node != nil {
 			if path == "" {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", v2AttributesKey, err)
 			}
-			root.Consolidated[path] = &UnreadableNode{Raw: metajson.Restore(document), Err: err, key: v2AttributesKey}
+			root.Consolidated[path] = unreadableV2(metajson.Restore(document), v2AttributesKey, err)
 		}
 	}
 	return root, nil

@@ -155,11 +155,11 @@ func orNull(raw json.RawMessage) json.RawMessage {
 // names move to DimensionNames.
 func setV2Attributes(node Node, raw []byte) error {
 	if !json.Valid(raw) || !utf8.Valid(raw) {
-		return fmt.Errorf("%s: expected a JSON object, got %s", v2AttributesKey, metajson.Excerpt(raw))
+		return fmt.Errorf("expected a JSON object, got %s", metajson.Excerpt(raw))
 	}
 	attributes, err := decodeAttributes(raw)
 	if err != nil {
-		return fmt.Errorf("%s: %w", v2AttributesKey, err)
+		return err
 	}
 	switch m := node.(type) {
 	case *GroupMetadata:
@@ -210,7 +210,7 @@ func (m *ArrayMetadata) v2Attributes() any {
 func parseV2Member(raw []byte, key string) Node {
 	node, err := parseV2Document(raw, key)
 	if err != nil {
-		return &UnreadableNode{Raw: slices.Clone(metajson.Restore(raw)), Err: fmt.Errorf("%s: %w", key, err), key: key}
+		return unreadableV2(slices.Clone(metajson.Restore(raw)), key, err)
 	}
 	return node
 }

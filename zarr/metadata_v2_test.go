@@ -307,6 +307,12 @@ func TestNodesOfBothVersionsAreFound(t *testing.T) {
 		_, err = zarr.OpenGroup(ctx, s, "inner")
 		assert.ErrorContains(t, err, ".zattrs", malformed)
 	}
+	for _, malformed := range []string{"x", `{"zarr_format":2}`, `{"zarr_format":3,"node_type":"group"}`} {
+		require.NoError(t, s.Set(ctx, "inner/.zmetadata", []byte(malformed)))
+		_, err = zarr.OpenGroup(ctx, s, "inner")
+		assert.ErrorContains(t, err, ".zmetadata", malformed)
+	}
+	require.NoError(t, s.Delete(ctx, "inner/.zmetadata"))
 	require.NoError(t, s.Set(ctx, "inner/.zattrs", []byte("null")))
 	_, err = zarr.OpenGroup(ctx, s, "inner")
 	assert.NoError(t, err)

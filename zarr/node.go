@@ -191,42 +191,53 @@ func readVersions(ctx context.Context, s store.Store, path string) (Node, error)
 	return nil, err
 }
 
-// readV2 completes a node of Zarr v2 by its other documents: the attributes, and the
-// consolidated metadata of a group.
+// readV2 completes a node of Zarr v2 by its other documents: the consolidated metadata
+// of a group, and the attributes.
 func readV2(ctx context.Context, s store.Store, path string, node Node) (Node, error) {
-	broken := func(raw []byte, key string, err error) Node {
-		return &UnreadableNode{Raw: raw, Err: fmt.Errorf("%s: %w", key, err), key: key}
-	}
-	if _, ok := node.(*UnreadableNode); ok {
+	switch node.(type) {
+	case *UnreadableNode:
 		return node, nil
-	}
-	group, isGroup := node.(*GroupMetadata)
-	if isGroup {
-		raw, err := s.Get(ctx, joinPath(path, v2ConsolidatedKey), store.Range{})
-		if err == nil {
-			o, err := parseDocument(metajson.Clean(raw))
-			if err == nil {
-				group, err = parseV2Consolidated(o)
-			}
-			if err != nil {
-				return broken(raw, v2ConsolidatedKey, err), nil
-			}
-			node = group
-		} else if !errors.Is(err, store.ErrNotFound) {
+	case *GroupMetadata:
+		raw, err := getOptional(ctx, s, joinPath(path, v2ConsolidatedKey))
+		if err != nil {
 			return nil, err
 		}
+		if raw != nil {
+			o, err := parseDocument(metajson.Clean(raw))
+			if err == nil {
+				node, err = parseV2Consolidated(o)
+			}
+			if err != nil {
+				return unreadableV2(raw, v2ConsolidatedKey, err), nil
+			}
+		}
 	}
-	raw, err := s.Get(ctx, joinPath(path, v2AttributesKey), store.Range{})
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return node, nil
-	case err != nil:
-		return nil, err
+	raw, err := getOptional(ctx, s, joinPath(path, v2AttributesKey))
+	if err != nil || raw == nil {
+		return node, err
 	}
 	if err := setV2Attributes(node, metajson.Clean(raw)); err != nil {
-		return broken(raw, v2AttributesKey, err), nil
+		return unreadableV2(raw, v2AttributesKey, err), nil
 	}
 	return node, nil
+}
+
+func unreadableV2(raw []byte, key string, err error) Node {
+	return &UnreadableNode{Raw: raw, Err: fmt.Errorf("%s: %w", key, err), key: key}
+}
+
+// getOptional returns nil if the store has no such key.
+func getOptional(ctx context.Context, s store.Store, key string) ([]byte, error) {
+	raw, err := s.Get(ctx, key, store.Range{})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case raw == nil:
+		return []byte{}, nil
+	}
+	return raw, nil
 }
 
 // document is one document of the metadata of a node, with its key relative to the path
