@@ -39,6 +39,31 @@ func consolidatedMembers(nodes map[string]Node) (metajson.Members, error) {
 // quadratic in the depth, and documents in use are flat.
 const maxConsolidatedDepth = 16
 
+// maxFillBytes bounds the memory of all fill values in consolidated metadata beyond the
+// size of their documents. A short text is the fill value of a long element.
+const maxFillBytes = 16 << 20
+
+// fillBudget is the number of bytes that fill values may still take.
+type fillBudget int64
+
+// spend returns the node, or an [UnreadableNode] if its fill value exceeds the budget.
+func (b *fillBudget) spend(node Node, raw []byte) Node {
+	m, ok := node.(*ArrayMetadata)
+	if !ok || len(m.FillValue) <= len(raw) {
+		return node
+	}
+	*b -= fillBudget(len(m.FillValue))
+	if *b >= 0 {
+		return node
+	}
+	err := fmt.Errorf("fill values of consolidated metadata exceed %d bytes: %w", maxFillBytes, errors.ErrUnsupported)
+	key := ""
+	if m.Format == 2 {
+		key = v2ArrayKey
+	}
+	return &UnreadableNode{Raw: slices.Clone(metajson.Restore(raw)), Err: err, key: key}
+}
+
 func parseConsolidated(raw json.RawMessage, depth int) (map[string]Node, error) {
 	if depth > maxConsolidatedDepth {
 		return nil, fmt.Errorf("consolidated_metadata nests deeper than %d", maxConsolidatedDepth)
@@ -69,13 +94,13 @@ func parseConsolidated(raw json.RawMessage, depth int) (map[string]Node, error) 
 	if err != nil {
 		return nil, err
 	}
-	nodes := map[string]Node{}
+	nodes, budget := map[string]Node{}, fillBudget(maxFillBytes)
 	for _, path := range docs.Keys() {
 		doc, _ := docs.Take(path)
 		if err := errors.Join(checkNotRoot(path), checkPath(path)); err != nil {
 			return nil, fmt.Errorf("consolidated_metadata: %w", err)
 		}
-		nodes[path] = parseMember(doc, depth)
+		nodes[path] = budget.spend(parseMember(doc, depth), doc)
 	}
 	return nodes, nil
 }
@@ -106,7 +131,7 @@ func parseV2Consolidated(o *metajson.Object) (*GroupMetadata, error) {
 		return nil, err
 	}
 	root := &GroupMetadata{Format: 2, Attributes: map[string]any{}, Consolidated: map[string]Node{}}
-	attributes := map[string]json.RawMessage{}
+	attributes, budget := map[string]json.RawMessage{}, fillBudget(maxFillBytes)
 	for _, key := range members.Keys() {
 		document, _ := members.Take(key)
 		path, name := splitKey(key)
@@ -117,9 +142,9 @@ func parseV2Consolidated(o *metajson.Object) (*GroupMetadata, error) {
 		case name == v2AttributesKey:
 			attributes[path] = document
 		case name == v2ArrayKey && path != "": // sorts before .zgroup, which an array does not have
-			root.Consolidated[path] = parseV2Member(document, name)
+			root.Consolidated[path] = budget.spend(parseV2Member(document, name), document)
 		case name == v2GroupKey && path != "" && root.Consolidated[path] == nil:
-			root.Consolidated[path] = parseV2Member(document, name)
+			root.Consolidated[path] = budget.spend(parseV2Member(document, name), document)
 		}
 	}
 	for path, document := range attributes {

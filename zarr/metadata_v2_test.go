@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -326,5 +327,38 @@ func TestDimensionNamesThatDoNotFitStayAttributes(t *testing.T) {
 		require.NoError(t, err)
 		assert.Nil(t, a.Metadata().DimensionNames)
 		assert.Contains(t, a.Metadata().Attributes, "_ARRAY_DIMENSIONS")
+	}
+}
+
+// A short document must not claim much memory.
+func TestFillValuesOfConsolidatedMetadataAreBounded(t *testing.T) {
+	v3 := parts{shape: "[1]", dtype: `{"name":"null_terminated_bytes","configuration":{"length_bytes":1048576}}`, grid: regular("[1]"), keys: `"default"`, fill: `""`, codecs: `["bytes"]`}.document()
+	v2 := []byte(`{"zarr_format":2,"shape":[1],"chunks":[1],"dtype":"|S1048576","compressor":null,"fill_value":"","order":"C","filters":null}`)
+	for _, c := range []struct {
+		doc          []byte
+		start, after string
+	}{{v3, `{"zarr_format":3,"node_type":"group","consolidated_metadata":{"kind":"inline","metadata":{`, `}}}`}, {v2, `{"zarr_consolidated_format":1,"metadata":{`, `}}`}} {
+		var members []string
+		for i := range 40 {
+			key := strconv.Itoa(i)
+			if c.doc[15] == '2' {
+				key += "/.zarray"
+			}
+			members = append(members, strconv.Quote(key)+":"+string(c.doc))
+		}
+		g, err := zarr.ParseGroup([]byte(c.start + strings.Join(members, ",") + c.after))
+		require.NoError(t, err)
+		readable := 0
+		for _, node := range g.Consolidated {
+			if broken, ok := node.(*zarr.UnreadableNode); ok {
+				assert.ErrorContains(t, broken.Err, "fill values")
+			} else {
+				readable++
+			}
+		}
+		assert.Equal(t, 16, readable)
+		assert.Len(t, g.Consolidated, 40)
+		_, err = json.Marshal(g)
+		assert.NoError(t, err)
 	}
 }

@@ -70,7 +70,7 @@ func (t Type) isNarrow() bool {
 }
 
 // maxSpans bounds the memory of a layout, which a short document can claim.
-const maxSpans = 4096
+const maxSpans = 1024
 
 // add appends the layout of a part of a struct: count elements of a type at offset. It
 // returns false if that takes more than maxSpans spans.
