@@ -21,12 +21,8 @@ import (
 // unsupported are the valid documents of shared/data/zarr-metadata/v3 that this package
 // refuses, with the reason.
 var unsupported = map[string]string{
-	"array/blosc_codec.json":               `codec "blosc"`,
 	"array/rectilinear_grid.json":          `chunk_grid "rectilinear"`,
 	"array/rectilinear_grid_with_rle.json": `chunk_grid "rectilinear"`,
-	"codec/blosc":                          `codec "blosc"`,
-	"codec/cast_value":                     `codec "cast_value"`,
-	"codec/scale_offset":                   `codec "scale_offset"`,
 	"chunk_grid/rectilinear":               `chunk_grid "rectilinear"`,
 }
 
