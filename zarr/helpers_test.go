@@ -115,6 +115,12 @@ func readAs(t *testing.T, a *zarr.Array, like any) any {
 		return out
 	}
 	nd := v.(*ndview.NDBuffer)
+	if nd.DType() == ndview.Float16 {
+		wide, err := nd.AsType(ndview.Float32, ndview.OrderC, ndview.CastUnsafe)
+		require.NoError(t, err)
+		defer wide.Release()
+		nd = wide
+	}
 	switch like.(type) {
 	case []bool:
 		return host[bool](t, nd)

@@ -57,6 +57,21 @@ func array(t testing.TB, data []int32, shape ...int64) *ndview.NDBuffer {
 	return nd
 }
 
+// values returns elements on the CPU device.
+func values(t testing.TB, of element.Type, raw []byte, shape []int64) *ndview.NDBuffer {
+	t.Helper()
+	dtype, ok := of.DType()
+	require.True(t, ok)
+	nd, err := ndview.FromBytes(arrowbuf.CPU(), dtype, raw, shape...)
+	require.NoError(t, err)
+	t.Cleanup(nd.Release)
+	return nd
+}
+
+func appendFloat32(raw []byte, x float32) []byte {
+	return binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+}
+
 func TestEncodedBytes(t *testing.T) {
 	crc := func(b ...byte) []byte {
 		return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))

@@ -76,19 +76,19 @@ func (n number) int(raw []byte, i int) int64 {
 		}
 		return int64(raw[i])
 	case 2:
-		x := binary.LittleEndian.Uint16(raw[2*i:])
+		x := le.Uint16(raw[2*i:])
 		if n.signed {
 			return int64(int16(x))
 		}
 		return int64(x)
 	case 4:
-		x := binary.LittleEndian.Uint32(raw[4*i:])
+		x := le.Uint32(raw[4*i:])
 		if n.signed {
 			return int64(int32(x))
 		}
 		return int64(x)
 	default:
-		return int64(binary.LittleEndian.Uint64(raw[8*i:]))
+		return int64(le.Uint64(raw[8*i:]))
 	}
 }
 
@@ -106,11 +106,11 @@ func (n number) putInt(raw []byte, i int, x int64) {
 		}
 		raw[i] = byte(x)
 	case 2:
-		binary.LittleEndian.PutUint16(raw[2*i:], uint16(x))
+		le.PutUint16(raw[2*i:], uint16(x))
 	case 4:
-		binary.LittleEndian.PutUint32(raw[4*i:], uint32(x))
+		le.PutUint32(raw[4*i:], uint32(x))
 	default:
-		binary.LittleEndian.PutUint64(raw[8*i:], uint64(x))
+		le.PutUint64(raw[8*i:], uint64(x))
 	}
 }
 
@@ -118,25 +118,31 @@ func (n number) putInt(raw []byte, i int, x int64) {
 func (n number) float(raw []byte, i int) float64 {
 	switch n.of {
 	case float64s:
-		return math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+		return math.Float64frombits(le.Uint64(raw[8*i:]))
 	case float32s:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
-	default:
-		return n.of.Float64(raw[n.size*i:])
+		return float64(math.Float32frombits(le.Uint32(raw[4*i:])))
 	}
+	x := n.of.Float64(raw[n.size*i:])
+	if x != x { // the NaN of processors, unlike that of package math
+		x = math.Float64frombits(0x7ff8 << 48)
+	}
+	return x
 }
 
 // putFloat stores the element nearest to x, ties to even.
 func (n number) putFloat(raw []byte, i int, x float64) {
 	switch n.of {
 	case float64s:
-		binary.LittleEndian.PutUint64(raw[8*i:], math.Float64bits(x))
+		le.PutUint64(raw[8*i:], math.Float64bits(x))
 	case float32s:
-		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(float32(x)))
+		le.PutUint32(raw[4*i:], math.Float32bits(float32(x)))
 	default:
 		n.of.PutFloat64(raw[n.size*i:], x)
 	}
 }
+
+// le is the byte order of encoded numbers.
+var le = binary.LittleEndian
 
 var (
 	float32s = element.Of(ndview.Float32)

@@ -91,9 +91,13 @@ func init() {
 		"bitround":         withConfig(parseBitRound),
 		"blosc":            withConfig(parseBlosc),
 		"bytes":            withConfig(parseBytes),
+		"cast_value":       withConfig(parseCastValue),
 		"crc32c":           constant(CRC32C{}),
 		"endian":           withConfig(parseBytes), // a name of drafts
 		"gzip":             withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 5) }),
+		"packbits":         withConfig(parsePackBits),
+		"reshape":          withConfig(parseReshape),
+		"scale_offset":     withConfig(parseScaleOffset),
 		"sharding_indexed": parseSharding,
 		"transpose":        withConfig(parseTranspose),
 		"vlen-bytes":       constant(VLenBytes{}),
