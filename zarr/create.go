@@ -160,7 +160,7 @@ func createNode(ctx context.Context, s store.Store, path string, mode Mode, node
 	if err := checkPath(path); err != nil {
 		return err
 	}
-	document, err := metajson.MarshalDocument(node) // before anything changes
+	list, err := documents(node) // before anything changes
 	if err != nil {
 		return fmt.Errorf("metadata of %q: %w", path, err)
 	}
@@ -178,18 +178,20 @@ func createNode(ctx context.Context, s store.Store, path string, mode Mode, node
 		return err
 	}
 	for _, parent := range missing {
-		if err := writeNode(ctx, s, parent, &GroupMetadata{}); err != nil {
+		if err := writeNode(ctx, s, parent, &GroupMetadata{Format: formatOf(node)}); err != nil {
 			return err
 		}
 	}
 	if mode == ModeOverwrite {
-		return s.Set(ctx, joinPath(path, metadataKey), document)
+		return setDocuments(ctx, s, path, list)
 	}
 	// Of two programs that create the node at once, only one may succeed.
-	err = store.SetIfNotExists(ctx, s, joinPath(path, metadataKey), document)
+	err = store.SetIfNotExists(ctx, s, joinPath(path, list[0].key), list[0].data)
 	switch {
+	case err == nil:
+		return setDocuments(ctx, s, path, list[1:])
 	case errors.Is(err, errors.ErrUnsupported):
-		err = s.Set(ctx, joinPath(path, metadataKey), document)
+		return setDocuments(ctx, s, path, list)
 	case errors.Is(err, store.ErrExists):
 		err = fmt.Errorf("node %q: %w", path, err)
 	}
@@ -233,14 +235,13 @@ func kindOf(node Node) string {
 		return "an array"
 	case *UnreadableNode:
 		var doc struct {
-			Kind   string `json:"node_type"`
-			Chunks any    `json:"chunks"` // of a v2 array
+			Kind string `json:"node_type"`
 		}
 		_ = json.Unmarshal(metajson.Clean(node.Raw), &doc) // a malformed document says nothing
 		switch {
-		case doc.Kind == "array" || doc.Chunks != nil:
+		case doc.Kind == "array" || node.key == v2ArrayKey:
 			return "an array"
-		case doc.Kind == "group":
+		case doc.Kind == "group" || node.key == v2GroupKey:
 			return "a group"
 		}
 	}
@@ -265,6 +266,9 @@ func (m *ArrayMetadata) completed() *ArrayMetadata {
 	}
 	if c.Codecs == nil {
 		c.Codecs = DefaultCodecs(c.DataType, codec.Zstd{})
+	}
+	if c.Format == 2 {
+		c.ChunkKeyEncoding.V2 = true
 	}
 	return &c
 }

@@ -129,7 +129,8 @@ func (g *Group) memberNode(ctx context.Context, path string) (Node, error) {
 
 // Consolidate reads the metadata of all nodes below the group and writes it into the
 // group's own document. Call it again after a node has changed. The document of an
-// [UnreadableNode] is written as it is stored, but left out if it is not JSON.
+// [UnreadableNode] is written as it is stored, but left out if it is not JSON. The error
+// wraps errors.ErrUnsupported if a node is of another version of Zarr than the group.
 func (g *Group) Consolidate(ctx context.Context) error {
 	nodes := map[string]Node{}
 	if err := g.collectNodes(ctx, "", nodes); err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestShardWriterAcceptsConcurrentChunks(t *testing.T) {
-	for _, location := range []codec.IndexLocation{codec.End, codec.Start} {
+	for _, location := range []codec.Location{codec.End, codec.Start} {
 		for name, s := range map[string]store.Store{"memory": store.NewMemory(), "local": store.NewLocal(t.TempDir())} {
 			t.Run(fmt.Sprint(name, " ", location), func(t *testing.T) {
 				meta := sharded([]int64{32}, []int64{16}, []int64{2})

@@ -54,6 +54,12 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 	return o, nil
 }
 
+// Has reports whether a member remains.
+func (o *Object) Has(key string) bool {
+	_, ok := o.members[key]
+	return ok
+}
+
 // Take removes a member and returns its text, or false if it is absent.
 func (o *Object) Take(key string) (json.RawMessage, bool) {
 	raw, ok := o.members[key]
@@ -78,6 +84,16 @@ func (o *Object) DecodeOptional(key string, dst any) (bool, error) {
 		return false, nil
 	}
 	return true, Decode(fmt.Sprintf("%s: key %q", o.what, key), raw, dst)
+}
+
+// TakeAll removes the remaining members and returns them as an object, sorted by key.
+func (o *Object) TakeAll() (json.RawMessage, error) {
+	all := make(Members, 0, len(o.members))
+	for _, key := range o.Keys() {
+		all = append(all, Member{key, o.members[key]})
+	}
+	clear(o.members)
+	return all.MarshalJSON()
 }
 
 // Keys returns the keys of the remaining members, sorted.
