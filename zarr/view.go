@@ -184,7 +184,8 @@ func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 		defer memory.Release()
 		return a.visitPart(ctx, cell, part, func(c encodedChunk, part index.Part) error {
 			if c.data == nil {
-				index.Gather(part.Repeat(), dst, shape, a.chain.Fill(), ones(len(part.From)), width)
+				fill := part.Repeat()
+				index.Gather(fill, dst, shape, a.chain.Fill(), ones(len(fill.From)), width)
 				return nil
 			}
 			n, err := grid.ByteSize(c.box.Shape, width)
