@@ -138,8 +138,8 @@ func (c *Contents) addGroup(ctx context.Context, group *zarr.Group, root, at str
 		switch node := child.Node.(type) {
 		case *zarr.ArrayMetadata:
 			err = c.addArray(root, path, node)
-		case *zarr.UnsupportedNode:
-			err = c.addUnsupported(root, path, node)
+		case *zarr.UnreadableNode:
+			err = c.addUnreadable(root, path, node)
 		case *zarr.GroupMetadata:
 			var inner *zarr.Group
 			if inner, err = group.OpenGroup(ctx, child.Name); err == nil {
@@ -153,8 +153,8 @@ func (c *Contents) addGroup(ctx context.Context, group *zarr.Group, root, at str
 	return nil
 }
 
-// addUnsupported adds a node that zarr cannot read, with the reason as its type.
-func (c *Contents) addUnsupported(root, path string, node *zarr.UnsupportedNode) error {
+// addUnreadable adds a node that zarr cannot read, with the reason as its type.
+func (c *Contents) addUnreadable(root, path string, node *zarr.UnreadableNode) error {
 	stored, err := storedBytes(filepath.Join(root, path))
 	if err == nil {
 		c.Columns = append(c.Columns, ColumnStats{Name: path, Type: node.Err.Error(), Nulls: -1, StoredBytes: stored, RawBytes: -1})

@@ -1,173 +1,29 @@
 package zarr
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
-
-// GroupMetadata is the metadata document of a group (Zarr core 3.1, "Group metadata").
-type GroupMetadata struct {
-	// Attributes are user data that encoding/json can encode. Numbers are decoded as
-	// json.Number.
-	Attributes map[string]any
-	// Consolidated is the metadata of all nodes below the group, keyed by their paths
-	// relative to it. It is nil if the group is not consolidated.
-	Consolidated map[string]Node
-	// Extra holds unknown members of the document. Each value is a JSON object with
-	// "must_understand": false.
-	Extra map[string]json.RawMessage
-}
-
-func (*GroupMetadata) node() {}
-
-var groupKeys = []string{"zarr_format", "node_type", "attributes", "consolidated_metadata"}
-
-// MarshalJSON writes the document.
-func (m *GroupMetadata) MarshalJSON() ([]byte, error) {
-	if err := checkExtra(m.Extra, groupKeys); err != nil {
-		return nil, err
-	}
-	doc := metajson.Members{
-		{Key: "zarr_format", Value: 3},
-		{Key: "node_type", Value: "group"},
-		{Key: "attributes", Value: nonNilAttributes(m.Attributes)},
-	}
-	if m.Consolidated != nil {
-		doc = append(doc, metajson.Member{Key: "consolidated_metadata", Value: metajson.Members{
-			{Key: "kind", Value: "inline"},
-			{Key: "must_understand", Value: false},
-			{Key: "metadata", Value: consolidatedMembers(m.Consolidated)},
-		}})
-	}
-	return append(doc, extraMembers(m.Extra)...).MarshalJSON()
-}
-
-// consolidatedMembers orders nodes by depth, then by path.
-func consolidatedMembers(nodes map[string]Node) metajson.Members {
-	paths := slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
-	})
-	members := metajson.Members{} // encodes as {}, not null
-	for _, path := range paths {
-		members = append(members, metajson.Member{Key: path, Value: nodes[path]})
-	}
-	return members
-}
-
-func parseGroup(o *metajson.Object, depth int) (*GroupMetadata, error) {
-	m := new(GroupMetadata)
-	var err error
-	if m.Attributes, err = parseAttributes(o); err != nil {
-		return nil, err
-	}
-	raw, ok := o.Take("consolidated_metadata")
-	if ok && string(raw) != "null" { // zarr-python has written null for no metadata
-		if m.Consolidated, err = parseConsolidated(raw, depth+1); err != nil {
-			return nil, err
-		}
-	}
-	m.Extra = takeExtra(o)
-	return m, checkExtra(m.Extra, groupKeys)
-}
-
-// maxConsolidatedDepth bounds the nesting of consolidated metadata. Parsing takes time
-// quadratic in the depth, and documents in use are flat.
-const maxConsolidatedDepth = 16
-
-func parseConsolidated(raw json.RawMessage, depth int) (map[string]Node, error) {
-	if depth > maxConsolidatedDepth {
-		return nil, fmt.Errorf("consolidated_metadata nests deeper than %d", maxConsolidatedDepth)
-	}
-	o, err := metajson.ParseObject("consolidated_metadata", raw)
-	if err != nil {
-		return nil, err
-	}
-	var kind string
-	if err := o.DecodeRequired("kind", &kind); err != nil {
-		return nil, err
-	}
-	if kind != "inline" {
-		return nil, fmt.Errorf("consolidated_metadata of kind %q: %w", kind, errors.ErrUnsupported)
-	}
-	var must bool
-	if _, err := o.DecodeOptional("must_understand", &must); err != nil {
-		return nil, err
-	}
-	var members json.RawMessage
-	if err := o.DecodeRequired("metadata", &members); err != nil {
-		return nil, err
-	}
-	if err := o.CheckEmpty(); err != nil {
-		return nil, err
-	}
-	docs, err := metajson.ParseObject("consolidated_metadata", members)
-	if err != nil {
-		return nil, err
-	}
-	nodes := map[string]Node{}
-	for _, path := range docs.Keys() {
-		doc, _ := docs.Take(path)
-		if err := errors.Join(checkNotRoot(path), checkPath(path)); err != nil {
-			return nil, fmt.Errorf("consolidated_metadata: %w", err)
-		}
-		if nodes[path], err = parseMember(doc, depth); err != nil {
-			return nil, fmt.Errorf("consolidated_metadata: %q: %w", path, err)
-		}
-	}
-	return nodes, nil
-}
-
-func checkNotRoot(path string) error {
-	if path == "" {
-		return CheckName(path)
-	}
-	return nil
-}
 
 // Group is a group in a store. Its methods may be called concurrently, except
 // SetAttributes and Consolidate, which change it.
 type Group struct {
-	store store.Store
-	path  string
-	meta  GroupMetadata
-}
-
-// CreateGroup writes the metadata of a new group and returns the group. Nil metadata is
-// empty. Nodes that are stored below path already become members of the group.
-func CreateGroup(ctx context.Context, s store.Store, path string, meta *GroupMetadata) (*Group, error) {
-	if err := checkPath(path); err != nil {
-		return nil, err
-	}
-	g := &Group{store: s, path: path}
-	if meta != nil {
-		g.meta = *meta
-	}
-	return g, writeNode(ctx, s, path, &g.meta)
-}
-
-// OpenGroup returns the group at path. It returns an error wrapping store.ErrNotFound
-// if path has no node, and [ErrNodeType] if the node is an array.
-func OpenGroup(ctx context.Context, s store.Store, path string) (*Group, error) {
-	node, err := readNode(ctx, s, path)
-	if err != nil {
-		return nil, err
-	}
-	return newGroupOfNode(s, path, node)
+	store    store.Store
+	path     string
+	readOnly bool
+	meta     GroupMetadata
 }
 
 func newGroupOfNode(s store.Store, path string, node Node) (*Group, error) {
 	meta, err := nodeAs[*GroupMetadata](node)
 	if err != nil {
-		return nil, fmt.Errorf("zarr.OpenGroup: group %q: %w", path, err)
+		return nil, fmt.Errorf("group %q: %w", path, err)
 	}
 	return &Group{store: s, path: path, meta: *meta}, nil
 }
@@ -195,8 +51,8 @@ type Child struct {
 }
 
 // Children returns the direct members of the group, sorted by name. It uses
-// consolidated metadata if the group has it, otherwise the store. It returns an error
-// if the metadata of a member is malformed.
+// consolidated metadata if the group has it, otherwise the store. A member whose metadata
+// is malformed or needs a missing feature is an [UnreadableNode] with the error.
 func (g *Group) Children(ctx context.Context) ([]Child, error) {
 	var children []Child
 	if g.meta.Consolidated != nil {
@@ -272,7 +128,9 @@ func (g *Group) memberNode(ctx context.Context, path string) (Node, error) {
 }
 
 // Consolidate reads the metadata of all nodes below the group and writes it into the
-// group's own document. Call it again after a node has changed.
+// group's own document. Call it again after a node has changed. The document of an
+// [UnreadableNode] is written as it is stored, but left out if it is not JSON. The error
+// wraps errors.ErrUnsupported if a node is of another version of Zarr than the group.
 func (g *Group) Consolidate(ctx context.Context) error {
 	nodes := map[string]Node{}
 	if err := g.collectNodes(ctx, "", nodes); err != nil {

@@ -104,8 +104,8 @@ func TestConsolidatedMetadataIsOrderedByDepthThenName(t *testing.T) {
 
 func TestUnsupportedMemberDoesNotHideOthers(t *testing.T) {
 	s := hierarchy(t)
-	blosc := parts{shape: "[2]", dtype: `"int8"`, grid: regular("[2]"), keys: `"default"`, fill: "0", codecs: `["bytes","blosc"]`}
-	require.NoError(t, s.Set(ctx, "root/squeezed/zarr.json", blosc.document()))
+	lacking := parts{shape: "[2]", dtype: `"int8"`, grid: regular("[2]"), keys: `"default"`, fill: "0", codecs: `["n5_default"]`}
+	require.NoError(t, s.Set(ctx, "root/squeezed/zarr.json", lacking.document()))
 	for _, consolidated := range []bool{false, true} {
 		g, err := zarr.OpenGroup(ctx, s, "root")
 		require.NoError(t, err)
@@ -115,29 +115,65 @@ func TestUnsupportedMemberDoesNotHideOthers(t *testing.T) {
 		children, err := g.Children(ctx)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"a-array", "b", "inner", "squeezed"}, names(children))
-		require.IsType(t, &zarr.UnsupportedNode{}, children[3].Node)
+		require.IsType(t, &zarr.UnreadableNode{}, children[3].Node)
 		_, err = g.OpenArray(ctx, "squeezed")
 		assert.ErrorIs(t, err, errors.ErrUnsupported)
-		assert.ErrorContains(t, err, "blosc")
+		assert.ErrorContains(t, err, "n5_default")
 		_, err = g.OpenArray(ctx, "b")
 		assert.NoError(t, err)
 	}
-	require.NoError(t, s.Set(ctx, "root/broken/zarr.json", []byte("{")))
-	g, err := zarr.OpenGroup(ctx, s, "root/inner")
-	require.NoError(t, err)
-	_, err = g.Children(ctx)
-	require.NoError(t, err)
-	g, err = zarr.CreateGroup(ctx, s, "root", nil)
-	require.NoError(t, err)
-	_, err = g.Children(ctx)
-	assert.ErrorContains(t, err, "root/broken")
 }
 
-func TestDeeplyNestedConsolidatedMetadataIsAnError(t *testing.T) {
+func TestMalformedMembersStayVisible(t *testing.T) {
+	s := hierarchy(t)
+	require.NoError(t, s.Set(ctx, "root/cut/zarr.json", []byte("{")))
+	require.NoError(t, s.Set(ctx, "root/kind/zarr.json", []byte(`{"zarr_format":3,"node_type":"thing"}`)))
+	g, err := zarr.OpenGroup(ctx, s, "root")
+	require.NoError(t, err)
+	check := func(want ...string) {
+		t.Helper()
+		children, err := g.Children(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, want, names(children))
+		for _, c := range children {
+			if c.Name != "cut" && c.Name != "kind" {
+				_, broken := c.Node.(*zarr.UnreadableNode)
+				assert.False(t, broken, c.Name)
+				continue
+			}
+			require.IsType(t, &zarr.UnreadableNode{}, c.Node)
+			assert.ErrorContains(t, c.Node.(*zarr.UnreadableNode).Err, map[string]string{"cut": "EOF", "kind": `node_type "thing"`}[c.Name])
+			_, err := g.OpenGroup(ctx, c.Name)
+			assert.Error(t, err)
+		}
+	}
+	check("a-array", "b", "cut", "inner", "kind")
+	require.NoError(t, g.Consolidate(ctx))
+	check("a-array", "b", "cut", "inner", "kind")
+	// A document that is not JSON cannot stand within another one.
+	g, err = zarr.OpenGroup(ctx, s, "root")
+	require.NoError(t, err)
+	check("a-array", "b", "inner", "kind")
+	_, err = zarr.Open(ctx, s, "root/cut")
+	assert.ErrorContains(t, err, "root/cut")
+}
+
+func TestDeeplyNestedConsolidatedMetadataIsUnreadable(t *testing.T) {
 	doc := `{"zarr_format":3,"node_type":"group","attributes":{}}`
 	for range 40 {
 		doc = `{"zarr_format":3,"node_type":"group","attributes":{},"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"a":` + doc + `}}}`
 	}
-	_, err := zarr.ParseNode([]byte(doc))
-	assert.ErrorContains(t, err, "nests deeper")
+	node, err := zarr.ParseNode([]byte(doc))
+	require.NoError(t, err)
+	depth := 0
+	for ; ; depth++ {
+		group, ok := node.(*zarr.GroupMetadata)
+		if !ok {
+			break
+		}
+		node = group.Consolidated["a"]
+	}
+	assert.Equal(t, 16, depth)
+	require.IsType(t, &zarr.UnreadableNode{}, node)
+	assert.ErrorContains(t, node.(*zarr.UnreadableNode).Err, "nests deeper")
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -16,8 +15,13 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// ArrayMetadata is the metadata document of an array (Zarr core 3.1, "Array metadata").
+// ArrayMetadata is the metadata of an array: the zarr.json document of Zarr v3 (Zarr core
+// 3.1, "Array metadata"), or the .zarray and .zattrs documents of Zarr v2.
 type ArrayMetadata struct {
+	// Format is the version of Zarr: 2, 3, or 0 for 3. Version 2 needs ChunkKeyEncoding
+	// "v2" and lacks rectilinear grids, sharding, Extra and some types and codecs.
+	// DimensionNames are its attribute _ARRAY_DIMENSIONS, as in xarray.
+	Format int
 	// Shape is the number of elements along each axis.
 	Shape []int64
 	// DataType is the type of the elements.
@@ -25,16 +29,22 @@ type ArrayMetadata struct {
 	// ChunkShape is the shape of a chunk, or of a shard if Codecs contains
 	// codec.Sharding. It has one extent of at least 1 per axis.
 	ChunkShape []int64
+	// ChunkRuns makes the chunk grid rectilinear: the extents of the chunks along each
+	// axis, nil for an axis whose chunks all have the extent in ChunkShape. For other
+	// axes ChunkShape has the largest extent. Nil means a regular grid.
+	ChunkRuns [][]ChunkRun
 	// ChunkKeyEncoding determines the store keys of chunks.
 	ChunkKeyEncoding ChunkKeyEncoding
 	// FillValue is the value of all elements of chunks that are not stored. It is one
 	// element as an NDBuffer holds it, or a byte string. Nil means
-	// DataType.DefaultFill.
+	// DataType.DefaultFill. Zarr v2 stores nil as null.
 	FillValue []byte
 	// Codecs convert chunks to bytes and must fit DataType; see [DefaultCodecs].
 	Codecs codec.List
 	// Attributes are user data that encoding/json can encode. Numbers are decoded as
-	// json.Number.
+	// json.Number. The bare words NaN and Infinity, which Python writes, are decoded as
+	// float64. Such floats are written as the strings "NaN", "Infinity" and "-Infinity",
+	// since strict readers refuse a document with the words.
 	Attributes map[string]any
 	// DimensionNames has one name per axis, "" for an unnamed axis. Nil means that no
 	// axis has a name.
@@ -55,10 +65,10 @@ func DefaultCodecs(t element.Type, then ...codec.Codec) codec.List {
 		first = codec.VLenUTF8{}
 	case t == element.Bytes:
 		first = codec.VLenBytes{}
-	case t.Size() == 1:
-		first = codec.Bytes{}
-	default:
+	case t.HasByteOrder():
 		first = codec.Bytes{Endian: codec.Little}
+	default:
+		first = codec.Bytes{}
 	}
 	return append(codec.List{first}, then...)
 }
@@ -79,6 +89,9 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 			return nil, fmt.Errorf("shape %v: extent %d is out of range", m.Shape, d)
 		}
 	}
+	if err := checkFormat(m.Format); err != nil {
+		return nil, err
+	}
 	if m.DimensionNames != nil && len(m.DimensionNames) != len(m.Shape) {
 		return nil, fmt.Errorf("%d dimension names, want %d", len(m.DimensionNames), len(m.Shape))
 	}
@@ -96,7 +109,15 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if err := m.DataType.CheckFill(m.fillValue()); err != nil {
 		return nil, err
 	}
-	return m.Codecs.Compile(codec.ChunkSpec{Type: m.DataType, Shape: slices.Clone(m.ChunkShape), Fill: slices.Clone(m.fillValue())})
+	if _, err := m.grid(); err != nil {
+		return nil, err
+	}
+	if m.Format == 2 {
+		if err := m.checkV2(); err != nil {
+			return nil, err
+		}
+	}
+	return m.compileFor(m.ChunkShape)
 }
 
 // fillValue returns FillValue, or the default fill value if that is nil.
@@ -108,9 +129,13 @@ func (m *ArrayMetadata) fillValue() []byte {
 }
 
 // MarshalJSON writes the document with its members in the order of the specification.
+// That of Zarr v2 is .zarray, which has no attributes.
 func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
+	}
+	if m.Format == 2 {
+		return m.marshalV2()
 	}
 	fill, err := m.DataType.FormatFill(m.fillValue())
 	if err != nil {
@@ -121,22 +146,27 @@ func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 		{Key: "node_type", Value: "array"},
 		{Key: "shape", Value: metajson.NonNil(m.Shape)},
 		{Key: "data_type", Value: m.DataType},
-		{Key: "chunk_grid", Value: metajson.FormatExtension("regular", metajson.Members{{Key: "chunk_shape", Value: metajson.NonNil(m.ChunkShape)}})},
+		{Key: "chunk_grid", Value: formatGrid(m.ChunkShape, m.ChunkRuns)},
 		{Key: "chunk_key_encoding", Value: m.ChunkKeyEncoding},
 		{Key: "fill_value", Value: fill},
 		{Key: "codecs", Value: m.Codecs},
-		{Key: "attributes", Value: nonNilAttributes(m.Attributes)},
+		{Key: "attributes", Value: encodableAttributes(m.Attributes)},
 	}
 	if m.DimensionNames != nil {
-		names := make([]any, len(m.DimensionNames))
-		for i, name := range m.DimensionNames {
-			if name != "" {
-				names[i] = name
-			}
-		}
-		doc = append(doc, metajson.Member{Key: "dimension_names", Value: names})
+		doc = append(doc, metajson.Member{Key: "dimension_names", Value: namesOrNull(m.DimensionNames)})
 	}
 	return append(doc, extraMembers(m.Extra)...).MarshalJSON()
+}
+
+// namesOrNull returns dimension names with nil for unnamed axes.
+func namesOrNull(names []string) []any {
+	out := make([]any, len(names))
+	for i, name := range names {
+		if name != "" {
+			out[i] = name
+		}
+	}
+	return out
 }
 
 // arrayKeys are the members that the specification defines for an array.
@@ -144,13 +174,9 @@ var arrayKeys = []string{"zarr_format", "node_type", "shape", "data_type", "chun
 	"fill_value", "codecs", "attributes", "dimension_names", "storage_transformers"}
 
 func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
-	m := new(ArrayMetadata)
-	var transformers []json.RawMessage
-	if _, err := o.DecodeOptional("storage_transformers", &transformers); err != nil {
+	m := &ArrayMetadata{Format: 3}
+	if err := checkTransformers(o); err != nil {
 		return nil, err
-	}
-	if len(transformers) > 0 {
-		return nil, fmt.Errorf("storage_transformers: %w", errors.ErrUnsupported)
 	}
 	var chunkGrid, fill json.RawMessage
 	for _, field := range []struct {
@@ -169,7 +195,7 @@ func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
 		}
 	}
 	var err error
-	if m.ChunkShape, err = parseGrid(chunkGrid); err != nil {
+	if m.ChunkShape, m.ChunkRuns, err = parseGrid(chunkGrid); err != nil {
 		return nil, err
 	}
 	if m.FillValue, err = m.DataType.ParseFill(fill); err != nil {
@@ -185,22 +211,21 @@ func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
 	return m, m.Check()
 }
 
-func parseGrid(raw json.RawMessage) ([]int64, error) {
-	ext, err := metajson.ParseExtension("chunk_grid", raw)
-	if err != nil {
-		return nil, err
+// checkTransformers accepts an empty list and null, which some writers store. No
+// storage transformer is registered.
+func checkTransformers(o *metajson.Object) error {
+	raw, ok := o.Take("storage_transformers")
+	if !ok || string(raw) == "null" {
+		return nil
 	}
-	if !ext.MustUnderstand {
-		return nil, fmt.Errorf("chunk_grid %q: must_understand cannot be false", ext.Name)
+	var transformers []json.RawMessage
+	if err := metajson.Decode("storage_transformers", raw, &transformers); err != nil {
+		return err
 	}
-	if ext.Name != "regular" {
-		return nil, fmt.Errorf("chunk_grid %q: %w", ext.Name, errors.ErrUnsupported)
+	if len(transformers) > 0 {
+		return fmt.Errorf("storage_transformers %s: %w", metajson.Excerpt(raw), errors.ErrUnsupported)
 	}
-	var shape []int64
-	if err := ext.Config.DecodeRequired("chunk_shape", &shape); err != nil {
-		return nil, err
-	}
-	return shape, ext.Config.CheckEmpty()
+	return nil
 }
 
 // parseNames treats null as no names, since zarr-python has written it.
@@ -222,10 +247,23 @@ func parseNames(o *metajson.Object) ([]string, error) {
 	return names, nil
 }
 
-// parseAttributes returns a non-nil map even if the document has no attributes.
+// parseAttributes returns a non-nil map even if the document has no attributes, or
+// null.
 func parseAttributes(o *metajson.Object) (map[string]any, error) {
+	raw, ok := o.Take("attributes")
+	if !ok {
+		return map[string]any{}, nil
+	}
+	return decodeAttributes(raw)
+}
+
+func decodeAttributes(raw json.RawMessage) (map[string]any, error) {
 	attributes := map[string]any{}
-	_, err := o.DecodeOptional("attributes", &attributes)
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return attributes, nil
+	}
+	err := metajson.Decode("attributes", raw, &attributes)
+	metajson.DecodeNonFinite(attributes)
 	return attributes, err
 }
 
@@ -235,7 +273,7 @@ func takeExtra(o *metajson.Object) map[string]json.RawMessage {
 	for _, key := range o.Keys() {
 		raw, _ := o.Take(key)
 		var line bytes.Buffer
-		_ = json.Compact(&line, raw) // cannot fail: raw is valid JSON
+		_ = json.Compact(&line, metajson.Restore(raw)) // cannot fail: raw is valid JSON
 		if fields == nil {
 			fields = map[string]json.RawMessage{}
 		}
@@ -244,12 +282,13 @@ func takeExtra(o *metajson.Object) map[string]json.RawMessage {
 	return fields
 }
 
-// nonNilAttributes makes empty attributes encode as {} instead of null.
-func nonNilAttributes(a map[string]any) map[string]any {
+// encodableAttributes makes empty attributes encode as {} instead of null, and floats
+// that JSON lacks as strings.
+func encodableAttributes(a map[string]any) any {
 	if a == nil {
 		return map[string]any{}
 	}
-	return a
+	return metajson.EncodeNonFinite(a)
 }
 
 // extraMembers returns the fields sorted by key.
@@ -281,86 +320,4 @@ func checkExtra(fields map[string]json.RawMessage, known []string) error {
 		}
 	}
 	return nil
-}
-
-// ChunkKeyEncoding maps the grid index of a chunk to its store key. The zero value is
-// the "default" encoding of the specification: "c/0/1".
-type ChunkKeyEncoding struct {
-	// V2 selects the encoding "v2", which omits the "c": "0.1".
-	V2 bool
-	// Separator is "/" or ".". Empty means the default of the encoding: "." for "v2",
-	// otherwise "/".
-	Separator string
-}
-
-// Key returns the key of a chunk relative to the path of its array.
-func (k ChunkKeyEncoding) Key(index []int64) string {
-	separator := k.separator()
-	key := make([]byte, 0, 16)
-	if !k.V2 {
-		key = append(key, 'c')
-	} else if len(index) == 0 {
-		return "0"
-	}
-	for i, n := range index {
-		if i > 0 || !k.V2 {
-			key = append(key, separator...)
-		}
-		key = strconv.AppendInt(key, n, 10)
-	}
-	return string(key)
-}
-
-func (k ChunkKeyEncoding) separator() string {
-	switch {
-	case k.Separator != "":
-		return k.Separator
-	case k.V2:
-		return "."
-	default:
-		return "/"
-	}
-}
-
-func (k ChunkKeyEncoding) check() error {
-	if s := k.separator(); s != "/" && s != "." {
-		return fmt.Errorf(`chunk_key_encoding: separator %q is neither "/" nor "."`, s)
-	}
-	return nil
-}
-
-// MarshalJSON writes the chunk_key_encoding member of metadata.
-func (k ChunkKeyEncoding) MarshalJSON() ([]byte, error) {
-	name := "default"
-	if k.V2 {
-		name = "v2"
-	}
-	return metajson.FormatExtension(name, metajson.Members{{Key: "separator", Value: k.separator()}}).MarshalJSON()
-}
-
-// UnmarshalJSON reads the chunk_key_encoding member of metadata.
-func (k *ChunkKeyEncoding) UnmarshalJSON(raw []byte) error {
-	ext, err := metajson.ParseExtension("chunk_key_encoding", raw)
-	if err != nil {
-		return err
-	}
-	if !ext.MustUnderstand {
-		return fmt.Errorf("chunk_key_encoding %q: must_understand cannot be false", ext.Name)
-	}
-	if ext.Name != "default" && ext.Name != "v2" {
-		return fmt.Errorf("chunk_key_encoding %q: %w", ext.Name, errors.ErrUnsupported)
-	}
-	*k = ChunkKeyEncoding{V2: ext.Name == "v2"}
-	given, err := ext.Config.DecodeOptional("separator", &k.Separator)
-	if err != nil {
-		return err
-	}
-	if given && k.Separator == "" {
-		return errors.New(`chunk_key_encoding: separator "" is neither "/" nor "."`)
-	}
-	if err := ext.Config.CheckEmpty(); err != nil {
-		return err
-	}
-	k.Separator = k.separator()
-	return k.check()
 }

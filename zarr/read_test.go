@@ -36,8 +36,41 @@ var geometries = []geometry{
 	{[]int64{2, 1, 3, 2}, []int64{1, 1, 2, 2}, []int64{1, 1, 1, 1}},
 }
 
-var dtypes = []ndview.DType{ndview.Bool, ndview.Int8, ndview.Uint16, ndview.Float16, ndview.BFloat16, ndview.Int32,
-	ndview.Float64, ndview.Complex64, ndview.Complex128, ndview.Datetime64("ms", 25), ndview.Timedelta64("D", 1), ndview.Bytes(3)}
+// fixedTypes are types of every layout.
+var fixedTypes = func() []element.Type {
+	types := []element.Type{element.Int2, element.Uint4, element.Float6E3M2FN, element.Float8E5M2, element.Complex(element.Of(ndview.BFloat16)),
+		element.Complex(element.Float4E2M1FN), element.RawBytes(5), element.UTF32(3), element.NullTerminated(3)}
+	for _, t := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Uint16, ndview.Float16, ndview.BFloat16, ndview.Int32,
+		ndview.Float64, ndview.Complex64, ndview.Complex128, ndview.Datetime64("ms", 25), ndview.Timedelta64("D", 1), ndview.Bytes(3)} {
+		types = append(types, element.Of(t))
+	}
+	inner, err := element.Struct(element.Field{Name: "flag", Type: element.Of(ndview.Bool)}, element.Field{Name: "z", Type: element.Of(ndview.Complex64)})
+	if err != nil {
+		panic(err)
+	}
+	outer, err := element.Struct(element.Field{Name: "nibble", Type: element.Int4}, element.Field{Name: "inner", Type: inner},
+		element.Field{Name: "text", Type: element.UTF32(2)}, element.Field{Name: "n", Type: element.Of(ndview.Uint16)})
+	if err != nil {
+		panic(err)
+	}
+	return append(types, inner, outer)
+}()
+
+// someFill returns a fill value that metadata can hold, with few zeros.
+func someFill(t *testing.T, of element.Type) []byte {
+	t.Helper()
+	if of.IsStruct() {
+		var fill []byte
+		for _, f := range of.Fields() {
+			fill = append(fill, someFill(t, f.Type)...)
+		}
+		return fill
+	}
+	if of.String() == "fixed_length_utf32" {
+		return bytes.Repeat([]byte{1, 1, 0, 0}, int(of.Size()/4))
+	}
+	return bytes.Repeat([]byte{1}, int(of.Size()))
+}
 
 // chains returns codec lists for any element type; first is its array-to-bytes codec.
 func chains(first codec.Codec, g geometry) map[string]codec.List {
@@ -73,11 +106,11 @@ func chains(first codec.Codec, g geometry) map[string]codec.List {
 
 func TestArraysOfEveryTypeRoundTrip(t *testing.T) {
 	for _, g := range geometries {
-		for _, dtype := range dtypes {
+		for _, of := range fixedTypes {
 			for _, endian := range []codec.Endian{codec.Little, codec.Big} {
 				codecs := codec.List{codec.Bytes{Endian: endian}, codec.Zstd{Level: 1}}
-				t.Run(fmt.Sprintf("%v %s %s", g.shape, dtype, endian), func(t *testing.T) {
-					roundTrip(t, arrowbuf.CPU(), dtype, g, codecs)
+				t.Run(fmt.Sprintf("%v %s %s", g.shape, of, endian), func(t *testing.T) {
+					roundTrip(t, arrowbuf.CPU(), of, g, codecs)
 				})
 			}
 		}
@@ -88,7 +121,7 @@ func TestArraysOfEveryCodecRoundTrip(t *testing.T) {
 	for _, g := range geometries {
 		for name, codecs := range chains(codec.Bytes{Endian: codec.Little}, g) {
 			t.Run(fmt.Sprintf("%v %s", g.shape, name), func(t *testing.T) {
-				roundTrip(t, arrowbuf.CPU(), ndview.Int32, g, codecs)
+				roundTrip(t, arrowbuf.CPU(), element.Of(ndview.Int32), g, codecs)
 			})
 		}
 	}
@@ -99,7 +132,7 @@ func TestDeviceArraysRoundTrip(t *testing.T) {
 		for _, g := range geometries {
 			for name, codecs := range chains(codec.Bytes{Endian: codec.Little}, g) {
 				t.Run(fmt.Sprintf("%v %s", g.shape, name), func(t *testing.T) {
-					roundTrip(t, dev, ndview.Int32, g, codecs)
+					roundTrip(t, dev, element.Of(ndview.Int32), g, codecs)
 				})
 			}
 		}
@@ -108,15 +141,16 @@ func TestDeviceArraysRoundTrip(t *testing.T) {
 
 // roundTrip writes an array of random elements, some chunks of which equal the fill
 // value. It opens the array again and compares everything that can be read.
-func roundTrip(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, g geometry, codecs codec.List) {
+func roundTrip(t *testing.T, dev arrowbuf.Device, of element.Type, g geometry, codecs codec.List) {
 	t.Helper()
+	dtype, _ := of.DType()
 	shape := g.shape
 	s := store.NewMemory()
-	meta := &zarr.ArrayMetadata{Shape: shape, DataType: element.Of(dtype), ChunkShape: g.chunk, Codecs: codecs,
-		FillValue: bytes.Repeat([]byte{1}, int(dtype.Size()))}
+	meta := &zarr.ArrayMetadata{Shape: shape, DataType: of, ChunkShape: g.chunk, Codecs: codecs, FillValue: someFill(t, of)}
 	a, err := zarr.Create(ctx, s, "group/array", meta)
 	require.NoError(t, err)
 	want := randomElements(shape, g.chunk, meta.FillValue)
+	of.Normalize(want)
 	v := onDevice(t, dev, dtype, want, shape)
 	require.NoError(t, a.Write(ctx, v, 3))
 
@@ -277,4 +311,15 @@ func TestOversizedChunksInMetadataAreErrors(t *testing.T) {
 		}
 		assert.Error(t, err, name)
 	}
+}
+
+func TestDeviceArraysOfEveryTypeRoundTrip(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		g := geometry{[]int64{7, 5}, []int64{4, 2}, []int64{2, 1}}
+		for _, of := range fixedTypes {
+			t.Run(of.String(), func(t *testing.T) {
+				roundTrip(t, dev, of, g, codec.List{codec.Bytes{Endian: codec.Big}, codec.Zstd{Level: 1}})
+			})
+		}
+	})
 }

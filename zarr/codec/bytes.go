@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -28,7 +27,8 @@ type Bytes struct {
 // Name returns "bytes".
 func (Bytes) Name() string { return "bytes" }
 
-func (b Bytes) configuration() any {
+// Configuration returns the byte order, if it is set.
+func (b Bytes) Configuration() any {
 	if b.Endian == "" {
 		return nil
 	}
@@ -37,76 +37,62 @@ func (b Bytes) configuration() any {
 
 func parseBytes(config *metajson.Object) (Codec, error) {
 	var b Bytes
-	if given, err := config.DecodeOptional("endian", &b.Endian); err != nil || !given {
-		return b, err
+	given, err := config.DecodeOptional("endian", &b.Endian)
+	if given && err == nil && b.Endian != Little && b.Endian != Big {
+		err = b.errEndian()
 	}
-	return b, b.check()
+	return b, err
 }
 
 func (b Bytes) check() error {
-	if b.Endian != Little && b.Endian != Big {
-		return fmt.Errorf(`codec "bytes": endian %q is neither "little" nor "big"`, b.Endian)
+	if b.Endian != Little && b.Endian != Big && b.Endian != "" {
+		return b.errEndian()
 	}
 	return nil
 }
 
-func (b Bytes) compile(chunk ChunkSpec) (serializer, error) {
-	dtype, ok := chunk.Type.DType()
-	if !ok {
+func (b Bytes) errEndian() error {
+	return fmt.Errorf(`codec "bytes": endian %q is neither "little" nor "big"`, b.Endian)
+}
+
+func (b Bytes) compile(chunk ChunkSpec) (chunkSerializer, error) {
+	if chunk.Type.IsVLen() {
 		return nil, fmt.Errorf("codec %q cannot encode %s", b.Name(), chunk.Type)
 	}
-	raw := &bytesSerializer{chunk: chunk}
-	if width := byteOrderWidth(dtype); width > 1 || b.Endian != "" {
-		if err := b.check(); err != nil {
-			return nil, fmt.Errorf("%s: %w", chunk.Type, err)
-		}
-		if b.Endian == Big && width > 1 {
-			raw.swapWidth = width
-		}
+	raw := &bytesSerializer{chunk: chunk, swap: b.Endian == Big && chunk.Type.HasByteOrder()}
+	// zarr-python wrote structs without a byte order, and reads them as little-endian.
+	if b.Endian == "" && chunk.Type.HasByteOrder() && !chunk.Type.IsStruct() {
+		return nil, fmt.Errorf("%s: %w", chunk.Type, b.errEndian())
 	}
 	return raw, nil
 }
 
-// byteOrderWidth returns the number of bytes that a byte order applies to: an element,
-// or one part of a complex number.
-func byteOrderWidth(t ndview.DType) int64 {
-	switch t.Kind() {
-	case ndview.KindBytes:
-		return 1
-	case ndview.KindComplex:
-		return t.Size() / 2
-	default:
-		return t.Size()
-	}
-}
-
 // bytesSerializer is the compiled Bytes codec.
 type bytesSerializer struct {
-	chunk     ChunkSpec
-	swapWidth int64 // width of numbers to byte-swap; 0 for none
+	chunk ChunkSpec
+	swap  bool // chunks store numbers in the other byte order
 }
+
+func (r *bytesSerializer) spec() ChunkSpec { return r.chunk }
 
 func (r *bytesSerializer) size() (int64, bool) { return r.chunk.nbytes(), true }
 
 // encode returns the memory of the values if that is a whole chunk already.
-func (r *bytesSerializer) encode(s *Scratch, v element.Values) ([]byte, error) {
+func (r *bytesSerializer) encode(s *Scratch, v element.Values, keep bool) ([]byte, error) {
 	raw, err := s.hostElements(v.(*ndview.NDBuffer))
 	if err != nil {
 		return nil, err
 	}
-	if !s.KeepEmpty && grid.IsFilled(raw, r.chunk.Fill) {
+	if !keep && grid.IsFilled(raw, r.chunk.Fill) {
 		return nil, nil
 	}
-	if int64(len(raw)) != r.chunk.nbytes() {
-		whole := s.Bytes(r.chunk.nbytes())
-		grid.Fill(whole, r.chunk.Fill)
-		origin := make([]int64, len(v.Shape()))
-		grid.Copy(whole, r.chunk.Shape, origin, raw, v.Shape(), origin, v.Shape(), r.chunk.Type.Size())
-		raw = whole
+	if err := r.chunk.Type.CheckElements(raw); err != nil {
+		return nil, err
 	}
-	if r.swapWidth > 0 {
+	raw = s.pad(r.chunk, raw, v.Shape())
+	if r.swap {
 		swapped := s.Bytes(int64(len(raw)))
-		swapBytes(swapped, raw, r.swapWidth)
+		r.chunk.Type.SwapBytes(swapped, raw)
 		raw = swapped
 	}
 	return raw, nil
@@ -117,32 +103,15 @@ func (r *bytesSerializer) decodeFixed(_ *Scratch, dst, src []byte) error {
 		return fmt.Errorf("chunk of %d bytes, want %d", len(src), len(dst))
 	}
 	switch {
-	case r.swapWidth > 0:
-		swapBytes(dst, src, r.swapWidth)
+	case r.swap:
+		r.chunk.Type.SwapBytes(dst, src)
 	case len(dst) > 0 && &dst[0] != &src[0]:
 		copy(dst, src)
 	}
+	r.chunk.Type.Normalize(dst)
 	return nil
 }
 
 func (r *bytesSerializer) decodeVLen(*Scratch, []byte) (*element.VLen, error) {
 	return nil, fmt.Errorf("codec %q cannot decode %s", Bytes{}.Name(), r.chunk.Type)
-}
-
-// swapBytes reverses the bytes of each number. dst and src may be the same.
-func swapBytes(dst, src []byte, width int64) {
-	switch width {
-	case 2:
-		for i := 0; i < len(src); i += 2 {
-			binary.BigEndian.PutUint16(dst[i:], binary.LittleEndian.Uint16(src[i:]))
-		}
-	case 4:
-		for i := 0; i < len(src); i += 4 {
-			binary.BigEndian.PutUint32(dst[i:], binary.LittleEndian.Uint32(src[i:]))
-		}
-	case 8:
-		for i := 0; i < len(src); i += 8 {
-			binary.BigEndian.PutUint64(dst[i:], binary.LittleEndian.Uint64(src[i:]))
-		}
-	}
 }

@@ -2,8 +2,12 @@ package codec
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"unsafe"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 )
@@ -33,11 +37,19 @@ func (c ChunkSpec) nbytes() int64 { return grid.Size(c.Shape) * c.Type.Size() }
 // Chain is a codec list that was validated and compiled for one [ChunkSpec]. It is safe
 // for concurrent use.
 type Chain struct {
-	chunk       ChunkSpec // before any codec
-	axisOrder   []int     // product of all transposes; nil for identity
-	serializer  serializer
-	compressors []compressor
+	chunk       ChunkSpec   // before any codec
+	axisOrder   []int       // product of the leading transposes; nil for identity
+	transforms  []transform // the other array-to-array codecs
+	serializer  chunkSerializer
+	compressors []BytesCodec
 	sharding    *shardSerializer // serializer, if that is sharding_indexed; otherwise nil
+}
+
+// transform is a compiled array-to-array codec. in is the size of its input in bytes.
+type transform struct {
+	Transform
+	name string
+	in   int64
 }
 
 // Compile returns the chain for chunks of one kind. It returns an error unless exactly
@@ -48,32 +60,43 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 		return nil, err
 	}
 	c := &Chain{chunk: chunk}
-	inner := chunk
+	spec := chunk
 	for i, codec := range l {
+		if codec == nil {
+			return nil, fmt.Errorf("codec %d is nil", i)
+		}
 		var err error
+		switch _, isBytes := codec.(BytesCodec); {
+		case isBytes && c.serializer == nil:
+			return nil, fmt.Errorf("codec %q comes before any array-to-bytes codec", codec.Name())
+		case !isBytes && c.serializer != nil:
+			return nil, fmt.Errorf("codec %q comes after %q: want only one array-to-bytes codec, after the array-to-array codecs", codec.Name(), l[i-1].Name())
+		}
+		if checked, ok := codec.(interface{ check() error }); ok {
+			if err := checked.check(); err != nil {
+				return nil, err
+			}
+		}
 		switch codec := codec.(type) {
-		case Transpose:
-			if c.serializer != nil {
-				return nil, fmt.Errorf("codec %q comes after %q", codec.Name(), l[i-1].Name())
-			}
-			inner.Shape, err = c.addTranspose(codec, inner.Shape)
-		case compressor:
-			if c.serializer == nil {
-				return nil, fmt.Errorf("codec %q comes before any array-to-bytes codec", codec.Name())
-			}
-			if checked, ok := codec.(interface{ check() error }); ok {
-				err = checked.check()
-			}
-			c.compressors = append(c.compressors, codec)
-		case arrayBytesCodec:
-			if c.serializer != nil {
-				return nil, fmt.Errorf("codec %q comes after %q: want only one array-to-bytes codec", codec.Name(), l[i-1].Name())
-			}
-			if c.serializer, err = codec.compile(inner); err == nil {
+		case ArrayCodec:
+			spec, err = c.addArrayCodec(codec, spec)
+		case chunkCodec:
+			if c.serializer, err = codec.compile(spec); err == nil {
 				c.sharding, _ = c.serializer.(*shardSerializer)
 			}
+		case ArrayBytesCodec:
+			c.serializer, err = compileHost(codec, spec)
+		case BytesCodec:
+			if sized, ok := codec.(interface{ forElements(int64) BytesCodec }); ok {
+				size := spec.Type.Size()
+				if len(c.compressors) > 0 {
+					size = 1
+				}
+				codec = sized.forElements(size)
+			}
+			c.compressors = append(c.compressors, codec)
 		default:
-			err = fmt.Errorf("codec %d is %T", i, codec)
+			err = checkKind(codec)
 		}
 		if err != nil {
 			return nil, err
@@ -85,13 +108,39 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 	return c, nil
 }
 
+// addArrayCodec adds a codec and returns the chunks that it encodes to. Leading
+// transposes are views, which a device need not copy to the host.
+func (c *Chain) addArrayCodec(codec ArrayCodec, in ChunkSpec) (ChunkSpec, error) {
+	if t, ok := codec.(Transpose); ok && len(c.transforms) == 0 {
+		var err error
+		in.Shape, err = c.addTranspose(t, in.Shape)
+		return in, err
+	}
+	if in.Type.IsVLen() {
+		return in, fmt.Errorf("codec %q cannot encode %s", codec.Name(), in.Type)
+	}
+	t, err := codec.Transform(in)
+	if err != nil {
+		return in, fmt.Errorf("codec %q: %w", codec.Name(), err)
+	}
+	if err := t.Out.check(); err != nil {
+		return in, fmt.Errorf("codec %q: encoded %w", codec.Name(), err)
+	}
+	if t.Out.Type.IsVLen() || t.Encode == nil || t.Decode == nil {
+		return in, fmt.Errorf("codec %q: incomplete transform of %s to %s", codec.Name(), in.Type, t.Out.Type)
+	}
+	c.transforms = append(c.transforms, transform{t, codec.Name(), in.nbytes()})
+	return t.Out, nil
+}
+
 // addTranspose composes a transpose with axisOrder and returns the permuted shape.
 func (c *Chain) addTranspose(t Transpose, shape []int64) ([]int64, error) {
-	if err := t.check(len(shape)); err != nil {
+	axes, err := t.axes(len(shape))
+	if err != nil {
 		return nil, err
 	}
 	moved, order := make([]int64, len(shape)), make([]int, len(shape))
-	for i, axis := range t.Order {
+	for i, axis := range axes {
 		moved[i], order[i] = shape[axis], axis
 		if c.axisOrder != nil {
 			order[i] = c.axisOrder[axis]
@@ -102,40 +151,6 @@ func (c *Chain) addTranspose(t Transpose, shape []int64) ([]int64, error) {
 		c.axisOrder = nil
 	}
 	return moved, nil
-}
-
-// arrayBytesCodec is an array-to-bytes codec before compilation.
-type arrayBytesCodec interface {
-	Codec
-	compile(ChunkSpec) (serializer, error)
-}
-
-// serializer is a compiled array-to-bytes codec.
-type serializer interface {
-	// encode returns nil if all values equal the fill value, unless s.KeepEmpty is set.
-	// The values are not larger than the chunk; fill values pad them.
-	encode(s *Scratch, v element.Values) ([]byte, error)
-	// decodeFixed fills dst with the elements of a whole chunk in C order.
-	decodeFixed(s *Scratch, dst, src []byte) error
-	// decodeVLen returns the elements of a whole chunk of variable length.
-	decodeVLen(s *Scratch, src []byte) (*element.VLen, error)
-	// size returns the size of an encoded chunk in bytes: exactly if exact is true,
-	// otherwise an upper bound.
-	size() (n int64, exact bool)
-}
-
-// compressor is a bytes-to-bytes codec.
-type compressor interface {
-	Codec
-	// encode appends the encoding of src to dst. They must not overlap.
-	encode(dst, src []byte) ([]byte, error)
-	// decode returns the decoding of src, as a part of src or in dst[:0], which it
-	// grows if needed. It returns an error if the result exceeds limit bytes.
-	decode(dst, src []byte, limit int64) ([]byte, error)
-	// bound returns the size of the largest encoding of n bytes that decode accepts.
-	bound(n int64) int64
-	// ratio bounds the number of decoded bytes per encoded byte.
-	ratio() int64
 }
 
 // Fill returns the fill value: one element.
@@ -182,19 +197,58 @@ func (c *Chain) encode(s *Scratch, v element.Values) ([]byte, error) {
 		defer moved.Release()
 		v = moved
 	}
-	out, err := c.serializer.encode(s, v)
+	keep := s.KeepEmpty
+	if len(c.transforms) > 0 {
+		moved, err := c.transform(s, v.(*ndview.NDBuffer))
+		if err != nil || moved == nil {
+			return nil, err
+		}
+		defer moved.Release()
+		// Only elements before the transforms decide whether a chunk is empty. Others
+		// may encode to the fill value, too.
+		v, keep = moved, true
+	}
+	out, err := c.serializer.encode(s, v, keep)
 	if err != nil || out == nil {
 		return nil, err
 	}
 	for _, codec := range c.compressors {
 		buf := s.nextBuffer()
-		*buf, err = codec.encode((*buf)[:0], out)
+		*buf, err = codec.Encode((*buf)[:0], out)
 		if err != nil {
 			return nil, fmt.Errorf("codec %q: %w", codec.Name(), err)
 		}
 		out = *buf
 	}
 	return out, nil
+}
+
+// transform applies the transforms on the host. It returns nil for a chunk of fill
+// values, unless s.KeepEmpty is set. The result is valid until s is used again.
+func (c *Chain) transform(s *Scratch, v *ndview.NDBuffer) (*ndview.NDBuffer, error) {
+	raw, err := s.hostElements(v)
+	if err != nil {
+		return nil, err
+	}
+	if !s.KeepEmpty && grid.IsFilled(raw, c.chunk.Fill) {
+		return nil, nil
+	}
+	spec := c.chunk
+	if c.axisOrder != nil {
+		spec.Shape = permuteShape(spec.Shape, c.axisOrder)
+	}
+	raw = s.pad(spec, raw, v.Shape())
+	for _, t := range c.transforms {
+		out := s.Bytes(t.Out.nbytes())
+		if err := t.Encode(out, raw); err != nil {
+			return nil, fmt.Errorf("codec %q: %w", t.name, err)
+		}
+		raw, spec = out, t.Out
+	}
+	dtype, _ := spec.Type.DType()
+	buf := arrowbuf.WrapExternal(raw, nil)
+	defer buf.Release()
+	return ndview.FromBuffer(buf, dtype, 0, spec.Shape, nil)
 }
 
 // DecodeFixed decodes a chunk of fixed-width elements into dst, in C order and the
@@ -208,7 +262,7 @@ func (c *Chain) DecodeFixed(s *Scratch, dst, src []byte) error {
 }
 
 func (c *Chain) decodeFixed(s *Scratch, dst, src []byte) error {
-	if c.axisOrder == nil {
+	if c.axisOrder == nil && len(c.transforms) == 0 {
 		raw, err := c.decompress(s, dst, src)
 		if err != nil {
 			return err
@@ -219,11 +273,23 @@ func (c *Chain) decodeFixed(s *Scratch, dst, src []byte) error {
 	if err != nil {
 		return err
 	}
-	moved := s.Bytes(int64(len(dst)))
-	if err := c.serializer.decodeFixed(s, moved, raw); err != nil {
+	elements := s.Bytes(c.serializer.spec().nbytes())
+	if err := c.serializer.decodeFixed(s, elements, raw); err != nil {
 		return err
 	}
-	grid.Transpose(dst, moved, permuteShape(c.chunk.Shape, c.axisOrder), invertPermutation(c.axisOrder), c.chunk.Type.Size())
+	for i, t := range slices.Backward(c.transforms) {
+		out := dst
+		if i > 0 || c.axisOrder != nil {
+			out = s.Bytes(t.in)
+		}
+		if err := t.Decode(out, elements); err != nil {
+			return fmt.Errorf("codec %q: %w", t.name, err)
+		}
+		elements = out
+	}
+	if c.axisOrder != nil {
+		grid.Transpose(dst, elements, permuteShape(c.chunk.Shape, c.axisOrder), invertPermutation(c.axisOrder), c.chunk.Type.Size())
+	}
 	return nil
 }
 
@@ -258,10 +324,9 @@ func (c *Chain) decodeVLen(s *Scratch, src []byte) (*element.VLen, error) {
 func (c *Chain) decompress(s *Scratch, dst, src []byte) ([]byte, error) {
 	want, exact := c.serializer.size()
 	limits := c.sizeLimits()
-	for i := len(c.compressors) - 1; i >= 0; i-- {
-		codec, limit := c.compressors[i], limits[i]
-		whole := exact && i == 0
-		if most := codec.ratio() * int64(len(src)); most < limit { // claims more than src can hold, or src is truncated
+	for i, codec := range slices.Backward(c.compressors) {
+		limit, whole := limits[i], exact && i == 0
+		if most := maxDecoded(codec, int64(len(src))); most < limit { // claims more than src can hold, or src is truncated
 			if whole {
 				return nil, fmt.Errorf("codec %q: %d bytes cannot hold the %d of a chunk", codec.Name(), len(src), limit)
 			}
@@ -273,7 +338,10 @@ func (c *Chain) decompress(s *Scratch, dst, src []byte) ([]byte, error) {
 		} else if whole {
 			*buf = slices.Grow((*buf)[:0], int(limit))
 		}
-		out, err := codec.decode((*buf)[:0], src, limit)
+		out, err := codec.Decode((*buf)[:0], src, limit)
+		if err == nil && int64(len(out)) > limit {
+			err = errTooLong(limit)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("codec %q: %w", codec.Name(), err)
 		}
@@ -294,7 +362,7 @@ func (c *Chain) sizeLimits() []int64 {
 	n, _ := c.serializer.size()
 	for i, codec := range c.compressors {
 		out[i] = n
-		n = codec.bound(n)
+		n, _ = encodedSize(codec, n)
 	}
 	return out
 }
@@ -303,14 +371,52 @@ func (c *Chain) sizeLimits() []int64 {
 func (c *Chain) size() (n int64, exact bool) {
 	n, exact = c.serializer.size()
 	for _, codec := range c.compressors {
-		_, fixed := codec.(CRC32C)
-		n, exact = codec.bound(n), exact && fixed
+		var fixed bool
+		n, fixed = encodedSize(codec, n)
+		exact = exact && fixed
 	}
 	return n, exact
 }
 
+// encodedSize returns an upper bound on the encoding of n bytes, and whether every
+// encoding has that size.
+func encodedSize(codec BytesCodec, n int64) (most int64, exact bool) {
+	if b, ok := codec.(SizeBounder); ok {
+		return b.EncodedSize(n)
+	}
+	return looseBound(n), false
+}
+
+// maxDecoded returns an upper bound on the decoding of n bytes.
+func maxDecoded(codec BytesCodec, n int64) int64 {
+	b, ok := codec.(SizeBounder)
+	if !ok {
+		return math.MaxInt64
+	}
+	ratio := b.MaxRatio()
+	if n > 0 && ratio > math.MaxInt64/n {
+		return math.MaxInt64
+	}
+	return ratio * n
+}
+
+// looseBound bounds the encoding of n incompressible bytes by any encoder.
+func looseBound(n int64) int64 {
+	const slack = 1 << 16
+	if n > (math.MaxInt64-slack)/2 {
+		return math.MaxInt64
+	}
+	return 2*n + slack
+}
+
+// sameMemory reports whether two slices share memory, up to their capacities. A decoder
+// may return any part of its input.
 func sameMemory(a, b []byte) bool {
-	return cap(a) > 0 && cap(b) > 0 && &a[:1][0] == &b[:1][0]
+	if cap(a) == 0 || cap(b) == 0 {
+		return false
+	}
+	firstA, firstB := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return firstA < firstB+uintptr(cap(b)) && firstB < firstA+uintptr(cap(a))
 }
 
 func errTooLong(limit int64) error { return fmt.Errorf("more than %d bytes decoded", limit) }

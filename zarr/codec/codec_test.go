@@ -3,10 +3,12 @@ package codec_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -53,6 +55,21 @@ func array(t testing.TB, data []int32, shape ...int64) *ndview.NDBuffer {
 	require.NoError(t, err)
 	t.Cleanup(nd.Release)
 	return nd
+}
+
+// values returns elements on the CPU device.
+func values(t testing.TB, of element.Type, raw []byte, shape []int64) *ndview.NDBuffer {
+	t.Helper()
+	dtype, ok := of.DType()
+	require.True(t, ok)
+	nd, err := ndview.FromBytes(arrowbuf.CPU(), dtype, raw, shape...)
+	require.NoError(t, err)
+	t.Cleanup(nd.Release)
+	return nd
+}
+
+func appendFloat32(raw []byte, x float32) []byte {
+	return binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
 }
 
 func TestEncodedBytes(t *testing.T) {
@@ -305,4 +322,15 @@ func FuzzDecodeVLen(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, v.Elements(), back.Elements())
 	})
+}
+
+// zarr-python refuses a codec of numcodecs without a configuration.
+func TestNumcodecsAreWrittenWithAConfiguration(t *testing.T) {
+	for _, name := range []string{"numcodecs.adler32", "numcodecs.fletcher32", "crc32c"} {
+		var list codec.List
+		require.NoError(t, json.Unmarshal([]byte(`["bytes",{"name":"`+name+`"}]`), &list))
+		raw, err := json.Marshal(list)
+		require.NoError(t, err)
+		assert.Equal(t, name != "crc32c", strings.Contains(string(raw), `{"name":"`+name+`","configuration":{}}`), string(raw))
+	}
 }

@@ -6,6 +6,9 @@
 // [Chain] for chunks of one shape and type. A Chain is safe for concurrent use; each
 // call needs a [Scratch] of its own and runs on one core.
 //
+// [Register] adds a codec of any of the three kinds: an [ArrayCodec], an
+// [ArrayBytesCodec] or a [BytesCodec].
+//
 // Compression is klauspost/compress, which needs no cgo. If the system has libzstd,
 // that compresses zstd faster.
 //

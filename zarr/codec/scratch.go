@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 )
 
 // Scratch is the reusable memory of one call at a time that encodes or decodes. The
@@ -77,6 +78,17 @@ func (s *Scratch) Bytes(n int64) []byte {
 	buf := s.nextBuffer()
 	*buf = slices.Grow((*buf)[:0], int(n))[:n]
 	return *buf
+}
+
+// pad returns raw, elements of the given shape, enlarged to a whole chunk by fill values.
+func (s *Scratch) pad(chunk ChunkSpec, raw []byte, shape []int64) []byte {
+	if int64(len(raw)) == chunk.nbytes() {
+		return raw
+	}
+	whole, origin := s.Bytes(chunk.nbytes()), make([]int64, len(shape))
+	grid.Fill(whole, chunk.Fill)
+	grid.Copy(whole, chunk.Shape, origin, raw, shape, origin, shape, chunk.Type.Size())
+	return whole
 }
 
 // hostElements returns the elements of v on the host in C order. It copies only if they

@@ -13,13 +13,14 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// IndexLocation is the position of the index in a shard.
-type IndexLocation string
+// Location is a position in encoded bytes: that of the index in a shard, or of a
+// checksum.
+type Location string
 
-// The locations of an index.
+// The locations.
 const (
-	End   IndexLocation = "end"
-	Start IndexLocation = "start"
+	End   Location = "end"
+	Start Location = "start"
 )
 
 // Sharding splits a chunk, which is then called a shard, into inner chunks and encodes
@@ -34,13 +35,14 @@ type Sharding struct {
 	// readers compute the size of the index.
 	IndexCodecs List
 	// IndexLocation is End if empty.
-	IndexLocation IndexLocation
+	IndexLocation Location
 }
 
 // Name returns "sharding_indexed".
 func (Sharding) Name() string { return "sharding_indexed" }
 
-func (c Sharding) configuration() any {
+// Configuration returns the inner chunks, their codecs and the index.
+func (c Sharding) Configuration() any {
 	c = c.defaults()
 	return metajson.Members{
 		{Key: "chunk_shape", Value: metajson.NonNil(c.ChunkShape)},
@@ -99,10 +101,10 @@ type ShardLayout struct {
 	chunks    *Chain
 	gridShape []int64
 	index     *Chain
-	location  IndexLocation
+	location  Location
 }
 
-// shardSerializer keeps the methods of serializer off the exported type.
+// shardSerializer keeps the methods of chunkSerializer off the exported type.
 type shardSerializer struct{ *ShardLayout }
 
 // ShardLayout returns the layout of a chain that consists of a Sharding codec alone, so
@@ -114,7 +116,7 @@ func (c *Chain) ShardLayout() (*ShardLayout, bool) {
 	return c.sharding.ShardLayout, true
 }
 
-func (c Sharding) compile(shard ChunkSpec) (serializer, error) {
+func (c Sharding) compile(shard ChunkSpec) (chunkSerializer, error) {
 	c = c.defaults()
 	if c.IndexLocation != Start && c.IndexLocation != End {
 		return nil, fmt.Errorf("%s: index_location %q, want %q or %q", c.Name(), c.IndexLocation, Start, End)
@@ -152,13 +154,15 @@ func (s *ShardLayout) ChunkShape() []int64 { return s.chunks.chunk.Shape }
 func (s *ShardLayout) GridShape() []int64 { return s.gridShape }
 
 // IndexLocation returns the position of the index.
-func (s *ShardLayout) IndexLocation() IndexLocation { return s.location }
+func (s *ShardLayout) IndexLocation() Location { return s.location }
 
 // IndexSize returns the size of an encoded index in bytes.
 func (s *ShardLayout) IndexSize() int64 {
 	n, _ := s.index.size()
 	return n
 }
+
+func (s *shardSerializer) spec() ChunkSpec { return s.shard }
 
 func (s *shardSerializer) size() (int64, bool) {
 	inner, _ := s.chunks.size()
@@ -171,7 +175,7 @@ func (s *shardSerializer) size() (int64, bool) {
 
 // encode builds a whole shard in memory, for nested shards and for shards that other
 // codecs encode further.
-func (s *shardSerializer) encode(scratch *Scratch, v element.Values) ([]byte, error) {
+func (s *shardSerializer) encode(scratch *Scratch, v element.Values, keep bool) ([]byte, error) {
 	out, index := scratch.nextBuffer(), s.NewIndex()
 	*out = (*out)[:0]
 	if s.location == Start {
@@ -188,7 +192,7 @@ func (s *shardSerializer) encode(scratch *Scratch, v element.Values) ([]byte, er
 		*out = append(*out, enc...)
 		return nil
 	})
-	if err != nil || index.Empty() {
+	if err != nil || index.Empty() && !keep {
 		return nil, err
 	}
 	raw, err := index.Encode()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
 // VLenUTF8 stores strings in C order: their number, then the length and the bytes of
@@ -26,65 +27,65 @@ func (VLenUTF8) Name() string { return "vlen-utf8" }
 // Name returns "vlen-bytes".
 func (VLenBytes) Name() string { return "vlen-bytes" }
 
-func (VLenUTF8) configuration() any  { return nil }
-func (VLenBytes) configuration() any { return nil }
+// Configuration returns nil.
+func (VLenUTF8) Configuration() any { return nil }
 
-func (c VLenUTF8) compile(chunk ChunkSpec) (serializer, error) {
-	return compileVLen(c, chunk, element.String)
+// Configuration returns nil.
+func (VLenBytes) Configuration() any { return nil }
+
+func (VLenUTF8) v2() (string, metajson.Members)  { return "vlen-utf8", nil }
+func (VLenBytes) v2() (string, metajson.Members) { return "vlen-bytes", nil }
+
+// Serializer returns the codec for chunks of element.String.
+func (c VLenUTF8) Serializer(in ChunkSpec) (Serializer, error) {
+	return vlenSerializer(c, in, element.String)
 }
 
-func (c VLenBytes) compile(chunk ChunkSpec) (serializer, error) {
-	return compileVLen(c, chunk, element.Bytes)
+// Serializer returns the codec for chunks of element.Bytes.
+func (c VLenBytes) Serializer(in ChunkSpec) (Serializer, error) {
+	return vlenSerializer(c, in, element.Bytes)
 }
-
-func compileVLen(c Codec, chunk ChunkSpec, want element.Type) (serializer, error) {
-	if chunk.Type != want {
-		return nil, fmt.Errorf("codec %q encodes %s, got %s", c.Name(), want, chunk.Type)
-	}
-	if grid.Size(chunk.Shape) > math.MaxUint32 {
-		return nil, fmt.Errorf("codec %q: chunk shape %v has 2^32 or more strings", c.Name(), chunk.Shape)
-	}
-	return vlenSerializer{chunk}, nil
-}
-
-// vlenSerializer is a compiled VLenUTF8 or VLenBytes codec.
-type vlenSerializer struct{ chunk ChunkSpec }
 
 // maxVLen bounds an encoded chunk of strings. Metadata does not bound their lengths, so
 // without it a small compressed chunk could exhaust memory.
 const maxVLen = 4 << 30
 
-func (vlenSerializer) size() (int64, bool) { return maxVLen, false }
-
-func (c vlenSerializer) isText() bool { return c.chunk.Type == element.String }
-
-func (c vlenSerializer) encode(s *Scratch, values element.Values) ([]byte, error) {
-	v := values.(*element.VLen)
-	if !s.KeepEmpty && c.isFill(v) {
-		return nil, nil
+func vlenSerializer(c Codec, in ChunkSpec, want element.Type) (Serializer, error) {
+	if in.Type != want {
+		return Serializer{}, fmt.Errorf("codec %q encodes %s, got %s", c.Name(), want, in.Type)
 	}
-	if !slices.Equal(v.Shape(), c.chunk.Shape) {
-		padded, err := c.pad(v)
-		if err != nil {
-			return nil, err
-		}
-		v = padded
+	if grid.Size(in.Shape) > math.MaxUint32 {
+		return Serializer{}, fmt.Errorf("codec %q: chunk shape %v has 2^32 or more strings", c.Name(), in.Shape)
 	}
-	size := 4 + 4*v.Len() + v.NBytes()
-	if size > maxVLen {
-		return nil, fmt.Errorf("chunk of %d bytes of strings exceeds %d: choose smaller chunks", size, int64(maxVLen))
-	}
-	if err := c.checkUTF8(v); err != nil {
-		return nil, err
-	}
-	out := s.Bytes(size)
-	narrow, wide := v.Offsets()
-	if narrow != nil {
-		encodeVLen(out, narrow, v.Data())
-	} else {
-		encodeVLen(out, wide, v.Data())
-	}
-	return out, nil
+	isText := want == element.String
+	return Serializer{
+		MaxSize: maxVLen,
+		EncodeVLen: func(dst []byte, v *element.VLen) ([]byte, error) {
+			size := 4 + 4*v.Len() + v.NBytes()
+			if size > maxVLen {
+				return nil, fmt.Errorf("chunk of %d bytes of strings exceeds %d: choose smaller chunks", size, int64(maxVLen))
+			}
+			if err := checkUTF8(v, isText); err != nil {
+				return nil, err
+			}
+			dst = slices.Grow(dst, int(size))
+			out := dst[len(dst) : len(dst)+int(size)]
+			narrow, wide := v.Offsets()
+			if narrow != nil {
+				encodeVLen(out, narrow, v.Data())
+			} else {
+				encodeVLen(out, wide, v.Data())
+			}
+			return dst[:len(dst)+int(size)], nil
+		},
+		DecodeVLen: func(src []byte) (*element.VLen, error) {
+			v, err := decodeStrings(in.Shape, src)
+			if err != nil {
+				return nil, err
+			}
+			return v, checkUTF8(v, isText)
+		},
+	}, nil
 }
 
 // encodeVLen fills out, which has the exact size.
@@ -102,8 +103,8 @@ func encodeVLen[O element.Offset](out []byte, offsets []O, data []byte) {
 
 // checkUTF8 validates all bytes at once, which is fast. It then verifies that every
 // element begins at the start of a character.
-func (c vlenSerializer) checkUTF8(v *element.VLen) error {
-	if !c.isText() {
+func checkUTF8(v *element.VLen, isText bool) error {
+	if !isText {
 		return nil
 	}
 	narrow, wide := v.Offsets()
@@ -131,31 +132,8 @@ func isValidUTF8[O element.Offset](offsets []O, data []byte) bool {
 	return true
 }
 
-func (c vlenSerializer) isFill(v *element.VLen) bool {
-	if v.NBytes() != v.Len()*int64(len(c.chunk.Fill)) {
-		return false
-	}
-	for i := range v.Len() {
-		if string(v.At(i)) != string(c.chunk.Fill) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c vlenSerializer) pad(v *element.VLen) (*element.VLen, error) {
-	whole := slices.Repeat([][]byte{c.chunk.Fill}, int(grid.Size(c.chunk.Shape)))
-	origin := make([]int64, len(c.chunk.Shape))
-	grid.Copy(whole, c.chunk.Shape, origin, v.Elements(), v.Shape(), origin, v.Shape(), 1)
-	return element.PackVLen(whole, c.chunk.Shape...)
-}
-
-func (c vlenSerializer) decodeFixed(*Scratch, []byte, []byte) error {
-	return fmt.Errorf("elements of %s have no fixed width", c.chunk.Type)
-}
-
-func (c vlenSerializer) decodeVLen(_ *Scratch, src []byte) (*element.VLen, error) {
-	n := grid.Size(c.chunk.Shape)
+func decodeStrings(shape []int64, src []byte) (*element.VLen, error) {
+	n := grid.Size(shape)
 	total := int64(len(src)) - 4 - 4*n
 	if total < 0 {
 		return nil, fmt.Errorf("%d bytes are too few for %d strings", len(src), n)
@@ -163,17 +141,10 @@ func (c vlenSerializer) decodeVLen(_ *Scratch, src []byte) (*element.VLen, error
 	if given := binary.LittleEndian.Uint32(src); int64(given) != n {
 		return nil, fmt.Errorf("%d strings in a chunk of %d", given, n)
 	}
-	var v *element.VLen
-	var err error
 	if total <= math.MaxInt32 {
-		v, err = decodeVLen[int32](src[4:], n, total, c.chunk.Shape)
-	} else {
-		v, err = decodeVLen[int64](src[4:], n, total, c.chunk.Shape)
+		return decodeVLen[int32](src[4:], n, total, shape)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return v, c.checkUTF8(v)
+	return decodeVLen[int64](src[4:], n, total, shape)
 }
 
 func decodeVLen[O element.Offset](src []byte, n, total int64, shape []int64) (*element.VLen, error) {

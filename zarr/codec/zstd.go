@@ -28,13 +28,24 @@ type Zstd struct {
 // Name returns "zstd".
 func (Zstd) Name() string { return "zstd" }
 
-func (z Zstd) configuration() any {
+// Configuration returns the level and whether frames have a checksum.
+func (z Zstd) Configuration() any {
 	return metajson.Members{{Key: "level", Value: z.Level}, {Key: "checksum", Value: z.Checksum}}
 }
 
+// v2 omits a checksum of false, which old versions of numcodecs do not know.
+func (z Zstd) v2() (string, metajson.Members) {
+	config := metajson.Members{{Key: "level", Value: z.Level}}
+	if z.Checksum {
+		config = append(config, metajson.Member{Key: "checksum", Value: true})
+	}
+	return "zstd", config
+}
+
+// parseZstd tolerates a missing level: it is 0.
 func parseZstd(config *metajson.Object) (Codec, error) {
 	var z Zstd
-	if err := config.DecodeRequired("level", &z.Level); err != nil {
+	if _, err := config.DecodeOptional("level", &z.Level); err != nil {
 		return nil, err
 	}
 	if _, err := config.DecodeOptional("checksum", &z.Checksum); err != nil {
@@ -164,7 +175,8 @@ func (i *idleEncoders) expire() {
 // --long.
 const maxWindow = 1 << 31
 
-func (z Zstd) encode(dst, src []byte) ([]byte, error) {
+// Encode appends the encoding of src to dst.
+func (z Zstd) Encode(dst, src []byte) ([]byte, error) {
 	found, ok := zstdEncoders.Load(z)
 	if !ok {
 		found, _ = zstdEncoders.LoadOrStore(z, new(idleEncoders))
@@ -181,7 +193,8 @@ func (z Zstd) encode(dst, src []byte) ([]byte, error) {
 	return enc.encode(dst, src)
 }
 
-func (Zstd) decode(dst, src []byte, limit int64) ([]byte, error) {
+// Decode returns the decoding of src: at most limit bytes.
+func (Zstd) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	dec, ok := zstdDecoders.Get().(*zstd.Decoder)
 	if !ok {
 		var err error
@@ -220,18 +233,9 @@ func initialSize(src []byte, limit int64) int64 {
 	return min(limit, 4*int64(len(src))+512)
 }
 
-// bound is generous, since other encoders may split incompressible data into many small
+// EncodedSize is generous, since other encoders may split incompressible data into many small
 // blocks.
-func (Zstd) bound(n int64) int64 { return looseBound(n) }
+func (Zstd) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
 
-// ratio: a block of up to 128 KiB takes at least 4 bytes (RFC 8878, section 3.1.1.2).
-func (Zstd) ratio() int64 { return 128 << 10 / 4 }
-
-// looseBound bounds the encoding of n incompressible bytes by any encoder.
-func looseBound(n int64) int64 {
-	const slack = 1 << 16
-	if n > (math.MaxInt64-slack)/2 {
-		return math.MaxInt64
-	}
-	return 2*n + slack
-}
+// MaxRatio returns 32768: a block of up to 128 KiB takes at least 4 bytes (RFC 8878, section 3.1.1.2).
+func (Zstd) MaxRatio() int64 { return 128 << 10 / 4 }

@@ -41,7 +41,7 @@ func TestZstdEncodersRoundTrip(t *testing.T) {
 					frame, err := encoder.encode(prefix, input)
 					require.NoError(t, err, what)
 					assert.Equal(t, "before", string(frame[:6]))
-					back, err := z.decode(nil, frame[6:], max(int64(len(input)), 1))
+					back, err := z.Decode(nil, frame[6:], max(int64(len(input)), 1))
 					require.NoError(t, err, what)
 					assert.Equal(t, len(input), len(back), what)
 					assert.Equal(t, string(input), string(back), what)
@@ -107,9 +107,9 @@ func TestZstdEncodersAreSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 20 {
-				frame, err := Zstd{Level: 1}.encode(nil, input)
+				frame, err := Zstd{Level: 1}.Encode(nil, input)
 				if assert.NoError(t, err) {
-					back, err := Zstd{}.decode(nil, frame, int64(len(input)))
+					back, err := Zstd{}.Decode(nil, frame, int64(len(input)))
 					assert.NoError(t, err)
 					assert.Equal(t, string(input), string(back))
 				}

@@ -21,6 +21,9 @@ const natJSON = `"NaT"`
 // DefaultFill returns the fill value of arrays that set none: zero, false, the empty
 // string, or NaT ("not a time").
 func (t Type) DefaultFill() []byte {
+	if t.kind() == formStruct {
+		return t.structDefault()
+	}
 	fill := make([]byte, t.Size())
 	if t.isTime() {
 		binary.LittleEndian.PutUint64(fill, 1<<63)
@@ -34,8 +37,14 @@ func (t Type) CheckFill(fill []byte) error {
 	if !t.IsVLen() && int64(len(fill)) != t.Size() {
 		return fmt.Errorf("fill value of %s has %d bytes, want %d", t, len(fill), t.Size())
 	}
-	if t == String && !utf8.Valid(fill) {
+	switch {
+	case t == String && !utf8.Valid(fill):
 		return fmt.Errorf("fill value %q is not UTF-8", fill)
+	case t.IsVLen():
+		return nil
+	}
+	if err := t.CheckElements(fill); err != nil {
+		return fmt.Errorf("fill value of %s: %w", t, err)
 	}
 	return nil
 }
@@ -51,23 +60,35 @@ func (t Type) ParseFill(raw json.RawMessage) ([]byte, error) {
 }
 
 func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
-	switch t.vlen {
-	case vlenUTF8:
-		var s *string
-		if err := json.Unmarshal(raw, &s); err != nil || s == nil {
-			return nil, fmt.Errorf("expected a string")
+	switch t.kind() {
+	case formString:
+		text, ok := unquote(raw)
+		if !ok {
+			return nil, errors.New("expected a string")
 		}
-		return []byte(*s), nil
-	case vlenBytes:
+		return []byte(text), nil
+	case formBytes:
 		return parseByteString(raw)
+	case formInt:
+		return t.parseSmallInt(raw)
+	case formFloat:
+		return t.form.float.parse(raw)
+	case formComplex:
+		return t.parseComplex(raw)
+	case formUTF32:
+		return t.parseUTF32(raw)
+	case formTerminated:
+		return t.parsePadded(raw)
+	case formStruct:
+		return t.parseStructFill(raw)
 	}
 	size := int(t.Size())
 	switch t.dtype.Kind() {
 	case ndview.KindBool:
-		switch string(raw) {
-		case "true":
+		switch metajson.TrimFraction(string(raw)) {
+		case "true", "1":
 			return []byte{1}, nil
-		case "false":
+		case "false", "0":
 			return []byte{0}, nil
 		}
 		return nil, fmt.Errorf("expected true or false")
@@ -79,7 +100,7 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	case ndview.KindInt:
 		return parseInt(raw, size)
 	case ndview.KindUint:
-		n, err := strconv.ParseUint(string(raw), 10, size*8)
+		n, err := strconv.ParseUint(integerText(raw), 10, size*8)
 		if err != nil {
 			return nil, fmt.Errorf("expected an integer of %d bits, not negative", size*8)
 		}
@@ -93,8 +114,32 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	}
 }
 
+// integerText returns the text of an integer. Some writers store 0.0, 1e3 or "0".
+func integerText(raw json.RawMessage) string {
+	text := string(raw)
+	if inner, ok := unquote(raw); ok {
+		text = strings.TrimPrefix(strings.TrimSpace(inner), "+")
+	}
+	if x, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) && strings.ContainsAny(text, "eE") && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		text = strconv.FormatInt(int64(x), 10)
+	}
+	if text = metajson.TrimFraction(text); text == "-0" {
+		return "0"
+	}
+	return text
+}
+
+// unquote returns the value of a JSON string, or false for other values.
+func unquote(raw json.RawMessage) (string, bool) {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
 func parseInt(raw json.RawMessage, size int) ([]byte, error) {
-	n, err := strconv.ParseInt(string(raw), 10, size*8)
+	n, err := strconv.ParseInt(integerText(raw), 10, size*8)
 	if err != nil {
 		return nil, fmt.Errorf("expected an integer of %d bits", size*8)
 	}
@@ -117,6 +162,25 @@ func (t Type) parseComplex(raw json.RawMessage) ([]byte, error) {
 	return fill, nil
 }
 
+func (t Type) formatComplex(fill []byte) json.RawMessage {
+	half := len(fill) / 2
+	return fmt.Appendf(nil, "[%s,%s]", t.floatFormat().format(fill[:half]), t.floatFormat().format(fill[half:]))
+}
+
+func (t Type) parseSmallInt(raw json.RawMessage) ([]byte, error) {
+	n, err := metajson.ParseInt(integerText(raw))
+	fill := []byte{byte(n)}
+	t.Normalize(fill)
+	value := int64(fill[0])
+	if t.dtype.Kind() == ndview.KindInt {
+		value = decodeSigned(fill)
+	}
+	if err != nil || value != n {
+		return nil, fmt.Errorf("expected an integer of %d bits", t.form.bits)
+	}
+	return fill, nil
+}
+
 func parseByteString(raw json.RawMessage) ([]byte, error) {
 	var s *string
 	if json.Unmarshal(raw, &s) == nil && s != nil {
@@ -127,6 +191,15 @@ func parseByteString(raw json.RawMessage) ([]byte, error) {
 		return b, nil
 	}
 	return parseByteList(raw)
+}
+
+// parsePadded parses the base64 of at most Size bytes and pads them with zeros.
+func (t Type) parsePadded(raw json.RawMessage) ([]byte, error) {
+	b, err := parseByteString(raw)
+	if err == nil && int64(len(b)) > t.Size() {
+		return nil, fmt.Errorf("got %d bytes, want at most %d", len(b), t.Size())
+	}
+	return append(b, make([]byte, t.Size()-min(int64(len(b)), t.Size()))...), err
 }
 
 // parseRawBits also accepts base64, which tensorstore writes.
@@ -158,12 +231,31 @@ func (t Type) FormatFill(fill []byte) (json.RawMessage, error) {
 	if err := t.CheckFill(fill); err != nil {
 		return nil, err
 	}
-	switch t.vlen {
-	case vlenUTF8:
+	return t.formatFill(fill)
+}
+
+// formatFill is FormatFill of a fill value that was checked.
+func (t Type) formatFill(fill []byte) (json.RawMessage, error) {
+	switch t.kind() {
+	case formString:
 		return metajson.MarshalLine(string(fill))
-	case vlenBytes:
+	case formTerminated:
+		return json.Marshal(base64.StdEncoding.EncodeToString(bytes.TrimRight(fill, "\x00")))
+	case formBytes, formRawBytes:
 		// zarr-python accepts only this form.
 		return json.Marshal(base64.StdEncoding.EncodeToString(fill))
+	case formFloat:
+		return t.form.float.format(fill), nil
+	case formComplex:
+		return t.formatComplex(fill), nil
+	case formUTF32:
+		text, err := decodeUTF32(fill)
+		if err != nil {
+			return nil, err
+		}
+		return metajson.MarshalLine(string(text))
+	case formStruct:
+		return t.formatStructFill(fill)
 	}
 	switch t.dtype.Kind() {
 	case ndview.KindBool:
@@ -180,8 +272,7 @@ func (t Type) FormatFill(fill []byte) (json.RawMessage, error) {
 	case ndview.KindFloat, ndview.KindBFloat:
 		return t.floatFormat().format(fill), nil
 	case ndview.KindComplex:
-		half := len(fill) / 2
-		return fmt.Appendf(nil, "[%s,%s]", t.floatFormat().format(fill[:half]), t.floatFormat().format(fill[half:])), nil
+		return t.formatComplex(fill), nil
 	default:
 		list := make([]uint16, len(fill)) // encoding/json writes []byte as base64
 		for i, b := range fill {
@@ -205,141 +296,4 @@ func decodeUnsigned(b []byte) uint64 {
 func decodeSigned(b []byte) int64 {
 	shift := 64 - 8*len(b)
 	return int64(decodeUnsigned(b)<<shift) >> shift
-}
-
-// floatFormat is an IEEE 754 interchange format: sign, exponent and mantissa from the
-// highest bit down.
-type floatFormat struct {
-	size     int // bytes
-	mantissa int // bits
-}
-
-var (
-	binary16 = floatFormat{2, 10}
-	bfloat16 = floatFormat{2, 7}
-	binary32 = floatFormat{4, 23}
-	binary64 = floatFormat{8, 52}
-)
-
-// floatFormat returns the format of a float or of the parts of a complex number.
-func (t Type) floatFormat() floatFormat {
-	switch {
-	case t.dtype.Kind() == ndview.KindBFloat:
-		return bfloat16
-	case t.dtype == ndview.Float16:
-		return binary16
-	case t.dtype == ndview.Float32, t.dtype == ndview.Complex64:
-		return binary32
-	default:
-		return binary64
-	}
-}
-
-func (f floatFormat) exponentBits() int { return f.size*8 - 1 - f.mantissa }
-func (f floatFormat) sign() uint64      { return 1 << (f.size*8 - 1) }
-func (f floatFormat) infinity() uint64  { return (1<<f.exponentBits() - 1) << f.mantissa }
-func (f floatFormat) nan() uint64       { return f.infinity() | 1<<(f.mantissa-1) }
-
-// parse parses a number, "NaN", "Infinity", "-Infinity", or the bits in hexadecimal,
-// highest first (Zarr core 3.1, "Fill value").
-func (f floatFormat) parse(raw json.RawMessage) ([]byte, error) {
-	var name string
-	if json.Unmarshal(raw, &name) != nil || len(raw) == 0 || raw[0] != '"' {
-		return f.parseNumber(string(raw))
-	}
-	switch name {
-	case "NaN":
-		return encodeLittleEndian(f.nan(), f.size), nil
-	case "Infinity":
-		return encodeLittleEndian(f.infinity(), f.size), nil
-	case "-Infinity":
-		return encodeLittleEndian(f.infinity()|f.sign(), f.size), nil
-	}
-	digits, ok := strings.CutPrefix(name, "0x")
-	bits, err := strconv.ParseUint(digits, 16, f.size*8)
-	if !ok || err != nil || len(digits) != f.size*2 {
-		return nil, fmt.Errorf(`expected a number, "NaN", "Infinity", "-Infinity" or "0x" and %d hexadecimal digits`, f.size*2)
-	}
-	return encodeLittleEndian(bits, f.size), nil
-}
-
-func (f floatFormat) parseNumber(number string) ([]byte, error) {
-	width := 64
-	if f == binary32 { // avoids rounding twice
-		width = 32
-	}
-	x, err := strconv.ParseFloat(number, width)
-	if err != nil && !errors.Is(err, strconv.ErrRange) || !json.Valid([]byte(number)) {
-		return nil, errors.New("expected a number")
-	}
-	return encodeLittleEndian(f.fromFloat64(x), f.size), nil // out of range rounds to an infinity
-}
-
-// format returns the shortest text that parses to the same bits.
-func (f floatFormat) format(fill []byte) []byte {
-	bits := decodeUnsigned(fill)
-	switch bits {
-	case f.nan():
-		return []byte(`"NaN"`)
-	case f.infinity():
-		return []byte(`"Infinity"`)
-	case f.infinity() | f.sign():
-		return []byte(`"-Infinity"`)
-	}
-	if bits&f.infinity() == f.infinity() { // a NaN with a payload
-		return fmt.Appendf(nil, `"0x%0*x"`, f.size*2, bits)
-	}
-	width := 64
-	if f.size < 8 {
-		width = 32
-	}
-	text := strconv.AppendFloat(nil, f.toFloat64(bits), 'g', -1, width)
-	if !strings.ContainsAny(string(text), ".e") {
-		text = append(text, ".0"...) // keeps -0.0 a float for readers that distinguish integers
-	}
-	return text
-}
-
-// fromFloat64 rounds to nearest, ties to even.
-func (f floatFormat) fromFloat64(x float64) uint64 {
-	if f == binary64 {
-		return math.Float64bits(x)
-	}
-	var sign uint64
-	if math.Signbit(x) {
-		sign, x = f.sign(), -x
-	}
-	switch {
-	case x == 0:
-		return sign
-	case math.IsInf(x, 0): // Go does not define its conversion to an integer
-		return sign | f.infinity()
-	}
-	bias := 1<<(f.exponentBits()-1) - 1
-	_, exponent := math.Frexp(x) // x = m * 2^exponent, m in [0.5, 1)
-	exponent = max(exponent-1, 1-bias)
-	// units counts multiples of the last mantissa bit and includes the hidden bit.
-	// Adding it to the exponent field carries correctly.
-	units := math.RoundToEven(math.Ldexp(x, f.mantissa-exponent))
-	bits := uint64(exponent+bias-1)<<f.mantissa + uint64(units)
-	return sign | min(bits, f.infinity())
-}
-
-func (f floatFormat) toFloat64(bits uint64) float64 {
-	if f == binary64 {
-		return math.Float64frombits(bits)
-	}
-	bias := 1<<(f.exponentBits()-1) - 1
-	exponent := int(bits&f.infinity()) >> f.mantissa
-	mantissa := bits & (1<<f.mantissa - 1)
-	if exponent > 0 {
-		mantissa |= 1 << f.mantissa
-	} else {
-		exponent = 1
-	}
-	x := math.Ldexp(float64(mantissa), exponent-bias-f.mantissa)
-	if bits&f.sign() != 0 {
-		x = math.Copysign(x, -1)
-	}
-	return x
 }

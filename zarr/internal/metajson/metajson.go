@@ -1,6 +1,7 @@
 // Package metajson parses JSON as strictly as Zarr metadata requires and writes it in a
 // stable order. Unlike encoding/json, it distinguishes keys by case and rejects
 // duplicate keys. It also rejects null in place of a value, and reports unknown keys.
+// It accepts what Python's json module writes beyond JSON; see [Clean].
 package metajson
 
 import (
@@ -11,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -52,6 +54,12 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 	return o, nil
 }
 
+// Has reports whether a member remains.
+func (o *Object) Has(key string) bool {
+	_, ok := o.members[key]
+	return ok
+}
+
 // Take removes a member and returns its text, or false if it is absent.
 func (o *Object) Take(key string) (json.RawMessage, bool) {
 	raw, ok := o.members[key]
@@ -76,6 +84,16 @@ func (o *Object) DecodeOptional(key string, dst any) (bool, error) {
 		return false, nil
 	}
 	return true, Decode(fmt.Sprintf("%s: key %q", o.what, key), raw, dst)
+}
+
+// TakeAll removes the remaining members and returns them as an object, sorted by key.
+func (o *Object) TakeAll() (json.RawMessage, error) {
+	all := make(Members, 0, len(o.members))
+	for _, key := range o.Keys() {
+		all = append(all, Member{key, o.members[key]})
+	}
+	clear(o.members)
+	return all.MarshalJSON()
 }
 
 // Keys returns the keys of the remaining members, sorted.
@@ -107,23 +125,44 @@ func Decode(what string, raw json.RawMessage, dst any) error {
 }
 
 func decodeInts(what string, raw json.RawMessage, dst *[]int64) error {
-	var list []*int64
+	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return fmt.Errorf("%s: expected a list of integers, got %s", what, Excerpt(raw))
 	}
 	*dst = make([]int64, len(list))
-	for i, n := range list {
-		if n == nil {
-			return fmt.Errorf("%s: null where an integer is expected", what)
+	for i, item := range list {
+		n, err := ParseInt(string(item))
+		if err != nil {
+			return fmt.Errorf("%s: expected a list of integers, got %s: %w", what, Excerpt(raw), err)
 		}
-		(*dst)[i] = *n
+		(*dst)[i] = n
 	}
 	return nil
+}
+
+// ParseInt parses a JSON number that is an integer of 64 bits. It may have a fraction
+// of zeros, as in 4.0, which some writers append to integers.
+func ParseInt(number string) (int64, error) {
+	n, err := strconv.ParseInt(TrimFraction(number), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not an integer of 64 bits", Excerpt([]byte(number)))
+	}
+	return n, nil
+}
+
+// TrimFraction removes a fraction of zeros from a JSON number.
+func TrimFraction(number string) string {
+	whole, fraction, ok := strings.Cut(number, ".")
+	if ok && whole != "" && whole != "-" && fraction != "" && strings.Trim(fraction, "0") == "" {
+		return whole
+	}
+	return number
 }
 
 // Excerpt truncates foreign text for an error message.
 func Excerpt(raw []byte) string {
 	const most = 60
+	raw = Restore(raw)
 	if len(raw) <= most {
 		return string(raw)
 	}

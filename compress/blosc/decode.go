@@ -1,0 +1,89 @@
+package blosc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/compress/shuffle"
+)
+
+// Decode returns the decoding of a chunk in dst[:0], which it grows if needed. src and
+// dst must not overlap. It returns ErrCorrupt if src is not exactly one chunk, and an
+// error if the result exceeds limit bytes.
+func Decode(dst, src []byte, limit int64) ([]byte, error) {
+	h, err := parseHeader(src)
+	if err != nil {
+		return nil, fmt.Errorf("blosc.Decode: %w", err)
+	}
+	if h.size > limit {
+		return nil, fmt.Errorf("blosc.Decode: chunk of %d bytes, want at most %d", h.size, limit)
+	}
+	dst = slices.Grow(dst[:0], int(h.size))[:h.size]
+	if h.size == 0 || h.stored() {
+		copy(dst, src[headerSize:])
+		return dst, nil
+	}
+	var shuffled []byte
+	if h.shuffle() != NoShuffle {
+		shuffled = make([]byte, h.blockSize)
+	}
+	for i := range h.blocks() {
+		block := dst[i*h.blockSize : min(int64(i+1)*int64(h.blockSize), h.size)]
+		start := int64(binary.LittleEndian.Uint32(src[headerSize+4*i:]))
+		if start > int64(len(src)) {
+			return nil, fmt.Errorf("blosc.Decode: %w: block %d is at %d of %d bytes", ErrCorrupt, i, start, len(src))
+		}
+		if err := h.decodeBlock(block, shuffled, src[start:]); err != nil {
+			return nil, fmt.Errorf("blosc.Decode: %w: block %d: %w", ErrCorrupt, i, err)
+		}
+	}
+	return dst, nil
+}
+
+// shuffle returns what is to be undone.
+func (h *header) shuffle() Shuffle {
+	switch {
+	case h.flags&flagByteShuffle != 0 && h.typeSize > 1:
+		return ByteShuffle
+	case h.flags&flagBitShuffle != 0:
+		return BitShuffle
+	default:
+		return NoShuffle
+	}
+}
+
+// decodeBlock fills a block. shuffled is memory of at least its size, unless the chunk
+// is not shuffled.
+func (h *header) decodeBlock(block, shuffled, src []byte) error {
+	mode, out := h.shuffle(), block
+	if mode != NoShuffle {
+		out = shuffled[:len(block)]
+	}
+	n := splits(h.flags, h.typeSize, h.blockSize, len(block) != h.blockSize)
+	if len(block)%n != 0 {
+		return fmt.Errorf("%d bytes are not a multiple of %d", len(block), n)
+	}
+	size := len(block) / n
+	for i := range n {
+		if len(src) < 4 {
+			return fmt.Errorf("part %d: unexpected end of chunk", i)
+		}
+		length := binary.LittleEndian.Uint32(src)
+		src = src[4:]
+		if int64(length) > int64(len(src)) {
+			return fmt.Errorf("part %d: %d bytes, but only %d remain", i, length, len(src))
+		}
+		if err := decompress(int(h.flags>>formatShift), out[i*size:(i+1)*size], src[:length]); err != nil {
+			return fmt.Errorf("part %d: %w", i, err)
+		}
+		src = src[length:]
+	}
+	switch mode {
+	case ByteShuffle:
+		return shuffle.UnshuffleBytes(block, out, h.typeSize)
+	case BitShuffle:
+		return shuffle.UnshuffleBits(block, out, h.typeSize)
+	}
+	return nil
+}

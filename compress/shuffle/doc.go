@@ -1,0 +1,5 @@
+// Package shuffle transposes the bytes or the bits of arrays, which makes numbers
+// easier to compress: bytes of one significance become neighbors.
+//
+// The layouts are those of the Blosc format and of the HDF5 shuffle filter.
+package shuffle

@@ -1,0 +1,68 @@
+package codec
+
+import (
+	"bytes"
+	"compress/bzip2"
+	"fmt"
+
+	encoder "github.com/dsnet/compress/bzip2"
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
+)
+
+// BZ2 compresses with bzip2 (numcodecs, "bz2"). Level is 1 to 9: the size of a block in
+// units of 100 kB.
+type BZ2 struct {
+	Level int
+}
+
+// Name returns "numcodecs.bz2".
+func (BZ2) Name() string { return numcodecs + "bz2" }
+
+// Configuration returns the level.
+func (c BZ2) Configuration() any { return metajson.Members{{Key: "level", Value: c.Level}} }
+
+func parseBZ2(config *metajson.Object) (Codec, error) {
+	c := BZ2{Level: 1}
+	if _, err := config.DecodeOptional("level", &c.Level); err != nil {
+		return nil, err
+	}
+	return c, c.check()
+}
+
+func (c BZ2) check() error {
+	if c.Level < 1 || c.Level > 9 {
+		return fmt.Errorf("bz2: level %d is not within 1 to 9", c.Level)
+	}
+	return nil
+}
+
+// Encode appends the encoding of src to dst.
+func (c BZ2) Encode(dst, src []byte) ([]byte, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	out := bytes.NewBuffer(dst)
+	w, err := encoder.NewWriter(out, &encoder.WriterConfig{Level: c.Level})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(src); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Decode returns the decoding of src, one or more streams: at most limit bytes. Beside
+// these it needs up to 4 MB.
+func (BZ2) Decode(dst, src []byte, limit int64) ([]byte, error) {
+	return readAll(bzip2.NewReader(bytes.NewReader(src)), dst, limit)
+}
+
+// EncodedSize bounds the encoding of n bytes by any encoder.
+func (BZ2) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
+
+// MaxRatio is that of a long run: about 47 MB in a block of 32 bytes.
+func (BZ2) MaxRatio() int64 { return 2 << 20 }

@@ -1,0 +1,240 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr/element"
+)
+
+// number reads and writes elements that are real numbers, on the host.
+type number struct {
+	of       element.Type
+	size     int // bytes
+	bits     int // less than 8 for small integers
+	floating bool
+	signed   bool
+}
+
+// numberOf returns the number of a type, or false if elements are no integers and no
+// floats of at least 16 bits.
+func numberOf(of element.Type) (number, bool) {
+	dtype, ok := of.DType()
+	if !ok {
+		return number{}, false
+	}
+	n := number{of: of, size: int(dtype.Size()), bits: of.NumberBits()}
+	switch dtype.Kind() {
+	case ndview.KindInt:
+		n.signed = true
+		return n, true
+	case ndview.KindUint:
+		return n, of == element.Of(dtype) || of == element.Uint2 || of == element.Uint4
+	case ndview.KindFloat, ndview.KindBFloat:
+		n.floating = true
+		return n, true
+	default:
+		return number{}, false
+	}
+}
+
+// parseNumber parses a type of NumPy, such as "<f4". Times count as integers.
+func parseNumber(name string) (number, Endian, error) {
+	dtype, order, err := ndview.ParseDType(name)
+	if err != nil {
+		return number{}, "", err
+	}
+	if dtype.IsTime() {
+		dtype = ndview.Int64
+	}
+	n, ok := numberOf(element.Of(dtype))
+	if !ok {
+		return number{}, "", fmt.Errorf("dtype %q: %w", name, errors.ErrUnsupported)
+	}
+	switch {
+	case n.size == 1:
+		return n, "", nil
+	case order == '>':
+		return n, Big, nil
+	default:
+		return n, Little, nil
+	}
+}
+
+// count returns the number of elements in raw.
+func (n number) count(raw []byte) int { return len(raw) / n.size }
+
+// int returns element i of an integer type. A uint64 has the same bits.
+func (n number) int(raw []byte, i int) int64 {
+	switch n.size {
+	case 1:
+		if n.signed {
+			return int64(int8(raw[i]))
+		}
+		return int64(raw[i])
+	case 2:
+		x := le.Uint16(raw[2*i:])
+		if n.signed {
+			return int64(int16(x))
+		}
+		return int64(x)
+	case 4:
+		x := le.Uint32(raw[4*i:])
+		if n.signed {
+			return int64(int32(x))
+		}
+		return int64(x)
+	default:
+		return int64(le.Uint64(raw[8*i:]))
+	}
+}
+
+// putInt stores the low bits of x.
+func (n number) putInt(raw []byte, i int, x int64) {
+	switch n.size {
+	case 1:
+		if n.bits < 8 {
+			x <<= 64 - n.bits // small integers are stored with their sign extended
+			if n.signed {
+				x >>= 64 - n.bits
+			} else {
+				x = int64(uint64(x) >> (64 - n.bits))
+			}
+		}
+		raw[i] = byte(x)
+	case 2:
+		le.PutUint16(raw[2*i:], uint16(x))
+	case 4:
+		le.PutUint32(raw[4*i:], uint32(x))
+	default:
+		le.PutUint64(raw[8*i:], uint64(x))
+	}
+}
+
+// float returns element i of a float type.
+func (n number) float(raw []byte, i int) float64 {
+	switch n.of {
+	case float64s:
+		return math.Float64frombits(le.Uint64(raw[8*i:]))
+	case float32s:
+		return float64(math.Float32frombits(le.Uint32(raw[4*i:])))
+	}
+	x := n.of.Float64(raw[n.size*i:])
+	if x != x { // the NaN of processors, unlike that of package math
+		x = math.Float64frombits(0x7ff8 << 48)
+	}
+	return x
+}
+
+// putFloat stores the element nearest to x, ties to even.
+func (n number) putFloat(raw []byte, i int, x float64) {
+	switch n.of {
+	case float64s:
+		le.PutUint64(raw[8*i:], math.Float64bits(x))
+	case float32s:
+		le.PutUint32(raw[4*i:], math.Float32bits(float32(x)))
+	default:
+		n.of.PutFloat64(raw[n.size*i:], x)
+	}
+}
+
+// le is the byte order of encoded numbers.
+var le = binary.LittleEndian
+
+var (
+	float32s = element.Of(ndview.Float32)
+	float64s = element.Of(ndview.Float64)
+)
+
+// round returns the number of a float type that is nearest to x, ties to even.
+func (n number) round(x float64) float64 {
+	switch n.of {
+	case float64s:
+		return x
+	case float32s:
+		return float64(float32(x))
+	}
+	var raw [8]byte
+	n.of.PutFloat64(raw[:], x)
+	return n.of.Float64(raw[:])
+}
+
+// toFloat converts an integer of the type n, rounded once to the float type of to.
+func (n number) toFloat(x int64, to number) float64 {
+	switch {
+	case to.of == float64s && n.signed:
+		return float64(x)
+	case to.of == float64s:
+		return float64(uint64(x))
+	case n.signed:
+		return to.round(float64(float32(x))) // NumPy converts to float16 by way of float32
+	default:
+		return to.round(float64(float32(uint64(x))))
+	}
+}
+
+// contains reports whether an integral x is in the range of the integer type.
+func (n number) contains(x float64) bool {
+	if n.signed {
+		limit := math.Ldexp(1, n.bits-1)
+		return x >= -limit && x < limit
+	}
+	return x >= 0 && x < math.Ldexp(1, n.bits)
+}
+
+// fromFloat returns an integral x that the integer type contains.
+func (n number) fromFloat(x float64) int64 {
+	if x >= 1<<63 {
+		return int64(uint64(x))
+	}
+	return int64(x)
+}
+
+var errRange = errors.New("value is not in the range of the type")
+
+// convert casts elements as NumPy does. Floats are rounded to the nearest float, and
+// truncated to integers. Integers of one size keep their bits. It returns an error where
+// NumPy loses data: for integers that a smaller type does not contain, and for floats
+// that an integer type does not contain.
+func convert(dst []byte, to number, src []byte, from number) error {
+	if to.of == from.of {
+		copy(dst, src)
+		return nil
+	}
+	for i := range from.count(src) {
+		switch {
+		case from.floating && to.floating:
+			to.putFloat(dst, i, from.float(src, i))
+		case from.floating:
+			x := math.Trunc(from.float(src, i))
+			if !to.contains(x) {
+				return fmt.Errorf("element %d, %g: %w %s", i, from.float(src, i), errRange, to.of)
+			}
+			to.putInt(dst, i, to.fromFloat(x))
+		case to.floating:
+			to.putFloat(dst, i, from.toFloat(from.int(src, i), to))
+		default:
+			x := from.int(src, i)
+			to.putInt(dst, i, x)
+			if to.bits < from.bits && to.int(dst, i) != x {
+				return fmt.Errorf("element %d, %d: %w %s", i, x, errRange, to.of)
+			}
+		}
+	}
+	return nil
+}
+
+// viewShape returns the shape of elements of another size over the same bytes: the same
+// shape if the size is that of the chunk, otherwise one axis.
+func viewShape(in ChunkSpec, size int) ([]int64, error) {
+	if int64(size) == in.Type.Size() {
+		return in.Shape, nil
+	}
+	if in.nbytes()%int64(size) != 0 {
+		return nil, fmt.Errorf("chunk of %d bytes is no array of elements of %d bytes", in.nbytes(), size)
+	}
+	return []int64{in.nbytes() / int64(size)}, nil
+}

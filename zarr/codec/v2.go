@@ -1,0 +1,253 @@
+package codec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
+)
+
+// V2 is the encoding of chunks in the .zarray document of Zarr v2, where filters and
+// the compressor are codecs of numcodecs. A filter or compressor of id x is the codec
+// that is registered as "numcodecs.x".
+type V2 struct {
+	// Order is the order of elements in a chunk: "C" or "F".
+	Order string
+	// Endian is the byte order of the dtype, empty if it has none.
+	Endian Endian
+	// Filters is a JSON list of filters. It is null or nil for none.
+	Filters json.RawMessage
+	// Compressor is a JSON object. It is null or nil for none.
+	Compressor json.RawMessage
+}
+
+// numcodecs prefixes the names of codecs that Zarr v3 took from Zarr v2.
+const numcodecs = "numcodecs."
+
+// List returns the codecs for chunks of a type and a number of axes. It returns an error
+// wrapping errors.ErrUnsupported if a codec is not registered.
+func (v V2) List(of element.Type, axes int) (List, error) {
+	var list List
+	switch v.Order {
+	case "C":
+	case "F":
+		if axes > 1 {
+			order, err := Transpose{letter: "F"}.axes(axes)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, Transpose{Order: order})
+		}
+	default:
+		return nil, fmt.Errorf(`order %q is neither "C" nor "F"`, v.Order)
+	}
+	entries, err := v.entries()
+	if err != nil {
+		return nil, err
+	}
+	endian, serialized := v.Endian, false
+	for _, c := range entries {
+		switch c := c.(type) {
+		case ArrayCodec:
+			if serialized {
+				return nil, fmt.Errorf("codec %q after bytes: %w", c.Name(), errors.ErrUnsupported)
+			}
+			if ordered, ok := c.(byteOrdered); ok {
+				decoded, encoded := ordered.orders()
+				if decoded != "" && endian != "" && decoded != endian {
+					return nil, fmt.Errorf("codec %q of %s-endian numbers after %s-endian ones: %w", c.Name(), decoded, endian, errors.ErrUnsupported)
+				}
+				endian = encoded
+			}
+		case ArrayBytesCodec:
+			if serialized {
+				return nil, fmt.Errorf("codec %q after bytes: %w", c.Name(), errors.ErrUnsupported)
+			}
+			serialized = true
+		case BytesCodec:
+			if !serialized {
+				list = append(list, Bytes{Endian: endian})
+			}
+			serialized = true
+		default:
+			return nil, fmt.Errorf("codec %q: %w in Zarr v2", c.Name(), errors.ErrUnsupported)
+		}
+		list = append(list, c)
+	}
+	if !serialized {
+		if of.IsVLen() {
+			return nil, fmt.Errorf("no filter encodes objects: %w", errors.ErrUnsupported)
+		}
+		list = append(list, Bytes{Endian: endian})
+	}
+	return list, nil
+}
+
+// byteOrdered is an array-to-array codec whose configuration has byte orders.
+type byteOrdered interface {
+	// orders returns the byte orders of elements before and after encoding. An order is
+	// empty if elements have one byte.
+	orders() (decoded, encoded Endian)
+}
+
+// entries returns the filters, then the compressor.
+func (v V2) entries() ([]Codec, error) {
+	var filters []json.RawMessage
+	if !isNull(v.Filters) {
+		if err := metajson.Decode("filters", v.Filters, &filters); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]Codec, 0, len(filters)+1)
+	for i, raw := range filters {
+		c, err := parseV2(fmt.Sprintf("filters[%d]", i), raw)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	if isNull(v.Compressor) {
+		return out, nil
+	}
+	c, err := parseV2("compressor", v.Compressor)
+	return append(out, c), err
+}
+
+func isNull(raw json.RawMessage) bool {
+	text := strings.TrimSpace(string(raw))
+	return text == "" || text == "null"
+}
+
+func parseV2(what string, raw json.RawMessage) (Codec, error) {
+	config, err := metajson.ParseObject(what, raw)
+	if err != nil {
+		return nil, err
+	}
+	var id string
+	if err := config.DecodeRequired("id", &id); err != nil {
+		return nil, err
+	}
+	return parseCodec(metajson.Extension{Name: numcodecs + id, Config: config}, 0)
+}
+
+// objectTypes are the filters that encode the elements of dtype |O, by id.
+var objectTypes = map[string]element.Type{
+	"vlen-utf8":  element.String,
+	"vlen-bytes": element.Bytes,
+	"json2":      element.String,
+	"msgpack2":   element.String,
+	"categorize": element.String,
+}
+
+// V2ObjectType returns the type of elements of the v2 dtype |O, which the filters
+// imply. It returns an error wrapping errors.ErrUnsupported if no filter does.
+func V2ObjectType(filters json.RawMessage) (element.Type, error) {
+	var entries []struct{ ID string }
+	if !isNull(filters) {
+		if err := json.Unmarshal(filters, &entries); err != nil {
+			return element.Type{}, fmt.Errorf("filters: %w", err)
+		}
+	}
+	ids := make([]string, len(entries))
+	for i, entry := range entries {
+		if of, ok := objectTypes[entry.ID]; ok {
+			return of, nil
+		}
+		if why, ok := refused[entry.ID]; ok {
+			return element.Type{}, fmt.Errorf("filter %q %s: %w", entry.ID, why, errors.ErrUnsupported)
+		}
+		ids[i] = entry.ID
+	}
+	return element.Type{}, fmt.Errorf("objects with filters %q: %w", ids, errors.ErrUnsupported)
+}
+
+// V2 is the inverse of [V2.List]: it returns what a .zarray document says about the
+// codecs, for chunks with a number of axes. The last bytes-to-bytes codec becomes the
+// compressor. It returns an error wrapping errors.ErrUnsupported if Zarr v2 lacks a
+// codec.
+func (l List) V2(axes int) (V2, error) {
+	v, filters := V2{Order: "C"}, []json.RawMessage{}
+	for i, c := range l {
+		switch c := c.(type) {
+		case Transpose:
+			order, err := c.axes(axes)
+			if err != nil {
+				return V2{}, err
+			}
+			reversed := slices.Clone(order)
+			slices.Reverse(reversed)
+			switch {
+			case i == 0 && slices.IsSorted(order):
+			case i == 0 && slices.IsSorted(reversed):
+				v.Order = "F"
+			default:
+				return V2{}, fmt.Errorf("codec %q with order %v: %w in Zarr v2", c.Name(), order, errors.ErrUnsupported)
+			}
+		case Bytes:
+			v.Endian = c.Endian
+			for _, before := range slices.Backward(l[:i]) {
+				if ordered, ok := before.(byteOrdered); ok {
+					v.Endian, _ = ordered.orders()
+				}
+			}
+		default:
+			raw, err := formatV2(c)
+			if err != nil {
+				return V2{}, err
+			}
+			if _, isBytes := c.(BytesCodec); isBytes && i == len(l)-1 {
+				v.Compressor = raw
+			} else {
+				filters = append(filters, raw)
+			}
+		}
+	}
+	if len(filters) > 0 {
+		raw, err := json.Marshal(filters)
+		if err != nil {
+			return V2{}, err
+		}
+		v.Filters = raw
+	}
+	return v, nil
+}
+
+// v2Codec is a codec whose v2 form is not its v3 configuration with an id.
+type v2Codec interface {
+	v2() (id string, config metajson.Members)
+}
+
+func formatV2(c Codec) (json.RawMessage, error) {
+	if c, ok := c.(v2Codec); ok {
+		id, config := c.v2()
+		return append(metajson.Members{{Key: "id", Value: id}}, config...).MarshalJSON()
+	}
+	id, ok := strings.CutPrefix(c.Name(), numcodecs)
+	if !ok {
+		return nil, fmt.Errorf("codec %q: %w in Zarr v2", c.Name(), errors.ErrUnsupported)
+	}
+	out := metajson.Members{{Key: "id", Value: id}}
+	switch config := c.Configuration().(type) {
+	case nil:
+	case metajson.Members:
+		out = append(out, config...)
+	default: // of a registered codec
+		raw, err := metajson.MarshalLine(config)
+		if err != nil {
+			return nil, err
+		}
+		o, err := metajson.ParseObject(c.Name(), raw)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range o.Keys() {
+			value, _ := o.Take(key)
+			out = append(out, metajson.Member{Key: key, Value: value})
+		}
+	}
+	return out.MarshalJSON()
+}
