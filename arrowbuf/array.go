@@ -49,13 +49,17 @@ func NewArrayOn(data arrow.ArrayData, dev Device) arrow.Array {
 	if isNil(data) || isNil(dev) {
 		panic(fmt.Errorf("arrowbuf.NewArrayOn: nil data or device: %w", arrow.ErrInvalid))
 	}
-	if dev == CPU() {
+	if hostReads(dev) {
 		return array.MakeFromData(data)
 	}
 	a := new(Array)
 	a.initialize(data, dev)
 	return a
 }
+
+// hostReads reports whether the host reads all buffers of a device in place. Arrays
+// there are arrow-go's own.
+func hostReads(dev Device) bool { return dev == CPU() || dev.Type() == DeviceCUDAManaged }
 
 // NewSlice returns elements [i, j) of an array on any device without a copy. It
 // replaces array.NewSlice, which reads the memory of some arrays. It panics if the
@@ -73,8 +77,8 @@ func NewSlice(arr arrow.Array, i, j int64) arrow.Array {
 	return NewArrayOn(data, DeviceOf(arr))
 }
 
-// DeviceOf returns the device of an array: that of the first buffer that the host
-// cannot access, or CPU() if the host can access all or arr is nil.
+// DeviceOf returns the device of an array: that of the first buffer that is not memory
+// of the host, or CPU() if all are, or if arr is nil.
 func DeviceOf(arr arrow.Array) Device {
 	if a, ok := arr.(*Array); ok {
 		return a.Device()

@@ -70,7 +70,7 @@ type Buffer interface {
 	Equal(other Buffer) (bool, error)
 	// Arrow returns the same memory as an arrow-go buffer, which holds a reference
 	// to this Buffer. The caller owns one reference to the result and must release
-	// it. Unless the device is the CPU, the host must not access the result's Bytes;
+	// it. Unless OnHost reports true, the host must not access the result's Bytes;
 	// FromArrow returns the Buffer of it.
 	Arrow() *memory.Buffer
 	// Retain adds a reference. It panics after the last release.
@@ -237,9 +237,23 @@ func BufferOf(b *memory.Buffer) (Buffer, error) {
 	return sliceOf(whole, root, b)
 }
 
-// OnHost reports whether the host can access the bytes of an arrow-go buffer. It
-// returns true if b is nil.
+// OnHost reports whether the host can access the bytes of an arrow-go buffer: it is
+// host memory, or managed memory of a GPU. It returns true if b is nil.
 func OnHost(b *memory.Buffer) bool {
+	whole, _, ok := lookupWrapped(b)
+	if !ok {
+		return true
+	}
+	if managed, ok := As[interface{ HostAccessible() bool }](whole); ok && managed.HostAccessible() {
+		return true
+	}
+	_, ok = HostBytes(whole)
+	return ok
+}
+
+// isHostMemory reports whether an arrow-go buffer is memory of the host. Managed memory
+// is not, although the host can access it: a device copies it faster.
+func isHostMemory(b *memory.Buffer) bool {
 	whole, _, ok := lookupWrapped(b)
 	if !ok {
 		return true

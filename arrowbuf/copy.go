@@ -227,7 +227,7 @@ func (c copier) copyArrays(arrays []arrow.Array, dev Device, subject func(i int)
 	}
 	defer releaseAll(copied)
 	m := assembler{buffers: copied, dev: dev, spareBuffers: make([]*memory.Buffer, len(copied)+len(sliced))}
-	if dev != CPU() {
+	if !hostReads(dev) {
 		m.spareArrays = make([]Array, len(sliced))
 	}
 	copies := make([]arrow.Array, 0, len(arrays))
@@ -297,7 +297,7 @@ func (s *slicer) copyOne(out *slicedArray, dev Device) (arrow.Array, error) {
 
 // retained returns a new reference to an array, as NewArray would make it.
 func retained(arr arrow.Array) arrow.Array {
-	if a, ours := arr.(*Array); ours && a.data != nil || !ours && DeviceOf(arr) == CPU() {
+	if a, ours := arr.(*Array); ours && a.data != nil || !ours && hostReads(DeviceOf(arr)) {
 		arr.Retain()
 		return arr
 	}

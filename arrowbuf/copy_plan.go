@@ -239,7 +239,7 @@ func (p *copyPlan) add(r *rootRange, align int64) {
 func (p *copyPlan) layOut(dev Device) {
 	for i := range p.transfers {
 		t := &p.transfers[i]
-		t.staged = t.to-t.from <= maxStaged && dev != CPU() && OnHost(t.root)
+		t.staged = t.to-t.from <= maxStaged && dev != CPU() && isHostMemory(t.root)
 		if t.staged {
 			t.pos = p.size
 			p.size += alignUp(t.to - t.from)
@@ -296,7 +296,7 @@ func (p *copyPlan) copyUnstaged(dst Buffer) error {
 		t := &p.transfers[i]
 		switch {
 		case t.staged:
-		case ok && OnHost(t.root):
+		case ok && isHostMemory(t.root):
 			ranges = append(ranges, HostRange{Bytes: t.root.Bytes()[t.from:t.to], Pos: t.pos})
 		case i == len(p.transfers)-1: // this goroutine is otherwise idle
 			return errors.Join(t.copyTo(dst), copies.Wait())

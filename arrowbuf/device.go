@@ -17,8 +17,7 @@ const (
 	DeviceCUDA     DeviceType = 2
 	DeviceCUDAHost DeviceType = 3
 	// DeviceCUDAManaged is memory that migrates between host and GPUs
-	// (cuMemAllocManaged). No device of this module allocates it; a GPU can use
-	// managed memory of other libraries.
+	// (cuMemAllocManaged), such as that of cudabuf's ManagedDevice.
 	DeviceCUDAManaged DeviceType = 13
 )
 

@@ -369,9 +369,14 @@ func host32(values ...int32) arrow.Array {
 	return b.NewArray()
 }
 
-// only returns a batch of one column.
-func only(b arrow.RecordBatch, i int) arrow.RecordBatch {
-	return array.NewRecordBatch(arrow.NewSchema([]arrow.Field{b.Schema().Field(i)}, nil), []arrow.Array{b.Column(i)}, b.NumRows())
+// only returns a batch of some columns.
+func only(b arrow.RecordBatch, columns ...int) arrow.RecordBatch {
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	for _, i := range columns {
+		fields, arrays = append(fields, b.Schema().Field(i)), append(arrays, b.Column(i))
+	}
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), arrays, b.NumRows())
 }
 
 // oneThread asks compute for as few goroutines as its ExecCtx allows.

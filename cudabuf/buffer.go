@@ -44,6 +44,11 @@ func FromArrow(b *memory.Buffer) (*Buffer, error) {
 	if buffer, ok := found.(*Buffer); ok {
 		return buffer, nil
 	}
+	if inner, ok := arrowbuf.As[*Buffer](found); ok { // found wraps it
+		inner.Retain()
+		found.Release()
+		return inner, nil
+	}
 	defer found.Release()
 	return nil, fmt.Errorf("cudabuf.FromArrow: arrow buffer on the wrong device: got %v, want a GPU: %w", found.Device(), arrowbuf.ErrDevice)
 }
@@ -119,5 +124,12 @@ func (b *Buffer) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // Arrow returns the memory as an arrow buffer. arrowbuf.FromArrow finds the Buffer
-// again.
-func (b *Buffer) Arrow() *memory.Buffer { return arrowbuf.WrapArrow(b) }
+// again. For managed memory it first waits for the streams that use it, since the host
+// may read the bytes of the result.
+func (b *Buffer) Arrow() *memory.Buffer {
+	if b.dev.managed {
+		// An error here is one of the device, which every later call returns.
+		_ = b.Wait()
+	}
+	return arrowbuf.WrapArrow(b)
+}

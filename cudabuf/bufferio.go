@@ -108,6 +108,9 @@ func (r *BufferReader) Seek(offset int64, whence int) (pos int64, err error) {
 // WriteTo writes the remaining bytes in chunks of some megabytes, which pass
 // through pinned memory. It implements io.WriterTo for io.Copy.
 func (r *BufferReader) WriteTo(w io.Writer) (written int64, err error) {
+	if w == nil {
+		return 0, fmt.Errorf("cudabuf.BufferReader.WriteTo: nil writer: %w", ErrNil)
+	}
 	err = r.withPosition(func() error {
 		rest := r.buffer.length - r.pos
 		if rest == 0 {

@@ -11,6 +11,9 @@ import (
 // use a device, or CUDA deadlocks. f does not run if earlier work of the stream
 // failed.
 func (s *Stream) LaunchHostFunc(f func()) error {
+	if s == nil || f == nil {
+		return fmt.Errorf("cudabuf.Stream.LaunchHostFunc: nil stream or function: %w", ErrNil)
+	}
 	if s.capture != nil {
 		return fmt.Errorf("%v: host function while capturing a graph: %w", s.dev, errors.ErrUnsupported)
 	}
@@ -23,7 +26,16 @@ func (s *Stream) LaunchHostFunc(f func()) error {
 // If the driver cannot notify (the stream is closed or the device is lost), f runs
 // before After returns. The same holds for a stream that captures a graph, whose
 // work has no known end. Driver.Close runs all functions that have not run yet.
+//
+// Nothing happens if f is nil. On a nil stream, f runs at once.
 func (s *Stream) After(f func()) {
+	if f == nil {
+		return
+	}
+	if s == nil {
+		f()
+		return
+	}
 	all := &s.dev.callbacks
 	a := all.add(f)
 	err := errors.ErrUnsupported

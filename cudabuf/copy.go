@@ -123,6 +123,9 @@ func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 // device. The source is a *Buffer or a *HostBuffer of the same Driver. It returns an
 // error if the driver cannot copy temporary GPUs.
 func (b *Buffer) CopyFromDeviceAsync(src arrowbuf.Buffer, pos int64, s *Stream) (int64, error) {
+	if src == nil {
+		return 0, errNilBuffer
+	}
 	switch from := src.(type) {
 	case *Buffer:
 		if from.dev.driver == b.dev.driver {
@@ -198,7 +201,10 @@ func (b *Buffer) copyOverlapping(to, from uintptr, n int64, accesses []access, s
 // errors.ErrUnsupported while the stream captures a graph: the graph would run after
 // the caller has released the memory.
 func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error {
-	to, ok := dst.(*Buffer)
+	if dst == nil || src == nil {
+		return errNilBuffer
+	}
+	to, ok := arrowbuf.As[*Buffer](dst)
 	if !ok {
 		return fmt.Errorf("destination on the wrong device: got %v, want %v: %w", dst.Device(), s.dev, arrowbuf.ErrDevice)
 	}

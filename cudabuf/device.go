@@ -20,8 +20,9 @@ type Device struct {
 	handle   driver.Device
 	context  driver.Context
 	external bool // the context belongs to another library
+	managed  bool // buffers are managed memory; see ManagedDevice
 	closed   atomic.Bool
-	lost     atomic.Pointer[Error]
+	lost     atomic.Pointer[driver.Error]
 	// submitsWithoutContext is set if work on streams needs no current context. It is
 	// cleared when a call fails for lack of one.
 	submitsWithoutContext atomic.Bool
@@ -48,18 +49,26 @@ type Device struct {
 var _ arrowbuf.Device = (*Device)(nil)
 
 // UUID identifies a GPU, or a part of one (MIG).
-type UUID = driver.UUID
+type UUID [16]byte
+
+// String returns the UUID in the format of nvidia-smi without "GPU-": five groups of
+// hexadecimal digits.
+func (u UUID) String() string { return driver.UUID(u).String() }
 
 // openDevice opens the device of an ordinal. If context is 0, it retains the primary
 // context. Otherwise it uses the given context, which remains the caller's.
-func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error) {
-	dev := &Device{driver: d, api: d.api, ordinal: ordinal, context: context, external: context != 0}
+func openDevice(d *Driver, key deviceKey, context driver.Context) (*Device, error) {
+	dev := &Device{driver: d, api: d.api, ordinal: key.ordinal, managed: key.managed, context: context, external: context != 0}
 	var total int64
 	var err error
 	for _, step := range []func() error{
-		func() error { dev.handle, err = d.api.DeviceGet(ordinal); return err },
+		func() error { dev.handle, err = d.api.DeviceGet(key.ordinal); return err },
 		func() error { dev.name, err = d.api.DeviceGetName(dev.handle); return err },
-		func() error { dev.uuid, err = d.api.DeviceGetUUID(dev.handle); return ignoreNotSupported(err) },
+		func() error {
+			id, err := d.api.DeviceGetUUID(dev.handle)
+			dev.uuid = UUID(id)
+			return ignoreNotSupported(err)
+		},
 		func() error { dev.pciBusID, err = d.api.DeviceGetPCIBusID(dev.handle); return ignoreNotSupported(err) },
 		func() error { total, err = d.api.DeviceTotalMem(dev.handle); return err },
 		dev.readAttribute(&dev.major, driver.ComputeCapabilityMajor),
@@ -69,6 +78,11 @@ func openDevice(d *Driver, ordinal int, context driver.Context) (*Device, error)
 	} {
 		if err := step(); err != nil {
 			return nil, err
+		}
+	}
+	if dev.managed {
+		if err := dev.checkManagedAccess(); err != nil {
+			return nil, errors.Join(err, d.api.DevicePrimaryCtxRelease(dev.handle))
 		}
 	}
 	dev.submitsWithoutContext.Store(d.version > newestNeedingContext)
@@ -92,14 +106,20 @@ func (d *Device) retainContext() (err error) {
 	return err
 }
 
-// Type returns arrowbuf.DeviceCUDA.
-func (d *Device) Type() arrowbuf.DeviceType { return arrowbuf.DeviceCUDA }
+// Type returns arrowbuf.DeviceCUDA, or arrowbuf.DeviceCUDAManaged for a device of
+// Driver.ManagedDevice.
+func (d *Device) Type() arrowbuf.DeviceType {
+	if d.managed {
+		return arrowbuf.DeviceCUDAManaged
+	}
+	return arrowbuf.DeviceCUDA
+}
 
 // ID returns the ordinal of the device.
 func (d *Device) ID() int64 { return int64(d.ordinal) }
 
-// String returns "cuda:" and the ordinal.
-func (d *Device) String() string { return fmt.Sprintf("cuda:%d", d.ordinal) }
+// String returns the device type and the ordinal, such as "cuda:0".
+func (d *Device) String() string { return deviceKey{d.ordinal, d.managed}.String() }
 
 // Name returns the product name, such as "NVIDIA H200" (cuDeviceGetName).
 func (d *Device) Name() string { return d.name }
@@ -178,7 +198,7 @@ func (d *Device) annotate(err error) error {
 		return nil
 	}
 	if errors.Is(err, ErrDeviceLost) {
-		var call *Error
+		var call *driver.Error
 		if errors.As(err, &call) {
 			d.lost.CompareAndSwap(nil, call)
 		}
@@ -189,6 +209,11 @@ func (d *Device) annotate(err error) error {
 // checkIdle returns an error that lists what is in use, or nil.
 func (d *Device) checkIdle() error {
 	device, host := d.MemoryStats().InUse, d.pinned.Stats().InUse
+	if device == 0 {
+		for _, p := range d.pools.list() { // those of resources too
+			device += p.Stats().InUse
+		}
+	}
 	locked, _ := d.unpooledPinned.state()
 	host += locked
 	shared, _ := d.sharedObjects.state()
@@ -217,7 +242,7 @@ func (d *Device) close() error {
 // ignoreNotSupported returns nil for a call that the driver lacks, and err
 // otherwise.
 func ignoreNotSupported(err error) error {
-	var e *Error
+	var e *driver.Error
 	if errors.As(err, &e) && e.Code == driver.NotSupported {
 		return nil
 	}
@@ -348,12 +373,18 @@ type MemoryStats struct {
 	Idle  int64 // kept for reuse
 }
 
-func memoryStats(s PoolStats) MemoryStats { return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse} }
+func memoryStats(s PoolStats) MemoryStats {
+	return MemoryStats{InUse: s.InUse, Idle: s.Held - s.InUse}
+}
 
-// MemoryStats returns the memory of all pools of the device.
+// MemoryStats returns the memory of all pools of the device, except for pools of a
+// MemoryResource, whose memory is counted there.
 func (d *Device) MemoryStats() MemoryStats {
 	var sum MemoryStats
 	for _, p := range d.pools.list() {
+		if p.ofResource {
+			continue
+		}
 		s := memoryStats(p.Stats())
 		sum.InUse += s.InUse
 		sum.Idle += s.Idle
@@ -387,6 +418,9 @@ func (d *Device) retryAfterTrim(calls func() error) error {
 }
 
 func (d *Device) memAlloc(n int64) (address uintptr, err error) {
+	if d.managed {
+		return d.managedAlloc(n)
+	}
 	err = d.withContext(func() (err error) { address, err = d.api.MemAlloc(n); return err })
 	return address, err
 }

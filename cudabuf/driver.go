@@ -24,8 +24,8 @@ type Driver struct {
 	imported importedPools
 
 	mu      sync.Mutex
-	devices map[int]*Device // with primary contexts, by ordinal
-	wrapped []*Device       // with contexts of other libraries
+	devices map[deviceKey]*Device // with primary contexts
+	wrapped []*Device             // with contexts of other libraries
 	closed  bool
 }
 
@@ -41,14 +41,14 @@ func Open() (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening CUDA: %w", err)
 	}
-	return New(api, false)
+	return newDriver(api, false)
 }
 
-// New returns a Driver on one of this module's driver implementations. Programs use
-// Open, and tests cudatest.New. With stacks, the devices' built-in pools record the
-// stack of each allocation, and the error of Close shows those in use.
-func New(api driver.API, stacks bool) (*Driver, error) {
-	d := &Driver{api: api, recordStacks: stacks, devices: map[int]*Device{}}
+// newDriver returns a Driver on a driver implementation. With stacks, the devices'
+// built-in pools record the stack of each allocation, and the error of Close shows
+// those in use.
+func newDriver(api driver.API, stacks bool) (*Driver, error) {
+	d := &Driver{api: api, recordStacks: stacks, devices: map[deviceKey]*Device{}}
 	err := api.Init()
 	if err == nil {
 		d.version, err = api.DriverGetVersion()
@@ -72,23 +72,39 @@ func (d *Driver) Version() (major, minor int) { return d.version / 1000, d.versi
 // Device returns the device of an ordinal, the same one on every call. The first
 // call retains the primary context of the device. Creating that context takes a
 // fraction of a second. The error is ErrNoDevice unless 0 <= ordinal < Count.
-func (d *Driver) Device(ordinal int) (*Device, error) {
+func (d *Driver) Device(ordinal int) (*Device, error) { return d.device(ordinal, false) }
+
+// deviceKey is a device with its primary context: a GPU and the kind of its memory.
+type deviceKey struct {
+	ordinal int
+	managed bool
+}
+
+func (k deviceKey) String() string {
+	if k.managed {
+		return fmt.Sprintf("%v:%d", arrowbuf.DeviceCUDAManaged, k.ordinal)
+	}
+	return fmt.Sprintf("%v:%d", arrowbuf.DeviceCUDA, k.ordinal)
+}
+
+func (d *Driver) device(ordinal int, managed bool) (*Device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	key := deviceKey{ordinal, managed}
 	if d.closed {
-		return nil, fmt.Errorf("cuda:%d: %w", ordinal, ErrClosed)
+		return nil, fmt.Errorf("%v: %w", key, ErrClosed)
 	}
-	if dev, ok := d.devices[ordinal]; ok {
+	if dev, ok := d.devices[key]; ok {
 		return dev, nil
 	}
 	if ordinal < 0 || ordinal >= d.count {
-		return nil, fmt.Errorf("cuda:%d: %w: the driver has %d devices", ordinal, ErrNoDevice, d.count)
+		return nil, fmt.Errorf("%v: %w: the driver has %d devices", key, ErrNoDevice, d.count)
 	}
-	dev, err := openDevice(d, ordinal, 0)
+	dev, err := openDevice(d, key, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cuda:%d: %w", ordinal, err)
+		return nil, fmt.Errorf("%v: %w", key, err)
 	}
-	d.devices[ordinal] = dev
+	d.devices[key] = dev
 	return dev, nil
 }
 
@@ -104,7 +120,7 @@ func (d *Driver) DeviceByUUID(id UUID) (*Device, error) {
 		if err != nil {
 			return nil, err
 		}
-		if found == id {
+		if UUID(found) == id {
 			return d.Device(ordinal)
 		}
 	}
@@ -166,7 +182,7 @@ func (d *Driver) WrapContext(handle uintptr) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("context %#x: %w", handle, err)
 	}
-	dev, err := openDevice(d, ordinal, context)
+	dev, err := openDevice(d, deviceKey{ordinal: ordinal}, context)
 	if err != nil {
 		return nil, fmt.Errorf("cuda:%d: context %#x: %w", ordinal, handle, err)
 	}
@@ -177,7 +193,7 @@ func (d *Driver) WrapContext(handle uintptr) (*Device, error) {
 // ordinalOf returns the ordinal of a context's device.
 func (d *Driver) ordinalOf(context driver.Context) (int, error) {
 	if context == 0 {
-		return 0, &Error{Call: "cuCtxSetCurrent", Code: driver.InvalidContext, Detail: "the context is 0"}
+		return 0, &driver.Error{Call: "cuCtxSetCurrent", Code: driver.InvalidContext, Detail: "the context is 0"}
 	}
 	// A Device that can only bind the context.
 	scratch := &Device{driver: d, api: d.api, context: context}
@@ -223,29 +239,3 @@ func (d *Driver) SetSchedule(ordinal int, s Schedule) error {
 	}
 	return nil
 }
-
-// Errors of this package, in addition to those of arrowbuf. Test with errors.Is.
-var (
-	// ErrNoDriver means that no CUDA driver was found. The text lists the searched
-	// names and paths.
-	ErrNoDriver = driver.ErrNoDriver
-	// ErrNoDevice means that the driver has no device, or none of that ordinal.
-	ErrNoDevice = driver.ErrNoDevice
-	// ErrDeviceLost means that an earlier failure, such as a kernel's invalid
-	// access, broke the context. All later calls in the process fail too.
-	ErrDeviceLost = driver.ErrDeviceLost
-	// ErrClosed means that the Driver, stream or other object is closed.
-	ErrClosed = driver.ErrClosed
-	// ErrReadOnly means a write to a buffer of Buffer.ReadOnly.
-	ErrReadOnly = errors.New("buffer is read-only")
-)
-
-// Error is a failed driver call: the Call, such as "cuMemAlloc", the Code that it
-// returned, and a Detail if more is known. Find it with errors.As and a *Error.
-type Error = driver.Error
-
-// Result is a CUresult. Its Name is the one in cuda.h, even without a driver.
-type Result = driver.Result
-
-// errNilBuffer is the error of a nil buffer argument.
-var errNilBuffer = fmt.Errorf("cudabuf: nil buffer: %w", arrowbuf.ErrDevice)

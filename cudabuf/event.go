@@ -52,7 +52,7 @@ func (d *Device) NewEvent(o EventOptions) (*Event, error) {
 // The other library keeps ownership: Close does not destroy the handle.
 func (d *Device) WrapEvent(handle uintptr) (*Event, error) {
 	if handle == 0 {
-		return nil, &Error{Call: "cuEventQuery", Code: driver.InvalidHandle, Detail: "the event is 0"}
+		return nil, &driver.Error{Call: "cuEventQuery", Code: driver.InvalidHandle, Detail: "the event is 0"}
 	}
 	return &Event{dev: d, handle: driver.Event(handle), external: true}, nil
 }
@@ -64,6 +64,9 @@ func (e *Event) Handle() uintptr { return uintptr(e.handle) }
 // event then represents all earlier work of the stream. A later record replaces the
 // earlier one.
 func (s *Stream) Record(e *Event) error {
+	if e == nil {
+		return fmt.Errorf("cudabuf.Stream.Record: nil event: %w", ErrNil)
+	}
 	if e.dev != s.dev {
 		return fmt.Errorf("event on the wrong device: got %v, want %v: %w", e.dev, s.dev, arrowbuf.ErrDevice)
 	}
@@ -75,6 +78,9 @@ func (s *Stream) Record(e *Event) error {
 // WaitEvent makes later work of the stream wait for the last record of an event of
 // any device (cuStreamWaitEvent). It has no effect if the event was never recorded.
 func (s *Stream) WaitEvent(e *Event) error {
+	if e == nil {
+		return fmt.Errorf("cudabuf.Stream.WaitEvent: nil event: %w", ErrNil)
+	}
 	if e.closed.Load() {
 		return fmt.Errorf("%v: event: %w", e.dev, ErrClosed)
 	}
@@ -98,6 +104,9 @@ func (e *Event) Synchronize() error {
 // resolution of half a microsecond (cuEventElapsedTime). Both must have Timing, be
 // recorded and be done.
 func (e *Event) Since(start *Event) (time.Duration, error) {
+	if start == nil {
+		return 0, fmt.Errorf("cudabuf.Event.Since: nil event: %w", ErrNil)
+	}
 	var ms float32
 	err := e.withContext(func() (err error) { ms, err = e.dev.api.EventElapsedTime(start.handle, e.handle); return err })
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err

@@ -1,6 +1,10 @@
 package cudabuf
 
-import "github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+import (
+	"testing"
+
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
+)
 
 // NewContext creates a context as another library would, and returns a function that
 // destroys it.
@@ -63,4 +67,12 @@ func (d *Device) PinElsewhere(n int64) (memory []byte, free func(), err error) {
 		return nil, nil, err
 	}
 	return hostSlice(address, n), func() { _ = d.freePinned(address) }, nil
+}
+
+// SetSharedOpen replaces the function by which OpenDevice opens a driver, until the test
+// ends.
+func SetSharedOpen(t *testing.T, open func() (*Driver, error)) {
+	before := shared.open
+	shared.open = open
+	t.Cleanup(func() { shared.open = before })
 }

@@ -18,6 +18,9 @@ func (d *Device) WrapExternal(address uintptr, n int64, release func()) (*Buffer
 	}
 	if n > 0 {
 		at, err := d.DeviceAddress(address)
+		if err == nil {
+			err = d.checkExternalManaged(address)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -113,6 +113,9 @@ func (h *HostBuffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, erro
 // CopyFromDeviceAsync is CopyFromDevice in the order of a stream of the source's
 // device, which must be a GPU of the same Driver.
 func (h *HostBuffer) CopyFromDeviceAsync(src *Buffer, pos int64, s *Stream) (int64, error) {
+	if src == nil {
+		return 0, errNilBuffer
+	}
 	if src.dev.driver != h.dev.driver {
 		return 0, fmt.Errorf("cudabuf.CopyFromDeviceAsync: source of another driver: got %v, want the driver of %v: %w", src.dev, h.Device(), arrowbuf.ErrDevice)
 	}

@@ -51,6 +51,9 @@ const ipcBlockSize = 2 << 20
 // an allocation of its own, of a multiple of 2 MiB (cuMemAlloc), and does not come from
 // a Pool.
 func (d *Device) NewIPCBuffer(n int64) (*Buffer, error) {
+	if err := d.errManaged("allocating memory to share"); err != nil {
+		return nil, err
+	}
 	if n < 0 {
 		return nil, fmt.Errorf("cudabuf.NewIPCBuffer: %v: negative size %d: %w", d, n, arrowbuf.ErrOutOfRange)
 	}
@@ -137,6 +140,9 @@ func (b *Buffer) exportIPC(allowed func() error) (MemHandle, error) {
 // The process that exported a handle cannot open it: CUDA returns
 // CUDA_ERROR_INVALID_CONTEXT (201).
 func (d *Device) OpenIPC(h MemHandle) (*Buffer, error) {
+	if err := d.errManaged("opening memory of another process"); err != nil {
+		return nil, err
+	}
 	if err := h.validate(); err != nil {
 		return nil, err
 	}
@@ -180,7 +186,7 @@ func (d *Device) openHandle(h driver.IPCMemHandle, closed func()) (*allocation, 
 
 // explainOwnHandle adds to an error what CUDA means by INVALID_CONTEXT here.
 func explainOwnHandle(err error) error {
-	var call *Error
+	var call *driver.Error
 	if errors.As(err, &call) && call.Code == driver.InvalidContext {
 		return fmt.Errorf("%w; CUDA returns this error in the process that exported the handle, and in one of the same id in another PID namespace", err)
 	}

@@ -14,6 +14,9 @@ import (
 // (cuMemCreate with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, cuMemMap). Its size is
 // rounded up to the GPU's granularity, 2 MiB today. It does not come from a Pool.
 func (d *Device) NewFDBuffer(n int64) (*Buffer, error) {
+	if err := d.errManaged("allocating memory to share"); err != nil {
+		return nil, err
+	}
 	if n < 0 {
 		return nil, fmt.Errorf("cudabuf.NewFDBuffer: %v: negative size %d: %w", d, n, arrowbuf.ErrOutOfRange)
 	}
@@ -75,6 +78,9 @@ func (b *Buffer) ExportFD() (*os.File, Region, error) {
 // Each call maps the memory again. Work on one mapping is not ordered against work on
 // another.
 func (d *Device) OpenFD(file *os.File, r Region) (*Buffer, error) {
+	if err := d.errManaged("opening memory of another process"); err != nil {
+		return nil, err
+	}
 	if err := r.validate(); err != nil {
 		return nil, err
 	}

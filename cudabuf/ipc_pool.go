@@ -31,6 +31,9 @@ const maxPoolExport = 1 << 30
 // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR). Freed memory stays in it until Trim or
 // Close. The caller must close it.
 func (d *Device) NewSharedPool() (*SharedPool, error) {
+	if err := d.errManaged("creating a pool to share"); err != nil {
+		return nil, err
+	}
 	p := &SharedPool{ipcPool{dev: d}}
 	p.destroy = func() error { return d.withContext(func() error { return d.api.MemPoolDestroy(p.handle) }) }
 	err := d.withContext(func() (err error) {
@@ -198,6 +201,9 @@ type PeerPool struct {
 // and may close it afterwards, and must close the pool. A pool may be opened several
 // times, but through one Driver only, since CUDA imports it once per process.
 func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
+	if err := d.errManaged("opening a pool of another process"); err != nil {
+		return nil, err
+	}
 	p := &PeerPool{}
 	err := d.withFD(file, func(fd int) (err error) {
 		p.imported, err = d.driver.imported.importPool(d, fd)

@@ -23,8 +23,9 @@ import (
 //
 // A buffer's memory stays until the kernel is done. The launch is ordered as a write to
 // it, unless the buffer is of [Buffer.ReadOnly] or passed as [In]. A uintptr is not
-// ordered. CUDA does not check the number and types of the arguments. The simulated
-// device checks those that the host kernel reads.
+// ordered. The number and the sizes of the arguments are checked if the driver tells
+// them, see [Kernel.Parameters]; the kinds of numbers are not. The simulated device
+// also checks the types that the host kernel reads.
 func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {
 	return k.launch(nil, grid, block, sharedBytes, args)
 }
@@ -118,6 +119,9 @@ func (k *Kernel) launch(s *Stream, grid, block Dim3, sharedBytes uint32, args []
 	l := launchStates.Get().(*launchState)
 	l.Function, l.Grid, l.Block, l.SharedBytes = k.handle, defaultAxes(grid), defaultAxes(block), sharedBytes
 	err := l.addArgs(k.dev, args)
+	if err == nil && k.params != nil {
+		err = checkArgs(l.Args, k.params)
+	}
 	if err == nil {
 		err = k.dev.submit(s, l.accesses, func(h driver.Stream) error {
 			l.Stream = h
@@ -146,6 +150,20 @@ func (l *launchState) addArgs(d *Device, args []any) error {
 	return nil
 }
 
+// checkArgs returns an error unless each parameter has an argument of its size. The
+// driver would read beyond the arguments.
+func checkArgs(args []driver.Arg, params []Parameter) error {
+	if len(args) != len(params) {
+		return fmt.Errorf("got %d arguments, want %d: %w", len(args), len(params), ErrArguments)
+	}
+	for i := range args {
+		if got := args[i].ByteSize(); got != params[i].Size {
+			return fmt.Errorf("argument %d: got %d bytes, want %d: %w", i, got, params[i].Size, ErrArguments)
+		}
+	}
+	return nil
+}
+
 // addArg appends an argument. arg must not escape, so that the numbers of a call stay
 // on the caller's stack.
 func (l *launchState) addArg(d *Device, arg any) error {
@@ -168,13 +186,21 @@ func (l *launchState) addArg(d *Device, arg any) error {
 	case []byte:
 		return l.addStruct(v)
 	case *Buffer:
+		if v == nil {
+			return errNilBuffer
+		}
 		return l.addPointer(d, Pointer{noescape(v), 0, accessMode(!v.readOnly)})
 	case *HostBuffer:
+		if v == nil {
+			return errNilBuffer
+		}
 		return l.addHost(d, noescape(v))
 	case Pointer:
 		return l.addPointer(d, Pointer{noescape(v.buffer), v.offset, v.mode})
 	case arrowbuf.Buffer:
 		return fmt.Errorf("buffer on the wrong device: got a %s, want memory of %v: %w", reflect.TypeOf(arg).String(), d, arrowbuf.ErrDevice)
+	case nil:
+		return fmt.Errorf("nil is not a kernel argument: %w", ErrNil)
 	default:
 		return errors.New(reflect.TypeOf(arg).String() + " is not a kernel argument: want int32, uint32, int64, uint64, float32, float64, uintptr, []byte or a Buffer")
 	}
@@ -206,6 +232,8 @@ func noescape[T Buffer | HostBuffer](b *T) *T {
 func (l *launchState) addPointer(d *Device, p Pointer) error {
 	b := p.buffer
 	switch {
+	case b == nil:
+		return errNilBuffer
 	case b.dev != d:
 		return fmt.Errorf("buffer on the wrong device: got %v, want %v: %w", b.dev, d, arrowbuf.ErrDevice)
 	case b.readOnly && p.mode == writes:
@@ -251,4 +279,4 @@ func (k *Kernel) annotate(err error) error {
 }
 
 // defaultAxes returns d with 1 for a zero in Y or Z.
-func defaultAxes(d Dim3) Dim3 { return Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }
+func defaultAxes(d Dim3) driver.Dim3 { return driver.Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }

@@ -1,7 +1,9 @@
 package cudabuf
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -10,28 +12,7 @@ import (
 
 // Dim3 is the size of a grid in blocks, or of a block in threads. Zero in Y or Z counts
 // as 1.
-type Dim3 = driver.Dim3
-
-// HostKernel is the host implementation of a kernel. One call does the work of the whole
-// grid. The simulated device of package cudatest runs it; a GPU never does.
-type HostKernel = driver.HostKernel
-
-// RunsHostKernels reports whether kernels run as host kernels on the device, which is
-// then a simulated device of package cudatest.
-func (d *Device) RunsHostKernels() bool {
-	simulated, ok := d.api.(interface{ RunsHostKernels() bool })
-	return ok && simulated.RunsHostKernels()
-}
-
-// HostLaunch is what a HostKernel receives: the sizes of the launch, its arguments by
-// number and type (Int32(1), Pointer(0), ...), and device memory as bytes (Memory).
-// Reading a missing argument or invalid memory fails the launch, as on a GPU.
-type HostLaunch = driver.HostLaunch
-
-// Elements returns n values at a device address, which a HostKernel may read and write.
-func Elements[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](l *HostLaunch, address uintptr, n int64) []T {
-	return driver.Elements[T](l, address, n)
-}
+type Dim3 struct{ X, Y, Z uint32 }
 
 // Module is a loaded image of kernels.
 type Module struct {
@@ -44,10 +25,13 @@ type Module struct {
 // package cudatest, which cannot run an image. A GPU ignores them.
 func (d *Device) LoadModule(image []byte, hostKernels map[string]HostKernel) (*Module, error) {
 	if len(image) == 0 {
-		return nil, &Error{Call: "cuModuleLoadData", Code: driver.InvalidImage, Detail: "the image is empty"}
+		return nil, &driver.Error{Call: "cuModuleLoadData", Code: driver.InvalidImage, Detail: "the image is empty"}
 	}
 	m := &Module{dev: d}
-	err := d.withContext(func() (err error) { m.handle, err = d.api.ModuleLoadData(image, hostKernels); return err })
+	err := d.withContext(func() (err error) {
+		m.handle, err = d.api.ModuleLoadData(image, internalHostKernels(hostKernels))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +47,34 @@ func (m *Module) Close() error {
 // is valid until the module is closed. Keep it instead of looking it up again.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	k := &Kernel{dev: m.dev, name: name}
-	err := m.dev.withContext(func() (err error) { k.handle, err = m.dev.api.ModuleGetFunction(m.handle, name); return err })
+	err := m.dev.withContext(func() (err error) {
+		if k.handle, err = m.dev.api.ModuleGetFunction(m.handle, name); err == nil {
+			k.params, err = readParams(m.dev.api, k.handle)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
 	return k, nil
+}
+
+// readParams returns the parameters of a kernel, or nil if the driver does not know
+// them.
+func readParams(api driver.API, f driver.Function) ([]Parameter, error) {
+	params := []Parameter{}
+	for {
+		offset, size, err := api.FuncGetParamInfo(f, len(params))
+		var e *driver.Error
+		switch {
+		case err == nil:
+			params = append(params, Parameter{Offset: offset, Size: size})
+		case errors.As(err, &e) && e.Code == driver.InvalidValue: // one more than there are
+			return params, nil
+		default:
+			return nil, ignoreNotSupported(err)
+		}
+	}
 }
 
 // Program is an image of kernels. Each device loads it when it first needs one of the
@@ -98,6 +105,9 @@ type programKernel struct {
 // Kernel returns a kernel of a program, the same one on every call. It does not remember
 // errors, since lack of memory may be temporary.
 func (d *Device) Kernel(p *Program, name string) (*Kernel, error) {
+	if p == nil {
+		return nil, fmt.Errorf("cudabuf.Device.Kernel: nil program: %w", ErrNil)
+	}
 	l := &d.programs
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,12 +165,30 @@ type Kernel struct {
 	dev    *Device
 	name   string
 	handle driver.Function
+	params []Parameter // nil if unknown
 	// bestBlock is the size that BestBlock returns without shared memory, or 0.
 	bestBlock atomic.Int32
 }
 
 // Name returns the name that the image exports.
 func (k *Kernel) Name() string { return k.name }
+
+// Parameter is a parameter of a kernel: its place among the parameters and its size,
+// in bytes.
+type Parameter struct{ Offset, Size int64 }
+
+// Parameters returns the parameters of the kernel, in order (cuFuncGetParamInfo). The
+// error is errors.ErrUnsupported if the driver is older than CUDA 12.4, or if a
+// simulated device has loaded an image that is not PTX text.
+func (k *Kernel) Parameters() ([]Parameter, error) {
+	if k == nil || k.dev == nil {
+		return nil, errors.New("cudabuf.Kernel.Parameters: got a nil kernel")
+	}
+	if k.params == nil {
+		return nil, k.annotate(fmt.Errorf("parameters: the driver does not tell them: %w", errors.ErrUnsupported))
+	}
+	return slices.Clone(k.params), nil
+}
 
 // KernelAttributes are properties of a compiled kernel (cuFuncGetAttribute).
 type KernelAttributes struct {

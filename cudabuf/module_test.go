@@ -109,6 +109,40 @@ func TestKernelAttributes(t *testing.T) {
 		_, limited, err := k.BestBlock(0, 128)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, limited, 128)
+		assert.Equal(t, 32, dev.Limits().WarpSize)
+	})
+}
+
+func TestKernelKnowsItsParameters(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k := kernel(t, dev, "add_int32")
+		params, err := k.Parameters()
+		require.NoError(t, err)
+		assert.Equal(t, []cudabuf.Parameter{{Offset: 0, Size: 8}, {Offset: 8, Size: 8}, {Offset: 16, Size: 4}}, params)
+	})
+}
+
+func TestLaunchWithOtherArgumentsThanParametersIsAnError(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		k := kernel(t, dev, "add_int32")
+		b, err := dev.FromHost([]byte{1, 0, 0, 0})
+		require.NoError(t, err)
+		defer b.Release()
+		for want, args := range map[string][]any{
+			"got 2 arguments, want 3":          {b, int64(1)},
+			"got 4 arguments, want 3":          {b, int64(1), int32(1), int32(1)},
+			"argument 1: got 4 bytes, want 8":  {b, int32(1), int32(1)},
+			"argument 2: got 12 bytes, want 4": {b, int64(1), make([]byte, 12)},
+			"argument 0: got 4 bytes, want 8":  {float32(1), int64(1), int32(1)},
+		} {
+			err := k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, args...)
+			require.ErrorIs(t, err, cudabuf.ErrArguments, want)
+			assert.ErrorContains(t, err, want)
+			assert.ErrorContains(t, err, "kernel add_int32")
+		}
+		got, err := b.Bytes()
+		require.NoError(t, err)
+		assert.Equal(t, []byte{1, 0, 0, 0}, got, "nothing ran")
 	})
 }
 

@@ -113,7 +113,9 @@ func (a *PinnedAllocator) Free(b []byte) {
 }
 
 // Stats returns the bytes in use and those kept for reuse.
-func (a *PinnedAllocator) Stats() MemoryStats { return memoryStats(a.pool.Account().Stats()) }
+func (a *PinnedAllocator) Stats() MemoryStats {
+	return memoryStats(PoolStats(a.pool.Account().Stats()))
+}
 
 // SetIdleLimit sets how many bytes of freed pinned memory are kept. The default is 512
 // MiB.

@@ -26,6 +26,10 @@ type Pool struct {
 	blocks  pool.Pool[*cudaStream] // the backend, wrapped according to the options
 	tracker *pool.Tracker[*cudaStream]
 	closed  atomic.Bool
+	// ofResource is set if the memory is that of PoolOptions.Resource.
+	ofResource bool
+	// allocated maps an address of Allocate to its block.
+	allocated sync.Map
 
 	mu      sync.Mutex
 	failure error // the first of freeing, since Release returns no error
@@ -34,6 +38,9 @@ type Pool struct {
 // PoolOptions are the options of NewPool. The zero value makes a caching pool.
 type PoolOptions struct {
 	Kind PoolKind
+	// Resource, if not nil, is where the pool allocates each buffer, in place of Kind.
+	// The pool keeps nothing of it for reuse.
+	Resource MemoryResource
 	// Slack bounds the idle memory of a caching pool. Before it allocates from the
 	// driver, it frees idle memory until it holds at most this share more than the peak in
 	// use. 0 means 1/12, and a negative value no bound. More slack is faster if large
@@ -86,7 +93,7 @@ func (k PoolKind) String() string {
 // NewPool creates a pool. The caller may close it; otherwise Driver.Close does. The error
 // is a *Error if the driver lacks the calls of a StreamOrderedPool.
 func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
-	p := &Pool{dev: d}
+	p := &Pool{dev: d, ofResource: o.Resource != nil}
 	var err error
 	if p.backend, err = d.newPoolBackend(o); err != nil {
 		return nil, fmt.Errorf("cudabuf.NewPool: %w", err)
@@ -305,20 +312,33 @@ func (d *Device) SetPool(p *Pool) error {
 	return nil
 }
 
-// PoolStats are sizes in bytes and numbers of buffers. InUse and Held are current values,
-// Peak and PeakHeld maxima, and Total the sum over time. Count, PeakCount and TotalCount
-// are the same for the number of buffers. Held is the memory taken from the driver. Sizes
-// are rounded up to a multiple of 512.
-type PoolStats = pool.Stats
+// PoolStats are the statistics of a pool. Sizes are in bytes, rounded up to a multiple
+// of 512.
+type PoolStats struct {
+	InUse      int64 // of buffers in use
+	Held       int64 // taken from the driver: in use, idle, or pending on a stream
+	Peak       int64 // maximum of InUse
+	PeakHeld   int64 // maximum of Held
+	Total      int64 // sum over all allocations
+	Count      int64 // buffers in use
+	PeakCount  int64 // maximum of Count
+	TotalCount int64 // number of allocations
+}
 
-// Leak is a buffer that was not released: its Address, its Size, and the Stack of its
-// allocation.
-type Leak = pool.Leak
+// Leak is a buffer that was not released.
+type Leak struct {
+	Address uintptr
+	Size    int64  // bytes that were asked for
+	Stack   string // of the allocation, in the format of a panic
+}
+
+// String returns the size, the address and the stack.
+func (l Leak) String() string { return pool.Leak(l).String() }
 
 // Stats returns the statistics of the pool. The values are read one after the other and
 // may be inconsistent while other goroutines allocate.
 func (p *Pool) Stats() PoolStats {
-	s := p.backend.account.Stats()
+	s := PoolStats(p.backend.account.Stats())
 	if p.backend.reserved != nil && !p.closed.Load() {
 		if now, peak, err := p.backend.reserved(); err == nil {
 			s.Held, s.PeakHeld = now, peak
@@ -336,7 +356,10 @@ func (p *Pool) PushScope() { p.backend.account.Push() }
 // PopScope closes the innermost scope and returns the statistics since it was opened.
 // InUse and Count are negative if more was released than allocated. It returns false if
 // no scope is open. Held is 0 for a StreamOrderedPool.
-func (p *Pool) PopScope() (PoolStats, bool) { return p.backend.account.Pop() }
+func (p *Pool) PopScope() (PoolStats, bool) {
+	s, ok := p.backend.account.Pop()
+	return PoolStats(s), ok
+}
 
 // SetLimit bounds the memory that the pool takes from the driver, in bytes. 0 means no
 // bound. Beyond the limit, allocating returns arrowbuf.ErrOutOfMemory. Memory that the
@@ -378,7 +401,11 @@ func (p *Pool) Leaks() []Leak {
 	if p.tracker == nil {
 		return nil
 	}
-	return p.tracker.Leaks()
+	var leaks []Leak
+	for _, l := range p.tracker.Leaks() {
+		leaks = append(leaks, Leak(l))
+	}
+	return leaks
 }
 
 // poolBackend is the part of a Pool that differs between the kinds.
@@ -398,6 +425,9 @@ type poolBackend struct {
 
 func (d *Device) newPoolBackend(o PoolOptions) (poolBackend, error) {
 	nothing := func() error { return nil }
+	if o.Resource != nil {
+		return d.newResourceBackend(o.Resource)
+	}
 	switch o.Kind {
 	case CachingPool:
 		c := pool.NewCaching(d.upstream(d.memAlloc, d.memFree), pool.Config{Slack: o.Slack})
@@ -406,6 +436,9 @@ func (d *Device) newPoolBackend(o PoolOptions) (poolBackend, error) {
 		p := pool.NewDirect(d.upstream(d.memAlloc, d.memFree))
 		return poolBackend{blocks: p, account: p.Account(), setIdleLimit: func(int64) error { return nil }, close: nothing}, nil
 	case StreamOrderedPool:
+		if err := d.errManaged("a stream-ordered pool"); err != nil {
+			return poolBackend{}, err
+		}
 		return d.newStreamOrderedBackend()
 	}
 	return poolBackend{}, fmt.Errorf("%v: %w", o.Kind, errors.ErrUnsupported)
@@ -438,17 +471,9 @@ func (d *Device) newStreamOrderedBackend() (poolBackend, error) {
 			err = d.withContext(func() error { address, err = d.api.MemAllocFromPoolAsync(n, handle, cs.handle); return err })
 			return address, err
 		},
-		Free: func(address uintptr, cs *cudaStream) error {
-			target := cs
-			if cs.dev != d || cs.retired.Load() { // this device's memory cannot be freed on cs
-				if target = freeStream; cs != freeStream {
-					if err := waitOnDevice(cs, freeStream); err != nil {
-						return err
-					}
-				}
-			}
-			return d.withContext(func() error { return d.api.MemFreeAsync(address, target.handle) })
-		},
+		Free: d.freeOnOwnStream(freeStream, func(address uintptr, cs *cudaStream) error {
+			return d.withContext(func() error { return d.api.MemFreeAsync(address, cs.handle) })
+		}),
 		Trim:  func() error { return d.withContext(func() error { return d.api.MemPoolTrimTo(handle, 0) }) },
 		Order: waitOnDevice,
 		Wait:  (*cudaStream).synchronize,

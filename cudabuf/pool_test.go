@@ -43,6 +43,12 @@ func forEachPool(t *testing.T, o cudabuf.PoolOptions, test func(t *testing.T, de
 			})
 		})
 	}
+	t.Run("of a resource", func(t *testing.T) {
+		cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+			o.Resource = newPool(t, dev, cudabuf.PoolOptions{})
+			test(t, dev, newPool(t, dev, o))
+		})
+	})
 }
 
 func alloc(t testing.TB, p *cudabuf.Pool, n int64, s *cudabuf.Stream) *cudabuf.Buffer {

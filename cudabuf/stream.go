@@ -127,6 +127,9 @@ func (s *Stream) Done() (done bool, err error) {
 // Wait makes later work of the stream wait for all earlier work of the other, which may
 // be on another device. The host does not wait.
 func (s *Stream) Wait(other *Stream) error {
+	if other == nil {
+		return fmt.Errorf("cudabuf.Stream.Wait: nil stream: %w", ErrNil)
+	}
 	return s.withContext(func() error { return s.waitFor(other.cudaStream) })
 }
 

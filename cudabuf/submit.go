@@ -50,6 +50,9 @@ func (d *Device) submit(s *Stream, accesses []access, enqueue func(driver.Stream
 
 // checkDevice returns arrowbuf.ErrDevice unless the stream belongs to the device.
 func (s *Stream) checkDevice(d *Device) error {
+	if s == nil {
+		return fmt.Errorf("nil stream, want one of %v: %w", d, ErrNil)
+	}
 	if s.dev != d {
 		return fmt.Errorf("stream on the wrong device: got %v, want %v: %w", s.dev, d, arrowbuf.ErrDevice)
 	}
@@ -136,7 +139,7 @@ func (cs *cudaStream) trySubmitWithoutContext(accesses []access, enqueue func(dr
 // mayLackContext reports whether a call may have failed because no context was
 // current.
 func mayLackContext(err error) bool {
-	var call *Error
+	var call *driver.Error
 	return errors.As(err, &call) && (call.Code == driver.InvalidContext || call.Code == driver.InvalidHandle)
 }
 

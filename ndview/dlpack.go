@@ -276,7 +276,7 @@ func tensorIsOn(dev arrowbuf.Device, d dlpack.Device) bool {
 	case dlpack.CUDAHost:
 		return dev == arrowbuf.CPU() || dev.Type() == arrowbuf.DeviceCUDA
 	case dlpack.CUDAManaged:
-		return dev.Type() == arrowbuf.DeviceCUDA
+		return dev.Type() == arrowbuf.DeviceCUDA || dev.Type() == arrowbuf.DeviceCUDAManaged
 	default:
 		return false
 	}

@@ -2,6 +2,7 @@ package cdevice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -40,24 +41,25 @@ func sharerOf(dev arrowbuf.Device) (Sharer, error) {
 
 // findDevice returns the device for memory of a device type and id: the CPU, or one
 // of devices. Pinned memory belongs to the host of a GPU in devices, and managed
-// memory to the GPU.
+// memory to the GPU unless one of devices has managed memory.
 func findDevice(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (arrowbuf.Device, error) {
 	if kind == arrowbuf.DeviceCPU {
 		return arrowbuf.CPU(), nil
 	}
-	wanted := kind
-	if kind == arrowbuf.DeviceCUDAManaged {
-		wanted = arrowbuf.DeviceCUDA
+	if kind == arrowbuf.DeviceCUDAManaged && !slices.ContainsFunc(devices, func(dev arrowbuf.Device) bool {
+		return dev != nil && dev.Type() == kind && dev.ID() == id
+	}) {
+		kind = arrowbuf.DeviceCUDA
 	}
 	var names []string
 	for _, dev := range devices {
 		if dev == nil {
 			continue
 		}
-		if dev.Type() == wanted && dev.ID() == id {
+		if dev.Type() == kind && dev.ID() == id {
 			return dev, nil
 		}
-		if h, ok := dev.(interface{ Host() arrowbuf.Device }); ok && h.Host().Type() == wanted && h.Host().ID() == id {
+		if h, ok := dev.(interface{ Host() arrowbuf.Device }); ok && h.Host().Type() == kind && h.Host().ID() == id {
 			return h.Host(), nil
 		}
 		names = append(names, dev.String())

@@ -50,7 +50,7 @@ OUTPUT appears only when it is complete.`,
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
   producer | arrow2zarr convert - table.zarr --json`)
 	flags := cmd.Flags()
-	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda or cuda:N")
+	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID")
 	flags.StringVar(&f.codec, "codec", arrowzarr.DefaultCodec.String(), "none, zstd[:LEVEL] or gzip[:LEVEL]")
 	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
 	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
@@ -168,7 +168,7 @@ var openDriver = cudabuf.Open
 // an error of usage.
 func openDevice(name string) (dev arrowbuf.Device, why string, closing func() error, err error) {
 	dev, why, closing, err = device.Open(name, openDriver)
-	if err != nil && !errors.Is(err, device.ErrInvalidName) {
+	if err != nil && !errors.Is(err, cudabuf.ErrInvalidName) {
 		err = &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: err}
 	}
 	return dev, why, closing, err

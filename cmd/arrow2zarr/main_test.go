@@ -146,9 +146,9 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "1KiB"}, "max memory"},
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "2000PB"}, "--max-memory"},
 		{[]string{"convert", input, "OUTPUT", "--columns", "temp,wind"}, `no column is named "wind": expected some of "station", "temp", "when"`},
-		{[]string{"convert", input, "OUTPUT", "--device", "tpu"}, "expected auto, cpu, cuda or cuda:N"},
-		{[]string{"convert", input, "OUTPUT", "--device", "cuda:one"}, "expected auto, cpu, cuda or cuda:N"},
-		{[]string{"convert", input, "OUTPUT", "--device", "cuda:-1"}, "expected auto, cpu, cuda or cuda:N"},
+		{[]string{"convert", input, "OUTPUT", "--device", "tpu"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
+		{[]string{"convert", input, "OUTPUT", "--device", "cuda:one"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
+		{[]string{"convert", input, "OUTPUT", "--device", "cuda:-1"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
 		{[]string{"inspect"}, "accepts 1 arg(s), received 0"},
 		{[]string{"inspect", input, input}, "accepts 1 arg(s), received 2"},
 	} {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quiver-gpu/quiver/cmd/internal/device"
 	"github.com/quiver-gpu/quiver/cmd/internal/version"
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
 )
 
@@ -62,7 +62,7 @@ func withExitCode(code int, err error) error {
 // withDeviceExitCode attaches an exit code to an error of opening a device by
 // name.
 func withDeviceExitCode(err error) error {
-	if errors.Is(err, device.ErrInvalidName) {
+	if errors.Is(err, cudabuf.ErrInvalidName) {
 		return withExitCode(exitUsage, err)
 	}
 	return withExitCode(exitDevice, err)

@@ -225,7 +225,7 @@ func TestExitCodes(t *testing.T) {
 		says string
 	}{
 		{[]string{"serve", "--socket", nobody}, exitUsage, "at least 1 arg"},
-		{[]string{"serve", good, "--device", "tpu", "--socket", nobody}, exitUsage, "expected auto, cpu, cuda or cuda:N"},
+		{[]string{"serve", good, "--device", "tpu", "--socket", nobody}, exitUsage, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
 		{[]string{"serve", good, "--device", "cuda", "--socket", nobody}, exitDevice, cudabuf.ErrNoDriver.Error()},
 		{[]string{"serve", good, "--silence", "-1s", "--socket", nobody}, exitUsage, "negative"},
 		{[]string{"serve", good, "--lease-limit", "-1s", "--socket", nobody}, exitUsage, "negative"},

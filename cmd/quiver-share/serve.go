@@ -55,7 +55,7 @@ and open to every client that can reach the address.`,
 	appendHelp(cmd, `  quiver-share serve flights.parquet --device cuda
   quiver-share serve today=/data/2026-11-21.arrow --socket /run/columns.sock`)
 	flags := cmd.Flags()
-	flags.StringVar(&f.device, "device", "auto", "device of the tables: auto, cpu, cuda or cuda:N")
+	flags.StringVar(&f.device, "device", "auto", "device of the tables: auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID")
 	flags.Var((*userList)(&f.allow), "allow", "ids of further users that may connect; the socket's folder must be accessible to them")
 	flags.DurationVar(&f.silence, "silence", 0, "end the leases of a client that sends nothing for this long (0: never)")
 	flags.DurationVar(&f.lease, "lease-limit", 0, "disconnect a client that holds a lease for this long (0: never)")

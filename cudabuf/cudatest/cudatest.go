@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/simulated"
 )
 
@@ -73,15 +74,19 @@ func Open(c Config) (*cudabuf.Driver, error) {
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = 1 << 30
 	}
-	api, err := simulated.Open(simulated.Config(c))
+	config := simulated.Config{Devices: c.Devices, MemoryBytes: c.MemoryBytes, ComputeCapability: c.ComputeCapability, PeerAccess: c.PeerAccess, CopyLatency: c.CopyLatency}
+	if c.Fail != nil {
+		config.Fail = func(call string, n int) driver.Result { return driver.Result(c.Fail(call, n)) }
+	}
+	api, err := simulated.Open(config)
 	if err != nil {
 		return nil, fmt.Errorf("cudatest.Open: %w", err)
 	}
-	d, err := cudabuf.New(api, true)
+	d, err := driver.NewDriver(api, true)
 	if err != nil {
 		return nil, fmt.Errorf("cudatest.Open: %w", err)
 	}
-	return d, nil
+	return d.(*cudabuf.Driver), nil
 }
 
 // NewDevice returns a simulated device with its own driver. The test fails if
@@ -213,6 +218,7 @@ const (
 	ECCError       cudabuf.Result = 214 // CUDA_ERROR_ECC_UNCORRECTABLE
 	IllegalAddress cudabuf.Result = 700 // CUDA_ERROR_ILLEGAL_ADDRESS
 	LaunchFailed   cudabuf.Result = 719 // CUDA_ERROR_LAUNCH_FAILED
+	NotPermitted   cudabuf.Result = 800 // CUDA_ERROR_NOT_PERMITTED: loses nothing, and is never tried again
 )
 
 // FailNth returns a Config.Fail with which the n-th call of a function fails,

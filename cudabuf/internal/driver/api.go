@@ -82,6 +82,14 @@ type Memory interface {
 	// 64 bits. It returns InvalidValue for an address that CUDA does not know.
 	PointerGetAttribute(a PointerAttribute, address uintptr) (uint64, error)
 
+	// MemAllocManaged returns memory that every device and the host can access
+	// (CU_MEM_ATTACH_GLOBAL). MemFree frees it.
+	MemAllocManaged(n int64) (uintptr, error)
+	// MemAdvise and MemPrefetchAsync take CPUDevice for the host. The bytes must be
+	// managed memory.
+	MemAdvise(address uintptr, n int64, a MemAdvice, location Device) error
+	MemPrefetchAsync(address uintptr, n int64, to Device, s Stream) error
+
 	MemHostAlloc(n int64, flags uint32) (uintptr, error)
 	MemFreeHost(address uintptr) error
 	MemHostRegister(memory []byte, flags uint32) error
@@ -201,6 +209,9 @@ type Modules interface {
 	ModuleGetFunction(Module, string) (Function, error)
 	FuncGetAttribute(FunctionAttribute, Function) (int, error)
 	FuncSetAttribute(Function, FunctionAttribute, int) error
+	// FuncGetParamInfo returns where a parameter of a kernel lies, in bytes. It
+	// returns InvalidValue if the kernel has no parameter of that index.
+	FuncGetParamInfo(f Function, index int) (offset, size int64, err error)
 	// OccupancyMaxActiveBlocksPerMultiprocessor returns the number of blocks
 	// per multiprocessor, for blocks with the given number of threads and bytes
 	// of dynamic shared memory.

@@ -62,6 +62,7 @@ const (
 	ComputeCapabilityMajor       Attribute = 75
 	ComputeCapabilityMinor       Attribute = 76
 	MaxSharedMemoryPerBlockOptin Attribute = 97
+	ConcurrentManagedAccess      Attribute = 89
 	VirtualMemoryManagement      Attribute = 102
 	PosixFileDescriptorHandles   Attribute = 103
 	MemoryPoolsSupported         Attribute = 115
@@ -78,6 +79,7 @@ const (
 	PointerMemoryType    PointerAttribute = 2 // MemoryTypeHost or MemoryTypeDevice
 	PointerDevicePointer PointerAttribute = 3
 	PointerHostPointer   PointerAttribute = 4
+	PointerIsManaged     PointerAttribute = 8
 	PointerDeviceOrdinal PointerAttribute = 9
 	PointerIsLegacyIPC   PointerAttribute = 10
 	PointerIsMapped      PointerAttribute = 13
@@ -87,6 +89,19 @@ const (
 const (
 	MemoryTypeHost   = 1
 	MemoryTypeDevice = 2
+)
+
+// CPUDevice is the host as a location of managed memory (CU_DEVICE_CPU).
+const CPUDevice Device = -1
+
+// MemAdvice is a CUmem_advise.
+type MemAdvice int32
+
+// The advice that this module uses.
+const (
+	AdviseSetReadMostly        MemAdvice = 1
+	AdviseUnsetReadMostly      MemAdvice = 2
+	AdviseSetPreferredLocation MemAdvice = 3
 )
 
 // FunctionAttribute is a CUfunction_attribute.

@@ -41,6 +41,17 @@ type Arg struct {
 	Bits uint64
 }
 
+// ByteSize returns the size of the parameter that the argument is for, in bytes.
+func (a *Arg) ByteSize() int64 {
+	switch a.Kind {
+	case Int32, Uint32, Float32:
+		return 4
+	case Struct:
+		return int64(a.Size)
+	}
+	return 8
+}
+
 // Launch is the argument of LaunchKernel. The caller may reuse it after
 // LaunchKernel returns.
 type Launch struct {

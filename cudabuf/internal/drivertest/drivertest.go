@@ -55,6 +55,8 @@ func (s Suite) Run(t *testing.T) {
 		{"kernels run", (*fixture).kernels},
 		{"kernels have attributes", (*fixture).occupancy},
 		{"missing kernels are errors", (*fixture).invalidImages},
+		{"kernels describe their parameters", (*fixture).parameters},
+		{"managed memory is the host's too", (*fixture).managed},
 		{"memory in the order of a stream", (*fixture).streamOrdered},
 		{"memory pools", (*fixture).memPools},
 		{"virtual memory is mapped", (*fixture).virtual},

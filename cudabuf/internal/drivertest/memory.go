@@ -174,3 +174,39 @@ func (m *fixture) virtual() {
 	require.NoError(m, m.api.MemUnmap(at+uintptr(g), g))
 	require.NoError(m, m.api.MemAddressFree(at, 2*g))
 }
+
+func (m *fixture) managed() {
+	if must[int](m)(m.api.DeviceGetAttribute(driver.ConcurrentManagedAccess, m.dev)) == 0 {
+		m.Skip("the device and the host cannot use managed memory at the same time")
+	}
+	const n = 1 << 16
+	p := must[uintptr](m)(m.api.MemAllocManaged(n))
+	m.cleanup(func() error { return m.api.MemFree(p) })
+	attribute := func(a driver.PointerAttribute, p uintptr) uint64 {
+		m.Helper()
+		return must[uint64](m)(m.api.PointerGetAttribute(a, p))
+	}
+	assert.EqualValues(m, 1, attribute(driver.PointerIsManaged, p+5))
+	assert.EqualValues(m, 0, attribute(driver.PointerIsManaged, m.alloc(64)))
+	require.NoError(m, m.api.MemAdvise(p, n, driver.AdviseSetPreferredLocation, m.dev))
+	require.NoError(m, m.api.MemPrefetchAsync(p, n, m.dev, 0))
+	require.NoError(m, m.api.MemsetD8Async(p, 7, n, 0))
+	require.NoError(m, m.api.StreamSynchronize(0))
+	host := hostSlice(p, n)
+	assert.Equal(m, byte(7), host[n-1], "the host reads what the device wrote")
+	host[0] = 9
+	assert.Equal(m, []byte{9, 7}, m.read(p, 2), "the device reads what the host wrote")
+	require.NoError(m, m.api.MemAdvise(p, n, driver.AdviseSetReadMostly, m.dev))
+	require.NoError(m, m.api.MemAdvise(p, n, driver.AdviseUnsetReadMostly, m.dev))
+	require.NoError(m, m.api.MemPrefetchAsync(p, n, driver.CPUDevice, 0))
+	require.NoError(m, m.api.StreamSynchronize(0))
+	assert.Equal(m, byte(9), host[0])
+
+	ordinary := m.alloc(n)
+	m.wantCode(driver.InvalidValue, m.api.MemPrefetchAsync(ordinary, n, m.dev, 0), "ordinary device memory")
+	m.wantCode(driver.InvalidValue, m.api.MemAdvise(ordinary, n, driver.AdviseSetReadMostly, m.dev), "ordinary device memory")
+	_, err := m.api.MemAllocManaged(0)
+	m.wantCode(driver.InvalidValue, err, "zero bytes")
+	_, err = m.api.IpcGetMemHandle(p)
+	m.wantCode(driver.InvalidValue, err, "managed memory has no IPC handle")
+}

@@ -249,3 +249,18 @@ func (m *fixture) invalidImages() {
 	m.wantCode(driver.NotFound, err, "no such kernel")
 	require.NoError(m, m.api.ModuleUnload(module))
 }
+
+func (m *fixture) parameters() {
+	f := m.loadKernel()
+	want := [][2]int64{{0, 8}, {8, 8}, {16, 4}}
+	for i, w := range want {
+		offset, size, err := m.api.FuncGetParamInfo(f, i)
+		if resultOf(err) == driver.NotSupported {
+			m.Skip("the driver is older than CUDA 12.4")
+		}
+		require.NoError(m, err)
+		assert.Equal(m, w, [2]int64{offset, size}, "parameter %d", i)
+	}
+	_, _, err := m.api.FuncGetParamInfo(f, len(want))
+	m.wantCode(driver.InvalidValue, err, "one more than there are")
+}

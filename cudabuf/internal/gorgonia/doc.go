@@ -18,6 +18,8 @@
 //	cuDriverGetVersion     the code of a failure is lost
 //	cuDeviceGetUuid        with cuda.h of CUDA 12 it uses the first version, which
 //	                       does not distinguish parts of a GPU (MIG)
+//	cuMemAdvise, cuMemPrefetchAsync
+//	                       cuda.h of CUDA 13 has them with other parameters
 //	cuPointerGetAttribute  the driver writes the value to address 0
 //	cuMemFreeHost          it needs an unsafe.Pointer, which an integer address
 //	                       cannot become

@@ -143,6 +143,11 @@ func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 	return p.Uintptr(), resultError("cuMemAlloc", err)
 }
 
+func (d *Driver) MemAllocManaged(n int64) (uintptr, error) {
+	p, err := cu.MemAllocManaged(n, cu.AttachGlobal)
+	return p.Uintptr(), resultError("cuMemAllocManaged", err)
+}
+
 func (d *Driver) MemFree(address uintptr) error {
 	return resultError("cuMemFree", cu.MemFree(cu.DevicePtr(address)))
 }

@@ -169,6 +169,9 @@ func TestCallsPassArguments(t *testing.T) {
 			v, err := f.PointerGetAttribute(driver.PointerDevicePointer, 7)
 			return result(uint64(handle), v, err)
 		}, []uintptr{out, 3, 7}},
+		{"cuMemAllocManaged", func() error { v, err := f.MemAllocManaged(1 << 33); return result(uintptr(handle), v, err) }, []uintptr{out, 1 << 33, 1}},
+		{"cuMemAdvise", func() error { return f.MemAdvise(handle, 1<<33, driver.AdviseSetPreferredLocation, 2) }, []uintptr{handle, 1 << 33, 3, 2}},
+		{"cuMemPrefetchAsync", func() error { return f.MemPrefetchAsync(handle, 1<<33, 2, 9) }, []uintptr{handle, 1 << 33, 2, 9}},
 		{"cuMemHostRegister_v2", func() error { return f.MemHostRegister(host, driver.HostRegisterReadOnly) }, []uintptr{at, 100, 8}},
 		{"cuMemHostUnregister", func() error { return f.MemHostUnregister(handle) }, []uintptr{handle}},
 		{"cuMemHostGetDevicePointer_v2", func() error { v, err := f.MemHostGetDevicePointer(7); return result(uintptr(handle), v, err) }, []uintptr{out, 7, 0}},
@@ -242,6 +245,10 @@ func TestCallsPassArguments(t *testing.T) {
 		{"cuGraphDestroy", func() error { return f.GraphDestroy(7) }, []uintptr{7}},
 		{"cuFuncGetAttribute", func() error { v, err := f.FuncGetAttribute(driver.FuncRegisters, 7); return result(-2, v, err) }, []uintptr{out, 4, 7}},
 		{"cuFuncSetAttribute", func() error { return f.FuncSetAttribute(7, driver.FuncMaxDynamicSharedBytes, 1<<16) }, []uintptr{7, 8, 1 << 16}},
+		{"cuFuncGetParamInfo", func() error {
+			offset, size, err := f.FuncGetParamInfo(7, 3)
+			return result([]int64{16, 1 << 33}, []int64{offset, size}, err)
+		}, []uintptr{7, 3, out, out}},
 		{"cuOccupancyMaxActiveBlocksPerMultiprocessor", func() error {
 			v, err := f.OccupancyMaxActiveBlocksPerMultiprocessor(7, 256, 1<<14)
 			return result(-2, v, err)

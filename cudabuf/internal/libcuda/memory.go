@@ -23,6 +23,23 @@ func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 
 func (d *Driver) MemFree(p uintptr) error { return d.call(cuMemFree, p) }
 
+func (d *Driver) MemAllocManaged(n int64) (uintptr, error) {
+	var p uintptr
+	err := d.call(cuMemAllocManaged, uintptr(unsafe.Pointer(&p)), uintptr(n), memAttachGlobal)
+	return p, err
+}
+
+func (d *Driver) MemAdvise(address uintptr, n int64, a driver.MemAdvice, location driver.Device) error {
+	return d.call(cuMemAdvise, address, uintptr(n), uintptr(a), uintptr(location))
+}
+
+func (d *Driver) MemPrefetchAsync(address uintptr, n int64, to driver.Device, s driver.Stream) error {
+	return d.call(cuMemPrefetchAsync, address, uintptr(n), uintptr(to), uintptr(s))
+}
+
+// memAttachGlobal is CU_MEM_ATTACH_GLOBAL.
+const memAttachGlobal = 1
+
 func (d *Driver) MemHostAlloc(n int64, flags uint32) (uintptr, error) {
 	var p uintptr
 	err := d.call(cuMemHostAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n), uintptr(flags))

@@ -54,6 +54,12 @@ func (d *Driver) FuncSetAttribute(f driver.Function, a driver.FunctionAttribute,
 	return d.call(cuFuncSetAttribute, uintptr(f), uintptr(a), uintptr(value))
 }
 
+func (d *Driver) FuncGetParamInfo(f driver.Function, index int) (offset, size int64, err error) {
+	var o, n uint64
+	err = d.call(cuFuncGetParamInfo, uintptr(f), uintptr(index), uintptr(unsafe.Pointer(&o)), uintptr(unsafe.Pointer(&n)))
+	return int64(o), int64(n), err
+}
+
 func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(f driver.Function, threads int, sharedBytes int64) (int, error) {
 	var n int32
 	err := d.call(cuOccupancyMaxActiveBlocksPerMultiprocessor, uintptr(unsafe.Pointer(&n)), uintptr(f), uintptr(threads), uintptr(sharedBytes))

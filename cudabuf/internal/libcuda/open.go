@@ -102,6 +102,9 @@ const (
 	cuMemGetInfo
 	cuMemAlloc
 	cuMemFree
+	cuMemAllocManaged
+	cuMemAdvise
+	cuMemPrefetchAsync
 	cuMemGetAddressRange
 	cuPointerGetAttribute
 	cuMemHostAlloc
@@ -168,6 +171,7 @@ const (
 	cuModuleGetFunction
 	cuFuncGetAttribute
 	cuFuncSetAttribute
+	cuFuncGetParamInfo
 	cuOccupancyMaxActiveBlocksPerMultiprocessor
 	cuOccupancyMaxPotentialBlockSize
 	cuLaunchKernel
@@ -212,6 +216,9 @@ var symbols = [symbolCount]struct {
 	cuMemGetInfo:                       {call: "cuMemGetInfo", names: []string{"cuMemGetInfo_v2"}},
 	cuMemAlloc:                         {call: "cuMemAlloc", names: []string{"cuMemAlloc_v2"}},
 	cuMemFree:                          {call: "cuMemFree", names: []string{"cuMemFree_v2"}},
+	cuMemAllocManaged:                  {call: "cuMemAllocManaged", optional: true},
+	cuMemAdvise:                        {call: "cuMemAdvise", optional: true},
+	cuMemPrefetchAsync:                 {call: "cuMemPrefetchAsync", optional: true},
 	cuMemGetAddressRange:               {call: "cuMemGetAddressRange", names: []string{"cuMemGetAddressRange_v2"}, optional: true},
 	cuPointerGetAttribute:              {call: "cuPointerGetAttribute", optional: true},
 	cuMemHostAlloc:                     {call: "cuMemHostAlloc"},
@@ -278,6 +285,7 @@ var symbols = [symbolCount]struct {
 	cuModuleGetFunction:                {call: "cuModuleGetFunction"},
 	cuFuncGetAttribute:                 {call: "cuFuncGetAttribute", optional: true},
 	cuFuncSetAttribute:                 {call: "cuFuncSetAttribute", optional: true},
+	cuFuncGetParamInfo:                 {call: "cuFuncGetParamInfo", optional: true},
 	cuOccupancyMaxActiveBlocksPerMultiprocessor: {call: "cuOccupancyMaxActiveBlocksPerMultiprocessor", optional: true},
 	cuOccupancyMaxPotentialBlockSize:            {call: "cuOccupancyMaxPotentialBlockSize", optional: true},
 	cuLaunchKernel:                              {call: "cuLaunchKernel"},

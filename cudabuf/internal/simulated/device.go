@@ -167,6 +167,7 @@ var attributes = map[driver.Attribute]int{
 	driver.ComputeCapabilityMajor:       9,
 	driver.ComputeCapabilityMinor:       0,
 	driver.MaxSharedMemoryPerBlockOptin: sharedPerBlockOptin,
+	driver.ConcurrentManagedAccess:      1,
 	driver.VirtualMemoryManagement:      1,
 	driver.PosixFileDescriptorHandles:   1,
 	driver.MemoryPoolsSupported:         1,

@@ -34,7 +34,8 @@ type arena struct {
 	used     int64    // guarded by space.mu; includes pools and virtual memory
 	leaked   []string // allocations that were freed with their context
 	ordinary *segment
-	pool     *pool // the default pool
+	managed  *segment // nil before the first MemAllocManaged
+	pool     *pool    // the default pool
 }
 
 func newArena(sp *addressSpace, dev *device, size int64) (*arena, error) {
@@ -73,27 +74,51 @@ func (a *arena) outOfMemory(call string, n int64) error {
 func (a *arena) alloc(n int64, owner *context) (uintptr, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.allocIn(a.ordinary, n, allocAlign, owner)
+}
+
+// allocIn is alloc in one of the segments of the device.
+func (a *arena) allocIn(s *segment, n, align int64, owner *context) (uintptr, bool) {
 	if n > a.size {
 		return 0, false
 	}
-	alloc := a.ordinary.allocate(n, allocAlign)
+	alloc := s.allocate(n, align)
 	if alloc == nil {
 		return 0, false
 	}
 	if alloc.offset+alloc.length > a.size || !a.charge(alloc.length) {
-		a.ordinary.remove(alloc)
+		s.remove(alloc)
 		return 0, false
 	}
 	alloc.owner = owner
-	poison(a.ordinary.memory(alloc))
-	return a.ordinary.address(alloc), true
+	poison(s.memory(alloc))
+	return s.address(alloc), true
 }
 
-// release frees an allocation of cuMemAlloc and returns its pages to the
-// system.
-func (a *arena) release(alloc *allocation) {
-	a.ordinary.remove(alloc)
-	a.ordinary.discard(alloc.offset, alloc.length)
+// allocManaged is alloc for managed memory. It locks mu.
+func (a *arena) allocManaged(n int64, owner *context) (uintptr, bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.managed == nil {
+		f, err := newFile(deviceFile, a.dev.ordinal, pages(a.size))
+		if err != nil {
+			return 0, false, err
+		}
+		if a.managed, err = newSegment(a.dev, managed, f.size, f, 0); err != nil {
+			return 0, false, errors.Join(err, f.close())
+		}
+		a.add(a.managed)
+	}
+	// Whole pages, since advice and moves concern pages.
+	address, ok := a.allocIn(a.managed, n, pages(1), owner)
+	return address, ok, nil
+}
+
+// release frees an allocation of cuMemAlloc or cuMemAllocManaged and returns its
+// pages to the system.
+func (a *arena) release(s *segment, alloc *allocation) {
+	s.remove(alloc)
+	s.discard(alloc.offset, alloc.length)
 	a.used -= alloc.length
 	alloc.revokeHandles()
 }
@@ -102,12 +127,22 @@ func (a *arena) release(alloc *allocation) {
 func (a *arena) ownedBy(c *context) (owned []*allocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, alloc := range a.ordinary.allocations {
-		if alloc.owner == c {
-			owned = append(owned, alloc)
+	for _, s := range a.ownSegments() {
+		for _, alloc := range s.allocations {
+			if alloc.owner == c {
+				owned = append(owned, alloc)
+			}
 		}
 	}
 	return owned
+}
+
+// ownSegments returns the segments whose allocations are freed with a context.
+func (a *arena) ownSegments() []*segment {
+	if a.managed == nil {
+		return []*segment{a.ordinary}
+	}
+	return []*segment{a.ordinary, a.managed}
 }
 
 // freeLeaked frees allocations that the program did not free, and records their
@@ -115,10 +150,12 @@ func (a *arena) ownedBy(c *context) (owned []*allocation) {
 func (a *arena) freeLeaked(leaked []*allocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, alloc := range leaked {
-		if slices.Contains(a.ordinary.allocations, alloc) {
-			a.leaked = append(a.leaked, a.ordinary.name(alloc))
-			a.release(alloc)
+	for _, s := range a.ownSegments() {
+		for _, alloc := range leaked {
+			if slices.Contains(s.allocations, alloc) {
+				a.leaked = append(a.leaked, s.name(alloc))
+				a.release(s, alloc)
+			}
 		}
 	}
 }
@@ -214,7 +251,7 @@ func (a *arena) leakNames() []string {
 			continue
 		}
 		switch s.kind {
-		case ordinary, pooled:
+		case ordinary, managed, pooled:
 			for _, alloc := range s.allocations {
 				if alloc.pendingFree == nil {
 					names = append(names, s.name(alloc))
@@ -269,6 +306,71 @@ func (d *Driver) MemAlloc(n int64) (uintptr, error) {
 	return address, nil
 }
 
+func (d *Driver) MemAllocManaged(n int64) (uintptr, error) {
+	const call = "cuMemAllocManaged"
+	c, err := d.enterContext(call)
+	if err != nil {
+		return 0, err
+	}
+	if n <= 0 {
+		return 0, invalid(call, "size: got %d bytes, want at least 1", n)
+	}
+	address, ok, err := c.dev.arena.allocManaged(n, c)
+	if err != nil {
+		return 0, system(call, err)
+	}
+	if !ok {
+		d.space.mu.Lock()
+		defer d.space.mu.Unlock()
+		return 0, c.dev.arena.outOfMemory(call, n)
+	}
+	return address, nil
+}
+
+// MemAdvise checks its arguments. Advice never changes a result.
+func (d *Driver) MemAdvise(address uintptr, n int64, a driver.MemAdvice, location driver.Device) error {
+	const call = "cuMemAdvise"
+	if _, err := d.enterCurrentDevice(call); err != nil {
+		return err
+	}
+	switch a {
+	case driver.AdviseSetReadMostly, driver.AdviseUnsetReadMostly, driver.AdviseSetPreferredLocation:
+	default:
+		return invalid(call, "unknown advice %d", a)
+	}
+	return d.checkManaged(call, address, n, location)
+}
+
+// MemPrefetchAsync checks its arguments. All pages are in host memory always.
+func (d *Driver) MemPrefetchAsync(address uintptr, n int64, to driver.Device, stream driver.Stream) error {
+	const call = "cuMemPrefetchAsync"
+	_, s, err := d.enterStream(call, stream)
+	if err != nil {
+		return err
+	}
+	if err := d.checkManaged(call, address, n, to); err != nil {
+		return err
+	}
+	return s.submit(call, func() error { return nil })
+}
+
+// checkManaged returns an error unless the bytes are managed memory, and location is
+// the host or a device.
+func (d *Driver) checkManaged(call string, address uintptr, n int64, location driver.Device) error {
+	if location != driver.CPUDevice {
+		if _, err := d.lookupDevice(call, location); err != nil {
+			return err
+		}
+	}
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	s, alloc := d.space.allocationAt(address)
+	if s == nil || s.kind != managed || n <= 0 || n > alloc.size-int64(address-s.address(alloc)) {
+		return invalid(call, "%d bytes at %#x are not managed memory", n, address)
+	}
+	return nil
+}
+
 // MemFree synchronizes the device first, as CUDA does.
 func (d *Driver) MemFree(address uintptr) error {
 	const call = "cuMemFree"
@@ -282,8 +384,8 @@ func (d *Driver) MemFree(address uintptr) error {
 	s, alloc := d.space.allocationAt(address)
 	switch {
 	case s == nil || s.address(alloc) != address || s.dev != dev:
-	case s.kind == ordinary:
-		dev.arena.release(alloc)
+	case s.kind == ordinary, s.kind == managed:
+		dev.arena.release(s, alloc)
 		return nil
 	case s.kind == pooled:
 		return system(call, d.freeNow(s.pool, alloc))
@@ -346,6 +448,11 @@ func (s *segment) attribute(call string, a driver.PointerAttribute, address uint
 			return 0, invalid(call, "cuda:%d does not reach %#x", from.ordinal, address)
 		}
 		return uint64(address), nil
+	case driver.PointerIsManaged:
+		if s.kind == managed {
+			return 1, nil
+		}
+		return 0, nil
 	case driver.PointerDeviceOrdinal:
 		return uint64(s.ownerDevice(alloc).ordinal), nil
 	case driver.PointerIsLegacyIPC:

@@ -5,6 +5,8 @@ package simulated
 import (
 	"fmt"
 	"maps"
+	"regexp"
+	"strconv"
 
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 )
@@ -12,12 +14,14 @@ import (
 type module struct {
 	context     *context
 	hostKernels map[string]driver.HostKernel
+	params      map[string][]param // of the kernels of PTX text
 }
 
 type function struct {
 	module     *module
 	hostKernel driver.HostKernel
-	shared     int // maximum of dynamic shared memory; guarded by Driver.mu
+	params     []param // nil if unknown
+	shared     int     // maximum of dynamic shared memory; guarded by Driver.mu
 }
 
 // RunsHostKernels reports true, as no other driver does: see cudabuf.Device.
@@ -35,7 +39,7 @@ func (d *Driver) ModuleLoadData(image []byte, hostKernels map[string]driver.Host
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := driver.Module(d.newHandle())
-	d.modules[h] = &module{context: c, hostKernels: hostKernels}
+	d.modules[h] = &module{context: c, hostKernels: hostKernels, params: ptxParams(image)}
 	return h, nil
 }
 
@@ -69,7 +73,7 @@ func (d *Driver) ModuleGetFunction(h driver.Module, name string) (driver.Functio
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := driver.Function(d.newHandle())
-	d.functions[f] = &function{module: m, hostKernel: kernel, shared: sharedPerBlock}
+	d.functions[f] = &function{module: m, hostKernel: kernel, params: m.params[name], shared: sharedPerBlock}
 	return f, nil
 }
 
@@ -162,6 +166,57 @@ func (d *Driver) FuncSetAttribute(h driver.Function, a driver.FunctionAttribute,
 	defer d.mu.Unlock()
 	f.shared = v
 	return nil
+}
+
+// FuncGetParamInfo knows the parameters of kernels in PTX text. Other images are not
+// read: a call for them is NotSupported, as of a driver that lacks it.
+func (d *Driver) FuncGetParamInfo(h driver.Function, index int) (offset, size int64, err error) {
+	const call = "cuFuncGetParamInfo"
+	if _, err := d.enterContext(call); err != nil {
+		return 0, 0, err
+	}
+	f, _, err := d.lookupFunction(call, h)
+	if err != nil {
+		return 0, 0, err
+	}
+	if f.params == nil {
+		return 0, 0, driver.ResultError(call, driver.NotSupported)
+	}
+	if index < 0 || index >= len(f.params) {
+		return 0, 0, invalid(call, "parameter %d of %d", index, len(f.params))
+	}
+	return f.params[index].offset, f.params[index].size, nil
+}
+
+// param is a parameter of a kernel, in bytes.
+type param struct{ offset, size int64 }
+
+var (
+	ptxEntry = regexp.MustCompile(`(?s)\.entry\s+([\w$]+)\s*\(([^)]*)\)`)
+	ptxParam = regexp.MustCompile(`\.param\s+(?:\.align\s+(\d+)\s+)?\.([busf])(\d+)[^,\[]*(?:\[(\d+)\])?`)
+)
+
+// ptxParams returns the parameters of each kernel of PTX text, and none of another
+// image (PTX ISA, "Kernel and Function Directives: .entry").
+func ptxParams(image []byte) map[string][]param {
+	kernels := map[string][]param{}
+	for _, entry := range ptxEntry.FindAllSubmatch(image, -1) {
+		params, end := []param{}, int64(0)
+		for _, p := range ptxParam.FindAllSubmatch(entry[2], -1) {
+			bits, _ := strconv.ParseInt(string(p[3]), 10, 64)
+			size, align := bits/8, bits/8
+			if n, err := strconv.ParseInt(string(p[4]), 10, 64); err == nil {
+				size *= n
+			}
+			if n, err := strconv.ParseInt(string(p[1]), 10, 64); err == nil {
+				align = n
+			}
+			offset := (end + align - 1) / align * align
+			params, end = append(params, param{offset, size}), offset+size
+		}
+		kernels[string(entry[1])] = params
+	}
+	return kernels
 }
 
 func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(h driver.Function, threads int, sharedBytes int64) (int, error) {

@@ -83,10 +83,10 @@ func (sp *addressSpace) allocationAt(address uintptr) (*segment, *allocation) {
 }
 
 // segment is a range of device addresses that is mapped twice. The mapping at
-// the device addresses is inaccessible, so that the host faults there. Copies
-// and host kernels use the other mapping.
+// the device addresses is inaccessible, so that the host faults there, except for
+// managed memory. Copies and host kernels use the other mapping.
 type segment struct {
-	addresses   []byte // inaccessible
+	addresses   []byte // inaccessible unless kind is managed
 	backing     []byte // the same length
 	dev         *device
 	kind        kind
@@ -103,6 +103,7 @@ type kind int
 
 const (
 	ordinary kind = iota // MemAlloc
+	managed              // MemAllocManaged; the addresses are accessible too
 	pooled               // MemAllocAsync
 	virtual              // MemAddressReserve, MemMap
 	imported             // IpcOpenMemHandle
@@ -152,6 +153,9 @@ func newSegment(dev *device, k kind, n int64, f *file, offset int64) (*segment, 
 			protection = protNone // until an allocation runs on its stream
 		}
 		s.backing, err = f.mmap(offset, n, protection)
+		if err == nil && k == managed {
+			err = f.mmapOver(s.addresses)
+		}
 	}
 	if err != nil {
 		_ = unmap(s.addresses)
@@ -275,7 +279,7 @@ func (s *segment) accessibleFrom(alloc *allocation, dev *device) bool {
 	case s.access[dev.ordinal] || s.dev == dev:
 		return true
 	}
-	return s.kind == ordinary && dev.peers[s.dev.ordinal]
+	return s.kind == managed || s.kind == ordinary && dev.peers[s.dev.ordinal]
 }
 
 // registeredSpaces holds the address spaces of all drivers of the process, so

@@ -88,6 +88,9 @@ int cuCtxGetStreamPriorityRange(ARGS) { RECORD("cuCtxGetStreamPriorityRange"); *
 PLAIN(cuCtxEnablePeerAccess)
 int cuMemGetAddressRange_v2(ARGS) { RECORD("cuMemGetAddressRange_v2"); *(word *)a = 1; *(word *)b = 1UL << 40; return fake_result; }
 WORD(cuPointerGetAttribute)
+WORD(cuMemAllocManaged)
+PLAIN(cuMemAdvise)
+PLAIN(cuMemPrefetchAsync)
 PLAIN(cuMemHostRegister_v2)
 PLAIN(cuMemHostUnregister)
 WORD(cuMemHostGetDevicePointer_v2)
@@ -138,6 +141,7 @@ PLAIN(cuGraphLaunch)
 PLAIN(cuGraphExecDestroy)
 PLAIN(cuGraphDestroy)
 INT(cuFuncGetAttribute)
+int cuFuncGetParamInfo(ARGS) { RECORD("cuFuncGetParamInfo"); *(word *)c = 16; *(word *)d = 1UL << 33; return fake_result; }
 PLAIN(cuFuncSetAttribute)
 INT(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 int cuOccupancyMaxPotentialBlockSize(ARGS) { RECORD("cuOccupancyMaxPotentialBlockSize"); *(int *)a = 264; *(int *)b = 768; return fake_result; }
