@@ -96,8 +96,9 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 	GO=$(GO) .ci/check-modules
 
 .PHONY: interop
-interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, anndata and zarrita (needs gcc)
+interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
+	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
 	.venv/bin/python interop/share.py

@@ -120,8 +120,7 @@ func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid,
 		return markPart(PartOutput, err)
 	}
 	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
-	_, err = zarr.CreateGroup(ctx, w.store, "", root)
-	return markPart(PartOutput, err)
+	return markPart(PartOutput, zarr.WriteNode(ctx, w.store, "", root))
 }
 
 // abort drops the shards that are open.
@@ -392,8 +391,7 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map[string]any) error {
 	m := &zarr.GroupMetadata{Attributes: attributes}
 	h.nodes[path] = m
-	_, err := zarr.CreateGroup(ctx, h.store, path, m)
-	return err
+	return zarr.WriteNode(ctx, h.store, path, m)
 }
 
 // array moves the chunks of an array to a path and writes its metadata.
@@ -406,8 +404,7 @@ func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string
 		return err
 	}
 	h.nodes[path] = m
-	_, err := zarr.Create(ctx, h.store, path, m)
-	return err
+	return zarr.WriteNode(ctx, h.store, path, m)
 }
 
 // categories writes the values of a dictionary column.
@@ -423,8 +420,11 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.codec.codecs()...),
 	}
 	m.Attributes = plan.attributes(false)
-	array, err := zarr.Create(ctx, h.store, path, m)
+	array, err := zarr.New(h.store, path, m)
 	if err != nil {
+		return err
+	}
+	if err := array.WriteMetadata(ctx); err != nil {
 		return err
 	}
 	h.nodes[path] = m

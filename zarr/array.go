@@ -2,20 +2,28 @@ package zarr
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
+	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// Array is an array in a store. Its methods may be called concurrently, except that the
-// caller must serialize writes to the same chunk. The exported fields must not change
-// after the first call.
+// Array is an array in a store. Its methods may be called concurrently. Of two writes
+// to the same chunk one happens after the other, whole, but only if both use the same
+// Array: two of them, or two processes, must not write to one chunk at once. The
+// exported fields must not change after the first call.
+//
+// An Array caches the indices of shards that it has read in part, at most 16 MiB of
+// them. It notices writes of its own only: after another writer has replaced a shard,
+// call [Array.DropCache].
 type Array struct {
 	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
 	// default they are omitted.
@@ -25,20 +33,28 @@ type Array struct {
 
 	store       store.Store
 	path        string
+	readOnly    bool
 	dataType    element.Type
-	chunkShape  []int64
+	chunkShape  []int64 // the largest along each axis, if the grid is rectilinear
+	grid        grid.Grid
 	keyEncoding ChunkKeyEncoding
-	chain       *codec.Chain
+	chain       *codec.Chain // of chunks of chunkShape
+	chains      sync.Map     // of chunks of other shapes: *codec.Chain by the shape's text
+	writing     keyedMutex   // by chunk key
+	shards      shardCache
 
-	mu   sync.Mutex
-	meta ArrayMetadata
+	resizing sync.Mutex // of Resize and Append
+	mu       sync.Mutex
+	meta     ArrayMetadata
 }
 
 // New returns an array without accessing the store. Chunks can be written before the
-// metadata is, even while the shape is unknown; see [Array.SetShape] and
-// [Array.WriteMetadata]. It returns an error wrapping [ErrInvalidName] if path is
-// invalid.
+// metadata is, even while the shape is unknown; see [Array.WriteMetadata]. It returns an
+// error wrapping [ErrInvalidName] if path is invalid.
 func New(s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
+	if meta == nil {
+		return nil, fmt.Errorf("zarr.New: array %q: nil metadata", path)
+	}
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
@@ -46,37 +62,12 @@ func New(s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
 	if err != nil {
 		return nil, fmt.Errorf("array %q: %w", path, err)
 	}
-	return &Array{store: s, path: path, dataType: meta.DataType,
-		chunkShape: slices.Clone(meta.ChunkShape), keyEncoding: meta.ChunkKeyEncoding, chain: chain, meta: *meta}, nil
-}
-
-// Create writes the metadata of a new array and returns the array. Chunks that are
-// stored under path already become chunks of the array.
-func Create(ctx context.Context, s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
-	a, err := New(s, path, meta)
+	chunks, err := meta.grid()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("array %q: %w", path, err)
 	}
-	return a, a.WriteMetadata(ctx)
-}
-
-// Open returns the array at path. It returns an error wrapping store.ErrNotFound if
-// path has no node, [ErrNodeType] if the node is a group, and errors.ErrUnsupported if
-// the array needs a feature that this package lacks.
-func Open(ctx context.Context, s store.Store, path string) (*Array, error) {
-	node, err := readNode(ctx, s, path)
-	if err != nil {
-		return nil, err
-	}
-	return newArrayOfNode(s, path, node)
-}
-
-func newArrayOfNode(s store.Store, path string, node Node) (*Array, error) {
-	meta, err := nodeAs[*ArrayMetadata](node)
-	if err != nil {
-		return nil, fmt.Errorf("zarr.Open: array %q: %w", path, err)
-	}
-	return New(s, path, meta)
+	return &Array{store: s, path: path, dataType: meta.DataType, chunkShape: slices.Clone(meta.ChunkShape), grid: chunks,
+		keyEncoding: meta.ChunkKeyEncoding, chain: chain, meta: *meta}, nil
 }
 
 // Path returns the path of the array in its store.
@@ -91,46 +82,199 @@ func (a *Array) Metadata() *ArrayMetadata {
 	return &meta
 }
 
-// SetShape changes the shape that [Array.WriteMetadata] writes. The number of axes must
-// stay the same. Chunks outside the new shape stay stored.
-func (a *Array) SetShape(shape ...int64) error {
+// Shape returns the number of elements along each axis. The caller must not modify it.
+func (a *Array) Shape() []int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.meta.Shape
+}
+
+// WriteMetadata writes the metadata document of the array. Arrays of [New] need it;
+// other methods that change the metadata write it themselves.
+func (a *Array) WriteMetadata(ctx context.Context) error {
+	return a.update(ctx, func(*ArrayMetadata) {})
+}
+
+// SetAttributes replaces the attributes and writes the metadata.
+func (a *Array) SetAttributes(ctx context.Context, attributes map[string]any) error {
+	return a.update(ctx, func(m *ArrayMetadata) { m.Attributes = attributes })
+}
+
+// UpdateAttributes sets some attributes, keeps the others and writes the metadata.
+func (a *Array) UpdateAttributes(ctx context.Context, attributes map[string]any) error {
+	return a.update(ctx, func(m *ArrayMetadata) { m.Attributes = mergedAttributes(m.Attributes, attributes) })
+}
+
+func mergedAttributes(old, changes map[string]any) map[string]any {
+	merged := map[string]any{}
+	maps.Copy(merged, old)
+	maps.Copy(merged, changes)
+	return merged
+}
+
+// update changes a copy of the metadata and keeps it if the store has accepted it.
+func (a *Array) update(ctx context.Context, change func(*ArrayMetadata)) error {
+	if err := a.checkWritable(); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	meta := a.meta
-	meta.Shape = slices.Clone(shape)
+	change(&meta)
 	if err := meta.Check(); err != nil {
 		return fmt.Errorf("array %q: %w", a.path, err)
+	}
+	if err := writeNode(ctx, a.store, a.path, &meta); err != nil {
+		return err
 	}
 	a.meta = meta
 	return nil
 }
 
-// SetAttributes changes the attributes that [Array.WriteMetadata] writes.
-func (a *Array) SetAttributes(attributes map[string]any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.meta.Attributes = attributes
+// Resize changes the shape, whose number of axes stays the same, and writes the
+// metadata. Chunks wholly outside the new shape are deleted. The stored elements of
+// other chunks stay, even those outside the new shape, until the chunk is written. New
+// elements in new chunks have the fill value.
+func (a *Array) Resize(ctx context.Context, shape ...int64) error {
+	a.resizing.Lock()
+	defer a.resizing.Unlock()
+	return a.resize(ctx, shape)
 }
 
-// WriteMetadata writes the metadata document of the array.
-func (a *Array) WriteMetadata(ctx context.Context) error {
-	return writeNode(ctx, a.store, a.path, a.Metadata())
+func (a *Array) resize(ctx context.Context, shape []int64) error {
+	meta := a.Metadata()
+	meta.Shape = slices.Clone(shape)
+	if err := errors.Join(a.checkWritable(), meta.Check()); err != nil {
+		return fmt.Errorf("zarr.Array.Resize: array %q: %w", a.path, err)
+	}
+	// Deleting first: a failure must not leave chunks that a later growth would show.
+	if err := a.deleteOutside(ctx, a.Shape(), meta.Shape); err != nil {
+		return fmt.Errorf("zarr.Array.Resize: array %q: %w", a.path, err)
+	}
+	return a.update(ctx, func(m *ArrayMetadata) { m.Shape = meta.Shape })
+}
+
+// maxProbes is the number of chunks that Resize deletes without asking which are
+// stored. A listing of the array costs about as much.
+const maxProbes = 1000
+
+// deleteOutside deletes the chunks of the old shape that are wholly outside the new one.
+func (a *Array) deleteOutside(ctx context.Context, from, to []int64) error {
+	old, err := a.grid.Counts(from)
+	if err != nil {
+		return err
+	}
+	kept, err := a.grid.Counts(to)
+	if err != nil {
+		return err
+	}
+	outside := func(index []int64) bool {
+		for i := range index {
+			if index[i] >= kept[i] {
+				return true
+			}
+		}
+		return false
+	}
+	var indices [][]int64
+	if n, err := grid.ByteSize(old, 1); err != nil || n-grid.Size(minima(old, kept)) > maxProbes {
+		indices, err = a.storedChunks(ctx)
+		if err != nil {
+			return err
+		}
+	} else {
+		for index := range grid.Indices(old) {
+			indices = append(indices, index)
+		}
+	}
+	indices = slices.DeleteFunc(indices, func(index []int64) bool { return !outside(index) })
+	return forEachParallel(ctx, parallelism(0), slices.Values(indices), func(ctx context.Context, index []int64) error {
+		return a.deleteChunk(ctx, index)
+	})
+}
+
+func minima(a, b []int64) []int64 {
+	out := make([]int64, len(a))
+	for i := range a {
+		out[i] = min(a[i], b[i])
+	}
+	return out
+}
+
+// storedChunks returns the indices of the chunks, or shards, that are stored. It returns
+// an error wrapping errors.ErrUnsupported if the store cannot list.
+func (a *Array) storedChunks(ctx context.Context) ([][]int64, error) {
+	keys, err := a.store.List(ctx, a.path)
+	if err != nil {
+		return nil, err
+	}
+	var indices [][]int64
+	for _, key := range keys {
+		if a.path != "" {
+			key = strings.TrimPrefix(key, a.path+"/")
+		}
+		if index, ok := a.keyEncoding.index(key, len(a.grid)); ok && a.grid.Has(index) {
+			indices = append(indices, index)
+		}
+	}
+	return indices, nil
+}
+
+// deleteChunk deletes a chunk or a shard.
+func (a *Array) deleteChunk(ctx context.Context, index []int64) error {
+	key := a.chunkKey(index)
+	unlock, err := a.writing.lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return a.shards.replace(key, func() error { return a.store.Delete(ctx, key) })
+}
+
+// DropCache forgets the cached shard indices, so that the next reads see the shards that
+// are stored.
+func (a *Array) DropCache() { a.shards.drop() }
+
+func (a *Array) checkWritable() error {
+	if a.readOnly {
+		return fmt.Errorf("array %q: opened with mode %q: %w", a.path, ModeRead, store.ErrReadOnly)
+	}
+	return nil
 }
 
 func (a *Array) checkIndex(index []int64) error {
-	if len(index) != len(a.chunkShape) {
-		return fmt.Errorf("array %q: chunk %v has %d indices, want %d", a.path, index, len(index), len(a.chunkShape))
+	if len(index) != len(a.grid) {
+		return fmt.Errorf("array %q: chunk %v has %d indices, want %d", a.path, index, len(index), len(a.grid))
 	}
-	for k, i := range index {
-		if i < 0 || i > math.MaxInt64/a.chunkShape[k]-1 {
-			return fmt.Errorf("array %q: chunk %v is outside any grid", a.path, index)
-		}
+	if !a.grid.Has(index) {
+		return fmt.Errorf("array %q: chunk %v is outside any grid", a.path, index)
 	}
 	return nil
 }
 
 func (a *Array) chunkKey(index []int64) string {
 	return joinPath(a.path, a.keyEncoding.Key(index))
+}
+
+// chainFor returns the codec chain of a chunk of the grid.
+func (a *Array) chainFor(index []int64) (*codec.Chain, error) {
+	if _, regular := a.grid.Regular(); regular {
+		return a.chain, nil
+	}
+	shape := a.grid.Box(index).Shape
+	if slices.Equal(shape, a.chunkShape) {
+		return a.chain, nil
+	}
+	key := fmt.Sprint(shape)
+	if chain, ok := a.chains.Load(key); ok {
+		return chain.(*codec.Chain), nil
+	}
+	chain, err := a.Metadata().compileFor(shape)
+	if err != nil {
+		return nil, fmt.Errorf("chunk %v: %w", index, err)
+	}
+	a.chains.Store(key, chain)
+	return chain, nil
 }
 
 func (a *Array) scratch() *codec.Scratch {
@@ -146,4 +290,44 @@ func parallelism(jobs int) int {
 		return runtime.GOMAXPROCS(0)
 	}
 	return jobs
+}
+
+// keyedMutex is a mutex per key. The zero value is ready to use.
+type keyedMutex struct {
+	mu    sync.Mutex
+	locks map[string]*keyLock
+}
+
+type keyLock struct {
+	held  chan struct{} // full while a goroutine holds the lock
+	users int           // goroutines that hold the lock or wait for it
+}
+
+// lock waits for the lock of a key, unless the context is done before.
+func (m *keyedMutex) lock(ctx context.Context, key string) (unlock func(), err error) {
+	m.mu.Lock()
+	l := m.locks[key]
+	if l == nil {
+		if m.locks == nil {
+			m.locks = map[string]*keyLock{}
+		}
+		l = &keyLock{held: make(chan struct{}, 1)}
+		m.locks[key] = l
+	}
+	l.users++
+	m.mu.Unlock()
+	leave := func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(m.locks, key)
+		}
+	}
+	select {
+	case l.held <- struct{}{}:
+		return func() { <-l.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
 }

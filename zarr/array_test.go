@@ -1,10 +1,15 @@
 package zarr_test
 
 import (
+	"context"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,11 +24,10 @@ func TestChunksAreWritableBeforeShapeIsKnown(t *testing.T) {
 	}
 	_, err = zarr.Open(ctx, s, "a")
 	assert.ErrorIs(t, err, store.ErrNotFound)
-	assert.Error(t, a.SetShape(1, 2), "the number of axes must not change")
-	assert.Error(t, a.SetShape(-1))
-	require.NoError(t, a.SetShape(5))
-	a.SetAttributes(map[string]any{"z": 1, "a": []string{"<b>"}})
-	require.NoError(t, a.WriteMetadata(ctx))
+	assert.Error(t, a.Resize(ctx, 1, 2), "the number of axes must not change")
+	assert.Error(t, a.Resize(ctx, -1))
+	require.NoError(t, a.Resize(ctx, 5))
+	require.NoError(t, a.SetAttributes(ctx, map[string]any{"z": 1, "a": []string{"<b>"}}))
 	b, err := zarr.Open(ctx, s, "a")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{5}, b.Metadata().Shape)
@@ -42,4 +46,140 @@ func TestChunkIndicesOutsideAnyGridAreErrors(t *testing.T) {
 		_, err := a.ReadChunk(t.Context(), zarr.Prototype{}, []int64{index})
 		assert.ErrorContains(t, err, "outside any grid")
 	}
+}
+
+func TestResizeDeletesChunksOutside(t *testing.T) {
+	for name, meta := range map[string]*zarr.ArrayMetadata{
+		"chunks":         ints([]int64{8}, []int64{2}),
+		"shards":         sharded([]int64{8}, []int64{2}, []int64{1}),
+		"v2 chunk names": {Shape: []int64{8}, ChunkShape: []int64{2}, DataType: element.Of(ndview.Int32), ChunkKeyEncoding: zarr.ChunkKeyEncoding{V2: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := store.NewMemory()
+			a := create(t, s, "a", meta)
+			require.NoError(t, a.Write(ctx, oneTo(t, 8), 1))
+			require.NoError(t, a.Resize(ctx, 3))
+			assert.Equal(t, []int32{1, 2, 3}, readInts(t, a))
+			assert.Len(t, keysOf(t, s), 4, "two chunks and two documents")
+			require.NoError(t, a.Resize(ctx, 8))
+			assert.Equal(t, []int32{1, 2, 3, 4, 0, 0, 0, 0}, readInts(t, a), "as in zarr-python")
+			b, err := zarr.Open(ctx, s, "a")
+			require.NoError(t, err)
+			assert.Equal(t, []int64{8}, b.Shape())
+		})
+	}
+}
+
+func TestResizeOfManyChunksDeletesTheStoredOnes(t *testing.T) {
+	for _, path := range []string{"", "a"} {
+		s := store.NewMemory()
+		a := create(t, s, path, ints([]int64{1 << 40, 1 << 30}, []int64{2, 2}))
+		one := values(t, ndview.Int32, []int32{7, 7, 7, 7}, 2, 2)
+		for _, index := range [][]int64{{0, 0}, {1, 5}, {1 << 38, 3}, {0, 1 << 28}} {
+			require.NoError(t, a.WriteChunk(ctx, index, one))
+		}
+		require.NoError(t, a.Resize(ctx, 4, 12))
+		var chunks []string
+		for _, key := range keysOf(t, s) {
+			if !strings.HasSuffix(key, "zarr.json") {
+				chunks = append(chunks, strings.TrimPrefix(key, "a/"))
+			}
+		}
+		assert.Equal(t, []string{"c/0/0", "c/1/5"}, chunks)
+	}
+}
+
+// deleting fails every Delete.
+type deleting struct{ store.Store }
+
+func (deleting) Delete(context.Context, string) error { return errDiskFull }
+
+func TestFailedResizeKeepsTheShape(t *testing.T) {
+	s := store.NewMemory()
+	create(t, s, "a", ints([]int64{8}, []int64{2}))
+	a, err := zarr.Open(ctx, deleting{s}, "a")
+	require.NoError(t, err)
+	assert.ErrorIs(t, a.Resize(ctx, 3), errDiskFull)
+	assert.Equal(t, []int64{8}, a.Shape())
+}
+
+func TestAppendGrowsAnAxis(t *testing.T) {
+	for _, meta := range []*zarr.ArrayMetadata{ints([]int64{2, 3}, []int64{2, 2}), sharded([]int64{2, 3}, []int64{4, 2}, []int64{2, 1})} {
+		s := store.NewMemory()
+		a := create(t, s, "a", meta)
+		require.NoError(t, a.Write(ctx, values(t, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 2, 3), 1))
+		shape, err := a.Append(ctx, values(t, ndview.Int32, []int32{7, 8, 9}, 1, 3), 0, 1)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{3, 3}, shape)
+		shape, err = a.Append(ctx, values(t, ndview.Int32, []int32{10, 11, 12}, 3, 1), 1, 1)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{3, 4}, shape)
+		assert.Equal(t, []int32{1, 2, 3, 10, 4, 5, 6, 11, 7, 8, 9, 12}, readInts(t, a))
+
+		for _, bad := range []*ndview.NDBuffer{oneTo(t, 3), values(t, ndview.Int32, []int32{1, 2}, 1, 2), values(t, ndview.Int16, []int16{1, 2, 3, 4}, 1, 4)} {
+			_, err := a.Append(ctx, bad, 0, 1)
+			assert.Error(t, err)
+		}
+		_, err = a.Append(ctx, oneTo(t, 3), 2, 1)
+		assert.Error(t, err)
+		assert.Equal(t, []int64{3, 4}, a.Shape(), "values are checked before the array grows")
+	}
+}
+
+func TestPartialWriteChunkKeepsTheRest(t *testing.T) {
+	for _, meta := range []*zarr.ArrayMetadata{ints([]int64{5}, []int64{4}), sharded([]int64{5}, []int64{4}, []int64{2})} {
+		a := create(t, store.NewMemory(), "a", meta)
+		require.NoError(t, a.Write(ctx, oneTo(t, 5), 1))
+		require.NoError(t, a.WriteChunk(ctx, []int64{0}, values(t, ndview.Int32, []int32{9}, 1)))
+		require.NoError(t, a.WriteChunk(ctx, []int64{1}, values(t, ndview.Int32, []int32{8}, 1)))
+		assert.Equal(t, []int32{9, 2, 3, 4, 8}, readInts(t, a))
+		require.NoError(t, a.WriteChunk(ctx, []int64{2}, values(t, ndview.Int32, []int32{7}, 1)), "outside the shape")
+		require.NoError(t, a.WriteChunk(ctx, []int64{2}, values(t, ndview.Int32, []int32{6}, 1)))
+		assert.Error(t, a.WriteChunk(ctx, []int64{0}, oneTo(t, 5)))
+		assert.Error(t, a.WriteChunk(ctx, []int64{-1}, oneTo(t, 1)))
+	}
+}
+
+func TestConcurrentWritersOfOneChunkLoseNothing(t *testing.T) {
+	for _, meta := range []*zarr.ArrayMetadata{ints([]int64{64}, []int64{64}), sharded([]int64{64}, []int64{64}, []int64{16})} {
+		a := create(t, store.NewMemory(), "a", meta)
+		var group sync.WaitGroup
+		for i := range int64(64) {
+			group.Go(func() {
+				assert.NoError(t, a.Set(ctx, zarr.Select(zarr.At(i)), int32(i+1), 1))
+			})
+			group.Go(func() {
+				_, err := a.Get(ctx, zarr.Select(zarr.SpanStep(i, ndview.Open, 3)), zarr.Prototype{}, 1)
+				assert.NoError(t, err)
+			})
+		}
+		group.Wait()
+		assert.Equal(t, host[int32](t, oneTo(t, 64)), readInts(t, a))
+	}
+}
+
+func TestWaitingForAChunkEndsWithTheContext(t *testing.T) {
+	slow := &blocking{Store: store.NewMemory(), entered: make(chan struct{}), leave: make(chan struct{})}
+	a, err := zarr.New(slow, "a", ints([]int64{4}, []int64{4}))
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- a.Write(ctx, oneTo(t, 4), 1) }()
+	<-slow.entered
+	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, a.Write(short, oneTo(t, 4), 1), context.DeadlineExceeded)
+	close(slow.leave)
+	require.NoError(t, <-done)
+}
+
+// blocking waits in Set.
+type blocking struct {
+	store.Store
+	entered, leave chan struct{}
+}
+
+func (b *blocking) Set(ctx context.Context, key string, value []byte) error {
+	b.entered <- struct{}{}
+	<-b.leave
+	return b.Store.Set(ctx, key, value)
 }

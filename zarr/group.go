@@ -14,38 +14,16 @@ import (
 // Group is a group in a store. Its methods may be called concurrently, except
 // SetAttributes and Consolidate, which change it.
 type Group struct {
-	store store.Store
-	path  string
-	meta  GroupMetadata
-}
-
-// CreateGroup writes the metadata of a new group and returns the group. Nil metadata is
-// empty. Nodes that are stored below path already become members of the group.
-func CreateGroup(ctx context.Context, s store.Store, path string, meta *GroupMetadata) (*Group, error) {
-	if err := checkPath(path); err != nil {
-		return nil, err
-	}
-	g := &Group{store: s, path: path}
-	if meta != nil {
-		g.meta = *meta
-	}
-	return g, writeNode(ctx, s, path, &g.meta)
-}
-
-// OpenGroup returns the group at path. It returns an error wrapping store.ErrNotFound
-// if path has no node, and [ErrNodeType] if the node is an array.
-func OpenGroup(ctx context.Context, s store.Store, path string) (*Group, error) {
-	node, err := readNode(ctx, s, path)
-	if err != nil {
-		return nil, err
-	}
-	return newGroupOfNode(s, path, node)
+	store    store.Store
+	path     string
+	readOnly bool
+	meta     GroupMetadata
 }
 
 func newGroupOfNode(s store.Store, path string, node Node) (*Group, error) {
 	meta, err := nodeAs[*GroupMetadata](node)
 	if err != nil {
-		return nil, fmt.Errorf("zarr.OpenGroup: group %q: %w", path, err)
+		return nil, fmt.Errorf("group %q: %w", path, err)
 	}
 	return &Group{store: s, path: path, meta: *meta}, nil
 }
@@ -151,7 +129,8 @@ func (g *Group) memberNode(ctx context.Context, path string) (Node, error) {
 
 // Consolidate reads the metadata of all nodes below the group and writes it into the
 // group's own document. Call it again after a node has changed. The document of an
-// [UnreadableNode] is written as it is stored, but left out if it is not JSON.
+// [UnreadableNode] is written as it is stored, but left out if it is not JSON. The error
+// wraps errors.ErrUnsupported if a node is of another version of Zarr than the group.
 func (g *Group) Consolidate(ctx context.Context) error {
 	nodes := map[string]Node{}
 	if err := g.collectNodes(ctx, "", nodes); err != nil {

@@ -103,8 +103,13 @@ func readAs(t *testing.T, a *zarr.Array, like any) any {
 	defer v.Release()
 	require.Equal(t, a.Metadata().Shape, v.Shape())
 	if _, ok := like.([]string); ok {
+		text, ok := v.(*element.VLen)
+		if !ok { // of a fixed length
+			text, err = a.Metadata().DataType.ToVLen(v.(*ndview.NDBuffer))
+			require.NoError(t, err)
+		}
 		out := []string{}
-		for _, e := range v.(*element.VLen).Elements() {
+		for _, e := range text.Elements() {
 			out = append(out, string(e))
 		}
 		return out
@@ -125,8 +130,11 @@ func readAs(t *testing.T, a *zarr.Array, like any) any {
 		return host[int16](t, nd)
 	case []int32:
 		return host[int32](t, nd)
-	case []float32:
-		return host[float32](t, nd)
+	case []float32: // also of float16
+		wide, err := nd.AsType(ndview.Float32, ndview.OrderC, ndview.CastSafe)
+		require.NoError(t, err)
+		defer wide.Release()
+		return host[float32](t, wide)
 	default:
 		return host[float64](t, nd)
 	}

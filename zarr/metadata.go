@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -16,8 +15,13 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
-// ArrayMetadata is the metadata document of an array (Zarr core 3.1, "Array metadata").
+// ArrayMetadata is the metadata of an array: the zarr.json document of Zarr v3 (Zarr core
+// 3.1, "Array metadata"), or the .zarray and .zattrs documents of Zarr v2.
 type ArrayMetadata struct {
+	// Format is the version of Zarr: 2, 3, or 0 for 3. Version 2 needs ChunkKeyEncoding
+	// "v2" and lacks rectilinear grids, sharding, Extra and some types and codecs.
+	// DimensionNames are its attribute _ARRAY_DIMENSIONS, as in xarray.
+	Format int
 	// Shape is the number of elements along each axis.
 	Shape []int64
 	// DataType is the type of the elements.
@@ -33,7 +37,7 @@ type ArrayMetadata struct {
 	ChunkKeyEncoding ChunkKeyEncoding
 	// FillValue is the value of all elements of chunks that are not stored. It is one
 	// element as an NDBuffer holds it, or a byte string. Nil means
-	// DataType.DefaultFill.
+	// DataType.DefaultFill. Zarr v2 stores nil as null.
 	FillValue []byte
 	// Codecs convert chunks to bytes and must fit DataType; see [DefaultCodecs].
 	Codecs codec.List
@@ -85,6 +89,9 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 			return nil, fmt.Errorf("shape %v: extent %d is out of range", m.Shape, d)
 		}
 	}
+	if err := checkFormat(m.Format); err != nil {
+		return nil, err
+	}
 	if m.DimensionNames != nil && len(m.DimensionNames) != len(m.Shape) {
 		return nil, fmt.Errorf("%d dimension names, want %d", len(m.DimensionNames), len(m.Shape))
 	}
@@ -105,6 +112,11 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 	if _, err := m.grid(); err != nil {
 		return nil, err
 	}
+	if m.Format == 2 {
+		if err := m.checkV2(); err != nil {
+			return nil, err
+		}
+	}
 	return m.compileFor(m.ChunkShape)
 }
 
@@ -117,9 +129,13 @@ func (m *ArrayMetadata) fillValue() []byte {
 }
 
 // MarshalJSON writes the document with its members in the order of the specification.
+// That of Zarr v2 is .zarray, which has no attributes.
 func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
+	}
+	if m.Format == 2 {
+		return m.marshalV2()
 	}
 	fill, err := m.DataType.FormatFill(m.fillValue())
 	if err != nil {
@@ -130,22 +146,27 @@ func (m *ArrayMetadata) MarshalJSON() ([]byte, error) {
 		{Key: "node_type", Value: "array"},
 		{Key: "shape", Value: metajson.NonNil(m.Shape)},
 		{Key: "data_type", Value: m.DataType},
-		{Key: "chunk_grid", Value: metajson.FormatExtension("regular", metajson.Members{{Key: "chunk_shape", Value: metajson.NonNil(m.ChunkShape)}})},
+		{Key: "chunk_grid", Value: formatGrid(m.ChunkShape, m.ChunkRuns)},
 		{Key: "chunk_key_encoding", Value: m.ChunkKeyEncoding},
 		{Key: "fill_value", Value: fill},
 		{Key: "codecs", Value: m.Codecs},
 		{Key: "attributes", Value: encodableAttributes(m.Attributes)},
 	}
 	if m.DimensionNames != nil {
-		names := make([]any, len(m.DimensionNames))
-		for i, name := range m.DimensionNames {
-			if name != "" {
-				names[i] = name
-			}
-		}
-		doc = append(doc, metajson.Member{Key: "dimension_names", Value: names})
+		doc = append(doc, metajson.Member{Key: "dimension_names", Value: namesOrNull(m.DimensionNames)})
 	}
 	return append(doc, extraMembers(m.Extra)...).MarshalJSON()
+}
+
+// namesOrNull returns dimension names with nil for unnamed axes.
+func namesOrNull(names []string) []any {
+	out := make([]any, len(names))
+	for i, name := range names {
+		if name != "" {
+			out[i] = name
+		}
+	}
+	return out
 }
 
 // arrayKeys are the members that the specification defines for an array.
@@ -153,7 +174,7 @@ var arrayKeys = []string{"zarr_format", "node_type", "shape", "data_type", "chun
 	"fill_value", "codecs", "attributes", "dimension_names", "storage_transformers"}
 
 func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
-	m := new(ArrayMetadata)
+	m := &ArrayMetadata{Format: 3}
 	if err := checkTransformers(o); err != nil {
 		return nil, err
 	}
@@ -174,7 +195,7 @@ func parseArray(o *metajson.Object) (*ArrayMetadata, error) {
 		}
 	}
 	var err error
-	if m.ChunkShape, err = parseGrid(chunkGrid); err != nil {
+	if m.ChunkShape, m.ChunkRuns, err = parseGrid(chunkGrid); err != nil {
 		return nil, err
 	}
 	if m.FillValue, err = m.DataType.ParseFill(fill); err != nil {
@@ -207,24 +228,6 @@ func checkTransformers(o *metajson.Object) error {
 	return nil
 }
 
-func parseGrid(raw json.RawMessage) ([]int64, error) {
-	ext, err := metajson.ParseExtension("chunk_grid", raw)
-	if err != nil {
-		return nil, err
-	}
-	if !ext.MustUnderstand {
-		return nil, fmt.Errorf("chunk_grid %q: must_understand cannot be false", ext.Name)
-	}
-	if ext.Name != "regular" {
-		return nil, fmt.Errorf("chunk_grid %q: %w", ext.Name, errors.ErrUnsupported)
-	}
-	var shape []int64
-	if err := ext.Config.DecodeRequired("chunk_shape", &shape); err != nil {
-		return nil, err
-	}
-	return shape, ext.Config.CheckEmpty()
-}
-
 // parseNames treats null as no names, since zarr-python has written it.
 func parseNames(o *metajson.Object) ([]string, error) {
 	raw, ok := o.Take("dimension_names")
@@ -248,7 +251,7 @@ func parseNames(o *metajson.Object) ([]string, error) {
 // null.
 func parseAttributes(o *metajson.Object) (map[string]any, error) {
 	raw, ok := o.Take("attributes")
-	if !ok || string(raw) == "null" {
+	if !ok {
 		return map[string]any{}, nil
 	}
 	return decodeAttributes(raw)
@@ -256,6 +259,9 @@ func parseAttributes(o *metajson.Object) (map[string]any, error) {
 
 func decodeAttributes(raw json.RawMessage) (map[string]any, error) {
 	attributes := map[string]any{}
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return attributes, nil
+	}
 	err := metajson.Decode("attributes", raw, &attributes)
 	metajson.DecodeNonFinite(attributes)
 	return attributes, err
@@ -314,86 +320,4 @@ func checkExtra(fields map[string]json.RawMessage, known []string) error {
 		}
 	}
 	return nil
-}
-
-// ChunkKeyEncoding maps the grid index of a chunk to its store key. The zero value is
-// the "default" encoding of the specification: "c/0/1".
-type ChunkKeyEncoding struct {
-	// V2 selects the encoding "v2", which omits the "c": "0.1".
-	V2 bool
-	// Separator is "/" or ".". Empty means the default of the encoding: "." for "v2",
-	// otherwise "/".
-	Separator string
-}
-
-// Key returns the key of a chunk relative to the path of its array.
-func (k ChunkKeyEncoding) Key(index []int64) string {
-	separator := k.separator()
-	key := make([]byte, 0, 16)
-	if !k.V2 {
-		key = append(key, 'c')
-	} else if len(index) == 0 {
-		return "0"
-	}
-	for i, n := range index {
-		if i > 0 || !k.V2 {
-			key = append(key, separator...)
-		}
-		key = strconv.AppendInt(key, n, 10)
-	}
-	return string(key)
-}
-
-func (k ChunkKeyEncoding) separator() string {
-	switch {
-	case k.Separator != "":
-		return k.Separator
-	case k.V2:
-		return "."
-	default:
-		return "/"
-	}
-}
-
-func (k ChunkKeyEncoding) check() error {
-	if s := k.separator(); s != "/" && s != "." {
-		return fmt.Errorf(`chunk_key_encoding: separator %q is neither "/" nor "."`, s)
-	}
-	return nil
-}
-
-// MarshalJSON writes the chunk_key_encoding member of metadata.
-func (k ChunkKeyEncoding) MarshalJSON() ([]byte, error) {
-	name := "default"
-	if k.V2 {
-		name = "v2"
-	}
-	return metajson.FormatExtension(name, metajson.Members{{Key: "separator", Value: k.separator()}}).MarshalJSON()
-}
-
-// UnmarshalJSON reads the chunk_key_encoding member of metadata.
-func (k *ChunkKeyEncoding) UnmarshalJSON(raw []byte) error {
-	ext, err := metajson.ParseExtension("chunk_key_encoding", raw)
-	if err != nil {
-		return err
-	}
-	if !ext.MustUnderstand {
-		return fmt.Errorf("chunk_key_encoding %q: must_understand cannot be false", ext.Name)
-	}
-	if ext.Name != "default" && ext.Name != "v2" {
-		return fmt.Errorf("chunk_key_encoding %q: %w", ext.Name, errors.ErrUnsupported)
-	}
-	*k = ChunkKeyEncoding{V2: ext.Name == "v2"}
-	given, err := ext.Config.DecodeOptional("separator", &k.Separator)
-	if err != nil {
-		return err
-	}
-	if given && k.Separator == "" {
-		return errors.New(`chunk_key_encoding: separator "" is neither "/" nor "."`)
-	}
-	if err := ext.Config.CheckEmpty(); err != nil {
-		return err
-	}
-	k.Separator = k.separator()
-	return k.check()
 }

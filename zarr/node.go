@@ -24,8 +24,10 @@ type Node interface {
 // Test with errors.Is.
 var ErrNodeType = errors.New("node of another type")
 
-// ParseNode parses the metadata document of a group or an array. Errors wrap
-// errors.ErrUnsupported if the document needs a feature that this package lacks.
+// ParseNode parses the metadata document of a group or an array: zarr.json of Zarr v3,
+// or .zarray, .zgroup or .zmetadata of Zarr v2. The attributes of a node of Zarr v2 are
+// not in its document, except in .zmetadata. Errors wrap errors.ErrUnsupported if the
+// document needs a feature that this package lacks.
 func ParseNode(raw []byte) (Node, error) { return parseNode(metajson.Clean(raw), 0) }
 
 // ParseArray parses the metadata document of an array.
@@ -43,21 +45,34 @@ func parseAs[T Node](raw []byte) (T, error) {
 	return nodeAs[T](node)
 }
 
-// parseNode parses a document that is nested depth levels deep in consolidated
-// metadata.
-func parseNode(raw []byte, depth int) (Node, error) {
+// parseDocument returns the members of a cleaned document.
+func parseDocument(raw []byte) (*metajson.Object, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("metadata is not UTF-8")
 	}
-	o, err := metajson.ParseObject("metadata", raw)
+	return metajson.ParseObject("metadata", raw)
+}
+
+// parseNode parses a cleaned document that is nested depth levels deep in consolidated
+// metadata of Zarr v3.
+func parseNode(raw []byte, depth int) (Node, error) {
+	o, err := parseDocument(raw)
 	if err != nil {
 		return nil, err
+	}
+	if depth == 0 && o.Has("zarr_consolidated_format") && !o.Has("zarr_format") {
+		return parseV2Consolidated(o)
 	}
 	var format int
 	if err := o.DecodeRequired("zarr_format", &format); err != nil {
 		return nil, err
 	}
-	if format != 3 {
+	switch {
+	case format == 2 && depth == 0 && o.Has("shape"):
+		return parseV2Document(raw, v2ArrayKey)
+	case format == 2 && depth == 0:
+		return parseV2Document(raw, v2GroupKey)
+	case format != 3:
 		return nil, fmt.Errorf("zarr_format %d: %w", format, errors.ErrUnsupported)
 	}
 	var kind string
@@ -104,6 +119,8 @@ type UnreadableNode struct {
 	Raw []byte
 	// Err says what is wrong. It wraps errors.ErrUnsupported if a feature is missing.
 	Err error
+
+	key string // of the document of Zarr v2; empty for zarr.json
 }
 
 func (*UnreadableNode) node() {}
@@ -118,29 +135,164 @@ func (n *UnreadableNode) MarshalJSON() ([]byte, error) {
 	return n.Raw, nil
 }
 
-// readNode reads the metadata document of the node at path.
+// formatOf returns the version of Zarr of a node, 0 if it is unknown.
+func formatOf(node Node) int {
+	var format int
+	switch n := node.(type) {
+	case *ArrayMetadata:
+		format = n.Format
+	case *GroupMetadata:
+		format = n.Format
+	default:
+		return 0
+	}
+	if format == 0 {
+		return 3
+	}
+	return format
+}
+
+func checkFormat(format int) error {
+	if format != 0 && format != 2 && format != 3 {
+		return fmt.Errorf("format %d, want 2 or 3", format)
+	}
+	return nil
+}
+
+// readNode reads the metadata of the node at path. If both versions of Zarr have a node
+// there, it is that of v3.
 func readNode(ctx context.Context, s store.Store, path string) (Node, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	raw, err := s.Get(ctx, joinPath(path, metadataKey), store.Range{})
+	node, err := readVersions(ctx, s, path)
 	if err != nil {
 		return nil, fmt.Errorf("node %q: %w", path, err)
 	}
-	node := parseMember(metajson.Clean(raw), 0)
 	if broken, ok := node.(*UnreadableNode); ok {
 		broken.Err = fmt.Errorf("node %q: %w", path, broken.Err)
 	}
 	return node, nil
 }
 
-// writeNode writes the metadata document of the node at path.
-func writeNode(ctx context.Context, s store.Store, path string, node json.Marshaler) error {
-	raw, err := metajson.MarshalDocument(node)
+func readVersions(ctx context.Context, s store.Store, path string) (Node, error) {
+	raw, err := s.Get(ctx, joinPath(path, metadataKey), store.Range{})
+	if err == nil {
+		return parseMember(metajson.Clean(raw), 0), nil
+	}
+	for _, key := range []string{v2ArrayKey, v2GroupKey} {
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if raw, err = s.Get(ctx, joinPath(path, key), store.Range{}); err == nil {
+			return readV2(ctx, s, path, parseV2Member(metajson.Clean(raw), key))
+		}
+	}
+	return nil, err
+}
+
+// readV2 completes a node of Zarr v2 by its other documents: the consolidated metadata
+// of a group, and the attributes.
+func readV2(ctx context.Context, s store.Store, path string, node Node) (Node, error) {
+	switch node.(type) {
+	case *UnreadableNode:
+		return node, nil
+	case *GroupMetadata:
+		raw, err := getOptional(ctx, s, joinPath(path, v2ConsolidatedKey))
+		if err != nil {
+			return nil, err
+		}
+		if raw != nil {
+			o, err := parseDocument(metajson.Clean(raw))
+			if err == nil {
+				node, err = parseV2Consolidated(o)
+			}
+			if err != nil {
+				return unreadableV2(raw, v2ConsolidatedKey, err), nil
+			}
+		}
+	}
+	raw, err := getOptional(ctx, s, joinPath(path, v2AttributesKey))
+	if err != nil || raw == nil {
+		return node, err
+	}
+	if err := setV2Attributes(node, metajson.Clean(raw)); err != nil {
+		return unreadableV2(raw, v2AttributesKey, err), nil
+	}
+	return node, nil
+}
+
+func unreadableV2(raw []byte, key string, err error) Node {
+	return &UnreadableNode{Raw: raw, Err: fmt.Errorf("%s: %w", key, err), key: key}
+}
+
+// getOptional returns nil if the store has no such key.
+func getOptional(ctx context.Context, s store.Store, key string) ([]byte, error) {
+	raw, err := s.Get(ctx, key, store.Range{})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case raw == nil:
+		return []byte{}, nil
+	}
+	return raw, nil
+}
+
+// document is one document of the metadata of a node, with its key relative to the path
+// of the node.
+type document struct {
+	key  string
+	data []byte
+}
+
+// documents returns the metadata documents of a node. The first one makes the node
+// exist. A node of Zarr v3 has only that one.
+func documents(node Node) ([]document, error) {
+	parts := metajson.Members{{Key: metadataKey, Value: node}}
+	if formatOf(node) == 2 {
+		switch m := node.(type) {
+		case *ArrayMetadata:
+			parts = metajson.Members{{Key: v2ArrayKey, Value: m}, {Key: v2AttributesKey, Value: m.v2Attributes()}}
+		case *GroupMetadata:
+			plain := *m
+			plain.Consolidated = nil
+			parts = metajson.Members{{Key: v2GroupKey, Value: &plain}, {Key: v2AttributesKey, Value: encodableAttributes(m.Attributes)}}
+			if m.Consolidated != nil {
+				parts = append(parts, metajson.Member{Key: v2ConsolidatedKey, Value: m})
+			}
+		}
+	}
+	list := make([]document, len(parts))
+	for i, part := range parts {
+		data, err := metajson.MarshalDocument(part.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", part.Key, err)
+		}
+		list[i] = document{part.Key, data}
+	}
+	return list, nil
+}
+
+// writeNode writes the metadata documents of the node at path, the one that makes it
+// exist last.
+func writeNode(ctx context.Context, s store.Store, path string, node Node) error {
+	list, err := documents(node)
 	if err != nil {
 		return fmt.Errorf("metadata of %q: %w", path, err)
 	}
-	return s.Set(ctx, joinPath(path, metadataKey), raw)
+	return setDocuments(ctx, s, path, list)
+}
+
+// setDocuments stores documents of the node at path, the first one last.
+func setDocuments(ctx context.Context, s store.Store, path string, list []document) error {
+	for _, d := range slices.Backward(list) {
+		if err := s.Set(ctx, joinPath(path, d.key), d.data); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ErrInvalidName reports that a node cannot have a name. Test with errors.Is.

@@ -11,6 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/quiver-gpu/quiver/zarr/internal/index"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"golang.org/x/sync/errgroup"
 )
@@ -20,7 +21,7 @@ import (
 // fill value. Read uses jobs goroutines, or GOMAXPROCS if jobs is not positive. The
 // caller must release the result. Errors name the array and the chunk.
 func (a *Array) Read(ctx context.Context, to Prototype, jobs int) (element.Values, error) {
-	return a.readBox(ctx, to, grid.WholeBox(a.Metadata().Shape), jobs)
+	return a.readBox(ctx, to, grid.WholeBox(a.Shape()), jobs)
 }
 
 // ReadChunk reads one chunk like [Array.Read], or one whole shard of a sharded array.
@@ -30,13 +31,13 @@ func (a *Array) ReadChunk(ctx context.Context, to Prototype, index []int64) (ele
 	if err := a.checkIndex(index); err != nil {
 		return nil, err
 	}
-	return a.readBox(ctx, to, grid.ChunkBox(index, a.chunkShape), 1)
+	return a.readBox(ctx, to, a.grid.Box(index), 1)
 }
 
 // ReadRows reads elements [start, stop) along the first axis like [Array.Read]. From
 // shards it fetches only the chunks that it needs.
 func (a *Array) ReadRows(ctx context.Context, to Prototype, start, stop int64, jobs int) (element.Values, error) {
-	box := grid.WholeBox(slices.Clone(a.Metadata().Shape))
+	box := grid.WholeBox(slices.Clone(a.Shape()))
 	if len(box.Shape) == 0 || start < 0 || stop < start || stop > box.Shape[0] {
 		return nil, fmt.Errorf("array %q: rows [%d, %d) are outside shape %v", a.path, start, stop, box.Shape)
 	}
@@ -58,9 +59,7 @@ func (a *Array) readBox(ctx context.Context, to Prototype, box grid.Box, jobs in
 	return values, nil
 }
 
-// readFixed decodes directly into the result if the host can address it. Otherwise it
-// decodes one row of chunks at a time into host memory: a row is contiguous in the
-// result and needs one copy.
+// readFixed allocates the result and reads the box into it.
 func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs int) (element.Values, error) {
 	dtype, _ := a.dataType.DType()
 	if _, err := grid.ByteSize(box.Shape, dtype.Size()); err != nil {
@@ -70,21 +69,27 @@ func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs 
 	if err != nil {
 		return nil, err
 	}
-	if host, ok := nd.HostBytes(); ok {
-		to := region{a, host, box}
-		err = forEachParallel(ctx, jobs, box.ChunkIndices(a.chunkShape), func(ctx context.Context, index []int64) error {
-			return to.readChunk(ctx, index)
-		})
-	} else {
-		err = forEachParallel(ctx, jobs, rowBands(box, a.chunkShape), func(ctx context.Context, band grid.Box) error {
-			return a.readBand(ctx, nd, box, band)
-		})
-	}
-	if err != nil {
+	if err := a.readBoxInto(ctx, nd, box, jobs); err != nil {
 		nd.Release()
 		return nil, err
 	}
 	return nd, nil
+}
+
+// readBoxInto reads a box into a contiguous array with as many elements. It decodes
+// directly into the array if the host can address it. Otherwise it decodes one row of
+// chunks at a time into host memory: a row is contiguous in the result and needs one
+// copy.
+func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.Box, jobs int) error {
+	if host, ok := nd.HostBytes(); ok {
+		to := region{a, host, box}
+		return forEachParallel(ctx, jobs, a.grid.Chunks(box), func(ctx context.Context, index []int64) error {
+			return to.readChunk(ctx, index)
+		})
+	}
+	return forEachParallel(ctx, jobs, rowBands(box, a.grid), func(ctx context.Context, band grid.Box) error {
+		return a.readBand(ctx, nd, box, band)
+	})
 }
 
 // readBand reads the band of a device array that one row of chunks covers.
@@ -97,7 +102,7 @@ func (a *Array) readBand(ctx context.Context, nd *ndview.NDBuffer, box, band gri
 		return err
 	}
 	rows := region{a, host, band}
-	for index := range band.ChunkIndices(a.chunkShape) {
+	for index := range a.grid.Chunks(band) {
 		if err := rows.readChunk(ctx, index); err != nil {
 			return err
 		}
@@ -108,15 +113,15 @@ func (a *Array) readBand(ctx context.Context, nd *ndview.NDBuffer, box, band gri
 }
 
 // rowBands splits a box along its first axis at chunk boundaries.
-func rowBands(box grid.Box, chunk []int64) func(func(grid.Box) bool) {
+func rowBands(box grid.Box, g grid.Grid) func(func(grid.Box) bool) {
 	return func(yield func(grid.Box) bool) {
-		if len(chunk) == 0 {
+		if len(g) == 0 {
 			yield(box)
 			return
 		}
 		first := grid.Box{Origin: box.Origin[:1], Shape: box.Shape[:1]}
-		for index := range first.ChunkIndices(chunk[:1]) {
-			part, _ := grid.ChunkBox(index, chunk[:1]).Intersect(first)
+		for index := range g[:1].Chunks(first) {
+			part, _ := g[:1].Box(index).Intersect(first)
 			if !yield(grid.Box{Origin: append(part.Origin, box.Origin[1:]...), Shape: append(part.Shape, box.Shape[1:]...)}) {
 				return
 			}
@@ -185,7 +190,7 @@ func (a *Array) readVLen(ctx context.Context, box grid.Box, jobs int) (element.V
 		return nil, err
 	}
 	all := slices.Repeat([][]byte{a.chain.Fill()}, int(grid.Size(box.Shape)))
-	err = forEachParallel(ctx, jobs, box.ChunkIndices(a.chunkShape), func(ctx context.Context, index []int64) error {
+	err = forEachParallel(ctx, jobs, a.grid.Chunks(box), func(ctx context.Context, index []int64) error {
 		s := a.scratch()
 		defer s.Release()
 		return a.visitChunks(ctx, index, box, func(p encodedChunk) error {
@@ -214,66 +219,76 @@ type encodedChunk struct {
 	data  []byte // nil if the chunk is not stored
 }
 
-// visitChunks calls f with each encoded chunk of a grid cell that intersects box. If a
-// shard is only partly needed, it fetches the shard index and then single chunks.
+// visitChunks calls f with each encoded chunk of a grid cell that intersects box. Of a
+// shard that is only partly needed, it fetches the chunks that are.
 func (a *Array) visitChunks(ctx context.Context, index []int64, box grid.Box, f func(encodedChunk) error) error {
-	whole := encodedChunk{box: grid.ChunkBox(index, a.chunkShape), chain: a.chain}
+	chain, err := a.chainFor(index)
+	if err != nil {
+		return err
+	}
+	whole := encodedChunk{box: a.grid.Box(index), chain: chain}
 	part, ok := whole.box.Intersect(box)
 	if !ok {
 		return nil
 	}
-	shards, sharded := a.chain.ShardLayout()
-	if sharded && !part.RelativeTo(whole.box.Origin).Covers(a.chunkShape) {
-		return a.visitShardChunks(ctx, shards, index, part, f)
+	layout, sharded := chain.ShardLayout()
+	if !sharded || part.RelativeTo(whole.box.Origin).Covers(whole.box.Shape) {
+		if whole.data, err = a.fetch(ctx, index); err == nil {
+			err = f(whole)
+		}
+		if err != nil {
+			return fmt.Errorf("chunk %v: %w", index, err)
+		}
+		return nil
 	}
-	var err error
-	if whole.data, err = a.fetch(ctx, index, store.Range{}); err == nil {
-		err = f(whole)
-	}
-	if err != nil {
-		return fmt.Errorf("chunk %v: %w", index, err)
-	}
-	return nil
+	origin := whole.box.Origin
+	inner := slices.Collect(part.RelativeTo(origin).ChunkIndices(layout.ChunkShape()))
+	return a.visitShard(ctx, layout, index, inner, func(i int, data []byte) error {
+		box := grid.ChunkBox(inner[i], layout.ChunkShape())
+		return f(encodedChunk{box: box.RelativeTo(negate(origin)), chain: layout.ChunkChain(), data: data})
+	})
 }
 
-func (a *Array) visitShardChunks(ctx context.Context, shards *codec.ShardLayout, index []int64, part grid.Box, f func(encodedChunk) error) error {
-	origin := grid.ChunkBox(index, a.chunkShape).Origin
-	at := store.Last(shards.IndexSize())
-	if shards.IndexLocation() == codec.Start {
-		at = store.Between(0, shards.IndexSize())
-	}
-	raw, err := a.fetch(ctx, index, at)
+// visitPart calls f with the encoded chunks that have elements of a part of a grid cell,
+// and with the part of each.
+func (a *Array) visitPart(ctx context.Context, cell []int64, part index.Part, f func(encodedChunk, index.Part) error) error {
+	chain, err := a.chainFor(cell)
 	if err != nil {
 		return err
 	}
-	if raw == nil {
-		return f(encodedChunk{box: part, chain: shards.ChunkChain()})
-	}
-	where, err := shards.DecodeIndex(raw)
-	if err != nil {
-		return fmt.Errorf("shard %v: %w", index, err)
-	}
-	for inner := range part.RelativeTo(origin).ChunkIndices(shards.ChunkShape()) {
-		p := encodedChunk{box: grid.ChunkBox(inner, shards.ChunkShape()).RelativeTo(negate(origin)), chain: shards.ChunkChain()}
-		if offset, length, ok := where.Get(inner); ok {
-			p.data, err = a.fetch(ctx, index, store.Between(offset, offset+length))
-			if err == nil && int64(len(p.data)) != length {
-				err = fmt.Errorf("%d bytes, want %d by the index", len(p.data), length)
-			}
-		}
+	box := a.grid.Box(cell)
+	layout, sharded := chain.ShardLayout()
+	if !sharded || part.Covers(box.Shape) {
+		data, err := a.fetch(ctx, cell)
 		if err == nil {
-			err = f(p)
+			err = f(encodedChunk{box: box, chain: chain, data: data}, part)
 		}
 		if err != nil {
-			return fmt.Errorf("shard %v: chunk %v: %w", index, inner, err)
+			return fmt.Errorf("chunk %v: %w", cell, err)
 		}
+		return nil
 	}
-	return nil
+	within, err := grid.RegularGrid(layout.ChunkShape())
+	if err != nil {
+		return err
+	}
+	var inner [][]int64
+	var parts []index.Part
+	for at, p := range part.Split(within) {
+		inner, parts = append(inner, at), append(parts, p)
+	}
+	return a.visitShard(ctx, layout, cell, inner, func(i int, data []byte) error {
+		return f(encodedChunk{box: within.Box(inner[i]), chain: layout.ChunkChain(), data: data}, parts[i])
+	})
 }
 
-// fetch reads a range of a stored chunk. It returns nil if the chunk is not stored.
-func (a *Array) fetch(ctx context.Context, index []int64, r store.Range) ([]byte, error) {
-	enc, err := a.store.Get(ctx, a.chunkKey(index), r)
+// fetch reads a stored chunk or shard. It returns nil if it is not stored.
+func (a *Array) fetch(ctx context.Context, index []int64) ([]byte, error) {
+	return a.fetchRange(ctx, a.chunkKey(index), store.Range{})
+}
+
+func (a *Array) fetchRange(ctx context.Context, key string, r store.Range) ([]byte, error) {
+	enc, err := a.store.Get(ctx, key, r)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}

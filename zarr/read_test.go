@@ -312,3 +312,14 @@ func TestOversizedChunksInMetadataAreErrors(t *testing.T) {
 		assert.Error(t, err, name)
 	}
 }
+
+func TestDeviceArraysOfEveryTypeRoundTrip(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		g := geometry{[]int64{7, 5}, []int64{4, 2}, []int64{2, 1}}
+		for _, of := range fixedTypes {
+			t.Run(of.String(), func(t *testing.T) {
+				roundTrip(t, dev, of, g, codec.List{codec.Bytes{Endian: codec.Big}, codec.Zstd{Level: 1}})
+			})
+		}
+	})
+}

@@ -16,6 +16,7 @@ import (
 // called concurrently.
 type ShardWriter struct {
 	array  *Array
+	chain  *codec.Chain
 	layout *codec.ShardLayout
 	key    string
 
@@ -33,14 +34,18 @@ var errShardClosed = errors.New("shard is closed or aborted")
 // at that index. Shard returns an error wrapping errors.ErrUnsupported unless the
 // array's only codec is codec.Sharding.
 func (a *Array) NewShardWriter(ctx context.Context, index []int64) (*ShardWriter, error) {
-	if err := a.checkIndex(index); err != nil {
+	if err := errors.Join(a.checkWritable(), a.checkIndex(index)); err != nil {
 		return nil, err
 	}
-	shards, ok := a.chain.ShardLayout()
+	chain, err := a.chainFor(index)
+	if err != nil {
+		return nil, err
+	}
+	shards, ok := chain.ShardLayout()
 	if !ok {
 		return nil, fmt.Errorf("array %q: codecs are not sharding_indexed alone: %w", a.path, errors.ErrUnsupported)
 	}
-	return &ShardWriter{array: a, layout: shards, key: a.chunkKey(index), index: shards.NewIndex()}, ctx.Err()
+	return &ShardWriter{array: a, chain: chain, layout: shards, key: a.chunkKey(index), index: shards.NewIndex()}, ctx.Err()
 }
 
 // WriteChunk adds the chunk at an index within the shard, as [Array.WriteChunk] does.
@@ -56,6 +61,11 @@ func (w *ShardWriter) WriteChunk(ctx context.Context, index []int64, v element.V
 	if err != nil {
 		return fmt.Errorf("shard %q: chunk %v: %w", w.key, index, err)
 	}
+	return w.addEncoded(ctx, index, enc)
+}
+
+// addEncoded adds an encoded chunk. Nil means a chunk of fill values.
+func (w *ShardWriter) addEncoded(ctx context.Context, index []int64, enc []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -122,13 +132,13 @@ func (w *ShardWriter) Close(ctx context.Context) error {
 		return errors.Join(err, w.abortLocked())
 	}
 	if w.index.Empty() {
-		return errors.Join(w.abortLocked(), w.array.store.Delete(ctx, w.key))
+		return errors.Join(w.abortLocked(), w.array.replaceChunk(ctx, w.key, nil))
 	}
 	if err := w.writeIndex(); err != nil {
 		return errors.Join(fmt.Errorf("shard %q: index: %w", w.key, err), w.abortLocked())
 	}
 	w.closed = true
-	return w.out.Commit()
+	return w.array.shards.replace(w.key, w.out.Commit)
 }
 
 func (w *ShardWriter) writeIndex() error {

@@ -23,7 +23,7 @@ func TestShardWriterAcceptsConcurrentChunks(t *testing.T) {
 				shards := meta.Codecs[0].(codec.Sharding)
 				shards.IndexLocation = location
 				meta.Codecs[0] = shards
-				a := create(t, s, "a", meta)
+				a := create(t, s, "", meta)
 				w, err := a.NewShardWriter(ctx, []int64{1})
 				require.NoError(t, err)
 				var group sync.WaitGroup
@@ -35,7 +35,7 @@ func TestShardWriterAcceptsConcurrentChunks(t *testing.T) {
 					})
 				}
 				group.Wait()
-				assert.Equal(t, []string{"a/zarr.json"}, keysOf(t, s), "nothing appears before Close")
+				assert.Equal(t, []string{"zarr.json"}, keysOf(t, s), "nothing appears before Close")
 				require.NoError(t, w.Close(ctx))
 				assert.Error(t, w.Close(ctx))
 				assert.NoError(t, w.Abort())
@@ -83,8 +83,8 @@ func TestShardRequiresShardedArray(t *testing.T) {
 	s := store.NewMemory()
 	outer := sharded([]int64{4}, []int64{4}, []int64{2})
 	outer.Codecs = append(outer.Codecs, codec.CRC32C{})
-	for _, meta := range []*zarr.ArrayMetadata{ints([]int64{4}, []int64{4}), outer} {
-		_, err := create(t, s, "a", meta).NewShardWriter(ctx, []int64{0})
+	for path, meta := range map[string]*zarr.ArrayMetadata{"plain": ints([]int64{4}, []int64{4}), "outer": outer} {
+		_, err := create(t, s, path, meta).NewShardWriter(ctx, []int64{0})
 		assert.ErrorIs(t, err, errors.ErrUnsupported)
 	}
 	a := create(t, s, "a", sharded([]int64{4}, []int64{4}, []int64{2}))

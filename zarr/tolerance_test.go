@@ -2,10 +2,14 @@ package zarr_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,6 +56,8 @@ func TestTolerableFillValues(t *testing.T) {
 	}{
 		{"int32", `"5"`, []byte{5, 0, 0, 0}}, {"int16", `-7.0`, []byte{0xf9, 0xff}}, {"uint8", `"255"`, []byte{255}},
 		{"float32", `"3.5"`, []byte{0, 0, 0x60, 0x40}}, {"float32", `NaN`, []byte{0, 0, 0xc0, 0x7f}}, {"float16", `-Infinity`, []byte{0, 0xfc}},
+		{"uint8", `-0.0`, []byte{0}}, {"int16", `1e3`, []byte{0xe8, 3}}, {"int16", `" +5 "`, []byte{5, 0}},
+		{"float32", `"nan"`, []byte{0, 0, 0xc0, 0x7f}}, {"float32", `"-inf"`, []byte{0, 0, 0x80, 0xff}}, {"float16", `"+Infinity"`, []byte{0, 0x7c}},
 		{"bool", `0`, []byte{0}}, {"bool", `1`, []byte{1}}, {"complex64", `[NaN, 1]`, []byte{0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0x3f}},
 	} {
 		doc := parts{shape: "[1]", dtype: `"` + c.dtype + `"`, grid: regular("[1]"), keys: `"default"`, fill: c.fill, codecs: little}.document()
@@ -95,4 +101,66 @@ func TestBareWordsElsewhereAreErrors(t *testing.T) {
 		_, err := zarr.ParseNode([]byte(doc))
 		assert.Error(t, err, doc)
 	}
+}
+
+func TestAttributesThatContainThemselvesAreErrors(t *testing.T) {
+	loop := map[string]any{"x": math.NaN()}
+	loop["self"] = loop
+	_, err := zarr.CreateGroup(ctx, store.NewMemory(), "", &zarr.GroupMetadata{Attributes: loop})
+	assert.Error(t, err)
+}
+
+// Other writers leave bits without a meaning in stored bytes.
+func TestStoredBytesWithStrayBitsAreRead(t *testing.T) {
+	for _, c := range []struct {
+		of           element.Type
+		stored, want []byte
+	}{
+		{element.Of(ndview.Bool), []byte{2, 0, 255}, []byte{1, 0, 1}},
+		{element.Int4, []byte{0x0e, 0xfe, 0x17}, []byte{0xfe, 0xfe, 7}},
+		{element.Uint2, []byte{0xff, 4, 1}, []byte{3, 0, 1}},
+		{element.Float4E2M1FN, []byte{0xf1, 0, 1}, []byte{1, 0, 1}},
+	} {
+		s := store.NewMemory()
+		create(t, s, "a", &zarr.ArrayMetadata{Shape: []int64{3}, ChunkShape: []int64{3}, DataType: c.of, Codecs: zarr.DefaultCodecs(c.of)})
+		require.NoError(t, s.Set(ctx, "a/c/0", c.stored))
+		a, err := zarr.Open(ctx, s, "a")
+		require.NoError(t, err)
+		v, err := a.Read(ctx, zarr.Prototype{}, 1)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, bytesOf(t, v), c.of.String())
+		v.Release()
+	}
+}
+
+func TestNumbersThatDoNotFitTheirTypeAreNotWritten(t *testing.T) {
+	of := element.Int4
+	a := create(t, store.NewMemory(), "a", &zarr.ArrayMetadata{Shape: []int64{3}, ChunkShape: []int64{3}, DataType: of, Codecs: zarr.DefaultCodecs(of)})
+	err := a.Write(ctx, values(t, ndview.Int8, []int8{-8, 7, 8}, 3), 1)
+	assert.ErrorContains(t, err, "element 2")
+	assert.ErrorContains(t, err, "int4")
+}
+
+// zarr-python wrote structs without a byte order.
+func TestStructsWithoutByteOrderAreLittleEndian(t *testing.T) {
+	doc := parts{shape: "[1]", grid: regular("[1]"), keys: `"default"`, codecs: `["bytes"]`, fill: `"AQAC"`,
+		dtype: `{"name":"structured","configuration":{"fields":[["a","uint16"],["b","uint8"]]}}`}.document()
+	s := store.NewMemory()
+	require.NoError(t, s.Set(ctx, "a/zarr.json", doc))
+	require.NoError(t, s.Set(ctx, "a/c/0", []byte{3, 1, 9}))
+	a, err := zarr.Open(ctx, s, "a")
+	require.NoError(t, err)
+	assert.Equal(t, []byte{1, 0, 2}, a.Metadata().FillValue)
+	v, err := a.Read(ctx, zarr.Prototype{}, 1)
+	require.NoError(t, err)
+	defer v.Release()
+	assert.Equal(t, []byte{3, 1, 9}, bytesOf(t, v))
+	dtype := v.(*ndview.NDBuffer).DType()
+	assert.Equal(t, ndview.Uint16, dtype.Fields()[0].DType)
+
+	plain := parts{shape: "[1]", grid: regular("[1]"), keys: `"default"`, codecs: `["bytes"]`, fill: `0`, dtype: `"uint16"`}.document()
+	_, err = zarr.ParseArray(plain)
+	assert.ErrorContains(t, err, "endian")
+	assert.NotErrorIs(t, err, errors.ErrUnsupported)
+	assert.Equal(t, codec.List{codec.Bytes{Endian: codec.Little}}, zarr.DefaultCodecs(a.Metadata().DataType))
 }

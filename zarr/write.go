@@ -11,82 +11,122 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/quiver-gpu/quiver/zarr/internal/index"
 	"golang.org/x/sync/errgroup"
 )
 
 // Write stores the whole array chunk by chunk. The values must have the shape of the
 // array. Write uses jobs goroutines, or GOMAXPROCS if jobs is not positive.
 func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
-	meta := a.Metadata()
-	if err := meta.DataType.CheckValues(v); err != nil {
+	if err := a.dataType.CheckValues(v); err != nil {
 		return fmt.Errorf("array %q: %w", a.path, err)
 	}
-	if !slices.Equal(v.Shape(), meta.Shape) {
-		return fmt.Errorf("array %q: values of shape %v, want %v", a.path, v.Shape(), meta.Shape)
+	shape := a.Shape()
+	if !slices.Equal(v.Shape(), shape) {
+		return fmt.Errorf("array %q: values of shape %v, want %v", a.path, v.Shape(), shape)
 	}
-	counts := grid.GridShape(meta.Shape, meta.ChunkShape)
-	jobs = parallelism(jobs)
-	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
-	within := max(jobs/across, 1) // remaining goroutines per shard
-
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(across)
-	for index := range grid.Indices(counts) {
-		if groupCtx.Err() != nil {
-			break
-		}
-		group.Go(func() error {
-			box, _ := grid.ChunkBox(index, meta.ChunkShape).Intersect(grid.WholeBox(meta.Shape))
-			chunk, err := element.SliceBox(v, box.Origin, box.Shape)
-			if err != nil {
-				return err
-			}
-			defer chunk.Release()
-			return a.writeChunk(groupCtx, index, chunk, within)
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return ctx.Err()
+	return a.writeBox(ctx, grid.WholeBox(shape), v, jobs)
 }
 
 // WriteChunk stores one chunk, or one whole shard of a sharded array. The values may be
-// smaller than the chunk along any axis, as at the edge of the array; fill values pad
-// the rest. If all elements equal the fill value bitwise, the chunk is deleted instead,
-// unless WriteEmptyChunks is set. WriteChunk ignores the shape of the array.
+// smaller than the chunk along any axis. Those of the last chunk of an axis need not
+// exceed the shape of the array: fill values pad the rest. Otherwise the other elements
+// of the chunk stay, so it is read first. If all elements equal the fill value bitwise,
+// the chunk is deleted instead, unless WriteEmptyChunks is set. Chunks outside the shape
+// of the array can be written, too.
 func (a *Array) WriteChunk(ctx context.Context, index []int64, v element.Values) error {
-	return a.writeChunk(ctx, index, v, 1)
-}
-
-func (a *Array) writeChunk(ctx context.Context, index []int64, v element.Values, jobs int) error {
 	if err := a.checkIndex(index); err != nil {
 		return err
 	}
-	if _, ok := a.chain.ShardLayout(); ok {
+	chain, err := a.chainFor(index)
+	if err == nil {
+		err = chain.CheckValues(v)
+	}
+	if err != nil {
+		return fmt.Errorf("array %q: chunk %v: %w", a.path, index, err)
+	}
+	cell := a.grid.Box(index)
+	if slices.Equal(v.Shape(), cell.Shape) {
+		return a.writeChunk(ctx, index, v, 1)
+	}
+	return a.writeBoxOfChunk(ctx, index, grid.Box{Origin: cell.Origin, Shape: v.Shape()}, v, 1)
+}
+
+// writeBox stores a box of the array. The values have its shape.
+func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jobs int) error {
+	counts := make([]int64, len(a.grid))
+	for i, axis := range a.grid {
+		counts[i] = axis.Count(box.Origin[i]+box.Shape[i]) - axis.Count(box.Origin[i])
+	}
+	jobs = parallelism(jobs)
+	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
+	within := max(jobs/across, 1) // remaining goroutines per shard
+	return forEachParallel(ctx, across, a.grid.Chunks(box), func(ctx context.Context, index []int64) error {
+		part, _ := a.grid.Box(index).Intersect(box)
+		chunk, err := element.SliceBox(v, part.RelativeTo(box.Origin).Origin, part.Shape)
+		if err != nil {
+			return err
+		}
+		defer chunk.Release()
+		return a.writeBoxOfChunk(ctx, index, part, chunk, within)
+	})
+}
+
+// writeBoxOfChunk stores a box that lies in one chunk. It reads the chunk unless the box
+// has all of its elements that are in the array.
+func (a *Array) writeBoxOfChunk(ctx context.Context, cell []int64, box grid.Box, v element.Values, jobs int) error {
+	chunk := a.grid.Box(cell)
+	if inside, ok := chunk.Intersect(grid.WholeBox(a.Shape())); ok && box.Contains(inside) {
+		return a.writeChunk(ctx, cell, v, jobs)
+	}
+	s := a.scratch()
+	defer s.Release()
+	src, err := a.hostSource(s, v)
+	if err != nil {
+		return fmt.Errorf("array %q: chunk %v: %w", a.path, cell, err)
+	}
+	part := index.Part{From: make([]index.Positions, len(cell)), To: make([]index.Positions, len(cell))}
+	for i, n := range box.Shape {
+		part.From[i], part.To[i] = index.Range(box.Origin[i]-chunk.Origin[i], 1, n), index.Range(0, 1, n)
+	}
+	return a.writePart(ctx, cell, part, src, jobs)
+}
+
+// writeChunk stores a whole chunk or shard, whose values are padded.
+func (a *Array) writeChunk(ctx context.Context, index []int64, v element.Values, jobs int) error {
+	if err := a.checkWritable(); err != nil {
+		return err
+	}
+	chain, err := a.chainFor(index)
+	if err != nil {
+		return err
+	}
+	key := a.chunkKey(index)
+	unlock, err := a.writing.lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, ok := chain.ShardLayout(); ok {
 		return a.writeShard(ctx, index, v, jobs)
 	}
 	s := a.scratch()
 	defer s.Release()
-	enc, err := a.Trace.encode(a.chain, s, v)
+	enc, err := a.Trace.encode(chain, s, v)
 	if err != nil {
 		return fmt.Errorf("array %q: chunk %v: %w", a.path, index, err)
 	}
-	key := a.chunkKey(index)
-	if enc == nil {
-		return a.store.Delete(ctx, key)
-	}
-	return a.Trace.store(len(enc), func() error { return a.store.Set(ctx, key, enc) })
+	return a.replaceChunk(ctx, key, enc)
 }
 
 // writeShard splits a whole shard into its chunks.
 func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values, jobs int) error {
-	if err := a.chain.CheckValues(v); err != nil {
-		return fmt.Errorf("array %q: shard %v: %w", a.path, index, err)
-	}
 	w, err := a.NewShardWriter(ctx, index)
 	if err != nil {
 		return err
+	}
+	if err := w.chain.CheckValues(v); err != nil {
+		return fmt.Errorf("array %q: shard %v: %w", a.path, index, err)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(jobs)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -101,7 +102,11 @@ func (l List) MarshalJSON() ([]byte, error) {
 		if c == nil {
 			return nil, fmt.Errorf("codec %d is nil", i)
 		}
-		out[i] = metajson.FormatExtension(c.Name(), c.Configuration())
+		config := c.Configuration()
+		if config == nil && strings.HasPrefix(c.Name(), numcodecs) {
+			config = metajson.Members{} // zarr-python requires one
+		}
+		out[i] = metajson.FormatExtension(c.Name(), config)
 	}
 	return metajson.MarshalLine(out)
 }

@@ -3,10 +3,12 @@ package codec_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -320,4 +322,15 @@ func FuzzDecodeVLen(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, v.Elements(), back.Elements())
 	})
+}
+
+// zarr-python refuses a codec of numcodecs without a configuration.
+func TestNumcodecsAreWrittenWithAConfiguration(t *testing.T) {
+	for _, name := range []string{"numcodecs.adler32", "numcodecs.fletcher32", "crc32c"} {
+		var list codec.List
+		require.NoError(t, json.Unmarshal([]byte(`["bytes",{"name":"`+name+`"}]`), &list))
+		raw, err := json.Marshal(list)
+		require.NoError(t, err)
+		assert.Equal(t, name != "crc32c", strings.Contains(string(raw), `{"name":"`+name+`","configuration":{}}`), string(raw))
+	}
 }

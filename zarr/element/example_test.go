@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
@@ -24,4 +25,38 @@ func Example() {
 	// Output:
 	// {"name":"numpy.datetime64","configuration":{"unit":"us","scale_factor":1}} "NaT"
 	// ["one" "" "three"]
+}
+
+func ExampleType_FromNumbers() {
+	numbers, err := ndview.FromHost(arrowbuf.CPU(), ndview.Float32, []float32{0.1, 448, -2.5}, 3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer numbers.Release()
+	bits, err := element.Float8E4M3FN.FromNumbers(numbers) // as an array of this type is written
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer bits.Release()
+	rounded, err := element.Float8E4M3FN.ToNumbers(bits)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rounded.Release()
+	stored, err := ndview.ToHost[uint8](bits)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	back, err := ndview.ToHost[float32](rounded)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%#x %v\n", stored, back)
+	// Output:
+	// 0x1d7ec2 [0.1015625 448 -2.5]
 }

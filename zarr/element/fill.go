@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -112,13 +114,19 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	}
 }
 
-// integerText returns the text of an integer. Some writers store 0.0 or "0".
+// integerText returns the text of an integer. Some writers store 0.0, 1e3 or "0".
 func integerText(raw json.RawMessage) string {
 	text := string(raw)
 	if inner, ok := unquote(raw); ok {
-		text = inner
+		text = strings.TrimPrefix(strings.TrimSpace(inner), "+")
 	}
-	return metajson.TrimFraction(text)
+	if x, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) && strings.ContainsAny(text, "eE") && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		text = strconv.FormatInt(int64(x), 10)
+	}
+	if text = metajson.TrimFraction(text); text == "-0" {
+		return "0"
+	}
+	return text
 }
 
 // unquote returns the value of a JSON string, or false for other values.
@@ -231,7 +239,9 @@ func (t Type) formatFill(fill []byte) (json.RawMessage, error) {
 	switch t.kind() {
 	case formString:
 		return metajson.MarshalLine(string(fill))
-	case formBytes, formRawBytes, formTerminated:
+	case formTerminated:
+		return json.Marshal(base64.StdEncoding.EncodeToString(bytes.TrimRight(fill, "\x00")))
+	case formBytes, formRawBytes:
 		// zarr-python accepts only this form.
 		return json.Marshal(base64.StdEncoding.EncodeToString(fill))
 	case formFloat:

@@ -147,12 +147,13 @@ func (f *floatFormat) parse(raw json.RawMessage) ([]byte, error) {
 	if !quoted {
 		return f.parseNumber(string(raw))
 	}
-	switch text {
-	case "NaN":
+	text = strings.TrimSpace(text)
+	switch strings.ToLower(text) { // some writers store the words of Python or NumPy
+	case "nan":
 		return f.encodeSpecial(math.NaN())
-	case "Infinity":
+	case "infinity", "inf", "+infinity", "+inf":
 		return f.encodeSpecial(math.Inf(1))
-	case "-Infinity":
+	case "-infinity", "-inf":
 		return f.encodeSpecial(math.Inf(-1))
 	}
 	if digits, ok := strings.CutPrefix(text, "0x"); ok {
@@ -162,7 +163,7 @@ func (f *floatFormat) parse(raw json.RawMessage) ([]byte, error) {
 		}
 		return encodeLittleEndian(bits, f.size()), nil
 	}
-	fill, err := f.parseNumber(text) // some writers store numbers as strings
+	fill, err := f.parseNumber(strings.TrimPrefix(text, "+")) // some writers store numbers as strings
 	if err != nil {
 		return nil, fmt.Errorf(`expected a number, "NaN", "Infinity", "-Infinity" or "0x" and %d hexadecimal digits`, f.size()*2)
 	}
@@ -189,6 +190,9 @@ func (f *floatFormat) parseNumber(number string) ([]byte, error) {
 	x, err := strconv.ParseFloat(number, width)
 	if err != nil && !errors.Is(err, strconv.ErrRange) || !json.Valid([]byte(number)) {
 		return nil, errors.New("expected a number")
+	}
+	if x == 0 && f.special == exponentOnly { // tensorstore writes the smallest number as 0.0
+		return []byte{0}, nil
 	}
 	bits, ok := f.fromFloat64(x) // out of range rounds to an infinity
 	if !ok || f.isNaN(bits) || f.special != ieee && math.Abs(x) > f.limit() {

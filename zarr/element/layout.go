@@ -70,7 +70,7 @@ func (t Type) isNarrow() bool {
 }
 
 // maxSpans bounds the memory of a layout, which a short document can claim.
-const maxSpans = 4096
+const maxSpans = 1024
 
 // add appends the layout of a part of a struct: count elements of a type at offset. It
 // returns false if that takes more than maxSpans spans.
@@ -110,8 +110,10 @@ func (t Type) IsStruct() bool { return t.kind() == formStruct }
 
 // SwapBytes copies elements from src to dst and reverses the bytes of every number in
 // them: each part of a complex number and each field of a struct separately. dst and
-// src have the same length, a multiple of Size, and may be the same memory.
+// src may be the same memory. Only the elements that both have room for are copied.
 func (t Type) SwapBytes(dst, src []byte) {
+	n := min(len(dst), len(src))
+	dst, src = dst[:n], src[:n]
 	if width := t.numberWidth(); width > 1 {
 		swapNumbers(dst, src, width)
 		return
@@ -121,15 +123,14 @@ func (t Type) SwapBytes(dst, src []byte) {
 	}
 	size := int(t.Size())
 	for _, s := range t.layoutOf().numbers {
-		n := s.width * s.count
-		for at := int(s.offset); at < len(dst); at += size {
-			swapNumbers(dst[at:at+int(n)], dst[at:at+int(n)], s.width)
+		run := int(s.width * s.count)
+		for at := int(s.offset); at+run <= len(dst); at += size {
+			swapNumbers(dst[at:at+run], dst[at:at+run], s.width)
 		}
 	}
 }
 
 func swapNumbers(dst, src []byte, width int64) {
-	dst = dst[:len(src)]
 	switch width {
 	case 2:
 		for i := 0; i+2 <= len(src); i += 2 {
@@ -150,13 +151,16 @@ func swapNumbers(dst, src []byte, width int64) {
 // become 1, numbers of less than 8 bits lose their upper bits, and signed ones extend
 // their sign. It does nothing for other types.
 func (t Type) Normalize(raw []byte) {
+	if !t.IsStruct() && !t.isNarrow() {
+		return
+	}
 	size := t.Size()
 	for _, s := range t.layoutOf().narrow {
 		if s.count == size {
 			s.of.normalizeBytes(raw)
 			continue
 		}
-		for at := s.offset; at < int64(len(raw)); at += size {
+		for at := s.offset; at+s.count <= int64(len(raw)); at += size {
 			s.of.normalizeBytes(raw[at : at+s.count])
 		}
 	}
@@ -194,12 +198,15 @@ func (t Type) normalize(b byte) byte {
 // CheckElements returns an error unless elements of an NDBuffer fit the type: numbers of
 // less than 8 bits must be in range. The error names the first element that does not.
 func (t Type) CheckElements(raw []byte) error {
+	if !t.IsStruct() && !t.isNarrow() {
+		return nil
+	}
 	size := t.Size()
 	for _, s := range t.layoutOf().narrow {
 		if s.of.form == nil {
 			continue // an NDBuffer has no other bools
 		}
-		for at := s.offset; at < int64(len(raw)); at += size {
+		for at := s.offset; at+s.count <= int64(len(raw)); at += size {
 			for i, b := range raw[at : at+s.count] {
 				if s.of.normalize(b) != b {
 					return fmt.Errorf("element %d: byte 0x%02x at %d is out of range of %s", at/size, b, s.offset+int64(i), s.of)

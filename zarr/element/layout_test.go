@@ -68,6 +68,19 @@ func TestSwapBytesSwapsEachNumber(t *testing.T) {
 	assert.False(t, element.String.HasByteOrder())
 }
 
+func TestPartsOfElementsAreIgnored(t *testing.T) {
+	for _, of := range types {
+		for _, n := range []int64{0, 1, of.Size() - 1, of.Size() + 1} {
+			raw := make([]byte, max(n, 0))
+			of.Normalize(raw)
+			of.SwapBytes(raw, raw)
+			of.SwapBytes(raw, make([]byte, len(raw)/2))
+			of.SwapBytes(raw[:len(raw)/2], raw)
+			assert.NoError(t, of.CheckElements(raw))
+		}
+	}
+}
+
 func TestStructsAreRecords(t *testing.T) {
 	dtype, ok := pair.DType()
 	require.True(t, ok)

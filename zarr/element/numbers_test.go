@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/stretchr/testify/assert"
@@ -107,6 +109,45 @@ func TestSmallFloatsHaveTheValuesOfTheirFormats(t *testing.T) {
 	for of, bits := range map[element.Type]byte{element.Float8E8M0FNU: 0xff, element.Float8E4M3FN: 0xff, element.Float8E4M3FNUZ: 0x80, element.Float8E5M2: 0x7d} {
 		assert.True(t, toNumber(t, of, bits) != toNumber(t, of, bits), of.String())
 	}
+}
+
+func TestSmallFloatsConvertOnTheirDevice(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		numbers, err := ndview.FromHost(dev, ndview.Float32, []float32{1, -2, 0.5, 448, 3, 0}, 2, 3)
+		require.NoError(t, err)
+		defer numbers.Release()
+		bits, err := element.Float8E4M3FN.FromNumbers(numbers)
+		require.NoError(t, err)
+		defer bits.Release()
+		turned, err := bits.Transpose()
+		require.NoError(t, err)
+		defer turned.Release()
+		back, err := element.Float8E4M3FN.ToNumbers(turned)
+		require.NoError(t, err)
+		defer back.Release()
+		assert.Equal(t, []int64{3, 2}, back.Shape())
+		for _, a := range []*ndview.NDBuffer{bits, back} {
+			assert.Equal(t, dev, a.Device())
+		}
+		got, err := ndview.ToHost[float32](back)
+		require.NoError(t, err)
+		assert.Equal(t, []float32{1, 448, -2, 3, 0.5, 0}, got)
+
+		of := element.Complex(element.Float8E4M3FN)
+		pairs, err := ndview.FromHost(dev, ndview.Complex64, []complex64{1 - 2i, 448}, 2)
+		require.NoError(t, err)
+		defer pairs.Release()
+		records, err := of.FromNumbers(pairs)
+		require.NoError(t, err)
+		defer records.Release()
+		same, err := of.ToNumbers(records)
+		require.NoError(t, err)
+		defer same.Release()
+		assert.Equal(t, dev, same.Device())
+		equal, err := same.Equal(pairs)
+		require.NoError(t, err)
+		assert.True(t, equal)
+	})
 }
 
 func TestComplexRecordsConvert(t *testing.T) {

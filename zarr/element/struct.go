@@ -167,10 +167,14 @@ func parseField(what string, raw json.RawMessage) (name string, dtype json.RawMe
 func (t Type) parseStructFill(raw json.RawMessage) ([]byte, error) {
 	if text, ok := unquote(raw); ok {
 		fill, err := base64.StdEncoding.Strict().DecodeString(text)
-		if err == nil && int64(len(fill)) != t.Size() {
-			err = fmt.Errorf("got %d bytes, want %d", len(fill), t.Size())
+		if err != nil {
+			return nil, fmt.Errorf("expected base64: %w", err)
 		}
-		return fill, err
+		if int64(len(fill)) != t.Size() {
+			return nil, fmt.Errorf("got %d bytes, want %d", len(fill), t.Size())
+		}
+		t.Normalize(fill)
+		return fill, nil
 	}
 	o, err := metajson.ParseObject("struct", raw)
 	if err != nil {

@@ -107,6 +107,16 @@ func (b Box) Intersect(c Box) (Box, bool) {
 	return out, true
 }
 
+// Contains reports whether c lies within the box.
+func (b Box) Contains(c Box) bool {
+	for i := range b.Origin {
+		if c.Origin[i] < b.Origin[i] || c.Origin[i]+c.Shape[i] > b.Origin[i]+b.Shape[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // RelativeTo returns the box in coordinates relative to origin.
 func (b Box) RelativeTo(origin []int64) Box {
 	at := make([]int64, len(b.Origin))

@@ -54,6 +54,12 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 	return o, nil
 }
 
+// Has reports whether a member remains.
+func (o *Object) Has(key string) bool {
+	_, ok := o.members[key]
+	return ok
+}
+
 // Take removes a member and returns its text, or false if it is absent.
 func (o *Object) Take(key string) (json.RawMessage, bool) {
 	raw, ok := o.members[key]

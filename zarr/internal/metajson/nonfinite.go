@@ -22,7 +22,15 @@ func Clean(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
 		return raw
 	}
-	return replaceOutsideStrings(raw, "NaN", nanToken, "Infinity", infinityToken)
+	return replaceOutsideStrings(raw, func(rest []byte) (old int, with string) {
+		switch {
+		case bytes.HasPrefix(rest, []byte("NaN")):
+			return len("NaN"), nanToken
+		case bytes.HasPrefix(rest, []byte("Infinity")):
+			return len("Infinity"), infinityToken
+		}
+		return 1, string(rest[:1])
+	})
 }
 
 // Restore returns a cleaned document in strict JSON: what were bare words are strings.
@@ -30,32 +38,38 @@ func Restore(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte(nanToken)) && !bytes.Contains(raw, []byte(infinityToken)) {
 		return raw
 	}
-	return replaceOutsideStrings(raw, nanToken, `"NaN"`, "-"+infinityToken, `"-Infinity"`, infinityToken, `"Infinity"`)
+	return replaceOutsideStrings(raw, func(rest []byte) (old int, with string) {
+		number := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789+-.eE"))]
+		if f, ok := NonFinite(string(number)); ok {
+			name, _ := nonFiniteName(f)
+			return len(number), `"` + name + `"`
+		}
+		n := max(len(number), 1)
+		return n, string(rest[:n])
+	})
 }
 
-// replaceOutsideStrings replaces words by others, given as pairs, outside of the
-// strings of a JSON text.
-func replaceOutsideStrings(raw []byte, pairs ...string) []byte {
+// replaceOutsideStrings replaces parts of a JSON text that are outside of its strings.
+// The function replace returns the length of the part at the start of rest, which is at
+// least 1, and what replaces it.
+func replaceOutsideStrings(raw []byte, replace func(rest []byte) (old int, with string)) []byte {
 	out := make([]byte, 0, len(raw)+64)
 	inString := false
-next:
-	for i := 0; i < len(raw); i++ {
+	for i := 0; i < len(raw); {
+		n := 1
 		switch {
-		case inString && raw[i] == '\\' && i+1 < len(raw):
-			out = append(out, raw[i])
-			i++
 		case raw[i] == '"':
 			inString = !inString
+		case inString && raw[i] == '\\' && i+1 < len(raw):
+			n = 2
 		case !inString:
-			for k := 0; k < len(pairs); k += 2 {
-				if bytes.HasPrefix(raw[i:], []byte(pairs[k])) {
-					out = append(out, pairs[k+1]...)
-					i += len(pairs[k]) - 1
-					continue next
-				}
-			}
+			old, with := replace(raw[i:])
+			out = append(out, with...)
+			i += old
+			continue
 		}
-		out = append(out, raw[i])
+		out = append(out, raw[i:i+n]...)
+		i += n
 	}
 	return out
 }
@@ -98,68 +112,80 @@ func DecodeNonFinite(v any) any {
 // the strings "NaN", "Infinity" and "-Infinity", as in fill values. It looks into maps,
 // slices and pointers, and copies those that it changes.
 func EncodeNonFinite(v any) any {
-	if !hasNonFinite(reflect.ValueOf(v)) {
-		return v
+	if changed, ok := encodeNonFinite(reflect.ValueOf(v), 0); ok {
+		return changed
 	}
-	return encodeNonFinite(reflect.ValueOf(v))
+	return v
 }
 
-func hasNonFinite(v reflect.Value) bool {
+// maxDepth bounds the recursion into values that contain themselves. encoding/json
+// reports those, and decodes no more levels.
+const maxDepth = 10_000
+
+// encodeNonFinite returns a changed copy of a value, or false if nothing changes.
+func encodeNonFinite(v reflect.Value, depth int) (any, bool) {
+	if depth > maxDepth {
+		return nil, false
+	}
 	switch v.Kind() {
 	case reflect.Float32, reflect.Float64:
-		return math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)
+		name, ok := nonFiniteName(v.Float())
+		return name, ok
 	case reflect.Interface, reflect.Pointer:
-		return !v.IsNil() && hasNonFinite(v.Elem())
+		return encodeNonFinite(v.Elem(), depth+1) // the Elem of nil is of no kind
 	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 { // encoding/json writes base64
+			return nil, false
+		}
+		var out []any
 		for i := range v.Len() {
-			if hasNonFinite(v.Index(i)) {
-				return true
+			item, changed := encodeNonFinite(v.Index(i), depth+1)
+			if changed && out == nil {
+				out = make([]any, v.Len())
+				for k := range i {
+					out[k] = v.Index(k).Interface()
+				}
+			}
+			if out != nil && !changed {
+				item = v.Index(i).Interface()
+			}
+			if out != nil {
+				out[i] = item
 			}
 		}
+		return out, out != nil
 	case reflect.Map:
+		changes := map[any]any{}
 		for entries := v.MapRange(); entries.Next(); {
-			if hasNonFinite(entries.Value()) {
-				return true
+			if item, changed := encodeNonFinite(entries.Value(), depth+1); changed {
+				changes[entries.Key().Interface()] = item
 			}
 		}
-	}
-	return false
-}
-
-// encodeNonFinite returns a copy of a value in which hasNonFinite is true.
-func encodeNonFinite(v reflect.Value) any {
-	if !hasNonFinite(v) {
-		if v.IsValid() && v.CanInterface() {
-			return v.Interface()
+		if len(changes) == 0 {
+			return nil, false
 		}
-		return nil
-	}
-	switch v.Kind() {
-	case reflect.Interface, reflect.Pointer:
-		return encodeNonFinite(v.Elem())
-	case reflect.Slice, reflect.Array:
-		out := make([]any, v.Len())
-		for i := range out {
-			out[i] = encodeNonFinite(v.Index(i))
-		}
-		return out
-	case reflect.Map:
 		out := reflect.MakeMapWithSize(reflect.MapOf(v.Type().Key(), reflect.TypeFor[any]()), v.Len())
 		for entries := v.MapRange(); entries.Next(); {
-			value := reflect.ValueOf(encodeNonFinite(entries.Value()))
-			if !value.IsValid() {
-				value = reflect.Zero(reflect.TypeFor[any]())
+			value := entries.Value()
+			if item, changed := changes[entries.Key().Interface()]; changed {
+				value = reflect.ValueOf(item)
 			}
 			out.SetMapIndex(entries.Key(), value)
 		}
-		return out.Interface()
+		return out.Interface(), true
 	}
-	switch f := v.Float(); {
+	return nil, false
+}
+
+// nonFiniteName returns the string for a float that JSON lacks.
+func nonFiniteName(f float64) (string, bool) {
+	switch {
 	case math.IsNaN(f):
-		return "NaN"
-	case f > 0:
-		return "Infinity"
-	default:
-		return "-Infinity"
+		return "NaN", true
+	case math.IsInf(f, 1):
+		return "Infinity", true
+	case math.IsInf(f, -1):
+		return "-Infinity", true
 	}
+	return "", false
 }

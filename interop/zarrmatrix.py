@@ -1,0 +1,409 @@
+"""Checks package zarr against zarr-python, tensorstore and zarrs, type by type.
+
+Each of them writes arrays of all its data types with many codecs, in Zarr v2 and v3.
+Quiver must read the same elements, bit for bit. Then it writes each array again with
+the same metadata, and its writer must read the same elements from that copy; so must
+zarrs and tensorstore where they have the type. Hierarchies are copied likewise.
+
+Usage: zarrmatrix.py [-v]. It needs Go.
+"""
+
+import argparse
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numcodecs
+import numpy as np
+import tensorstore
+import zarr
+import zarr.codecs.numcodecs as v3_numcodecs
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+
+warnings.filterwarnings("ignore")  # zarr-python warns of types and codecs without a specification
+
+ROOT = Path(__file__).resolve().parent.parent
+SHAPE, CHUNK, SHARD = (11, 7), (3, 2), (6, 4)
+WRITTEN = 8  # rows; the others have the fill value
+
+RECORD = np.dtype([("a", "i2"), ("b", "f8"), ("c", [("d", "u1"), ("e", "U2")]), ("t", "M8[s]"), ("ok", "?")])
+NUMBERS = ["bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
+# numcodecs has no buffers of records with times.
+PAIR = np.dtype([("x", "u2"), ("y", [("s", "S3"), ("z", "c8")])])
+TIMES = ["M8[ns]", "M8[25us]", "M8[D]", "m8[ms]", "m8[3h]"]
+TYPES = [np.dtype(t) for t in [*NUMBERS, *TIMES, "U3", "S5", "V4", RECORD, PAIR]]
+STRINGS = np.dtypes.StringDType()
+
+LEAST = 800  # arrays that the other implementations must manage to write
+
+ZARRS = {"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}
+
+
+@dataclass
+class Case:
+    """An array, and how implementations read its copy."""
+
+    want: np.ndarray
+    readers: list[Callable[[Path], np.ndarray]]
+
+
+def elements(rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
+    """Random elements with all bit patterns that the type has."""
+    n = SHAPE[0] * SHAPE[1]
+    if dtype == STRINGS or dtype.kind == "U":
+        words = ["", "a", "é", "日本", "🚀b", "xyz"]
+        return np.array(rng.choice(words, n), dtype).reshape(SHAPE)
+    if dtype.kind == "S":
+        return np.array([rng.bytes(rng.integers(0, dtype.itemsize + 1)).replace(b"\0", b"x") for _ in range(n)], dtype).reshape(SHAPE)
+    if dtype.names:
+        out = np.empty(SHAPE, dtype)
+        for name in dtype.names:
+            out[name] = elements(rng, dtype[name])
+        return out
+    if dtype.kind == "b":
+        return rng.integers(0, 2, SHAPE).astype(bool)
+    return np.frombuffer(rng.bytes(n * dtype.itemsize), dtype).reshape(SHAPE).copy()
+
+
+def fill_of(dtype: np.dtype):
+    """A fill value other than the default."""
+    match dtype.kind:
+        case "b":
+            return True
+        case "i" | "u":
+            return 7
+        case "f":
+            return np.nan
+        case "c":
+            return complex(1.5, -2)
+        case "M" | "m":
+            return np.array(12345, "i8").view(dtype)[()]
+        case "U" | "T":
+            return "né"
+        case "S":
+            return b"ab"
+    return np.frombuffer(bytes(range(65, 65 + dtype.itemsize)), dtype)[0] if dtype.kind == "V" and not dtype.names else np.zeros((), dtype)[()]
+
+
+def expected(values: np.ndarray, fill) -> np.ndarray:
+    out = np.full(SHAPE, fill, values.dtype)
+    out[:WRITTEN] = values[:WRITTEN]
+    return out
+
+
+def same(got: np.ndarray, want: np.ndarray) -> bool:
+    return got.shape == want.shape and plain(got) == plain(want)
+
+
+def plain(a: np.ndarray) -> bytes | list:
+    """The elements in the layout of Quiver: little-endian bytes, or a list of text."""
+    if a.dtype == STRINGS or a.dtype.kind == "O":
+        return [x.encode() if isinstance(x, str) else bytes(x) for x in a.ravel().tolist()]
+    if a.dtype in (ml_dtypes.int2, ml_dtypes.int4):
+        a = a.astype("i1")
+    if a.dtype.type.__module__ != "ml_dtypes":
+        a = a.astype(a.dtype.newbyteorder("<"))
+    return np.ascontiguousarray(a).tobytes()
+
+
+def read_zarr_python(path: Path) -> np.ndarray:
+    return zarr.open_array(path, mode="r")[...]
+
+
+def read_zarrs(path: Path) -> np.ndarray:
+    with zarr.config.set(ZARRS):
+        return zarr.open_array(path, mode="r")[...]
+
+
+def read_tensorstore(driver: str) -> Callable[[Path], np.ndarray]:
+    def read(path: Path) -> np.ndarray:
+        spec = {"driver": driver, "kvstore": {"driver": "file", "path": f"{path}/"}}
+        return tensorstore.open(spec, read=True).result().read().result()
+
+    return read
+
+
+def v3_codecs(dtype: np.dtype) -> dict[str, dict]:
+    """Arguments of create_array by name."""
+    cases = {
+        "plain": {"compressors": None},
+        "zstd": {"compressors": ZstdCodec(level=3, checksum=True)},
+        "gzip": {"compressors": GzipCodec(level=5)},
+        "crc32c": {"compressors": [ZstdCodec(), Crc32cCodec()]},
+        "sharded": {"shards": SHARD, "compressors": ZstdCodec()},
+        "transpose": {"filters": TransposeCodec(order=(1, 0)), "compressors": GzipCodec(level=1)},
+        "v2 keys": {"chunk_key_encoding": {"name": "v2", "separator": "/"}},
+    }
+    if dtype.kind == "T":
+        return cases
+    cases |= {f"blosc {c} {s}": {"compressors": BloscCodec(cname=c, shuffle=s)} for c, s in [("lz4", "shuffle"), ("zstd", "bitshuffle"), ("blosclz", "noshuffle")]}
+    cases |= {name: {"compressors": codec} for name, codec in {
+        "zlib": v3_numcodecs.Zlib(level=2), "bz2": v3_numcodecs.BZ2(), "lzma": v3_numcodecs.LZMA(), "lz4": v3_numcodecs.LZ4(),
+        "adler32": v3_numcodecs.Adler32(), "fletcher32": v3_numcodecs.Fletcher32(), "shuffle": v3_numcodecs.Shuffle(elementsize=max(dtype.itemsize, 1)),
+    }.items()}  # fmt: skip
+    if dtype.itemsize > 1:
+        cases["big"] = {"serializer": BytesCodec(endian="big"), "compressors": None}
+    return cases
+
+
+def v2_codecs(dtype: np.dtype) -> dict[str, dict]:
+    cases = {
+        "plain": {"compressors": None},
+        "default": {},
+        "F": {"order": "F"},
+        "slash": {"chunk_key_encoding": {"name": "v2", "separator": "/"}},
+        "zlib": {"compressors": numcodecs.Zlib()},
+        "gzip": {"compressors": numcodecs.GZip()},
+        "bz2": {"compressors": numcodecs.BZ2()},
+        "lzma": {"compressors": numcodecs.LZMA()},
+        "lz4": {"compressors": numcodecs.LZ4()},
+    }
+    for cname in ("blosclz", "lz4", "lz4hc", "zlib", "zstd"):
+        for shuffle in (-1, 0, 1, 2):
+            cases[f"blosc {cname} {shuffle}"] = {"compressors": numcodecs.Blosc(cname=cname, shuffle=shuffle)}
+    if dtype.kind in "iu":
+        cases["delta"] = {"filters": [numcodecs.Delta(dtype=dtype)]}
+        cases["delta shuffle"] = {"filters": [numcodecs.Delta(dtype=dtype), numcodecs.Shuffle(elementsize=dtype.itemsize)], "compressors": None}
+    return cases
+
+
+def write_zarr_python(source: Path, rng: np.random.Generator, refused: dict[str, Exception]) -> dict[str, Case]:
+    """Arrays that zarr-python writes, and some with the codecs of zarrs.
+
+    Arrays that it fails to write are in refused.
+    """
+    cases = {}
+
+    def write(name: str, values: np.ndarray, readers: list, **how) -> None:
+        fill = fill_of(values.dtype)
+        try:
+            a = zarr.create_array(source / name, shape=SHAPE, chunks=CHUNK, dtype=values.dtype, fill_value=fill, **how)
+            a[:WRITTEN] = values[:WRITTEN]
+        except (TypeError, ValueError) as e:
+            refused[name] = e  # numcodecs has no buffers of datetime64, for example
+            shutil.rmtree(source / name, ignore_errors=True)
+            return
+        cases[name] = Case(expected(values, fill), readers)
+
+    for dtype in [*TYPES, STRINGS]:
+        label = {RECORD: "struct", PAIR: "pair", STRINGS: "string"}.get(dtype, dtype.str[1:])
+        values = elements(rng, dtype)
+        zarrs_has = dtype.kind in "biuf" or dtype == STRINGS
+        for codec, how in v3_codecs(dtype).items():
+            also = [read_zarrs] if zarrs_has and codec in ("plain", "zstd", "gzip", "crc32c", "sharded", "transpose") else []
+            write(f"v3 {label} {codec}", values, [read_zarr_python, *also], **how)
+        for codec, how in v2_codecs(dtype).items():
+            if dtype.kind == "T" and codec not in ("plain", "default", "F", "zlib", "blosc lz4 1"):
+                continue
+            write(f"v2 {label} {codec}", values, [read_zarr_python], zarr_format=2, **how)
+        if (dtype.kind in "iufcMmU" or dtype == PAIR) and dtype.itemsize > 1:
+            write(f"v2 {label} big", values.astype(dtype.newbyteorder(">")), [read_zarr_python], zarr_format=2)
+        if zarrs_has:
+            with zarr.config.set(ZARRS):
+                for codec in ("zstd", "sharded", "transpose"):
+                    write(f"zarrs {label} {codec}", values, [read_zarr_python, read_zarrs], **v3_codecs(dtype)[codec])
+    for shape, codec in (((), "zstd"), ((0, 3), "gzip")):
+        for version in (2, 3):
+            name = f"v{version} shape {len(shape)}"
+            a = zarr.create_array(source / name, shape=shape, chunks=tuple(max(n, 1) for n in shape), dtype="i4", zarr_format=version)
+            a[...] = 5
+            cases[name] = Case(np.full(shape, 5, "i4"), [read_zarr_python])
+    return cases
+
+
+def write_filters(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Arrays with filters of numcodecs, some of which lose digits: zarr-python says what remains."""
+    cases = {}
+
+    def write(name: str, values: np.ndarray, version: int, filters: list) -> None:
+        compressors = {"compressors": None} if version == 2 else {}
+        a = zarr.create_array(source / name, shape=SHAPE, chunks=CHUNK, dtype=values.dtype, filters=filters, zarr_format=version, **compressors)
+        a[...] = values
+        # Quiver writes the registered name "bitround", which zarr-python lacks.
+        cases[name] = Case(a[...], [] if name.startswith("v3 filters BitRound") else [read_zarr_python])
+
+    for t in ("i2", "i4", "u8", "f4", "f8"):
+        values = rng.integers(0, 1000, SHAPE).astype(t)
+        write(f"v2 filters delta {t}", values, 2, [numcodecs.Delta(dtype=f"<{t}")])
+        write(f"v3 filters delta {t}", values, 3, [v3_numcodecs.Delta(dtype=f"<{t}")])
+    for t in ("f4", "f8"):
+        values = rng.normal(size=SHAPE).astype(t)
+        for name, config in {
+            "BitRound": {"keepbits": 7}, "Quantize": {"digits": 3, "dtype": f"<{t}"},
+            "FixedScaleOffset": {"offset": -5, "scale": 1000, "dtype": f"<{t}", "astype": "<i4"}, "AsType": {"encode_dtype": "<f4", "decode_dtype": f"<{t}"},
+        }.items():  # fmt: skip
+            write(f"v2 filters {name} {t}", values, 2, [getattr(numcodecs, name)(**config)])
+            write(f"v3 filters {name} {t}", values, 3, [getattr(v3_numcodecs, name)(**config)])
+    write("v2 filters packbits", elements(rng, np.dtype("bool")), 2, [numcodecs.PackBits()])
+    return cases
+
+
+SMALL = ["int2", "int4", "float4_e2m1fn", "float8_e3m4", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16"]
+
+
+def write_tensorstore(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Arrays that tensorstore writes, of the types that zarr-python lacks and a few others."""
+    cases = {}
+    for label in [*SMALL, "int32", "complex64", "complex128"]:
+        dtype = np.dtype(getattr(ml_dtypes, label)) if label in SMALL else np.dtype(label)
+        if label in ("int2", "int4", "float4_e2m1fn"):
+            values = rng.integers(*((-2, 2) if label == "int2" else (-8, 8)), SHAPE).astype(dtype)
+        else:
+            values = np.frombuffer(rng.bytes(SHAPE[0] * SHAPE[1] * dtype.itemsize), dtype).reshape(SHAPE)
+        little = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        big = [{"name": "bytes", "configuration": {"endian": "big"}}]
+        shard = {"name": "sharding_indexed", "configuration": {"chunk_shape": list(CHUNK), "codecs": [*little, {"name": "zstd", "configuration": {"level": 1}}]}}
+        for codec, codecs in {
+            "plain": little, "big": big, "sharded": [shard], "transpose": [{"name": "transpose", "configuration": {"order": [1, 0]}}, *little],
+            "blosc": [*little, {"name": "blosc", "configuration": {"cname": "zstd", "clevel": 5, "shuffle": "bitshuffle"}}],
+        }.items():  # fmt: skip
+            chunk = SHARD if codec == "sharded" else CHUNK
+            spec = {
+                "driver": "zarr3",
+                "kvstore": {"driver": "file", "path": f"{source / f'tensorstore {label} {codec}'}/"},
+                "metadata": {"shape": SHAPE, "data_type": label, "codecs": codecs, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}}},
+            }
+            tensorstore.open(spec, create=True).result().write(values).result()
+            cases[f"tensorstore {label} {codec}"] = Case(values, [read_tensorstore("zarr3")])
+        if label.startswith("float4"):
+            continue  # not in Zarr v2
+        for order in "CF":
+            name = f"tensorstore v2 {label} {order}"
+            metadata = {"shape": SHAPE, "chunks": CHUNK, "order": order, "compressor": {"id": "zlib", "level": 1}}
+            metadata["dtype"] = label if label in SMALL else dtype.newbyteorder(">").str
+            spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": f"{source / name}/"}, "metadata": metadata}
+            tensorstore.open(spec, create=True).result().write(values).result()
+            cases[name] = Case(values, [read_tensorstore("zarr")])
+    return cases
+
+
+FIELDS = np.dtype([("a", "i2"), ("b", "f8"), ("c", "c8")])
+
+
+def read_tensorstore_fields(path: Path) -> np.ndarray:
+    out = np.empty(SHAPE, FIELDS)
+    for field in FIELDS.names:
+        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{path}/"}, "field": field}
+        out[field] = tensorstore.open(spec, read=True).result().read().result()
+    return out
+
+
+def write_tensorstore_structs(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Structs, which tensorstore writes field by field."""
+    cases = {}
+    fields = [{"name": name, "data_type": FIELDS[name].name} for name in FIELDS.names]
+    for endian in ("little", "big"):
+        name, values = f"tensorstore struct {endian}", elements(rng, FIELDS)
+        metadata = {"shape": SHAPE, "data_type": {"name": "struct", "configuration": {"fields": fields}}}
+        metadata |= {"codecs": [{"name": "bytes", "configuration": {"endian": endian}}], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": CHUNK}}}
+        for field in FIELDS.names:
+            spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{source / name}/"}, "field": field, "metadata": metadata}
+            tensorstore.open(spec, create=True, open=True).result().write(values[field]).result()
+        cases[name] = Case(values, [read_tensorstore_fields, read_zarr_python])
+    return cases
+
+
+def write_rectilinear(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Arrays whose chunks differ in shape."""
+    values = elements(rng, np.dtype("i4"))
+    a = zarr.create_array(source / "rectilinear", shape=SHAPE, chunks=[[3, 5, 3], [4, 3]], dtype="i4", fill_value=7)
+    a[...] = values
+    return {"rectilinear": Case(values, [read_zarr_python])}
+
+
+def write_groups(source: Path) -> list[str]:
+    """Hierarchies of both versions, with and without consolidated metadata."""
+    names = []
+    for version in (2, 3):
+        for consolidated in (False, True):
+            names.append(f"group v{version} {consolidated}")
+            g = zarr.create_group(source / names[-1], zarr_format=version, attributes={"title": "é", "nan": float("nan"), "n": [1, {"x": None}]})
+            inner = g.create_group("inner", attributes={"depth": 1})
+            dimensions = {"dimension_names": ("y", "x")} if version == 3 else {"attributes": {"_ARRAY_DIMENSIONS": ["y", "x"]}}
+            for parent in (g, inner):
+                a = parent.create_array("a", shape=(4, 3), chunks=(2, 2), dtype="f4", **dimensions)
+                a[...] = np.arange(12).reshape(4, 3)
+            if consolidated:
+                zarr.consolidate_metadata(g.store)
+    return names
+
+
+def check_group(name: str, error: str, copy: Path) -> str:
+    """Returns what is wrong with Quiver's copy of a group, or nothing."""
+    if error:
+        return f"Quiver: {error}"
+    version, consolidated = int(name[7]), name.endswith("True")
+    g = zarr.open_group(copy / name, mode="r")
+    if (g.metadata.consolidated_metadata is not None) != consolidated or g.metadata.zarr_format != version:
+        return "another version, or consolidated metadata lost"
+    attributes = dict(g.attrs)
+    if attributes != {"title": "é", "nan": "NaN", "n": [1, {"x": None}]} or dict(g["inner"].attrs) != {"depth": 1}:
+        return f"attributes {attributes}"
+    for path in ("a", "inner/a"):
+        a = g[path]
+        names = a.metadata.dimension_names if version == 3 else a.attrs["_ARRAY_DIMENSIONS"]
+        if tuple(names) != ("y", "x") or not np.array_equal(a[...], np.arange(12).reshape(4, 3)):
+            return f"array {path}"
+    return ""
+
+
+def check(name: str, case: Case, error: str, elements: Path, copy: Path) -> str:
+    """Returns what is wrong with a case, or nothing."""
+    if error:
+        return f"Quiver: {error}"
+    raw = (elements / name).read_bytes()
+    want = plain(case.want)
+    if (raw if isinstance(want, bytes) else [base64.b64decode(x) for x in json.loads(raw)]) != want:
+        return "Quiver read other elements"
+    for read in case.readers:
+        try:
+            if not same(read(copy / name), case.want):
+                return f"{read.__name__} got other elements from Quiver's copy"
+        except Exception as e:
+            return f"{read.__name__} of Quiver's copy: {type(e).__name__}: {e}"
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-v", action="store_true", help="print every array")
+    verbose = parser.parse_args().v
+    rng = np.random.default_rng(22)
+    zarr.config.set({"array.rectilinear_chunks": True})
+    with tempfile.TemporaryDirectory() as folder:
+        source, copy, raw = (Path(folder) / name for name in ("source", "copy", "elements"))
+        raw.mkdir()
+        refused = {}
+        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_rectilinear(source, rng)
+        groups = write_groups(source)
+        command = [os.environ.get("GO", "go"), "run", "./interop/zarrmatrix", str(source), str(copy), str(raw)]
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if run.returncode != 0:
+            print(run.stderr)
+            return 1
+        errors = json.loads(run.stdout)
+        failed = 0
+        for name in [*cases, *groups]:
+            error = errors.get(name, "not listed")
+            fault = check(name, cases[name], error, raw, copy) if name in cases else check_group(name, error, copy)
+            failed += bool(fault)
+            if fault or verbose:
+                print(f"{'FAIL' if fault else 'ok  '}  {name}{f': {fault}' if fault else ''}")
+    if verbose:
+        for name, error in refused.items():
+            print(f"none  {name}: {type(error).__name__}: {error}")
+    print(f"zarr: {len(cases)} arrays and {len(groups)} groups of other implementations, {failed} failed; zarr-python cannot write {len(refused)} more")
+    return 1 if failed or len(cases) < LEAST else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

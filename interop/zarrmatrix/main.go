@@ -1,0 +1,123 @@
+// Command zarrmatrix copies Zarr arrays for interop/zarrmatrix.py.
+//
+//	go run ./interop/zarrmatrix SOURCE COPY ELEMENTS
+//
+// It reads every array of the folder SOURCE, which is a group of either version of Zarr.
+// It writes the elements to the file NAME in ELEMENTS: their bytes in C order, or a JSON
+// list of base64 if they have variable length. Then it writes the array with the same
+// metadata to COPY. Groups are copied with all members, without files of elements, and
+// consolidated if they were. It prints {name: error} as JSON, where "" means success.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
+)
+
+func main() {
+	results, err := copyAll(context.Background(), os.Args[1], os.Args[2], os.Args[3])
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(results)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func copyAll(ctx context.Context, source, to, elements string) (map[string]string, error) {
+	from := store.NewLocal(source)
+	_, names, err := store.ListDir(ctx, from, "")
+	if err != nil {
+		return nil, err
+	}
+	results := map[string]string{}
+	for _, name := range names {
+		results[name] = ""
+		err := copyArray(ctx, from, store.NewLocal(to), name, filepath.Join(elements, name))
+		if errors.Is(err, zarr.ErrNodeType) {
+			err = copyGroup(ctx, from, store.NewLocal(to), name)
+		}
+		if err != nil {
+			results[name] = err.Error()
+		}
+	}
+	return results, nil
+}
+
+func copyGroup(ctx context.Context, from, to store.Store, path string) error {
+	g, err := zarr.OpenGroup(ctx, from, path)
+	if err != nil {
+		return err
+	}
+	meta := *g.Metadata()
+	meta.Consolidated = nil
+	out, err := zarr.CreateGroup(ctx, to, path, &meta)
+	if err != nil {
+		return err
+	}
+	children, err := g.Children(ctx)
+	if err != nil {
+		return err
+	}
+	for _, child := range children {
+		below := path + "/" + child.Name
+		switch node := child.Node.(type) {
+		case *zarr.GroupMetadata:
+			err = copyGroup(ctx, from, to, below)
+		case *zarr.ArrayMetadata:
+			err = copyArray(ctx, from, to, below, os.DevNull)
+		case *zarr.UnreadableNode:
+			err = node.Err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if g.Metadata().Consolidated == nil {
+		return nil
+	}
+	return out.Consolidate(ctx)
+}
+
+// copyArray copies an array, and writes its elements to a file.
+func copyArray(ctx context.Context, from, to store.Store, name, file string) error {
+	a, err := zarr.Open(ctx, from, name)
+	if err != nil {
+		return err
+	}
+	values, err := a.Read(ctx, zarr.Prototype{}, 1)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	raw, err := encode(values)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, raw, 0o666); err != nil {
+		return err
+	}
+	out, err := zarr.Create(ctx, to, name, a.Metadata())
+	if err != nil {
+		return err
+	}
+	return out.Write(ctx, values, 1)
+}
+
+func encode(values element.Values) ([]byte, error) {
+	switch v := values.(type) {
+	case *element.VLen:
+		return json.Marshal(v.Elements())
+	default:
+		return v.(*ndview.NDBuffer).Bytes()
+	}
+}
