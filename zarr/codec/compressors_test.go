@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/quiver-gpu/quiver/compress/blosc"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,4 +94,32 @@ func TestBloscTypeSizeIsThatOfTheElements(t *testing.T) {
 	for _, bad := range []string{`{"cname":"lzo"}`, `{"clevel":10}`, `{"shuffle":"both"}`, `{"shuffle":""}`, `{"shuffle":1}`, `{"typesize":0}`, `{"blocksize":-1}`, `{"x":1}`} {
 		assert.Error(t, json.Unmarshal([]byte(`[{"name":"blosc","configuration":`+bad+`}]`), new(codec.List)), bad)
 	}
+}
+
+func TestCompleteSetsWhatMetadataRequires(t *testing.T) {
+	inner := codec.List{little, codec.Blosc{Compressor: blosc.LZ4, Level: 5}}
+	chunk := codec.ChunkSpec{Type: int32s, Shape: []int64{4, 6}, Fill: make([]byte, 4)}
+	for metadata, list := range map[string]codec.List{
+		`{"cname":"lz4","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":0}`:    inner,
+		`{"cname":"lz4","clevel":5,"shuffle":"bitshuffle","typesize":1,"blocksize":0}`: {codec.CastValue{Type: int8s}, little, inner[1]},
+		`{"cname":"zstd","clevel":1,"shuffle":"noshuffle","typesize":2,"blocksize":9}`: {codec.Transpose{Order: []int{1, 0}}, little,
+			codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscNone, TypeSize: 2, BlockSize: 9}},
+	} {
+		before := slices.Clone(list)
+		done, err := list.Complete(chunk)
+		require.NoError(t, err)
+		assert.Equal(t, before, list, "the list is unchanged")
+		raw, err := json.Marshal(done[len(done)-1].Configuration())
+		require.NoError(t, err)
+		assert.JSONEq(t, metadata, string(raw))
+	}
+	sharded, err := codec.List{codec.Sharding{ChunkShape: []int64{2, 6}, Codecs: inner}}.Complete(chunk)
+	require.NoError(t, err)
+	assert.Equal(t, 4, sharded[0].(codec.Sharding).Codecs[1].(codec.Blosc).TypeSize)
+	assert.Zero(t, inner[1].(codec.Blosc).TypeSize)
+	after, err := codec.List{little, codec.CRC32C{}, inner[1]}.Complete(chunk)
+	require.NoError(t, err)
+	assert.Equal(t, 1, after[2].(codec.Blosc).TypeSize)
+	_, err = codec.List{codec.Transpose{Order: []int{0}}, little}.Complete(chunk)
+	assert.Error(t, err)
 }
