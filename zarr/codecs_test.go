@@ -2,9 +2,11 @@ package zarr_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
@@ -20,4 +22,21 @@ func TestNewArraysHaveCompleteCodecs(t *testing.T) {
 	assert.Contains(t, string(raw), `"typesize": 4`)
 	last := created.Metadata().Codecs[len(created.Metadata().Codecs)-1]
 	assert.Equal(t, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 4}, last)
+}
+
+// An array-to-array codec before a shard applies to the whole shard, which is then
+// neither read nor written by inner chunks.
+func TestShardsAfterArrayCodecsRoundTrip(t *testing.T) {
+	for name, first := range map[string]codec.Codec{
+		"delta":   codec.Delta{DType: "<i4"},
+		"reshape": codec.Reshape{Shape: []codec.ReshapeExtent{{Size: -1}}},
+		"scale":   codec.ScaleOffset{Offset: json.RawMessage("-3"), Scale: json.RawMessage("2")},
+	} {
+		meta := ints([]int64{8}, []int64{4})
+		meta.Codecs = codec.List{first, codec.Sharding{ChunkShape: []int64{2}, Codecs: codec.List{codec.Bytes{Endian: codec.Little}}}}
+		a := create(t, store.NewMemory(), name, meta)
+		want := []int32{0, 0, 3, 4, 5, -6, 7, 7}
+		require.NoError(t, a.Write(context.Background(), values(t, ndview.Int32, want, 8), 2))
+		assert.Equal(t, want, readAs(t, a, want), name)
+	}
 }
