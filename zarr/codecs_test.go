@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress/blosc"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
@@ -39,4 +41,34 @@ func TestShardsAfterArrayCodecsRoundTrip(t *testing.T) {
 		require.NoError(t, a.Write(context.Background(), values(t, ndview.Int32, want, 8), 2))
 		assert.Equal(t, want, readAs(t, a, want), name)
 	}
+}
+
+// Host codecs encode elements that lie on a device, and decode to a device.
+func TestHostCodecsEncodeElementsOfDevices(t *testing.T) {
+	lists := map[string]codec.List{
+		"blosc":     {codec.Bytes{Endian: codec.Little}, codec.Blosc{Compressor: blosc.Zstd, Level: 3}},
+		"delta":     {codec.Delta{DType: "<i4"}, codec.Bytes{Endian: codec.Big}, codec.LZ4{}},
+		"transpose": {codec.Transpose{Order: []int{1, 0}}, codec.Reshape{Shape: []codec.ReshapeExtent{{Size: -1}}}, codec.Bytes{Endian: codec.Little}},
+		"packbits":  {codec.PackBits{}, codec.CRC32{}},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		want := make([]int32, 35)
+		for i := range want {
+			want[i] = int32(i*i - 20)
+		}
+		v, err := ndview.FromHost(dev, ndview.Int32, want, 7, 5)
+		own(t, v, err)
+		for name, list := range lists {
+			meta := ints([]int64{7, 5}, []int64{4, 3})
+			meta.Codecs = list
+			a := create(t, store.NewMemory(), name, meta)
+			require.NoError(t, a.Write(t.Context(), v, 2), name)
+			got, err := a.Read(t.Context(), zarr.PrototypeOn(dev), 2)
+			require.NoError(t, err, name)
+			nd := got.(*ndview.NDBuffer)
+			assert.Equal(t, dev, nd.Device(), name)
+			assert.Equal(t, want, host[int32](t, nd), name)
+			nd.Release()
+		}
+	})
 }

@@ -123,3 +123,19 @@ func TestCompleteSetsWhatMetadataRequires(t *testing.T) {
 	_, err = codec.List{codec.Transpose{Order: []int{0}}, little}.Complete(chunk)
 	assert.Error(t, err)
 }
+
+func TestSeveralStreamsDecode(t *testing.T) {
+	for _, c := range []codec.BytesCodec{codec.Gzip{Level: 1}, codec.BZ2{Level: 1}, codec.LZMA{Check: -1, Preset: 1}, codec.LZMA{Check: 10, Preset: 1}} {
+		var enc []byte
+		for _, part := range []string{"hello ", "world"} {
+			var err error
+			enc, err = c.Encode(enc, []byte(part))
+			require.NoError(t, err)
+		}
+		got, err := c.Decode(nil, enc, 11)
+		require.NoError(t, err, c.Name())
+		assert.Equal(t, "hello world", string(got), c.Name())
+		_, err = c.Decode(nil, enc, 10)
+		assert.Error(t, err, c.Name())
+	}
+}
