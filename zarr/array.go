@@ -22,8 +22,8 @@ import (
 // exported fields must not change after the first call.
 //
 // An Array caches the indices of shards that it has read in part, at most 16 MiB of
-// them. It notices writes of its own only: after another writer has replaced a shard,
-// call [Array.DropCache].
+// them. It notices writes of its own only: while another Array or program writes shards,
+// partial reads of those may return wrong elements until [Array.DropCache] is called.
 type Array struct {
 	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
 	// default they are omitted.
