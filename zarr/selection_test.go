@@ -153,7 +153,7 @@ func TestSelectionsOfStringsEqualThoseOfNumbers(t *testing.T) {
 	text := func(numbers []int32, shape []int64) *element.VLen {
 		words := make([]string, len(numbers))
 		for i, n := range numbers {
-			words[i] = strings.Repeat("x", int(n+100)%7) + string(rune('A'+(n+1000)%64))
+			words[i] = strings.Repeat("x", int(n+100)%7) + string('A'+(n+1000)%64)
 		}
 		v, err := element.PackVLen(words, shape...)
 		require.NoError(t, err)

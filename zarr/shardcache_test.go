@@ -57,7 +57,7 @@ func TestWritesInvalidateCachedShardIndices(t *testing.T) {
 		shards := meta.Codecs[0].(codec.Sharding)
 		shards.IndexLocation, shards.Codecs = location, append(shards.Codecs, codec.CRC32C{})
 		meta.Codecs[0] = shards
-		a, b := create(t, s, "a", meta), (*zarr.Array)(nil)
+		a := create(t, s, "a", meta)
 		part := zarr.Select(zarr.Span(3, 11))
 		read := func(a *zarr.Array) []int32 {
 			v, err := a.Get(ctx, part, zarr.Prototype{}, 1)
