@@ -22,8 +22,8 @@ import (
 // exported fields must not change after the first call.
 //
 // An Array caches the indices of shards that it has read in part, at most 16 MiB of
-// them. It notices writes of its own only: after another writer has replaced a shard,
-// call [Array.DropCache].
+// them. It notices writes of its own only: while another Array or program writes shards,
+// partial reads of those may return wrong elements until [Array.DropCache] is called.
 type Array struct {
 	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
 	// default they are omitted.
@@ -168,14 +168,6 @@ func (a *Array) deleteOutside(ctx context.Context, from, to []int64) error {
 	if err != nil {
 		return err
 	}
-	outside := func(index []int64) bool {
-		for i := range index {
-			if index[i] >= kept[i] {
-				return true
-			}
-		}
-		return false
-	}
 	var indices [][]int64
 	if n, err := grid.ByteSize(old, 1); err != nil || n-grid.Size(minima(old, kept)) > maxProbes {
 		indices, err = a.storedChunks(ctx)
@@ -187,10 +179,20 @@ func (a *Array) deleteOutside(ctx context.Context, from, to []int64) error {
 			indices = append(indices, index)
 		}
 	}
-	indices = slices.DeleteFunc(indices, func(index []int64) bool { return !outside(index) })
+	indices = slices.DeleteFunc(indices, func(index []int64) bool { return isBelow(index, kept) })
 	return forEachParallel(ctx, parallelism(0), slices.Values(indices), func(ctx context.Context, index []int64) error {
 		return a.deleteChunk(ctx, index)
 	})
+}
+
+// isBelow reports whether an index of a chunk is below the counts along all axes.
+func isBelow(index, counts []int64) bool {
+	for i := range index {
+		if index[i] >= counts[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func minima(a, b []int64) []int64 {

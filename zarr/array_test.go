@@ -183,3 +183,21 @@ func (b *blocking) Set(ctx context.Context, key string, value []byte) error {
 	<-b.leave
 	return b.Store.Set(ctx, key, value)
 }
+
+func TestInfoCountsWhatIsStored(t *testing.T) {
+	s := store.NewMemory()
+	a := create(t, s, "a", ints([]int64{4, 6}, []int64{2, 4}))
+	require.NoError(t, a.Set(ctx, zarr.Select(zarr.Span(0, 2)), 1, 1))
+	require.NoError(t, a.WriteChunk(ctx, []int64{7, 0}, values(t, ndview.Int32, []int32{1}, 1, 1)), "outside the shape")
+	require.NoError(t, s.Set(ctx, "a/c/0/0/other", nil))
+	info, err := a.Info(ctx)
+	require.NoError(t, err)
+	total, err := store.TotalSize(ctx, s, "a")
+	require.NoError(t, err)
+	assert.EqualValues(t, 4*6*4, info.Bytes)
+	assert.Equal(t, total, info.StoredBytes)
+	assert.Equal(t, []int64{2, 2}, info.Chunks)
+	assert.EqualValues(t, 2, info.StoredChunks)
+	assert.Contains(t, info.String(), "Stored chunks : 2 of [2 2]\n")
+	assert.Contains(t, info.String(), "Codecs        : bytes\n")
+}

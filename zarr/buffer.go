@@ -3,6 +3,7 @@ package zarr
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -21,6 +22,11 @@ type Buffer struct {
 	memory   arrowbuf.Buffer
 	readOnly bool
 }
+
+var (
+	_ io.ReaderAt = (*Buffer)(nil)
+	_ io.WriterAt = (*Buffer)(nil)
+)
 
 // BufferOver returns a Buffer of all memory of buf, without a copy, and retains it.
 func BufferOver(buf arrowbuf.Buffer) *Buffer {
@@ -130,6 +136,46 @@ func (b *Buffer) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	return data, nil
+}
+
+// ReadAt copies bytes from an offset on to the host. It implements io.ReaderAt: it
+// returns io.EOF if fewer bytes than asked for follow the offset.
+func (b *Buffer) ReadAt(dst []byte, offset int64) (int, error) {
+	if err := b.checkAlive(); err != nil {
+		return 0, err
+	}
+	if offset < 0 {
+		return 0, fmt.Errorf("zarr.Buffer.ReadAt: offset %d: %w", offset, arrowbuf.ErrOutOfRange)
+	}
+	n := min(int64(len(dst)), max(b.Len()-offset, 0))
+	if n > 0 {
+		if _, err := b.memory.CopyToHost(dst[:n], offset); err != nil {
+			return 0, err
+		}
+	}
+	if n < int64(len(dst)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// WriteAt copies bytes of the host to an offset. It implements io.WriterAt. All bytes
+// must fit into the buffer, otherwise none is written and the error is
+// arrowbuf.ErrOutOfRange.
+func (b *Buffer) WriteAt(src []byte, offset int64) (int, error) {
+	if err := b.checkAlive(); err != nil {
+		return 0, err
+	}
+	if b.readOnly {
+		return 0, fmt.Errorf("zarr.Buffer.WriteAt: %w", ndview.ErrReadOnly)
+	}
+	if offset < 0 || int64(len(src)) > b.Len()-offset {
+		return 0, fmt.Errorf("zarr.Buffer.WriteAt: bytes [%d, +%d) of %d: %w", offset, len(src), b.Len(), arrowbuf.ErrOutOfRange)
+	}
+	if _, err := b.memory.CopyFromHost(src, offset); err != nil {
+		return 0, err
+	}
+	return len(src), nil
 }
 
 // HostBytes returns the bytes in place, and false if the host cannot access them. They

@@ -2,6 +2,7 @@ package zarr_test
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -459,5 +460,36 @@ func TestBuffersReachBeyond4GiB(t *testing.T) {
 		start, err := array.Index(ndview.Span(0, 100))
 		own(t, start, err)
 		assert.Equal(t, block[:100], bytesOf(t, start))
+	})
+}
+
+func TestBufferReadsAndWritesAtOffsets(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, on := range []arrowbuf.Device{arrowbuf.CPU(), dev} {
+			b, err := zarr.BufferFrom(on, []byte{1, 2, 3, 4})
+			require.NoError(t, err)
+			n, err := b.WriteAt([]byte{8, 9}, 1)
+			require.NoError(t, err)
+			assert.Equal(t, 2, n)
+			_, err = b.WriteAt([]byte{8, 9}, 3)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			_, err = b.WriteAt(nil, -1)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			all, err := io.ReadAll(io.NewSectionReader(b, 0, 100))
+			require.NoError(t, err)
+			assert.Equal(t, []byte{1, 8, 9, 4}, all)
+			n, err = b.ReadAt(make([]byte, 3), 2)
+			assert.Equal(t, 2, n)
+			assert.ErrorIs(t, err, io.EOF)
+			_, err = b.ReadAt(make([]byte, 1), 9)
+			assert.ErrorIs(t, err, io.EOF)
+			_, err = b.ReadAt(make([]byte, 1), -1)
+			assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+			b.Release()
+			_, err = b.ReadAt(nil, 0)
+			assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+			_, err = b.WriteAt(nil, 0)
+			assert.ErrorIs(t, err, arrowbuf.ErrReleased)
+		}
 	})
 }

@@ -269,6 +269,8 @@ func (m *ArrayMetadata) completed() *ArrayMetadata {
 	}
 	if c.Format == 2 {
 		c.ChunkKeyEncoding.V2 = true
+	} else if codecs, err := c.Codecs.Complete(codec.ChunkSpec{Type: c.DataType, Shape: c.ChunkShape, Fill: c.fillValue()}); err == nil {
+		c.Codecs = codecs // New reports errors
 	}
 	return &c
 }

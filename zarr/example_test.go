@@ -42,3 +42,23 @@ func Example() {
 	// [delays/c/0 delays/c/2 delays/zarr.json]
 	// [4 0 0 -6]
 }
+
+// Parts of an array are written and read by selections, which a view keeps.
+func ExampleArray_View() {
+	ctx, s := context.Background(), store.NewMemory()
+	grades, err := zarr.Create(ctx, s, "class/grades", &zarr.ArrayMetadata{Shape: []int64{1000, 4}, DataType: element.Of(ndview.Float32)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = grades.Set(ctx, zarr.Select(zarr.Span(10, 20), zarr.At(0)), 1.5, 0)       // column 0 of ten rows
+	_ = grades.Set(ctx, zarr.Points([]int64{10, -1}, []int64{1, 3}), 4, 0)        // two elements
+	rows, _ := grades.View(zarr.Select(zarr.List(999, 10, 0)))                    // not read yet
+	part, _ := rows.View(zarr.Select(zarr.All, zarr.SpanStep(1, ndview.Open, 2))) // columns 1 and 3 of these
+	values, _ := part.Read(ctx, zarr.Prototype{}, 0)
+	defer values.Release()
+	numbers, _ := ndview.ToHost[float32](values.(*ndview.NDBuffer))
+	fmt.Println(part.Shape(), numbers)
+	// Output:
+	// [3 2] [0 4 4 0 0 0]
+}

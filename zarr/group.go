@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// Group is a group in a store. Its methods may be called concurrently, except
-// SetAttributes and Consolidate, which change it.
+// Group is a group in a store. Methods that write must not be called at the same time as
+// another method of the Group; others may be called concurrently.
+//
+// Paths of members are relative to the group. If the group is consolidated, its methods
+// that read metadata use what it was opened with, and those that write members keep the
+// consolidated metadata up to date.
 type Group struct {
 	store    store.Store
 	path     string
@@ -40,47 +41,33 @@ func (g *Group) Metadata() *GroupMetadata {
 
 // SetAttributes replaces the attributes and writes the metadata.
 func (g *Group) SetAttributes(ctx context.Context, attributes map[string]any) error {
-	g.meta.Attributes = attributes
-	return writeNode(ctx, g.store, g.path, &g.meta)
+	return g.update(ctx, func(m *GroupMetadata) { m.Attributes = attributes })
 }
 
-// Child is a direct member of a group.
-type Child struct {
-	Name string
-	Node Node
+// UpdateAttributes sets some attributes, keeps the others and writes the metadata.
+func (g *Group) UpdateAttributes(ctx context.Context, attributes map[string]any) error {
+	return g.update(ctx, func(m *GroupMetadata) { m.Attributes = mergedAttributes(m.Attributes, attributes) })
 }
 
-// Children returns the direct members of the group, sorted by name. It uses
-// consolidated metadata if the group has it, otherwise the store. A member whose metadata
-// is malformed or needs a missing feature is an [UnreadableNode] with the error.
-func (g *Group) Children(ctx context.Context) ([]Child, error) {
-	var children []Child
-	if g.meta.Consolidated != nil {
-		for _, name := range slices.Sorted(maps.Keys(g.meta.Consolidated)) {
-			if !strings.Contains(name, "/") {
-				children = append(children, Child{name, g.meta.Consolidated[name]})
-			}
-		}
-		return children, nil
+// update changes a copy of the metadata and keeps it if the store has accepted it.
+func (g *Group) update(ctx context.Context, change func(*GroupMetadata)) error {
+	if err := g.checkWritable(); err != nil {
+		return err
 	}
-	_, names, err := store.ListDir(ctx, g.store, g.path)
-	if err != nil {
-		return nil, err
+	meta := g.meta
+	change(&meta)
+	if err := writeNode(ctx, g.store, g.path, &meta); err != nil {
+		return err
 	}
-	for _, name := range names {
-		if CheckName(name) != nil {
-			continue // not a node
-		}
-		node, err := readNode(ctx, g.store, joinPath(g.path, name))
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		children = append(children, Child{name, node})
+	g.meta = meta
+	return nil
+}
+
+func (g *Group) checkWritable() error {
+	if g.readOnly {
+		return fmt.Errorf("group %q: opened with mode %q: %w", g.path, ModeRead, store.ErrReadOnly)
 	}
-	return children, nil
+	return nil
 }
 
 // OpenArray opens an array by its path relative to the group. If the group is
@@ -90,7 +77,12 @@ func (g *Group) OpenArray(ctx context.Context, path string) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newArrayOfNode(g.store, joinPath(g.path, path), node)
+	a, err := newArrayOfNode(g.store, joinPath(g.path, path), node)
+	if err != nil {
+		return nil, err
+	}
+	a.readOnly = g.readOnly
+	return a, nil
 }
 
 // OpenGroup opens a group by its path relative to this group. If this group is
@@ -101,14 +93,12 @@ func (g *Group) OpenGroup(ctx context.Context, path string) (*Group, error) {
 		return nil, err
 	}
 	inner, err := newGroupOfNode(g.store, joinPath(g.path, path), node)
-	if err != nil || g.meta.Consolidated == nil {
-		return inner, err
+	if err != nil {
+		return nil, err
 	}
-	inner.meta.Consolidated = map[string]Node{}
-	for name, node := range g.meta.Consolidated {
-		if below, ok := strings.CutPrefix(name, path+"/"); ok {
-			inner.meta.Consolidated[below] = node
-		}
+	inner.readOnly = g.readOnly
+	if g.meta.Consolidated != nil {
+		inner.meta.Consolidated = g.consolidatedBelow(path)
 	}
 	return inner, nil
 }
@@ -125,42 +115,4 @@ func (g *Group) memberNode(ctx context.Context, path string) (Node, error) {
 		return nil, fmt.Errorf("node %q of consolidated group %q: %w", path, g.path, store.ErrNotFound)
 	}
 	return node, nil
-}
-
-// Consolidate reads the metadata of all nodes below the group and writes it into the
-// group's own document. Call it again after a node has changed. The document of an
-// [UnreadableNode] is written as it is stored, but left out if it is not JSON. The error
-// wraps errors.ErrUnsupported if a node is of another version of Zarr than the group.
-func (g *Group) Consolidate(ctx context.Context) error {
-	nodes := map[string]Node{}
-	if err := g.collectNodes(ctx, "", nodes); err != nil {
-		return fmt.Errorf("zarr.Group.Consolidate: group %q: %w", g.path, err)
-	}
-	g.meta.Consolidated = nodes
-	return writeNode(ctx, g.store, g.path, &g.meta)
-}
-
-// collectNodes adds the nodes below a relative path. It does not list arrays, which may
-// have many chunks.
-func (g *Group) collectNodes(ctx context.Context, path string, nodes map[string]Node) error {
-	here := &Group{store: g.store, path: joinPath(g.path, path)}
-	children, err := here.Children(ctx)
-	if err != nil {
-		return err
-	}
-	for _, child := range children {
-		below := joinPath(path, child.Name)
-		group, isGroup := child.Node.(*GroupMetadata)
-		if !isGroup {
-			nodes[below] = child.Node
-			continue
-		}
-		member := *group
-		member.Consolidated = nil // nodes already lists the members below
-		nodes[below] = &member
-		if err := g.collectNodes(ctx, below, nodes); err != nil {
-			return err
-		}
-	}
-	return nil
 }

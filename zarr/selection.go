@@ -17,7 +17,7 @@ import (
 var ErrSelection = errors.New("selection does not fit")
 
 // Selection says which elements of an array are read or written, and in which shape. It
-// is made by [Select], [Points], [Mask] or [Blocks] and can be used for several arrays.
+// is made by [Select], [Points], [Mask], [Blocks] or [ParseSelection] and can be used for several arrays.
 // The zero value selects the whole array.
 type Selection struct {
 	kind   selectionKind
@@ -26,6 +26,8 @@ type Selection struct {
 	mask   []bool
 	shape  []int64 // of points, nil for one axis; of the mask
 	err    error
+
+	transform *index.Transform
 }
 
 type selectionKind uint8
@@ -35,6 +37,7 @@ const (
 	selectPoints
 	selectMask
 	selectBlocks
+	selectTransform
 )
 
 // Key selects positions along one axis.
@@ -133,6 +136,8 @@ func (s Selection) apply(base index.Selection, g grid.Grid) (index.Selection, er
 		return s.applyMask(base)
 	case selectBlocks:
 		return s.applyBlocks(base, g)
+	case selectTransform:
+		return s.applyTransform(base)
 	}
 	keys, err := expandKeys(s.keys, len(base.Shape))
 	if err != nil {

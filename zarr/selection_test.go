@@ -153,7 +153,7 @@ func TestSelectionsOfStringsEqualThoseOfNumbers(t *testing.T) {
 	text := func(numbers []int32, shape []int64) *element.VLen {
 		words := make([]string, len(numbers))
 		for i, n := range numbers {
-			words[i] = strings.Repeat("x", int(n+100)%7) + string(rune('A'+(n+1000)%64))
+			words[i] = strings.Repeat("x", int(n+100)%7) + string('A'+(n+1000)%64)
 		}
 		v, err := element.PackVLen(words, shape...)
 		require.NoError(t, err)
@@ -421,4 +421,39 @@ func TestReadIntoFillsViewsOfAnyLayout(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestSelectionsAreParsedFromJSON(t *testing.T) {
+	a := create(t, store.NewMemory(), "a", ints([]int64{4, 6}, []int64{3, 4}))
+	require.NoError(t, a.Write(ctx, counting(t, arrowbuf.CPU(), 0, 1, 4, 6), 1))
+	for text, want := range map[string][]int32{
+		`{"kind":"box","inclusive_min":[1,2],"shape":[2,3]}`:                                                                {8, 9, 10, 14, 15, 16},
+		`{"kind":"slice","start":[3,0],"stop":[-1,6],"step":[-2,4]}`:                                                        {18, 22, 6, 10},
+		`{"kind":"point","coords":[2,5]}`:                                                                                   {17},
+		`{"kind":"points","coords":[[3,0],[0,5]]}`:                                                                          {18, 5},
+		`{"kind":"box","inclusive_min":[["-inf"],4],"exclusive_max":[["+inf"],6]}`:                                          {4, 5, 10, 11, 16, 17, 22, 23},
+		`{"kind":"transform","input_shape":[2,2],"output":[{"input_dimension":1},{"input_dimension":0,"stride":3}]}`:        {0, 6, 3, 9},
+		`{"kind":"transform","input_shape":[2,2],"output":[{"index_array":[[3],[0]]},{"index_array":[[5,1]],"offset":-1}]}`: {22, 18, 4, 0},
+		`{"kind":"transform","input_shape":[3],"output":[{"offset":1},{"index_array":[2,1,0],"stride":2}]}`:                 {10, 8, 6},
+	} {
+		s, err := zarr.ParseSelection([]byte(text))
+		require.NoError(t, err, text)
+		v, err := a.Get(ctx, s, zarr.Prototype{}, 1)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, host[int32](t, v.(*ndview.NDBuffer)), text)
+	}
+	for text, want := range map[string]error{
+		`{"kind":"point","coords":[4,0]}`:                                                        arrowbuf.ErrOutOfRange,
+		`{"kind":"point","coords":[0]}`:                                                          zarr.ErrSelection,
+		`{"kind":"slice","start":[-1,0],"stop":[2,2]}`:                                           arrowbuf.ErrOutOfRange,
+		`{"kind":"transform","input_shape":[2],"output":[{"index_array":[1,2,3]},{"offset":0}]}`: zarr.ErrSelection,
+		`{"kind":"transform","input_rank":1,"output":[{"offset":1},{"offset":0}]}`:               zarr.ErrSelection,
+	} {
+		s, err := zarr.ParseSelection([]byte(text))
+		require.NoError(t, err, text)
+		_, err = a.Get(ctx, s, zarr.Prototype{}, 1)
+		assert.ErrorIs(t, err, want, text)
+	}
+	_, err := zarr.ParseSelection([]byte(`{"kind":"bogus"}`))
+	assert.ErrorIs(t, err, zarr.ErrSelection)
 }

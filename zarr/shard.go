@@ -105,7 +105,8 @@ func (w *ShardWriter) appendChunk(ctx context.Context, index []int64, enc []byte
 
 // open creates the value and reserves space for an index at the start.
 func (w *ShardWriter) open(ctx context.Context) (err error) {
-	if w.out, err = store.Create(ctx, w.array.store, w.key); err != nil {
+	// The context of this chunk may end before Close commits the shard.
+	if w.out, err = store.Create(context.WithoutCancel(ctx), w.array.store, w.key); err != nil {
 		w.out = nil
 		return err
 	}

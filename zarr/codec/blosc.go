@@ -31,11 +31,12 @@ type Blosc struct {
 	Compressor blosc.Compressor
 	// Level is 0 (stored) to 9.
 	Level int
-	// Shuffle is BloscAuto if empty. Zarr v3 requires another value in metadata.
+	// Shuffle is BloscAuto if empty. Zarr v3 requires another value in metadata, which
+	// [List.Complete] sets.
 	Shuffle BloscShuffle
 	// TypeSize is the size of an element in bytes: 0 means that of the elements that
 	// the array-to-bytes codec encodes. Zarr v3 requires it in metadata if Shuffle is
-	// not BloscNone.
+	// not BloscNone; List.Complete sets it.
 	TypeSize int
 	// BlockSize is in bytes; 0 means a suitable one.
 	BlockSize int
@@ -165,16 +166,31 @@ func (b Blosc) forElements(size int64) BytesCodec {
 	if b.TypeSize == 0 {
 		b.TypeSize = int(min(max(size, 1), 256))
 	}
+	if b.Shuffle == BloscAuto && !b.numcodecs {
+		b.Shuffle = b.shuffle()
+	}
 	return b
+}
+
+// shuffle returns the transposition that BloscAuto means.
+func (b Blosc) shuffle() BloscShuffle {
+	switch {
+	case b.Shuffle != BloscAuto:
+		return b.Shuffle
+	case b.TypeSize <= 1:
+		return BloscBits
+	default:
+		return BloscBytes
+	}
 }
 
 // Encode appends the encoding of src to dst.
 func (b Blosc) Encode(dst, src []byte) ([]byte, error) {
 	o := blosc.Options{Compressor: b.Compressor, Level: b.Level, TypeSize: max(b.TypeSize, 1), BlockSize: b.BlockSize}
-	switch {
-	case b.Shuffle == BloscBits || b.Shuffle == BloscAuto && o.TypeSize == 1:
+	switch b.shuffle() {
+	case BloscBits:
 		o.Shuffle = blosc.BitShuffle
-	case b.Shuffle != BloscNone:
+	case BloscBytes:
 		o.Shuffle = blosc.ByteShuffle
 	}
 	return blosc.Encode(dst, src, o)

@@ -154,3 +154,17 @@ func TestFillValuesPassThroughScaleAndCast(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, raw, dec)
 }
+
+func TestCastValueToSmallIntegers(t *testing.T) {
+	raw := []byte{0xf8, 7, 8, 0xf7, 0x7f}
+	for mode, want := range map[string][]byte{"wrap": {0xf8, 7, 0xf8, 7, 0xff}, "clamp": {0xf8, 7, 7, 0xf8, 7}} {
+		enc, _, err := roundTrip(t, `[{"name":"cast_value","configuration":{"data_type":"int4","out_of_range":"`+mode+`"}},"bytes"]`, int8s, []byte{0}, raw, 5)
+		require.NoError(t, err)
+		assert.Equal(t, want, enc, mode)
+	}
+	_, _, err := roundTrip(t, `[{"name":"cast_value","configuration":{"data_type":"int4"}},"bytes"]`, int8s, []byte{0}, raw, 5)
+	assert.ErrorContains(t, err, "element 2")
+	enc, _, err := roundTrip(t, `[{"name":"cast_value","configuration":{"data_type":"uint2","out_of_range":"wrap"}},"bytes"]`, int8s, []byte{0}, []byte{5, 0xff}, 2)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{1, 3}, enc)
+}

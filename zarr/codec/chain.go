@@ -87,12 +87,8 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 		case ArrayBytesCodec:
 			c.serializer, err = compileHost(codec, spec)
 		case BytesCodec:
-			if sized, ok := codec.(interface{ forElements(int64) BytesCodec }); ok {
-				size := spec.Type.Size()
-				if len(c.compressors) > 0 {
-					size = 1
-				}
-				codec = sized.forElements(size)
+			if sized, ok := codec.(elementSized); ok {
+				codec = sized.forElements(elementSize(l[:i], spec))
 			}
 			c.compressors = append(c.compressors, codec)
 		default:
@@ -106,6 +102,59 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 		return nil, fmt.Errorf("no array-to-bytes codec for %s", chunk.Type)
 	}
 	return c, nil
+}
+
+// elementSized is a codec with a field whose default is the size of elements.
+type elementSized interface {
+	BytesCodec
+	// forElements returns the codec for bytes that are elements of the given size.
+	forElements(size int64) BytesCodec
+}
+
+// elementSize returns the size of elements in the bytes that codecs encode chunks to. It
+// is 1 unless the last is [Bytes].
+func elementSize(l List, encoded ChunkSpec) int64 {
+	if len(l) > 0 {
+		if _, ok := l[len(l)-1].(Bytes); ok {
+			return max(encoded.Type.Size(), 1)
+		}
+	}
+	return 1
+}
+
+// Complete returns the list for metadata of a new array: it sets fields whose defaults
+// depend on the type of elements, and which Zarr v3 requires. These are Shuffle and
+// TypeSize of [Blosc], also in shards. It returns an error if an array-to-array codec
+// does not fit the chunk.
+func (l List) Complete(chunk ChunkSpec) (List, error) {
+	out := slices.Clone(l)
+	for i, c := range l {
+		switch c := c.(type) {
+		case Transpose:
+			order, err := c.axes(len(chunk.Shape))
+			if err != nil {
+				return nil, err
+			}
+			chunk.Shape = permuteShape(chunk.Shape, order)
+		case ArrayCodec:
+			t, err := c.Transform(chunk)
+			if err != nil {
+				return nil, fmt.Errorf("codec %q: %w", c.Name(), err)
+			}
+			chunk = t.Out
+		case Sharding:
+			inner := chunk
+			inner.Shape = c.ChunkShape
+			var err error
+			if c.Codecs, err = c.Codecs.Complete(inner); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Name(), err)
+			}
+			out[i] = c
+		case elementSized:
+			out[i] = c.forElements(elementSize(l[:i], chunk))
+		}
+	}
+	return out, nil
 }
 
 // addArrayCodec adds a codec and returns the chunks that it encodes to. Leading

@@ -112,7 +112,7 @@ func (c LZMA) Encode(dst, src []byte) ([]byte, error) {
 	if c.Format == LZMAFormatAlone {
 		w, err = lzma.WriterConfig{DictCap: c.dictCap(len(src)), SizeInHeader: true, Size: int64(len(src))}.NewWriter(out)
 	} else {
-		check := byte(xz.CRC64)
+		check := xz.CRC64
 		if c.Check > 0 {
 			check = byte(c.Check)
 		}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
-	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
@@ -212,142 +210,49 @@ func readBits(src []byte, at int64, width int) uint64 {
 	return x & (math.MaxUint64 >> (64 - width))
 }
 
-// Reshape changes the shape of a chunk and keeps the C order of its elements
-// (zarr-extensions, "reshape").
-type Reshape struct {
-	// Shape is the shape of encoded chunks.
-	Shape []ReshapeExtent
-}
+// NumcodecsPackBits packs 8 bools into a byte, the first in the highest bit, after a
+// byte with the number of padding bits (numcodecs, "packbits"). [PackBits] has another
+// format.
+type NumcodecsPackBits struct{}
 
-// ReshapeExtent is the extent of an axis of encoded chunks.
-type ReshapeExtent struct {
-	// Size is the extent if Axes is empty; -1 once means the rest.
-	Size int64
-	// Axes are ascending axes of decoded chunks, whose extents are multiplied.
-	Axes []int
-}
+// Name returns "numcodecs.packbits".
+func (NumcodecsPackBits) Name() string { return numcodecs + "packbits" }
 
-// MarshalJSON writes a size or a list of axes.
-func (e ReshapeExtent) MarshalJSON() ([]byte, error) {
-	if e.Axes != nil {
-		return json.Marshal(e.Axes)
+// Configuration returns nil.
+func (NumcodecsPackBits) Configuration() any { return nil }
+
+// Transform returns the transform of chunks of one-byte elements.
+func (NumcodecsPackBits) Transform(in ChunkSpec) (Transform, error) {
+	if in.Type.Size() != 1 {
+		return Transform{}, fmt.Errorf("cannot pack %s, want bool: %w", in.Type, errors.ErrUnsupported)
 	}
-	return json.Marshal(e.Size)
-}
-
-// Name returns "reshape".
-func (Reshape) Name() string { return "reshape" }
-
-// Configuration returns the shape.
-func (c Reshape) Configuration() any {
-	return metajson.Members{{Key: "shape", Value: metajson.NonNil(c.Shape)}}
-}
-
-func parseReshape(config *metajson.Object) (Codec, error) {
-	var entries []json.RawMessage
-	if err := config.DecodeRequired("shape", &entries); err != nil {
-		return nil, err
-	}
-	c := Reshape{Shape: make([]ReshapeExtent, len(entries))}
-	for i, raw := range entries {
-		var axes []int64
-		if err := metajson.Decode("shape", raw, &c.Shape[i].Size); err == nil {
-			continue
-		}
-		if err := metajson.Decode("shape", raw, &axes); err != nil {
-			return nil, err
-		}
-		c.Shape[i].Axes = make([]int, len(axes))
-		for j, axis := range axes {
-			c.Shape[i].Axes[j] = int(axis)
-		}
-	}
-	return c, c.check()
-}
-
-func (c Reshape) check() error {
-	rest, last := false, -1
-	for _, e := range c.Shape {
-		if e.Axes == nil {
-			if e.Size < -1 || e.Size == 0 || e.Size == -1 && rest {
-				return fmt.Errorf("reshape: size %d, want positive sizes and -1 at most once", e.Size)
-			}
-			rest = rest || e.Size == -1
-		}
-		for _, axis := range e.Axes {
-			if axis <= last {
-				return fmt.Errorf("reshape: axis %d after %d, want ascending axes", axis, last)
-			}
-			last = axis
-		}
-	}
-	return nil
-}
-
-// Transform returns the transform of chunks of any fixed width.
-func (c Reshape) Transform(in ChunkSpec) (Transform, error) {
-	if err := c.check(); err != nil {
-		return Transform{}, err
-	}
-	shape, err := c.resolve(in.Shape)
+	n := in.nbytes()
+	packed := (n + 7) / 8
+	padding := byte(8*packed - n)
+	uint8s, _, err := parseNumber("|u1")
 	if err != nil {
 		return Transform{}, err
 	}
-	if err := c.checkAxes(in.Shape, shape); err != nil {
-		return Transform{}, err
-	}
-	out := in
-	out.Shape = shape
-	move := func(dst, src []byte) error { copy(dst, src); return nil }
-	return Transform{Out: out, Encode: move, Decode: move}, nil
-}
-
-// resolve returns the shape of encoded chunks.
-func (c Reshape) resolve(in []int64) ([]int64, error) {
-	shape, known, rest := make([]int64, len(c.Shape)), int64(1), -1
-	for i, e := range c.Shape {
-		shape[i] = e.Size
-		if e.Axes != nil {
-			shape[i] = 1
-		}
-		for _, axis := range e.Axes {
-			if axis >= len(in) {
-				return nil, fmt.Errorf("axis %d of %d", axis, len(in))
+	return Transform{
+		Out: ChunkSpec{Type: uint8s.of, Shape: []int64{1 + packed}, Fill: []byte{0}},
+		Encode: func(dst, src []byte) error {
+			clear(dst)
+			dst[0] = padding
+			for i, b := range src {
+				if b != 0 {
+					dst[1+i/8] |= 0x80 >> (i % 8)
+				}
 			}
-			shape[i] *= in[axis]
-		}
-		if shape[i] == -1 {
-			rest = i
-			continue
-		}
-		high, product := bits.Mul64(uint64(known), uint64(shape[i]))
-		if high != 0 || product > math.MaxInt64 {
-			return nil, errors.New("shape has 2^63 or more elements")
-		}
-		known = int64(product)
-	}
-	n := grid.Size(in)
-	if rest >= 0 && n%known == 0 {
-		shape[rest] = n / known
-		known = n
-	}
-	if known != n {
-		return nil, fmt.Errorf("%d elements do not fit shape %v", n, shape)
-	}
-	return shape, nil
-}
-
-// checkAxes returns an error unless each list of axes covers the same elements before
-// and after.
-func (c Reshape) checkAxes(in, out []int64) error {
-	for i, e := range c.Shape {
-		if len(e.Axes) == 0 {
-			continue
-		}
-		first, last := e.Axes[0], e.Axes[len(e.Axes)-1]
-		if grid.Size(out[:i]) != grid.Size(in[:first]) || grid.Size(out[i+1:]) != grid.Size(in[last+1:]) {
-			return fmt.Errorf("axes %v of shape %v are not axis %d of shape %v", e.Axes, in, i, out)
-		}
-	}
-	return nil
+			return nil
+		},
+		Decode: func(dst, src []byte) error {
+			if src[0] != padding {
+				return fmt.Errorf("%d padding bits, want %d", src[0], padding)
+			}
+			for i := range dst {
+				dst[i] = src[1+i/8] >> (7 - i%8) & 1
+			}
+			return nil
+		},
+	}, nil
 }

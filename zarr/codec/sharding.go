@@ -110,7 +110,7 @@ type shardSerializer struct{ *ShardLayout }
 // ShardLayout returns the layout of a chain that consists of a Sharding codec alone, so
 // that its encoding is inner chunks and an index. It returns false for other chains.
 func (c *Chain) ShardLayout() (*ShardLayout, bool) {
-	if c.sharding == nil || c.axisOrder != nil || len(c.compressors) > 0 {
+	if c.sharding == nil || c.axisOrder != nil || len(c.transforms) > 0 || len(c.compressors) > 0 {
 		return nil, false
 	}
 	return c.sharding.ShardLayout, true

@@ -129,3 +129,29 @@ func TestTransposeOrderMayBeALetter(t *testing.T) {
 	}
 	assert.Error(t, json.Unmarshal([]byte(`["transpose"]`), new(codec.List)))
 }
+
+func FuzzV2(f *testing.F) {
+	for _, filters := range []string{`null`, `[{"id":"delta","dtype":"<i4","astype":"<i2"},{"id":"shuffle","elementsize":2}]`, `[{"id":"vlen-utf8"}]`, `[{"id":"pickle"}]`,
+		`[{"id":"fixedscaleoffset","scale":10,"offset":0.5,"dtype":">f4","astype":"|u1"},{"id":"packbits"}]`, `[{"id":"categorize","labels":["a"],"dtype":"|O","astype":"|u1"}]`} {
+		for _, compressor := range []string{`null`, `{"id":"blosc","cname":"lz4","clevel":5,"shuffle":-1,"blocksize":0}`, `{"id":"lzma","format":1,"check":-1,"preset":null,"filters":null}`} {
+			f.Add("C", filters, compressor)
+			f.Add("F", filters, compressor)
+		}
+	}
+	f.Fuzz(func(t *testing.T, order, filters, compressor string) {
+		_, _ = codec.V2ObjectType(json.RawMessage(filters)) // must not panic
+		v := codec.V2{Order: order, Endian: codec.Little, Filters: json.RawMessage(filters), Compressor: json.RawMessage(compressor)}
+		for _, of := range []element.Type{int32Type, element.String} {
+			list, err := v.List(of, 2)
+			if err != nil {
+				continue
+			}
+			_, _ = list.Compile(codec.ChunkSpec{Type: of, Shape: []int64{2, 3}, Fill: of.DefaultFill()}) // must not panic
+			back, err := list.V2(2)
+			require.NoError(t, err)
+			again, err := back.List(of, 2)
+			require.NoError(t, err, "%s %s", back.Filters, back.Compressor)
+			require.Equal(t, list, again)
+		}
+	})
+}

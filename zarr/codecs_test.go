@@ -1,0 +1,74 @@
+package zarr_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestNewArraysHaveCompleteCodecs(t *testing.T) {
+	ctx, s := context.Background(), store.NewMemory()
+	created := create(t, s, "a", ints([]int64{8}, []int64{4}, codec.Blosc{Compressor: blosc.LZ4, Level: 5}))
+	raw, err := s.Get(ctx, "a/zarr.json", store.Range{})
+	require.NoError(t, err)
+	assert.Contains(t, string(raw), `"shuffle": "shuffle"`)
+	assert.Contains(t, string(raw), `"typesize": 4`)
+	last := created.Metadata().Codecs[len(created.Metadata().Codecs)-1]
+	assert.Equal(t, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 4}, last)
+}
+
+// An array-to-array codec before a shard applies to the whole shard, which is then
+// neither read nor written by inner chunks.
+func TestShardsAfterArrayCodecsRoundTrip(t *testing.T) {
+	for name, first := range map[string]codec.Codec{
+		"delta":   codec.Delta{DType: "<i4"},
+		"reshape": codec.Reshape{Shape: []codec.ReshapeExtent{{Size: -1}}},
+		"scale":   codec.ScaleOffset{Offset: json.RawMessage("-3"), Scale: json.RawMessage("2")},
+	} {
+		meta := ints([]int64{8}, []int64{4})
+		meta.Codecs = codec.List{first, codec.Sharding{ChunkShape: []int64{2}, Codecs: codec.List{codec.Bytes{Endian: codec.Little}}}}
+		a := create(t, store.NewMemory(), name, meta)
+		want := []int32{0, 0, 3, 4, 5, -6, 7, 7}
+		require.NoError(t, a.Write(context.Background(), values(t, ndview.Int32, want, 8), 2))
+		assert.Equal(t, want, readAs(t, a, want), name)
+	}
+}
+
+// Host codecs encode elements that lie on a device, and decode to a device.
+func TestHostCodecsEncodeElementsOfDevices(t *testing.T) {
+	lists := map[string]codec.List{
+		"blosc":     {codec.Bytes{Endian: codec.Little}, codec.Blosc{Compressor: blosc.Zstd, Level: 3}},
+		"delta":     {codec.Delta{DType: "<i4"}, codec.Bytes{Endian: codec.Big}, codec.LZ4{}},
+		"transpose": {codec.Transpose{Order: []int{1, 0}}, codec.Reshape{Shape: []codec.ReshapeExtent{{Size: -1}}}, codec.Bytes{Endian: codec.Little}},
+		"packbits":  {codec.PackBits{}, codec.CRC32{}},
+	}
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		want := make([]int32, 35)
+		for i := range want {
+			want[i] = int32(i*i - 20)
+		}
+		v, err := ndview.FromHost(dev, ndview.Int32, want, 7, 5)
+		own(t, v, err)
+		for name, list := range lists {
+			meta := ints([]int64{7, 5}, []int64{4, 3})
+			meta.Codecs = list
+			a := create(t, store.NewMemory(), name, meta)
+			require.NoError(t, a.Write(t.Context(), v, 2), name)
+			got, err := a.Read(t.Context(), zarr.PrototypeOn(dev), 2)
+			require.NoError(t, err, name)
+			nd := got.(*ndview.NDBuffer)
+			assert.Equal(t, dev, nd.Device(), name)
+			assert.Equal(t, want, host[int32](t, nd), name)
+			nd.Release()
+		}
+	})
+}
