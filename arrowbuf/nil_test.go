@@ -34,6 +34,7 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 		"DeviceType.String": func() error { return harmless(func() { _ = arrowbuf.DeviceType(0).String() }) },
 		"FromArrow":         func() error { return harmless(func() { arrowbuf.FromArrow(nil) }) },
 		"HostBytes":         func() error { return harmless(func() { arrowbuf.HostBytes(nil) }) },
+		"MapReader":         func() error { return errorOf(arrowbuf.MapReader(nil, nil)) },
 		"NewArray":          func() error { return panics(func() { arrowbuf.NewArray(nil) }, arrow.ErrInvalid) },
 		"NewArrayOn":        func() error { return panics(func() { arrowbuf.NewArrayOn(nil, nil) }, arrow.ErrInvalid) },
 		"NewChunkedSlice":   func() error { return panics(func() { arrowbuf.NewChunkedSlice(nil, 0, 0) }, arrow.ErrInvalid) },

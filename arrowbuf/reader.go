@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // NewReaderFunc returns a reader of the batches that next returns. With each batch,
@@ -53,6 +54,89 @@ func NewReader(from array.RecordReader, dev Device) (array.RecordReader, error) 
 		cache.release()
 		from.Release()
 	}), nil
+}
+
+// MapReader returns a reader of the batches that f makes of those of another reader, in
+// order. It holds a reference to from. f passes one reference to each result; its
+// argument is the reader's. A batch is valid until the next call of Next, unless it is
+// retained.
+//
+// All results must have one schema. To know it, MapReader calls f for the first batch at
+// once. If from has no batch, it calls f for a batch of no rows on the host. The reader's
+// errors are those of f and of from, and one wrapping arrow.ErrInvalid for a result of another
+// schema.
+func MapReader(from array.RecordReader, f func(arrow.RecordBatch) (arrow.RecordBatch, error)) (array.RecordReader, error) {
+	if isNil(from) || f == nil {
+		return nil, fmt.Errorf("arrowbuf.MapReader: nil reader or function: %w", arrow.ErrInvalid)
+	}
+	more := from.Next()
+	if err := from.Err(); err != nil {
+		return nil, err
+	}
+	var first arrow.RecordBatch
+	var err error
+	if more {
+		first, err = f(from.RecordBatch())
+	} else {
+		rows := array.NewRecordBuilder(memory.DefaultAllocator, from.Schema())
+		defer rows.Release()
+		none := rows.NewRecordBatch()
+		defer none.Release()
+		first, err = f(none)
+	}
+	if err == nil && first == nil {
+		err = fmt.Errorf("arrowbuf.MapReader: the function returned nil: %w", arrow.ErrInvalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	from.Retain()
+	schema := first.Schema()
+	if !more {
+		first.Release()
+		first = nil
+	}
+	m := &mappedReader{from: from, f: f, schema: schema, first: first}
+	return NewReaderFunc(schema, m.next, m.close), nil
+}
+
+// mappedReader is the state of a reader of MapReader.
+type mappedReader struct {
+	from   array.RecordReader
+	f      func(arrow.RecordBatch) (arrow.RecordBatch, error)
+	schema *arrow.Schema
+	first  arrow.RecordBatch // nil after it was returned
+}
+
+func (m *mappedReader) next() (arrow.RecordBatch, error) {
+	if first := m.first; first != nil {
+		m.first = nil
+		return first, nil
+	}
+	if !m.from.Next() {
+		if err := m.from.Err(); err != nil {
+			return nil, err
+		}
+		return nil, io.EOF
+	}
+	batch, err := m.f(m.from.RecordBatch())
+	switch {
+	case err != nil:
+		return nil, err
+	case batch == nil:
+		return nil, fmt.Errorf("arrowbuf.MapReader: the function returned nil: %w", arrow.ErrInvalid)
+	case !batch.Schema().Equal(m.schema):
+		batch.Release()
+		return nil, fmt.Errorf("arrowbuf.MapReader: schema of a result: got %v, want %v: %w", batch.Schema(), m.schema, arrow.ErrInvalid)
+	}
+	return batch, nil
+}
+
+func (m *mappedReader) close() {
+	if m.first != nil {
+		m.first.Release()
+	}
+	m.from.Release()
 }
 
 // funcReader implements NewReaderFunc.

@@ -51,6 +51,9 @@ func TestSetSchedule(t *testing.T) {
 	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
 		for _, s := range []cudabuf.Schedule{cudabuf.ScheduleSpin, cudabuf.ScheduleYield, cudabuf.ScheduleBlockingSync, cudabuf.ScheduleAuto} {
 			require.NoError(t, d.SetSchedule(0, s))
+			got, err := d.ScheduleOf(0)
+			require.NoError(t, err)
+			assert.Equal(t, s, got, "the driver has the flag")
 		}
 		assert.ErrorIs(t, d.SetSchedule(99, cudabuf.ScheduleAuto), cudabuf.ErrNoDevice)
 	})

@@ -76,3 +76,14 @@ func SetSharedOpen(t *testing.T, open func() (*Driver, error)) {
 	shared.open = open
 	t.Cleanup(func() { shared.open = before })
 }
+
+// ScheduleOf returns the schedule in the flags of a primary context.
+func (d *Driver) ScheduleOf(ordinal int) (Schedule, error) {
+	h, err := d.api.DeviceGet(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	const mask = 7 // CU_CTX_SCHED_MASK
+	flags, _, err := d.api.DevicePrimaryCtxGetState(h)
+	return Schedule(flags & mask), err
+}

@@ -18,20 +18,6 @@ import (
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
-// Kind is the kind of a published name: a table, a stream or a buffer.
-type Kind = wire.Kind
-
-// The kinds of published names.
-const (
-	KindTable  = wire.Table
-	KindStream = wire.Stream
-	KindBuffer = wire.Buffer
-)
-
-// Entry describes a published name: the number of rows, batches and bytes, and
-// the device. The counts of a stream cover the batches written so far.
-type Entry = wire.Entry
-
 // Catalog holds what a process publishes, by name. Names are 1 to 255 bytes of
 // UTF-8 without control characters. Its methods may be called from any goroutine.
 // Several servers, of any protocol, may serve one catalog.
@@ -89,6 +75,28 @@ func (c *Catalog) PublishTable(name string, schema *arrow.Schema, batches []arro
 		}
 	}
 	return c.add(p)
+}
+
+// PublishReader is [Catalog.PublishTable] with all batches of a reader, which the caller
+// still releases.
+func (c *Catalog) PublishReader(name string, r array.RecordReader, options ...PublishOption) error {
+	if r == nil {
+		return fmt.Errorf("ipc.PublishReader: table %q: nil reader: %w", name, arrow.ErrInvalid)
+	}
+	var batches []arrow.RecordBatch
+	defer func() {
+		for _, b := range batches {
+			b.Release()
+		}
+	}()
+	for r.Next() {
+		r.RecordBatch().Retain()
+		batches = append(batches, r.RecordBatch())
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("ipc.PublishReader: table %q: %w", name, err)
+	}
+	return c.PublishTable(name, r.Schema(), batches, options...)
 }
 
 // PublishBuffer publishes a buffer and takes a reference to it. The error wraps

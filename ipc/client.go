@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc/handle"
 	"github.com/quiver-gpu/quiver/ipc/internal/unixsocket"
@@ -21,8 +22,9 @@ import (
 // server of the same user or root.
 type DialOptions struct {
 	// Devices are the GPUs on which shared memory is opened. Memory of any other
-	// GPU is received as a copy on the host.
-	Devices []*cudabuf.Device
+	// GPU is received as a copy on the host. The CPU may be among them; it is not
+	// needed.
+	Devices []arrowbuf.Device
 	// Mechanisms lists the mechanisms to open memory with, best first; nil means
 	// all.
 	Mechanisms handle.Mechanisms
@@ -42,6 +44,7 @@ type DialOptions struct {
 // ends or their context is done. A Subscription is a request until it ends.
 type Client struct {
 	options        DialOptions
+	gpus           []*cudabuf.Device // of DialOptions.Devices
 	path           string
 	self           handle.Process
 	in             *wire.Conn
@@ -76,8 +79,27 @@ func Dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	return c, nil
 }
 
+// gpusOf returns the GPUs among devices.
+func gpusOf(devices []arrowbuf.Device) ([]*cudabuf.Device, error) {
+	var gpus []*cudabuf.Device
+	for i, dev := range devices {
+		gpu, ok := arrowbuf.As[*cudabuf.Device](dev)
+		switch {
+		case ok && gpu != nil:
+			gpus = append(gpus, gpu)
+		case dev != arrowbuf.CPU():
+			return nil, fmt.Errorf("device %d: got %v, want a GPU or the CPU: %w", i, dev, arrowbuf.ErrDevice)
+		}
+	}
+	return gpus, nil
+}
+
 func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 	self, err := handle.Self()
+	if err != nil {
+		return nil, err
+	}
+	gpus, err := gpusOf(o.Devices)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +117,7 @@ func dial(ctx context.Context, path string, o DialOptions) (*Client, error) {
 		return nil, fmt.Errorf("%w: %w", ErrServerGone, err)
 	}
 	c := &Client{
-		options: o, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
+		options: o, gpus: gpus, path: path, self: self, in: wire.NewConn(socket.(*net.UnixConn)),
 		slots: make(chan struct{}, maxRequests), closeRequested: make(chan struct{}),
 		ended: make(chan struct{}), readerDone: make(chan struct{}),
 		requests: map[uint32]*pendingRequest{}, blocks: map[uint64]*openedBlock{}, leases: map[uint64]*clientLease{},
@@ -128,8 +150,8 @@ func (c *Client) handshake(ctx context.Context) error {
 	if err := errors.Join(c.in.SetReadDeadline(deadline), c.in.SetWriteDeadline(deadline)); err != nil {
 		return err
 	}
-	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.options.Mechanisms, Events: c.options.Async && len(c.options.Devices) > 0}
-	for _, dev := range c.options.Devices {
+	hello := wire.HelloMessage{Lowest: wire.Version, Highest: wire.Version, Process: c.self, Mechanisms: c.options.Mechanisms, Events: c.options.Async && len(c.gpus) > 0}
+	for _, dev := range c.gpus {
 		hello.Devices = append(hello.Devices, dev.UUID())
 	}
 	// A server that refuses may have closed its end, so the write can fail. The

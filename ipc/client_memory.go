@@ -54,7 +54,7 @@ func (c *Client) openBlock(m wire.BlockMessage, file *os.File) *openedBlock {
 }
 
 func (c *Client) openOnGPU(b *openedBlock, d *handle.Descriptor, file *os.File) (err error) {
-	for _, dev := range c.options.Devices {
+	for _, dev := range c.gpus {
 		if dev.UUID() == d.Device {
 			b.dev = dev
 		}
@@ -231,9 +231,6 @@ func (l *clientLease) release() {
 		c.fail(fmt.Errorf("ipc.Client: client of %s: %w", c.path, ErrClosed))
 	}
 }
-
-// LeaseStat describes a batch or a buffer that a client holds.
-type LeaseStat = wire.LeaseStat
 
 // Leases returns the client's leases, oldest first.
 func (c *Client) Leases() []LeaseStat {

@@ -20,7 +20,8 @@ func (c *Client) List(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ipc.Client.List: %w", err)
 	}
-	return wire.ParseListing(payload)
+	entries, err := wire.ParseListing(payload)
+	return entriesOf(entries), err
 }
 
 // Stat returns the server's clients with their leases, and its shared blocks.
@@ -29,9 +30,9 @@ func (c *Client) Stat(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, fmt.Errorf("ipc.Client.Stat: %w", err)
 	}
-	var stats Stats
+	var stats wire.StatsMessage
 	err = stats.Parse(payload)
-	return stats, err
+	return statsOf(stats), err
 }
 
 // Ping sends a request and waits for the server's reply.
@@ -237,7 +238,7 @@ func (r *batchReader) readSchema(ctx context.Context) (*arrow.Schema, error) {
 	}
 	r.metadata = e.frame.Payload
 	dev := arrowbuf.CPU()
-	if gpus := r.request.client.options.Devices; len(gpus) > 0 {
+	if gpus := r.request.client.gpus; len(gpus) > 0 {
 		dev = gpus[0] // the most likely device
 	}
 	if err := r.setDevice(dev); err != nil {

@@ -88,11 +88,11 @@ func (m machine) options() []ipc.PublishOption {
 	return []ipc.PublishOption{ipc.ExposeAllocation()}
 }
 
-func (m machine) gpus() []*cudabuf.Device {
+func (m machine) gpus() []arrowbuf.Device {
 	if m.dev == nil {
 		return nil
 	}
-	return []*cudabuf.Device{m.dev}
+	return []arrowbuf.Device{m.dev}
 }
 
 // memoryUsed returns the device memory in use by all processes.

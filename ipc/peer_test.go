@@ -144,7 +144,7 @@ type Peer struct {
 	kind   string
 	mount  error // the error of mounting /proc in a PID namespace of its own
 	driver *cudabuf.Driver
-	gpus   []*cudabuf.Device
+	gpus   []arrowbuf.Device
 	device arrowbuf.Device
 
 	client  *ipc.Client
@@ -178,7 +178,7 @@ func (p *Peer) openDevice() (err error) {
 		return err
 	}
 	dev, err := p.driver.Device(0)
-	p.gpus, p.device = []*cudabuf.Device{dev}, dev
+	p.gpus, p.device = []arrowbuf.Device{dev}, dev
 	return err
 }
 
@@ -372,7 +372,7 @@ func (p *Peer) toPool(pooled bool) (options []ipc.PublishOption, err error) {
 	if !pooled {
 		return nil, nil
 	}
-	if p.pool, err = p.gpus[0].NewSharedPool(); err != nil {
+	if p.pool, err = p.gpus[0].(*cudabuf.Device).NewSharedPool(); err != nil {
 		return nil, err
 	}
 	p.device = p.pool.AsDevice()
@@ -402,11 +402,11 @@ func (p *Peer) Write(n int, _ *int) error {
 
 // ServeStuck serves a buffer with a write that never completes.
 func (p *Peer) ServeStuck(path string, _ *int) error {
-	b, err := p.gpus[0].NewBuffer(100)
+	b, err := p.gpus[0].(*cudabuf.Device).NewBuffer(100)
 	if err != nil {
 		return err
 	}
-	stream, err := p.gpus[0].NewStream(cudabuf.StreamOptions{})
+	stream, err := p.gpus[0].(*cudabuf.Device).NewStream(cudabuf.StreamOptions{})
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,17 @@ func Serve(path string, catalog *Catalog, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
+// ListenAndServe is [Serve] until ctx is done. It returns the error of Serve or of
+// Server.Close.
+func ListenAndServe(ctx context.Context, path string, catalog *Catalog, o ServerOptions) error {
+	server, err := Serve(path, catalog, o)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return server.Close()
+}
+
 // Path returns the path of the server's socket.
 func (s *Server) Path() string { return s.listener.Addr().String() }
 
@@ -254,13 +265,12 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Stats lists the clients with their leases, and the shared blocks.
-type Stats = wire.StatsMessage
-
 // Stat returns the clients with their leases, and the shared blocks.
-func (s *Server) Stat() Stats {
+func (s *Server) Stat() Stats { return statsOf(s.statsMessage()) }
+
+func (s *Server) statsMessage() wire.StatsMessage {
 	conns := s.connections()
-	var stats Stats
+	var stats wire.StatsMessage
 	s.blocks.withLock(func() {
 		for _, c := range conns {
 			if c.welcomed {

@@ -210,9 +210,9 @@ func (c *serverConn) reply(f wire.Frame) {
 	reply := wire.Frame{Request: f.Request}
 	switch f.Type {
 	case wire.List:
-		reply.Type, reply.Payload = wire.Listing, wire.AppendListing(nil, c.server.catalog.List())
+		reply.Type, reply.Payload = wire.Listing, wire.AppendListing(nil, listing(c.server.catalog.List()))
 	case wire.Stat:
-		stats := c.server.Stat()
+		stats := c.server.statsMessage()
 		reply.Type, reply.Payload = wire.Stats, stats.Append(nil)
 	default:
 		reply.Type = wire.Pong

@@ -10,14 +10,14 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // A column is copied to a device once, viewed as an array and computed with. On a GPU
 // the same code runs as kernels.
 func Example() {
-	// For a GPU: driver, err := cudabuf.Open(); device, err := driver.Device(0)
-	device := arrowbuf.CPU()
+	device := must(cudabuf.OpenDevice("auto"))            // or cpu, cuda:0, GPU-UUID
 	column := must(arrowbuf.CopyArrayTo(miles(), device)) // each buffer crosses the link once
 	defer column.Release()
 	scope := ndview.NewScope()

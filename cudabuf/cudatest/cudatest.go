@@ -218,6 +218,7 @@ const (
 	ECCError       cudabuf.Result = 214 // CUDA_ERROR_ECC_UNCORRECTABLE
 	IllegalAddress cudabuf.Result = 700 // CUDA_ERROR_ILLEGAL_ADDRESS
 	LaunchFailed   cudabuf.Result = 719 // CUDA_ERROR_LAUNCH_FAILED
+	NotPermitted   cudabuf.Result = 800 // CUDA_ERROR_NOT_PERMITTED: loses nothing, and is never tried again
 )
 
 // FailNth returns a Config.Fail with which the n-th call of a function fails,

@@ -339,6 +339,19 @@ func (n number) precision() int {
 	}
 }
 
+// overflow returns the power of two above all numbers of a float type. Numbers between
+// the largest one and overflow are rounded by the mode.
+func (n number) overflow() float64 {
+	switch n.of.String() {
+	case "float16":
+		return 1 << 16
+	case "float64":
+		return math.Inf(1)
+	default:
+		return 1 << 128
+	}
+}
+
 // roundIntegral rounds to an integer.
 func roundIntegral(x float64, mode Rounding) float64 {
 	switch mode {
@@ -390,6 +403,9 @@ func (n number) roundTo(x float64, mode Rounding) float64 {
 	nearest := n.round(x)
 	if nearest == x {
 		return x
+	}
+	if math.Abs(x) >= n.overflow() {
+		return math.Inf(int(math.Copysign(1, x)))
 	}
 	below, above := nearest, nearest
 	if nearest < x {

@@ -97,10 +97,11 @@ func (c BitRound) v2() (string, metajson.Members) {
 }
 
 func typesConfig(dtype, astype string) metajson.Members {
-	if astype == "" {
-		astype = dtype
+	m := metajson.Members{{Key: "dtype", Value: dtype}}
+	if astype != "" {
+		m = append(m, metajson.Member{Key: "astype", Value: astype})
 	}
-	return metajson.Members{{Key: "dtype", Value: dtype}, {Key: "astype", Value: astype}}
+	return m
 }
 
 func parseTypes(config *metajson.Object, dtype, astype *string) error {

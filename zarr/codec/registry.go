@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -72,6 +73,9 @@ func parseCodec(ext metajson.Extension, depth int) (Codec, error) {
 	registry.RLock()
 	parse, ok := lookup(ext.Name)
 	registry.RUnlock()
+	if why, known := refused[strings.TrimPrefix(ext.Name, numcodecs)]; known && !ok {
+		return nil, fmt.Errorf("codec %q %s: %w", ext.Name, why, errors.ErrUnsupported)
+	}
 	if !ok {
 		return nil, fmt.Errorf("codec %q: %w", ext.Name, errors.ErrUnsupported)
 	}
@@ -110,6 +114,7 @@ func init() {
 		"numcodecs.bitround":         withConfig(parseBitRound),
 		"numcodecs.blosc":            withConfig(parseNumcodecsBlosc),
 		"numcodecs.bz2":              withConfig(parseBZ2),
+		"numcodecs.categorize":       withConfig(parseCategorize),
 		"numcodecs.crc32":            parseLocation(func(l Location) Codec { return CRC32{Location: l} }),
 		"numcodecs.crc32c":           parseLocation(func(l Location) Codec { return CRC32C{Location: l} }),
 		"numcodecs.delta":            withConfig(parseDelta),
@@ -117,8 +122,10 @@ func init() {
 		"numcodecs.fletcher32":       constant(Fletcher32{}),
 		"numcodecs.gzip":             withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 1) }),
 		"numcodecs.jenkins_lookup3":  withConfig(parseJenkins),
+		"numcodecs.json2":            withConfig(parseJSON2),
 		"numcodecs.lz4":              withConfig(parseLZ4),
 		"numcodecs.lzma":             withConfig(parseLZMA),
+		"numcodecs.msgpack2":         withConfig(parseMsgPack2),
 		"numcodecs.packbits":         constant(NumcodecsPackBits{}),
 		"numcodecs.quantize":         withConfig(parseQuantize),
 		"numcodecs.shuffle":          withConfig(parseShuffle),
@@ -127,6 +134,16 @@ func init() {
 		"numcodecs.zlib":             withConfig(parseZlib),
 		"numcodecs.zstd":             withConfig(parseZstd),
 	}
+}
+
+// refused are known codecs that this package lacks, without the prefix of numcodecs, and
+// why. They may be registered.
+var refused = map[string]string{
+	"pcodec":     "has no implementation in Go",
+	"pickle":     "would run code from the chunk",
+	"vlen-array": "stores arrays as elements",
+	"zfp":        "has no implementation in Go",
+	"zfpy":       "has no implementation in Go",
 }
 
 // withConfig returns the parser of a codec that contains no other codecs.

@@ -138,6 +138,9 @@ func parseV2(what string, raw json.RawMessage) (Codec, error) {
 var objectTypes = map[string]element.Type{
 	"vlen-utf8":  element.String,
 	"vlen-bytes": element.Bytes,
+	"json2":      element.String,
+	"msgpack2":   element.String,
+	"categorize": element.String,
 }
 
 // V2ObjectType returns the type of elements of the v2 dtype |O, which the filters
@@ -153,6 +156,9 @@ func V2ObjectType(filters json.RawMessage) (element.Type, error) {
 	for i, entry := range entries {
 		if of, ok := objectTypes[entry.ID]; ok {
 			return of, nil
+		}
+		if why, ok := refused[entry.ID]; ok {
+			return element.Type{}, fmt.Errorf("filter %q %s: %w", entry.ID, why, errors.ErrUnsupported)
 		}
 		ids[i] = entry.ID
 	}
