@@ -37,6 +37,7 @@ type Array struct {
 	dataType    element.Type
 	chunkShape  []int64 // the largest along each axis, if the grid is rectilinear
 	grid        grid.Grid
+	regular     bool // all chunks have chunkShape
 	keyEncoding ChunkKeyEncoding
 	chain       *codec.Chain // of chunks of chunkShape
 	chains      sync.Map     // of chunks of other shapes: *codec.Chain by the shape's text
@@ -66,7 +67,8 @@ func New(s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
 	if err != nil {
 		return nil, fmt.Errorf("array %q: %w", path, err)
 	}
-	return &Array{store: s, path: path, dataType: meta.DataType, chunkShape: slices.Clone(meta.ChunkShape), grid: chunks,
+	_, regular := chunks.Regular()
+	return &Array{regular: regular, store: s, path: path, dataType: meta.DataType, chunkShape: slices.Clone(meta.ChunkShape), grid: chunks,
 		keyEncoding: meta.ChunkKeyEncoding, chain: chain, meta: *meta}, nil
 }
 
@@ -260,7 +262,7 @@ func (a *Array) chunkKey(index []int64) string {
 
 // chainFor returns the codec chain of a chunk of the grid.
 func (a *Array) chainFor(index []int64) (*codec.Chain, error) {
-	if _, regular := a.grid.Regular(); regular {
+	if a.regular {
 		return a.chain, nil
 	}
 	shape := a.grid.Box(index).Shape
