@@ -68,8 +68,9 @@ func (Quantize) Name() string { return numcodecs + "quantize" }
 // Name returns "numcodecs.astype".
 func (AsType) Name() string { return numcodecs + "astype" }
 
-// Name returns "bitround".
-func (BitRound) Name() string { return "bitround" }
+// Name returns "numcodecs.bitround", the name that zarr-python reads too. Metadata with
+// the registered name "bitround" is read as well.
+func (BitRound) Name() string { return numcodecs + "bitround" }
 
 // Configuration returns the types.
 func (c Delta) Configuration() any { return typesConfig(c.DType, c.AsType) }
