@@ -1,11 +1,6 @@
 package cudabuf_test
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,97 +12,19 @@ import (
 	"github.com/quiver-gpu/quiver/internal/apitest"
 )
 
-// documentedPanics are methods without an error to return, which panic with
-// arrowbuf.ErrReleased or an error of memory.
-var documentedPanics = []string{
-	"Buffer.Retain", "Buffer.Release", "Buffer.Arrow", "HostBuffer.Retain", "HostBuffer.Release", "HostBuffer.Arrow",
-	"PinnedAllocator.Allocate", "PinnedAllocator.Reallocate", "PinnedAllocator.Free",
-}
-
-// TestNilAndZeroArgumentsNeverPanic calls every exported function, and every method of a
-// live value of every type, with zero arguments: nil pointers, nil interfaces, nil
-// functions, 0. A method on a nil value panics, as in Go's standard library.
 func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
-	functions := map[string]any{
-		"LimitMemory": cudabuf.LimitMemory, "CheckDeviceName": cudabuf.CheckDeviceName, "CloseDevices": cudabuf.CloseDevices, "FromArrow": cudabuf.FromArrow,
-		"In": cudabuf.In, "InOut": cudabuf.InOut, "NewBufferReader": cudabuf.NewBufferReader, "NewBufferWriter": cudabuf.NewBufferWriter,
-		"OpenDevice": cudabuf.OpenDevice, "ParsePyArrow": cudabuf.ParsePyArrow, "ParseUUID": cudabuf.ParseUUID,
-		"Open":     nil, // without arguments
-		"Elements": nil, // needs the launch that a host kernel is given
-	}
-	values := valuesOfEachType(t)
-	names, err := apitest.Functions(".")
-	require.NoError(t, err)
-	for _, name := range names {
-		kind, method, isMethod := strings.Cut(name, ".")
-		f := reflect.ValueOf(functions[name])
-		if isMethod {
-			value, ok := values[kind]
-			require.True(t, ok, "no value of %s", kind)
-			if value == nil || slices.Contains([]string{"Retain", "Release", "Close"}, method) {
-				continue // the others need the value
-			}
-			f = reflect.ValueOf(value).MethodByName(method)
-		} else {
-			_, ok := functions[name]
-			require.True(t, ok, "no call of %s", name)
-		}
-		if f.IsValid() { // the build may lack it
-			t.Run(name, func(t *testing.T) { _ = callWithZeros(t, name, f) })
-		}
-	}
-}
-
-func returnsError(f reflect.Value) bool {
-	n := f.Type().NumOut()
-	return n > 0 && f.Type().Out(n-1) == reflect.TypeFor[error]()
-}
-
-// callWithZeros calls f with zero arguments and returns its error, if it has one to
-// return. A panic fails the test, unless it is documented.
-func callWithZeros(t *testing.T, name string, f reflect.Value) (err error) {
-	t.Helper()
-	var args []reflect.Value
-	for i := range f.Type().NumIn() {
-		if f.Type().IsVariadic() && i == f.Type().NumIn()-1 {
-			break
-		}
-		args = append(args, reflect.Zero(f.Type().In(i)))
-	}
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		failure, isError := p.(error)
-		documented := isError && slices.Contains(documentedPanics, name) && errors.Is(failure, arrowbuf.ErrReleased)
-		assert.True(t, documented, "panic: %v", p)
-		err = fmt.Errorf("%v", p)
-	}()
-	out := f.Call(args)
-	if returnsError(f) {
-		err, _ = out[len(out)-1].Interface().(error)
-	}
-	release(out)
-	return err
-}
-
-// release releases and closes what a call has made.
-func release(out []reflect.Value) {
-	for _, v := range out {
-		if (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil() {
-			continue
-		}
-		switch made := v.Interface().(type) {
-		case interface{ Release() }:
-			made.Release()
-		case *cudabuf.Device, *cudabuf.Driver, *cudabuf.Pool:
-		case interface{ Close() error }:
-			_ = made.Close()
-		case func():
-			made()
-		}
-	}
+	apitest.Zeros{
+		Functions: map[string]any{
+			"CheckDeviceName": cudabuf.CheckDeviceName, "CloseDevices": cudabuf.CloseDevices, "FromArrow": cudabuf.FromArrow,
+			"In": cudabuf.In, "InOut": cudabuf.InOut, "LimitMemory": cudabuf.LimitMemory, "NewBufferReader": cudabuf.NewBufferReader,
+			"NewBufferWriter": cudabuf.NewBufferWriter, "OpenDevice": cudabuf.OpenDevice, "ParsePyArrow": cudabuf.ParsePyArrow, "ParseUUID": cudabuf.ParseUUID,
+			"Open":     nil, // without arguments
+			"Elements": nil, // needs the launch that a host kernel is given
+		},
+		Values: valuesOfEachType(t),
+		Skip:   []string{"Retain", "Release", "Close"},
+		Panics: arrowbuf.ErrReleased,
+	}.Run(t, ".")
 }
 
 // valuesOfEachType returns a live value of each exported type that has methods, or nil

@@ -75,6 +75,9 @@ func (s *Stream) Schema() *arrow.Schema { return s.schema }
 // full. After Close the error wraps ErrClosed. Without subscribers the batch is
 // only counted.
 func (s *Stream) Write(ctx context.Context, batch arrow.RecordBatch) error {
+	if batch == nil {
+		return fmt.Errorf("ipc.Stream.Write: nil batch for stream %q: %w", s.name, arrow.ErrInvalid)
+	}
 	if !batch.Schema().Equal(s.schema) {
 		return fmt.Errorf("ipc.Stream.Write: schema of a batch of stream %q: got %v, want %v: %w", s.name, batch.Schema(), s.schema, arrow.ErrInvalid)
 	}
