@@ -10,7 +10,7 @@ import (
 
 // ChunkRun is Count consecutive chunks of extent Size along one axis of a rectilinear
 // chunk grid.
-type ChunkRun = grid.Run
+type ChunkRun struct{ Size, Count int64 }
 
 // grid returns the chunk grid. It returns an error unless the grid covers the shape.
 func (m *ArrayMetadata) grid() (grid.Grid, error) {
@@ -29,7 +29,7 @@ func (m *ArrayMetadata) grid() (grid.Grid, error) {
 		var err error
 		if runs == nil {
 			g[i], err = grid.Regular(m.ChunkShape[i])
-		} else if g[i], err = grid.Runs(runs...); err == nil && m.ChunkShape[i] != g[i].Max() {
+		} else if g[i], err = grid.Runs(gridRuns(runs)...); err == nil && m.ChunkShape[i] != g[i].Max() {
 			err = fmt.Errorf("chunk shape %v, want the largest extent %d of the runs", m.ChunkShape, g[i].Max())
 		}
 		if err != nil {
@@ -37,6 +37,14 @@ func (m *ArrayMetadata) grid() (grid.Grid, error) {
 		}
 	}
 	return g, g.Covers(m.Shape)
+}
+
+func gridRuns(runs []ChunkRun) []grid.Run {
+	out := make([]grid.Run, len(runs))
+	for i, r := range runs {
+		out[i] = grid.Run(r)
+	}
+	return out
 }
 
 // compileFor returns the codec chain of chunks of a shape.
