@@ -29,6 +29,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "clients/python"))
@@ -215,6 +216,30 @@ class Checks:
             if not (cupy.asarray(batch["m"]) == m).all():
                 raise AssertionError("arrays of CuPy differ in another connection")
         return None
+
+    def check_example_consumer_prints_what_pyarrow_computes(self):
+        source = ROOT / "testdata/flights.arrow"
+        path = str(self.folder / "example.sock")
+        server = subprocess.Popen([self.command, "serve", source, "--device", self.device, "--socket", path], stdout=subprocess.PIPE, text=True)
+        try:
+            until(lambda: server.stdout.readline().startswith("serving"), "the server starts", 30)
+            env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "clients/python"), os.environ.get("PYTHONPATH", "")])}
+            printed = subprocess.run([sys.executable, ROOT / "examples/consumer/consumer.py", path], env=env, capture_output=True, text=True, check=False)
+        finally:
+            server.terminate()
+            server.wait(20)
+        if printed.returncode:
+            raise AssertionError(printed.stderr)
+        with pa.memory_map(str(source)) as file:
+            flights = pa.ipc.open_file(file).read_all()
+        first, *lines = printed.stdout.splitlines()
+        want = f"{flights.num_rows} flights of {pa.compute.mean(flights['distance']).as_py():.3f} miles"
+        if first != want:
+            raise AssertionError(f"got {first!r}, want {want!r}")
+        means = flights.select(["carrier", "dep_delay"]).unify_dictionaries().to_pandas().groupby("carrier", observed=True)["dep_delay"].mean()
+        got = {line.split()[0]: float(line.split()[1]) for line in lines[1:]}
+        if got != {carrier: round(mean, 3) for carrier, mean in means.items()}:
+            raise AssertionError(f"got {got}")
 
     def check_dead_clients_lose_their_leases(self):
         with self.serving() as (path, _), quiver_share.Client(path) as client:
