@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
@@ -47,10 +49,21 @@ type AllocateFunc func(tag *Tag, n int64) (arrowbuf.Buffer, error)
 // metadata messages have no tag, bodies have one.
 type Link struct{ Metadata, Data Conn }
 
+// check returns an error wrapping arrow.ErrInvalid if a connection is nil.
+func (l Link) check() error {
+	if l.Metadata == nil || l.Data == nil {
+		return fmt.Errorf("nil connection of a link: %w", arrow.ErrInvalid)
+	}
+	return nil
+}
+
 // singleConn reports whether metadata and bodies use one connection.
 func (l Link) singleConn() bool { return l.Metadata == l.Data }
 
 func (l Link) forEach(f func(Conn) error) error {
+	if err := l.check(); err != nil {
+		return err
+	}
 	if l.singleConn() {
 		return f(l.Data)
 	}
@@ -78,7 +91,12 @@ const stagingSize = 4 << 20
 // takes ownership of the stream. Messages to and from a device go through pinned
 // memory. docs/dissociated.md defines the framing, since the protocol leaves it
 // to the transport.
+//
+// Of a nil stream it returns nil, which every use of a Link refuses.
 func NewConn(stream net.Conn) Conn {
+	if stream == nil {
+		return nil
+	}
 	return &framedConn{stream: stream, out: bufio.NewWriterSize(nil, writeBufferSize)}
 }
 

@@ -59,6 +59,12 @@ func (o ReceiveOptions) withDefaults() ReceiveOptions {
 // arrow.ErrInvalid. The values of columns are not validated; see
 // arrowipc.Decoder.
 func Receive(ctx context.Context, link Link, endpoint Endpoint, dev arrowbuf.Device, o ReceiveOptions) (array.RecordReader, error) {
+	if err := link.check(); err != nil {
+		return nil, fmt.Errorf("dissociated.Receive: %w", err)
+	}
+	if dev == nil {
+		return nil, errors.Join(fmt.Errorf("dissociated.Receive: nil device: %w", arrowbuf.ErrDevice), link.Close())
+	}
 	r := &receiver{link: link, dev: dev, options: o.withDefaults()}
 	r.buffer = newReorderBuffer(o.first, r.options.MaxBuffered)
 	if err := r.openRemote(endpoint); err != nil {

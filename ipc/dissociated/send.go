@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"golang.org/x/sync/errgroup"
 
@@ -44,6 +45,12 @@ const (
 // the client notices. If ctx is done, Send returns at once; locations stay in use
 // until the client frees them or is gone.
 func Send(ctx context.Context, link Link, batches array.RecordReader, o SendOptions) (err error) {
+	if err := link.check(); err != nil {
+		return fmt.Errorf("dissociated.Send: %w", err)
+	}
+	if batches == nil {
+		return errors.Join(fmt.Errorf("dissociated.Send: nil reader: %w", arrow.ErrInvalid), link.closeSend())
+	}
 	stop := context.AfterFunc(ctx, func() { _ = link.closeSend() })
 	defer stop()
 	sending, cancel := context.WithCancelCause(ctx)

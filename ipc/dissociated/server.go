@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -69,6 +70,9 @@ func (s *Server) Endpoint() Endpoint {
 // URIs returns the URIs of the two connections, such as
 // unix:/run/a.sock?want_data=1. data is nil if both use one connection.
 func (s *Server) URIs() (metadata, data *url.URL) {
+	if s.Metadata == nil {
+		return nil, nil
+	}
 	if s.Data != nil {
 		data = s.uri(s.Data.Addr())
 	}
@@ -89,6 +93,9 @@ func (s *Server) uri(address net.Addr) *url.URL {
 // Window stay in use until clients free them or are gone. It returns nil if ctx
 // is done, otherwise the error of accepting.
 func (s *Server) Serve(ctx context.Context) error {
+	if s.Metadata == nil || s.Open == nil {
+		return fmt.Errorf("dissociated.Server.Serve: nil listener or Open: %w", arrow.ErrInvalid)
+	}
 	s.pairing.waiting = map[string][]*unpairedConn{}
 	serving, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -157,6 +157,9 @@ func (w *Window) CopyBatch(ctx context.Context, batch arrow.RecordBatch) (copied
 			err = fmt.Errorf("dissociated.Window.CopyBatch: %w", err)
 		}
 	}()
+	if batch == nil {
+		return nil, fmt.Errorf("nil batch: %w", arrow.ErrInvalid)
+	}
 	from, err := arrowipc.NewEncoder(batch.Schema())
 	if err != nil {
 		return nil, err

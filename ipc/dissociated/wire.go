@@ -215,6 +215,9 @@ type Endpoint struct {
 
 // AddTo sets the parameters in the query of a URI.
 func (e Endpoint) AddTo(u *url.URL) {
+	if u == nil {
+		return
+	}
 	q := u.Query()
 	q.Set("want_data", strconv.FormatUint(uint64(e.WantData), 10))
 	if e.FreeData != nil {
@@ -232,6 +235,9 @@ func (e Endpoint) AddTo(u *url.URL) {
 func ParseEndpoint(u *url.URL) (Endpoint, error) {
 	fail := func(err error) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("dissociated.ParseEndpoint: %w: %w", ErrProtocol, err)
+	}
+	if u == nil {
+		return fail(errors.New("nil URI"))
 	}
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
