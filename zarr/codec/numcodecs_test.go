@@ -1,7 +1,9 @@
 package codec_test
 
 import (
+	"bytes"
 	_ "embed"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -55,6 +57,21 @@ func native(t *testing.T, dtype string, of element.Type, raw []byte) []byte {
 	return out
 }
 
+// withPlainNaNs returns the encoding with positive NaNs in place of others, where
+// arithmetic of float16 makes NaNs: x86 sets their sign, arm64 does not.
+func (c numcodecsCase) withPlainNaNs(raw []byte) []byte {
+	if c.DType != "<f2" || !bytes.Contains(c.Config, []byte("quantize")) {
+		return raw
+	}
+	out := bytes.Clone(raw)
+	for i := 0; i+1 < len(out); i += 2 {
+		if binary.LittleEndian.Uint16(out[i:])&0x7fff > 0x7c00 {
+			binary.LittleEndian.PutUint16(out[i:], 0x7e00)
+		}
+	}
+	return out
+}
+
 func TestCodecsMatchNumcodecs(t *testing.T) {
 	var cases []numcodecsCase
 	require.NoError(t, json.Unmarshal(numcodecsGolden, &cases))
@@ -80,7 +97,7 @@ func TestCodecsMatchNumcodecs(t *testing.T) {
 			enc, err := chain.Encode(s, values)
 			require.NoError(t, err)
 			if c.Exact {
-				require.Equal(t, c.Encoded, enc, "encoding")
+				require.Equal(t, c.withPlainNaNs(c.Encoded), c.withPlainNaNs(enc), "encoding")
 				return
 			}
 			got, err = decode(chain, size, append([]byte{}, enc...))
