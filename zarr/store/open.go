@@ -37,7 +37,7 @@ func Register(scheme string, open Opener) {
 
 // imports names the package that registers a scheme.
 var imports = map[string]string{
-	"http": "httpstore", "https": "httpstore", "s3": "blobstore/s3", "gs": "blobstore/gcs",
+	"s3": "blobstore/s3", "gs": "blobstore/gcs",
 	"azblob": "blobstore/azure", "az": "blobstore/azure",
 }
 
@@ -46,8 +46,8 @@ var imports = map[string]string{
 //   - a path, or file:///path: a [Local] directory, or the [Zip] file if it ends in .zip
 //   - memory://name: a [Memory], the same one for each Open of the name in this process;
 //     memory:// is a new one
-//   - other schemes: what is registered, see [Register]. Packages httpstore and
-//     blobstore/{s3,gcs,azure} register http, https, s3, gs and az.
+//   - other schemes: what is registered, see [Register]. Packages
+//     blobstore/{s3,gcs,azure} register s3, gs, azblob and az.
 //
 // A ZIP file is opened for reading; use [OpenZip] to write one. Open returns an error
 // wrapping errors.ErrUnsupported that names the package to import if the scheme is not

@@ -113,7 +113,7 @@ func TestOpenURLs(t *testing.T) {
 		assert.Equal(t, want, s.(interface{ String() string }).String())
 	}
 	for location, want := range map[string]string{
-		"": "empty path", "file://relative": "absolute path", "s3://bucket/a": "zarr/store/blobstore/s3", "https://host/a": "zarr/store/httpstore",
+		"": "empty path", "file://relative": "absolute path", "s3://bucket/a": "zarr/store/blobstore/s3", "https://host/a": `scheme "https"`,
 		"gopher://a": `scheme "gopher"`, dir + "/absent.zip": "absent.zip",
 	} {
 		_, err := store.Open(ctx(), location)
