@@ -11,8 +11,8 @@ import (
 // use a device, or CUDA deadlocks. f does not run if earlier work of the stream
 // failed.
 func (s *Stream) LaunchHostFunc(f func()) error {
-	if s == nil || f == nil {
-		return fmt.Errorf("cudabuf.Stream.LaunchHostFunc: nil stream or function: %w", ErrNil)
+	if f == nil {
+		return fmt.Errorf("cudabuf.Stream.LaunchHostFunc: nil function: %w", ErrNil)
 	}
 	if s.capture != nil {
 		return fmt.Errorf("%v: host function while capturing a graph: %w", s.dev, errors.ErrUnsupported)
@@ -27,13 +27,9 @@ func (s *Stream) LaunchHostFunc(f func()) error {
 // before After returns. The same holds for a stream that captures a graph, whose
 // work has no known end. Driver.Close runs all functions that have not run yet.
 //
-// Nothing happens if f is nil. On a nil stream, f runs at once.
+// Nothing happens if f is nil.
 func (s *Stream) After(f func()) {
 	if f == nil {
-		return
-	}
-	if s == nil {
-		f()
 		return
 	}
 	all := &s.dev.callbacks

@@ -29,8 +29,8 @@ type capture struct{ accesses []access }
 // and HostBuffer; other pinned memory must outlive the graph. f cannot wait for the
 // device, allocate on the stream, copy ordinary memory, or run host functions.
 func (d *Device) Capture(f func(s *Stream) error) (*Graph, error) {
-	if d == nil || f == nil {
-		return nil, fmt.Errorf("cudabuf.Device.Capture: nil device or function: %w", ErrNil)
+	if f == nil {
+		return nil, fmt.Errorf("cudabuf.Device.Capture: nil function: %w", ErrNil)
 	}
 	cs, err := d.streams.get(streamKind{flags: driver.StreamNonBlocking, capturing: true})
 	if err != nil {

@@ -106,6 +106,20 @@ func (e *Error) Error() string {
 // ErrNoDevice and ErrClosed.
 func (e *Error) Unwrap() error { return e.Code.sentinel() }
 
+// As implements the interface of errors.As for cudabuf's Error.
+func (e *Error) As(target any) bool { return StoreError != nil && StoreError(e, target) }
+
+// Package cudabuf sets these functions when the program starts. They make values of its
+// types in packages that it imports, and in cudatest without an exported function.
+var (
+	// StoreError stores e in target, if that points to a pointer to cudabuf's Error,
+	// and reports whether it does.
+	StoreError func(e *Error, target any) bool
+	// NewDriver returns a *cudabuf.Driver on an implementation of this interface. With
+	// stacks, the built-in pools of its devices record the stack of each allocation.
+	NewDriver func(api API, stacks bool) (any, error)
+)
+
 // ResultError returns nil for Success, and an *Error otherwise.
 func ResultError(call string, r Result) error {
 	if r == Success {
