@@ -104,16 +104,15 @@ func (c *shardCache) drop() {
 // called again.
 func (a *Array) visitShard(ctx context.Context, layout *codec.ShardLayout, shard []int64, inner [][]int64, f func(i int, data []byte) error) error {
 	key := a.chunkKey(shard)
-	for {
-		cached, err := a.tryShard(ctx, layout, key, inner, f)
-		if err == nil {
-			return nil
-		}
-		if !cached || ctx.Err() != nil {
-			return fmt.Errorf("shard %v: %w", shard, err)
-		}
+	cached, err := a.tryShard(ctx, layout, key, inner, f)
+	if err != nil && cached && ctx.Err() == nil {
 		a.shards.forget(key) // another program may have replaced the shard
+		_, err = a.tryShard(ctx, layout, key, inner, f)
 	}
+	if err != nil {
+		return fmt.Errorf("shard %v: %w", shard, err)
+	}
+	return nil
 }
 
 // tryShard reports whether it has used a cached index.
