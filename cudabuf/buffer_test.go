@@ -47,6 +47,8 @@ func TestBufferRefusesOutOfRange(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		_, err = dev.NewBuffer(-1)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		b := upload(t, dev, pattern(10))
 		defer b.Release()
 		for _, r := range []struct{ pos, n int64 }{
