@@ -15,7 +15,7 @@ LINT          := .tools/bin/golangci-lint
 VENV          := .venv/.installed
 NODE_MODULES  := interop/node_modules/.installed
 CUDA          := .tools/cuda/.installed
-KERNELS       := ndview/kernels
+KERNELS       := internal/kernels
 
 # cuda.h, to check the build with gorgonia.org/cu against both versions of it.
 GORGONIA_HEADERS := .tools/cuda12 .tools/cuda13
@@ -146,7 +146,7 @@ plots: $(VENV) ## Draw bench/plots from the recorded results
 # ---- GPU
 
 .PHONY: kernels
-kernels: $(CUDA) ## Compile ndview/kernels/*/*.cu to the committed images
+kernels: $(CUDA) ## Compile internal/kernels/*/*.cu to the committed images
 	.tools/cuda/bin/python $(KERNELS)/make.py
 
 .PHONY: kernels-check

@@ -9,7 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/ndview/kernels"
+	"github.com/quiver-gpu/quiver/internal/kernels"
 )
 
 // Threads is the number of threads per block, unless a kernel needs another.
