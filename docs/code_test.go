@@ -235,6 +235,73 @@ func TestGoNamesInTablesExist(t *testing.T) {
 	}
 }
 
+// Each path from the root of the module, and each link, leads to a file or folder.
+func TestPathsInDocumentsExist(t *testing.T) {
+	roots, err := os.ReadDir("..")
+	require.NoError(t, err)
+	isRoot := func(path string) bool {
+		top, _, found := strings.Cut(path, "/")
+		return found && slices.ContainsFunc(roots, func(e fs.DirEntry) bool { return e.IsDir() && e.Name() == top })
+	}
+	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+	path := regexp.MustCompile(`^[\w.*/-]+$`)
+	documents, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	checked := 0
+	for _, document := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		exists := func(name string) {
+			checked++
+			found, err := filepath.Glob(name)
+			assert.True(t, err == nil && len(found) > 0, "%s: %s does not exist", document, name)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(m[1], "://") {
+				exists(filepath.Join(filepath.Dir(document), m[1]))
+			}
+		}
+		for _, span := range codeSpan.FindAllStringSubmatch(string(text), -1) {
+			for _, word := range strings.Fields(span[1]) {
+				name := strings.TrimSuffix(strings.TrimSuffix(word, ","), "/...")
+				if isRoot(name) && path.MatchString(name) && !named.MatchString("`"+name+"`") && !strings.Contains(name, "DATE") {
+					if base, _, ok := strings.Cut(filepath.Base(name), "."); ok && base != "" && !strings.Contains(name, "*") && regexp.MustCompile(`\.[A-Z]`).MatchString(name) {
+						name = filepath.Join(filepath.Dir(name), base) // a package and a name
+					}
+					exists(filepath.Join("..", name))
+				}
+			}
+		}
+	}
+	assert.Greater(t, checked, 60)
+}
+
+// A driver call that libcuda may lack has a row that says what fails without it.
+func TestOptionalDriverCallsAreListed(t *testing.T) {
+	source, err := os.ReadFile("../cudabuf/internal/libcuda/open.go")
+	require.NoError(t, err)
+	text, err := os.ReadFile("drivers.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(text), "\n## Optional driver calls\n")
+	require.True(t, found)
+	listed := regexp.MustCompile(`cu[A-Z]\w*\*?`).FindAllString(table, -1)
+	used := map[string]bool{}
+	calls := regexp.MustCompile(`\{call: "(\w+)"[^\n]*optional: true`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(calls), 50)
+	for _, call := range calls {
+		i := slices.IndexFunc(listed, func(name string) bool {
+			prefix, isPattern := strings.CutSuffix(name, "*")
+			return name == call[1] || isPattern && strings.HasPrefix(call[1], prefix)
+		})
+		if assert.GreaterOrEqual(t, i, 0, "%s has no row", call[1]) {
+			used[listed[i]] = true
+		}
+	}
+	for _, name := range listed {
+		assert.True(t, used[name], "%s is no optional call", name)
+	}
+}
+
 // goNameExists reports whether a selector exists, and whether it begins with a package or
 // a type of ours.
 func goNameExists(packages map[string]*goPackage, parts []string) (ok, ours bool) {
