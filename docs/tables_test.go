@@ -3,6 +3,7 @@ package docs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -179,6 +180,32 @@ func TestTestsThatDocumentsNameExist(t *testing.T) {
 			if !strings.Contains(tests[folder], "\nfunc "+name[2]+"(") {
 				assert.Fail(t, "no such test", "%s names %s.%s", document, folder, name[2])
 			}
+		}
+	}
+}
+
+// A document may also name a test alone.
+func TestBareTestNamesExist(t *testing.T) {
+	var all strings.Builder
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			var text []byte
+			text, err = os.ReadFile(path)
+			all.Write(text)
+		}
+		if entry.IsDir() && path != ".." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		return err
+	})
+	require.NoError(t, err)
+	documents, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	for _, document := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllStringSubmatch(string(text), -1) {
+			assert.True(t, strings.Contains(all.String(), "\nfunc "+m[1]+"("), "%s: %s does not exist", document, m[1])
 		}
 	}
 }
