@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -162,6 +163,22 @@ func TestEveryUpstreamNameAndParameterHasARow(t *testing.T) {
 				assert.Equal(t, 1, n, "rows with %s", signature)
 			}
 		})
+	}
+}
+
+// The lists are those of the installed packages, at the versions of requirements.txt.
+func TestNamesAreThoseOfTheInstalledPackages(t *testing.T) {
+	python, err := filepath.Abs("../.venv/bin/python")
+	require.NoError(t, err)
+	if _, err := os.Stat("../.venv/.installed"); err != nil {
+		t.Skip("needs Python's packages: `make interop` installs them")
+	}
+	for _, name := range []string{"pyarrow-cuda", "zarr-buffers"} {
+		got, err := exec.Command(python, "testdata/upstream_names.py", name).CombinedOutput()
+		require.NoError(t, err, "%s", got)
+		want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(got), name)
 	}
 }
 
