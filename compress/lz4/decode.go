@@ -1,6 +1,7 @@
 package lz4
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/pierrec/lz4/v4"
@@ -58,7 +59,7 @@ var decodeProgram = launch.Program("compress/lz4_decode", map[string]cudabuf.Hos
 	batch.DecodeItems(l.Memory(l.Pointer(0), dst), l.Memory(l.Pointer(1), src), items, outcomes, decodeBlock)
 }})
 
-func decodeCUDA(dev *cudabuf.Device, b compress.Batch) ([]batch.Outcome, error) {
+func decodeCUDA(dev *cudabuf.Device, b compress.Batch) (_ []batch.Outcome, err error) {
 	outcomes := make([]batch.Outcome, len(b.In))
 	if len(outcomes) == 0 {
 		return outcomes, nil
@@ -77,7 +78,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch) ([]batch.Outcome, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	err = launch.OnStream(s, decodeProgram, "quiver_lz4_decode", int64(len(b.In)), decodeThreads,
 		launch.InOut(b.Dst, 0), launch.In(b.Src, 0), launch.In(items, 0), launch.InOut(results, 0))
 	if err != nil {

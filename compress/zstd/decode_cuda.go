@@ -1,6 +1,7 @@
 package zstd
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/compress"
@@ -53,18 +54,17 @@ type decoding struct {
 	outcomes *cudabuf.Buffer // []batch.Outcome
 }
 
-func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.Options) ([]batch.Outcome, error) {
+func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.Options) (_ []batch.Outcome, err error) {
 	n := int64(len(b.In))
 	outcomes := make([]batch.Outcome, n)
 	if n == 0 {
 		return outcomes, nil
 	}
 	d := &decoding{dev: dev, batch: b}
-	var err error
 	if d.stream, err = dev.NewStream(cudabuf.StreamOptions{}); err != nil {
 		return nil, err
 	}
-	defer d.stream.Close()
+	defer func() { err = errors.Join(err, d.stream.Close()) }()
 	if d.items, err = batch.Upload(dev, batch.Items(b)); err != nil {
 		return nil, err
 	}
