@@ -101,7 +101,7 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarro
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
-	.venv/bin/python interop/share.py
+	GO=$(GO) .venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --seed 2
 
