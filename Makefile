@@ -101,7 +101,7 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarro
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
-	.venv/bin/python interop/share.py
+	GO=$(GO) .venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --seed 2
 
@@ -134,6 +134,10 @@ bench-assembly: ## Measure each routine in assembly beside its Go loop, and reco
 .PHONY: bench-arrow
 bench-arrow: $(VENV) ## Measure Arrow batches on the CPU device beside arrow-go, and record it in bench/results
 	.venv/bin/python bench/arrow_cpu.py
+
+.PHONY: bench-zarr
+bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and tensorstore, and record it in bench/results
+	.venv/bin/python bench/zarr_cpu.py
 
 .PHONY: bench-table
 bench-table: ## Print the newest recorded result of each topic

@@ -22,8 +22,11 @@ import (
 // exported fields must not change after the first call.
 //
 // An Array caches the indices of shards that it has read in part, at most 16 MiB of
-// them. It notices writes of its own only: while another Array or program writes shards,
-// partial reads of those may return wrong elements until [Array.DropCache] is called.
+// them. Replacing a shard by another Array or program makes no read wrong: a chunk counts
+// only if the shard still had the version of the index, or if the index is the same after
+// the chunk was read. This holds for stores that replace values whole, as all stores of
+// package store do. A shard that another program overwrites in place may be read wrong
+// while that goes on.
 type Array struct {
 	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
 	// default they are omitted.

@@ -38,7 +38,7 @@ case $parts in
 		"$GO" build "${flags[@]}" -o ".gpu/$command" "./cmd/$command"
 	done
 	has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
-	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./ipc/... ./zarr/... ./arrowzarr/... ./cmd/...); do
+	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./compress/... ./ipc/... ./zarr/... ./arrowzarr/... ./cmd/...); do
 		# Only packages that can call a driver are bundled. grep -q is not used: it
 		# would close the pipe, and go list would fail.
 		if "$GO" list -deps -test "$package" | grep "^$root/cudabuf/internal/libcuda" >/dev/null; then

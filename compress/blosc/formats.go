@@ -1,16 +1,14 @@
 package blosc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/klauspost/compress/snappy"
-	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"github.com/quiver-gpu/quiver/compress/gzip"
 )
 
 var errLength = errors.New("decoded length differs")
@@ -89,59 +87,21 @@ func fit(dst, encoding []byte) int {
 }
 
 var (
-	zlibReaders  sync.Pool     // of zlibReader
-	zlibWriters  [10]sync.Pool // of *zlib.Writer, by level
 	zstdDecoders sync.Pool     // of *zstd.Decoder
 	zstdEncoders [10]sync.Pool // of *zstd.Encoder, by level
 )
 
-type zlibReader interface {
-	io.Reader
-	zlib.Resetter
-}
-
 func decompressZlib(dst, src []byte) error {
-	r, ok := zlibReaders.Get().(zlibReader)
-	if ok {
-		if err := r.Reset(bytes.NewReader(src), nil); err != nil {
-			return err
-		}
-	} else {
-		fresh, err := zlib.NewReader(bytes.NewReader(src))
-		if err != nil {
-			return err
-		}
-		r = fresh.(zlibReader) // as the documentation of NewReader says
-	}
-	defer zlibReaders.Put(r)
-	if _, err := io.ReadFull(r, dst); err != nil {
-		return err
-	}
-	// Reading to the end verifies the checksum.
-	if n, err := r.Read(make([]byte, 1)); n > 0 {
-		return errLength
-	} else if !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
+	out, err := gzip.DecodeZlib(dst, src, int64(len(dst)))
+	return checkLength(len(out), dst, err)
 }
 
 func compressZlib(dst, src []byte, level int) (int, error) {
-	var out bytes.Buffer
-	w, ok := zlibWriters[level].Get().(*zlib.Writer)
-	if ok {
-		w.Reset(&out)
-	} else {
-		w, _ = zlib.NewWriterLevel(&out, level) // the level is checked
-	}
-	defer zlibWriters[level].Put(w)
-	if _, err := w.Write(src); err != nil {
+	out, err := gzip.EncodeZlib(nil, src, level)
+	if err != nil {
 		return 0, err
 	}
-	if err := w.Close(); err != nil {
-		return 0, err
-	}
-	return fit(dst, out.Bytes()), nil
+	return fit(dst, out), nil
 }
 
 func decompressZstd(dst, src []byte) error {
