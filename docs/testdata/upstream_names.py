@@ -58,7 +58,7 @@ def names(path):
     stack, text, property_of = [], path.read_text(), None
     text = re.sub(r'("""|\'\'\')(.*?)\1', lambda m: "'doc'" + "\n" * m.group(0).count("\n"), text, flags=re.S)
     decorators = []
-    for m in re.finditer(r"^([ ]*)(@[^\n]*|(?:cdef |cpdef |async )?(?:api )?(?:class|def|property|int|readonly)\b[^\n]*)", text, re.M):
+    for m in re.finditer(r"^([ ]*)(@[^\n]*|(?:cdef |cpdef |async )?(?:api )?(?:class|def|property|int|readonly)\b[^\n]*|cdef [^\n]*)", text, re.M):
         indent, line = len(m.group(1)), m.group(2)
         while stack and stack[-1][0] >= indent:
             stack.pop()
@@ -80,6 +80,9 @@ def names(path):
         found = re.match(r"cdef readonly \w+ (\w+)", line)
         if found and stack:
             yield stack[-1][2], found.group(1), None
+            continue
+        if line.startswith("cdef "):
+            decorators = []  # of a C function
             continue
         found = re.match(r"(?:async )?(?:def|cpdef(?: \w+)?) (\w+)(?:\[[^\]]*\])?\(", line)
         if not found:
@@ -115,7 +118,7 @@ def body(path, outer, name):
     return text[: (re.search(r"\n(?:    )?(?:def|class|cdef class) ", text[4:]) or re.search(r"$", text)).start() + 4]
 
 
-def public(module, path, classes=None, functions=None, having=None):
+def public(module, path, classes=None, functions=None, having=None, only=None):
     """Prints the public names of one source, each once; constructors as the class itself."""
     seen = set()
     lines = []
@@ -126,11 +129,13 @@ def public(module, path, classes=None, functions=None, having=None):
             continue
         if any(part.startswith("_") for part in outer.split(".")):
             continue
+        if only is not None and name not in only:
+            continue
         if having is not None and having not in [p.split("=")[0] for p in parameters or []]:
             continue
-        if "kwargs" in str(parameters):  # read by name from the dictionary
-            parameters = ["*args"] + re.findall(r"(?<=kwargs.pop\()'\w+', \w+", body(path, outer, name))
-            parameters = [p.replace("'", "").replace(", ", "=") for p in parameters]
+        popped = re.findall(r"(?<=kwargs.pop\()'\w+', \w+", body(path, outer, name)) if "**kwargs" in (parameters or []) else []
+        if popped:  # the dictionary's keys
+            parameters = ["*args"] + [p.replace("'", "").replace(", ", "=") for p in popped]
         parameters = [p for p in parameters if p not in ("*a", "**kwa")] if parameters else parameters
         if name in ("__init__", "__cinit__", "__new__"):
             full = outer
@@ -138,7 +143,7 @@ def public(module, path, classes=None, functions=None, having=None):
             if full in seen and not parameters:
                 continue
             lines = [line for line in lines if line.split("(")[0] != module + full]
-        elif name.startswith("_") and name not in SPECIAL:
+        elif only is None and name.startswith("_") and name not in SPECIAL:
             continue
         else:
             full = f"{outer}.{name}" if outer else name
@@ -159,6 +164,11 @@ def pyarrow_cuda():
     public("", folder / "_cuda.pyx", functions=exported)
     # What CudaBuffer and HostBuffer, BufferReader and BufferWriter inherit.
     public("", folder / "io.pxi", classes={"Buffer", "NativeFile"}, functions=set())
+    # What pyarrow has for devices outside of pyarrow.cuda.
+    public("", folder / "device.pxi", classes={"Device", "MemoryManager"})
+    device = {"copy_to", "device_type", "is_cpu", "_export_to_c_device", "_import_from_c_device", "__arrow_c_device_array__"}
+    public("", folder / "array.pxi", classes={"Array"}, functions=set(), only=device | {"__dlpack__", "__dlpack_device__"})
+    public("", folder / "table.pxi", classes={"RecordBatch", "ChunkedArray", "Table"}, functions=set(), only=device)
 
 
 def pygpu(folder):
