@@ -26,7 +26,9 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	var shuffled []byte
 	if h.shuffle() != NoShuffle {
-		shuffled = make([]byte, h.blockSize)
+		buf := getMemory(h.blockSize)
+		defer memories.Put(buf)
+		shuffled = *buf
 	}
 	for i := range h.blocks() {
 		block := dst[i*h.blockSize : min(int64(i+1)*int64(h.blockSize), h.size)]
