@@ -24,8 +24,7 @@ func decompress(format int, dst, src []byte) error {
 	case formatBloscLZ:
 		return decompressBloscLZ(dst, src)
 	case formatLZ4:
-		n, err := lz4.UncompressBlock(src, dst)
-		return checkLength(n, dst, err)
+		return decompressLZ4(dst, src)
 	case formatSnappy:
 		n, err := snappy.DecodedLen(src)
 		if err := checkLength(n, dst, err); err != nil {

@@ -2,6 +2,7 @@ package blosc
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/bits"
 	"sync"
 )
@@ -129,3 +130,92 @@ func putLength(dst []byte, out, length int) int {
 	dst[out] = byte(length)
 	return out + 1
 }
+
+// decompressLZ4 fills dst with the decoding of an LZ4 block, whose size is known.
+func decompressLZ4(dst, src []byte) error {
+	le := binary.LittleEndian
+	in, out := 0, 0
+	// While this much remains, the first bytes of literals and matches are copied without
+	// regard to their number: 16 of the input, and 32 of the output.
+	lastIn, lastOut := len(src)-32, len(dst)-64
+	for in < len(src) {
+		token := int(src[in])
+		in++
+		literals, length := token>>4, token&15
+		if literals < 15 && in <= lastIn && out <= lastOut {
+			le.PutUint64(dst[out:], le.Uint64(src[in:]))
+			le.PutUint64(dst[out+8:], le.Uint64(src[in+8:]))
+			in, out = in+literals, out+literals
+			offset := int(le.Uint16(src[in:]))
+			if length < 15 && offset >= 8 && offset <= out {
+				in += 2
+				from := dst[out-offset:]
+				to := dst[out:]
+				le.PutUint64(to, le.Uint64(from))
+				le.PutUint64(to[8:], le.Uint64(from[8:]))
+				le.PutUint64(to[16:], le.Uint64(from[16:]))
+				out += length + lz4MinMatch
+				continue
+			}
+		} else {
+			if literals == 15 {
+				var ok bool
+				if literals, in, ok = addLength(literals, src, in); !ok {
+					return errLZ4
+				}
+			}
+			if literals > len(src)-in || literals > len(dst)-out {
+				return errLZ4
+			}
+			out += copy(dst[out:], src[in:in+literals])
+			if in += literals; in == len(src) {
+				return checkLength(out, dst, nil)
+			}
+		}
+		if len(src)-in < 2 {
+			return errLZ4
+		}
+		offset := int(le.Uint16(src[in:]))
+		in += 2
+		if length == 15 {
+			var ok bool
+			if length, in, ok = addLength(length, src, in); !ok {
+				return errLZ4
+			}
+		}
+		length += lz4MinMatch
+		if offset == 0 || offset > out || length > len(dst)-out {
+			return errLZ4
+		}
+		repeat(dst[out:out+length], dst[out-offset:out])
+		out += length
+	}
+	return errLZ4
+}
+
+// addLength adds the bytes of a length to the 4 bits of the token. It returns false at
+// the end of the input.
+func addLength(length int, src []byte, in int) (int, int, bool) {
+	for in < len(src) {
+		b := src[in]
+		in++
+		length += int(b)
+		if b != 255 {
+			return length, in, true
+		}
+	}
+	return 0, in, false
+}
+
+// repeat fills dst with a pattern, again and again. dst follows the pattern in memory.
+func repeat(dst, pattern []byte) {
+	if len(pattern) >= len(dst) {
+		copy(dst, pattern)
+		return
+	}
+	for n := copy(dst, pattern); n < len(dst); {
+		n += copy(dst[n:], dst[:n])
+	}
+}
+
+var errLZ4 = errors.New("malformed LZ4 block")
