@@ -26,7 +26,7 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	var shuffled []byte
 	if h.shuffle() != NoShuffle {
-		buf := getMemory(h.blockSize)
+		buf := getMemory(h.blockSize + zstdSpare)
 		defer memories.Put(buf)
 		shuffled = *buf
 	}
@@ -58,7 +58,7 @@ func (h *header) shuffle() Shuffle {
 // decodeBlock fills a block. shuffled is memory of at least its size, unless the chunk
 // is not shuffled.
 func (h *header) decodeBlock(block, shuffled, src []byte) error {
-	mode, out := h.shuffle(), block
+	mode, out := h.shuffle(), block[:len(block):len(block)]
 	if mode != NoShuffle {
 		out = shuffled[:len(block)]
 	}

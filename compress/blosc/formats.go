@@ -14,7 +14,8 @@ import (
 
 var errLength = errors.New("decoded length differs")
 
-// decompress fills dst, whose size is known. A part of that size is stored.
+// decompress fills dst, whose size is known. A part of that size is stored. It may write
+// to dst's capacity.
 func decompress(format int, dst, src []byte) error {
 	if len(src) == len(dst) {
 		copy(dst, src)
@@ -117,6 +118,8 @@ func compressZlib(dst, src []byte, level int) (int, error) {
 	return fit(dst, out), nil
 }
 
+const zstdSpare = 64
+
 func decompressZstd(dst, src []byte) error {
 	d, ok := zstdDecoders.Get().(*zstd.Decoder)
 	if !ok {
@@ -126,8 +129,8 @@ func decompressZstd(dst, src []byte) error {
 		}
 	}
 	defer zstdDecoders.Put(d)
-	// The decoder writes no more than the capacity.
-	out, err := d.DecodeAll(src, dst[:0:len(dst)])
+	// The decoder writes no more than the capacity. It is faster with some to spare.
+	out, err := d.DecodeAll(src, dst[:0:min(cap(dst), len(dst)+zstdSpare)])
 	return checkLength(len(out), dst, err)
 }
 
