@@ -21,6 +21,7 @@ type goPackage struct {
 	names   map[string]bool            // exported, at the top level
 	members map[string]map[string]bool // methods and fields, by type
 	embeds  map[string][]string        // embedded or aliased types, "Name" or "package.Name", by type
+	params  map[string]bool            // of all exported functions and methods
 }
 
 // declarations returns the packages of the module by the last element of their paths.
@@ -45,7 +46,7 @@ func declarations(t *testing.T) map[string]*goPackage {
 		}
 		of := filepath.Base(filepath.Dir(path))
 		if packages[of] == nil {
-			packages[of] = &goPackage{map[string]bool{}, map[string]map[string]bool{}, map[string][]string{}}
+			packages[of] = &goPackage{map[string]bool{}, map[string]map[string]bool{}, map[string][]string{}, map[string]bool{}}
 		}
 		for _, d := range file.Decls {
 			packages[of].add(d)
@@ -59,6 +60,11 @@ func declarations(t *testing.T) map[string]*goPackage {
 func (p *goPackage) add(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
+		for _, f := range d.Type.Params.List {
+			for _, n := range f.Names {
+				p.params[n.Name] = p.params[n.Name] || d.Name.IsExported()
+			}
+		}
 		if d.Recv == nil {
 			p.names[d.Name.Name] = true
 		} else if receiver := typeName(d.Recv.List[0].Type); receiver != "" {
@@ -208,7 +214,7 @@ func withoutUpstream(text string) string {
 func TestGoNamesInTablesExist(t *testing.T) {
 	packages := declarations(t)
 	name := regexp.MustCompile("`([A-Z]\\w*)(?:\\([^`]*\\))?`(?:[^:]|$)") // before a colon are parameters of upstream
-	about := []string{"cudabuf", "nvrtc", "ndview", "dtype", "kernel", "zarr", "store", "arrowbuf", "arrowipc", "cdevice"}
+	about := []string{"cudabuf", "nvrtc", "ndview", "dtype", "kernel", "zarr", "codec", "store", "arrowbuf", "arrowipc", "cdevice"}
 	for document := range tables {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
@@ -299,6 +305,36 @@ func TestOptionalDriverCallsAreListed(t *testing.T) {
 	}
 	for _, name := range listed {
 		assert.True(t, used[name], "%s is no optional call", name)
+	}
+}
+
+// Each parameter of ours that the tables name beside one of upstream exists.
+func TestGoParametersInTablesExist(t *testing.T) {
+	packages := declarations(t)
+	name := regexp.MustCompile("`([a-z]\\w*)`")
+	for document := range tables {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		_, table, _ := strings.Cut(string(text), namesHeading)
+		checked := 0
+		for _, line := range strings.Split(withoutUpstream(table), "\n") {
+			cell, _, _ := strings.Cut(line, " | ")
+			for _, entry := range strings.Split(cell, "; ") {
+				_, ours, found := strings.Cut(entry, ": ")
+				if !found || strings.HasPrefix(ours, "as for ") || strings.HasPrefix(ours, "none, ") {
+					continue
+				}
+				for _, m := range name.FindAllStringSubmatch(ours, -1) {
+					checked++
+					exists := false
+					for _, p := range packages {
+						exists = exists || p.params[m[1]]
+					}
+					assert.True(t, exists, "%s: no function has a parameter `%s`: %s", document, m[1], entry)
+				}
+			}
+		}
+		assert.Greater(t, checked, 15, document)
 	}
 }
 

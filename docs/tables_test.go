@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,6 +27,7 @@ var tables = map[string][]string{
 		"None, and the zero path", "signed zeros", "NaN", "other dtypes and shapes", "chunk_is_empty", "on a GPU",
 		"gpu.Buffer without CuPy", "device, stream, pool", "registered names",
 		"BufferPrototype", "default_buffer_prototype", "enable_gpu", "metadata", "as_numpy_array_wrapper", "what breaks on a GPU",
+		"#2863, #1398", "numcodecs #316, #492", "#3271", "#2658", "#3640", "#3429, #1751, #2904", "#2978", "#3261", "#2574", "pg_gpu #271", "kvikio #297, #310", "zarrista #29, #34, #35",
 	},
 	"pygpu.md": concat(
 		numbers("G", 16), numbers("K", 4), numbers("A", 4),
@@ -161,6 +163,22 @@ func TestEveryUpstreamNameAndParameterHasARow(t *testing.T) {
 				assert.Equal(t, 1, n, "rows with %s", signature)
 			}
 		})
+	}
+}
+
+// The lists are those of the installed packages, at the versions of requirements.txt.
+func TestNamesAreThoseOfTheInstalledPackages(t *testing.T) {
+	python, err := filepath.Abs("../.venv/bin/python")
+	require.NoError(t, err)
+	if _, err := os.Stat("../.venv/.installed"); err != nil {
+		t.Skip("needs Python's packages: `make interop` installs them")
+	}
+	for _, name := range []string{"pyarrow-cuda", "zarr-buffers"} {
+		got, err := exec.Command(python, "testdata/upstream_names.py", name).CombinedOutput()
+		require.NoError(t, err, "%s", got)
+		want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(got), name)
 	}
 }
 
