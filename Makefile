@@ -15,7 +15,7 @@ LINT          := .tools/bin/golangci-lint
 VENV          := .venv/.installed
 NODE_MODULES  := interop/node_modules/.installed
 CUDA          := .tools/cuda/.installed
-KERNELS       := ndview/kernels
+KERNELS       := internal/kernels
 
 # cuda.h, to check the build with gorgonia.org/cu against both versions of it.
 GORGONIA_HEADERS := .tools/cuda12 .tools/cuda13
@@ -101,7 +101,7 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarro
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
-	.venv/bin/python interop/share.py
+	GO=$(GO) .venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --seed 2
 
@@ -150,7 +150,7 @@ plots: $(VENV) ## Draw bench/plots from the recorded results
 # ---- GPU
 
 .PHONY: kernels
-kernels: $(CUDA) ## Compile ndview/kernels/*/*.cu to the committed images
+kernels: $(CUDA) ## Compile internal/kernels/*/*.cu to the committed images
 	.tools/cuda/bin/python $(KERNELS)/make.py
 
 .PHONY: kernels-check

@@ -29,6 +29,14 @@ type HostBuffer struct {
 
 var _ arrowbuf.Buffer = (*HostBuffer)(nil)
 
+// String returns length, address and device. Use HostBytes for the bytes.
+func (h *HostBuffer) String() string {
+	if h == nil {
+		return "HostBuffer(nil)"
+	}
+	return h.describe("HostBuffer", hostDevice{h.dev})
+}
+
 // Device returns the device that Device.Host returns.
 func (h *HostBuffer) Device() arrowbuf.Device { return h.dev.Host() }
 

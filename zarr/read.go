@@ -78,13 +78,21 @@ func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs 
 }
 
 // readBoxInto reads a box into a contiguous array with as many elements. It decodes
-// directly into the array if the host can address it. Otherwise it decodes one row of
-// chunks at a time into host memory: a row is contiguous in the result and needs one
-// copy.
+// directly into the array if the host can address it. A GPU decodes chunks that it has
+// kernels for. Otherwise it decodes one row of chunks at a time into host memory: a row
+// is contiguous in the result and needs one copy.
 func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.Box, jobs int) error {
 	if host, ok := nd.HostBytes(); ok {
 		to := region{a, host, box}
 		return forEachParallel(ctx, jobs, to.units, to.readUnit)
+	}
+	device, ok, err := a.onDevice(nd, box)
+	if err != nil {
+		return err
+	}
+	if ok {
+		defer device.nd.Release()
+		return device.read(ctx, jobs)
 	}
 	return forEachParallel(ctx, jobs, rowBands(box, a.grid), func(ctx context.Context, band grid.Box) error {
 		return a.readBand(ctx, nd, box, band)
@@ -141,6 +149,14 @@ type unit struct {
 	inner []int64 // nil for all chunks of the cell in the box
 }
 
+// wrap adds the index of the unit to an error.
+func (u unit) wrap(err error) error {
+	if u.inner != nil {
+		return fmt.Errorf("shard %v: chunk %v: %w", u.cell, u.inner, err)
+	}
+	return fmt.Errorf("chunk %v: %w", u.cell, err)
+}
+
 // units yields the units of the box. Shards are split if reading a chunk takes no round
 // trip.
 func (r region) units(yield func(unit) bool) {
@@ -193,7 +209,7 @@ func (r region) readUnit(ctx context.Context, u unit) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("chunk %v: %w", append(slices.Clone(u.cell), u.inner...), err)
+		return u.wrap(err)
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ func Register(scheme string, open Opener) {
 var imports = map[string]string{
 	"s3": "blobstore/s3", "gs": "blobstore/gcs",
 	"azblob": "blobstore/azure", "az": "blobstore/azure",
+	"http": "httpstore", "https": "httpstore",
 }
 
 // Open opens the store of a URL. The caller closes it with [Close].
@@ -47,15 +48,16 @@ var imports = map[string]string{
 //   - memory://name: a [Memory], the same one for each Open of the name in this process;
 //     memory:// is a new one
 //   - other schemes: what is registered, see [Register]. Packages
-//     blobstore/{s3,gcs,azure} register s3, gs, azblob and az.
+//     blobstore/{s3,gcs,azure} register s3, gs, azblob and az; package httpstore
+//     registers http and https.
 //
 // A ZIP file is opened for reading; use [OpenZip] to write one. Open returns an error
 // wrapping errors.ErrUnsupported that names the package to import if the scheme is not
-// registered.
+// registered. Errors show no user, password or query of a URL.
 func Open(ctx context.Context, location string) (Store, error) {
 	s, err := open(ctx, location)
 	if err != nil {
-		return nil, fmt.Errorf("store.Open: %q: %w", location, contextErr(ctx, err))
+		return nil, fmt.Errorf("store.Open: %q: %w", redact(location), contextErr(ctx, err))
 	}
 	return s, nil
 }
@@ -96,9 +98,33 @@ func open(ctx context.Context, location string) (Store, error) {
 	}
 	u, err := url.Parse(location)
 	if err != nil {
+		var malformed *url.Error
+		if errors.As(err, &malformed) {
+			err = malformed.Err // without the URL
+		}
 		return nil, err
 	}
 	return opener(ctx, u)
+}
+
+// redact removes what may be secret from a URL: user, password and query. Paths may have
+// any character and stay as they are, which includes those of files.
+func redact(location string) string {
+	scheme, rest, hasScheme := strings.Cut(location, "://")
+	if !hasScheme || scheme == "file" || scheme == "zip" {
+		return location
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	host, path, hasPath := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		host = host[at+1:]
+	}
+	if hasPath {
+		host += "/" + path
+	}
+	return scheme + "://" + host
 }
 
 func openPath(path string) (Store, error) {

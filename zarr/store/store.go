@@ -20,6 +20,9 @@ var (
 	ErrInvalidKey = errors.New("malformed key")
 	// ErrInvalidRange reports a range with a negative bound or an end before its start.
 	ErrInvalidRange = errors.New("malformed range")
+	// ErrChanged reports that a value was replaced while parts of it were read. Reading
+	// again gets the new value.
+	ErrChanged = errors.New("value changed while it was read")
 )
 
 // Store keeps values under keys. It is safe for concurrent use. Of two concurrent writes
