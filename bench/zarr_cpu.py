@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,10 @@ CODECS = ("none", "zstd1", "blosc-lz4", "blosc-zstd", "gzip1")
 MIB = (1 << 20) // 4  # elements
 # The chunk and the shard, in elements.
 LAYOUTS = {"1MiB": (MIB, 0), "16MiB": (16 * MIB, 0), "shards": (MIB, 64 * MIB)}
-COUNT, LENGTH = 10_000, 100
+LENGTH = 100  # of a random read
+CACHE = 256 << 20  # bytes, of programs that can cache decoded chunks
+# Cases of random reads: the codec, and the number of reads.
+RANDOM = {"zarr-random": ("none", 10_000), "zarr-random-zstd1": ("zstd1", 2000)}
 
 
 def elements(n: int) -> np.ndarray:
@@ -114,14 +118,16 @@ class Bench:
             self.add(f"zarr-{op}-{codec}-{layout}", "GB/s", {name: [4 * self.n / s / 1e9 for s in all] for name, all in found.items()})
         shutil.rmtree(source)
 
-    def random(self, codec: str, name: str) -> None:
+    def random(self, name: str) -> None:
         source = self.folder / "source"
+        codec, count = RANDOM[name]
         self.programs[WRITER].ask(self.request("write", source, codec, "shards"))
+        time.sleep(2.5)  # until the files have versions
         found: dict[str, list[float]] = {}
         for number in range(self.rounds):
             for program in self.rotated(number):
-                took = self.programs[program].ask(self.request("random", source, codec, "shards", count=COUNT, length=LENGTH, cache=256 << 20))
-                found.setdefault(program, []).append(took / COUNT * 1e6)
+                took = self.programs[program].ask(self.request("random", source, codec, "shards", count=count, length=LENGTH, cache=CACHE))
+                found.setdefault(program, []).append(took / count * 1e6)
         self.add(name, "us", found)
         shutil.rmtree(source)
 
@@ -131,7 +137,7 @@ class Bench:
         peer = best(PEERS, key=values.__getitem__)
         all_peers = {program: round(values[program], 4) for program in PEERS}
         entry = record.record(
-            name, unit, values[OURS], "make bench-zarr", peer=peer, peer_value=values[peer], peers=all_peers,
+            name, unit, values[OURS], f"bench/zarr_cpu.py --mib {self.n // MIB} --rounds {self.rounds}", peer=peer, peer_value=values[peer], peers=all_peers,
             median=round(statistics.median(found[OURS]), 4), peer_median=round(statistics.median(found[peer]), 4), rounds=self.rounds,
         )  # fmt: skip
         self.records.append(entry)
@@ -166,9 +172,9 @@ def main() -> int:
             for layout in LAYOUTS:
                 if any(options.only in f"zarr-{op}-{codec}-{layout}" for op in ("read", "write")):
                     bench.layout(codec, layout)
-        for codec, name in {"none": "zarr-random", "zstd1": "zarr-random-zstd1"}.items():
+        for name in RANDOM:
             if options.only in name:
-                bench.random(codec, name)
+                bench.random(name)
         bench.close()
     finally:
         shutil.rmtree(folder)

@@ -197,14 +197,14 @@ func (r region) readUnit(ctx context.Context, u unit) error {
 	switch {
 	case u.inner != nil:
 		box := grid.ChunkBox(u.inner, layout.ChunkShape()).RelativeTo(negate(whole.Origin))
-		err = r.readInto(layout.ChunkChain(), box, func(want extent, dst []byte) ([]byte, bool, error) {
+		err = r.readInto(ctx, u, key, layout.ChunkChain(), box, func(want extent, dst []byte) ([]byte, bool, error) {
 			data, err := a.readInner(ctx, layout, key, u.inner, want, dst)
 			return data, true, err
 		})
 	case sharded && !r.box.Contains(whole):
 		return a.visitChunks(ctx, u.cell, r.box, func(p encodedChunk) error { return r.decode(p.chain, p.box, p.data) })
 	default:
-		err = r.readInto(chain, whole, func(want extent, dst []byte) ([]byte, bool, error) {
+		err = r.readInto(ctx, u, key, chain, whole, func(want extent, dst []byte) ([]byte, bool, error) {
 			return a.readValue(ctx, key, want, dst)
 		})
 	}
@@ -233,12 +233,15 @@ type fetchFunc func(want extent, dst []byte) (data []byte, owned bool, err error
 // encodings holds memory for encoded chunks, as *[]byte.
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
-// readInto reads a chunk and decodes its part in the region. Of a chunk that is stored as
+// readInto reads the chunk of a unit and decodes its part in the region. Of a chunk that is stored as
 // it is in memory it reads only the part, to its final place.
-func (r region) readInto(chain *codec.Chain, box grid.Box, fetch fetchFunc) error {
+func (r region) readInto(ctx context.Context, u unit, key string, chain *codec.Chain, box grid.Box, fetch fetchFunc) error {
 	part, ok := box.Intersect(r.box)
 	if !ok {
 		return nil
+	}
+	if cached, err := r.readCached(ctx, u, key, chain, box, fetch); cached || err != nil {
+		return err
 	}
 	plain := chain.IsPlain()
 	if plain {

@@ -70,16 +70,26 @@ func TestShardIndicesAreReadOnce(t *testing.T) {
 // say of versions.
 func TestShardsThatAnotherProgramReplacesAreReadRight(t *testing.T) {
 	fresh, old := store.NewLocal(t.TempDir()), store.NewLocal(t.TempDir())
-	for name, s := range map[string]store.Store{"fresh files": fresh, "old files": old, "memory": store.NewMemory()} {
+	cached := store.NewLocal(t.TempDir())
+	for name, s := range map[string]store.Store{"fresh files": fresh, "old files": old, "cached chunks": cached, "memory": store.NewMemory()} {
 		t.Run(name, func(t *testing.T) {
 			times := 0
 			touch := func() {
-				if s == old {
+				if s == old || s == cached {
 					times++
-					age(t, old, time.Now().Add(time.Duration(times-100)*time.Minute))
+					age(t, s.(*store.Local), time.Now().Add(time.Duration(times-100)*time.Minute))
 				}
 			}
-			a := create(t, s, "a", sharded([]int64{8}, []int64{8}, []int64{2}))
+			meta := sharded([]int64{8}, []int64{8}, []int64{2})
+			if s == cached {
+				shards := meta.Codecs[0].(codec.Sharding)
+				shards.Codecs = append(shards.Codecs, codec.Zstd{Level: 1})
+				meta.Codecs[0] = shards
+			}
+			a := create(t, s, "a", meta)
+			if s == cached {
+				a.ChunkCache = 1000
+			}
 			read := func(selected zarr.Selection) []int32 {
 				v, err := a.Get(ctx, selected, zarr.Prototype{}, 1)
 				require.NoError(t, err)
@@ -116,6 +126,37 @@ func TestShardsThatAnotherProgramReplacesAreReadRight(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestCachedChunksAreReadOnce(t *testing.T) {
+	s := &rangeCounter{Local: store.NewLocal(t.TempDir())}
+	meta := sharded([]int64{1000}, []int64{500}, []int64{100})
+	shards := meta.Codecs[0].(codec.Sharding)
+	shards.Codecs = append(shards.Codecs, codec.Zstd{Level: 1})
+	meta.Codecs[0] = shards
+	a := create(t, s, "a", meta)
+	require.NoError(t, a.Write(ctx, counting(t, arrowbuf.CPU(), 0, 1, 1000), 2))
+	age(t, s.Local, time.Now().Add(-time.Hour))
+	read := func() {
+		for start := int64(0); start < 1000; start += 25 {
+			v, err := a.Get(ctx, zarr.Select(zarr.Span(start, start+10)), zarr.Prototype{}, 1)
+			require.NoError(t, err)
+			got := host[int32](t, v.(*ndview.NDBuffer))
+			require.Equal(t, []int32{int32(start), int32(start + 9)}, []int32{got[0], got[9]})
+			v.Release()
+		}
+	}
+	a.ChunkCache = 10_000
+	read()
+	s.size = 0
+	read()
+	assert.Zero(t, s.size, "all chunks are cached")
+	a.DropCache()
+	a.ChunkCache = 1000 // two chunks
+	read()
+	s.size = 0
+	read()
+	assert.NotZero(t, s.size, "the limit")
 }
 
 func TestNearbyChunksOfAShardAreOneRequest(t *testing.T) {

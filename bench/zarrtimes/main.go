@@ -40,6 +40,7 @@ type request struct {
 	Check bool    // compare what was read with the data
 
 	Count, Length int64 // of random reads
+	Cache         int64 // bytes for decoded chunks in random reads
 }
 
 func main() {
@@ -209,6 +210,7 @@ func (s *server) random(q request) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	a.ChunkCache = q.Cache
 	state := uint64(1)
 	starts := make([]int64, q.Count)
 	for i := range starts {

@@ -56,8 +56,25 @@ func compressLZ4(dst, src []byte, level int) int {
 		for at > anchor && match > 0 && src[at-1] == src[match-1] {
 			at, match = at-1, match-1
 		}
-		length := lz4MinMatch + commonLength(src[at+lz4MinMatch:len(src)-lz4LastLiterals], src[match+lz4MinMatch:])
-		if out = putSequence(dst, out, src[anchor:at], at-match, length); out < 0 {
+		var length int
+		if x := le.Uint64(src[at+lz4MinMatch:]) ^ le.Uint64(src[match+lz4MinMatch:]); x != 0 { // most matches are short
+			length = min(lz4MinMatch+bits.TrailingZeros64(x)/8, len(src)-lz4LastLiterals-at)
+		} else {
+			length = lz4MinMatch + commonLength(src[at+lz4MinMatch:len(src)-lz4LastLiterals], src[match+lz4MinMatch:])
+		}
+		if literals := at - anchor; literals < 15 && length < 15+lz4MinMatch && len(dst)-out >= 32 {
+			dst[out] = byte(literals<<4 | (length - lz4MinMatch))
+			to := dst[out+1:]
+			if anchor+16 <= len(src) {
+				le.PutUint64(to, le.Uint64(src[anchor:]))
+				le.PutUint64(to[8:], le.Uint64(src[anchor+8:]))
+			} else {
+				copy(to, src[anchor:at])
+			}
+			out += 1 + literals
+			le.PutUint16(dst[out:], uint16(at-match))
+			out += 2
+		} else if out = putSequence(dst, out, src[anchor:at], at-match, length); out < 0 {
 			return 0
 		}
 		at += length

@@ -317,15 +317,17 @@ func (f *inflater) fast() (done bool, err error) {
 				break
 			}
 		}
-		// At least 56 - 2*11 - 11 bits remain; a length takes up to 9 more.
+		// At least 56 - 3*11 bits remain; a length takes up to 9 more.
 		bits := buf
 		buf >>= e & consumeMask
 		n -= uint(e & consumeMask)
 		length := int(e>>valueShift) + int(bits&(1<<(e&consumeMask)-1)>>(e>>lengthShift&lengthMask))
 
-		buf |= le.Uint64(src[in:]) << (n & 63)
-		in += int(63-n) >> 3
-		n |= 56
+		if n < 15+13 { // rarely: only after two literals or more
+			buf |= le.Uint64(src[in:]) << (n & 63)
+			in += int(63-n) >> 3
+			n |= 56
+		}
 		e = dist[buf&(1<<distBits-1)]
 		if e&isSubtable != 0 {
 			buf >>= distBits
