@@ -90,7 +90,7 @@ var kinds = map[string]kind{
 			t.Setenv("AZURE_STORAGE_KEY", azuriteKey)
 			bucket, err := blob.OpenBucket(context.Background(), "azblob://tests?protocol=http&localemu=true&domain="+server)
 			require.NoError(t, err)
-			defer bucket.Close()
+			defer func() { require.NoError(t, bucket.Close()) }()
 			var client *container.Client
 			require.True(t, bucket.As(&client))
 			_, err = client.Create(context.Background(), nil)
@@ -279,7 +279,8 @@ func TestFaultsBetweenClientsAndServersAreRetried(t *testing.T) {
 // first put succeeded; the caller has created the value nevertheless.
 func TestConditionalSetOnServersSucceedsOnceUnderFaults(t *testing.T) {
 	forEachServer(t, func(t *testing.T, server *server) {
-		for name, f := range serverFaults {
+		for _, name := range []string{"a lost response", "half a response", "slow"} {
+			f := serverFaults[name]
 			t.Run(name, func(t *testing.T) {
 				server.fault.Store(everyThird(f))
 				defer server.fault.Store(nil)
@@ -310,6 +311,7 @@ func TestConditionalSetOnServersSucceedsOnceUnderFaults(t *testing.T) {
 func TestACancelledWriteLeavesNothingOnServers(t *testing.T) {
 	forEachServer(t, func(t *testing.T, server *server) {
 		var parts, puts atomic.Int64
+		cancelled := make(chan struct{})
 		stuck := fault(func(good http.Handler, w http.ResponseWriter, r *http.Request) {
 			query := r.URL.Query()
 			if query.Has("uploads") || query.Has("uploadId") || query.Get("comp") == "block" || query.Get("uploadType") == "resumable" {
@@ -318,7 +320,7 @@ func TestACancelledWriteLeavesNothingOnServers(t *testing.T) {
 			if r.Method == http.MethodPut || r.Method == http.MethodPost {
 				puts.Add(1)
 				_, _ = io.CopyN(io.Discard, r.Body, 1000)
-				<-r.Context().Done()
+				<-cancelled
 				return
 			}
 			good.ServeHTTP(w, r)
@@ -328,6 +330,7 @@ func TestACancelledWriteLeavesNothingOnServers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		assert.ErrorIs(t, s.Set(ctx, "c/0", make([]byte, 40<<20)), context.DeadlineExceeded)
+		close(cancelled)
 		server.fault.Store(nil)
 		keys, err := s.List(context.Background(), "")
 		require.NoError(t, err)

@@ -93,8 +93,10 @@ func (m *model) span() store.Range {
 func want(got any, err error, wanted any, reason error) error {
 	text, wantedText := fmt.Sprintf("%q", got), fmt.Sprintf("%q", wanted) // nil and empty are equal
 	switch {
+	case reason != nil && err == nil:
+		return fmt.Errorf("got no error, want %w", reason)
 	case reason != nil && !errors.Is(err, reason):
-		return fmt.Errorf("got error %v, want %w", err, reason)
+		return fmt.Errorf("got error %w, want %w", err, reason)
 	case reason == nil && err != nil:
 		return err
 	case reason == nil && text != wantedText:
