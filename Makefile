@@ -14,6 +14,7 @@ GOLANGCI_LINT := v2.14.0
 LINT          := .tools/bin/golangci-lint
 VENV          := .venv/.installed
 NODE_MODULES  := interop/node_modules/.installed
+STORE_SERVERS := interop/stores/node_modules/.installed
 CUDA          := .tools/cuda/.installed
 KERNELS       := internal/kernels
 
@@ -96,7 +97,7 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 	GO=$(GO) .ci/check-modules
 
 .PHONY: interop
-interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata and zarrita (needs gcc)
+interop: build $(VENV) $(NODE_MODULES) stores ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
@@ -104,6 +105,10 @@ interop: build $(VENV) $(NODE_MODULES) ## Check against NumPy, pyarrow, nanoarro
 	GO=$(GO) .venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --seed 2
+
+.PHONY: stores
+stores: $(STORE_SERVERS) ## Check stores against servers of S3, Google Cloud Storage and Azure (needs Node)
+	CI=true $(GO) test -count 1 -run Servers ./zarr/store/blobstore
 
 .PHONY: programs
 programs: $(VENV) ## Check random programs of arrays against NumPy, others each time
@@ -194,6 +199,10 @@ $(CUDA): $(KERNELS)/requirements.txt
 	python=$$(PYTHON='$(PYTHON)' .ci/find-python); "$$python" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@dirname "$$(find $(CURDIR)/$(@D) -name cuda.h)" >$@
+
+$(STORE_SERVERS): interop/stores/install interop/stores/package-lock.json
+	GO=$(GO) interop/stores/install
+	@touch $@
 
 $(NODE_MODULES): interop/package-lock.json
 	cd interop && npm ci --no-audit --no-fund

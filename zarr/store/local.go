@@ -252,7 +252,7 @@ func (l *Local) DeleteAll(ctx context.Context, prefix string) error {
 		l.knownDirs.Clear()
 		err = os.RemoveAll(path)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, syscall.ENOTDIR) { // nothing is below a file
 		return fmt.Errorf("store.DeleteAll: prefix %q: %w", prefix, err)
 	}
 	return nil
@@ -316,6 +316,9 @@ func (l *Local) Create(ctx context.Context, key string) (Writer, error) {
 	err = l.createIn(filepath.Dir(path), func() (err error) {
 		if l.inPlace {
 			w.file, err = os.Create(path)
+			if errors.Is(err, syscall.EISDIR) && removeEmptyDirs(path) {
+				w.file, err = os.Create(path)
+			}
 		} else {
 			w.file, err = createTemp(filepath.Dir(path))
 		}
@@ -404,8 +407,32 @@ func (w *localWriter) Commit() error {
 	return w.wrapErr("Commit", err)
 }
 
-// rename gives the temporary file its final name.
+// rename gives the temporary file its final name, if necessary in place of the empty
+// directories of deleted values.
 func (w *localWriter) rename(name string) error {
+	err := w.tryRename(name)
+	if errors.Is(err, fs.ErrExist) && removeEmptyDirs(w.path) {
+		err = w.tryRename(name)
+	}
+	return err
+}
+
+// removeEmptyDirs removes a directory in which there are only directories. It reports
+// whether it did.
+func removeEmptyDirs(dir string) bool {
+	entries, err := os.ReadDir(dir) // fails for a file
+	if err != nil {
+		return false
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() || !removeEmptyDirs(filepath.Join(dir, entry.Name())) {
+			return false
+		}
+	}
+	return os.Remove(dir) == nil
+}
+
+func (w *localWriter) tryRename(name string) error {
 	if !w.exclusive {
 		return os.Rename(name, w.path)
 	}
@@ -534,7 +561,7 @@ func (l *Local) move(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(source); err != nil || !info.IsDir() {
+	if info, err := os.Stat(source); err != nil || !info.IsDir() || !hasFile(source) {
 		return errors.Join(ErrNotFound, err)
 	}
 	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || hasFile(target)) {

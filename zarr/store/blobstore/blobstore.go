@@ -12,6 +12,7 @@ package blobstore
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -43,9 +44,10 @@ var (
 // Native are requests that a kind of object store does better than gocloud.dev/blob. A nil
 // function is not used.
 type Native struct {
-	// Put writes an object by one request, and only if it does not exist if ifNotExists.
-	// The error of a refusal wraps store.ErrExists.
-	Put func(ctx context.Context, key string, value []byte, ifNotExists bool) error
+	// Put writes an object by one request. If creation is not nil, it is written only if
+	// it does not exist, with creation as its metadata. The error of a refusal wraps
+	// store.ErrExists.
+	Put func(ctx context.Context, key string, value []byte, creation map[string]string) error
 	// Last reads the last n bytes of an object, n > 0, without asking for its size first.
 	// Its error wraps store.ErrNotFound if there is no object.
 	Last func(ctx context.Context, key string, n int64) ([]byte, error)
@@ -235,26 +237,43 @@ func (s *Store) Size(ctx context.Context, key string) (int64, error) {
 
 // Set writes an object.
 func (s *Store) Set(ctx context.Context, key string, value []byte) error {
-	return s.wrap(ctx, "Set", key, s.put(ctx, key, value, false))
+	return s.wrap(ctx, "Set", key, s.put(ctx, key, value, nil))
 }
+
+// creationKey is the metadata of an object that names the call that created it.
+const creationKey = "quivercreation"
 
 // SetIfNotExists writes an object unless it exists. If the response to a request that
-// succeeded is lost, the client library repeats the request, which then returns
-// store.ErrExists: callers that use a value as a lock put something of their own in it.
+// succeeded is lost, the client library repeats it, and the repetition is refused. The
+// object's metadata name the call that created it, so that this call returns nil. After
+// an error other than store.ErrExists the object may exist.
 func (s *Store) SetIfNotExists(ctx context.Context, key string, value []byte) error {
-	return s.wrap(ctx, "SetIfNotExists", key, s.put(ctx, key, value, true))
+	creation := rand.Text()
+	err := s.wrap(ctx, "SetIfNotExists", key, s.put(ctx, key, value, map[string]string{creationKey: creation}))
+	if errors.Is(err, store.ErrExists) {
+		attributes, failed := s.bucket.Attributes(ctx, key)
+		switch {
+		case failed != nil && gcerrors.Code(failed) != gcerrors.NotFound:
+			return s.wrap(ctx, "SetIfNotExists", key, failed)
+		case failed == nil && attributes.Metadata[creationKey] == creation:
+			return nil
+		}
+	}
+	return err
 }
 
-func (s *Store) put(ctx context.Context, key string, value []byte, ifNotExists bool) error {
+// put writes an object, and if creation is not nil, only if it does not exist, with that
+// metadata.
+func (s *Store) put(ctx context.Context, key string, value []byte, creation map[string]string) error {
 	if err := check(ctx, key); err != nil {
 		return err
 	}
 	if s.native.Put != nil {
-		return s.native.Put(ctx, key, value, ifNotExists)
+		return s.native.Put(ctx, key, value, creation)
 	}
 	// azureblob's Writer panics if an upload fails; Upload does not (gocloud.dev 0.47.0).
 	return s.bucket.Upload(ctx, key, bytes.NewReader(value), &blob.WriterOptions{
-		ContentType: contentType, IfNotExist: ifNotExists, BufferSize: len(value) + 1})
+		ContentType: contentType, IfNotExist: creation != nil, Metadata: creation, BufferSize: len(value) + 1})
 }
 
 // Delete deletes an object.

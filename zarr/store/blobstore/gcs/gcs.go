@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"syscall"
 
 	"cloud.google.com/go/storage"
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -32,24 +33,36 @@ func init() {
 			if !bucket.As(&client) {
 				return blobstore.Native{}, errors.New("gocloud.dev/blob/gcsblob has no storage client")
 			}
+			client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithErrorFunc(temporary), storage.WithMaxAttempts(maxAttempts))
 			return native(client.Bucket(u.Host)), nil
 		})
 	})
 }
 
-// native returns the requests of Cloud Storage: one multipart request per object, repeated
-// after every temporary failure, since a value is the same each time; and suffix ranges.
+// maxAttempts limits the attempts of a request, which take about two minutes.
+const maxAttempts = 8
+
+// temporary reports whether a request is repeated after an error. All requests may be: a
+// value is the same each time, and so is a deletion. The default does not repeat requests
+// whose connection was closed.
+func temporary(err error) bool {
+	return storage.ShouldRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// native returns the requests of Cloud Storage: one multipart request per object, and
+// suffix ranges.
 func native(bucket *storage.BucketHandle) blobstore.Native {
 	return blobstore.Native{
-		Put: func(ctx context.Context, key string, value []byte, ifNotExists bool) error {
-			object := bucket.Object(key).Retryer(storage.WithPolicy(storage.RetryAlways))
-			if ifNotExists {
+		Put: func(ctx context.Context, key string, value []byte, creation map[string]string) error {
+			object := bucket.Object(key)
+			if creation != nil {
 				object = object.If(storage.Conditions{DoesNotExist: true})
 			}
 			ctx, cancel := context.WithCancel(ctx) // aborts the upload after an error
 			defer cancel()
 			w := object.NewWriter(ctx)
-			w.ChunkSize, w.ContentType = 0, "application/octet-stream"
+			w.Metadata, w.ContentType = creation, "application/octet-stream"
+			w.ChunkSize = len(value) + 1 // one request that is repeated; with 0 it is not
 			if _, err := io.Copy(w, bytes.NewReader(value)); err != nil {
 				return mark(err)
 			}

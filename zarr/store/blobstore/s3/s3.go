@@ -41,11 +41,11 @@ func init() {
 // cancelled, and GetObject with a suffix range.
 func native(client *awss3.Client, bucket string) blobstore.Native {
 	return blobstore.Native{
-		Put: func(ctx context.Context, key string, value []byte, ifNotExists bool) error {
+		Put: func(ctx context.Context, key string, value []byte, creation map[string]string) error {
 			in := &awss3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(value),
 				ContentLength: aws.Int64(int64(len(value))), ContentType: aws.String("application/octet-stream")}
-			if ifNotExists {
-				in.IfNoneMatch = aws.String("*")
+			if creation != nil {
+				in.IfNoneMatch, in.Metadata = aws.String("*"), creation
 			}
 			_, err := client.PutObject(ctx, in)
 			return mark(err)
