@@ -33,13 +33,13 @@ type writer struct {
 	jobs     int
 	progress *Progress
 	stats    *pipelineStats
-	in       <-chan *columnChunk
+	in       <-chan writeTask
 
 	begun    sync.Once
 	beginErr error
 }
 
-func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan *columnChunk) *writer {
+func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
 	w := &writer{store: s, codec: options.Codec, jobs: options.Jobs, progress: progress, stats: stats, in: in}
 	for _, plan := range columns {
 		w.columns = append(w.columns, &columnWriter{plan: plan})
@@ -47,13 +47,29 @@ func newWriter(columns []*column, s store.Store, options Options, progress *Prog
 	return w
 }
 
+// addNested makes the writers of nested columns, and returns them by column. Their
+// arrays have chunks of a number of elements, and send them to out.
+func (w *writer) addNested(grid rowGrid, automatic bool, m *chunkMemory, c *categoryMemory, out chan<- writeTask) []*nestedWriter {
+	all := make([]*nestedWriter, len(w.columns))
+	for i, column := range w.columns {
+		if column.plan.kind != kindNested {
+			continue
+		}
+		sink := &streamSink{
+			builder: arrayBuilder{writer: w, grid: grid}, automatic: automatic,
+			path: fmt.Sprintf("%s/%d", w.temporaryPath(), i), column: column, memory: m, out: out,
+		}
+		column.nested = &nestedWriter{root: newNodeWriter(column.plan.nested, sink, c), sink: sink}
+		all[i] = column.nested
+	}
+	return all
+}
+
 // run writes chunks until the input is closed.
 func (w *writer) run(ctx context.Context) error {
-	for chunk := range w.in {
-		err := w.write(ctx, chunk)
-		if chunk.release() {
-			w.progress.rows.Add(chunk.rows)
-		}
+	for task := range w.in {
+		err := task.write(ctx, w)
+		task.release(w)
 		if err != nil {
 			return err
 		}
@@ -61,7 +77,15 @@ func (w *writer) run(ctx context.Context) error {
 	return nil
 }
 
-func (w *writer) write(ctx context.Context, chunk *columnChunk) error {
+// writeTask is a chunk of an array, or of the arrays of a column, to write.
+type writeTask interface {
+	write(ctx context.Context, w *writer) error
+	// release releases what the task holds. It must be called once; w is nil if the
+	// chunk was not written.
+	release(w *writer)
+}
+
+func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 	if err := w.begin(chunk.grid); err != nil {
 		return err
 	}
@@ -69,7 +93,7 @@ func (w *writer) write(ctx context.Context, chunk *columnChunk) error {
 	// Encoding reads the input's memory, which may be malformed or truncated.
 	err := catchPanic(func() error { return c.write(ctx, chunk.index, chunk.arrays) })
 	if err != nil {
-		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.name, err)
+		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
 	}
 	w.progress.raw.Add(rawBytes(chunk.arrays))
 	return nil
@@ -109,7 +133,7 @@ func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid,
 	for i, c := range w.columns {
 		columns[i] = c.plan
 		if err := h.column(ctx, c, categories[i]); err != nil {
-			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.name, err)
+			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
 		}
 	}
 	if err := store.DeleteAll(ctx, w.store, w.temporaryPath()); err != nil {
@@ -128,6 +152,9 @@ func (w *writer) abort() {
 	for _, c := range w.columns {
 		for _, a := range c.arrays() {
 			a.abort()
+		}
+		if c.nested != nil {
+			c.nested.abort()
 		}
 	}
 }
@@ -157,12 +184,16 @@ type columnWriter struct {
 	values         *arrayWriter
 	mask           *arrayWriter
 	elements       *arrayWriter
-	missing        atomic.Bool // some row is missing
-	elementMissing atomic.Bool // some element of a row is missing
+	nested         *nestedWriter // of a nested column, which has none of the above
+	missing        atomic.Bool   // some row is missing
+	elementMissing atomic.Bool   // some element of a row is missing
 }
 
 // begin creates the arrays of the column below a path.
 func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
+	if w.nested != nil {
+		return nil
+	}
 	values := b.metadata(w.plan.dataType(), w.plan.layout.row)
 	values.DimensionNames = w.plan.dimensionNames()
 	if w.values, err = b.newArray(path+"/values", values); err != nil {
@@ -365,6 +396,9 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 	missing := w.missing.Load() || w.plan.kind == kindNull
 	attributes := w.plan.attributes(missing || w.elementMissing.Load())
 	name := w.plan.name
+	if w.nested != nil {
+		return h.finishNested(ctx, w, attributes)
+	}
 	if w.plan.kind == kindDictionary {
 		if !g.isUniqueIndex() {
 			delete(attributes, attrEncType)
@@ -372,18 +406,18 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 		}
 		return errors.Join(
 			h.group(ctx, name, attributes),
-			h.array(ctx, w.values, name+"/codes", nil),
+			h.array(ctx, w.values, name+"/codes", h.rows, nil),
 			h.categories(ctx, g, name+"/categories"))
 	}
 	if !missing && !w.elementMissing.Load() {
-		return h.array(ctx, w.values, name, attributes)
+		return h.array(ctx, w.values, name, h.rows, attributes)
 	}
-	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", nil))
+	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", h.rows, nil))
 	if missing {
-		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", nil))
+		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", h.rows, nil))
 	}
 	if w.elementMissing.Load() {
-		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", nil))
+		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", h.rows, nil))
 	}
 	return err
 }
@@ -394,10 +428,10 @@ func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map
 	return zarr.WriteNode(ctx, h.store, path, m)
 }
 
-// array moves the chunks of an array to a path and writes its metadata.
-func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, attributes map[string]any) error {
+// array moves the chunks of an array of a length to a path and writes its metadata.
+func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, length int64, attributes map[string]any) error {
 	m := w.array.Metadata()
-	m.Shape = append([]int64{h.rows}, m.Shape[1:]...)
+	m.Shape = append([]int64{length}, m.Shape[1:]...)
 	m.Attributes = attributes
 	// An array of fill values has no chunks to move.
 	if err := store.Move(ctx, h.store, w.array.Path(), path); err != nil && !errors.Is(err, store.ErrNotFound) {
