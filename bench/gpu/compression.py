@@ -4,7 +4,8 @@ Figures are GB/s of the output.
 
 The data are the columns of bench/gen.py and a smooth float32 field, as they are and
 ("-shuffled") with the bytes of each chunk shuffled. The peers are nvCOMP on the GPU, if
-its wheel is there (bench/gpu/wheels.sh), and libzstd or liblz4 on all cores. The limit is
+its wheel is there (bench/gpu/wheels.sh), and libzstd or liblz4 in a thread per core, through pyarrow and into fresh
+memory. The limit is
 a copy of the output on the device.
 """
 
@@ -76,7 +77,7 @@ def encode(format, chunks):
 
 
 def host_rate(format, encoded, chunks):
-    """Returns GB/s of decoding on all cores, into memory that was touched before."""
+    """Returns GB/s of decoding on all cores, into fresh memory."""
     best = None
     for _ in range(3):
         start = time.perf_counter()
@@ -183,8 +184,8 @@ def records():
                         faults.append(f"{format}-decode-{name}: its benchmark gave no figure for the GPU, see the log")
                         continue
                     command = f"go test ./compress/{format} -bench 'Decode$/cuda$/{name}$'"
-                    how, rate = ("nvCOMP 6", peer["nvcomp"]) if "nvcomp" in peer else (f"{FORMATS[format][2]} on all cores", peer["host"])
-                    note = f"compression ratio {peer['ratio']:.2f}; {FORMATS[format][2]} on all cores: {peer['host']:.1f} GB/s"
+                    how, rate = ("nvCOMP 6", peer["nvcomp"]) if "nvcomp" in peer else (f"{FORMATS[format][2]} of pyarrow on all cores", peer["host"])
+                    note = f"compression ratio {peer['ratio']:.2f}; {FORMATS[format][2]} of pyarrow on all cores: {peer['host']:.1f} GB/s"
                     made.append(record.record(f"{format}-decode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit))
             for file in folder.iterdir():
                 file.unlink()
