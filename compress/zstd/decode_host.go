@@ -439,7 +439,7 @@ func readCounts(src []byte, most, maxLog int) (counts []int, log, size int) {
 	return counts, log, size
 }
 
-// buildStates returns the table of 1<<log states, or nil if there is none.
+// buildStates returns the table of 1<<log states, or nil if the counts are invalid.
 func buildStates(counts []int, log int) []state {
 	size := 1 << log
 	table := make([]state, size)

@@ -18,8 +18,8 @@ enum BlockType : uint8_t { raw_block, rle_block, compressed_block };
 enum LiteralsType : uint8_t { raw_literals, rle_literals, huffman_literals, treeless_literals };
 enum TableMode : uint8_t { predefined, rle_table, described, repeated };
 
-// Sequences of a block end with the literals that no match follows. If there are none, it
-// has this offset and is to be skipped.
+// The last sequence of a block has the literals that no match follows. Without any, it has
+// this offset, and is skipped.
 constexpr uint32_t empty_sequence = ~0u;
 
 // An offset that is the k-th repeat offset at the start of the block minus some.
