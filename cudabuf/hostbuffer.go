@@ -161,7 +161,7 @@ func (h *HostBuffer) Equal(other arrowbuf.Buffer) (bool, error) {
 		return false, err
 	}
 	defer h.Release()
-	if o, ok := other.(*HostBuffer); ok {
+	if o, ok := arrowbuf.As[*HostBuffer](other); ok {
 		if err := o.Wait(); err != nil {
 			return false, err
 		}

@@ -309,6 +309,11 @@ func copyTo(dst, src arrowbuf.Buffer, offset int64, stream *cudabuf.Stream) (err
 	host, onHost := arrowbuf.HostBytes(src)
 	to, onGPU := dst.(*cudabuf.Buffer)
 	from, fromGPU := arrowbuf.As[*cudabuf.Buffer](src)
+	if w, ok := arrowbuf.As[interface{ Wait() error }](src); ok && !(onGPU && fromGPU) { // a stream may still write pinned memory
+		if err := w.Wait(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case onGPU && fromGPU:
 		_, err = to.CopyFromDeviceAsync(from, offset, stream)

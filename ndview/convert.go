@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
 // CopyMode says whether an operation may or must copy, as argument copy of
@@ -152,7 +151,7 @@ func (a *NDBuffer) Wait() (err error) {
 		return err
 	}
 	defer a.Release()
-	if b, ok := a.buf.(*cudabuf.Buffer); ok {
+	if b, ok := arrowbuf.As[interface{ Wait() error }](a.buf); ok {
 		return b.Wait()
 	}
 	return nil
