@@ -412,6 +412,9 @@ func requireTable(tb testing.TB, want table, output string) {
 			requireColumn(tb, root, name, expect(field.Type, want.column(i)))
 		}
 	}
+	if root.Metadata().Attributes["_index"] == "_index" {
+		nodes["_index"] = true
+	}
 	children, err := root.Children(tb.Context())
 	require.NoError(tb, err)
 	for _, c := range children {

@@ -76,9 +76,7 @@ func (h *hierarchyWriter) finishNested(ctx context.Context, w *columnWriter, att
 		if err := s.finish(ctx); err != nil {
 			return err
 		}
-		m := s.array.array.Metadata()
-		m.DimensionNames = streamDimensions(name, s)
-		return h.array(ctx, s.array, name+"/"+s.name, s.length, map[string]any{attrEncType: "array", attrEncVer: "0.2.0"})
+		return h.array(ctx, s.array, name+"/"+s.name, s.length, streamDimensions(name, s), map[string]any{attrEncType: "array", attrEncVer: "0.2.0"})
 	})
 }
 

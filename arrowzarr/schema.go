@@ -40,6 +40,7 @@ type column struct {
 	layout  fixedLayout        // of kindFixed, and of the codes of kindDictionary
 	tensor  *ndview.TensorType // of a fixed_shape_tensor; otherwise nil
 	nested  *node              // of kindNested
+	dims    []string           // the names of the axes, the rows' first
 }
 
 // onDevice reports whether the column is copied to the device. Text and the codes of
@@ -64,6 +65,7 @@ func planColumns(schema *arrow.Schema, names []string) ([]*column, []int, error)
 		return nil, nil, markPart(PartInput, err)
 	}
 	nameColumns(columns)
+	nameDimensions(columns)
 	return columns, fields, nil
 }
 
@@ -367,7 +369,7 @@ const (
 	attrType    = "arrow_type"    // the Arrow type, for people
 	attrName    = "arrow_name"    // the column's name, if a Zarr node cannot have it
 	attrColumns = "arrow_columns" // the names of the columns' nodes, in the order of the schema
-	attrOrder   = "column-order"
+	attrOrder   = "column-order"  // of those columns that a data frame can hold
 	attrEncType = "encoding-type"
 	attrEncVer  = "encoding-version"
 )
@@ -385,7 +387,6 @@ func rootAttributes(schema *arrow.Schema, columns []*column, rows int64) (map[st
 	return map[string]any{
 		attrSchema:  base64.StdEncoding.EncodeToString(message),
 		attrRows:    rows,
-		attrOrder:   order,
 		attrColumns: order,
 	}, nil
 }
@@ -451,6 +452,14 @@ func (c *column) encoding(missing bool) (name, version string) {
 	return "", ""
 }
 
+// valueDims are the names of the axes of the values. Those of nulls have no others.
+func (c *column) valueDims() []string {
+	if c.kind == kindDictionary {
+		return c.dims[:1]
+	}
+	return c.dims
+}
+
 // isPlainArray reports whether anndata's "array" has values of the type. Its readers
 // know no times and no decimals.
 func isPlainArray(id arrow.Type) bool {
@@ -476,13 +485,4 @@ func (c *column) dataType() element.Type {
 func (c *column) isList() bool {
 	_, ok := c.storage.(*arrow.FixedSizeListType)
 	return ok
-}
-
-// dimensionNames returns the names of a tensor's axes, after that of the rows; nil if
-// they have none.
-func (c *column) dimensionNames() []string {
-	if c.tensor == nil || len(c.tensor.DimNames()) == 0 {
-		return nil
-	}
-	return append([]string{""}, c.tensor.DimNames()...)
 }

@@ -99,7 +99,10 @@ func TestRootAttributesDescribeTheTable(t *testing.T) {
 			output, _ := convertCodes(t, encode(table{schema: want}, t), arrowzarr.Options{})
 			root := openRoot(t, output).Metadata().Attributes
 			assert.Equal(t, json.Number("0"), root["num_rows"])
-			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name.", "cells"}, root["column-order"])
+			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name.", "cells"}, root["arrow_columns"])
+			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name."}, root["column-order"], "a frame has no lists")
+			assert.Equal(t, "dataframe", root["encoding-type"])
+			assert.Equal(t, "_index", root["_index"])
 			assertSchema(t, want, root["arrow_schema"])
 		})
 	}
@@ -166,12 +169,12 @@ func TestTensorsKeepTheirShape(t *testing.T) {
 		names       []string
 		permutation string
 	}{
-		{`{"shape": [2, 3]}`, []int64{2, 2, 3}, nil, ""},
-		{`{"shape": [6]}`, []int64{2, 6}, nil, ""},
-		{`{"shape": [3, 1, 2]}`, []int64{2, 3, 1, 2}, nil, ""},
-		{`{"shape": [2, 3], "dim_names": ["y", "x"]}`, []int64{2, 2, 3}, []string{"", "y", "x"}, ""},
-		{`{"shape": [2, 3], "permutation": [1, 0]}`, []int64{2, 2, 3}, nil, "[1 0]"},
-		{`{"shape": [2, 3], "dim_names": ["y", "x"], "permutation": [1, 0]}`, []int64{2, 2, 3}, []string{"", "y", "x"}, "[1 0]"},
+		{`{"shape": [2, 3]}`, []int64{2, 2, 3}, []string{"row", "images_1", "images_2"}, ""},
+		{`{"shape": [6]}`, []int64{2, 6}, []string{"row", "images_1"}, ""},
+		{`{"shape": [3, 1, 2]}`, []int64{2, 3, 1, 2}, []string{"row", "images_1", "images_2", "images_3"}, ""},
+		{`{"shape": [2, 3], "dim_names": ["y", "x"]}`, []int64{2, 2, 3}, []string{"row", "y", "x"}, ""},
+		{`{"shape": [2, 3], "permutation": [1, 0]}`, []int64{2, 2, 3}, []string{"row", "images_1", "images_2"}, "[1 0]"},
+		{`{"shape": [2, 3], "dim_names": ["y", "x"], "permutation": [1, 0]}`, []int64{2, 2, 3}, []string{"row", "y", "x"}, "[1 0]"},
 	}
 	for _, test := range tests {
 		t.Run(test.metadata, func(t *testing.T) {
@@ -200,7 +203,7 @@ func TestTensorsWithMissingRowsAreGroups(t *testing.T) {
 	assert.Equal(t, int8s("bool", []int64{2}, 0, 1), readArray(t, root, "images/mask"))
 	values, err := root.OpenArray(t.Context(), "images/values")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"", "y", "x"}, values.Metadata().DimensionNames)
+	assert.Equal(t, []string{"row", "y", "x"}, values.Metadata().DimensionNames)
 }
 
 func TestTensorsOfInvalidShapeAreRefused(t *testing.T) {

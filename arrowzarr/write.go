@@ -31,6 +31,7 @@ type writer struct {
 	store    store.Store
 	codec    Codec
 	jobs     int
+	index    bool // the root is a data frame, with an index
 	progress *Progress
 	stats    *pipelineStats
 	in       <-chan writeTask
@@ -40,7 +41,7 @@ type writer struct {
 }
 
 func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
-	w := &writer{store: s, codec: options.Codec, jobs: options.Jobs, progress: progress, stats: stats, in: in}
+	w := &writer{store: s, codec: options.Codec, jobs: options.Jobs, index: !options.NoIndex, progress: progress, stats: stats, in: in}
 	for _, plan := range columns {
 		w.columns = append(w.columns, &columnWriter{plan: plan})
 	}
@@ -140,6 +141,9 @@ func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid,
 		return markPart(PartOutput, err)
 	}
 	attributes, err := rootAttributes(schema, columns, rows)
+	if err == nil {
+		err = h.frame(ctx, schema, attributes)
+	}
 	if err != nil {
 		return markPart(PartOutput, err)
 	}
@@ -195,7 +199,6 @@ func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
 		return nil
 	}
 	values := b.metadata(w.plan.dataType(), w.plan.layout.row)
-	values.DimensionNames = w.plan.dimensionNames()
 	if w.values, err = b.newArray(path+"/values", values); err != nil {
 		return err
 	}
@@ -211,7 +214,6 @@ func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
 	}
 	if w.plan.isList() {
 		elements := b.metadata(element.Of(ndview.Bool), w.plan.layout.row)
-		elements.DimensionNames = values.DimensionNames
 		w.elements, err = b.newArray(path+"/element_mask", elements)
 	}
 	return err
@@ -406,18 +408,18 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 		}
 		return errors.Join(
 			h.group(ctx, name, attributes),
-			h.array(ctx, w.values, name+"/codes", h.rows, nil),
+			h.array(ctx, w.values, name+"/codes", h.rows, w.plan.dims[:1], nil),
 			h.categories(ctx, g, name+"/categories"))
 	}
 	if !missing && !w.elementMissing.Load() {
-		return h.array(ctx, w.values, name, h.rows, attributes)
+		return h.array(ctx, w.values, name, h.rows, w.plan.valueDims(), attributes)
 	}
-	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", h.rows, nil))
+	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", h.rows, w.plan.valueDims(), nil))
 	if missing {
-		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", h.rows, nil))
+		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", h.rows, w.plan.dims[:1], nil))
 	}
 	if w.elementMissing.Load() {
-		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", h.rows, nil))
+		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", h.rows, w.plan.valueDims(), nil))
 	}
 	return err
 }
@@ -429,10 +431,10 @@ func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map
 }
 
 // array moves the chunks of an array of a length to a path and writes its metadata.
-func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, length int64, attributes map[string]any) error {
+func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, length int64, dims []string, attributes map[string]any) error {
 	m := w.array.Metadata()
 	m.Shape = append([]int64{length}, m.Shape[1:]...)
-	m.Attributes = attributes
+	m.DimensionNames, m.Attributes = dims, attributes
 	// An array of fill values has no chunks to move.
 	if err := store.Move(ctx, h.store, w.array.Path(), path); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -454,6 +456,10 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.codec.codecs()...),
 	}
 	m.Attributes = plan.attributes(false)
+	m.DimensionNames = []string{g.column.name + ".category"}
+	for i := range plan.layout.row {
+		m.DimensionNames = append(m.DimensionNames, fmt.Sprintf("%s.category_%d", g.column.name, i+1))
+	}
 	array, err := zarr.New(h.store, path, m)
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ type convertFlags struct {
 	chunkRows, shardRows            int64
 	columns                         []string
 	jobs                            int
+	index                           string
 	overwrite, progress, noProgress bool
 	json, verbose                   bool
 }
@@ -60,6 +61,7 @@ OUTPUT appears only when it is complete.`,
 	flags.StringSliceVar(&f.columns, "columns", nil, "names of the columns to convert (default all)")
 	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
 	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
+	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
@@ -116,7 +118,11 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	if memory > 1<<60 {
 		return arrowzarr.Options{}, errors.New("--max-memory: more than 1 EiB")
 	}
+	if f.index != "auto" && f.index != "none" {
+		return arrowzarr.Options{}, fmt.Errorf("--index %q: expected auto or none", f.index)
+	}
 	return arrowzarr.Options{
+		NoIndex:   f.index == "none",
 		Codec:     codec,
 		ChunkRows: f.chunkRows,
 		ShardRows: f.shardRows,
