@@ -86,11 +86,11 @@ func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.B
 		to := region{a, host, box}
 		return forEachParallel(ctx, jobs, to.units, to.readUnit)
 	}
-	device, ok, err := a.onDevice(nd, box)
+	device, err := a.onDevice(nd, box)
 	if err != nil {
 		return err
 	}
-	if ok {
+	if device != nil {
 		defer device.nd.Release()
 		return device.read(ctx, jobs)
 	}

@@ -2,7 +2,8 @@ package zarr
 
 import (
 	"context"
-	"runtime"
+	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -11,163 +12,218 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 const (
 	// deviceBatch is how many bytes of decoded chunks one batch has, at most by one
-	// unit more. Two batches are in flight: one is read while the other is decoded.
-	deviceBatch    = 256 << 20
-	deviceInFlight = 2
+	// unit more. Some batches are in flight, so that files are read, bytes cross the
+	// link and kernels run at the same time.
+	deviceBatch    = 128 << 20
+	deviceInFlight = 3
 	// minDeviceRead is the size in bytes from which a GPU decodes what is read. Less is
 	// decoded sooner by the host.
 	minDeviceRead = 1 << 20
+	// inputAlignment makes the kernels' reads of neighboring inputs independent.
+	inputAlignment = 16
 )
+
+func align(n int64) int64 { return (n + inputAlignment - 1) / inputAlignment * inputAlignment }
 
 // deviceRead reads a box into an array on a GPU, which decodes the chunks: compressed
 // bytes cross the link, and chunks go to their places on the device.
 type deviceRead struct {
 	region
 	nd    *ndview.NDBuffer // the shape of the box, C order
-	codec codec.DeviceCodec
+	codec *codec.DeviceCodec
 }
 
-// deviceChunk is an encoded chunk on the host.
+// deviceChunk is an encoded chunk on the host. Its data is nil if it is not stored.
 type deviceChunk struct {
 	encodedChunk
 	unit
+	size int64  // of the decoded chunk, in bytes
+	slot []byte // empty, with pinned memory for the encoded chunk
 }
 
-// onDevice returns how to read a box into nd by its device, or false if the host must
+// onDevice returns how the device of nd reads a box into it, or nil if the host must
 // decode the chunks. The caller must release nd of the result.
-func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, bool, error) {
+func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error) {
 	if _, ok := arrowbuf.As[*cudabuf.Device](nd.Device()); !ok || nd.NBytes() < minDeviceRead {
-		return nil, false, nil
+		return nil, nil
 	}
 	for index := range a.grid.Chunks(box) {
 		chain, err := a.chainFor(index)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if layout, ok := chain.ShardLayout(); ok {
 			chain = layout.ChunkChain()
 		}
-		decoder, ok := chain.DeviceCodec()
-		if !ok {
-			return nil, false, nil
+		decoder := chain.DeviceCodec()
+		if decoder == nil {
+			return nil, nil
 		}
 		shaped, err := nd.ReshapeView(box.Shape...)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		return &deviceRead{region{array: a, box: box}, shaped, decoder}, true, nil
+		return &deviceRead{region{array: a, box: box}, shaped, decoder}, nil
 	}
-	return nil, false, nil // no chunks
+	return nil, nil // no chunks
 }
 
 func (d *deviceRead) read(ctx context.Context, jobs int) error {
-	return forEachParallel(ctx, deviceInFlight, d.batches, func(ctx context.Context, units []unit) error {
-		chunks := make([][]deviceChunk, len(units))
-		err := forEachParallel(ctx, jobs, upTo(len(units)), func(ctx context.Context, i int) (err error) {
-			chunks[i], err = d.fetch(ctx, units[i])
-			return err
-		})
-		if err != nil {
+	return forEachParallel(ctx, deviceInFlight, d.batches, func(ctx context.Context, chunks []deviceChunk) error {
+		s := d.array.scratch()
+		defer s.Release()
+		if err := d.fetch(ctx, s, chunks, jobs); err != nil {
 			return err
 		}
-		return d.decode(slices.Concat(chunks...))
+		return d.decode(chunks)
 	})
 }
 
-// upTo yields 0 to n-1.
-func upTo(n int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for i := 0; i < n && yield(i); i++ {
-		}
-	}
-}
-
-// batches yields the units of the box in batches.
-func (d *deviceRead) batches(yield func([]unit) bool) {
-	var units []unit
+// batches yields the chunks of the box in batches. Those of one unit are in one batch.
+func (d *deviceRead) batches(yield func([]deviceChunk) bool) {
+	var chunks []deviceChunk
 	var bytes int64
 	for u := range d.units {
-		units = append(units, u)
-		bytes += d.unitBytes(u)
+		for c := range d.chunksOf(u) {
+			chunks = append(chunks, c)
+			bytes += c.size
+		}
 		if bytes >= deviceBatch {
-			if !yield(units) {
+			if !yield(chunks) {
 				return
 			}
-			units, bytes = nil, 0
+			chunks, bytes = nil, 0
 		}
 	}
-	if len(units) > 0 {
-		yield(units)
+	if len(chunks) > 0 {
+		yield(chunks)
 	}
 }
 
-// unitBytes returns the size of the decoded chunks of a unit.
-func (d *deviceRead) unitBytes(u unit) int64 {
-	shape := d.array.grid.Box(u.cell).Shape
-	if chain, err := d.array.chainFor(u.cell); err == nil && u.inner != nil {
-		if layout, ok := chain.ShardLayout(); ok {
-			shape = layout.ChunkShape()
+// chunksOf yields the chunks of a unit in the box. The error of a cell without codecs is
+// that of fetching its first chunk.
+func (d *deviceRead) chunksOf(u unit) iter.Seq[deviceChunk] {
+	return func(yield func(deviceChunk) bool) {
+		whole := d.array.grid.Box(u.cell)
+		chunk := func(box grid.Box, chain *codec.Chain, u unit) deviceChunk {
+			return deviceChunk{encodedChunk: encodedChunk{box: box, chain: chain}, unit: u, size: grid.Size(box.Shape) * d.width()}
+		}
+		chain, err := d.array.chainFor(u.cell)
+		if err != nil {
+			yield(chunk(whole, nil, u))
+			return
+		}
+		layout, sharded := chain.ShardLayout()
+		if !sharded {
+			yield(chunk(whole, chain, u))
+			return
+		}
+		part, _ := whole.Intersect(d.box)
+		inner := part.RelativeTo(whole.Origin).ChunkIndices(layout.ChunkShape())
+		if u.inner != nil {
+			inner = slices.Values([][]int64{u.inner})
+		}
+		for at := range inner {
+			box := grid.ChunkBox(at, layout.ChunkShape()).RelativeTo(negate(whole.Origin))
+			if !yield(chunk(box, layout.ChunkChain(), unit{u.cell, slices.Clone(at)})) {
+				return
+			}
 		}
 	}
-	return grid.Size(shape) * d.width()
 }
 
-// fetch reads the encoded chunks of a unit.
-func (d *deviceRead) fetch(ctx context.Context, u unit) (chunks []deviceChunk, err error) {
-	a := d.array
+// fetch reads the encoded chunks of a batch into pinned memory, as long as they fit.
+func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []deviceChunk, jobs int) error {
+	var n int64
+	for _, c := range chunks {
+		n += align(d.codec.EncodedSize(c.size))
+	}
+	slab, err := s.HostBytes(d.nd.Device(), n)
+	if err != nil {
+		return err
+	}
+	for i := range chunks {
+		size := align(d.codec.EncodedSize(chunks[i].size))
+		chunks[i].slot, slab = slab[:0:size], slab[size:]
+	}
+	// Where reading a chunk takes a round trip, chunks of one shard are read together.
+	together := func(a, b deviceChunk) bool { return a.inner != nil && slices.Equal(a.cell, b.cell) }
+	if store.AsRangeReader(d.array.store) != nil {
+		together = func(_, _ deviceChunk) bool { return false }
+	}
+	return forEachParallel(ctx, jobs, runs(chunks, together), d.fetchCell)
+}
+
+// runs yields the longest parts of s of which each neighbor belongs together.
+func runs[T any](s []T, together func(a, b T) bool) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(s) > 0 {
+			n := 1
+			for n < len(s) && together(s[n-1], s[n]) {
+				n++
+			}
+			if !yield(s[:n]) {
+				return
+			}
+			s = s[n:]
+		}
+	}
+}
+
+// fetchCell reads chunks of one cell.
+func (d *deviceRead) fetchCell(ctx context.Context, chunks []deviceChunk) error {
+	a, u := d.array, chunks[0].unit
 	chain, err := a.chainFor(u.cell)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	whole, key := a.grid.Box(u.cell), a.chunkKey(u.cell)
+	key := a.chunkKey(u.cell)
 	layout, sharded := chain.ShardLayout()
-	if !sharded {
-		data, _, err := a.readValue(ctx, key, extent{}, nil)
-		if err != nil {
-			return nil, u.wrap(err)
+	switch {
+	case !sharded:
+		chunks[0].data, _, err = a.readValue(ctx, key, extent{}, chunks[0].slot)
+	case store.AsRangeReader(a.store) != nil:
+		chunks[0].data, err = a.readInner(ctx, layout, key, u.inner, extent{}, chunks[0].slot)
+	default:
+		inner := make([][]int64, len(chunks))
+		for i, c := range chunks {
+			inner[i] = c.inner
 		}
-		return []deviceChunk{{encodedChunk{whole, chain, data}, u}}, nil
+		return a.visitShard(ctx, layout, u.cell, inner, func(i int, data []byte) error {
+			if data != nil {
+				chunks[i].data = append(chunks[i].slot, data...) // valid during this call only
+			}
+			return nil
+		})
 	}
-	inner := [][]int64{u.inner}
-	if u.inner == nil {
-		part, _ := whole.Intersect(d.box)
-		inner = slices.Collect(part.RelativeTo(whole.Origin).ChunkIndices(layout.ChunkShape()))
+	if err != nil {
+		return u.wrap(err)
 	}
-	err = a.visitShard(ctx, layout, u.cell, inner, func(i int, data []byte) error {
-		if data != nil {
-			data = slices.Clone(data) // it is valid during this call only
-		}
-		box := grid.ChunkBox(inner[i], layout.ChunkShape()).RelativeTo(negate(whole.Origin))
-		chunks = append(chunks, deviceChunk{encodedChunk{box, layout.ChunkChain(), data}, unit{u.cell, inner[i]}})
-		return nil
-	})
-	return chunks, err
+	return nil
 }
 
 // deviceOutputs are the chunks of a batch that are decoded into one buffer.
 type deviceOutputs struct {
 	compress.Batch
-	chunks []deviceChunk
+	chunks   []deviceChunk
+	payloads [][]byte
+	bytes    int64
 }
 
-func (o *deviceOutputs) add(c deviceChunk, in, out compress.Range) {
-	o.In, o.Out, o.chunks = append(o.In, in), append(o.Out, out), append(o.chunks, c)
+func (o *deviceOutputs) add(c deviceChunk, payload []byte, out int64) {
+	o.chunks, o.payloads = append(o.chunks, c), append(o.payloads, payload)
+	o.Out = append(o.Out, compress.Range{Offset: out, Length: c.size})
 }
-
-// inputAlignment makes the kernels' reads of neighboring inputs independent.
-const inputAlignment = 16
 
 // decode decodes chunks to their places in the array. A chunk that is contiguous there is
 // decoded in place, others by way of a buffer of their own.
 func (d *deviceRead) decode(chunks []deviceChunk) error {
 	var direct, staged deviceOutputs
-	var inBytes, stagedBytes int64
-	var payloads [][]byte
-	var places []int64
 	for _, c := range chunks {
 		if c.data == nil {
 			if err := d.fill(c); err != nil {
@@ -175,102 +231,58 @@ func (d *deviceRead) decode(chunks []deviceChunk) error {
 			}
 			continue
 		}
-		size, err := grid.ByteSize(c.box.Shape, d.width())
+		payload, err := d.codec.Payload(c.data, c.size)
 		if err != nil {
-			return c.wrap(err)
+			payload = nil // the host has the error
 		}
-		payload, err := d.codec.Payload(c.data, size)
-		if err != nil {
-			return c.wrap(err)
-		}
-		in := compress.Range{Offset: inBytes, Length: int64(len(payload))}
-		payloads, places = append(payloads, payload), append(places, inBytes)
-		inBytes += (in.Length + inputAlignment - 1) / inputAlignment * inputAlignment
 		part, _ := c.box.Intersect(d.box)
 		start, run := part.RelativeTo(d.box.Origin).ContiguousRange(d.box.Shape)
 		if run && slices.Equal(part.Shape, c.box.Shape) {
-			direct.add(c, in, compress.Range{Offset: d.nd.Offset() + start*d.width(), Length: size})
+			direct.add(c, payload, d.nd.Offset()+start*d.width())
 		} else {
-			staged.add(c, in, compress.Range{Offset: stagedBytes, Length: size})
-			stagedBytes += (size + inputAlignment - 1) / inputAlignment * inputAlignment
+			staged.add(c, payload, staged.bytes)
+			staged.bytes += align(c.size)
 		}
 	}
-	if len(payloads) == 0 {
-		return nil
-	}
-	src, err := d.upload(payloads, places, inBytes)
-	if err != nil {
-		return err
-	}
-	defer src.Release()
 	if len(direct.chunks) > 0 {
-		direct.Src, direct.Dst = src, d.nd.Buffer()
-		if err := d.run(direct, nil); err != nil {
+		direct.Dst = d.nd.Buffer()
+		if err := d.run(&direct, nil); err != nil {
 			return err
 		}
 	}
 	if len(staged.chunks) == 0 {
 		return nil
 	}
-	staged.Src = src
-	if staged.Dst, err = d.nd.Device().Alloc(stagedBytes); err != nil {
+	var err error
+	if staged.Dst, err = d.nd.Device().Alloc(staged.bytes); err != nil {
 		return err
 	}
 	defer staged.Dst.Release()
-	return d.run(staged, func(c deviceChunk, at int64) error {
+	return d.run(&staged, func(c deviceChunk, at int64) error {
 		whole, err := ndview.FromBuffer(staged.Dst, d.nd.DType(), at, c.box.Shape, nil)
 		if err != nil {
 			return err
 		}
 		defer whole.Release()
-		part, _ := c.box.Intersect(d.box)
-		from, err := sliceBox(whole, part.RelativeTo(c.box.Origin))
-		if err != nil {
-			return err
-		}
-		defer from.Release()
-		return d.place(part, from)
+		return d.placePart(c, whole)
 	})
-}
-
-// upload returns a buffer on the device that has each payload at its place.
-func (d *deviceRead) upload(payloads [][]byte, places []int64, n int64) (arrowbuf.Buffer, error) {
-	s := d.array.scratch()
-	defer s.Release()
-	host, err := s.HostBytes(d.nd.Device(), n)
-	if err != nil {
-		return nil, err
-	}
-	err = forEachParallel(context.Background(), runtime.GOMAXPROCS(0), upTo(len(payloads)), func(_ context.Context, i int) error {
-		copy(host[places[i]:], payloads[i])
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	src, err := d.nd.Device().Alloc(n)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := src.CopyFromHost(host, 0); err != nil {
-		src.Release()
-		return nil, err
-	}
-	return src, nil
 }
 
 // run decodes a batch and calls then, if that is not nil, with each chunk and its place
 // in Dst. What the device cannot decode is decoded on the host, which has the error of a
 // corrupt chunk.
-func (d *deviceRead) run(o deviceOutputs, then func(c deviceChunk, at int64) error) error {
-	results, err := d.codec.Decode(o.Batch, compress.Options{})
+func (d *deviceRead) run(o *deviceOutputs, then func(c deviceChunk, at int64) error) error {
+	decode := d.runKernels
+	if d.codec.Decode == nil {
+		decode = d.copyPlain
+	}
+	decoded, err := decode(o)
 	if err != nil {
 		return err
 	}
-	for i, r := range results {
-		c := o.chunks[i]
+	for i, c := range o.chunks {
 		switch {
-		case r.Err != nil || r.Length != o.Out[i].Length:
+		case !decoded[i]:
 			err = d.decodeOnHost(c)
 		case then != nil:
 			err = then(c, o.Out[i].Offset)
@@ -282,15 +294,62 @@ func (d *deviceRead) run(o deviceOutputs, then func(c deviceChunk, at int64) err
 	return nil
 }
 
+// copyPlain copies chunks that are their elements. It reports which of them have the
+// right size.
+func (d *deviceRead) copyPlain(o *deviceOutputs) (copied []bool, err error) {
+	copied = make([]bool, len(o.chunks))
+	var ranges []arrowbuf.HostRange
+	for i, payload := range o.payloads {
+		if copied[i] = int64(len(payload)) == o.Out[i].Length; copied[i] {
+			ranges = append(ranges, arrowbuf.HostRange{Bytes: payload, Pos: o.Out[i].Offset})
+		}
+	}
+	return copied, copyRanges(o.Dst, ranges)
+}
+
+// runKernels decodes the payloads. It reports which of them were decoded.
+func (d *deviceRead) runKernels(o *deviceOutputs) (decoded []bool, err error) {
+	var n int64
+	ranges := make([]arrowbuf.HostRange, len(o.payloads))
+	for i, payload := range o.payloads {
+		ranges[i] = arrowbuf.HostRange{Bytes: payload, Pos: n}
+		o.In = append(o.In, compress.Range{Offset: n, Length: int64(len(payload))})
+		n += align(int64(len(payload)))
+	}
+	if o.Src, err = d.nd.Device().Alloc(n); err != nil {
+		return nil, err
+	}
+	defer o.Src.Release()
+	if err := copyRanges(o.Src, ranges); err != nil {
+		return nil, err
+	}
+	results, err := d.codec.Decode(o.Batch, compress.Options{})
+	if err != nil {
+		return nil, err
+	}
+	decoded = make([]bool, len(results))
+	for i, r := range results {
+		decoded[i] = o.payloads[i] != nil && r.Err == nil && r.Length == o.Out[i].Length
+	}
+	return decoded, nil
+}
+
+func copyRanges(dst arrowbuf.Buffer, ranges []arrowbuf.HostRange) error {
+	cuda, ok := arrowbuf.As[*cudabuf.Buffer](dst)
+	if !ok {
+		return fmt.Errorf("%v: %w", dst.Device(), arrowbuf.ErrDevice)
+	}
+	return cuda.CopyRangesFromHost(ranges)
+}
+
 // decodeOnHost decodes one chunk on the host.
 func (d *deviceRead) decodeOnHost(c deviceChunk) error {
-	size, err := grid.ByteSize(c.box.Shape, d.width())
-	if err != nil {
+	if err := arrowbuf.CheckHostMemory(c.size); err != nil { // a chunk may be much larger than its array
 		return err
 	}
 	s := d.array.scratch()
 	defer s.Release()
-	raw := make([]byte, size)
+	raw := make([]byte, c.size)
 	if err := c.chain.DecodeFixed(s, raw, c.data); err != nil {
 		return err
 	}
@@ -299,13 +358,7 @@ func (d *deviceRead) decodeOnHost(c deviceChunk) error {
 		return err
 	}
 	defer whole.Release()
-	part, _ := c.box.Intersect(d.box)
-	from, err := sliceBox(whole, part.RelativeTo(c.box.Origin))
-	if err != nil {
-		return err
-	}
-	defer from.Release()
-	return d.place(part, from)
+	return d.placePart(c, whole)
 }
 
 // fill sets the part of a chunk that is not stored to the fill value.
@@ -315,23 +368,28 @@ func (d *deviceRead) fill(c deviceChunk) error {
 		return err
 	}
 	defer value.Release()
-	part, _ := c.box.Intersect(d.box)
-	all, err := value.BroadcastTo(part.Shape...)
+	all, err := value.BroadcastTo(c.box.Shape...)
 	if err != nil {
 		return err
 	}
 	defer all.Release()
-	return d.place(part, all)
+	return d.placePart(c, all)
 }
 
-// place copies values to a part of the array, by its position in the Zarr array.
-func (d *deviceRead) place(part grid.Box, values *ndview.NDBuffer) error {
+// placePart copies the part of a decoded chunk that is in the box to its place.
+func (d *deviceRead) placePart(c deviceChunk, whole *ndview.NDBuffer) error {
+	part, _ := c.box.Intersect(d.box)
+	from, err := sliceBox(whole, part.RelativeTo(c.box.Origin))
+	if err != nil {
+		return err
+	}
+	defer from.Release()
 	to, err := sliceBox(d.nd, part.RelativeTo(d.box.Origin))
 	if err != nil {
 		return err
 	}
 	defer to.Release()
-	return to.CopyFrom(values)
+	return to.CopyFrom(from)
 }
 
 // sliceBox returns a view of a box of an array.

@@ -31,6 +31,8 @@ func deviceArrays() map[string]*zarr.ArrayMetadata {
 		"boxes":         ints([]int64{1000, 700}, []int64{128, 300}, zstd),
 		"lz4":           ints([]int64{1000, 700}, []int64{100, 700}, codec.LZ4{Acceleration: 1}),
 		"shards":        inShards,
+		"plain":         ints([]int64{1000, 700}, []int64{300, 700}),
+		"plain shards":  sharded([]int64{1000, 700}, []int64{400, 400}, []int64{100, 80}),
 		"one big chunk": ints([]int64{600, 600}, []int64{1000, 1000}, zstd),
 	}
 }
@@ -82,7 +84,7 @@ func TestDevicesDecodeChunks(t *testing.T) {
 	for name, c := range map[string]struct {
 		codec    codec.Codec
 		launches int64
-	}{"zstd": {codec.Zstd{Level: 1}, 8}, "lz4": {codec.LZ4{Acceleration: 1}, 1}, "gzip": {codec.Gzip{Level: 1}, 0}} {
+	}{"zstd": {codec.Zstd{Level: 1}, 8}, "lz4": {codec.LZ4{Acceleration: 1}, 1}, "crc32c": {codec.CRC32C{}, 0}, "gzip": {codec.Gzip{Level: 1}, 0}} {
 		var launches atomic.Int64
 		drv := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
 			if strings.Contains(call, "LaunchKernel") {
@@ -121,6 +123,9 @@ func TestACorruptChunkIsTheSameErrorOnEveryDevice(t *testing.T) {
 			raw, err := mem.Get(t.Context(), key, store.Range{})
 			require.NoError(t, err)
 			raw = bytes.Clone(raw)
+			if strings.HasPrefix(name, "plain") {
+				raw = raw[:len(raw)-1]
+			}
 			for i := 4; i < min(len(raw)/2, 60); i++ {
 				raw[i] ^= 0x5A
 			}

@@ -417,7 +417,7 @@ func (c *Chain) decompress(s *Scratch, dst, src []byte) ([]byte, error) {
 		src = out
 	}
 	if exact && int64(len(src)) != want {
-		return nil, fmt.Errorf("%d bytes of a chunk, expected %d", len(src), want)
+		return nil, fmt.Errorf("chunk of %d bytes, want %d", len(src), want)
 	}
 	return src, nil
 }
