@@ -27,6 +27,8 @@ import numpy as np
 import tensorstore
 import zarr
 import zarr.codecs.numcodecs as v3_numcodecs
+from numcodecs.pcodec import PCodec
+from numcodecs.zfpy import ZFPY
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
 warnings.filterwarnings("ignore")  # zarr-python warns of types and codecs without a specification
@@ -246,6 +248,23 @@ def write_filters(source: Path, rng: np.random.Generator) -> dict[str, Case]:
     return cases
 
 
+def write_webassembly(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Arrays with the codecs that Quiver runs as WebAssembly. zfp's are without loss, since
+    Quiver's copy is encoded a second time."""
+    cases = {}
+    for t in ("u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"):
+        values = np.cumsum(rng.integers(-50, 60, SHAPE), axis=1).astype(t)
+        codecs = {"pcodec": (PCodec(), v3_numcodecs.PCodec()), "pcodec delta": (PCodec(level=3, delta_spec="try_consecutive", delta_encoding_order=1), v3_numcodecs.PCodec(level=3, mode_spec="classic"))}
+        if t in ("i4", "i8", "f4", "f8"):
+            codecs["zfpy"] = (ZFPY(), v3_numcodecs.ZFPY(mode=4, tolerance=-1))
+        for name, (v2, v3) in codecs.items():
+            for version, how in ((2, {"compressors": v2}), (3, {"serializer": v3, "compressors": None})):
+                a = zarr.create_array(source / f"v{version} {name} {t}", shape=SHAPE, chunks=CHUNK, dtype=values.dtype, zarr_format=version, **how)
+                a[...] = values
+                cases[f"v{version} {name} {t}"] = Case(values, [read_zarr_python])
+    return cases
+
+
 SMALL = ["int2", "int4", "float4_e2m1fn", "float8_e3m4", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16"]
 
 
@@ -382,7 +401,7 @@ def main() -> int:
         source, copy, raw = (Path(folder) / name for name in ("source", "copy", "elements"))
         raw.mkdir()
         refused = {}
-        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_rectilinear(source, rng)
+        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_rectilinear(source, rng)
         groups = write_groups(source)
         command = [os.environ.get("GO", "go"), "run", "./interop/zarrmatrix", str(source), str(copy), str(raw)]
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

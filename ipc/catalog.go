@@ -37,8 +37,8 @@ type publication struct {
 	stream  *Stream
 }
 
-// PublishOption changes how memory is published.
-type PublishOption func(*object)
+// PublishOption changes how memory is published. The zero value changes nothing.
+type PublishOption struct{ expose bool }
 
 // ExposeAllocation shares memory in place even if a client that opens it can read
 // other memory, now and later. Memory of cuMemAlloc exposes its whole allocation.
@@ -46,7 +46,7 @@ type PublishOption func(*object)
 // mechanism cuda-pool; copy batches there with arrowbuf.CopyTo and
 // SharedPool.AsDevice. Without this option such memory is copied before it is
 // shared.
-func ExposeAllocation() PublishOption { return func(o *object) { o.exposed = true } }
+func ExposeAllocation() PublishOption { return PublishOption{expose: true} }
 
 // NewCatalog returns an empty catalog.
 func NewCatalog() *Catalog { return &Catalog{entries: map[string]*publication{}} }
@@ -363,8 +363,8 @@ func newBufferObject(name string, layout []byte, b arrowbuf.Buffer, options []Pu
 
 func (o *object) applyOptions(options []PublishOption) *object {
 	o.refs.Store(1)
-	for _, set := range options {
-		set(o)
+	for _, option := range options {
+		o.exposed = o.exposed || option.expose
 	}
 	return o
 }

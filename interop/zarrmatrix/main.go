@@ -19,6 +19,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
+	_ "github.com/quiver-gpu/quiver/zarr/codec/pcodec" // registers the codec
+	_ "github.com/quiver-gpu/quiver/zarr/codec/zfpy"   // registers the codec
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )

@@ -142,8 +142,8 @@ var refused = map[string]string{
 	"pcodec":     "needs the import of package zarr/codec/pcodec",
 	"pickle":     "would run code from the chunk",
 	"vlen-array": "stores arrays as elements",
-	"zfp":        "has no implementation in Go",
-	"zfpy":       "has no implementation in Go",
+	"zfp":        "has no implementation in Go, unlike numcodecs.zfpy",
+	"zfpy":       "needs the import of package zarr/codec/zfpy",
 }
 
 // withConfig returns the parser of a codec that contains no other codecs.

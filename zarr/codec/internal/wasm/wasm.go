@@ -13,6 +13,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
 // MaxBytes is the most bytes that one call may take or return.
@@ -23,8 +24,9 @@ const (
 	keptBytes = 64 << 20 // an instance with more memory is not used again
 )
 
-// Module is a compiled module without imports. It exports allocate(n) and release(at,
-// n) beside the functions of its codec. A Module is safe for concurrent use.
+// Module is a compiled module. It exports allocate(n) and release(at, n) beside the
+// functions of its codec. It may import WASI, which gives it no files, no environment
+// and no clock of the host. A Module is safe for concurrent use.
 type Module struct {
 	compressed []byte // by gzip
 	compile    func() (compiled, error)
@@ -56,6 +58,9 @@ func (m *Module) newCompiled() (c compiled, err error) {
 	}
 	ctx := context.Background()
 	c.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(maxPages))
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, c.runtime); err != nil {
+		return c, err
+	}
 	c.code, err = c.runtime.CompileModule(ctx, code)
 	return c, err
 }
@@ -84,7 +89,7 @@ func (m *Module) instance() (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	module, err := c.runtime.InstantiateModule(context.Background(), c.code, wazero.NewModuleConfig().WithName(""))
+	module, err := c.runtime.InstantiateModule(context.Background(), c.code, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
 	if err != nil {
 		return nil, err
 	}

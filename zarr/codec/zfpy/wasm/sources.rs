@@ -1,0 +1,1 @@
+//! Empty: the crate only names its dependency.
