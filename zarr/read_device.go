@@ -21,6 +21,7 @@ const (
 	// link and kernels run at the same time.
 	deviceBatch    = 128 << 20
 	deviceInFlight = 3
+	slabUnit       = 48 << 20
 	// minDeviceRead is the size in bytes from which a GPU decodes what is read. Less is
 	// decoded sooner by the host.
 	minDeviceRead = 1 << 20
@@ -143,7 +144,9 @@ func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []devic
 	for _, c := range chunks {
 		n += align(d.codec.EncodedSize(c.size))
 	}
-	slab, err := s.HostBytes(d.nd.Device(), n)
+	// Allocating pinned memory takes longer than reading a batch. Few sizes let the
+	// allocator reuse what earlier batches had.
+	slab, err := s.HostBytes(d.nd.Device(), (n+slabUnit-1)/slabUnit*slabUnit)
 	if err != nil {
 		return err
 	}
