@@ -141,8 +141,11 @@ class Bench:
             median=round(statistics.median(found[OURS]), 4), peer_median=round(statistics.median(found[peer]), 4), rounds=self.rounds,
         )  # fmt: skip
         self.records.append(entry)
+        medians = entry["median"] / entry["peer_median"]
+        if unit in record.COSTS:
+            medians = 1 / medians
         others = "  ".join(f"{program} {value:8.3f}" for program, value in all_peers.items())
-        print(f"{name:28} {values[OURS]:8.3f} {unit:4} ratio {entry['ratio']:6.2f} medians {entry['median'] / entry['peer_median']:5.2f}  {others}", flush=True)
+        print(f"{name:28} {values[OURS]:8.3f} {unit:4} ratio {entry['ratio']:6.2f} medians {medians:5.2f}  {others}", flush=True)
 
     def close(self) -> None:
         for program in self.programs.values():

@@ -233,8 +233,8 @@ type fetchFunc func(want extent, dst []byte) (data []byte, owned bool, err error
 // encodings holds memory for encoded chunks, as *[]byte.
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
-// readInto reads the chunk of a unit and decodes its part in the region. Of a chunk that is stored as
-// it is in memory it reads only the part, to its final place.
+// readInto reads the chunk of a unit and decodes its part in the region. Of a chunk that
+// is stored as it is in memory it reads only the part, to its final place.
 func (r region) readInto(ctx context.Context, u unit, key string, chain *codec.Chain, box grid.Box, fetch fetchFunc) error {
 	part, ok := box.Intersect(r.box)
 	if !ok {

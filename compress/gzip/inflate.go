@@ -251,7 +251,15 @@ func (f *inflater) readCode() error {
 	if !buildTable(f.dist[:], distBits, lengths[literals:], distSymbols[:]) {
 		return corrupt("code of the distances")
 	}
-	pairLiterals(&f.lit)
+	short := 0 // entries of literals with codes of at most half the index
+	for _, n := range lengths[:endOfBlock] {
+		if n > 0 && n <= litBits/2 {
+			short += 1 << (litBits - n)
+		}
+	}
+	if short >= 1<<(litBits-2) { // otherwise pairs are too rare to pay for their search
+		pairLiterals(&f.lit)
+	}
 	return nil
 }
 
