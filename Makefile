@@ -16,7 +16,7 @@ VENV          := .venv/.installed
 NODE_MODULES  := interop/node_modules/.installed
 STORE_SERVERS := interop/stores/node_modules/.installed
 CUDA          := .tools/cuda/.installed
-KERNELS       := ndview/kernels
+KERNELS       := internal/kernels
 
 # cuda.h, to check the build with gorgonia.org/cu against both versions of it.
 GORGONIA_HEADERS := .tools/cuda12 .tools/cuda13
@@ -107,7 +107,7 @@ interop: build $(VENV) $(NODE_MODULES) stores ## Check against NumPy, pyarrow, n
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
-	.venv/bin/python interop/share.py
+	GO=$(GO) .venv/bin/python interop/share.py
 	GO=$(GO) .venv/bin/python interop/flight.py
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --seed 2
 
@@ -145,6 +145,10 @@ bench-assembly: ## Measure each routine in assembly beside its Go loop, and reco
 bench-arrow: $(VENV) ## Measure Arrow batches on the CPU device beside arrow-go, and record it in bench/results
 	.venv/bin/python bench/arrow_cpu.py
 
+.PHONY: bench-zarr
+bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and tensorstore, and record it in bench/results
+	.venv/bin/python bench/zarr_cpu.py
+
 .PHONY: bench-table
 bench-table: ## Print the newest recorded result of each topic
 	@$(GO) run ./bench/table bench/results
@@ -156,7 +160,7 @@ plots: $(VENV) ## Draw bench/plots from the recorded results
 # ---- GPU
 
 .PHONY: kernels
-kernels: $(CUDA) ## Compile ndview/kernels/*/*.cu to the committed images
+kernels: $(CUDA) ## Compile internal/kernels/*/*.cu to the committed images
 	.tools/cuda/bin/python $(KERNELS)/make.py
 
 .PHONY: kernels-check

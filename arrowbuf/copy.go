@@ -18,8 +18,8 @@ import (
 // others are copied, each once, to one new allocation; see SeparateAllocations. It
 // is freed with the last column, or slice of a column, that uses it. On a GPU, each
 // buffer starts at a multiple of 64 bytes and is padded to a multiple of 64. On the
-// CPU, buffers that are close together on the source device arrive in one copy,
-// aligned to their element width (at most 8 bytes).
+// CPU, each buffer is aligned to its element width, at most 8 bytes. Buffers that are
+// close together on the source device arrive there in one copy.
 //
 // Of a slice, only its elements are copied: the copy has offset 0, and its offsets
 // are rebased. Children of dense unions, list views and run-end encoded arrays, and
@@ -32,8 +32,8 @@ import (
 // *RecordBatch with an *Array per column.
 //
 // CopyTo accepts all types of arrow-go, including nested ones. If the buffers or
-// children of a column are too short for its length, it copies nothing and returns
-// an error wrapping arrow.ErrInvalid, which names the column. It checks only the
+// children of a column are too short for its length, CopyTo copies nothing. It then
+// returns an error wrapping arrow.ErrInvalid, which names the column. It checks only the
 // first and the last offset. It does not check the views, indices, type ids and runs
 // of whole arrays: use Validate on data of untrusted sources. If dev lacks the
 // memory, it returns an error wrapping ErrOutOfMemory.

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
@@ -25,7 +27,7 @@ type worker struct {
 	maxBytes int64 // that one chunk may need
 	stats    *stageStats
 	in       <-chan columnRows
-	out      chan<- *columnChunk
+	out      chan<- writeTask
 
 	// mu is held while a chunk waits for memory, so that no more than one at a
 	// time reads its offsets and views before it has memory.
@@ -36,20 +38,27 @@ type worker struct {
 // columnChunk is one assembled chunk of one column. The consumer must release it.
 type columnChunk struct {
 	columnRows
-	arrays *chunkArrays
-	memory *chunkReservation
+	arrays  *chunkArrays
+	memory  *chunkReservation
+	decoded []arrow.Array // of a run-end encoded column; arrays views them
 }
 
-// release releases the arrays and the rows that they view. It reports whether that
-// was the last column of the chunk.
-func (c *columnChunk) release() bool {
+func (c *columnChunk) write(ctx context.Context, w *writer) error { return w.writeColumn(ctx, c) }
+
+// release releases the arrays and the rows that they view.
+func (c *columnChunk) release(w *writer) {
 	if c.arrays != nil {
 		c.arrays.release()
+	}
+	for _, d := range c.decoded {
+		d.Release()
 	}
 	if c.memory != nil {
 		c.memory.release()
 	}
-	return c.columnRows.release()
+	if c.columnRows.release() && w != nil {
+		w.progress.rows.Add(c.rows)
+	}
 }
 
 // run assembles chunks until the input is closed.
@@ -62,7 +71,7 @@ func (w *worker) run(ctx context.Context) error {
 		select {
 		case w.out <- chunk:
 		case <-ctx.Done():
-			chunk.release()
+			chunk.release(nil)
 			return context.Cause(ctx)
 		}
 	}
@@ -74,7 +83,7 @@ func (w *worker) assemble(ctx context.Context, rows columnRows) (_ *columnChunk,
 	chunk := &columnChunk{columnRows: rows}
 	defer func() {
 		if err != nil {
-			chunk.release()
+			chunk.release(nil)
 		}
 	}()
 	plan, inputs := w.columns[rows.column], rows.columnSlices()
@@ -86,11 +95,16 @@ func (w *worker) assemble(ctx context.Context, rows columnRows) (_ *columnChunk,
 		a.device = w.device
 	}
 	err = catchPanic(func() (err error) {
+		if plan.runs {
+			if chunk.decoded, err = decodeRuns(inputs); err != nil {
+				return err
+			}
+		}
 		chunk.arrays, err = a.assemble(plan, inputs, rows.rows)
 		return err
 	})
 	if err != nil {
-		return nil, partErrorf(partOf(err, PartInput), "column %q: %w", plan.name, err)
+		return nil, partErrorf(partOf(err, PartInput), "column %q: %w", plan.field.Name, err)
 	}
 	return chunk, nil
 }
@@ -110,13 +124,100 @@ func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inp
 		return nil
 	})
 	if err != nil {
-		return nil, partErrorf(PartInput, "column %q: %w", plan.name, err)
+		return nil, partErrorf(PartInput, "column %q: %w", plan.field.Name, err)
 	}
 	need := w.chunkBytes(plan, rows, inputs, regions)
+	if plan.runs {
+		var text float64
+		if err := catchPanic(func() (err error) { text, err = decodedTextBytes(inputs); return err }); err != nil {
+			return nil, partErrorf(PartInput, "column %q: %w", plan.field.Name, err)
+		}
+		need += 2 * (text + need)
+	}
 	if need > float64(w.maxBytes) {
-		return nil, partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.name, need, w.maxBytes)
+		return nil, partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.field.Name, need, w.maxBytes)
 	}
 	return w.memory.acquire(ctx, int64(need), regions)
+}
+
+// decodeRuns replaces run-end encoded inputs by their values. The caller must release
+// the arrays.
+func decodeRuns(inputs []columnSlice) (decoded []arrow.Array, err error) {
+	for i := range inputs {
+		s := &inputs[i]
+		part := array.NewSlice(unwrap(s.values), s.from, s.to)
+		for err == nil && part.DataType().ID() == arrow.RUN_END_ENCODED {
+			var values arrow.Array
+			values, err = columns.Decode(part)
+			part.Release()
+			if part = nil; err == nil {
+				part = values
+				if inner := unwrap(values); inner != values {
+					inner.Retain()
+					values.Release()
+					part = inner
+				}
+			}
+		}
+		if err != nil {
+			break
+		}
+		if err = countArrayNulls(part.Data()); err != nil {
+			part.Release()
+			break
+		}
+		decoded = append(decoded, part)
+		s.values, s.from, s.to = part, 0, int64(part.Len())
+	}
+	if err != nil {
+		for _, d := range decoded {
+			d.Release()
+		}
+		return nil, err
+	}
+	return decoded, nil
+}
+
+// decodedTextBytes is the size of the bytes of run-end encoded text in rows of it.
+func decodedTextBytes(inputs []columnSlice) (total float64, err error) {
+	for _, s := range inputs {
+		runs, ok := unwrap(s.values).(*array.RunEndEncoded)
+		if !ok {
+			return 0, fmt.Errorf("array of %T, expected one of runs: %w", s.values, errMalformed)
+		}
+		value, err := valueReader(runs.Values())
+		if err != nil {
+			return 0, nil // not text
+		}
+		for row := s.from; row < s.to; {
+			at := runs.GetPhysicalIndex(int(row))
+			end, err := runEnd(runs, at)
+			if err != nil {
+				return 0, err
+			}
+			if at >= runs.Values().Len() || end <= row {
+				return 0, fmt.Errorf("run %d of %d ends at %d: %w", at, runs.Values().Len(), end, errMalformed)
+			}
+			next := min(end, s.to)
+			if runs.Values().IsValid(at) {
+				total += float64(len(value(at))) * float64(next-row)
+			}
+			row = next
+		}
+	}
+	return total, nil
+}
+
+// runEnd returns the row of an array after run i.
+func runEnd(a *array.RunEndEncoded, i int) (int64, error) {
+	end, err := indexReader(a.RunEndsArr())
+	if err != nil {
+		return 0, err
+	}
+	if i < 0 || i >= a.RunEndsArr().Len() {
+		return 0, fmt.Errorf("run %d of %d: %w", i, a.RunEndsArr().Len(), errMalformed)
+	}
+	return end(i) - int64(a.Data().Offset()), nil
 }
 
 // emptyTextBytes is what a string without bytes takes while it is encoded.

@@ -15,21 +15,24 @@ import (
 
 // Report describes a finished conversion.
 type Report struct {
-	Input          string  `json:"input"`
-	Format         string  `json:"format"`
-	Output         string  `json:"output"`
-	Device         string  `json:"device"`
-	Codec          string  `json:"codec"`
-	Compressor     string  `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
-	Rows           int64   `json:"rows"`
-	Columns        int     `json:"columns"`
-	ChunkRows      int64   `json:"chunk_rows"`
-	ShardRows      int64   `json:"shard_rows,omitempty"`
-	RawBytes       int64   `json:"raw_bytes"`    // of all arrays, uncompressed
-	StoredBytes    int64   `json:"stored_bytes"` // of the chunks, as they are stored
-	Seconds        float64 `json:"seconds"`
-	BytesPerSecond float64 `json:"bytes_per_second"` // RawBytes over Seconds
-	Stages         []Stage `json:"stages"`
+	Input      string `json:"input"`
+	Format     string `json:"format"`
+	Output     string `json:"output"`
+	Device     string `json:"device"`
+	Codec      string `json:"codec"`
+	Compressor string `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
+	Rows       int64  `json:"rows"`
+	Columns    int    `json:"columns"`
+	// Renamed has the names of columns that Zarr nodes cannot have, by the node's name.
+	Renamed        map[string]string `json:"renamed,omitempty"`
+	Nested         int               `json:"nested,omitempty"` // columns that are awkward arrays, assembled on the host
+	ChunkRows      int64             `json:"chunk_rows"`
+	ShardRows      int64             `json:"shard_rows,omitempty"`
+	RawBytes       int64             `json:"raw_bytes"`    // of all arrays, uncompressed
+	StoredBytes    int64             `json:"stored_bytes"` // of the chunks, as they are stored
+	Seconds        float64           `json:"seconds"`
+	BytesPerSecond float64           `json:"bytes_per_second"` // RawBytes over Seconds
+	Stages         []Stage           `json:"stages"`
 }
 
 // Convert reads an Arrow IPC file, an Arrow IPC stream or a Parquet file and
@@ -121,7 +124,7 @@ type pipeline struct {
 
 	jobs     int // goroutines of worker and writer
 	rows     chan columnRows
-	chunks   chan *columnChunk
+	chunks   chan writeTask
 	progress *Progress
 	stats    pipelineStats
 }
@@ -129,7 +132,7 @@ type pipeline struct {
 func newPipeline(src source, input string, columns []*column, fields []int, host *hostAllocator, s store.Store, options Options) *pipeline {
 	p := &pipeline{
 		jobs: options.Jobs, progress: options.Progress,
-		rows: make(chan columnRows), chunks: make(chan *columnChunk),
+		rows: make(chan columnRows), chunks: make(chan writeTask),
 	}
 	if p.progress == nil {
 		p.progress = &Progress{}
@@ -143,8 +146,9 @@ func newPipeline(src source, input string, columns []*column, fields []int, host
 	}
 	batches := newBatchMemory(shares.batches, readAhead)
 	p.prefetcher = newPrefetcher(src, input, fields, host, batches, &p.stats.read)
+	values := newCategoryMemory(shares.batches)
 	p.rechunker = &rechunker{
-		in: p.prefetcher, columns: columns, categories: newCategories(columns, newCategoryMemory(shares.batches)),
+		in: p.prefetcher, columns: columns, categories: newCategories(columns, values),
 		device: options.Device, memory: batches, mapping: src.mapping(),
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
 		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.Codec},
@@ -156,6 +160,8 @@ func newPipeline(src source, input string, columns []*column, fields []int, host
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
 	}
 	p.writer = newWriter(columns, s, options, p.progress, &p.stats, p.chunks)
+	grid := rowGrid{chunkRows: streamRows(columns, options, shares), shardRows: options.ShardRows}
+	p.rechunker.nested = p.writer.addNested(grid, options.ChunkRows == 0, p.worker.memory, values, p.chunks)
 	return p
 }
 
@@ -204,6 +210,11 @@ func (p *pipeline) close() error {
 			g.release()
 		}
 	}
+	for _, n := range p.rechunker.nested {
+		if n != nil {
+			n.root.release()
+		}
+	}
 	return p.prefetcher.close()
 }
 
@@ -216,6 +227,17 @@ func (p *pipeline) report(input, output string, options Options, took time.Durat
 		ChunkRows: p.rechunker.grid.chunkRows, ShardRows: p.rechunker.grid.shardRows,
 		RawBytes: p.progress.raw.Load(), StoredBytes: p.stats.write.bytes,
 		Seconds: took.Seconds(), Stages: p.stats.report(),
+	}
+	for _, c := range p.rechunker.columns {
+		if c.kind == kindNested {
+			r.Nested++
+		}
+		if c.name != c.field.Name {
+			if r.Renamed == nil {
+				r.Renamed = map[string]string{}
+			}
+			r.Renamed[c.name] = c.field.Name
+		}
 	}
 	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
 	return r

@@ -3,6 +3,8 @@ package arrowzarr
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -51,8 +53,16 @@ var errMalformed = errors.New("malformed data")
 // malformed inputs, which must not end the program.
 func catchPanic(f func() error) (err error) {
 	defer func() {
+		// arrow-go returns some panics as errors.
+		if before, _, found := strings.Cut(fmt.Sprint(err), "runtime error"); err != nil && found {
+			err = fmt.Errorf("%s%w", before, errMalformed)
+		}
+	}()
+	defer func() {
 		switch p := recover().(type) {
 		case nil:
+		case runtime.Error:
+			err = errMalformed // an index that is out of range says nothing to a user
 		case error:
 			err = fmt.Errorf("%w: %w", errMalformed, p)
 		default:

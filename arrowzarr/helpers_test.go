@@ -410,8 +410,8 @@ func sample(rng *rand.Rand, t arrow.DataType, n int, nulls float64) arrow.Array 
 var words = []string{"", "a", "straße", "日本語", "\x00", "NA", "a text that does not fit into a view's twelve bytes"}
 
 func appendSample(rng *rand.Rand, b array.Builder, nulls float64) {
-	list, isList := b.(*array.FixedSizeListBuilder)
-	if rng.Float64() < nulls {
+	_, isRuns := b.(*array.RunEndEncodedBuilder)
+	if rng.Float64() < nulls && !isRuns {
 		b.AppendNull()
 		return
 	}
@@ -470,15 +470,58 @@ func appendSample(rng *rand.Rand, b array.Builder, nulls float64) {
 		b.Append(decimal128.New(int64(rng.Uint64()), bits))
 	case *array.Decimal256Builder:
 		b.Append(decimal256.New(rng.Uint64(), rng.Uint64(), rng.Uint64(), bits))
+	case *array.MonthIntervalBuilder:
+		b.Append(arrow.MonthInterval(bits))
+	case *array.DayTimeIntervalBuilder:
+		b.Append(arrow.DayTimeInterval{Days: int32(bits), Milliseconds: int32(bits >> 32)})
+	case *array.MonthDayNanoIntervalBuilder:
+		b.Append(arrow.MonthDayNanoInterval{Months: int32(bits), Days: int32(bits >> 32), Nanoseconds: int64(rng.Uint64())})
+	case *array.Int32DictionaryBuilder:
+		if err := b.Append(int32(bits % 9)); err != nil {
+			panic(err)
+		}
+	case *array.BinaryDictionaryBuilder:
+		if err := b.AppendString(word); err != nil {
+			panic(err)
+		}
+	case *array.MapBuilder:
+		b.Append(true)
+		for range rng.IntN(4) {
+			appendSample(rng, b.KeyBuilder(), 0)
+			appendSample(rng, b.ItemBuilder(), nulls)
+		}
+	case *array.StructBuilder:
+		b.Append(true)
+		for i := range b.NumField() {
+			appendSample(rng, b.FieldBuilder(i), nulls)
+		}
+	case array.UnionBuilder:
+		t := b.Type().(arrow.UnionType)
+		child := rng.IntN(len(t.Fields()))
+		b.Append(t.TypeCodes()[child])
+		for i := range t.Fields() {
+			if i == child {
+				appendSample(rng, b.Child(i), nulls)
+			} else if t.Mode() == arrow.SparseMode {
+				b.Child(i).AppendEmptyValue()
+			}
+		}
+	case *array.RunEndEncodedBuilder:
+		b.Append(1 + bits%3)
+		appendSample(rng, b.ValueBuilder(), nulls)
+	case *array.FixedSizeListBuilder:
+		b.Append(true)
+		for range b.Type().(*arrow.FixedSizeListType).Len() {
+			appendSample(rng, b.ValueBuilder(), nulls)
+		}
+	case array.VarLenListLikeBuilder:
+		n := rng.IntN(4)
+		b.AppendWithSize(true, n)
+		for range n {
+			appendSample(rng, b.ValueBuilder(), nulls)
+		}
 	default:
-		if !isList {
-			panic(fmt.Sprintf("no sample for %T", b))
-		}
-		list.Append(true)
-		elements := list.ValueBuilder()
-		for range list.Type().(*arrow.FixedSizeListType).Len() {
-			appendSample(rng, elements, nulls)
-		}
+		panic(fmt.Sprintf("no sample for %T", b))
 	}
 }
 

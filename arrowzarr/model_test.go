@@ -235,6 +235,8 @@ func appendValue(b []byte, a arrow.Array, i int) []byte {
 		return le.AppendUint16(b, uint16(a.Value(i)))
 	case *array.Uint16:
 		return le.AppendUint16(b, a.Value(i))
+	case *array.MonthInterval:
+		return binary.LittleEndian.AppendUint32(b, uint32(a.Value(i)))
 	case *array.Int32:
 		return le.AppendUint32(b, uint32(a.Value(i)))
 	case *array.Uint32:
@@ -342,6 +344,7 @@ func zarrType(t arrow.DataType) string {
 		arrow.INT8: "int8", arrow.INT16: "int16", arrow.INT32: "int32", arrow.INT64: "int64",
 		arrow.UINT8: "uint8", arrow.UINT16: "uint16", arrow.UINT32: "uint32", arrow.UINT64: "uint64",
 		arrow.FLOAT16: "float16", arrow.FLOAT32: "float32", arrow.FLOAT64: "float64",
+		arrow.INTERVAL_MONTHS: "int32",
 	}
 	if name, ok := names[t.ID()]; ok {
 		return name
@@ -393,9 +396,24 @@ func requireTable(tb testing.TB, want table, output string) {
 	tb.Helper()
 	root := openRoot(tb, output)
 	nodes := map[string]bool{}
+	names := root.Metadata().Attributes["arrow_columns"].([]any)
+	require.Len(tb, names, want.schema.NumFields())
 	for i, field := range want.schema.Fields() {
-		requireColumn(tb, root, field.Name, expect(field.Type, want.column(i)))
-		nodes[field.Name] = true
+		name := names[i].(string)
+		nodes[name] = true
+		attributes := attributesOf(tb, root, name)
+		if name != field.Name {
+			assert.Equal(tb, field.Name, attributes["arrow_name"])
+		}
+		switch {
+		case attributes["encoding-type"] == "awkward-array":
+			assert.Contains(tb, attributes["form"], "class", "column %q", name)
+		case field.Type.ID() != arrow.RUN_END_ENCODED:
+			requireColumn(tb, root, name, expect(field.Type, want.column(i)))
+		}
+	}
+	if root.Metadata().Attributes["_index"] == "_index" {
+		nodes["_index"] = true
 	}
 	children, err := root.Children(tb.Context())
 	require.NoError(tb, err)

@@ -41,6 +41,9 @@ type Options struct {
 	// DefaultMaxMemory. The distinct values of dictionaries may take half of it,
 	// where a value of n bytes takes 5*n+100.
 	MaxMemory int64
+	// NoIndex leaves out the array of row numbers, without which anndata cannot read
+	// the root as a data frame.
+	NoIndex bool
 	// Overwrite replaces an existing Zarr hierarchy.
 	Overwrite bool
 	// Progress, unless nil, is updated during the conversion. It can be read

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
@@ -30,6 +32,7 @@ type rechunker struct {
 	progress   *Progress
 	stats      *stageStats // of copies to the device
 	out        chan<- columnRows
+	nested     []*nestedWriter // by column; nil for other than nested columns
 
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
@@ -198,7 +201,7 @@ func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) 
 			continue
 		}
 		err := catchPanic(func() error {
-			dictionary, ok := unwrap(batch.Column(i)).(*array.Dictionary)
+			dictionary, ok := unwrapRuns(batch.Column(i)).(*array.Dictionary)
 			if !ok {
 				return fmt.Errorf("array of %T, expected a dictionary", batch.Column(i))
 			}
@@ -207,7 +210,7 @@ func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) 
 			return err
 		})
 		if err != nil {
-			return nil, partErrorf(PartInput, "column %q: %w", r.columns[i].name, err)
+			return nil, partErrorf(PartInput, "column %q: %w", r.columns[i].field.Name, err)
 		}
 	}
 	return codes, nil
@@ -221,6 +224,19 @@ func unwrap(a arrow.Array) arrow.Array {
 			return a
 		}
 		a = ext.Storage()
+	}
+}
+
+// unwrapRuns returns the storage of extension arrays and the values of run-end encoded
+// ones.
+func unwrapRuns(a arrow.Array) arrow.Array {
+	for {
+		a = unwrap(a)
+		runs, ok := a.(*array.RunEndEncoded)
+		if !ok {
+			return a
+		}
+		a = runs.Values()
 	}
 }
 
@@ -271,17 +287,45 @@ func (r *rechunker) send(ctx context.Context) error {
 	if len(r.columns) == 0 {
 		chunk.release()
 	}
+	var nested []columnRows
 	for i := range r.columns {
+		if r.columns[i].kind == kindNested {
+			nested = append(nested, columnRows{chunk, i})
+			continue
+		}
 		select {
 		case r.out <- columnRows{chunk, i}:
 		case <-ctx.Done():
-			for range len(r.columns) - i {
+			for range len(r.columns) - i + len(nested) {
 				chunk.release()
 			}
 			return context.Cause(ctx)
 		}
 	}
-	return nil
+	return r.sendNested(ctx, nested)
+}
+
+// sendNested appends the rows of nested columns to their arrays, columns in parallel.
+// The rows of a column must come in order, so the workers cannot do it.
+func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(r.sizer.jobs)
+	for _, rows := range all {
+		group.Go(func() error {
+			debug.SetPanicOnFault(true) // see startStage
+			defer func() {
+				if rows.release() {
+					r.progress.rows.Add(rows.rows)
+				}
+			}()
+			return r.nested[rows.column].append(ctx, rows.columnSlices())
+		})
+	}
+	err := group.Wait()
+	if r.mapping != nil && len(all) > 0 {
+		r.mapping.evict(r.mapping.bytes) // a batch may be all of a file
+	}
+	return err
 }
 
 // popChunk removes the next rows, at most n, from the pending ones.
@@ -357,7 +401,9 @@ func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 
 	for i, plan := range columns {
 		width := plan.rowBytes(batch.Column(i), batch.NumRows())
 		row += width
-		widest = max(widest, width)
+		if plan.kind != kindNested { // its arrays have chunks of their own
+			widest = max(widest, width)
+		}
 	}
 	fits := func() bool {
 		gathered, encoding := row*float64(rows), widest*float64(rows)*3
@@ -388,13 +434,12 @@ func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
 	if c.kind == kindFixed || c.kind == kindDictionary {
 		return float64(c.layout.elements() * c.layout.dtype.Size())
 	}
-	var total int64
-	for _, b := range values.Data().Buffers() {
-		if b != nil {
-			total += int64(b.Len())
-		}
+	data := values.Data()
+	if c.runs {
+		runs := unwrapRuns(values).Data()
+		data, rows = runs, int64(runs.Len())
 	}
-	return float64(total) / float64(max(rows, 1))
+	return float64(arrayBytes(data, bufferLen)) / float64(max(rows, 1))
 }
 
 // countNulls ensures that the arrays of a batch know their number of nulls, which

@@ -3,6 +3,7 @@ package arrowzarr
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -26,22 +26,26 @@ const (
 	kindBinary                      // binary: an array of byte strings
 	kindDictionary                  // codes and categories
 	kindNull                        // only missing values
+	kindNested                      // a group of 1-D arrays, as awkward has them
 )
 
 // column is the plan for one column: what it is in Arrow, and what it becomes in
 // Zarr.
 type column struct {
-	name    string
+	name    string // of the node in Zarr
 	field   arrow.Field
-	storage arrow.DataType // the type without extensions
+	storage arrow.DataType // the type without extensions, and without run-end encoding
+	runs    bool           // the column is run-end encoded, and decoded before it is assembled
 	kind    arrayKind
 	layout  fixedLayout        // of kindFixed, and of the codes of kindDictionary
 	tensor  *ndview.TensorType // of a fixed_shape_tensor; otherwise nil
+	nested  *node              // of kindNested
+	dims    []string           // the names of the axes, the rows' first
 }
 
 // onDevice reports whether the column is copied to the device. Text and the codes of
 // dictionaries are encoded by the host, so copying them would only cost time.
-func (c *column) onDevice() bool { return c.kind == kindFixed }
+func (c *column) onDevice() bool { return c.kind == kindFixed && !c.runs }
 
 // planColumns returns the plans of the columns with these names, and their indices in
 // the schema. No names means all columns.
@@ -51,18 +55,36 @@ func planColumns(schema *arrow.Schema, names []string) ([]*column, []int, error)
 		return nil, nil, err
 	}
 	columns := make([]*column, len(fields))
-	seen := map[string]bool{}
+	var problems []error
 	for i, f := range fields {
-		field := schema.Field(f)
-		if seen[field.Name] {
-			return nil, nil, partErrorf(PartInput, "column %q occurs more than once: a Zarr group has one child of a name", field.Name)
-		}
-		seen[field.Name] = true
-		if columns[i], err = planColumn(field); err != nil {
-			return nil, nil, markPart(PartInput, err)
-		}
+		var problem error
+		columns[i], problem = planColumn(schema.Field(f))
+		problems = append(problems, problem)
 	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, nil, markPart(PartInput, err)
+	}
+	nameColumns(columns)
+	nameDimensions(columns)
 	return columns, fields, nil
+}
+
+// nameColumns gives each column the name of its node in Zarr. A name that a node can
+// have is kept.
+func nameColumns(columns []*column) {
+	taken := map[string]bool{}
+	var renamed []*column
+	for _, c := range columns {
+		name := c.field.Name
+		if len(name) > maxNameBytes || escapeName(name) != name || taken[name] {
+			renamed = append(renamed, c)
+			continue
+		}
+		c.name, taken[name] = name, true
+	}
+	for _, c := range renamed {
+		c.name = uniqueName(c.field.Name, taken, maxNameBytes)
+	}
 }
 
 func selectFieldIndices(schema *arrow.Schema, names []string) ([]int, error) {
@@ -101,17 +123,13 @@ func columnNames(schema *arrow.Schema) []string {
 // maxNameBytes is the longest name of a file on Linux file systems.
 const maxNameBytes = 255
 
+// reservedName reports whether a column cannot have the name for reasons of a store: it
+// is one of files that are being written.
+func reservedName(name string) bool { return strings.HasPrefix(name, store.TempPrefix) }
+
 func planColumn(field arrow.Field) (*column, error) {
-	if err := zarr.CheckName(field.Name); err != nil {
-		return nil, fmt.Errorf("column %q: %w", field.Name, err)
-	}
-	switch { // a directory cannot have the name
-	case len(field.Name) > maxNameBytes:
-		return nil, fmt.Errorf("column %.40q...: the name has %d bytes, where files have %d at most", field.Name, len(field.Name), maxNameBytes)
-	case strings.HasPrefix(field.Name, store.TempPrefix):
-		return nil, fmt.Errorf("column %q: names that begin with %q are for files that are being written", field.Name, store.TempPrefix)
-	}
-	c := &column{name: field.Name, field: field, storage: storageType(field.Type)}
+	c := &column{name: field.Name, field: field, storage: valueType(field.Type)}
+	c.runs = storageType(field.Type).ID() == arrow.RUN_END_ENCODED
 	if err := c.chooseKind(); err != nil {
 		return nil, fmt.Errorf("column %q of type %s: %w", field.Name, field.Type, err)
 	}
@@ -136,14 +154,20 @@ func (c *column) chooseKind() (err error) {
 			return err
 		}
 		values, err := planColumn(categoriesField(t))
-		if err == nil && (values.kind == kindNull || values.kind == kindDictionary) {
-			err = fmt.Errorf("dictionary values of type %s have no Zarr form", t.ValueType)
+		if err != nil {
+			return err
+		}
+		if values.kind == kindNull || values.kind == kindDictionary || values.kind == kindNested || values.runs {
+			c.kind = kindNested
+			c.nested, err = planNested(t)
 		}
 		return err
 	}
 	var ok bool
-	if c.layout, ok = fixedLayoutOf(c.storage); !ok {
-		return fmt.Errorf("the type has no Zarr form here (choose other columns with --columns)")
+	if c.layout, ok = fixedLayoutOf(c.storage); !ok || slices.Contains(c.layout.row, 0) && c.storage.ID() == arrow.FIXED_SIZE_LIST {
+		c.kind = kindNested
+		c.nested, err = planNested(c.storage)
+		return err
 	}
 	if c.tensor, err = tensorTypeOf(c.field); err != nil || c.tensor == nil {
 		return err
@@ -175,6 +199,8 @@ var fixedTypes = map[arrow.Type]ndview.DType{
 	arrow.FLOAT64:   ndview.Float64,
 	arrow.DECIMAL32: ndview.Int32,
 	arrow.DECIMAL64: ndview.Int64,
+
+	arrow.INTERVAL_MONTHS: ndview.Int32,
 }
 
 var timeUnits = map[arrow.TimeUnit]ndview.TimeUnit{
@@ -257,7 +283,7 @@ func isNumber(t arrow.DataType) bool {
 		return isNumber(list.Elem())
 	}
 	_, ok := fixedTypes[t.ID()]
-	return ok && t.ID() != arrow.DECIMAL32 && t.ID() != arrow.DECIMAL64
+	return ok && t.ID() != arrow.DECIMAL32 && t.ID() != arrow.DECIMAL64 && t.ID() != arrow.INTERVAL_MONTHS
 }
 
 // leaf returns the innermost data of an array of fixed width, and the position of the
@@ -340,8 +366,10 @@ func (l *fixedLayout) setTensorShape(t *ndview.TensorType) error {
 const (
 	attrSchema  = "arrow_schema" // base64 of the schema as an encapsulated IPC message
 	attrRows    = "num_rows"
-	attrType    = "arrow_type" // the Arrow type, for people
-	attrOrder   = "column-order"
+	attrType    = "arrow_type"    // the Arrow type, for people
+	attrName    = "arrow_name"    // the column's name, if a Zarr node cannot have it
+	attrColumns = "arrow_columns" // the names of the columns' nodes, in the order of the schema
+	attrOrder   = "column-order"  // of those columns that a data frame can hold
 	attrEncType = "encoding-type"
 	attrEncVer  = "encoding-version"
 )
@@ -357,9 +385,9 @@ func rootAttributes(schema *arrow.Schema, columns []*column, rows int64) (map[st
 		order[i] = c.name
 	}
 	return map[string]any{
-		attrSchema: base64.StdEncoding.EncodeToString(message),
-		attrRows:   rows,
-		attrOrder:  order,
+		attrSchema:  base64.StdEncoding.EncodeToString(message),
+		attrRows:    rows,
+		attrColumns: order,
 	}, nil
 }
 
@@ -378,6 +406,9 @@ func schemaMessage(schema *arrow.Schema) ([]byte, error) {
 // arrays if values are missing.
 func (c *column) attributes(missing bool) map[string]any {
 	attrs := map[string]any{attrType: c.field.Type.String()}
+	if c.name != c.field.Name {
+		attrs[attrName] = c.field.Name
+	}
 	switch t := c.storage.(type) {
 	case *arrow.TimestampType:
 		if t.TimeZone != "" {
@@ -421,6 +452,14 @@ func (c *column) encoding(missing bool) (name, version string) {
 	return "", ""
 }
 
+// valueDims are the names of the axes of the values. Those of nulls have no others.
+func (c *column) valueDims() []string {
+	if c.kind == kindDictionary {
+		return c.dims[:1]
+	}
+	return c.dims
+}
+
 // isPlainArray reports whether anndata's "array" has values of the type. Its readers
 // know no times and no decimals.
 func isPlainArray(id arrow.Type) bool {
@@ -446,13 +485,4 @@ func (c *column) dataType() element.Type {
 func (c *column) isList() bool {
 	_, ok := c.storage.(*arrow.FixedSizeListType)
 	return ok
-}
-
-// dimensionNames returns the names of a tensor's axes, after that of the rows; nil if
-// they have none.
-func (c *column) dimensionNames() []string {
-	if c.tensor == nil || len(c.tensor.DimNames()) == 0 {
-		return nil
-	}
-	return append([]string{""}, c.tensor.DimNames()...)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -100,7 +99,10 @@ func TestRootAttributesDescribeTheTable(t *testing.T) {
 			output, _ := convertCodes(t, encode(table{schema: want}, t), arrowzarr.Options{})
 			root := openRoot(t, output).Metadata().Attributes
 			assert.Equal(t, json.Number("0"), root["num_rows"])
-			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name.", "cells"}, root["column-order"])
+			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name.", "cells"}, root["arrow_columns"])
+			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name."}, root["column-order"], "a frame has no lists")
+			assert.Equal(t, "dataframe", root["encoding-type"])
+			assert.Equal(t, "_index", root["_index"])
 			assertSchema(t, want, root["arrow_schema"])
 		})
 	}
@@ -167,12 +169,12 @@ func TestTensorsKeepTheirShape(t *testing.T) {
 		names       []string
 		permutation string
 	}{
-		{`{"shape": [2, 3]}`, []int64{2, 2, 3}, nil, ""},
-		{`{"shape": [6]}`, []int64{2, 6}, nil, ""},
-		{`{"shape": [3, 1, 2]}`, []int64{2, 3, 1, 2}, nil, ""},
-		{`{"shape": [2, 3], "dim_names": ["y", "x"]}`, []int64{2, 2, 3}, []string{"", "y", "x"}, ""},
-		{`{"shape": [2, 3], "permutation": [1, 0]}`, []int64{2, 2, 3}, nil, "[1 0]"},
-		{`{"shape": [2, 3], "dim_names": ["y", "x"], "permutation": [1, 0]}`, []int64{2, 2, 3}, []string{"", "y", "x"}, "[1 0]"},
+		{`{"shape": [2, 3]}`, []int64{2, 2, 3}, []string{"row", "images_1", "images_2"}, ""},
+		{`{"shape": [6]}`, []int64{2, 6}, []string{"row", "images_1"}, ""},
+		{`{"shape": [3, 1, 2]}`, []int64{2, 3, 1, 2}, []string{"row", "images_1", "images_2", "images_3"}, ""},
+		{`{"shape": [2, 3], "dim_names": ["y", "x"]}`, []int64{2, 2, 3}, []string{"row", "y", "x"}, ""},
+		{`{"shape": [2, 3], "permutation": [1, 0]}`, []int64{2, 2, 3}, []string{"row", "images_1", "images_2"}, "[1 0]"},
+		{`{"shape": [2, 3], "dim_names": ["y", "x"], "permutation": [1, 0]}`, []int64{2, 2, 3}, []string{"row", "y", "x"}, "[1 0]"},
 	}
 	for _, test := range tests {
 		t.Run(test.metadata, func(t *testing.T) {
@@ -201,7 +203,7 @@ func TestTensorsWithMissingRowsAreGroups(t *testing.T) {
 	assert.Equal(t, int8s("bool", []int64{2}, 0, 1), readArray(t, root, "images/mask"))
 	values, err := root.OpenArray(t.Context(), "images/values")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"", "y", "x"}, values.Metadata().DimensionNames)
+	assert.Equal(t, []string{"row", "y", "x"}, values.Metadata().DimensionNames)
 }
 
 func TestTensorsOfInvalidShapeAreRefused(t *testing.T) {
@@ -225,25 +227,8 @@ var unsupported = []struct {
 	kind arrow.DataType
 	name string
 }{
-	{arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}), "struct<x: int8>"},
-	{arrow.ListOf(arrow.PrimitiveTypes.Int32), "list<item: int32, nullable>"},
-	{arrow.LargeListOf(arrow.PrimitiveTypes.Int32), "large_list<item: int32, nullable>"},
-	{arrow.ListViewOf(arrow.PrimitiveTypes.Int32), "list_view<item: int32, nullable>"},
-	{arrow.LargeListViewOf(arrow.PrimitiveTypes.Int32), "large_list_view<item: int32, nullable>"},
-	{arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8), "map<utf8, int8"},
-	{arrow.SparseUnionOf([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}), "sparse_union"},
-	{arrow.DenseUnionOf([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int8}}, []arrow.UnionTypeCode{0}), "dense_union"},
-	{arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String), "run_end_encoded"},
-	{arrow.FixedWidthTypes.MonthInterval, "month_interval"},
-	{arrow.FixedWidthTypes.DayTimeInterval, "day_time_interval"},
-	{arrow.FixedWidthTypes.MonthDayNanoInterval, "month_day_nano_interval"},
-	{arrow.FixedSizeListOf(2, arrow.BinaryTypes.String), "fixed_size_list<item: utf8, nullable>[2]"},
-	{arrow.FixedSizeListOf(2, arrow.FixedWidthTypes.Date32), "fixed_size_list<item: date32, nullable>[2]"},
-	{arrow.FixedSizeListOf(2, &arrow.Decimal128Type{Precision: 3}), "fixed_size_list<item: decimal(3, 0), nullable>[2]"},
-	{arrow.FixedSizeListOf(2, arrow.ListOf(arrow.PrimitiveTypes.Int8)), "fixed_size_list<item: list"},
-	{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.ListOf(arrow.PrimitiveTypes.Int8)}, "dictionary<values=list"},
-	{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.Null}, "dictionary values of type null"},
 	{&arrow.FixedSizeBinaryType{ByteWidth: -3}, "fixed_size_binary[-3]"},
+	{arrow.ListOf(&arrow.FixedSizeBinaryType{ByteWidth: -3}), "fixed_size_binary[-3]"},
 }
 
 func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
@@ -264,26 +249,33 @@ func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
 	}
 }
 
-func TestInvalidNodeNamesAreRefused(t *testing.T) {
-	for _, name := range []string{"", "a/b", ".", "..", "...", "__hidden", "zarr.json", "/", "bad\xff", ".quiver-x"} {
+// Names that Zarr nodes cannot have are replaced, and the columns' own names kept.
+func TestNamesThatNodesCannotHaveAreEscaped(t *testing.T) {
+	for name, node := range map[string]string{
+		"": "_", "a/b": "a_b", ".": "_.", "..": "_..", "__index_level_0__": "_index_level_0__", "zarr.json": "_zarr.json", "/": "_",
+		`a\b`: "a_b", "nul\x00": "nul_", ".quiver-x": "_.quiver-x", strings.Repeat("n", 300): strings.Repeat("n", 255),
+		strings.Repeat("ü", 200): strings.Repeat("ü", 127),
+	} {
 		t.Run(name, func(t *testing.T) {
-			input := single(name, texts("a")).file(t)
-			message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
-			assert.Contains(t, message, strconv.Quote(name))
+			want := single(name, texts("a", "-"), texts("b"))
+			input := inputFile(t, want.file(t))
+			output, report := convertFile(t, input, arrowzarr.Options{ChunkRows: 1})
+			requireTable(t, want, output)
+			assert.Equal(t, []any{node}, openRoot(t, output).Metadata().Attributes["arrow_columns"])
+			assert.Equal(t, map[string]string{node: name}, report.Renamed)
+			requireVerified(t, input, output)
 		})
 	}
 }
 
-func TestTooLongNamesAreRefused(t *testing.T) {
-	input := inputFile(t, single(strings.Repeat("n", 300), texts("a")).file(t))
-	assert.Contains(t, refuse(t, arrowzarr.PartInput, input, arrowzarr.Options{}), "the name has 300 bytes, where files have 255 at most")
+func TestOutputsWithLongNamesConvert(t *testing.T) {
 	output := filepath.Join(t.TempDir(), strings.Repeat("o", 250))
 	_, err := arrowzarr.Convert(t.Context(), inputFile(t, single("a", texts("b")).file(t)), output, arrowzarr.Options{})
 	assert.NoError(t, err, "an output's may be as long, though what it is built in has a longer one")
 }
 
 func TestUnusualNamesConvert(t *testing.T) {
-	for _, name := range []string{" ", "a b", ".building", ".quiver", "_", "%2F", "c", "values", "日本", "..a", "a\\b", "con", strings.Repeat("n", 200)} {
+	for _, name := range []string{" ", "a b", ".building", ".quiver", "_", "%2F", "c", "values", "日本", "..a", "con", strings.Repeat("n", 200)} {
 		t.Run(name, func(t *testing.T) {
 			want := single(name, texts("a", "-"), texts("b"))
 			output, _ := convertCodes(t, want.file(t), arrowzarr.Options{ChunkRows: 1})
@@ -292,14 +284,17 @@ func TestUnusualNamesConvert(t *testing.T) {
 	}
 }
 
-func TestDuplicateNamesAreRefused(t *testing.T) {
+func TestDuplicateNamesAreNumbered(t *testing.T) {
 	kind := arrow.PrimitiveTypes.Int8
-	input := table{schema: arrow.NewSchema([]arrow.Field{{Name: "a", Type: kind}, {Name: "b", Type: kind}, {Name: "a", Type: kind}}, nil)}
-	path := inputFile(t, input.stream(t))
-	for _, columns := range [][]string{nil, {"a"}} {
-		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{Columns: columns})
-		assert.Contains(t, message, `"a" occurs more than once`)
+	fields := []arrow.Field{{Name: "a", Type: kind}, {Name: "a_2", Type: kind}, {Name: "a", Type: kind}, {Name: "a", Type: kind}}
+	columns := make([]arrow.Array, len(fields))
+	for i := range columns {
+		columns[i] = fromJSON(t, kind, fmt.Sprintf("[%d]", i))
 	}
-	output, _ := convertFile(t, path, arrowzarr.Options{Columns: []string{"b"}})
-	requireTable(t, input.choose(1), output)
+	want := newTable(fields, columns)
+	input := inputFile(t, want.stream(t))
+	output, _ := convertFile(t, input, arrowzarr.Options{})
+	requireTable(t, want, output)
+	assert.Equal(t, []any{"a", "a_2", "a_3", "a_4"}, openRoot(t, output).Metadata().Attributes["arrow_columns"])
+	requireVerified(t, input, output)
 }

@@ -31,29 +31,46 @@ type writer struct {
 	store    store.Store
 	codec    Codec
 	jobs     int
+	index    bool // the root is a data frame, with an index
 	progress *Progress
 	stats    *pipelineStats
-	in       <-chan *columnChunk
+	in       <-chan writeTask
 
 	begun    sync.Once
 	beginErr error
 }
 
-func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan *columnChunk) *writer {
-	w := &writer{store: s, codec: options.Codec, jobs: options.Jobs, progress: progress, stats: stats, in: in}
+func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
+	w := &writer{store: s, codec: options.Codec, jobs: options.Jobs, index: !options.NoIndex, progress: progress, stats: stats, in: in}
 	for _, plan := range columns {
 		w.columns = append(w.columns, &columnWriter{plan: plan})
 	}
 	return w
 }
 
+// addNested makes the writers of nested columns, and returns them by column. Their
+// arrays have chunks of a number of elements, and send them to out.
+func (w *writer) addNested(grid rowGrid, automatic bool, m *chunkMemory, c *categoryMemory, out chan<- writeTask) []*nestedWriter {
+	all := make([]*nestedWriter, len(w.columns))
+	for i, column := range w.columns {
+		if column.plan.kind != kindNested {
+			continue
+		}
+		sink := &streamSink{
+			builder: arrayBuilder{writer: w, grid: grid}, automatic: automatic,
+			path: fmt.Sprintf("%s/%d", w.temporaryPath(), i), column: column, memory: m, out: out,
+		}
+		column.nested = &nestedWriter{root: newNodeWriter(column.plan.nested, sink, c), sink: sink}
+		all[i] = column.nested
+	}
+	return all
+}
+
 // run writes chunks until the input is closed.
 func (w *writer) run(ctx context.Context) error {
-	for chunk := range w.in {
-		err := w.write(ctx, chunk)
-		if chunk.release() {
-			w.progress.rows.Add(chunk.rows)
-		}
+	for task := range w.in {
+		err := task.write(ctx, w)
+		task.release(w)
 		if err != nil {
 			return err
 		}
@@ -61,7 +78,15 @@ func (w *writer) run(ctx context.Context) error {
 	return nil
 }
 
-func (w *writer) write(ctx context.Context, chunk *columnChunk) error {
+// writeTask is a chunk of an array, or of the arrays of a column, to write.
+type writeTask interface {
+	write(ctx context.Context, w *writer) error
+	// release releases what the task holds. It must be called once; w is nil if the
+	// chunk was not written.
+	release(w *writer)
+}
+
+func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 	if err := w.begin(chunk.grid); err != nil {
 		return err
 	}
@@ -69,7 +94,7 @@ func (w *writer) write(ctx context.Context, chunk *columnChunk) error {
 	// Encoding reads the input's memory, which may be malformed or truncated.
 	err := catchPanic(func() error { return c.write(ctx, chunk.index, chunk.arrays) })
 	if err != nil {
-		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.name, err)
+		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
 	}
 	w.progress.raw.Add(rawBytes(chunk.arrays))
 	return nil
@@ -109,13 +134,16 @@ func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid,
 	for i, c := range w.columns {
 		columns[i] = c.plan
 		if err := h.column(ctx, c, categories[i]); err != nil {
-			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.name, err)
+			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
 		}
 	}
 	if err := store.DeleteAll(ctx, w.store, w.temporaryPath()); err != nil {
 		return markPart(PartOutput, err)
 	}
 	attributes, err := rootAttributes(schema, columns, rows)
+	if err == nil {
+		err = h.frame(ctx, schema, attributes)
+	}
 	if err != nil {
 		return markPart(PartOutput, err)
 	}
@@ -128,6 +156,9 @@ func (w *writer) abort() {
 	for _, c := range w.columns {
 		for _, a := range c.arrays() {
 			a.abort()
+		}
+		if c.nested != nil {
+			c.nested.abort()
 		}
 	}
 }
@@ -157,14 +188,17 @@ type columnWriter struct {
 	values         *arrayWriter
 	mask           *arrayWriter
 	elements       *arrayWriter
-	missing        atomic.Bool // some row is missing
-	elementMissing atomic.Bool // some element of a row is missing
+	nested         *nestedWriter // of a nested column, which has none of the above
+	missing        atomic.Bool   // some row is missing
+	elementMissing atomic.Bool   // some element of a row is missing
 }
 
 // begin creates the arrays of the column below a path.
 func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
+	if w.nested != nil {
+		return nil
+	}
 	values := b.metadata(w.plan.dataType(), w.plan.layout.row)
-	values.DimensionNames = w.plan.dimensionNames()
 	if w.values, err = b.newArray(path+"/values", values); err != nil {
 		return err
 	}
@@ -180,7 +214,6 @@ func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
 	}
 	if w.plan.isList() {
 		elements := b.metadata(element.Of(ndview.Bool), w.plan.layout.row)
-		elements.DimensionNames = values.DimensionNames
 		w.elements, err = b.newArray(path+"/element_mask", elements)
 	}
 	return err
@@ -365,6 +398,9 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 	missing := w.missing.Load() || w.plan.kind == kindNull
 	attributes := w.plan.attributes(missing || w.elementMissing.Load())
 	name := w.plan.name
+	if w.nested != nil {
+		return h.finishNested(ctx, w, attributes)
+	}
 	if w.plan.kind == kindDictionary {
 		if !g.isUniqueIndex() {
 			delete(attributes, attrEncType)
@@ -372,18 +408,18 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *catego
 		}
 		return errors.Join(
 			h.group(ctx, name, attributes),
-			h.array(ctx, w.values, name+"/codes", nil),
+			h.array(ctx, w.values, name+"/codes", h.rows, w.plan.dims[:1], nil),
 			h.categories(ctx, g, name+"/categories"))
 	}
 	if !missing && !w.elementMissing.Load() {
-		return h.array(ctx, w.values, name, attributes)
+		return h.array(ctx, w.values, name, h.rows, w.plan.valueDims(), attributes)
 	}
-	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", nil))
+	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", h.rows, w.plan.valueDims(), nil))
 	if missing {
-		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", nil))
+		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", h.rows, w.plan.dims[:1], nil))
 	}
 	if w.elementMissing.Load() {
-		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", nil))
+		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", h.rows, w.plan.valueDims(), nil))
 	}
 	return err
 }
@@ -394,11 +430,11 @@ func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map
 	return zarr.WriteNode(ctx, h.store, path, m)
 }
 
-// array moves the chunks of an array to a path and writes its metadata.
-func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, attributes map[string]any) error {
+// array moves the chunks of an array of a length to a path and writes its metadata.
+func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, length int64, dims []string, attributes map[string]any) error {
 	m := w.array.Metadata()
-	m.Shape = append([]int64{h.rows}, m.Shape[1:]...)
-	m.Attributes = attributes
+	m.Shape = append([]int64{length}, m.Shape[1:]...)
+	m.DimensionNames, m.Attributes = dims, attributes
 	// An array of fill values has no chunks to move.
 	if err := store.Move(ctx, h.store, w.array.Path(), path); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -420,6 +456,10 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.codec.codecs()...),
 	}
 	m.Attributes = plan.attributes(false)
+	m.DimensionNames = []string{g.column.name + ".category"}
+	for i := range plan.layout.row {
+		m.DimensionNames = append(m.DimensionNames, fmt.Sprintf("%s.category_%d", g.column.name, i+1))
+	}
 	array, err := zarr.New(h.store, path, m)
 	if err != nil {
 		return err

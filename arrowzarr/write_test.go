@@ -141,7 +141,7 @@ func TestOverwriteReplacesHierarchies(t *testing.T) {
 			_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{Overwrite: true})
 			require.NoError(t, err)
 			requireOnly(t, filepath.Dir(path), "there")
-			requireOnly(t, path, "zarr.json", "new")
+			requireOnly(t, path, "zarr.json", "new", "_index")
 			requireTable(t, want, path)
 		})
 	}

@@ -119,6 +119,21 @@ func (v *memoryView) Len() int64 { return v.length }
 // its slices may not.
 func (v *memoryView) Mutable() bool { return !v.readOnly }
 
+// describe returns what String returns: where the bytes are, not the bytes.
+func (v *memoryView) describe(kind string, on arrowbuf.Device) string {
+	if v.dev == nil {
+		return kind + "(without a device)"
+	}
+	state := ""
+	switch {
+	case v.refs.Load() <= 0:
+		state = ", released"
+	case v.readOnly:
+		state = ", read-only"
+	}
+	return fmt.Sprintf("%s(%d bytes at %#x of %v%s)", kind, v.length, v.address, on, state)
+}
+
 // Wait returns when no stream uses the memory (cuStreamSynchronize on each stream
 // that does). Call it before using the address directly.
 func (v *memoryView) Wait() error {

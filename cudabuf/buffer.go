@@ -26,6 +26,15 @@ type Buffer struct {
 
 var _ arrowbuf.Buffer = (*Buffer)(nil)
 
+// String returns length, address and device, such as "Buffer(8 bytes at 0x7f00 of
+// cuda:0)". It reads no device memory; Hex and Bytes do.
+func (b *Buffer) String() string {
+	if b == nil {
+		return "Buffer(nil)"
+	}
+	return b.describe("Buffer", b.dev)
+}
+
 // newBuffer returns a buffer that owns the memory.
 func newBuffer(dev *Device, memory *allocation, address uintptr, length int64) *Buffer {
 	b := &Buffer{}

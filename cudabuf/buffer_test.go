@@ -47,6 +47,8 @@ func TestBufferRefusesOutOfRange(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+		_, err = dev.NewBuffer(-1)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		b := upload(t, dev, pattern(10))
 		defer b.Release()
 		for _, r := range []struct{ pos, n int64 }{
@@ -407,6 +409,25 @@ func TestBufferCopiesDataOfEveryKind(t *testing.T) {
 		_, err := cudabuf.FromArrow(host)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	})
+}
+
+func TestBuffersPrintWhereTheyAre(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b := upload(t, dev, pattern(100)).(*cudabuf.Buffer)
+		view, err := b.ReadOnly()
+		require.NoError(t, err)
+		assert.Equal(t, fmt.Sprintf("Buffer(100 bytes at %#x of cuda:0)", b.Address()), fmt.Sprint(b))
+		assert.Equal(t, fmt.Sprintf("Buffer(100 bytes at %#x of cuda:0, read-only)", b.Address()), view.String())
+		view.Release()
+		b.Release()
+		assert.Contains(t, b.String(), ", released)")
+		host, err := dev.NewHostBuffer(10, cudabuf.HostOptions{})
+		require.NoError(t, err)
+		assert.Equal(t, fmt.Sprintf("HostBuffer(10 bytes at %#x of cuda_host:0)", host.Address()), host.String())
+		host.Release()
+	})
+	assert.Equal(t, "Buffer(nil) HostBuffer(nil)", fmt.Sprint((*cudabuf.Buffer)(nil), (*cudabuf.HostBuffer)(nil)))
+	assert.Equal(t, "Buffer(without a device)", new(cudabuf.Buffer).String())
 }
 
 func TestReadOnlySurvivesArrow(t *testing.T) {

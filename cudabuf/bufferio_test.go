@@ -1,6 +1,7 @@
 package cudabuf_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
@@ -208,6 +210,42 @@ func TestWriteToWritesRemainingBytes(t *testing.T) {
 			assertBytes(t, data[7:7+5<<20], w.Bytes())
 			assert.EqualValues(t, 7+5<<20, tell(t, r), "the position is where it failed")
 		}
+	})
+}
+
+// What pyarrow's NativeFile has as methods, packages io and bufio do for any reader and
+// writer.
+func TestReadersAndWritersWorkWithPackageIO(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		text := strings.Repeat("a line\nanother\n", 20_000)
+		b, w := writer(t, dev, len(text))
+		require.NoError(t, w.SetBufferSize(1<<16))
+		n, err := io.CopyBuffer(w, struct{ io.Reader }{strings.NewReader(text)}, make([]byte, 1000)) // upload
+		require.NoError(t, err)
+		assert.EqualValues(t, len(text), n)
+		require.NoError(t, w.Flush())
+
+		r, err := cudabuf.NewBufferReader(b)
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, r.Close()) }()
+		lines := bufio.NewScanner(r) // readline, readlines and iteration
+		for i := range 40_000 {
+			require.True(t, lines.Scan())
+			require.Equal(t, []string{"a line", "another"}[i%2], lines.Text())
+		}
+		assert.False(t, lines.Scan())
+		require.NoError(t, lines.Err())
+
+		part, err := io.ReadAll(io.NewSectionReader(r, 7, 8)) // get_stream
+		require.NoError(t, err)
+		assert.Equal(t, "another\n", string(part))
+		_, err = r.Seek(-8, io.SeekEnd)
+		require.NoError(t, err)
+		all, err := io.ReadAll(r) // readall
+		require.NoError(t, err)
+		assert.Equal(t, "another\n", string(all))
+		_, err = io.WriteString(w, "more")
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "the buffer is full")
 	})
 }
 

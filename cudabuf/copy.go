@@ -102,13 +102,13 @@ func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 	if src == nil {
 		return 0, errNilBuffer
 	}
-	if h, ok := src.(*HostBuffer); ok {
+	if h, ok := arrowbuf.As[*HostBuffer](src); ok {
 		return b.copyFromHostBuffer(h, pos, nil)
 	}
 	if host, ok := arrowbuf.HostBytes(src); ok {
 		return b.CopyFromHost(host, pos)
 	}
-	from, ok := src.(*Buffer)
+	from, ok := arrowbuf.As[*Buffer](src)
 	if !ok || from.dev.driver != b.dev.driver {
 		return b.copyThroughHost(src, pos)
 	}
@@ -120,21 +120,17 @@ func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 }
 
 // CopyFromDeviceAsync is CopyFromDevice in the order of a stream of this buffer's
-// device. The source is a *Buffer or a *HostBuffer of the same Driver. It returns an
+// device. The source is, or wraps, a *Buffer or a *HostBuffer of the same Driver. It returns an
 // error if the driver cannot copy temporary GPUs.
 func (b *Buffer) CopyFromDeviceAsync(src arrowbuf.Buffer, pos int64, s *Stream) (int64, error) {
 	if src == nil {
 		return 0, errNilBuffer
 	}
-	switch from := src.(type) {
-	case *Buffer:
-		if from.dev.driver == b.dev.driver {
-			return b.copyFromDevice(from, pos, s)
-		}
-	case *HostBuffer:
-		if from.dev.driver == b.dev.driver {
-			return b.copyFromHostBuffer(from, pos, s)
-		}
+	if from, ok := arrowbuf.As[*Buffer](src); ok && from.dev.driver == b.dev.driver {
+		return b.copyFromDevice(from, pos, s)
+	}
+	if from, ok := arrowbuf.As[*HostBuffer](src); ok && from.dev.driver == b.dev.driver {
+		return b.copyFromHostBuffer(from, pos, s)
 	}
 	return 0, fmt.Errorf("cudabuf.CopyFromDeviceAsync: source of another driver: got %v, want the driver of %v: %w", src.Device(), b.dev, arrowbuf.ErrDevice)
 }
@@ -212,7 +208,7 @@ func (s *Stream) Copy(dst arrowbuf.Buffer, pos int64, src arrowbuf.Buffer) error
 		return fmt.Errorf("%v: copying buffers while capturing a graph: %w", s.dev, errors.ErrUnsupported)
 	}
 	var err error
-	if from, ok := src.(*HostBuffer); ok {
+	if from, ok := arrowbuf.As[*HostBuffer](src); ok {
 		_, err = to.copyFromHostBuffer(from, pos, s)
 	} else if host, ok := arrowbuf.HostBytes(src); ok {
 		_, err = to.CopyFromHostAsync(host, pos, s)
@@ -380,7 +376,7 @@ func (d *Device) hostChunks(src arrowbuf.Buffer) iter.Seq2[[]byte, error] {
 			d.fetchChunks(src, yield)
 			return
 		}
-		if h, ok := src.(*HostBuffer); ok {
+		if h, ok := arrowbuf.As[*HostBuffer](src); ok {
 			if err := h.Wait(); err != nil {
 				yield(nil, err)
 				return

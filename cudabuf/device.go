@@ -367,10 +367,13 @@ func (d *Device) MemInfo() (free, total int64, err error) {
 }
 
 // MemoryStats are the bytes that a device or its PinnedAllocator has allocated from
-// the driver. Sizes in use are rounded up to a multiple of 512.
+// the driver. Nothing is counted twice. Sizes in use are rounded up to a multiple of 512.
 type MemoryStats struct {
 	InUse int64 // used by callers
 	Idle  int64 // kept for reuse
+	// Shared is allocated to be shared with other processes, by NewIPCBuffer,
+	// NewFDBuffer and SharedPools, and counts until the last release.
+	Shared int64
 }
 
 func memoryStats(s PoolStats) MemoryStats {
@@ -380,7 +383,7 @@ func memoryStats(s PoolStats) MemoryStats {
 // MemoryStats returns the memory of all pools of the device, except for pools of a
 // MemoryResource, whose memory is counted there.
 func (d *Device) MemoryStats() MemoryStats {
-	var sum MemoryStats
+	sum := MemoryStats{Shared: d.sharedObjects.inUse()}
 	for _, p := range d.pools.list() {
 		if p.ofResource {
 			continue

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -38,6 +39,37 @@ func TestWrapContextReturnsDevice(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, int32s(9, 9, 9, 9), download(t, other), "work is ordered between contexts")
 	})
+}
+
+// A Device retains the primary context once, Close releases it, and a wrapped context
+// stays its owner's.
+func TestCloseReleasesPrimaryContextsOnly(t *testing.T) {
+	var mu sync.Mutex
+	calls := map[string]int{}
+	d := cudatest.New(cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[call]++
+		return 0
+	}})
+	theirs, _, err := d.NewContext(0)
+	require.NoError(t, err)
+	wrapped, err := d.WrapContext(theirs)
+	require.NoError(t, err)
+	upload(t, wrapped, pattern(10)).Release()
+	primary, err := d.PrimaryContext(0)
+	require.NoError(t, err)
+	dev := device(t, d, 0)
+	assert.Equal(t, primary, dev.Handle())
+	assert.Same(t, dev, device(t, d, 0))
+	mu.Lock()
+	clear(calls)
+	mu.Unlock()
+	require.NoError(t, d.Close())
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Equal(t, 1, calls["cuDevicePrimaryCtxRelease"])
+	assert.Zero(t, calls["cuCtxDestroy"])
 }
 
 func TestWrapContextRefusesZero(t *testing.T) {

@@ -77,6 +77,19 @@ func SetSharedOpen(t *testing.T, open func() (*Driver, error)) {
 	t.Cleanup(func() { shared.open = before })
 }
 
+// PrimaryContext returns the handle of the primary context of a device.
+func (d *Driver) PrimaryContext(ordinal int) (uintptr, error) {
+	h, err := d.api.DeviceGet(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	context, err := d.api.DevicePrimaryCtxRetain(h)
+	if err != nil {
+		return 0, err
+	}
+	return uintptr(context), d.api.DevicePrimaryCtxRelease(h)
+}
+
 // ScheduleOf returns the schedule in the flags of a primary context.
 func (d *Driver) ScheduleOf(ordinal int) (Schedule, error) {
 	h, err := d.api.DeviceGet(ordinal)

@@ -104,17 +104,14 @@ func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done fu
 	return e.Handle(), func() { _ = e.Close() }, nil // fails only on a lost device
 }
 
-// viewOf returns the memoryView of a buffer of this device or of its Host.
+// viewOf returns the memoryView of a buffer of this device or of its Host, which may be
+// wrapped.
 func (d *Device) viewOf(b arrowbuf.Buffer) (*memoryView, error) {
-	switch b := b.(type) {
-	case *Buffer:
-		if b.dev == d {
-			return &b.memoryView, nil
-		}
-	case *HostBuffer:
-		if b.dev == d {
-			return &b.memoryView, nil
-		}
+	if found, ok := arrowbuf.As[*Buffer](b); ok && found.dev == d {
+		return &found.memoryView, nil
+	}
+	if found, ok := arrowbuf.As[*HostBuffer](b); ok && found.dev == d {
+		return &found.memoryView, nil
 	}
 	return nil, fmt.Errorf("buffer on the wrong device: got %v, want %v: %w", b.Device(), d, arrowbuf.ErrDevice)
 }

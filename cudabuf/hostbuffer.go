@@ -29,6 +29,14 @@ type HostBuffer struct {
 
 var _ arrowbuf.Buffer = (*HostBuffer)(nil)
 
+// String returns length, address and device. Use HostBytes for the bytes.
+func (h *HostBuffer) String() string {
+	if h == nil {
+		return "HostBuffer(nil)"
+	}
+	return h.describe("HostBuffer", hostDevice{h.dev})
+}
+
 // Device returns the device that Device.Host returns.
 func (h *HostBuffer) Device() arrowbuf.Device { return h.dev.Host() }
 
@@ -153,7 +161,7 @@ func (h *HostBuffer) Equal(other arrowbuf.Buffer) (bool, error) {
 		return false, err
 	}
 	defer h.Release()
-	if o, ok := other.(*HostBuffer); ok {
+	if o, ok := arrowbuf.As[*HostBuffer](other); ok {
 		if err := o.Wait(); err != nil {
 			return false, err
 		}

@@ -238,10 +238,14 @@ func (b *Buffer) region(base uintptr, size int64) Region {
 // newSharedAllocation returns an allocation that is shared between processes. After the
 // last release it waits for the streams that use the memory and calls free.
 func (d *Device) newSharedAllocation(s sharing, free func() error) *allocation {
-	d.sharedObjects.add()
+	var owned int64 // another process counts what it allocated
+	if !s.imported {
+		owned = s.size
+	}
+	d.sharedObjects.add(owned)
 	a := newAllocation(func(pending []*cudaStream) {
 		synchronizeAll(pending)
-		d.sharedObjects.remove(free())
+		d.sharedObjects.remove(owned, free())
 	})
 	a.sharing = &s
 	return a
@@ -272,19 +276,22 @@ type sharedAccount struct {
 
 	mu      sync.Mutex
 	count   int
+	bytes   int64 // that this process allocated
 	failure error // the first of freeing, since Release returns no error
 }
 
-func (s *sharedAccount) add() {
+func (s *sharedAccount) add(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
+	s.bytes += bytes
 }
 
-func (s *sharedAccount) remove(err error) {
+func (s *sharedAccount) remove(bytes int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count--
+	s.bytes -= bytes
 	if s.failure == nil {
 		s.failure = err
 	}
@@ -295,6 +302,12 @@ func (s *sharedAccount) state() (count int, failure error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count, s.failure
+}
+
+func (s *sharedAccount) inUse() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
 }
 
 // importCache holds the open allocations of other processes, by CUDA's 64-byte name.

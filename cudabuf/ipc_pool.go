@@ -48,7 +48,7 @@ func (d *Device) NewSharedPool() (*SharedPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a shared pool: %w", err)
 	}
-	d.sharedObjects.add()
+	d.sharedObjects.add(0)
 	return p, nil
 }
 
@@ -185,7 +185,7 @@ func (p *ipcPool) Close() error {
 	}
 	p.closed = true
 	err := p.destroy()
-	p.dev.sharedObjects.remove(nil)
+	p.dev.sharedObjects.remove(0, nil)
 	return err
 }
 
@@ -213,7 +213,7 @@ func (d *Device) OpenPoolFD(file *os.File) (*PeerPool, error) {
 		return nil, fmt.Errorf("opening a pool of another process on %v: %w", d, err)
 	}
 	p.ipcPool = ipcPool{dev: d, handle: p.imported.handle, destroy: func() error { return p.imported.release(d) }}
-	d.sharedObjects.add()
+	d.sharedObjects.add(0)
 	return p, nil
 }
 

@@ -270,6 +270,26 @@ func TestSharedMemoryFillsWholeBlocks(t *testing.T) {
 	})
 }
 
+// Memory that was exported counts as in use, and is freed with the last reference.
+func TestExportedMemoryIsFreedWithItsLastRelease(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for name, make := range map[string]func(int64) (*cudabuf.Buffer, error){"handle": dev.NewIPCBuffer, "file": dev.NewFDBuffer} {
+			before := dev.MemoryStats()
+			b, err := make(3 << 20)
+			require.NoError(t, err, name)
+			if name == "handle" {
+				_ = export(t, b)
+			}
+			part, err := b.SliceClamped(1<<20, 100)
+			require.NoError(t, err)
+			b.Release()
+			assert.GreaterOrEqual(t, dev.MemoryStats().Shared-before.Shared, int64(3<<20), "%s: the slice keeps all of it", name)
+			part.Release()
+			assert.Equal(t, before, dev.MemoryStats(), name)
+		}
+	})
+}
+
 func TestSharingEmptyBufferMakesNoDriverCall(t *testing.T) {
 	dev, calls := countAllCalls(t)
 	before := calls()

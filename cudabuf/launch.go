@@ -23,7 +23,7 @@ import (
 //
 // A buffer's memory stays until the kernel is done. The launch is ordered as a write to
 // it, unless the buffer is of [Buffer.ReadOnly] or passed as [In]. A uintptr is not
-// ordered. The number and the sizes of the arguments are checked if the driver tells
+// ordered. The number and the sizes of the arguments are checked if the driver knows
 // them, see [Kernel.Parameters]; the kinds of numbers are not. The simulated device
 // also checks the types that the host kernel reads.
 func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error {

@@ -186,6 +186,21 @@ func TestLaunchPassesEveryArgumentType(t *testing.T) {
 		assert.Equal(t, int64(math.MinInt64+3), int64(binary.LittleEndian.Uint64(got[8:])))
 		assert.Equal(t, float32(1.25), math.Float32frombits(binary.LittleEndian.Uint32(got[16:])))
 		assert.Equal(t, math.Pi, math.Float64frombits(binary.LittleEndian.Uint64(got[24:])))
+
+		// Parameters of 4 and 8 bytes also take unsigned numbers, and an address is a buffer.
+		m, err := dev.LoadModule(addPTX, map[string]cudabuf.HostKernel{"store_args": func(l *cudabuf.HostLaunch) {
+			out := l.Memory(l.Pointer(0), 16)
+			binary.LittleEndian.PutUint32(out, l.Uint32(1))
+			binary.LittleEndian.PutUint64(out[8:], l.Uint64(2))
+		}})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, m.Close()) }()
+		k, err = m.Kernel("store_args")
+		require.NoError(t, err)
+		require.NoError(t, k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 1}, 0, b.Address(), uint32(math.MaxUint32-1), uint64(math.MaxUint64-2), float32(0), 0.0))
+		got = download(t, b)
+		assert.Equal(t, uint32(math.MaxUint32-1), binary.LittleEndian.Uint32(got))
+		assert.Equal(t, uint64(math.MaxUint64-2), binary.LittleEndian.Uint64(got[8:]))
 	})
 }
 

@@ -20,9 +20,10 @@ import (
 // Its device type is arrowbuf.DeviceCUDAManaged. Memory of Device and ManagedDevice is
 // copied from one to the other. An allocation beyond the free memory of the GPU is
 // arrowbuf.ErrOutOfMemory, though the driver could move pages to the host. Memory that
-// is shared with other processes and stream-ordered pools are errors.ErrUnsupported,
-// and so is the device itself if the host and the GPU cannot use managed memory at the
-// same time (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS), as on Windows.
+// is shared with other processes and stream-ordered pools are errors.ErrUnsupported.
+//
+// ManagedDevice returns errors.ErrUnsupported if the host and the GPU cannot use managed
+// memory at the same time (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS).
 func (d *Driver) ManagedDevice(ordinal int) (*Device, error) {
 	return d.device(ordinal, true)
 }

@@ -41,10 +41,10 @@ type PoolOptions struct {
 	// Resource, if not nil, is where the pool allocates each buffer, in place of Kind.
 	// The pool keeps nothing of it for reuse.
 	Resource MemoryResource
-	// Slack bounds the idle memory of a caching pool. Before it allocates from the
-	// driver, it frees idle memory until it holds at most this share more than the peak in
-	// use. 0 means 1/12, and a negative value no bound. More slack is faster if large
-	// sizes alternate.
+	// Slack bounds the idle memory of a caching pool, as a share of the peak in use.
+	// Before the pool allocates from the driver, it frees idle memory beyond that. 0
+	// means 1/12, and a negative value no bound. More slack is faster if large sizes
+	// alternate.
 	Slack float64
 	// Limit is the limit of SetLimit in bytes.
 	Limit int64

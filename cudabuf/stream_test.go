@@ -32,6 +32,47 @@ func TestStreamRunsItsWorkInOrder(t *testing.T) {
 	})
 }
 
+func TestAsyncCopyOfPinnedMemoryIsOnlyEnqueued(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, b := stream(t, dev), newBuffer(t, dev, 1000)
+		pinned := dev.HostAllocator().Allocate(1000)
+		defer dev.HostAllocator().Free(pinned)
+		require.NoError(t, b.Fill(7))
+		gate := make(chan struct{})
+		require.NoError(t, s.LaunchHostFunc(func() { <-gate }))
+		_, err := b.CopyToHostAsync(pinned, 0, s)
+		require.NoError(t, err)
+		done, err := s.Done()
+		require.NoError(t, err)
+		assert.False(t, done, "the call returned before the copy")
+		close(gate)
+		require.NoError(t, s.Synchronize())
+		assertBytes(t, bytes.Repeat([]byte{7}, 1000), pinned)
+	})
+}
+
+// Operations without a stream do not wait for work on other memory, so that they overlap
+// with it and with each other.
+func TestOperationsDoNotWaitForWorkOnOtherMemory(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, busy := stream(t, dev), newBuffer(t, dev, 8)
+		k := kernel(t, dev, "add_int32")
+		b := newBuffer(t, dev, 16)
+		gate := make(chan struct{})
+		require.NoError(t, s.LaunchHostFunc(func() { <-gate }))
+		require.NoError(t, busy.FillAsync(1, s))
+
+		require.NoError(t, b.Fill(0))
+		require.NoError(t, k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, b, int64(4), int32(5)))
+		assert.Equal(t, int32s(5, 5, 5, 5), download(t, b))
+		done, err := s.Done()
+		require.NoError(t, err)
+		assert.False(t, done, "the stream still waits")
+		close(gate)
+		require.NoError(t, s.Synchronize())
+	})
+}
+
 func TestAsyncCopyIsDoneWithOrdinaryMemoryOnReturn(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, n := range []int{1, 1000, 9 << 20} {

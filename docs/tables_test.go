@@ -3,7 +3,9 @@ package docs
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,6 +27,7 @@ var tables = map[string][]string{
 		"None, and the zero path", "signed zeros", "NaN", "other dtypes and shapes", "chunk_is_empty", "on a GPU",
 		"gpu.Buffer without CuPy", "device, stream, pool", "registered names",
 		"BufferPrototype", "default_buffer_prototype", "enable_gpu", "metadata", "as_numpy_array_wrapper", "what breaks on a GPU",
+		"#2863, #1398", "numcodecs #316, #492", "#3271", "#2658", "#3640", "#3429, #1751, #2904", "#2978", "#3261", "#2574", "pg_gpu #271", "kvikio #297, #310", "zarrista #29, #34, #35",
 	},
 	"zarr-stores.md": {
 		"Memory", "Local", "Zip", "DeviceMemory", "S3", "Google Cloud Storage", "Azure Blob Storage", "HTTP", "any bucket",
@@ -73,7 +76,9 @@ func TestTablesHaveEveryRowAndAProofOfEach(t *testing.T) {
 			text, err := os.ReadFile(document)
 			require.NoError(t, err)
 			var got []string
-			for _, line := range strings.Split(string(text), "\n") {
+			table, _, found := strings.Cut(string(text), namesHeading)
+			require.True(t, found, "no section %q", namesHeading)
+			for _, line := range strings.Split(table, "\n") {
 				if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| row |") {
 					continue
 				}
@@ -87,6 +92,106 @@ func TestTablesHaveEveryRowAndAProofOfEach(t *testing.T) {
 			}
 			assert.Equal(t, want, got)
 		})
+	}
+}
+
+// namesHeading begins the table of a document that has every name of testdata/*.txt.
+const namesHeading = "\n## Names and parameters\n"
+
+// parameterNames returns the names of the parameters of a signature such as
+// "f(a, b=(1, 2), *args)".
+func parameterNames(signature string) []string {
+	_, list, _ := strings.Cut(strings.TrimSuffix(signature, ")"), "(")
+	var names []string
+	depth, start := 0, 0
+	quoted := false
+	for i := 0; i <= len(list); i++ {
+		switch {
+		case i < len(list) && list[i] == '"':
+			quoted = !quoted
+		case i < len(list) && (quoted || list[i] != ',' && list[i] != '(' && list[i] != ')'):
+		case i < len(list) && list[i] != ',':
+			depth += map[byte]int{'(': 1, ')': -1}[list[i]]
+		case depth == 0:
+			name, _, _ := strings.Cut(list[start:min(i, len(list))], "=")
+			if name = strings.Trim(name, " *"); name != "" {
+				names = append(names, name)
+			}
+			start = i + 1
+		}
+	}
+	return names
+}
+
+func TestParameterNames(t *testing.T) {
+	for signature, want := range map[string][]string{
+		"name": nil, "f()": nil, "f(a)": {"a"}, `f(a, b=(1, 2), op="x, y (z", *args, **rest)`: {"a", "b", "op", "args", "rest"},
+	} {
+		assert.Equal(t, want, parameterNames(signature), signature)
+	}
+}
+
+// The lists hold the names of the upstream packages; testdata/upstream_names.py makes them.
+func TestEveryUpstreamNameAndParameterHasARow(t *testing.T) {
+	for document := range tables {
+		t.Run(document, func(t *testing.T) {
+			text, err := os.ReadFile(document)
+			require.NoError(t, err)
+			list, err := os.ReadFile(filepath.Join("testdata", strings.TrimSuffix(document, ".md")+".txt"))
+			require.NoError(t, err)
+			before, table, found := strings.Cut(string(text), namesHeading)
+			require.True(t, found)
+			rows := map[string]bool{}
+			for _, line := range strings.Split(before, "\n") {
+				if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok {
+					rows[strings.Trim(cell, "` ")] = true
+				}
+			}
+			listed := map[string]int{}
+			for _, signature := range strings.Split(strings.TrimSpace(string(list)), "\n") {
+				listed[signature] = 0
+			}
+			for _, line := range strings.Split(table, "\n") {
+				if !strings.HasPrefix(line, "| `") {
+					continue
+				}
+				cells := strings.Split(strings.Trim(line, "| "), " | ")
+				require.Len(t, cells, 3, line)
+				for _, signature := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[0], -1) {
+					_, ok := listed[signature[1]]
+					assert.True(t, ok, "upstream has no %s", signature[1])
+					listed[signature[1]]++
+					for _, parameter := range parameterNames(signature[1]) {
+						assert.Contains(t, cells[1], "`"+parameter+"`", "a parameter of %s", signature[1])
+					}
+				}
+				for _, proof := range strings.Split(cells[2], "; ") {
+					if strings.HasPrefix(cells[2], "none: ") {
+						break
+					}
+					assert.True(t, rows[proof] || named.MatchString(proof), "%s: %q is no row of a table above, no test, and no reason after \"none: \"", cells[0], proof)
+				}
+			}
+			for signature, n := range listed {
+				assert.Equal(t, 1, n, "rows with %s", signature)
+			}
+		})
+	}
+}
+
+// The lists are those of the installed packages, at the versions of requirements.txt.
+func TestNamesAreThoseOfTheInstalledPackages(t *testing.T) {
+	python, err := filepath.Abs("../.venv/bin/python")
+	require.NoError(t, err)
+	if _, err := os.Stat("../.venv/.installed"); err != nil {
+		t.Skip("needs Python's packages: `make interop` installs them")
+	}
+	for _, name := range []string{"pyarrow-cuda", "zarr-buffers"} {
+		got, err := exec.Command(python, "testdata/upstream_names.py", name).CombinedOutput()
+		require.NoError(t, err, "%s", got)
+		want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(got), name)
 	}
 }
 
@@ -106,6 +211,32 @@ func TestTestsThatDocumentsNameExist(t *testing.T) {
 			if !strings.Contains(tests[folder], "\nfunc "+name[2]+"(") {
 				assert.Fail(t, "no such test", "%s names %s.%s", document, folder, name[2])
 			}
+		}
+	}
+}
+
+// A document may also name a test alone.
+func TestBareTestNamesExist(t *testing.T) {
+	var all strings.Builder
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			var text []byte
+			text, err = os.ReadFile(path)
+			all.Write(text)
+		}
+		if entry.IsDir() && path != ".." && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		return err
+	})
+	require.NoError(t, err)
+	documents, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	for _, document := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
+		text, err := os.ReadFile(document)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllStringSubmatch(string(text), -1) {
+			assert.True(t, strings.Contains(all.String(), "\nfunc "+m[1]+"("), "%s: %s does not exist", document, m[1])
 		}
 	}
 }

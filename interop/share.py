@@ -1,14 +1,18 @@
 """Checks that Go and Python processes share columns, in both directions.
 
 bin/quiver-share serves tables of every Arrow type to the Python client, which
-reads them in place; bin/quiver-share prints the Python server's tables. Then clients
-and servers die, and invalid messages are sent. With --device cuda the tables are on a
-GPU; if CuPy is installed, its arrays are served, too.
+reads them in place; bin/quiver-share prints the Python server's tables. Arrays of every
+NumPy type and form cross in both directions, too. Then clients and servers die, and
+invalid messages are sent. With --device cuda the tables and arrays are on a GPU; if CuPy
+is installed, its arrays are served, too.
 
-Usage: share.py [--command bin/quiver-share] [--device cpu]
+Usage: share.py [--command bin/quiver-share] [--arrays PROGRAM] [--device cpu]
+
+PROGRAM is ./interop/ndarray, built; without the flag, $GO builds it.
 """
 
 import argparse
+import base64
 import contextlib
 import dataclasses
 import datetime
@@ -34,8 +38,11 @@ import pyarrow.compute
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "clients/python"))
 
+import arrays  # noqa: E402
+import numpy as np  # noqa: E402
+
 import quiver_share  # noqa: E402
-from quiver_share import frame, messages, process  # noqa: E402
+from quiver_share import frame, layout, messages, process  # noqa: E402
 
 
 def every_type() -> dict[str, pa.Table]:
@@ -116,8 +123,8 @@ def until(true, what: str, seconds: float = 5) -> None:
 
 
 class Checks:
-    def __init__(self, command: str, device: str, folder: Path):
-        self.command, self.device, self.folder = command, device, folder
+    def __init__(self, command: str, arrays: str, device: str, folder: Path):
+        self.command, self.arrays, self.device, self.folder = command, arrays, device, folder
         self.tables = every_type()
 
     @contextlib.contextmanager
@@ -216,6 +223,153 @@ class Checks:
             if not (cupy.asarray(batch["m"]) == m).all():
                 raise AssertionError("arrays of CuPy differ in another connection")
         return None
+
+    @contextlib.contextmanager
+    def serving_arrays(self, wanted: dict[str, np.ndarray]):
+        """Runs a Go server with arrays, which end with its standard input."""
+        path = str(self.folder / "arrays.sock")
+        server = subprocess.Popen([self.arrays, "serve", path, self.device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            print(json.dumps([arrays.described(name, a) for name, a in wanted.items()]), file=server.stdin, flush=True)
+            if server.stdout.readline() != "serving\n":
+                raise AssertionError(f"the server ended with {server.wait()}")
+            yield path
+        finally:
+            server.stdin.close()
+            if server.wait(20):
+                raise AssertionError(f"the server ended with {server.returncode}")
+
+    def check_python_reads_go_arrays_in_place(self):
+        wanted = arrays.every_array()
+        with self.serving_arrays(wanted) as path, quiver_share.Client(path) as client:
+            if {e.name for e in client.list()} != set(wanted) or {e.kind for e in client.list()} != {"array"}:
+                raise AssertionError(client.list())
+            for name, want in wanted.items():
+                shared = client.array(name)
+                if want.size and not shared.device.startswith(self.device):
+                    raise AssertionError(f"{name}: on {shared.device}")
+                arrays.check(name, shared.to_numpy(), want)
+                arrays.check(name, np.asarray(shared if shared.gpu is None else shared.to_host()), want)
+                self.compare_dlpack(name, shared if shared.gpu is None else shared.to_host(), want)
+            first = next(iter(wanted))
+            kept = client.array(first).to_numpy()
+            del shared
+            gc.collect()
+            held = 1 if self.device == "cpu" else 0
+            until(lambda: len(client.stat().clients[0].leases) == held, "views keep the lease, and copies do not")
+            arrays.check(first, kept, wanted[first])
+            del kept
+            gc.collect()
+            until(lambda: not client.stat().clients[0].leases, "the leases end with the arrays")
+            for read in (client.table, client.buffer, lambda name: next(client.stream(name))):
+                try:
+                    read(first)
+                except quiver_share.Refused as e:
+                    if e.code != 5:
+                        raise
+                else:
+                    raise AssertionError(f"{first} is read as of another kind")
+            client.list()
+
+    @staticmethod
+    def compare_dlpack(name: str, shared: quiver_share.Array, want: np.ndarray) -> None:
+        plain = want.dtype.kind in "biufc" and all(s % want.itemsize == 0 for s in want.strides)
+        try:
+            got = np.from_dlpack(shared)
+        except BufferError:
+            if plain:
+                raise
+            return
+        except RuntimeError:  # NumPy imports no bfloat16
+            if want.dtype.name != "bfloat16":
+                raise
+            return
+        if not plain:
+            raise AssertionError(f"{name}: DLPack has no {want.dtype}")
+        arrays.check(f"{name} by DLPack", got, want)
+
+    def check_go_reads_python_arrays(self):
+        wanted, path = arrays.every_array(), str(self.folder / "py.sock")
+        with quiver_share.Server(path) as server, quiver_share.Client(path) as client:
+            for name, a in wanted.items():
+                server.publish(name, a)
+            for bad in (np.array(["text"]), np.array([None]), np.arange(3, dtype=">i4"), np.longdouble(1), "text", 3):
+                try:
+                    server.publish("bad", bad)
+                except TypeError:
+                    continue
+                raise AssertionError(f"{bad!r} is published")
+            printed = subprocess.run([self.arrays, "read", path, self.device], capture_output=True, check=False)
+            if printed.returncode:
+                raise AssertionError(printed.stderr.decode())
+            got = {d["Name"]: d for d in json.loads(printed.stdout)}
+            if set(got) != set(wanted):
+                raise AssertionError(sorted(got))
+            for name, want in wanted.items():
+                d = got[name]
+                text = d["DType"]
+                kind = np.dtype(layout.for_numpy(json.loads(text) if text[0] in "[{" else text))
+                if kind != want.dtype or tuple(d["Shape"] or ()) != want.shape or (want.size and tuple(d["Strides"] or ()) != want.strides):
+                    raise AssertionError(f"{name}: Go has {d}, want {want.dtype} {want.shape} {want.strides}")
+                if base64.b64decode(d["Bytes"] or "") != arrays.raw(want):
+                    raise AssertionError(f"{name}: elements differ in Go")
+                arrays.check(name, client.array(name).to_numpy(), want)
+
+    def check_arrays_of_gpus_in_both_directions(self):
+        if self.device == "cpu":
+            return "needs --device cuda"
+        try:
+            import cupy
+        except ImportError:
+            return "needs CuPy"
+        base = np.arange(60, dtype="f4").reshape(3, 4, 5)
+        wanted = {"whole": base, "strided": base[::-1, :, ::2], "turned": base.T}
+        with self.serving_arrays(wanted) as path, quiver_share.Client(path) as client:
+            for name, want in wanted.items():
+                shared = client.array(name)
+                for got in (cupy.asarray(shared), cupy.from_dlpack(shared)):
+                    if got.data.ptr != shared.address or got.strides != want.strides or not (got.get() == want).all():
+                        raise AssertionError(f"{name} differs in CuPy")
+        path = str(self.folder / "cupy.sock")
+        with quiver_share.Server(path) as server:
+            a = cupy.asarray(base)
+            for name, view in {"whole": a, "strided": a[::-1, :, ::2], "turned": a.T}.items():
+                server.publish(name, view)
+            printed = subprocess.run([self.arrays, "read", path, self.device], capture_output=True, check=True)
+            for d in json.loads(printed.stdout):
+                want = wanted[d["Name"]]
+                if tuple(d["Strides"]) != want.strides or base64.b64decode(d["Bytes"]) != arrays.raw(want):
+                    raise AssertionError(f"{d['Name']} of CuPy differs in Go")
+        return None
+
+    def check_invalid_layouts_of_arrays_are_errors(self):
+        """Decodes layouts that are no layouts, or that exceed 64 bytes of memory."""
+        valid = layout.Layout("<f8", 8, (2, 2), (16, 8)).encode()
+        layout.Layout.decode(valid).check(64)
+        rng = random.Random(8)
+        bad = [valid[:n] for n in range(len(valid))] + [valid + b"x", b"\2" + valid[1:], valid.replace(b"<f8", b"<f7"), valid.replace(b"<f8", b">f8"), valid.replace(b"<f8", b"|O8")]
+        for kind in (["x"], [["x"]], [["x", "<f4", [-1]]], [["x", "<f4", [1 << 70]]], {"names": []}, {"names": ["a"], "formats": ["<f8"], "offsets": [1], "itemsize": 8}):
+            bad.append(layout.Layout.encode(layout.Layout(kind, 0, (), ())))
+        for at, value in ((8, 40), (16, 5), (16, (1 << 63) // 4), (32, 48), (32, -16 & (1 << 64) - 1), (40, 1 << 63)):
+            bad.append(valid[:at] + struct.pack("<Q", value) + valid[at + 8 :])
+        for data in bad:
+            try:
+                layout.Layout.decode(data).check(64)
+            except quiver_share.ProtocolError:
+                continue
+            raise AssertionError(f"{data} is accepted")
+        memory = np.zeros(64, "u1")
+        for _ in range(20000):
+            data = bytearray(valid)
+            for _ in range(rng.randrange(1, 4)):
+                data[rng.randrange(len(data))] = rng.choice((0, 1, 2, 8, 64, 127, 128, 255, rng.randrange(256)))
+            try:
+                made = layout.Layout.decode(bytes(data))
+                made.check(64)
+            except quiver_share.ProtocolError:
+                continue
+            if made.size:  # NumPy checks the bounds again
+                np.ndarray(made.shape, f"V{made.item_size}", memory, made.offset, made.strides)
 
     def check_example_consumer_prints_what_pyarrow_computes(self):
         source = ROOT / "testdata/flights.arrow"
@@ -431,14 +585,23 @@ class Checks:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--command", default=str(ROOT / "bin/quiver-share"))
+    parser.add_argument("--arrays", default="")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if not options.arrays:
+            options.arrays = str(Path(folder) / "ndarray")
+            subprocess.run([os.environ.get("GO", "go"), "build", "-o", options.arrays, "./interop/ndarray"], cwd=ROOT, check=True)
+        return run(options)
+
+
+def run(options: argparse.Namespace) -> int:
     failed = 0
     for name in [n for n in dir(Checks) if n.startswith("check_")]:
         with tempfile.TemporaryDirectory() as folder:
             label = name.removeprefix("check_").replace("_", " ")
             try:
-                skipped = getattr(Checks(options.command, options.device, Path(folder)), name)()
+                skipped = getattr(Checks(options.command, options.arrays, options.device, Path(folder)), name)()
                 print(f"{'skip' if skipped else 'ok'}    {label}{f': {skipped}' if skipped else ''}", flush=True)
             except Exception as e:
                 failed += 1

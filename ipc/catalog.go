@@ -33,7 +33,7 @@ type publication struct {
 	schema  *arrow.Schema
 	header  []byte // the schema as the metadata of an Arrow IPC message
 	device  string
-	objects []*object // the batches of a table, or the one buffer
+	objects []*object // the batches of a table, or the one buffer or array
 	stream  *Stream
 }
 
@@ -105,8 +105,29 @@ func (c *Catalog) PublishBuffer(name string, b arrowbuf.Buffer, options ...Publi
 	if b == nil {
 		return fmt.Errorf("ipc.PublishBuffer: buffer %q is nil: %w", name, arrow.ErrInvalid)
 	}
-	o := newBufferObject(name, b, options)
-	return c.add(&publication{kind: KindBuffer, name: name, device: b.Device().String(), objects: []*object{o}})
+	return c.addBuffer(KindBuffer, name, newBufferObject(name, nil, b, options))
+}
+
+// MaxLayout is the maximum length of an array's layout in bytes.
+const MaxLayout = 1 << 20
+
+// PublishArray publishes a buffer and the layout of an N-dimensional array in it, and
+// takes a reference to the buffer. The layout is that of docs/sharing.md. Package
+// ndarray encodes layouts and publishes NDBuffers; this package does not read them.
+// The error wraps ErrExists if the name is in use, arrow.ErrInvalid if b is nil, and
+// arrowbuf.ErrOutOfRange unless the layout has 1 to MaxLayout bytes.
+func (c *Catalog) PublishArray(name string, layout []byte, b arrowbuf.Buffer, options ...PublishOption) error {
+	if b == nil {
+		return fmt.Errorf("ipc.PublishArray: array %q: nil buffer: %w", name, arrow.ErrInvalid)
+	}
+	if len(layout) == 0 || len(layout) > MaxLayout {
+		return fmt.Errorf("ipc.PublishArray: array %q: layout: got %d bytes, want 1 to %d: %w", name, len(layout), MaxLayout, arrowbuf.ErrOutOfRange)
+	}
+	return c.addBuffer(KindArray, name, newBufferObject(name, slices.Clone(layout), b, options))
+}
+
+func (c *Catalog) addBuffer(kind Kind, name string, o *object) error {
+	return c.add(&publication{kind: kind, name: name, device: o.deviceName(), objects: []*object{o}})
 }
 
 // add registers a publication. On an error it releases the publication.
@@ -178,7 +199,7 @@ func (p *publication) entry() Entry {
 	switch p.kind {
 	case KindStream:
 		e.Rows, e.Batches, e.Bytes, e.Subscribers, e.Device = p.stream.totals()
-	case KindBuffer:
+	case KindBuffer, KindArray:
 		e.Batches = 0
 	}
 	return e
@@ -197,12 +218,12 @@ func (c *Catalog) lookup(name string, kinds ...Kind) (*publication, error) {
 	return p, nil
 }
 
-// objects returns the objects of a table or a buffer, and a table's encoded
+// objects returns the objects of a table, buffer or array, and a table's encoded
 // schema. The caller owns one reference to each object.
 func (c *Catalog) objects(name string) (header []byte, objects []*object, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := c.lookup(name, KindTable, KindBuffer)
+	p, err := c.lookup(name, KindTable, KindBuffer, KindArray)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -240,6 +261,20 @@ func (c *Catalog) Buffer(name string) (arrowbuf.Buffer, error) {
 	b := p.objects[0].buffer
 	b.Retain()
 	return b, nil
+}
+
+// Array returns the layout and the buffer of a published array. The caller owns one
+// reference to the buffer.
+func (c *Catalog) Array(name string) (layout []byte, b arrowbuf.Buffer, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, err := c.lookup(name, KindArray)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := p.objects[0]
+	o.buffer.Retain()
+	return slices.Clone(o.layout), o.buffer, nil
 }
 
 // Schema returns the schema of a table or a stream.
@@ -292,13 +327,14 @@ func (c *Catalog) Reader(ctx context.Context, name string) (array.RecordReader, 
 	}, feed.Close), nil
 }
 
-// object is a published batch or buffer. It is reference counted: the catalog and
+// object is a published batch, buffer or array. It is reference counted: the catalog and
 // each request that sends it hold a reference.
 type object struct {
 	name     string
 	sequence uint64
 	batch    arrow.RecordBatch
 	buffer   arrowbuf.Buffer // nil if batch is set
+	layout   []byte          // of an array in the buffer, otherwise nil
 	exposed  bool            // set by ExposeAllocation
 
 	refs atomic.Int64
@@ -319,9 +355,9 @@ func newBatchObject(name string, sequence uint64, b arrow.RecordBatch, options [
 	return o.applyOptions(options)
 }
 
-func newBufferObject(name string, b arrowbuf.Buffer, options []PublishOption) *object {
+func newBufferObject(name string, layout []byte, b arrowbuf.Buffer, options []PublishOption) *object {
 	b.Retain()
-	o := &object{name: name, buffer: b, size: b.Len, exports: map[exportKey]*export{}}
+	o := &object{name: name, layout: layout, buffer: b, size: b.Len, exports: map[exportKey]*export{}}
 	return o.applyOptions(options)
 }
 

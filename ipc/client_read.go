@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -94,48 +95,83 @@ func (c *Client) Table(ctx context.Context, name string) (t *Table, err error) {
 	}
 }
 
-// Buffer returns a buffer that shows the server's memory. The caller owns one
-// reference; the last release ends the lease. The error wraps ErrNotFound or
+// Buffer returns a read-only buffer that shows the server's memory. The caller owns
+// one reference; the last release ends the lease. The error wraps ErrNotFound or
 // ErrWrongKind if no such buffer is published.
-func (c *Client) Buffer(ctx context.Context, name string) (b arrowbuf.Buffer, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("ipc.Client.Buffer: buffer %q: %w", name, err)
-		}
-	}()
+func (c *Client) Buffer(ctx context.Context, name string) (arrowbuf.Buffer, error) {
+	layout, b, err := c.getBuffer(ctx, name)
+	if err == nil && layout != nil {
+		b.Release()
+		err = fmt.Errorf("the name is an array: %w", ErrWrongKind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ipc.Client.Buffer: buffer %q: %w", name, err)
+	}
+	return b, nil
+}
+
+// Array returns the layout of a published array, and a read-only buffer that shows
+// the server's memory. The caller owns one reference to the buffer; its last release
+// ends the lease. The layout comes from the server unread; package ndarray checks it
+// and returns NDBuffers. The error wraps ErrNotFound or ErrWrongKind if no such array
+// is published.
+func (c *Client) Array(ctx context.Context, name string) (layout []byte, b arrowbuf.Buffer, err error) {
+	layout, b, err = c.getBuffer(ctx, name)
+	if err == nil && layout == nil {
+		b.Release()
+		err = fmt.Errorf("the name is a buffer: %w", ErrWrongKind)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("ipc.Client.Array: array %q: %w", name, err)
+	}
+	return layout, b, nil
+}
+
+// getBuffer returns a published buffer and, of an array, its layout.
+func (c *Client) getBuffer(ctx context.Context, name string) (layout []byte, b arrowbuf.Buffer, err error) {
 	if err := checkName(name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	request, err := c.startRequest(ctx, wire.Get, wire.AppendName(nil, name), &pendingRequest{name: name})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer request.abandon()
 	e, err := request.next(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if e.batch == nil {
-		return nil, fmt.Errorf("the name is a table: %w", ErrWrongKind)
+		return nil, nil, fmt.Errorf("the name is a table: %w", ErrWrongKind)
 	}
 	defer e.lease.release()
+	if !e.batch.OfBuffer() {
+		return nil, nil, c.fault("got a batch, want a buffer")
+	}
 	bodies, err := e.openBodies(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer bodies.release()
 	switch {
-	case bodies.local != nil && bodies.local.buffer != nil:
+	case bodies.local != nil && bodies.local.buffer == nil:
+		return nil, nil, c.fault("got a batch, want a buffer")
+	case bodies.local != nil:
 		b = bodies.local.buffer
-	case bodies.local != nil || len(e.batch.Parts[0].Metadata) > 0:
-		return nil, c.fault("got a batch, want a buffer")
-	case len(bodies.parts[0]) == 0:
-		return arrowbuf.CPU().Alloc(0)
-	default:
+	case len(bodies.parts[0]) > 0:
 		b = bodies.parts[0][0].Buffer
+	default:
+		b, err = arrowbuf.CPU().Alloc(0)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer b.Release()
 	}
-	b.Retain()
-	return b, nil
+	if len(e.batch.Parts[0].Metadata) > 0 {
+		layout = slices.Clone(e.batch.Parts[0].Metadata)
+	}
+	b, err = readOnly(b)
+	return layout, b, err
 }
 
 // Subscription reads a stream of a server. Only one goroutine may use it at a
@@ -231,8 +267,8 @@ func (r *batchReader) readSchema(ctx context.Context) (*arrow.Schema, error) {
 	}
 	if e.frame.Type != wire.Schema {
 		e.release()
-		if e.batch != nil && len(e.batch.Parts) == 1 && len(e.batch.Parts[0].Metadata) == 0 {
-			return nil, fmt.Errorf("the name is a buffer: %w", ErrWrongKind)
+		if e.batch != nil && e.batch.OfBuffer() {
+			return nil, fmt.Errorf("the name is a buffer or an array: %w", ErrWrongKind)
 		}
 		return nil, r.request.client.fault("got %v, want SCHEMA", e.frame.Type)
 	}

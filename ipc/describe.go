@@ -15,9 +15,10 @@ const (
 	KindTable  = Kind(wire.Table)  // record batches that do not change
 	KindStream = Kind(wire.Stream) // record batches, one after the other
 	KindBuffer = Kind(wire.Buffer) // bytes
+	KindArray  = Kind(wire.Array)  // bytes and the layout of an N-dimensional array in them
 )
 
-// String returns "table", "stream" or "buffer".
+// String returns "table", "stream", "buffer" or "array".
 func (k Kind) String() string { return wire.Kind(k).String() }
 
 // Entry describes a published name. The counts of a stream cover the batches written so

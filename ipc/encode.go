@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc/handle"
@@ -20,7 +21,7 @@ type encoding struct {
 }
 
 type message struct {
-	metadata []byte // empty for a bare buffer
+	metadata []byte // an array's layout; empty for a bare buffer
 	length   int64  // of the body, with padding
 	body     []bodyPart
 }
@@ -42,7 +43,7 @@ func (o *object) encode() (*encoding, error) {
 func (o *object) newEncoding() (*encoding, error) {
 	e := &encoding{release: func() {}}
 	if o.batch == nil {
-		m := message{length: o.buffer.Len()}
+		m := message{metadata: o.layout, length: o.buffer.Len()}
 		if o.buffer.Len() > 0 {
 			m.body = []bodyPart{{Part: arrowipc.Part{Buffer: o.buffer}}}
 		}
@@ -54,7 +55,7 @@ func (o *object) newEncoding() (*encoding, error) {
 	for i := range e.messages {
 		for j := range e.messages[i].body {
 			p := &e.messages[i].body[j]
-			buffer, ok := p.Buffer.(*cudabuf.Buffer)
+			buffer, ok := arrowbuf.As[*cudabuf.Buffer](p.Buffer)
 			if !ok {
 				continue
 			}
@@ -163,7 +164,7 @@ func inPlaceMechanisms(buffer *cudabuf.Buffer, exposed bool, known []allocation)
 func (p *bodyPart) inPlace(m handle.Mechanism) (*cudabuf.Buffer, bool) {
 	for _, mechanism := range p.mechanisms {
 		if mechanism == m {
-			return p.Buffer.(*cudabuf.Buffer), true
+			return arrowbuf.As[*cudabuf.Buffer](p.Buffer)
 		}
 	}
 	return nil, false

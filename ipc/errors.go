@@ -14,8 +14,8 @@ import (
 var (
 	// ErrNotFound: the name is not published.
 	ErrNotFound = errors.New("the name is not published")
-	// ErrWrongKind: the name is published, but is not a table, stream or buffer as
-	// requested.
+	// ErrWrongKind: the name is published, but is not a table, stream, buffer or
+	// array as requested.
 	ErrWrongKind = errors.New("the name is of another kind")
 	// ErrExists: the name is already published.
 	ErrExists = errors.New("the name is already published")

@@ -198,35 +198,6 @@ func (s *Server) unregisterExport(ex *export) {
 	ex.release()
 }
 
-// Shutdown stops accepting clients, waits until the connected clients hold no
-// leases, and closes the server. If ctx is done first, it closes the server and
-// returns ctx's error. It withdraws no names.
-func (s *Server) Shutdown(ctx context.Context) error {
-	_ = s.listener.Close()
-	for tick := time.NewTicker(5 * time.Millisecond); ; {
-		if s.leaseCount() == 0 {
-			tick.Stop()
-			return s.Close()
-		}
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return errors.Join(ctx.Err(), s.Close())
-		case <-tick.C:
-		}
-	}
-}
-
-// leaseCount returns the number of leases, counted once per block.
-func (s *Server) leaseCount() (n int) {
-	s.blocks.withLock(func() {
-		for _, b := range s.blocks.byID {
-			n += b.leases
-		}
-	})
-	return n
-}
-
 // Close ends all connections and leases, removes the socket file and releases the
 // shared memory. The catalog stays open. Clients keep their memory mapped. For
 // memory shared by CUDA IPC handles or pools, CUDA does not define what they then
@@ -287,40 +258,4 @@ func (s *Server) statsMessage() wire.StatsMessage {
 	slices.SortFunc(stats.Blocks, func(a, b wire.BlockStat) int { return int(a.Block) - int(b.Block) })
 	slices.SortFunc(stats.Clients, func(a, b wire.ClientStat) int { return a.Connected.Compare(b.Connected) })
 	return stats
-}
-
-// enforceLeaseTime closes the connections of clients that hold a lease for longer
-// than MaxLeaseTime. It checks every quarter of that time.
-func (s *Server) enforceLeaseTime() {
-	tick := time.NewTicker(max(s.options.MaxLeaseTime/4, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-tick.C:
-			for c, err := range s.expiredClients() {
-				s.goroutines.Go(func() { c.close(err) })
-			}
-		}
-	}
-}
-
-// expiredClients returns each connection with an expired lease, once, and the
-// error to close it with.
-func (s *Server) expiredClients() map[*serverConn]error {
-	expired := map[*serverConn]error{}
-	conns := s.connections()
-	s.blocks.withLock(func() {
-		for _, c := range conns {
-			for number, l := range c.leases {
-				if held := time.Since(l.clockStart); !l.clockStart.IsZero() && held > s.options.MaxLeaseTime && !c.expired {
-					c.expired = true
-					expired[c] = fmt.Errorf("ipc.Server: lease %d, batch %d of %q: held for %v, want at most %v: %w",
-						number, l.sequence, l.export.name, held.Round(time.Millisecond), s.options.MaxLeaseTime, ErrLeaseExpired)
-				}
-			}
-		}
-	})
-	return expired
 }

@@ -34,14 +34,6 @@ type serverConn struct {
 	leases    map[uint64]*lease
 }
 
-// lease is a client's right to read an export.
-type lease struct {
-	export     *export
-	sequence   uint64
-	grantedAt  time.Time
-	clockStart time.Time // start of the time that MaxLeaseTime bounds; zero until all is sent
-}
-
 // request is a client's request in progress.
 type request struct {
 	cancel context.CancelFunc
@@ -321,16 +313,6 @@ func (c *serverConn) sendObjects(ctx context.Context, number uint32, name string
 	return nil
 }
 
-// startLeaseClocks starts the time that MaxLeaseTime bounds. It is called after
-// all data is sent, since the client cannot release the leases earlier.
-func (c *serverConn) startLeaseClocks(leases []*lease) {
-	c.server.blocks.withLock(func() {
-		for _, l := range leases {
-			l.clockStart = time.Now()
-		}
-	})
-}
-
 // sendStream sends batches of a stream while the flow control window allows it.
 func (c *serverConn) sendStream(ctx context.Context, number uint32, window *sendWindow, name string) error {
 	subscriber, err := c.server.catalog.Subscribe(name)
@@ -359,61 +341,6 @@ func (c *serverConn) sendStream(ctx context.Context, number uint32, window *send
 	return ctx.Err()
 }
 
-// grantLease sends an object to the client, with a lease. It waits for the
-// object's bytes unless the client can wait for the blocks' events itself.
-func (c *serverConn) grantLease(ctx context.Context, number uint32, o *object) (l *lease, err error) {
-	ex, err := o.exportFor(c)
-	if err != nil {
-		return nil, err
-	}
-	done, err := ex.ready()
-	events := c.hello.Events && c.hello.Process.SameNamespace(c.server.self) && c.hello.Process != c.server.self
-	if err == nil && !done && !events {
-		done, err = true, ex.waitReady(ctx)
-	}
-	if err != nil {
-		ex.release()
-		return nil, err
-	}
-	c.server.blocks.withLock(func() { l, err = c.grantLocked(number, o, ex, !done, events) })
-	return l, err
-}
-
-// grantLocked takes over one reference to the export. The caller holds the
-// registry's mu.
-func (c *serverConn) grantLocked(number uint32, o *object, ex *export, pending, events bool) (*lease, error) {
-	if c.closed {
-		ex.releaseLocked()
-		return nil, ErrClosed
-	}
-	m := wire.BatchMessage{Lease: c.lastLease + 1, Sequence: o.sequence, Pending: pending, Parts: ex.parts}
-	payload := m.Append(nil)
-	if len(payload) > wire.MaxPayload {
-		ex.releaseLocked()
-		return nil, fmt.Errorf("batch %d of %q: its description has %d bytes, want at most %d in a frame", o.sequence, o.name, len(payload), wire.MaxPayload)
-	}
-	for _, b := range ex.blocks {
-		if _, known := b.clients[c]; known {
-			continue
-		}
-		announced, err := b.announcement(c.server, events)
-		if err != nil {
-			ex.releaseLocked()
-			return nil, err
-		}
-		b.clients[c] = struct{}{}
-		c.out.Put(announced)
-	}
-	c.lastLease++
-	l := &lease{export: ex, sequence: o.sequence, grantedAt: time.Now()}
-	c.leases[c.lastLease] = l
-	for _, b := range ex.blocks {
-		b.leases++
-	}
-	c.out.Put(wire.Frame{Type: wire.Batch, Request: number, Payload: payload})
-	return l, nil
-}
-
 // sendSchema sends the schema of a request's batches.
 func (c *serverConn) sendSchema(number uint32, header []byte) error {
 	if len(header) > wire.MaxPayload {
@@ -421,58 +348,6 @@ func (c *serverConn) sendSchema(number uint32, header []byte) error {
 	}
 	c.out.Put(wire.Frame{Type: wire.Schema, Request: number, Payload: header})
 	return nil
-}
-
-// handleReleased handles RELEASE (leases) and FORGOTTEN (blocks). The caller
-// holds the registry's mu.
-func (c *serverConn) handleReleased(frameType wire.Type, numbers []uint64) error {
-	s := &c.server.blocks
-	for _, n := range numbers {
-		if frameType == wire.Release {
-			l := c.leases[n]
-			if l == nil {
-				return fmt.Errorf("the client does not hold lease %d: %w", n, ErrFault)
-			}
-			c.endLease(n, l)
-			continue
-		}
-		b := s.byID[n]
-		if b == nil || !b.retiring {
-			return fmt.Errorf("the server did not send FORGET for block %d: %w", n, ErrFault)
-		}
-		if _, known := b.clients[c]; !known {
-			return fmt.Errorf("block %d was not announced to the client: %w", n, ErrFault)
-		}
-		s.removeClient(c, b)
-	}
-	return nil
-}
-
-// endLease removes a lease. The caller holds the registry's mu.
-func (c *serverConn) endLease(number uint64, l *lease) {
-	delete(c.leases, number)
-	for _, b := range l.export.blocks {
-		b.leases--
-	}
-	l.export.releaseLocked()
-}
-
-// releaseAll ends all leases of a closed connection. The client may still read
-// its memory, so blocks with leases are never written again. The caller holds the
-// registry's mu.
-func (c *serverConn) releaseAll() {
-	c.closed = true
-	for number, l := range c.leases {
-		for _, b := range l.export.blocks {
-			b.tainted = true
-		}
-		c.endLease(number, l)
-	}
-	for _, b := range c.server.blocks.byID {
-		if _, known := b.clients[c]; known {
-			c.server.blocks.removeClient(c, b)
-		}
-	}
 }
 
 // sendWindow is the flow control window of a subscription: the number of batches

@@ -154,46 +154,6 @@ func withHeader(typ byte, payload []byte) []byte {
 	return frame(uint32(len(payload)), typ, 0, 0, 0, payload...)
 }
 
-func TestSecondReleaseOfLeaseIsFault(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{})
-	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
-	holds, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
-	require.NoError(t, err)
-	table, err := holds.Table(shortContext(t), "table")
-	require.NoError(t, err)
-
-	get := func() (rawConn, uint64) {
-		r := handshake(t, s.Path())
-		r.send(wire.Get, 1, wire.AppendName(nil, "table"))
-		var m wire.BatchMessage
-		for f := r.next(); f.Type != wire.End; f = r.next() {
-			if f.Type == wire.Batch {
-				require.NoError(t, m.Parse(f.Payload))
-			}
-		}
-		return r, m.Lease
-	}
-	r, lease := get()
-	assert.EqualValues(t, 1, lease, "leases are numbered per connection, so no client ends another's")
-	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease}))
-	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease}))
-	assert.Equal(t, wire.CodeFault, r.readToEnd(), "released before")
-	r, lease = get()
-	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease, lease}))
-	assert.Equal(t, wire.CodeFault, r.readToEnd(), "released twice")
-	r, lease = get()
-	r.send(wire.Release, 0, wire.AppendNumbers(nil, []uint64{lease + 1}))
-	assert.Equal(t, wire.CodeFault, r.readToEnd(), "not yet granted")
-	r, _ = get()
-	r.send(wire.Forgotten, 0, wire.AppendNumbers(nil, []uint64{1}))
-	assert.Equal(t, wire.CodeFault, r.readToEnd(), "not asked for")
-
-	eventually(t, "the others are gone", func() bool { return leasesOf(s) == 1 })
-	require.NoError(t, checkFixture("table", 0, table.Batches[0]))
-	table.Release()
-	require.NoError(t, holds.Close())
-}
-
 func TestServerDropsClientWithoutHello(t *testing.T) {
 	_, s := serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
 	r := connect(t, s.Path())

@@ -131,7 +131,7 @@ func (ex *export) fillLocal(o *object) {
 	b := newLocalBlock(ex.key.server, o)
 	ex.key.server.blocks.withLock(func() { ex.key.server.blocks.add(b) })
 	ex.blocks = []*block{b}
-	ex.parts = []wire.Part{{Regions: []wire.Region{{Length: b.size, Block: b.id}}}}
+	ex.parts = []wire.Part{{Metadata: o.layout, Regions: []wire.Region{{Length: b.size, Block: b.id}}}}
 }
 
 // fill shares an object through the export's mechanism. Memory that the mechanism
@@ -308,7 +308,12 @@ func (ex *export) copyBuffers(c *copyPlan, gpu *cudabuf.Device, owner string) er
 func copyTo(dst, src arrowbuf.Buffer, offset int64, stream *cudabuf.Stream) (err error) {
 	host, onHost := arrowbuf.HostBytes(src)
 	to, onGPU := dst.(*cudabuf.Buffer)
-	from, fromGPU := src.(*cudabuf.Buffer)
+	from, fromGPU := arrowbuf.As[*cudabuf.Buffer](src)
+	if w, ok := arrowbuf.As[interface{ Wait() error }](src); ok && !(onGPU && fromGPU) { // a stream may still write pinned memory
+		if err := w.Wait(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case onGPU && fromGPU:
 		_, err = to.CopyFromDeviceAsync(from, offset, stream)

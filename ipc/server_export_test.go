@@ -3,6 +3,7 @@
 package ipc_test
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"testing"
@@ -282,6 +283,37 @@ func TestBatchIsReadAfterItsWrites(t *testing.T) {
 			b.Release()
 			require.NoError(t, stream.Close())
 		}
+	})
+}
+
+// Pinned memory is shared as it is after the writes of its streams.
+func TestPinnedMemoryIsCopiedAfterItsWrites(t *testing.T) {
+	forEachGPU(t, func(t *testing.T, m machine) {
+		catalog, s := serve(t, ipc.ServerOptions{})
+		full, err := m.dev.NewBuffer(100)
+		require.NoError(t, err)
+		defer full.Release()
+		require.NoError(t, full.Fill(7))
+		pinned, err := m.dev.Host().Alloc(100)
+		require.NoError(t, err)
+		defer pinned.Release()
+		stream, err := m.dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, stream.Close()) }()
+		require.NoError(t, stream.LaunchHostFunc(func() { time.Sleep(50 * time.Millisecond) }))
+		_, err = pinned.(*cudabuf.HostBuffer).CopyFromDeviceAsync(full, 0, stream)
+		require.NoError(t, err)
+		require.NoError(t, catalog.PublishBuffer("pinned", pinned))
+		c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
+		require.NoError(t, err)
+		defer c.Close()
+		b, err := c.Buffer(shortContext(t), "pinned")
+		require.NoError(t, err)
+		defer b.Release()
+		got := make([]byte, 100)
+		_, err = b.CopyToHost(got, 0)
+		require.NoError(t, err)
+		assert.Equal(t, bytes.Repeat([]byte{7}, 100), got)
 	})
 }
 

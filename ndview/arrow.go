@@ -19,10 +19,10 @@ import (
 // The array retains the column's buffers; the caller must release it. Only booleans
 // are copied, because Arrow stores them as bits and an array as bytes.
 //
-// FromArrow takes numbers, dates, times, durations, booleans, fixed_size_binary,
-// decimals of 32 and 64 bits as their unscaled integers, fixed_size_lists of these to
-// any depth, and extension types over these as their storage type. It returns ErrDType
-// for other types. The lengths of lists become axes: a list of 3 lists of 4 float32
+// FromArrow takes numbers, dates, times, durations, booleans and fixed_size_binary.
+// Decimals of 32 and 64 bits are their unscaled integers. It also takes fixed_size_lists
+// of these to any depth, and extension types over these as their storage type. It
+// returns ErrDType for other types. The lengths of lists become axes: a list of 3 lists of 4 float32
 // has the shape [rows, 3, 4]. The rows of an arrow.fixed_shape_tensor have the axes of
 // the tensor, permuted as its type says.
 //
@@ -432,10 +432,9 @@ func (f tensorMetadata) axisOrder() []int {
 }
 
 // FromTensor returns a view of an Arrow tensor as an array with the tensor's strides.
-// The array retains the tensor's buffer; the caller must release it. It returns
-// ErrDType for booleans and for element types that FromArrow refuses, ErrNulls if an
-// element is null, and arrowbuf.ErrOutOfRange if the strides leave the tensor's
-// memory.
+// The array retains the tensor's buffer; the caller must release it. FromTensor returns
+// ErrDType for booleans and for element types that FromArrow refuses. It returns ErrNulls
+// if an element is null, and arrowbuf.ErrOutOfRange if the strides leave the memory.
 func FromTensor(t tensor.Interface) (*NDBuffer, error) {
 	if t == nil {
 		return nil, named("FromTensor", fmt.Errorf("nil tensor: %w", ErrNil))

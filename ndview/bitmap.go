@@ -6,13 +6,13 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
-// UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap (least
-// significant bit first) to the n elements of a: 1 for a set bit and 0 for a clear
-// one, or the reverse if invert is true. The array must be C-contiguous, of dtype bool
+// UnpackBits writes bits [bitOffset, bitOffset+n) of an Arrow bitmap to the n elements
+// of a. The least significant bit of a byte comes first. An element is 1 for a set bit
+// and 0 for a clear one, or the reverse if invert is true. The array must be C-contiguous, of dtype bool
 // or uint8, on the device of bits, and must not overlap them. No byte after that of
 // the last bit is read, and none if a is empty.
 func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool) (err error) {
@@ -54,9 +54,9 @@ func (a *NDBuffer) UnpackBits(bits arrowbuf.Buffer, bitOffset int64, invert bool
 	return launchUnpackBits(a, used, shift, invert)
 }
 
-// PackBits writes the elements of a to bits [bitOffset, bitOffset+n) of an Arrow
-// bitmap (least significant bit first): 1 for an element that is not 0. Other bits are
-// unchanged. The array must be C-contiguous, of dtype bool or uint8, on the device of
+// PackBits writes the n elements of a to bits [bitOffset, bitOffset+n) of an Arrow
+// bitmap. The least significant bit of a byte comes first. A bit is 1 if the element is
+// not 0. Other bits are unchanged. The array must be C-contiguous, of dtype bool or uint8, on the device of
 // bits, and must not overlap them.
 func (a *NDBuffer) PackBits(bits arrowbuf.Buffer, bitOffset int64) error {
 	return named("PackBits", a.packBits(bits, bitOffset, false))

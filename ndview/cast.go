@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 	"github.com/quiver-gpu/quiver/ndview/internal/tick"
 )

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
 // CopyMode says whether an operation may or must copy, as argument copy of
@@ -38,8 +37,8 @@ type AsArrayOptions struct {
 // form, the result is a itself, retained, or a view of a if a belongs to a [Scope].
 // Otherwise it is a copy. The caller must release the result.
 //
-// AsArray returns ErrCopy if a copy is needed and CopyNever forbids it, ErrShape for an
-// unknown order or mode, and the errors of [NDBuffer.AsType] and [NDBuffer.To].
+// AsArray returns ErrCopy if a copy is needed and CopyNever forbids it. It returns
+// ErrShape for an unknown order or mode, and the errors of [NDBuffer.AsType] and [NDBuffer.To].
 func AsArray(a *NDBuffer, o AsArrayOptions) (*NDBuffer, error) {
 	return callOn("AsArray", func() (*NDBuffer, error) { return a.as(o) }, a)
 }
@@ -152,7 +151,7 @@ func (a *NDBuffer) Wait() (err error) {
 		return err
 	}
 	defer a.Release()
-	if b, ok := a.buf.(*cudabuf.Buffer); ok {
+	if b, ok := arrowbuf.As[interface{ Wait() error }](a.buf); ok {
 		return b.Wait()
 	}
 	return nil

@@ -15,11 +15,11 @@ import (
 
 // DLPackOptions are the options of ToDLPack.
 type DLPackOptions struct {
-	// Stream is the number of the stream on which the consumer will use a GPU's
-	// memory, as DLPack's Python protocol defines it. 1 is CUDA's legacy default
-	// stream, and 2 the per-thread one of the thread that the goroutine is locked to.
-	// Another number is the handle of a stream, which must exist until the
-	// deleter is called. Work on that stream runs after earlier work on the array,
+	// Stream is the stream on which the consumer will use a GPU's memory, by the
+	// number that DLPack's Python protocol defines. 1 is CUDA's legacy default stream.
+	// 2 is the per-thread stream of the thread that the goroutine is locked to. Another
+	// number is the handle of a stream, which must exist until the deleter is called.
+	// Work on that stream runs after earlier work on the array,
 	// and before work on the array that follows the deleter.
 	//
 	// With 0, ToDLPack waits until the memory is ready; with -1 it does not. Then

@@ -3,10 +3,13 @@ package ndview_test
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -177,6 +180,35 @@ func TestAllEqualComparesRecordsByField(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, got, "the gaps differ")
 	})
+}
+
+// Arrays on one device are compared there: one result is copied to the host, no elements.
+func TestEqualArraysOfADeviceAreNotCopiedToTheHost(t *testing.T) {
+	var copies atomic.Int64
+	d := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		if call == "cuMemcpyDtoHAsync" {
+			copies.Add(1)
+		}
+		return 0
+	}})
+	dev, err := d.Device(0)
+	require.NoError(t, err)
+	const n = 16 << 20 // elements would take several copies
+	x, err := ndview.Zeros(dev, ndview.Float32, n)
+	own(t, x, err)
+	y, err := ndview.Zeros(dev, ndview.Float32, n)
+	own(t, y, err)
+	for name, compare := range map[string]func() (bool, error){
+		"Equal":                func() (bool, error) { return x.Equal(y) },
+		"AllEqual":             func() (bool, error) { return x.AllEqual(y, true) },
+		"AllEqual of a number": func() (bool, error) { return x.AllEqual(0.0, true) },
+	} {
+		copies.Store(0)
+		same, err := compare()
+		require.NoError(t, err)
+		assert.True(t, same, name)
+		assert.EqualValues(t, 1, copies.Load(), name)
+	}
 }
 
 func TestAllEqualRefusesIncomparableTypes(t *testing.T) {

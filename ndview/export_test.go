@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
 )

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // resolveProgram maps indices to positions; resolveIndices launches it.

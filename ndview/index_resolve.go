@@ -6,8 +6,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // positions are the indices of all axes of a selection, combined into one array of

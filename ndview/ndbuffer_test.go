@@ -153,6 +153,23 @@ func TestDerivedFlagsMatchNumPy(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrFlag)
 }
 
+// NumPy's flag too depends on the address of the memory, not on the offset in a buffer.
+func TestAlignedFlagDependsOnTheAddress(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		whole := upload(t, dev, make([]byte, 64))
+		odd, err := whole.Slice(1, 63)
+		own(t, odd, err)
+		assert.True(t, at(t, whole, ndview.Int64, 8, 3).Flags().Aligned)
+		assert.False(t, at(t, whole, ndview.Int64, 4, 3).Flags().Aligned)
+		assert.True(t, at(t, whole, ndview.Int32, 4, 3).Flags().Aligned)
+		assert.False(t, at(t, odd, ndview.Int64, 0, 3).Flags().Aligned)
+		assert.True(t, at(t, odd, ndview.Int64, 7, 3).Flags().Aligned)
+		strided, err := ndview.FromBuffer(whole, ndview.Int32, 0, []int64{3}, []int64{6})
+		own(t, strided, err)
+		assert.False(t, strided.Flags().Aligned)
+	})
+}
+
 func TestBaseIsTheArrayOfTheFirstView(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	assert.Nil(t, a.Base())

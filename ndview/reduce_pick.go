@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // MaxAndArgMax returns the positions of [ArgMax] and the elements there, in two new arrays

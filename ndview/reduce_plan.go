@@ -4,8 +4,8 @@ import (
 	"math/bits"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu/reduce"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // floorLog2 returns the logarithm of n to base 2, rounded down, within [0, most].

@@ -102,9 +102,9 @@ func (s *Scope) Keep(a *NDBuffer) (*NDBuffer, error) {
 }
 
 // Release releases the scope's references to its arrays. Another Release does nothing.
-// An array that another reference keeps valid can still be read and written, but
-// operations that make arrays from it return arrowbuf.ErrReleased until it is given to
-// another scope. To use an array after Release, take it out with Keep.
+// An array that another reference keeps valid can still be read and written. Operations
+// that make arrays from it return arrowbuf.ErrReleased until it is added to another
+// scope. To use an array after Release, take it out with Keep.
 func (s *Scope) Release() {
 	if s == nil {
 		return

@@ -202,8 +202,8 @@ func (s *selection) putCyclic(values *NDBuffer) error {
 	return nil
 }
 
-// Compress copies the slices of a along one axis at which the condition is not 0 to
-// a new array in C order, on the device of a. A negative axis counts from the end. The
+// Compress returns the slices of a along one axis at which the condition is not 0. The
+// result is a new array in C order on the device of a. A negative axis counts from the end. The
 // caller must release the result.
 //
 // The condition has one axis, otherwise the error is ErrShape, and is on the device of

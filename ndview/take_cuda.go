@@ -8,8 +8,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // gatherUnits copies units of width bytes at positions of a buffer to out and flags

@@ -377,8 +377,8 @@ var (
 	clipNoneOperation = &operation{"clip", ew.Positive, numbers.withBool(ew.Positive)}
 )
 
-// Where returns a new array in C order with the elements of x where the condition is
-// true and those of y elsewhere, as numpy.where. The operands are arrays or scalars that
+// Where returns a new array in C order, as numpy.where does. It has the elements of x
+// where the condition is true, and those of y elsewhere. The operands are arrays or scalars that
 // broadcast and promote as those of a [Binary] do. A condition of another type than bool
 // is true where it is not 0. Arrays of one common type may have any type with 1, 2, 4, 8
 // or 16 bytes per element.

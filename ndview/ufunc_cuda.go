@@ -10,9 +10,9 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
 	"github.com/quiver-gpu/quiver/ndview/internal/half"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 

@@ -3,8 +3,8 @@ package ndview
 import (
 	"fmt"
 
+	"github.com/quiver-gpu/quiver/internal/launch"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // signature is the rule of an operation for each kind of common type.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quiver-gpu/quiver/internal/launch"
 	ew "github.com/quiver-gpu/quiver/ndview/internal/cpu/elementwise"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // timeRule is the operation on int64s that computes with times, and the kind of its

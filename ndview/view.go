@@ -151,6 +151,54 @@ func (a *NDBuffer) viewAs(dtype DType) (*NDBuffer, error) {
 	return a.show(dtype, run, err)
 }
 
+// Field returns a view of one field of records, NumPy's a["name"]. A field that is a
+// subarray adds its axes at the end. It returns ErrDType if a has no field of the name.
+func (a *NDBuffer) Field(name string) (*NDBuffer, error) {
+	return a.call("Field", func() (*NDBuffer, error) { return a.field(name) })
+}
+
+func (a *NDBuffer) field(name string) (*NDBuffer, error) {
+	f, err := a.fieldOf(name)
+	if err != nil {
+		return nil, err
+	}
+	offset := a.offset
+	if a.Size() > 0 { // an empty view stays where it is, which is within the buffer
+		offset += f.Offset
+	}
+	shape := slices.Concat(a.shape, f.Shape)
+	strides := slices.Concat(a.strides, layout.CStrides(f.DType.Size(), f.Shape))
+	return a.view(f.DType, offset, shape, strides)
+}
+
+// Fields returns a view of the same records with fewer fields, in the given order,
+// NumPy's a[["x", "y"]]. The records keep their size, so that the other fields become
+// gaps. It returns ErrDType if a has no field of a name, or if a name occurs twice.
+func (a *NDBuffer) Fields(names ...string) (*NDBuffer, error) {
+	return a.call("Fields", func() (*NDBuffer, error) {
+		fields := make([]Field, len(names))
+		for i, name := range names {
+			var err error
+			if fields[i], err = a.fieldOf(name); err != nil {
+				return nil, err
+			}
+		}
+		record, err := Record(a.dtype.Size(), fields...)
+		if err != nil {
+			return nil, err
+		}
+		return a.view(record, a.offset, a.shape, a.strides)
+	})
+}
+
+func (a *NDBuffer) fieldOf(name string) (Field, error) {
+	f, ok := a.dtype.Field(name)
+	if !ok {
+		return Field{}, fmt.Errorf("field %q of %s: %w", name, a.dtype, ErrDType)
+	}
+	return f, nil
+}
+
 // ReadOnly returns a view of a on which writes return ErrReadOnly, as on views of
 // it.
 func (a *NDBuffer) ReadOnly() (*NDBuffer, error) {

@@ -94,6 +94,65 @@ func TestViewReinterpretsBytes(t *testing.T) {
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
 
+// The expected shapes and strides are NumPy's of a["xy"], a[["id", "t"]] and so on.
+func TestFieldsOfRecordsAreViews(t *testing.T) {
+	inner := numpyType(t, `[["u","|u1"],["v","<i2"]]`)
+	record, err := ndview.Record(20, ndview.Field{Name: "id", DType: ndview.Int16, Offset: 1},
+		ndview.Field{Name: "xy", DType: ndview.Float32, Offset: 4, Shape: []int64{2, 1}}, ndview.Field{Name: "t", DType: inner, Offset: 13})
+	require.NoError(t, err)
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		data := make([]byte, 6*20+3)
+		for i := range data {
+			data[i] = byte(i)
+		}
+		a := at(t, upload(t, dev, data), record, 3, 2, 3)
+		back := index(t, a, ndview.At(1), ndview.SpanStep(ndview.Open, ndview.Open, -1)) // records 5, 4, 3
+		xy := view(t)(back.Field("xy"))
+		assert.Equal(t, []int64{3, 2, 1}, xy.Shape())
+		assert.Equal(t, []int64{-20, 4, 4}, xy.Strides())
+		assert.Equal(t, ndview.Float32, xy.DType())
+		assert.Same(t, a, xy.Base())
+		var want []byte
+		for _, i := range []int{5, 4, 3} {
+			want = append(want, data[3+20*i+4:][:8]...)
+		}
+		assert.Equal(t, want, elements(t, xy))
+		v := view(t)(view(t)(a.Field("t")).Field("v"))
+		assert.Equal(t, data[3+14:][:2], elements(t, index(t, v, ndview.At(0), ndview.At(0))))
+
+		require.NoError(t, view(t)(a.Field("id")).Fill(-1), "a write through the view")
+		for i := range 6 {
+			data[3+20*i+1], data[3+20*i+2] = 0xff, 0xff
+		}
+		assert.Equal(t, data, download(t, a.Buffer()))
+
+		some := view(t)(a.Fields("t", "id"))
+		assert.Equal(t, a.Strides(), some.Strides())
+		names := []string{}
+		for _, f := range some.DType().Fields() {
+			names = append(names, f.Name)
+		}
+		assert.Equal(t, []string{"t", "id"}, names)
+		equal, err := view(t)(some.Field("id")).Equal(view(t)(a.Field("id")))
+		require.NoError(t, err)
+		assert.True(t, equal)
+
+		none := at(t, a.Buffer(), record, a.Buffer().Len(), 0)
+		assert.Empty(t, elements(t, view(t)(none.Field("t"))), "at the end of the buffer")
+		locked := view(t)(a.ReadOnly())
+		assert.ErrorIs(t, view(t)(locked.Field("id")).Fill(0), ndview.ErrReadOnly)
+	})
+	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
+	_, err = a.Field("id")
+	assert.ErrorIs(t, err, ndview.ErrDType)
+	assert.ErrorContains(t, err, `ndview.Field: field "id" of int32`)
+	r := at(t, upload(t, arrowbuf.CPU(), make([]byte, 20)), record, 0, 1)
+	for _, names := range [][]string{{"id", "id"}, {"id", "z"}} {
+		_, err = r.Fields(names...)
+		assert.ErrorIs(t, err, ndview.ErrDType, names)
+	}
+}
+
 func TestTransposeReversesAxesByDefault(t *testing.T) {
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
 	callers := []int{7, 8, 9}
@@ -123,6 +182,13 @@ func TestInvalidViewsReturnErrShape(t *testing.T) {
 		"reshape by two negatives":  view(a.Reshape(-3, -4)),
 		"reshape that wraps":        view(a.Reshape(12, 1<<32, 1<<32)),
 		"reshape to nothing at all": view(a.Reshape(0)),
+		"squeeze of an extent of 3": view(a.Squeeze(0)),
+		"squeeze of axis 2":         view(a.Squeeze(2)),
+		"swap with axis 2":          view(a.SwapAxes(0, 2)),
+		"swap with axis -3":         view(a.SwapAxes(-3, 0)),
+		"move from axis 2":          view(a.MoveAxis(2, 0)),
+		"move to axis -3":           view(a.MoveAxis(0, -3)),
+		"a new axis beyond the end": view(a.ExpandDims(3)),
 	}
 	for name, err := range tests {
 		assert.ErrorIs(t, err, ndview.ErrShape, name)

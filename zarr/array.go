@@ -22,12 +22,19 @@ import (
 // exported fields must not change after the first call.
 //
 // An Array caches the indices of shards that it has read in part, at most 16 MiB of
-// them. It notices writes of its own only: while another Array or program writes shards,
-// partial reads of those may return wrong elements until [Array.DropCache] is called.
+// them. Replacing a shard by another Array or program makes no read wrong: a chunk counts
+// only if the shard still had the version of the index, or if the index is the same after
+// the chunk was read. This holds for stores that replace values whole, as all stores of
+// package store do. A shard that another program overwrites in place may be read wrong
+// while that goes on.
 type Array struct {
 	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
 	// default they are omitted.
 	WriteEmptyChunks bool
+	// ChunkCache is the most memory in bytes for decoded chunks that were read in part; 0
+	// caches none. A cached chunk counts only while the store returns the version that its
+	// value had, so it has an effect only on a store.RangeReader with versions.
+	ChunkCache int64
 	// Trace, if not nil, receives the duration of each stage of writing.
 	Trace *Trace
 
@@ -43,6 +50,7 @@ type Array struct {
 	chains      sync.Map     // of chunks of other shapes: *codec.Chain by the shape's text
 	writing     keyedMutex   // by chunk key
 	shards      shardCache
+	chunks      chunkCache
 
 	resizing sync.Mutex // of Resize and Append
 	mu       sync.Mutex
@@ -235,9 +243,11 @@ func (a *Array) deleteChunk(ctx context.Context, index []int64) error {
 	return a.shards.replace(key, func() error { return a.store.Delete(ctx, key) })
 }
 
-// DropCache forgets the cached shard indices, so that the next reads see the shards that
-// are stored.
-func (a *Array) DropCache() { a.shards.drop() }
+// DropCache releases the memory of cached shard indices and chunks.
+func (a *Array) DropCache() {
+	a.shards.drop()
+	a.chunks.drop()
+}
 
 func (a *Array) checkWritable() error {
 	if a.readOnly {

@@ -285,12 +285,23 @@ func (b *Buffer) To(dev arrowbuf.Device) (*Buffer, error) {
 	return c, nil
 }
 
-// Equal reports whether another Buffer, on any device, has the same bytes.
+// Equal reports whether another Buffer, on any device, has the same bytes. If both are on
+// one device, they are compared there.
 func (b *Buffer) Equal(other *Buffer) (bool, error) {
 	if err := other.checkAlive(); err != nil {
 		return false, err
 	}
-	return b.memory.Equal(other.memory)
+	x, err := b.Array()
+	if err != nil {
+		return false, err
+	}
+	defer x.Release()
+	y, err := other.Array()
+	if err != nil {
+		return false, err
+	}
+	defer y.Release()
+	return x.Equal(y)
 }
 
 // Retain adds a reference. It panics if the last one was released.

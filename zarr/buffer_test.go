@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -33,6 +34,43 @@ func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
 		return arrowbuf.CPU()
 	}
 	return cudatest.NewDevice(t)
+}
+
+// countCopiesToHost returns a simulated device and the number of its copies to the host
+// since the last call.
+func countCopiesToHost(t *testing.T) (*cudabuf.Device, func() int64) {
+	t.Helper()
+	var copies atomic.Int64
+	d := cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		if call == "cuMemcpyDtoHAsync" {
+			copies.Add(1)
+		}
+		return 0
+	}})
+	dev, err := d.Device(0)
+	require.NoError(t, err)
+	return dev, func() int64 { return copies.Swap(0) }
+}
+
+func TestBuffersOfADeviceAreComparedThere(t *testing.T) {
+	dev, copies := countCopiesToHost(t)
+	data := make([]byte, 64<<20) // would be several copies
+	x, y := bufferFrom(t, dev, data...), bufferFrom(t, dev, data...)
+	copies()
+	equal, err := x.Equal(y)
+	require.NoError(t, err)
+	assert.True(t, equal)
+	assert.EqualValues(t, 1, copies(), "the result")
+}
+
+func TestBufferBytesAreACopy(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		b := bufferFrom(t, dev, 1, 2, 3)
+		got, err := b.Bytes()
+		require.NoError(t, err)
+		got[0] = 9
+		assert.Equal(t, []byte{1, 2, 3}, contents(t, b))
+	})
 }
 
 // own releases r at the end of the test.

@@ -10,6 +10,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,12 +44,27 @@ func TestShardsAfterArrayCodecsRoundTrip(t *testing.T) {
 	}
 }
 
+// The bytes of a chunk on a device cross to the host once, however many codecs there are.
+func TestChunksOfADeviceCrossToTheHostOnce(t *testing.T) {
+	dev, copies := countCopiesToHost(t)
+	meta := ints([]int64{1000}, []int64{1000})
+	meta.Codecs = codec.List{codec.Bytes{Endian: codec.Little}, codec.Zstd{Level: 1}, codec.Gzip{Level: 1}, codec.CRC32C{}}
+	a := create(t, store.NewMemory(), "a", meta)
+	a.WriteEmptyChunks = true // the comparison with the fill value copies its result
+	v, err := ndview.FromSlice(dev, make([]int32, 1000))
+	own(t, v, err)
+	copies()
+	require.NoError(t, a.WriteChunk(t.Context(), []int64{0}, v))
+	assert.EqualValues(t, 1, copies())
+}
+
 // Host codecs encode elements that lie on a device, and decode to a device.
 func TestHostCodecsEncodeElementsOfDevices(t *testing.T) {
 	lists := map[string]codec.List{
 		"blosc":     {codec.Bytes{Endian: codec.Little}, codec.Blosc{Compressor: blosc.Zstd, Level: 3}},
 		"delta":     {codec.Delta{DType: "<i4"}, codec.Bytes{Endian: codec.Big}, codec.LZ4{}},
 		"transpose": {codec.Transpose{Order: []int{1, 0}}, codec.Reshape{Shape: []codec.ReshapeExtent{{Size: -1}}}, codec.Bytes{Endian: codec.Little}},
+		"cast":      {codec.CastValue{Type: element.Of(ndview.Float64)}, codec.Bytes{Endian: codec.Little}, codec.Zstd{}},
 		"packbits":  {codec.PackBits{}, codec.CRC32{}},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {

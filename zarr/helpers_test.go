@@ -87,7 +87,7 @@ func onDevice(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, raw []byte,
 	return nd
 }
 
-func bytesOf(t *testing.T, v element.Values) []byte {
+func bytesOf(t testing.TB, v element.Values) []byte {
 	t.Helper()
 	nd := v.(*ndview.NDBuffer)
 	raw := make([]byte, nd.NBytes())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -77,15 +78,21 @@ func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs 
 }
 
 // readBoxInto reads a box into a contiguous array with as many elements. It decodes
-// directly into the array if the host can address it. Otherwise it decodes one row of
-// chunks at a time into host memory: a row is contiguous in the result and needs one
-// copy.
+// directly into the array if the host can address it. A GPU decodes chunks that it has
+// kernels for. Otherwise it decodes one row of chunks at a time into host memory: a row
+// is contiguous in the result and needs one copy.
 func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.Box, jobs int) error {
 	if host, ok := nd.HostBytes(); ok {
 		to := region{a, host, box}
-		return forEachParallel(ctx, jobs, a.grid.Chunks(box), func(ctx context.Context, index []int64) error {
-			return to.readChunk(ctx, index)
-		})
+		return forEachParallel(ctx, jobs, to.units, to.readUnit)
+	}
+	device, ok, err := a.onDevice(nd, box)
+	if err != nil {
+		return err
+	}
+	if ok {
+		defer device.nd.Release()
+		return device.read(ctx, jobs)
 	}
 	return forEachParallel(ctx, jobs, rowBands(box, a.grid), func(ctx context.Context, band grid.Box) error {
 		return a.readBand(ctx, nd, box, band)
@@ -102,8 +109,8 @@ func (a *Array) readBand(ctx context.Context, nd *ndview.NDBuffer, box, band gri
 		return err
 	}
 	rows := region{a, host, band}
-	for index := range a.grid.Chunks(band) {
-		if err := rows.readChunk(ctx, index); err != nil {
+	for u := range rows.units {
+		if err := rows.readUnit(ctx, u); err != nil {
 			return err
 		}
 	}
@@ -136,46 +143,187 @@ type region struct {
 	box   grid.Box
 }
 
-// readChunk decodes the part of one chunk that intersects the box.
-func (r region) readChunk(ctx context.Context, index []int64) error {
-	s, memory := r.array.scratch(), codec.GetScratch()
-	defer s.Release()
-	defer memory.Release()
-	return r.array.visitChunks(ctx, index, r.box, func(p encodedChunk) error {
-		part, _ := p.box.Intersect(r.box)
-		if p.data == nil {
-			p.box = part
+// unit is what one goroutine reads at a time: a chunk, a shard, or an inner chunk of one.
+type unit struct {
+	cell  []int64
+	inner []int64 // nil for all chunks of the cell in the box
+}
+
+// wrap adds the index of the unit to an error.
+func (u unit) wrap(err error) error {
+	if u.inner != nil {
+		return fmt.Errorf("shard %v: chunk %v: %w", u.cell, u.inner, err)
+	}
+	return fmt.Errorf("chunk %v: %w", u.cell, err)
+}
+
+// units yields the units of the box. Shards are split if reading a chunk takes no round
+// trip.
+func (r region) units(yield func(unit) bool) {
+	a := r.array
+	split := store.AsRangeReader(a.store) != nil
+	for cell := range a.grid.Chunks(r.box) {
+		layout, sharded := (*codec.ShardLayout)(nil), false
+		if split {
+			if chain, err := a.chainFor(cell); err == nil { // otherwise readUnit returns the error
+				layout, sharded = chain.ShardLayout()
+			}
 		}
-		start, run := part.RelativeTo(r.box.Origin).ContiguousRange(r.box.Shape)
-		if run && slices.Equal(part.Shape, p.box.Shape) {
-			return r.decode(s, p, r.data[start*r.width():][:grid.Size(part.Shape)*r.width()])
+		if !sharded {
+			if !yield(unit{cell: cell}) {
+				return
+			}
+			continue
 		}
-		n, err := grid.ByteSize(p.box.Shape, r.width())
-		if err == nil {
-			err = arrowbuf.CheckHostMemory(n) // a chunk may be much larger than its array
+		whole := a.grid.Box(cell)
+		part, _ := whole.Intersect(r.box)
+		for inner := range part.RelativeTo(whole.Origin).ChunkIndices(layout.ChunkShape()) {
+			if !yield(unit{cell, inner}) {
+				return
+			}
 		}
+	}
+}
+
+// readUnit decodes the part of a unit that is in the box.
+func (r region) readUnit(ctx context.Context, u unit) error {
+	a := r.array
+	chain, err := a.chainFor(u.cell)
+	if err != nil {
+		return err
+	}
+	whole, key := a.grid.Box(u.cell), a.chunkKey(u.cell)
+	layout, sharded := chain.ShardLayout()
+	switch {
+	case u.inner != nil:
+		box := grid.ChunkBox(u.inner, layout.ChunkShape()).RelativeTo(negate(whole.Origin))
+		err = r.readInto(ctx, u, key, layout.ChunkChain(), box, func(want extent, dst []byte) ([]byte, bool, error) {
+			data, err := a.readInner(ctx, layout, key, u.inner, want, dst)
+			return data, true, err
+		})
+	case sharded && !r.box.Contains(whole):
+		return a.visitChunks(ctx, u.cell, r.box, func(p encodedChunk) error { return r.decode(p.chain, p.box, p.data) })
+	default:
+		err = r.readInto(ctx, u, key, chain, whole, func(want extent, dst []byte) ([]byte, bool, error) {
+			return a.readValue(ctx, key, want, dst)
+		})
+	}
+	if err != nil {
+		return u.wrap(err)
+	}
+	return nil
+}
+
+// extent is n bytes from an offset in an encoded chunk of a size. The zero extent is all
+// of a chunk of any size.
+type extent struct{ from, n, size int64 }
+
+// check returns an error unless a chunk has the size that the extent is for.
+func (e extent) check(size int64) error {
+	if e.size > 0 && size != e.size {
+		return fmt.Errorf("chunk of %d bytes, want %d", size, e.size)
+	}
+	return nil
+}
+
+// fetchFunc reads an extent of an encoded chunk into dst[:0], if that has the capacity.
+// The data is nil if the chunk is not stored. It belongs to the caller if owned is true.
+type fetchFunc func(want extent, dst []byte) (data []byte, owned bool, err error)
+
+// encodings holds memory for encoded chunks, as *[]byte.
+var encodings = sync.Pool{New: func() any { return new([]byte) }}
+
+// readInto reads the chunk of a unit and decodes its part in the region. Of a chunk that is stored as
+// it is in memory it reads only the part, to its final place.
+func (r region) readInto(ctx context.Context, u unit, key string, chain *codec.Chain, box grid.Box, fetch fetchFunc) error {
+	part, ok := box.Intersect(r.box)
+	if !ok {
+		return nil
+	}
+	if cached, err := r.readCached(ctx, u, key, chain, box, fetch); cached || err != nil {
+		return err
+	}
+	plain := chain.IsPlain()
+	if plain {
+		size, err := grid.ByteSize(box.Shape, r.width())
 		if err != nil {
 			return err
 		}
-		memory.Reset()
-		raw := memory.Bytes(n)
-		if err := r.decode(s, p, raw); err != nil {
+		start, run := part.RelativeTo(r.box.Origin).ContiguousRange(r.box.Shape)
+		from, stored := part.RelativeTo(box.Origin).ContiguousRange(box.Shape)
+		if run && stored {
+			n := grid.Size(part.Shape) * r.width()
+			dst := r.data[start*r.width():][:n:n]
+			data, _, err := fetch(extent{from * r.width(), n, size}, dst)
+			if err != nil {
+				return err
+			}
+			if data == nil {
+				grid.Fill(dst, r.array.chain.Fill())
+				return nil
+			}
+			return chain.DecodePlain(dst, data)
+		}
+	}
+	buf := encodings.Get().(*[]byte)
+	defer encodings.Put(buf)
+	data, owned, err := fetch(extent{}, (*buf)[:0])
+	if err != nil {
+		return err
+	}
+	if owned && cap(data) > cap(*buf) {
+		*buf = data
+	}
+	if plain && owned && int64(len(data)) == grid.Size(box.Shape)*r.width() {
+		if err := chain.DecodePlain(data, data); err != nil {
 			return err
 		}
-		grid.Copy(r.data, r.box.Shape, part.RelativeTo(r.box.Origin).Origin,
-			raw, p.box.Shape, part.RelativeTo(p.box.Origin).Origin, part.Shape, r.width())
-		return nil
-	})
-}
-
-// decode decodes a whole chunk into dst. If the chunk is not stored, it fills dst with
-// the fill value.
-func (r region) decode(s *codec.Scratch, p encodedChunk, dst []byte) error {
-	if p.data == nil {
-		grid.Fill(dst, r.array.chain.Fill())
+		r.copyPart(part, data, box)
 		return nil
 	}
-	return p.chain.DecodeFixed(s, dst, p.data)
+	return r.decode(chain, box, data)
+}
+
+// decode decodes a chunk and copies its part in the region. If the chunk is not stored,
+// the part has the fill value.
+func (r region) decode(chain *codec.Chain, box grid.Box, data []byte) error {
+	part, _ := box.Intersect(r.box)
+	if data == nil {
+		box = part
+	}
+	s, memory := r.array.scratch(), codec.GetScratch()
+	defer s.Release()
+	defer memory.Release()
+	n, err := grid.ByteSize(box.Shape, r.width())
+	if err != nil {
+		return err
+	}
+	start, run := part.RelativeTo(r.box.Origin).ContiguousRange(r.box.Shape)
+	inPlace := run && slices.Equal(part.Shape, box.Shape)
+	var raw []byte
+	if inPlace {
+		raw = r.data[start*r.width():][:n]
+	} else {
+		if err := arrowbuf.CheckHostMemory(n); err != nil { // a chunk may be much larger than its array
+			return err
+		}
+		raw = memory.Bytes(n)
+	}
+	if data == nil {
+		grid.Fill(raw, r.array.chain.Fill())
+	} else if err := chain.DecodeFixed(s, raw, data); err != nil {
+		return err
+	}
+	if !inPlace {
+		r.copyPart(part, raw, box)
+	}
+	return nil
+}
+
+// copyPart copies a part of a box of decoded elements to its place.
+func (r region) copyPart(part grid.Box, raw []byte, box grid.Box) {
+	grid.Copy(r.data, r.box.Shape, part.RelativeTo(r.box.Origin).Origin,
+		raw, box.Shape, part.RelativeTo(box.Origin).Origin, part.Shape, r.width())
 }
 
 func (r region) width() int64 { return r.array.dataType.Size() }
@@ -289,13 +437,45 @@ func (a *Array) fetch(ctx context.Context, index []int64) ([]byte, error) {
 
 func (a *Array) fetchRange(ctx context.Context, key string, r store.Range) ([]byte, error) {
 	enc, err := a.store.Get(ctx, key, r)
+	return stored(enc, err)
+}
+
+// readValue is a [fetchFunc] for the chunk that is the value of a key.
+func (a *Array) readValue(ctx context.Context, key string, want extent, dst []byte) (data []byte, owned bool, err error) {
+	reader := store.AsRangeReader(a.store)
+	if reader == nil {
+		if data, err = a.fetchRange(ctx, key, store.Range{}); err != nil || data == nil {
+			return nil, false, err
+		}
+		if err := want.check(int64(len(data))); err != nil {
+			return nil, false, err
+		}
+		if want.size > 0 {
+			data = data[want.from : want.from+want.n]
+		}
+		return data, false, nil
+	}
+	at := store.Range{}
+	if want.size > 0 {
+		at = store.Between(want.from, want.from+want.n)
+	}
+	part, err := reader.ReadRange(ctx, key, at, dst)
+	if err == nil {
+		err = want.check(part.Size)
+	}
+	data, err = stored(part.Data, err)
+	return data, true, err
+}
+
+// stored returns nil for a value that is not stored, and an empty slice for an empty one.
+func stored(value []byte, err error) ([]byte, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
-	if err == nil && enc == nil {
-		enc = []byte{} // stored but empty; the codecs return an error
+	if err == nil && value == nil {
+		value = []byte{} // the codecs return an error
 	}
-	return enc, err
+	return value, err
 }
 
 func negate(at []int64) []int64 {

@@ -3,6 +3,7 @@ package zarr
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
@@ -31,9 +32,10 @@ type shardCache struct {
 }
 
 type cachedIndex struct {
-	key   string
-	index *codec.ShardIndex
-	bytes int64
+	key     string
+	index   *codec.ShardIndex
+	version string // of the shard, as store.RangeReader has it
+	bytes   int64
 }
 
 var shardSeed = maphash.MakeSeed()
@@ -51,29 +53,31 @@ func (c *shardCache) replace(key string, f func() error) error {
 	return f()
 }
 
-func (c *shardCache) get(key string) (*codec.ShardIndex, bool) {
+// get returns an index, or nil if it is not cached.
+func (c *shardCache) get(key string) *cachedIndex {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[key]
 	if !ok {
-		return nil, false
+		return nil
 	}
 	c.recent.MoveToFront(e)
-	return e.Value.(*cachedIndex).index, true
+	return e.Value.(*cachedIndex)
 }
 
-// put caches an index of a size in bytes. The caller holds the shard's lock for reading.
-func (c *shardCache) put(key string, index *codec.ShardIndex, bytes int64) {
-	if bytes > maxCachedIndices {
+// put caches an index. The caller holds the shard's lock for reading.
+func (c *shardCache) put(x *cachedIndex) {
+	if x.bytes > maxCachedIndices {
 		return
 	}
+	key, bytes := x.key, x.bytes
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forgetLocked(key)
 	if c.entries == nil {
 		c.entries = map[string]*list.Element{}
 	}
-	c.entries[key] = c.recent.PushFront(&cachedIndex{key, index, bytes})
+	c.entries[key] = c.recent.PushFront(x)
 	for c.bytes += bytes; c.bytes > maxCachedIndices; {
 		c.forgetLocked(c.recent.Back().Value.(*cachedIndex).key)
 	}
@@ -99,38 +103,137 @@ func (c *shardCache) drop() {
 	c.recent.Init()
 }
 
+// A cached index may be stale, since another program may replace the shard. Chunks that
+// were read by one count only if the shard was the same: its version was that of the
+// index or, if the store has no versions, the index is the same after the chunks were
+// read. A chunk of another shard with the same index is a right chunk, too.
+
 // visitShard calls f with the encoded inner chunks of a shard, by their number in inner.
-// The data of a chunk that is not stored is nil. If a cached index proves stale, f is
-// called again.
+// The data of a chunk that is not stored is nil; other data is valid until f returns.
 func (a *Array) visitShard(ctx context.Context, layout *codec.ShardLayout, shard []int64, inner [][]int64, f func(i int, data []byte) error) error {
-	key := a.chunkKey(shard)
-	cached, err := a.tryShard(ctx, layout, key, inner, f)
-	if err != nil && cached && ctx.Err() == nil {
-		a.shards.forget(key) // another program may have replaced the shard
-		_, err = a.tryShard(ctx, layout, key, inner, f)
-	}
-	if err != nil {
+	if err := a.visitInner(ctx, layout, a.chunkKey(shard), inner, f); err != nil {
 		return fmt.Errorf("shard %v: %w", shard, err)
 	}
 	return nil
 }
 
-// tryShard reports whether it has used a cached index.
-func (a *Array) tryShard(ctx context.Context, layout *codec.ShardLayout, key string, inner [][]int64, f func(i int, data []byte) error) (cached bool, err error) {
-	chunks, cached, err := a.fetchInner(ctx, layout, key, inner)
-	if err != nil {
-		return cached, err
-	}
-	for i := range inner {
-		if err := f(i, chunks[i]); err != nil {
-			return cached, fmt.Errorf("chunk %v: %w", inner[i], err)
+func (a *Array) visitInner(ctx context.Context, layout *codec.ShardLayout, key string, inner [][]int64, f func(i int, data []byte) error) error {
+	var chunks [][]byte
+	var buf []byte
+	split := store.AsRangeReader(a.store) != nil
+	if !split {
+		var err error
+		if chunks, err = a.fetchInner(ctx, layout, key, inner); err != nil {
+			return err
 		}
 	}
-	return cached, nil
+	for i, at := range inner {
+		var data []byte
+		var err error
+		if !split {
+			data = chunks[i]
+		} else if data, err = a.readInner(ctx, layout, key, at, extent{}, buf); err != nil {
+			return err
+		} else if cap(data) > cap(buf) {
+			buf = data
+		}
+		if err := f(i, data); err != nil {
+			return fmt.Errorf("chunk %v: %w", at, err)
+		}
+	}
+	return nil
+}
+
+// maxReplaced is how often a read begins again because the shard was replaced meanwhile.
+const maxReplaced = 8
+
+var errReplaced = errors.New("shard was replaced while it was read")
+
+// readInner reads an extent of an encoded inner chunk into dst[:0] if that has the
+// capacity. The store must be a store.RangeReader. The result is nil if the chunk is not
+// stored.
+func (a *Array) readInner(ctx context.Context, layout *codec.ShardLayout, key string, inner []int64, want extent, dst []byte) ([]byte, error) {
+	for range maxReplaced {
+		data, err := a.tryInner(ctx, layout, key, inner, want, dst)
+		if !errors.Is(err, errReplaced) {
+			return data, err
+		}
+		a.shards.forget(key)
+	}
+	return nil, errReplaced
+}
+
+// tryInner returns errReplaced if the shard changed after its index was read.
+func (a *Array) tryInner(ctx context.Context, layout *codec.ShardLayout, key string, inner []int64, want extent, dst []byte) ([]byte, error) {
+	lock := a.shards.lock(key)
+	lock.RLock()
+	defer lock.RUnlock()
+	where, cached, err := a.shardIndex(ctx, layout, key)
+	if err != nil || where == nil {
+		return nil, err
+	}
+	offset, length, ok := where.index.Get(inner)
+	if !ok && !cached {
+		return nil, nil
+	}
+	from, n := offset, length // no bytes of a chunk that is not stored
+	if ok && want.size > 0 && length == want.size {
+		from, n = offset+want.from, want.n
+	}
+	part, err := store.AsRangeReader(a.store).ReadRange(ctx, key, store.Between(from, from+n), dst)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, errReplaced
+	case err != nil:
+		return nil, err
+	case part.Version == "" || part.Version != where.version:
+		same, err := a.isCurrent(ctx, layout, key, where)
+		if err == nil && !same {
+			err = errReplaced
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !ok {
+		return nil, nil
+	}
+	if int64(len(part.Data)) != n {
+		return nil, fmt.Errorf("%d bytes, want %d by the index", len(part.Data), n)
+	}
+	if err := want.check(length); err != nil {
+		return nil, err
+	}
+	return stored(part.Data, nil)
+}
+
+// isCurrent reports whether the index of a shard is still the same.
+func (a *Array) isCurrent(ctx context.Context, layout *codec.ShardLayout, key string, where *cachedIndex) (bool, error) {
+	now, err := a.fetchIndex(ctx, layout, key)
+	if err != nil || now == nil || !now.index.Equal(where.index) {
+		return false, err
+	}
+	if now.version != "" {
+		a.shards.put(now)
+	}
+	return true, nil
 }
 
 // fetchInner reads inner chunks of a shard, nearby ones in one request.
-func (a *Array) fetchInner(ctx context.Context, layout *codec.ShardLayout, key string, inner [][]int64) (chunks [][]byte, cached bool, err error) {
+func (a *Array) fetchInner(ctx context.Context, layout *codec.ShardLayout, key string, inner [][]int64) ([][]byte, error) {
+	for range maxReplaced {
+		chunks, cached, err := a.tryChunks(ctx, layout, key, inner)
+		if !errors.Is(err, errReplaced) && (err == nil || !cached || ctx.Err() != nil) {
+			return chunks, err
+		}
+		a.shards.forget(key)
+	}
+	return nil, errReplaced
+}
+
+// tryChunks also reports whether it has used a cached index. It returns errReplaced if
+// that was stale.
+func (a *Array) tryChunks(ctx context.Context, layout *codec.ShardLayout, key string, inner [][]int64) (chunks [][]byte, cached bool, err error) {
 	lock := a.shards.lock(key)
 	lock.RLock()
 	defer lock.RUnlock()
@@ -140,50 +243,70 @@ func (a *Array) fetchInner(ctx context.Context, layout *codec.ShardLayout, key s
 		return chunks, cached, err
 	}
 	var ranges []store.Range
-	var stored, lengths []int64
+	var found, lengths []int64
 	for i, at := range inner {
-		if offset, length, ok := where.Get(at); ok {
+		if offset, length, ok := where.index.Get(at); ok {
 			ranges = append(ranges, store.Between(offset, offset+length))
-			stored, lengths = append(stored, int64(i)), append(lengths, length)
+			found, lengths = append(found, int64(i)), append(lengths, length)
 		}
 	}
-	if len(ranges) == 0 {
-		return chunks, cached, nil
-	}
-	data, err := store.GetRanges(ctx, a.store, key, ranges)
-	if err != nil {
-		return nil, cached, err
-	}
-	for k, i := range stored {
-		if int64(len(data[k])) != lengths[k] {
-			return nil, cached, fmt.Errorf("chunk %v: %d bytes, want %d by the index", inner[i], len(data[k]), lengths[k])
+	if len(ranges) > 0 {
+		data, err := store.GetRanges(ctx, a.store, key, ranges)
+		if err != nil {
+			return nil, cached, err
 		}
-		if chunks[i] = data[k]; chunks[i] == nil {
-			chunks[i] = []byte{} // stored but empty; the codecs return an error
+		for k, i := range found {
+			if int64(len(data[k])) != lengths[k] {
+				return nil, cached, fmt.Errorf("chunk %v: %d bytes, want %d by the index", inner[i], len(data[k]), lengths[k])
+			}
+			chunks[i], _ = stored(data[k], nil)
 		}
 	}
-	return chunks, cached, nil
+	if !cached {
+		return chunks, false, nil
+	}
+	same, err := a.isCurrent(ctx, layout, key, where)
+	if err == nil && !same {
+		err = errReplaced
+	}
+	return chunks, true, err
 }
 
 // shardIndex returns the index of a shard, or nil if the shard is not stored.
-func (a *Array) shardIndex(ctx context.Context, layout *codec.ShardLayout, key string) (_ *codec.ShardIndex, cached bool, err error) {
-	if where, ok := a.shards.get(key); ok {
+func (a *Array) shardIndex(ctx context.Context, layout *codec.ShardLayout, key string) (_ *cachedIndex, cached bool, err error) {
+	if where := a.shards.get(key); where != nil {
 		return where, true, nil
 	}
+	where, err := a.fetchIndex(ctx, layout, key)
+	if err == nil && where != nil {
+		a.shards.put(where)
+	}
+	return where, false, err
+}
+
+// fetchIndex reads the index of a shard from the store. It returns nil if the shard is
+// not stored.
+func (a *Array) fetchIndex(ctx context.Context, layout *codec.ShardLayout, key string) (*cachedIndex, error) {
 	at := store.Last(layout.IndexSize())
 	if layout.IndexLocation() == codec.Start {
 		at = store.Between(0, layout.IndexSize())
 	}
-	raw, err := a.fetchRange(ctx, key, at)
+	var part store.Part // its version is empty if the store has none
+	var err error
+	if reader := store.AsRangeReader(a.store); reader != nil {
+		part, err = reader.ReadRange(ctx, key, at, nil)
+	} else {
+		part.Data, err = a.store.Get(ctx, key, at)
+	}
+	raw, err := stored(part.Data, err)
 	if err != nil || raw == nil {
-		return nil, false, err
+		return nil, err
 	}
-	where, err := layout.DecodeIndex(raw)
+	index, err := layout.DecodeIndex(raw)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	a.shards.put(key, where, 16*grid.Size(layout.GridShape()))
-	return where, false, nil
+	return &cachedIndex{key, index, part.Version, 16 * grid.Size(layout.GridShape())}, nil
 }
 
 // replaceChunk stores the encoding of a chunk or a shard, or deletes it if that is nil.

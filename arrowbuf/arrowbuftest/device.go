@@ -25,9 +25,9 @@ import (
 //
 // Code that finds an implementation with arrowbuf.As uses the buffers of dev, as
 // package ndview does: its kernels run on a checked GPU, and their results are checked
-// buffers. CheckedStream returns a stream for arrowbuf.WithStream. Functions of package
-// cudabuf that take an arrowbuf.Buffer, and package cdevice, reject checked buffers.
-// Checked panics with an error if t or dev is nil.
+// buffers. So do the functions of package cudabuf that take an arrowbuf.Buffer, and
+// package cdevice, which exports and imports memory of dev. CheckedStream returns a
+// stream for arrowbuf.WithStream. Checked panics with an error if t or dev is nil.
 //
 // An extra Release or Retain is an error of the test when it happens. The buffer
 // then continues as a released one: using it returns arrowbuf.ErrReleased.

@@ -24,19 +24,31 @@ type Sharer interface {
 	WrapExternalAfter(event, address uintptr, n int64, release func()) (arrowbuf.Buffer, error)
 }
 
-// sharerOf returns dev as a Sharer, or nil for the CPU.
+// sharerOf returns dev, or what it wraps, as a Sharer, or nil for the CPU.
 func sharerOf(dev arrowbuf.Device) (Sharer, error) {
-	if dev == arrowbuf.CPU() {
-		return nil, nil
-	}
 	if dev == nil {
 		return nil, fmt.Errorf("nil device: %w", arrowbuf.ErrDevice)
 	}
-	s, ok := dev.(Sharer)
+	if unwrapped(dev) == arrowbuf.CPU() {
+		return nil, nil
+	}
+	s, ok := arrowbuf.As[Sharer](dev)
 	if !ok {
 		return nil, fmt.Errorf("device %v does not implement Sharer: %w", dev, arrowbuf.ErrDevice)
 	}
 	return s, nil
+}
+
+// unwrapped returns the device that a device wraps, see arrowbuf.As, or the device
+// itself. The memory of both is one device's for other libraries.
+func unwrapped(dev arrowbuf.Device) arrowbuf.Device {
+	for {
+		wrapper, ok := dev.(interface{ Unwrap() arrowbuf.Device })
+		if !ok {
+			return dev
+		}
+		dev = wrapper.Unwrap()
+	}
 }
 
 // findDevice returns the device for memory of a device type and id: the CPU, or one
@@ -59,7 +71,7 @@ func findDevice(kind arrowbuf.DeviceType, id int64, devices []arrowbuf.Device) (
 		if dev.Type() == kind && dev.ID() == id {
 			return dev, nil
 		}
-		if h, ok := dev.(interface{ Host() arrowbuf.Device }); ok && h.Host().Type() == kind && h.Host().ID() == id {
+		if h, ok := arrowbuf.As[interface{ Host() arrowbuf.Device }](dev); ok && h.Host().Type() == kind && h.Host().ID() == id {
 			return h.Host(), nil
 		}
 		names = append(names, dev.String())

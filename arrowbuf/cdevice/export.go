@@ -94,7 +94,7 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 	if err != nil {
 		return err
 	}
-	x, published := &exporter{dev: dev}, false
+	x, published := &exporter{dev: unwrapped(dev)}, false
 	defer func() {
 		if !published {
 			x.releaseNodes()
@@ -122,7 +122,7 @@ func exportOn(dev arrowbuf.Device, out *DeviceArray, build func(x *exporter) (*a
 
 // exporter collects the nodes and buffers of an export.
 type exporter struct {
-	dev     arrowbuf.Device
+	dev     arrowbuf.Device // without wrappers
 	nodes   []*arrayNode
 	buffers []arrowbuf.Buffer
 }
@@ -332,7 +332,7 @@ func (x *exporter) bufferAddress(b *memory.Buffer) (uintptr, error) {
 	}
 	x.buffers = append(x.buffers, found)
 	if x.dev != arrowbuf.CPU() {
-		if found.Device() != x.dev {
+		if unwrapped(found.Device()) != x.dev {
 			return 0, fmt.Errorf("the memory is on %v: %w", found.Device(), arrowbuf.ErrDevice)
 		}
 		return found.Address(), nil

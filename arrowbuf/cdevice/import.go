@@ -26,9 +26,9 @@ import (
 // reads only the first and last offsets, and waits for sync_event to do so.
 //
 // ImportArray returns an error wrapping arrow.ErrInvalid, which names the field, if
-// the struct is released or malformed. Malformed are counts that do not match the
-// type, negative lengths, missing pointers, offsets that decrease or exceed their
-// buffer, and misaligned values on a GPU. It returns an error wrapping
+// the struct is released or malformed. A struct is malformed if counts do not match the
+// type, a length is negative or a pointer is missing. It also is if offsets decrease or
+// exceed their buffer, or if values on a GPU are misaligned. ImportArray returns an error wrapping
 // arrowbuf.ErrDevice if the memory is on another device. After an error, the struct
 // is released.
 func ImportArray(in *DeviceArray, dtype arrow.DataType, devices ...arrowbuf.Device) (arr arrow.Array, err error) {

@@ -38,7 +38,7 @@ case $parts in
 		"$GO" build "${flags[@]}" -o ".gpu/$command" "./cmd/$command"
 	done
 	has_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
-	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./ipc/... ./zarr/... ./arrowzarr/... ./cmd/...); do
+	for package in $("$GO" list -f "$has_tests" ./arrowbuf/... ./cudabuf/... ./ndview/... ./compress/... ./ipc/... ./zarr/... ./arrowzarr/... ./cmd/...); do
 		# Only packages that can call a driver are bundled. grep -q is not used: it
 		# would close the pipe, and go list would fail.
 		if "$GO" list -deps -test "$package" | grep "^$root/cudabuf/internal/libcuda" >/dev/null; then
@@ -63,8 +63,8 @@ echo "$commit" >.gpu/commit
 # The binaries share most of their code, so a window over many of them shrinks the
 # bundle to a tenth. Binaries with kernel images, which are incompressible, are adjacent.
 content=$(cd .gpu && find . -type f \( -perm -100 -path './*/*' -o -name arrow2zarr -o -name quiver-share -o -name '*.so' \) | LC_ALL=C sort)
-with=$(cd .gpu && grep -lF "ndview/kernels.Image" $content || true)
-without=$(cd .gpu && grep -LF "ndview/kernels.Image" $content || true)
+with=$(cd .gpu && grep -lF "internal/kernels.Image" $content || true)
+without=$(cd .gpu && grep -LF "internal/kernels.Image" $content || true)
 tar -C .gpu -cf - $with $without | xz -T1 --lzma2=preset=1,dict=256MiB >.gpu/bundle.tar.xz
 (cd .gpu && rm -rf arrow2zarr quiver-share tests gorgonia interop)
 # Files of other projects that tests read.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -26,6 +29,7 @@ type convertFlags struct {
 	chunkRows, shardRows            int64
 	columns                         []string
 	jobs                            int
+	index                           string
 	overwrite, progress, noProgress bool
 	json, verbose                   bool
 }
@@ -57,6 +61,7 @@ OUTPUT appears only when it is complete.`,
 	flags.StringSliceVar(&f.columns, "columns", nil, "names of the columns to convert (default all)")
 	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
 	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
+	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
@@ -96,10 +101,9 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err e
 		return err
 	}
 	if f.json {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
+		return writeSummary(json.NewEncoder(cmd.OutOrStdout()).Encode(report))
 	}
-	printReport(cmd.OutOrStdout(), report, f.verbose)
-	return nil
+	return writeSummary(printReport(cmd.OutOrStdout(), report, f.verbose))
 }
 
 func (f convertFlags) options() (arrowzarr.Options, error) {
@@ -114,7 +118,11 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	if memory > 1<<60 {
 		return arrowzarr.Options{}, errors.New("--max-memory: more than 1 EiB")
 	}
+	if f.index != "auto" && f.index != "none" {
+		return arrowzarr.Options{}, fmt.Errorf("--index %q: expected auto or none", f.index)
+	}
 	return arrowzarr.Options{
+		NoIndex:   f.index == "none",
 		Codec:     codec,
 		ChunkRows: f.chunkRows,
 		ShardRows: f.shardRows,
@@ -135,16 +143,24 @@ func (f convertFlags) wantsProgress(stderr io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-func printReport(w io.Writer, r *arrowzarr.Report, verbose bool) {
+// printReport prints a report for people, and returns the first error of writing.
+func printReport(out io.Writer, r *arrowzarr.Report, verbose bool) error {
+	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%s: %s rows, %d columns, %s as %s in %s (%.2f:1), %.2f s, %s/s on %s\n",
 		r.Output, humanize.Comma(r.Rows), r.Columns, humanize.IBytes(uint64(r.RawBytes)), r.Codec,
 		humanize.IBytes(uint64(r.StoredBytes)), ratio(r.RawBytes, r.StoredBytes), r.Seconds,
 		humanize.IBytes(uint64(r.BytesPerSecond)), r.Device)
+	for _, node := range slices.Sorted(maps.Keys(r.Renamed)) {
+		fmt.Fprintf(w, "  column %q is at %s\n", r.Renamed[node], node)
+	}
 	if !verbose {
-		return
+		return w.Flush()
 	}
 	if r.Compressor != "" {
 		fmt.Fprintf(w, "  compressed by %s\n", r.Compressor)
+	}
+	if r.Nested > 0 {
+		fmt.Fprintf(w, "  %d nested columns assembled on the host\n", r.Nested)
 	}
 	for _, s := range r.Stages {
 		if s.Bytes > 0 {
@@ -152,6 +168,7 @@ func printReport(w io.Writer, r *arrowzarr.Report, verbose bool) {
 				humanize.IBytes(uint64(s.Bytes)), s.Seconds, humanize.IBytes(uint64(s.BytesPerSecond)))
 		}
 	}
+	return w.Flush()
 }
 
 func ratio(raw, stored int64) float64 {

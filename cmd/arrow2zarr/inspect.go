@@ -28,9 +28,9 @@ and uncompressed sizes. PATH "-" is an Arrow IPC stream on standard input.`,
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
+				return writeSummary(json.NewEncoder(cmd.OutOrStdout()).Encode(found))
 			}
-			return printContents(cmd.OutOrStdout(), found)
+			return writeSummary(printContents(cmd.OutOrStdout(), found))
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr inspect flights.parquet

@@ -20,6 +20,7 @@ import (
 // input from a full disk by them.
 const (
 	exitOK          = 0
+	exitDifferent   = 1
 	exitUsage       = 2
 	exitInput       = 3
 	exitOutput      = 4
@@ -30,6 +31,7 @@ const (
 const exitCodesHelp = `
 Exit codes:
   0    done
+  1    the tables that verify compares differ
   2    the arguments are invalid
   3    the input is missing, malformed, or of a type that has no Zarr form
   4    the output cannot be written
@@ -43,7 +45,7 @@ func appendHelp(cmd *cobra.Command, examples string) {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -53,17 +55,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "arrow2zarr",
 		Version:       version.String(),
-		Short:         "Convert Arrow and Parquet files to Zarr",
+		Short:         "Convert Arrow and Parquet files to Zarr, and back",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newConvertCommand(), newInspectCommand())
+	root.AddCommand(newConvertCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand())
 	root.SetArgs(append([]string{}, args...)) // cobra would take the arguments of the process for nil
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if errors.Is(err, errDiffers) {
+		return exitDifferent
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "arrow2zarr: interrupted; nothing is left behind")

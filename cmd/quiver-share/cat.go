@@ -13,16 +13,17 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/ndarray"
 )
 
 func newCatCommand(flags *connectFlags) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "cat NAME",
-		Short: "Print a table, a stream or a buffer",
+		Short: "Print a table, a stream, a buffer or an array",
 		Long: `Cat prints a table or a stream as one JSON object per row, or as an Arrow IPC
-stream, and a buffer as its bytes. Of a stream it prints the batches that are
-written from now on, until the stream ends.`,
+stream, a buffer as its bytes, and an array as NumPy does. Of a stream it prints
+the batches that are written from now on, until the stream ends.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "json" && format != "arrow" {
@@ -84,6 +85,14 @@ func cat(ctx context.Context, client *ipc.Client, name, format string, w io.Writ
 		}
 		defer buffer.Release()
 		_, err = io.Copy(w, io.NewSectionReader(buffer, 0, buffer.Len()))
+		return withExitCode(exitOutput, err)
+	case ipc.KindArray:
+		a, err := ndarray.Open(ctx, client, name)
+		if err != nil {
+			return withExitCode(exitServer, err)
+		}
+		defer a.Release()
+		_, err = fmt.Fprintf(w, "%s %v on %v\n%v\n", a.DType(), a.Shape(), a.Device(), a)
 		return withExitCode(exitOutput, err)
 	}
 	return withExitCode(exitServer, fmt.Errorf("%s: %w", name, ipc.ErrNotFound))

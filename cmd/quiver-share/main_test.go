@@ -24,6 +24,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/flight"
+	"github.com/quiver-gpu/quiver/ipc/ndarray"
+	"github.com/quiver-gpu/quiver/ndview"
 )
 
 const rows = `[{"city":"Oslo","t":-3.5},{"city":null,"t":21},{"city":"Perth","t":null}]`
@@ -187,6 +189,25 @@ func TestCatPrintsStreams(t *testing.T) {
 	code, out, errs := runCommand("cat", "live", "--socket", server.Path())
 	require.Equal(t, exitOK, code, errs)
 	assert.Equal(t, 3, strings.Count(out, "\n"), out)
+}
+
+func TestCatPrintsBuffersAndArrays(t *testing.T) {
+	a, err := ndview.FromSlice(arrowbuf.CPU(), [][]int16{{1, 2}, {3, 4}})
+	require.NoError(t, err)
+	defer a.Release()
+	catalog := ipc.NewCatalog()
+	defer catalog.Close()
+	require.NoError(t, ndarray.Publish(catalog, "array", a))
+	require.NoError(t, catalog.PublishBuffer("buffer", a.Buffer()))
+	server, err := ipc.Serve(filepath.Join(t.TempDir(), "socket"), catalog, ipc.ServerOptions{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, server.Close()) }()
+	code, out, errs := runCommand("cat", "array", "--socket", server.Path())
+	require.Equal(t, exitOK, code, errs)
+	assert.Equal(t, "int16 [2 2] on cpu\n[[1 2]\n [3 4]]\n", out)
+	code, out, errs = runCommand("cat", "buffer", "--socket", server.Path())
+	require.Equal(t, exitOK, code, errs)
+	assert.Equal(t, "\x01\x00\x02\x00\x03\x00\x04\x00", out)
 }
 
 func TestStatListsClientsAndLeases(t *testing.T) {

@@ -26,7 +26,9 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	var shuffled []byte
 	if h.shuffle() != NoShuffle {
-		shuffled = make([]byte, h.blockSize)
+		buf := getMemory(h.blockSize + zstdSpare)
+		defer memories.Put(buf)
+		shuffled = *buf
 	}
 	for i := range h.blocks() {
 		block := dst[i*h.blockSize : min(int64(i+1)*int64(h.blockSize), h.size)]
@@ -56,7 +58,7 @@ func (h *header) shuffle() Shuffle {
 // decodeBlock fills a block. shuffled is memory of at least its size, unless the chunk
 // is not shuffled.
 func (h *header) decodeBlock(block, shuffled, src []byte) error {
-	mode, out := h.shuffle(), block
+	mode, out := h.shuffle(), block[:len(block):len(block)]
 	if mode != NoShuffle {
 		out = shuffled[:len(block)]
 	}

@@ -129,7 +129,9 @@ func (o Options) encodeBlocks(out, src []byte) (int, error) {
 	at := headerSize + 4*h.blocks()
 	var shuffled []byte
 	if h.shuffle() != NoShuffle {
-		shuffled = make([]byte, h.blockSize)
+		buf := getMemory(h.blockSize)
+		defer memories.Put(buf)
+		shuffled = *buf
 	}
 	for i := range h.blocks() {
 		block := src[i*h.blockSize : min((i+1)*h.blockSize, len(src))]

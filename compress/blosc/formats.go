@@ -1,21 +1,21 @@
 package blosc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/snappy"
-	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+	"github.com/quiver-gpu/quiver/compress/gzip"
 )
 
 var errLength = errors.New("decoded length differs")
 
-// decompress fills dst, whose size is known. A part of that size is stored.
+// decompress fills dst, whose size is known. A part of that size is stored. It may write
+// to dst's capacity.
 func decompress(format int, dst, src []byte) error {
 	if len(src) == len(dst) {
 		copy(dst, src)
@@ -25,8 +25,7 @@ func decompress(format int, dst, src []byte) error {
 	case formatBloscLZ:
 		return decompressBloscLZ(dst, src)
 	case formatLZ4:
-		n, err := lz4.UncompressBlock(src, dst)
-		return checkLength(n, dst, err)
+		return decompressLZ4(dst, src)
 	case formatSnappy:
 		n, err := snappy.DecodedLen(src)
 		if err := checkLength(n, dst, err); err != nil {
@@ -53,14 +52,13 @@ func checkLength(n int, dst []byte, err error) error {
 func (o Options) compress(dst, src []byte) (int, error) {
 	switch o.Compressor {
 	case LZ4:
-		return compressLZ4(dst, src, lz4.CompressBlock)
+		return compressLZ4(dst, src, o.Level), nil
 	case LZ4HC:
-		level := lz4.CompressionLevel(1 << (8 + o.Level)) // Level1 to Level9
-		return compressLZ4(dst, src, func(src, dst []byte, _ []int) (int, error) {
-			return lz4.CompressBlockHC(src, dst, level, nil, nil)
-		})
+		return compressLZ4HC(dst, src, o.Level)
 	case Snappy:
-		return fit(dst, snappy.Encode(nil, src)), nil
+		buf := getMemory(max(snappy.MaxEncodedLen(len(src)), 0))
+		defer memories.Put(buf)
+		return fit(dst, snappy.Encode(*buf, src)), nil
 	case Zlib:
 		return compressZlib(dst, src, o.Level)
 	case Zstd:
@@ -70,14 +68,25 @@ func (o Options) compress(dst, src []byte) (int, error) {
 	}
 }
 
-// compressLZ4 uses a buffer of the size at which the library never fails.
-func compressLZ4(dst, src []byte, compress func(src, dst []byte, _ []int) (int, error)) (int, error) {
-	buf := make([]byte, lz4.CompressBlockBound(len(src)))
-	n, err := compress(src, buf, nil)
+// compressLZ4HC uses a buffer of the size at which the library never fails.
+func compressLZ4HC(dst, src []byte, level int) (int, error) {
+	buf := getMemory(lz4.CompressBlockBound(len(src)))
+	defer memories.Put(buf)
+	n, err := lz4.CompressBlockHC(src, *buf, lz4.CompressionLevel(1<<(8+level)), nil, nil) // Level1 to Level9
 	if err != nil {
 		return 0, err
 	}
-	return fit(dst, buf[:n]), nil
+	return fit(dst, (*buf)[:n]), nil
+}
+
+// memories holds memory for one block, as *[]byte.
+var memories = sync.Pool{New: func() any { return new([]byte) }}
+
+// getMemory returns n undefined bytes. The caller puts them into memories.
+func getMemory(n int) *[]byte {
+	buf := memories.Get().(*[]byte)
+	*buf = slices.Grow((*buf)[:0], n)[:n]
+	return buf
 }
 
 // fit copies an encoding if it fits, and returns the number of bytes.
@@ -89,60 +98,27 @@ func fit(dst, encoding []byte) int {
 }
 
 var (
-	zlibReaders  sync.Pool     // of zlibReader
-	zlibWriters  [10]sync.Pool // of *zlib.Writer, by level
 	zstdDecoders sync.Pool     // of *zstd.Decoder
 	zstdEncoders [10]sync.Pool // of *zstd.Encoder, by level
 )
 
-type zlibReader interface {
-	io.Reader
-	zlib.Resetter
-}
-
 func decompressZlib(dst, src []byte) error {
-	r, ok := zlibReaders.Get().(zlibReader)
-	if ok {
-		if err := r.Reset(bytes.NewReader(src), nil); err != nil {
-			return err
-		}
-	} else {
-		fresh, err := zlib.NewReader(bytes.NewReader(src))
-		if err != nil {
-			return err
-		}
-		r = fresh.(zlibReader) // as the documentation of NewReader says
-	}
-	defer zlibReaders.Put(r)
-	if _, err := io.ReadFull(r, dst); err != nil {
-		return err
-	}
-	// Reading to the end verifies the checksum.
-	if n, err := r.Read(make([]byte, 1)); n > 0 {
-		return errLength
-	} else if !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
+	out, err := gzip.DecodeZlib(dst, src, int64(len(dst)))
+	return checkLength(len(out), dst, err)
 }
 
 func compressZlib(dst, src []byte, level int) (int, error) {
-	var out bytes.Buffer
-	w, ok := zlibWriters[level].Get().(*zlib.Writer)
-	if ok {
-		w.Reset(&out)
-	} else {
-		w, _ = zlib.NewWriterLevel(&out, level) // the level is checked
-	}
-	defer zlibWriters[level].Put(w)
-	if _, err := w.Write(src); err != nil {
+	buf := getMemory(len(src))
+	defer memories.Put(buf)
+	out, err := gzip.EncodeZlib((*buf)[:0], src, level)
+	if err != nil {
 		return 0, err
 	}
-	if err := w.Close(); err != nil {
-		return 0, err
-	}
-	return fit(dst, out.Bytes()), nil
+	*buf = out
+	return fit(dst, out), nil
 }
+
+const zstdSpare = 64
 
 func decompressZstd(dst, src []byte) error {
 	d, ok := zstdDecoders.Get().(*zstd.Decoder)
@@ -153,8 +129,8 @@ func decompressZstd(dst, src []byte) error {
 		}
 	}
 	defer zstdDecoders.Put(d)
-	// The decoder writes no more than the capacity.
-	out, err := d.DecodeAll(src, dst[:0:len(dst)])
+	// The decoder writes no more than the capacity. It is faster with some to spare.
+	out, err := d.DecodeAll(src, dst[:0:min(cap(dst), len(dst)+zstdSpare)])
 	return checkLength(len(out), dst, err)
 }
 
@@ -172,5 +148,8 @@ func compressZstd(dst, src []byte, level int) (int, error) {
 		}
 	}
 	defer zstdEncoders[level].Put(e)
-	return fit(dst, e.EncodeAll(src, nil)), nil
+	buf := getMemory(len(src))
+	defer memories.Put(buf)
+	*buf = e.EncodeAll(src, (*buf)[:0])
+	return fit(dst, *buf), nil
 }

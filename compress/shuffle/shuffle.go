@@ -115,7 +115,7 @@ func spreadBytes(x uint64) uint64 {
 }
 
 func bytes4(dst, src []byte, n int) int {
-	i := 0
+	i := fast4(dst, src, n)
 	for ; i+8 <= n; i += 8 {
 		s := src[4*i : 4*i+32]
 		a, b, c, d := transpose4(pair(s, 0), pair(s, 4), pair(s, 8), pair(s, 12))
@@ -128,7 +128,7 @@ func bytes4(dst, src []byte, n int) int {
 }
 
 func unshuffle4(dst, src []byte, n int) int {
-	i := 0
+	i := fastUnshuffle4(dst, src, n)
 	for ; i+8 <= n; i += 8 {
 		a, b, c, d := transpose4(le.Uint64(src[i:]), le.Uint64(src[n+i:]), le.Uint64(src[2*n+i:]), le.Uint64(src[3*n+i:]))
 		out := dst[4*i : 4*i+32]

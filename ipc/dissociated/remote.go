@@ -31,7 +31,7 @@ func openRemote(handle []byte, dev arrowbuf.Device, server serverProcess) (*remo
 		window := w.(*Window)
 		return &remoteMemory{window.dev, window.slice, func() {}}, nil
 	}
-	if gpu, ok := dev.(*cudabuf.Device); ok && len(handle) == len(cudabuf.MemHandle{}.Handle) {
+	if gpu, ok := arrowbuf.As[*cudabuf.Device](dev); ok && len(handle) == len(cudabuf.MemHandle{}.Handle) {
 		if server.namespaceErr != nil {
 			return nil, fmt.Errorf("opening memory of the server on %v: CUDA IPC handles need one PID namespace: %w", dev, server.namespaceErr)
 		}

@@ -43,8 +43,9 @@ func NewWindow(dev arrowbuf.Device, n int64) (*Window, error) {
 	}
 	w := &Window{dev: dev, ranges: newRangeAllocator(n / alignment * alignment), unmap: func() error { return nil }}
 	var err error
-	switch gpu, ok := dev.(*cudabuf.Device); {
-	case ok:
+	switch gpu, ok := arrowbuf.As[*cudabuf.Device](dev); {
+	case ok && gpu != nil:
+		w.dev = gpu
 		err = w.allocateOnGPU(gpu, n)
 	case dev == arrowbuf.CPU():
 		err = w.allocateOnHost(n)
@@ -119,7 +120,7 @@ func (w *Window) offsetOf(b arrowbuf.Buffer) (offset int64, ok bool) {
 // waitWritten waits until the device has completed all work on a buffer. The
 // protocol cannot tell a peer what to wait for.
 func waitWritten(b arrowbuf.Buffer) error {
-	if gpu, ok := b.(interface{ Wait() error }); ok {
+	if gpu, ok := arrowbuf.As[interface{ Wait() error }](b); ok {
 		return gpu.Wait()
 	}
 	return nil

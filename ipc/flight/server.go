@@ -103,7 +103,7 @@ func (s *service) ListFlights(criteria *flight.Criteria, out flight.FlightServic
 		return status.Error(codes.InvalidArgument, "flight.Server: criteria are not supported")
 	}
 	for _, entry := range s.catalog.List() {
-		if entry.Kind == ipc.KindBuffer {
+		if entry.Kind == ipc.KindBuffer || entry.Kind == ipc.KindArray { // Flight has batches only
 			continue
 		}
 		info, err := s.info(entry)

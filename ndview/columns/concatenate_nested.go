@@ -10,8 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // bounds is the offsets of an array and the range [from, to) of values that they

@@ -13,7 +13,7 @@ import (
 //
 //	total := columns.Multiply(columns.Field("price"), columns.Field("quantity"))
 //
-// [With] adds its result to a record batch, [FilterBy] selects rows by it, [Sum] and
+// [With] adds its result to a record batch, and [FilterBy] selects rows by it. [Sum] and
 // other aggregates reduce it, and Eval returns it as an array. Nothing is computed
 // before. Intermediate results are released when the evaluation ends.
 //
@@ -25,7 +25,7 @@ import (
 //   - a Go number, bool, time.Time or time.Duration
 //
 // A Go bool, int, uint or float64 takes the type of the column beside it if that is of
-// its kind, and an int also that of a float. A time.Time or time.Duration takes the
+// its kind. An int also takes the type of a column of floats. A time.Time or time.Duration takes the
 // unit of the column, and must be a whole number of units. Every other Go number counts
 // as a column of its type does.
 //

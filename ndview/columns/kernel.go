@@ -5,8 +5,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // program is the kernels of kernels/NAME.cu together with their host implementations.

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/cpu"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 )
 
 // Work of one thread block: items of most kernels, and words of a bitmap.

@@ -14,9 +14,9 @@ import (
 )
 
 // Format returns one element, t.Size() bytes in the host's byte order, as text for
-// people: numbers as Go prints them, 16-bit floats with as many digits as they
-// have, datetimes in ISO 8601, timedeltas as a count and a unit, bytes in
-// hexadecimal, and records as {name: value, ...}. Not-a-time is NaT.
+// people. Numbers are as Go prints them, and 16-bit floats have as many digits as they
+// need. Datetimes are in ISO 8601, timedeltas a count and a unit, and not-a-time is NaT.
+// Bytes are in hexadecimal, and records {name: value, ...}.
 func (t DType) Format(raw []byte) string {
 	switch t.kind {
 	case KindBool:

@@ -108,8 +108,8 @@ func makeScalar[T Element](dtype DType, weak bool, v T) Scalar {
 }
 
 // NewScalar returns a strong scalar of a type. The value is one that ScalarOf accepts,
-// converted as by [Scalar.Bytes], or a []byte with the dtype.Size() bytes of the
-// element in the host's byte order. Records and bytes accept only the latter.
+// which is converted as by [Scalar.Bytes]. It may also be a []byte with the dtype.Size()
+// bytes of the element in the host's byte order. Records and bytes accept only the latter.
 func NewScalar(dtype DType, v any) (Scalar, error) {
 	raw, ok := v.([]byte)
 	if !ok {
@@ -171,9 +171,8 @@ func (s Scalar) String() string {
 
 // DType returns NumPy's type of a result of the scalar and elements of another type.
 // For a strong scalar it is [Promote]. A weak scalar keeps the other type unless its
-// kind is higher: a weak integer with bool makes int64, a weak float with bool or
-// integers makes float64, a weak complex number makes a complex type of the same
-// precision. An integer outside the type's range is an error of Bytes, not of DType.
+// kind is higher. A weak integer with bool makes int64, and a weak float with bool or
+// integers float64. A weak complex number makes a complex type of the same precision. An integer outside the type's range is an error of Bytes, not of DType.
 // DType returns ErrDType if no common type exists.
 func (s Scalar) DType(with DType) (DType, error) {
 	if !s.weak {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
-	"github.com/quiver-gpu/quiver/ndview/internal/launch"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 )
 
@@ -61,7 +61,7 @@ type Elementwise struct {
 
 // NewElementwise returns a kernel of C++ statements, or for devices other than GPUs of a
 // Go function. NVRTC compiles the kernel when [Elementwise.Run] first meets operands of
-// a new form, which is the number of loops over the operands and whether 32 bits count
+// a new form. A form is the number of loops over the operands, and whether 32 bits count
 // them. The process and a cache on disk keep the image.
 //
 // A device that runs no compiled kernels returns an error wrapping arrowbuf.ErrDevice
@@ -101,9 +101,9 @@ func (e *Elementwise) validate() error {
 	return err
 }
 
-// Run enqueues the kernel on the device's default stream with one operand per argument:
-// an *ndview.NDBuffer of its dtype on the device, or for a scalar a Go number that the
-// dtype represents, or a Go struct for a record. Operands broadcast as NumPy's do. An
+// Run enqueues the kernel on the device's default stream with one operand per argument.
+// For an array it is an *ndview.NDBuffer of its dtype on the device. For a scalar it is
+// a Go number that the dtype represents, or for a record a Go struct. Operands broadcast as NumPy's do. An
 // array that is written must have the resulting shape, or the error wraps
 // ndview.ErrShape. The result is that of reading all elements before writing any, even
 // if operands share memory. Two arrays that are written must not share memory.

@@ -40,6 +40,11 @@ func (k *Reduction) SourceOf(kept []int64, keptStrides [][]int64, reduced []int6
 	return k.text(layout.Nest{Shape: kept, Strides: keptStrides}, layout.Nest{Shape: reduced, Strides: reducedStrides}, sizes, small)
 }
 
+// CompileForDevice compiles a source as a launch on a GPU does.
+func CompileForDevice(source string, major, minor int) ([]byte, error) {
+	return compileSource(source, major, minor)
+}
+
 // CompileSource compiles a source for compute capability 9.0.
 func CompileSource(source string) error {
 	_, err := nvrtc.Compile(nvrtc.Source{Name: "own.cu", Text: source, Arch: "sm_90", Options: []string{"-std=c++17"}})

@@ -2,6 +2,8 @@ package kernel_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -94,6 +96,33 @@ func TestPanicsOfHostFunctionsAreErrors(t *testing.T) {
 	require.NoError(t, err)
 	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, make([]int32, 100_000), 100_000)
 	assert.ErrorContains(t, k.Run(a), `"a = 1 / a": the host function panicked: runtime error: integer divide by zero`)
+}
+
+// Another process that makes the same kernel finds its image on disk.
+func TestImagesAreCachedOnDisk(t *testing.T) {
+	needNVRTC(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	k, err := kernel.ElementwiseOf(kernel.ElementwiseSource{Code: "res = 7"}, writes("res", ndview.Int16))
+	require.NoError(t, err)
+	source := k.SourceOf([]int64{3}, []int64{2}, [][]int64{{2}}, true)
+	first, err := kernel.CompileForDevice(source, 9, 0)
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels", "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	written, err := os.Stat(files[0])
+	require.NoError(t, err)
+	again, err := kernel.CompileForDevice(source, 9, 0)
+	require.NoError(t, err)
+	assert.Equal(t, first, again)
+	still, err := os.Stat(files[0])
+	require.NoError(t, err)
+	assert.True(t, os.SameFile(written, still), "the file is not written again")
+	_, err = kernel.CompileForDevice(source, 8, 0)
+	require.NoError(t, err)
+	files, err = filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "quiver", "kernels", "*"))
+	require.NoError(t, err)
+	assert.Len(t, files, 2, "another GPU has another image")
 }
 
 func TestSourcesOfEveryFormCompile(t *testing.T) {

@@ -20,7 +20,7 @@ type HostReduction struct{ functions accumulator }
 // Reduce.
 //
 // mapped is Map: a function func(values []T, x []A, ..., c C) that sets each element of
-// values, with a slice per array and a value per scalar, in the order of the arguments.
+// values. It has a slice per array and a value per scalar, in the order of the arguments.
 // It is nil if Map is empty, so that the elements of the only argument, of type T, are
 // reduced themselves. All functions may be called from several goroutines.
 func NewHostReduction[T any](neutral T, reduce func(a, b T) T, mapped any) *HostReduction {

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -340,6 +341,22 @@ func (c *Chain) decodeFixed(s *Scratch, dst, src []byte) error {
 		grid.Transpose(dst, elements, permuteShape(c.chunk.Shape, c.axisOrder), invertPermutation(c.axisOrder), c.chunk.Type.Size())
 	}
 	return nil
+}
+
+// IsPlain reports whether an encoded chunk is its elements in C order and the host's byte
+// order, so that a range of elements is a range of bytes.
+func (c *Chain) IsPlain() bool {
+	raw, ok := c.serializer.(*bytesSerializer)
+	return ok && !raw.swap && len(c.compressors) == 0 && len(c.transforms) == 0 && c.axisOrder == nil
+}
+
+// DecodePlain decodes a range of the elements of a chunk. The chain must be plain; see
+// [Chain.IsPlain]. src may be dst itself.
+func (c *Chain) DecodePlain(dst, src []byte) error {
+	if !c.IsPlain() {
+		return fmt.Errorf("a range of a chunk that is not plain: %w", errors.ErrUnsupported)
+	}
+	return c.serializer.decodeFixed(nil, dst, src)
 }
 
 // DecodeVLen decodes a chunk of variable-length elements. The result shares no memory

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 	"github.com/ulikunitz/xz"
@@ -170,6 +172,32 @@ func decodeAlone(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	if in.Len() > 0 {
 		return nil, fmt.Errorf("%d bytes after the LZMA stream", in.Len())
+	}
+	return dst, nil
+}
+
+// readAll reads a stream to its end into dst[:0], which it grows. It returns an error if
+// the stream has more than limit bytes.
+func readAll(r io.Reader, dst []byte, limit int64) ([]byte, error) {
+	dst = dst[:0]
+	for int64(len(dst)) < limit {
+		if len(dst) == cap(dst) {
+			dst = slices.Grow(dst, 512)
+		}
+		n, err := r.Read(dst[len(dst):min(int64(cap(dst)), limit)])
+		dst = dst[:len(dst)+n]
+		if errors.Is(err, io.EOF) {
+			return dst, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	// Reading to the end of a stream verifies its checksum.
+	if n, err := io.ReadFull(r, make([]byte, 1)); n > 0 {
+		return nil, errTooLong(limit)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
 	}
 	return dst, nil
 }

@@ -139,7 +139,7 @@ func init() {
 // refused are known codecs that this package lacks, without the prefix of numcodecs, and
 // why. They may be registered.
 var refused = map[string]string{
-	"pcodec":     "has no implementation in Go",
+	"pcodec":     "needs the import of package zarr/codec/pcodec",
 	"pickle":     "would run code from the chunk",
 	"vlen-array": "stores arrays as elements",
 	"zfp":        "has no implementation in Go",

@@ -385,6 +385,9 @@ func (x *ShardIndex) Get(chunk []int64) (offset, length int64, ok bool) {
 // Empty reports whether all chunks are missing.
 func (x *ShardIndex) Empty() bool { return x.present == 0 }
 
+// Equal reports whether both indices have the same positions.
+func (x *ShardIndex) Equal(y *ShardIndex) bool { return slices.Equal(x.entries, y.entries) }
+
 // Encode returns the encoded index: IndexSize bytes.
 func (x *ShardIndex) Encode() ([]byte, error) {
 	v, err := ndview.FromHost(arrowbuf.CPU(), ndview.Uint64, x.entries, x.layout.index.chunk.Shape...)

@@ -147,6 +147,11 @@ func swapNumbers(dst, src []byte, width int64) {
 	}
 }
 
+// NeedsNormalize reports whether Normalize can change elements of the type.
+func (t Type) NeedsNormalize() bool {
+	return (t.IsStruct() || t.isNarrow()) && len(t.layoutOf().narrow) > 0
+}
+
 // Normalize changes stored elements in place to those of an NDBuffer: bools other than 0
 // become 1, numbers of less than 8 bits lose their upper bits, and signed ones extend
 // their sign. It does nothing for other types.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Local is a store of files below a directory; the segments of a key are the path of
@@ -127,6 +129,68 @@ func readRanges(ctx context.Context, path string, ranges []Range) ([][]byte, err
 		values[i] = value[:n]
 	}
 	return values, nil
+}
+
+// ReadRange implements [RangeReader]. The version consists of the file's number, size
+// and time of modification. A file that was modified in the last two seconds has none:
+// the clock of a file system may be that coarse, so a second change might not show.
+func (l *Local) ReadRange(ctx context.Context, key string, r Range, dst []byte) (Part, error) {
+	path, err := l.keyPath(ctx, key)
+	if err != nil {
+		return Part{}, fmt.Errorf("store.ReadRange: key %q: %w", key, err)
+	}
+	part, err := readInto(path, r, dst)
+	if err != nil {
+		return Part{}, fmt.Errorf("store.ReadRange: key %q: %w", key, wrapNotFound(err))
+	}
+	return part, nil
+}
+
+func readInto(path string, r Range, dst []byte) (Part, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Part{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Part{}, err
+	}
+	size, err := fileSize(info, nil)
+	if err != nil {
+		return Part{}, fmt.Errorf("%s: %w", path, err)
+	}
+	start, end, err := r.Resolve(size)
+	if err != nil {
+		return Part{}, err
+	}
+	if n := end - start; int64(cap(dst)) >= n {
+		dst = dst[:n]
+	} else {
+		dst = make([]byte, n)
+	}
+	n, err := f.ReadAt(dst, start)
+	if err != nil && !errors.Is(err, io.EOF) { // at EOF, the file shrank meanwhile
+		return Part{}, err
+	}
+	return Part{dst[:n], size, fileVersion(info)}, nil
+}
+
+// coarseClock is the largest step of the modification times of common file systems.
+const coarseClock = 2 * time.Second
+
+// fileVersion returns the version of an open file, or an empty string.
+func fileVersion(info fs.FileInfo) string {
+	number, ok := fileNumber(info)
+	modified := info.ModTime()
+	if !ok || time.Since(modified) < coarseClock {
+		return ""
+	}
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[:], number)
+	binary.LittleEndian.PutUint64(b[8:], uint64(info.Size()))
+	binary.LittleEndian.PutUint64(b[16:], uint64(modified.UnixNano()))
+	return string(b[:])
 }
 
 // fileSize returns ErrNotFound for a directory, which is not a value.

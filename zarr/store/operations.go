@@ -42,7 +42,35 @@ type (
 	RangesGetter interface {
 		GetRanges(ctx context.Context, key string, ranges []Range) ([][]byte, error)
 	}
+	// RangeReader is a store in which a read takes no round trip, so that many small
+	// reads are as good as one. It reads into memory of the caller.
+	RangeReader interface {
+		// ReadRange is Get into dst[:0] if that has the capacity, otherwise into memory
+		// that the caller owns from then on.
+		ReadRange(ctx context.Context, key string, r Range, dst []byte) (Part, error)
+	}
 )
+
+// Part is a range of a value, read by a [RangeReader].
+type Part struct {
+	Data []byte
+	Size int64 // of the whole value
+	// Version identifies the value: two reads of a key with one version saw the same
+	// value. It is empty if the store cannot say.
+	Version string
+}
+
+// AsRangeReader returns the store, or the store that it wraps, as a [RangeReader]. It
+// returns nil if reads take round trips or must pass through the wrapper.
+func AsRangeReader(s Store) RangeReader {
+	switch s := s.(type) {
+	case RangeReader:
+		return s
+	case interface{ rangeReader() RangeReader }:
+		return s.rangeReader()
+	}
+	return nil
+}
 
 // Size returns the length of a value in bytes. It returns an error wrapping ErrNotFound
 // if no value has the key. A store that is no [Sizer] reads the value.

@@ -50,6 +50,8 @@ func ReadOnly(s Store) Store { return readOnly{forwarder{s}} }
 
 type readOnly struct{ forwarder }
 
+func (r readOnly) rangeReader() RangeReader { return AsRangeReader(r.Store) }
+
 func (r readOnly) String() string { return fmt.Sprintf("read-only %v", r.Store) }
 
 func (r readOnly) refuse(ctx context.Context, method, key string) error {
@@ -95,6 +97,22 @@ func Under(s Store, prefix string) (Store, error) {
 type prefixed struct {
 	inner  Store
 	prefix string
+}
+
+func (p *prefixed) rangeReader() RangeReader {
+	if r := AsRangeReader(p.inner); r != nil {
+		return prefixedReader{r, p}
+	}
+	return nil
+}
+
+type prefixedReader struct {
+	RangeReader
+	names *prefixed
+}
+
+func (p prefixedReader) ReadRange(ctx context.Context, key string, r Range, dst []byte) (Part, error) {
+	return p.RangeReader.ReadRange(ctx, p.names.key(key), r, dst)
 }
 
 func (p *prefixed) String() string { return fmt.Sprintf("%v/%s", p.inner, p.prefix) }

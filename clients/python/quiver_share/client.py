@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from . import batch, frame, messages
+from . import array, batch, frame, messages
+from .array import Array
 from .batch import Batch, BatchReader, Buffer
 from .connection import Connection
 from .errors import WRONG_KIND, ProtocolError, peer_error
@@ -59,14 +60,26 @@ class Client:
             self._connection.end_request(number)
 
     def buffer(self, name: str) -> Buffer:
+        return self._single(name, "buffer")
+
+    def array(self, name: str) -> Array:
+        """Returns an N-dimensional array in place, with its dtype, shape and strides."""
+        return self._single(name, "array")
+
+    def _single(self, name: str, kind: str) -> Buffer | Array:
         number, responses = self._connection.request(frame.GET, name_field(name))
         try:
             got = self._connection.next_response(responses)
             if got.type == frame.SCHEMA:
                 raise peer_error(WRONG_KIND, f"{name!r} is a table")
-            found = batch.buffer(self._connection, _batch(got))
+            message = _batch(got)
+            is_array = any(m.metadata for m in message.messages)
+            if is_array != (kind == "array"):
+                self._connection.release_unread(got)
+                raise peer_error(WRONG_KIND, f"{name!r} is {'an array' if is_array else 'a buffer'}")
+            found = (array.array if is_array else batch.buffer)(self._connection, message)
             if (got := self._connection.next_response(responses)).type != frame.END:
-                raise ProtocolError(f"got a frame of type {got.type} after a buffer, want END")
+                raise ProtocolError(f"got a frame of type {got.type} after a {kind}, want END")
             return found
         finally:
             self._connection.end_request(number)
@@ -94,7 +107,7 @@ class Client:
         got = self._connection.next_response(responses)
         if got.type == frame.BATCH:
             self._connection.release_unread(got)
-            raise peer_error(WRONG_KIND, "the name is a buffer")
+            raise peer_error(WRONG_KIND, "the name is a buffer or an array")
         if got.type != frame.SCHEMA:
             raise ProtocolError(f"got a frame of type {got.type}, want SCHEMA")
         # pyarrow reads a schema from an encapsulated message: length, metadata, padding.

@@ -12,7 +12,7 @@ PROTOCOL = 1
 
 LOCAL, CUDA_IPC, CUDA_FD, MEMORY, CUDA_POOL = 1, 2, 3, 4, 5
 MECHANISMS = {LOCAL: "local", CUDA_IPC: "cuda-ipc", CUDA_FD: "cuda-fd", MEMORY: "memory", CUDA_POOL: "cuda-pool"}
-KINDS = {1: "table", 2: "stream", 3: "buffer"}
+KINDS = {1: "table", 2: "stream", 3: "buffer", 4: "array"}
 
 
 @dataclass
@@ -150,7 +150,7 @@ class Descriptor:
 
 @dataclass
 class Message:
-    """An Arrow message. Regions of blocks hold its body."""
+    """An Arrow message, or an array with its layout. Regions of blocks hold its body."""
 
     metadata: bytes
     regions: list[tuple[int, int, int, int]]  # offset in the body, length, block, offset in the block

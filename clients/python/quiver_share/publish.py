@@ -1,13 +1,15 @@
-"""Published tables: a server copies the tables that it is given into shared memory."""
+"""What a server publishes: it copies tables and arrays into shared memory."""
 
+import ctypes
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from . import cuda
-from .errors import ShareError
+from .errors import ProtocolError, ShareError
 from .flatbuffer import Table as FlatTable
+from .layout import Layout, item_size, of_dtype
 from .messages import Message
 from .shared import GPUMemory, HostMemory, align
 
@@ -26,13 +28,18 @@ class Part:
 
 @dataclass
 class Published:
-    """A table: the metadata of its schema, and its batches in one allocation."""
+    """A table: the metadata of its schema, and its batches in one allocation. An array
+    has no schema, and one batch whose metadata is its layout."""
 
-    schema: bytes
+    schema: bytes | None
     memory: HostMemory | GPUMemory
     used: int
     batches: list[list[Part]] = field(default_factory=list)
     rows: int = 0
+
+    @property
+    def kind(self) -> str:
+        return "table" if self.schema is not None else "array"
 
     @property
     def device(self) -> str:
@@ -113,6 +120,58 @@ def gpu_table(columns: dict) -> Published:
     made = Published(_messages(_stream(schema, []))[0][0], memory, at, rows=rows)
     made.batches.append([Part(metadata, 0, at)])
     return made
+
+
+def host_array(array) -> Published:
+    """Copies the extent of an array with __array_interface__ into shared memory: the
+    bytes of its elements and those between them."""
+    described = array.__array_interface__
+    layout, low, size = _placed(array, described)
+    memory = HostMemory(size)
+    if size:
+        memory.write(0, memoryview((ctypes.c_char * size).from_address(low)).cast("B"))
+    memory.finish()
+    return Published(None, memory, size, [[Part(layout.encode(), 0, size)]])
+
+
+def gpu_array(array) -> Published:
+    """Is host_array of an array on a GPU, with __cuda_array_interface__."""
+    described = array.__cuda_array_interface__
+    layout, low, size = _placed(array, described)
+    gpu = cuda.owner(low) if size else cuda.gpus()[0]
+    memory = GPUMemory(gpu, size)
+    try:
+        if size:
+            gpu.synchronize()  # complete all writes to the array before the copy
+            memory.copy(0, low, size)
+    except BaseException:
+        memory.close()
+        raise
+    return Published(None, memory, size, [[Part(layout.encode(), 0, size)]])
+
+
+def _placed(array, described: dict) -> tuple[Layout, int, int]:
+    """Returns the layout of an array in its extent, and the address and size of that."""
+    if described.get("mask") is not None:
+        raise ValueError("array: got a mask, want an array without nulls")
+    dtype, data = getattr(array, "dtype", None), described["data"]
+    if hasattr(dtype, "itemsize") and hasattr(dtype, "str"):
+        kind = of_dtype(dtype)
+    else:  # of a library other than NumPy and CuPy
+        kind = described["typestr"]
+        try:
+            item_size(kind)
+        except ProtocolError as e:
+            raise TypeError(f"array: got type {kind}, want little-endian numbers, bools, times or bytes (V)") from e
+    shape, strides = tuple(described["shape"]), described.get("strides")
+    if strides is None:
+        strides, step = [], item_size(kind)
+        for n in reversed(shape):
+            strides.insert(0, step)
+            step *= n
+    layout = Layout(kind, 0, shape, tuple(strides))
+    low, high = layout.bounds()
+    return replace(layout, offset=-low), (data[0] or 0) + low, high - low
 
 
 class _Array:

@@ -1,4 +1,4 @@
-"""The server: shares tables with clients of Quiver and of this package."""
+"""The server: shares tables and arrays with clients of Quiver and of this package."""
 
 import errno
 import os
@@ -19,13 +19,25 @@ from .fields import name as name_field
 from .frame import Frame, FramedSocket
 from .messages import MEMORY, MECHANISMS, BlockStat, Entry, LeaseStat, Hello, ClientStat, Stats, Welcome
 from .process import current_process
-from .publish import Published, gpu_table, host_table
+from .publish import Published, gpu_array, gpu_table, host_array, host_table
 from .shared import GPUMemory, HostMemory, descriptor
+
+
+def _published(what) -> Published:
+    if isinstance(what, pa.Table | pa.RecordBatch):
+        return host_table(what)
+    if isinstance(what, dict):
+        return gpu_table(what)
+    if hasattr(what, "__cuda_array_interface__"):
+        return gpu_array(what)
+    if hasattr(what, "__array_interface__"):
+        return host_array(what)
+    raise TypeError(f"publish: got {type(what).__name__}, want a table or an array")
 
 
 @dataclass
 class _Publication:
-    """A published table and its blocks, by mechanism: that of its memory and, if a client
+    """A published table or array and its blocks, by mechanism: that of its memory and, if a client
     needed one, that of a copy on the host."""
 
     table: Published
@@ -75,9 +87,11 @@ class Server:
     # ---- What is published
 
     def publish(self, name: str, table) -> None:
-        """Publishes a pyarrow Table or RecordBatch, or a dict of arrays on a GPU."""
+        """Publishes a table or an array. A table is a pyarrow Table or RecordBatch, or a
+        dict of arrays on a GPU. An array has __array_interface__ on the host, as NumPy's
+        do, or __cuda_array_interface__ on a GPU; clients get its dtype, shape and strides."""
         name_field(name)
-        made = host_table(table) if isinstance(table, pa.Table | pa.RecordBatch) else gpu_table(table)
+        made = _published(table)
         with self._lock:
             if name not in self._tables:
                 self._tables[name] = _Publication(made)
@@ -115,7 +129,7 @@ class Server:
                     self._memory[self._blocks] = shared
                 return publication.blocks[mechanism]
         theirs = ", ".join(MECHANISMS[m] for m in mechanisms) or "none for this GPU"
-        raise errors.peer_error(MECHANISM, f"the table needs mechanism {MECHANISMS[memory.mechanism]} or memory; the client has {theirs}")
+        raise errors.peer_error(MECHANISM, f"the memory needs mechanism {MECHANISMS[memory.mechanism]} or memory; the client has {theirs}")
 
     def _free_if_unknown(self, block: int) -> None:
         with self._lock:
@@ -129,7 +143,7 @@ class Server:
     def list(self) -> list[Entry]:
         with self._lock:
             return [
-                Entry("table", name, o.table.rows, len(o.table.batches), o.table.used, o.table.device)
+                Entry(o.table.kind, name, o.table.rows, len(o.table.batches) if o.table.schema is not None else 0, o.table.used, o.table.device)
                 for name, o in sorted(self._tables.items())
             ]
 
@@ -264,8 +278,8 @@ class _Client:
             self._get(request, _name(got.payload, "GET"))
         elif kind == frame.SUBSCRIBE:
             name = _name(got.payload[4:], "SUBSCRIBE")
-            there = name in (e.name for e in self.server.list())
-            self._error(request, WRONG_KIND if there else NOT_FOUND, f"{name!r} is {'a table' if there else 'not published'}")
+            kind = next((e.kind for e in self.server.list() if e.name == name), None)
+            self._error(request, WRONG_KIND if kind else NOT_FOUND, f"{name!r} is of kind {kind}" if kind else f"{name!r} is not published")
         elif kind == frame.RELEASE:
             self._release(messages.decode_numbers(got.payload, "RELEASE"))
         elif kind == frame.FORGOTTEN:
@@ -292,7 +306,8 @@ class _Client:
         except ShareError as e:  # of CUDA
             self._error(request, FAILED, f"{name!r}: {e}")
             return
-        self.framed.send(frame.SCHEMA, request, publication.table.schema)
+        if publication.table.schema is not None:
+            self.framed.send(frame.SCHEMA, request, publication.table.schema)
         for sequence, parts in enumerate(publication.table.batches):
             size = sum(p.length for p in parts)
             # A block that the client knows stays, even if its table is withdrawn.

@@ -265,6 +265,29 @@ func TestPendingMemoryIsReused(t *testing.T) {
 	}
 }
 
+// A pending block is split, and both parts stay ordered after its stream.
+func TestRemainderOfPendingMemoryIsOrderedToo(t *testing.T) {
+	c, g := newCaching(t, pool.Config{})
+	b := getBlock(t, g, c, 4096, 1)
+	g.use(b, 1)
+	rest := getBlock(t, g, c, granule-512, 0) // keeps the allocation in use
+	var full []*block
+	for c.Account().Stats().InUse < 4*granule {
+		full = append(full, getBlock(t, g, c, min(granule-512, 4*granule-c.Account().Stats().InUse), 0))
+	}
+	address := b.Address
+	putBlock(t, g, c, b)
+	first := getBlock(t, g, c, 512, 2)
+	assert.Equal(t, address, first.Address)
+	assert.Equal(t, 1, g.orders)
+	second := getBlock(t, g, c, 3584, 3)
+	assert.Equal(t, address+512, second.Address, "the remainder")
+	assert.Equal(t, 2, g.orders)
+	for _, b := range append(full, rest, first, second) {
+		putBlock(t, g, c, b)
+	}
+}
+
 func TestAllocPrefersOwnStream(t *testing.T) {
 	c, g := newCaching(t, pool.Config{})
 	var x []*block

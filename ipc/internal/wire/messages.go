@@ -197,12 +197,13 @@ const (
 	Table  Kind = 1
 	Stream Kind = 2
 	Buffer Kind = 3
+	Array  Kind = 4
 )
 
-var kindNames = [...]string{Table: "table", Stream: "stream", Buffer: "buffer"}
+var kindNames = [...]string{Table: "table", Stream: "stream", Buffer: "buffer", Array: "array"}
 
 func (k Kind) String() string {
-	if k >= Table && k <= Buffer {
+	if k >= Table && k <= Array {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
@@ -241,7 +242,7 @@ func ParseListing(b []byte) ([]Entry, error) {
 		c.reserved(1)
 		e.Name, e.Rows, e.Batches, e.Bytes = c.name(), c.size(), c.size(), c.size()
 		e.Device, e.Subscribers = c.str(), c.u32()
-		if c.err == nil && (e.Kind < Table || e.Kind > Buffer) {
+		if c.err == nil && (e.Kind < Table || e.Kind > Array) {
 			c.fail("kind %d", e.Kind)
 		}
 		entries[i] = e
@@ -298,7 +299,8 @@ type Region struct {
 
 const regionSize = 32
 
-// Part is an Arrow IPC message, or a bare buffer if Metadata is empty.
+// Part is an Arrow IPC message, an array's layout and memory, or a bare buffer if
+// Metadata is empty.
 type Part struct {
 	Metadata []byte
 	Regions  []Region
@@ -312,6 +314,16 @@ type BatchMessage struct {
 }
 
 const flagPending = 1
+
+// OfBuffer reports whether the message can be that of a buffer or of an array: it has
+// one part, whose body is one region from offset 0 or empty.
+func (m *BatchMessage) OfBuffer() bool {
+	if len(m.Parts) != 1 {
+		return false
+	}
+	r := m.Parts[0].Regions
+	return len(r) == 0 || len(r) == 1 && r[0].BodyOffset == 0
+}
 
 // Append appends the payload.
 func (m *BatchMessage) Append(b []byte) []byte {

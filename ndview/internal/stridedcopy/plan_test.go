@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/internal/kernels"
 	"github.com/quiver-gpu/quiver/ndview/internal/stridedcopy"
-	"github.com/quiver-gpu/quiver/ndview/kernels"
 )
 
 // The parameters of a compiled kernel are two pointers and its copy of the plan's

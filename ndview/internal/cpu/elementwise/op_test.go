@@ -30,7 +30,7 @@ func constantNames(t testing.TB, file, from, to, prefix string) (list []string) 
 
 func TestOpsMatchKernels(t *testing.T) {
 	here := constantNames(t, "op.go", "_ Op = iota", "\tops\n", "")
-	kernels := constantNames(t, "../../../kernels/elementwise/ops.cuh", "op_none,", "};", "op_")
+	kernels := constantNames(t, "../../../../internal/kernels/elementwise/ops.cuh", "op_none,", "};", "op_")
 	assert.Equal(t, here, kernels)
 	assert.Len(t, here, int(ops)-1)
 }
@@ -41,7 +41,7 @@ func TestTypesMatchKernels(t *testing.T) {
 	for _, name := range constantNames(t, "../cpu.go", "Bool Type = iota", "\tTypes ", "") {
 		here = append(here, short.Replace(name))
 	}
-	kernels := constantNames(t, "../../../kernels/common/element.cuh", "enum Type : uint8_t {", "};", "type_")
+	kernels := constantNames(t, "../../../../internal/kernels/common/element.cuh", "enum Type : uint8_t {", "};", "type_")
 	assert.Equal(t, append([]string{"bool"}, here...), kernels)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quiver-gpu/quiver/ndview/kernels"
+	"github.com/quiver-gpu/quiver/internal/kernels"
 )
 
 func TestImageSelectsByComputeCapability(t *testing.T) {
@@ -44,5 +44,5 @@ func TestImagesStayUnder10MB(t *testing.T) {
 		require.NoError(t, err)
 		total += info.Size()
 	}
-	assert.Less(t, total, int64(limit), "bytes of %d files in ndview/kernels/images: to make them smaller, compile fewer kernels or, in make.py, fewer architectures", len(images))
+	assert.Less(t, total, int64(limit), "bytes of %d files in internal/kernels/images: to make them smaller, compile fewer kernels or, in make.py, fewer architectures", len(images))
 }

@@ -1,4 +1,4 @@
-// Package kernels embeds the machine code of ndview's CUDA kernels.
+// Package kernels embeds the machine code of Quiver's CUDA kernels.
 //
 // `make kernels` compiles FOLDER/NAME.cu to images/FOLDER/NAME.zip; CONTRIBUTING.md
 // says how to add a kernel. The folders are copy, elementwise, index, reduce and

@@ -9,7 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/ndview/kernels"
+	"github.com/quiver-gpu/quiver/internal/kernels"
 )
 
 // Threads is the number of threads per block, unless a kernel needs another.
@@ -63,6 +63,18 @@ func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, 
 		return err
 	}
 	return kernel.LaunchAsync(stream, grid, block, shared, args...)
+}
+
+// OnStream launches a kernel in the order of a stream, without dynamic shared memory.
+func OnStream(s *cudabuf.Stream, p *cudabuf.Program, name string, blocks, threads int64, args ...any) error {
+	if blocks > math.MaxInt32 {
+		return fmt.Errorf("launch.OnStream: kernel %s: %d blocks exceed a grid: %w", name, blocks, arrowbuf.ErrOutOfRange)
+	}
+	kernel, err := s.Device().Kernel(p, name)
+	if err != nil {
+		return fmt.Errorf("launch.OnStream: loading kernel %s: %w", name, err)
+	}
+	return kernel.LaunchAsync(s, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(threads)}, 0, args...)
 }
 
 // QueueItems launches a kernel with perThread items per thread, for items >= 1.

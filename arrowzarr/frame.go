@@ -1,0 +1,178 @@
+package arrowzarr
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
+)
+
+// The root opens as a table in two readers: anndata reads a data frame of the columns
+// that pandas can hold, by attributes, and xarray a dataset, by the names of dimensions.
+
+const (
+	attrIndex     = "_index"
+	rowNumbers    = "_index" // of the array of row numbers
+	frameEncoding = "dataframe"
+	frameVersion  = "0.2.0"
+)
+
+// nameDimensions gives the axes of all columns names: that of the rows one name, and each
+// other a name of its own column, since a name must have one length in a group. A
+// tensor's own names are used where that holds.
+func nameDimensions(columns []*column) {
+	taken := map[string]bool{}
+	for _, c := range columns {
+		taken[c.name] = true
+	}
+	row := uniqueName("row", taken, maxNameBytes)
+	lengths := map[string]int64{}
+	for _, c := range columns {
+		c.dims = []string{row}
+		var own []string
+		if c.tensor != nil && len(c.tensor.DimNames()) == len(c.layout.row) {
+			own = c.tensor.DimNames()
+		}
+		for i, n := range c.layout.row {
+			name := fmt.Sprintf("%s_%d", c.name, i+1)
+			if own != nil && own[i] != "" && own[i] != c.name && !slices.Contains(c.dims, own[i]) {
+				if length, used := lengths[own[i]]; !used || length == n {
+					name = own[i]
+				}
+			}
+			lengths[name] = n
+			c.dims = append(c.dims, name)
+		}
+	}
+}
+
+// fitsFrame reports whether pandas can hold the column as anndata reads it. Others
+// would become NaN without an error, or make the whole frame fail.
+func (c *column) fitsFrame(encoding string, missing bool) bool {
+	switch {
+	case c.kind == kindDictionary, c.kind == kindText:
+		return encoding != ""
+	case c.kind != kindFixed || len(c.layout.row) > 0:
+		return false
+	case missing:
+		return encoding == "nullable-integer" || encoding == "nullable-boolean"
+	}
+	id := c.storage.ID()
+	return isPlainArray(id) || c.layout.fill == natMin
+}
+
+// frameColumns returns the names of the columns that a data frame can hold, and the
+// column that the pandas metadata of the schema names as the index; "" for none.
+func (h *hierarchyWriter) frameColumns(schema *arrow.Schema) (order []string, index string) {
+	order = []string{}
+	wanted := pandasIndex(schema)
+	for _, w := range h.columns {
+		attributes := h.attributesOf(w.plan.name)
+		encoding, _ := attributes[attrEncType].(string)
+		_, isGroup := h.nodes[w.plan.name].(*zarr.GroupMetadata)
+		if !w.plan.fitsFrame(encoding, isGroup) {
+			continue
+		}
+		order = append(order, w.plan.name)
+		if wanted != "" && w.plan.field.Name == wanted && !isGroup {
+			index = w.plan.name
+		}
+	}
+	return order, index
+}
+
+func (h *hierarchyWriter) attributesOf(path string) map[string]any {
+	switch node := h.nodes[path].(type) {
+	case *zarr.ArrayMetadata:
+		return node.Attributes
+	case *zarr.GroupMetadata:
+		return node.Attributes
+	}
+	return nil
+}
+
+// pandasIndex returns the column that pandas stored its index in; "" for none, a range,
+// or an index of several columns.
+func pandasIndex(schema *arrow.Schema) string {
+	text, ok := schema.Metadata().GetValue("pandas")
+	if !ok {
+		return ""
+	}
+	var pandas struct {
+		Columns []any `json:"index_columns"`
+	}
+	if json.Unmarshal([]byte(text), &pandas) != nil || len(pandas.Columns) != 1 {
+		return ""
+	}
+	name, _ := pandas.Columns[0].(string)
+	return name
+}
+
+// frame adds the attributes of a data frame, and writes the array of row numbers if no
+// column is the index. A group without columns for a frame is none.
+func (h *hierarchyWriter) frame(ctx context.Context, schema *arrow.Schema, attributes map[string]any) error {
+	order, index := h.frameColumns(schema)
+	attributes[attrOrder] = order
+	if len(order) == 0 || !h.index {
+		return nil
+	}
+	if index == "" {
+		taken := map[string]bool{}
+		for _, w := range h.columns {
+			taken[w.plan.name] = true
+		}
+		index = uniqueName(rowNumbers, taken, maxNameBytes)
+		if err := h.writeIndex(ctx, index, h.columns[0].plan.dims[:1]); err != nil {
+			return fmt.Errorf("%s: %w", index, err)
+		}
+	}
+	attributes[attrEncType], attributes[attrEncVer], attributes[attrIndex] = frameEncoding, frameVersion, index
+	return nil
+}
+
+// writeIndex writes the row numbers. Shuffled, they take hardly any space.
+func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []string) error {
+	rows := max(min(h.rows, DefaultChunkRows), 1)
+	t := element.Of(ndview.Int64)
+	m := &zarr.ArrayMetadata{
+		Shape: []int64{h.rows}, DataType: t, ChunkShape: []int64{rows}, DimensionNames: dims,
+		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes}),
+		Attributes: map[string]any{attrEncType: "array", attrEncVer: "0.2.0"},
+	}
+	array, err := zarr.New(h.store, name, m)
+	if err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(h.jobs)
+	for from := int64(0); from < h.rows; from += rows {
+		group.Go(func() error {
+			raw := make([]byte, 0, 8*rows)
+			for i := from; i < min(from+rows, h.rows); i++ {
+				raw = binary.LittleEndian.AppendUint64(raw, uint64(i))
+			}
+			values, err := ndview.FromBytes(arrowbuf.CPU(), ndview.Int64, raw, int64(len(raw)/8))
+			if err != nil {
+				return err
+			}
+			defer values.Release()
+			return array.WriteChunk(groupCtx, []int64{from / rows}, values)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	h.nodes[name] = m
+	return zarr.WriteNode(ctx, h.store, name, m)
+}

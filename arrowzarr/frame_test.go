@@ -1,0 +1,113 @@
+package arrowzarr_test
+
+import (
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/zarr"
+)
+
+// frameTable has one column of each outcome in a data frame.
+func frameTable(tb testing.TB, metadata *arrow.Metadata) table {
+	i64, f64 := arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float64
+	when := arrow.FixedWidthTypes.Date32
+	columns := []struct {
+		name   string
+		kind   arrow.DataType
+		values string
+	}{
+		{"id", i64, `[5, 6, 7]`},
+		{"text", arrow.BinaryTypes.String, `["a", null, "b"]`},
+		{"count", i64, `[1, null, 2]`},
+		{"size", f64, `[1.5, null, 2]`},
+		{"when", when, `[18000, 18001, 18002]`},
+		{"price", &arrow.Decimal128Type{Precision: 5, Scale: 2}, `["1.00", "2.00", "3.00"]`},
+		{"tags", arrow.ListOf(i64), `[[1], [], [2, 3]]`},
+		{"row", arrow.FixedSizeListOf(2, i64), `[[1, 2], [3, 4], [5, 6]]`},
+	}
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	for _, c := range columns {
+		fields = append(fields, arrow.Field{Name: c.name, Type: c.kind, Nullable: true})
+		arrays = append(arrays, fromJSON(tb, c.kind, c.values))
+	}
+	schema := arrow.NewSchema(fields, metadata)
+	return table{schema: schema, batches: []arrow.RecordBatch{array.NewRecordBatch(schema, arrays, 3)}}
+}
+
+// anndata would read other columns as NaN, or not read the frame at all.
+func TestDataFrameHasTheColumnsThatPandasHolds(t *testing.T) {
+	pandas := func(text string) *arrow.Metadata {
+		m := arrow.MetadataFrom(map[string]string{"pandas": text})
+		return &m
+	}
+	for name, test := range map[string]struct {
+		metadata *arrow.Metadata
+		index    any
+	}{
+		"no pandas":            {nil, "_index"},
+		"a named index":        {pandas(`{"index_columns": ["id"]}`), "id"},
+		"a range":              {pandas(`{"index_columns": [{"kind": "range"}]}`), "_index"},
+		"two indexes":          {pandas(`{"index_columns": ["id", "text"]}`), "_index"},
+		"an index with nulls":  {pandas(`{"index_columns": ["count"]}`), "_index"},
+		"an unknown index":     {pandas(`{"index_columns": ["other"]}`), "_index"},
+		"an index of a list":   {pandas(`{"index_columns": ["tags"]}`), "_index"},
+		"malformed metadata":   {pandas(`{"index_columns": `), "_index"},
+		"metadata of no table": {pandas(`[]`), "_index"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, _ := convertCodes(t, frameTable(t, test.metadata).stream(t), arrowzarr.Options{})
+			root := openRoot(t, output)
+			attributes := root.Metadata().Attributes
+			assert.Equal(t, "dataframe", attributes["encoding-type"])
+			assert.Equal(t, "0.2.0", attributes["encoding-version"])
+			assert.Equal(t, []any{"id", "text", "count", "when"}, attributes["column-order"])
+			assert.Equal(t, test.index, attributes["_index"])
+			if test.index == "_index" {
+				assert.Equal(t, numbers("int64", 8, []int64{0, 1, 2}), readArray(t, root, "_index"))
+			} else {
+				assert.NotContains(t, root.Metadata().Consolidated, "_index")
+			}
+		})
+	}
+}
+
+func TestNoIndexIsNoDataFrame(t *testing.T) {
+	output, _ := convertCodes(t, frameTable(t, nil).stream(t), arrowzarr.Options{NoIndex: true})
+	root := openRoot(t, output)
+	assert.NotContains(t, root.Metadata().Attributes, "encoding-type")
+	assert.NotContains(t, root.Metadata().Consolidated, "_index")
+}
+
+// xarray demands that every array names its dimensions, each with one length.
+func TestEveryArrayNamesItsDimensions(t *testing.T) {
+	for name, input := range map[string]table{
+		"sample": sampleTable(3, []int{20, 5}, 0.2), "nested": nestedTable(4, []int{20}, 0.2), "frame": frameTable(t, nil),
+		"dictionary": single("d", encoded(arrow.PrimitiveTypes.Int8, texts("a", "b"), 0, 1, -1, 1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{ChunkRows: 7})
+			lengths := map[string]int64{}
+			for path, node := range openRoot(t, output).Metadata().Consolidated {
+				m, ok := node.(*zarr.ArrayMetadata)
+				if !ok {
+					continue
+				}
+				require.Len(t, m.DimensionNames, len(m.Shape), path)
+				for i, dim := range m.DimensionNames {
+					require.NotEmpty(t, dim, path)
+					require.NotContains(t, m.DimensionNames[:i], dim, path)
+					if length, ok := lengths[dim]; ok {
+						require.Equal(t, length, m.Shape[i], "%s: dimension %s", path, dim)
+					}
+					lengths[dim] = m.Shape[i]
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package arrowzarr_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/zarr"
+)
+
+// The forms, and the arrays that they refer to, are those that anndata and awkward read.
+func TestNestedColumnsAreAwkwardArrays(t *testing.T) {
+	i32, text := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String
+	pair := arrow.StructOf(arrow.Field{Name: "a", Type: i32, Nullable: true}, arrow.Field{Name: "b", Type: text, Nullable: true})
+	const masked = `{"class":"ByteMaskedArray","mask":"i8","valid_when":false,"form_key":`
+	number := func(key string) string {
+		return `{"class":"NumpyArray","primitive":"int32","form_key":"` + key + `"}`
+	}
+	str := func(key string) string {
+		return `{"class":"ListOffsetArray","offsets":"i64","parameters":{"__array__":"string"},"form_key":"` + key + `","content":
+			{"class":"NumpyArray","primitive":"uint8","parameters":{"__array__":"char"},"form_key":"` + key + `"}}`
+	}
+	int64s := func(values ...int64) contents { return numbers("int64", 8, values) }
+	int32s := func(values ...int64) contents { return numbers("int32", 4, values) }
+	bools := func(values ...int64) contents { return numbers("bool", 1, values) }
+	bytes := func(s string) contents {
+		return contents{Type: "uint8", Shape: []int64{int64(len(s))}, Bytes: []byte(s)}
+	}
+	for name, test := range map[string]struct {
+		kind   arrow.DataType
+		rows   string
+		form   string
+		arrays map[string]contents
+	}{
+		"list": {
+			arrow.ListOf(i32), `[[1, 2], null, [], [3, null]]`,
+			masked + `"list","content":{"class":"ListOffsetArray","offsets":"i64","form_key":"list","content":` + masked + `"item","content":` + number("item") + `}}}`,
+			map[string]contents{
+				"list-mask": bools(0, 1, 0, 0), "list-offsets": int64s(0, 2, 2, 2, 4),
+				"item-mask": bools(0, 0, 0, 1), "item-data": int32s(1, 2, 3, 0),
+			},
+		},
+		"struct": {
+			pair, `[{"a": 1, "b": "x"}, null, {"b": "y"}]`,
+			masked + `"struct","content":{"class":"RecordArray","fields":["a","b"],"form_key":"struct","contents":[` +
+				masked + `"a","content":` + number("a") + `},` + masked + `"b","content":` + str("b") + `}]}}`,
+			map[string]contents{
+				"struct-mask": bools(0, 1, 0), "a-mask": bools(0, 1, 1), "a-data": int32s(1, 0, 0),
+				"b-mask": bools(0, 1, 0), "b-offsets": int64s(0, 1, 1, 2), "b-data": bytes("xy"),
+			},
+		},
+		"map": {
+			arrow.MapOf(text, i32), `[[{"key": "k", "value": 1}, {"key": "l", "value": null}], null, []]`,
+			masked + `"map","content":{"class":"ListOffsetArray","offsets":"i64","form_key":"map","content":
+				{"class":"RecordArray","fields":["key","value"],"form_key":"entries","contents":[` + str("key") + `,` + masked + `"value","content":` + number("value") + `}]}}}`,
+			map[string]contents{
+				"map-mask": bools(0, 1, 0), "map-offsets": int64s(0, 2, 2, 2), "key-offsets": int64s(0, 1, 2), "key-data": bytes("kl"),
+				"value-mask": bools(0, 1), "value-data": int32s(1, 0),
+			},
+		},
+		"list of structs": {
+			arrow.ListOf(pair), `[[{"a": 1, "b": "x"}], []]`,
+			`{"class":"ListOffsetArray","offsets":"i64","form_key":"list","content":
+				{"class":"RecordArray","fields":["a","b"],"form_key":"item","contents":[` + number("item.a") + `,` + str("item.b") + `]}}`,
+			map[string]contents{
+				"list-offsets": int64s(0, 1, 1), "item.a-data": int32s(1), "item.b-offsets": int64s(0, 1), "item.b-data": bytes("x"),
+			},
+		},
+		"month_day_nano": {
+			arrow.FixedWidthTypes.MonthDayNanoInterval, `[{"months": 1, "days": 2, "nanoseconds": 3}, null]`,
+			masked + `"interval","content":{"class":"RecordArray","fields":["months","days","nanoseconds"],"form_key":"interval","contents":[` +
+				number("months") + `,` + number("days") + `,{"class":"NumpyArray","primitive":"int64","form_key":"nanoseconds"}]}}`,
+			map[string]contents{
+				"interval-mask": bools(0, 1), "months-data": int32s(1, 0), "days-data": int32s(2, 0), "nanoseconds-data": int64s(3, 0),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			column := fromJSON(t, test.kind, test.rows)
+			output, report := convertCodes(t, single("c", column).stream(t), arrowzarr.Options{})
+			assert.Equal(t, 1, report.Nested)
+			root := openRoot(t, output)
+			got := attributesOf(t, root, "c")
+			assert.Equal(t, "awkward-array", got["encoding-type"])
+			assert.Equal(t, "0.1.0", got["encoding-version"])
+			rows, err := got["length"].(json.Number).Int64()
+			require.NoError(t, err)
+			assert.Equal(t, int64(column.Len()), rows)
+			assert.JSONEq(t, test.form, got["form"].(string))
+			group, err := root.OpenGroup(t.Context(), "c")
+			require.NoError(t, err)
+			children, err := group.Children(t.Context())
+			require.NoError(t, err)
+			arrays := map[string]contents{}
+			for _, child := range children {
+				arrays[child.Name] = readArray(t, root, "c/"+child.Name)
+				m := child.Node.(*zarr.ArrayMetadata)
+				assert.Equal(t, "array", m.Attributes["encoding-type"])
+				assert.Equal(t, []string{"c." + child.Name}, m.DimensionNames)
+			}
+			assert.Equal(t, test.arrays, arrays)
+		})
+	}
+}
+
+// numbers returns the contents of a 1-D array of integers of a width.
+func numbers(kind string, width int, values []int64) contents {
+	c := contents{Type: kind, Shape: []int64{int64(len(values))}, Bytes: []byte{}}
+	for _, v := range values {
+		for i := range width {
+			c.Bytes = append(c.Bytes, byte(v>>(8*i)))
+		}
+	}
+	return c
+}

@@ -1,0 +1,193 @@
+package arrowzarr_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+// requireVerified checks that an output equals its input, by Verify and by restoring it.
+func requireVerified(tb testing.TB, input, output string) {
+	tb.Helper()
+	report, err := arrowzarr.Verify(tb.Context(), input, output, arrowzarr.Options{})
+	require.NoError(tb, err)
+	require.Empty(tb, report.Difference)
+	want := readTable(tb, input)
+	assert.Equal(tb, want.rows(), report.Rows)
+	if !bytes.HasPrefix(readFile(tb, input), []byte("PAR1")) {
+		restored := filepath.Join(tb.TempDir(), "restored.arrow")
+		_, err := arrowzarr.Restore(tb.Context(), output, restored, arrowzarr.RestoreOptions{BatchRows: 13})
+		require.NoError(tb, err)
+		requireEqualTables(tb, want, readTable(tb, restored))
+	}
+}
+
+func readFile(tb testing.TB, path string) []byte {
+	tb.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(tb, err)
+	return content
+}
+
+// requireEqualTables compares tables whose batches may differ in length, by arrow-go's
+// comparison and bitwise.
+func requireEqualTables(tb testing.TB, want, got table) {
+	tb.Helper()
+	require.True(tb, want.schema.Equal(got.schema), "got schema %s, expected %s", got.schema, want.schema)
+	wanted := want.schema.Metadata()
+	require.True(tb, wanted.Equal(got.schema.Metadata()))
+	require.Equal(tb, want.rows(), got.rows())
+	for i, field := range want.schema.Fields() {
+		a, b := slotsOf(want.column(i)), slotsOf(got.column(i))
+		for row := range a {
+			require.True(tb, equalSlots(a[row], b[row]), "column %q of %s, row %d: got %s, expected %s", field.Name, field.Type, row, b[row], a[row])
+		}
+	}
+}
+
+// slotsOf returns each row as an array of one value.
+func slotsOf(chunks []arrow.Array) (slots []arrow.Array) {
+	for _, c := range chunks {
+		for i := range c.Len() {
+			slots = append(slots, array.NewSlice(c, int64(i), int64(i)+1))
+		}
+	}
+	return slots
+}
+
+// equalSlots compares by BitwiseEqual and by what the values print, since the first
+// compares dictionaries with their unused values.
+func equalSlots(a, b arrow.Array) bool {
+	return arrowbuf.BitwiseEqual(a, b) || a.ValueStr(0) == b.ValueStr(0) && arrow.TypeEqual(a.DataType(), b.DataType())
+}
+
+// nestedTypes is each kind of type that becomes an awkward array, and those that are
+// decoded.
+func nestedTypes() []arrow.DataType {
+	i32, text := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String
+	pair := arrow.StructOf(arrow.Field{Name: "a", Type: i32, Nullable: true}, arrow.Field{Name: "b", Type: text, Nullable: true})
+	union := []arrow.Field{{Name: "i", Type: i32, Nullable: true}, {Name: "s", Type: text, Nullable: true}, {Name: "n", Type: arrow.Null, Nullable: true}}
+	codes := []arrow.UnionTypeCode{5, 7, 100}
+	return []arrow.DataType{
+		arrow.ListOf(i32), arrow.LargeListOf(text), arrow.ListViewOf(arrow.FixedWidthTypes.Boolean), arrow.LargeListViewOf(arrow.BinaryTypes.LargeBinary),
+		arrow.ListOf(arrow.ListOf(arrow.BinaryTypes.StringView)), arrow.ListOf(pair), pair, arrow.StructOf(),
+		arrow.StructOf(arrow.Field{Name: "a/b", Type: pair, Nullable: true}, arrow.Field{Name: "", Type: arrow.ListOf(pair), Nullable: true}, arrow.Field{Name: "", Type: i32, Nullable: true}),
+		arrow.MapOf(text, i32), arrow.MapOf(i32, arrow.ListOf(arrow.FixedWidthTypes.Date32)),
+		arrow.SparseUnionOf(union, codes), arrow.DenseUnionOf(union, codes),
+		arrow.DenseUnionOf([]arrow.Field{{Name: "u", Type: arrow.SparseUnionOf(union, codes), Nullable: true}, union[0]}, codes[:2]),
+		arrow.DenseUnionOf(union[:1], codes[:1]), arrow.ListOf(arrow.SparseUnionOf(union[:2], codes[:2])),
+		arrow.FixedWidthTypes.MonthInterval, arrow.FixedWidthTypes.DayTimeInterval, arrow.FixedWidthTypes.MonthDayNanoInterval,
+		arrow.ListOf(arrow.FixedWidthTypes.MonthDayNanoInterval), arrow.ListOf(arrow.FixedWidthTypes.MonthInterval),
+		arrow.RunEndEncodedOf(i32, text), arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Float64),
+		arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int64, arrow.ListOf(i32)),
+		arrow.FixedSizeListOf(2, text), arrow.FixedSizeListOf(3, arrow.FixedWidthTypes.Timestamp_us), arrow.FixedSizeListOf(2, &arrow.Decimal128Type{Precision: 30, Scale: 2}),
+		arrow.FixedSizeListOf(2, pair), arrow.FixedSizeListOf(2, arrow.ListOf(i32)),
+		arrow.ListOf(arrow.Null), arrow.ListOf(&arrow.Decimal256Type{Precision: 76, Scale: 3}), arrow.ListOf(&arrow.FixedSizeBinaryType{ByteWidth: 3}),
+		arrow.ListOf(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: text}),
+		arrow.ListOf(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint32, ValueType: i32}),
+		arrow.ListOf(arrow.FixedWidthTypes.Float16), arrow.ListOf(arrow.FixedWidthTypes.Duration_s), arrow.ListOf(arrow.FixedSizeListOf(2, i32)),
+		arrow.ListOf(&arrow.FixedSizeBinaryType{ByteWidth: 0}),
+	}
+}
+
+// nestedTable returns a table of all nested types, of sliced arrays.
+func nestedTable(seed uint64, lengths []int, nulls ...float64) table {
+	rng := newRand(seed)
+	var fields []arrow.Field
+	for i, t := range nestedTypes() {
+		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%02d", i), Type: t, Nullable: true})
+	}
+	for i, t := range []arrow.ExtensionType{extensions.NewUUIDType(), extensions.NewBool8Type()} {
+		fields = append(fields, arrow.Field{Name: fmt.Sprintf("ext %d", i), Type: arrow.ListOf(t), Nullable: true})
+	}
+	var batches [][]arrow.Array
+	for b, n := range lengths {
+		var columns []arrow.Array
+		for _, f := range fields {
+			columns = append(columns, slicedSample(rng, f.Type, n, nulls[b%len(nulls)]))
+		}
+		batches = append(batches, columns)
+	}
+	return newTable(fields, batches...)
+}
+
+// slicedSample returns a slice of n values of a longer sample.
+func slicedSample(rng *rand.Rand, t arrow.DataType, n int, nulls float64) arrow.Array {
+	if list, ok := t.(*arrow.ListType); ok && list.Elem().ID() == arrow.EXTENSION {
+		inner := slicedSample(rng, arrow.ListOf(list.Elem().(arrow.ExtensionType).StorageType()), n, nulls)
+		data := inner.Data()
+		child := data.Children()[0]
+		typed := array.NewData(list.Elem(), child.Len(), child.Buffers(), child.Children(), child.NullN(), child.Offset())
+		return array.MakeFromData(array.NewData(t, data.Len(), data.Buffers(), []arrow.ArrayData{typed}, data.NullN(), data.Offset()))
+	}
+	before, after := rng.IntN(10), rng.IntN(10)
+	if text := t.String(); strings.Contains(text, "list_view") || strings.Contains(text, "union") {
+		before, after = 0, 0 // arrow-go fails to write such slices
+	}
+	whole := sample(rng, t, before+n+after, nulls)
+	return array.NewSlice(whole, int64(before), int64(before+n))
+}
+
+// Every nested type is stored in chunks of any length, and restored equal.
+func TestNestedTypesAreRestored(t *testing.T) {
+	for seed, c := range []struct {
+		lengths      []int
+		nulls        []float64
+		chunk, shard int64
+	}{
+		{[]int{20}, []float64{0}, 0, 0},
+		{[]int{20, 0, 7}, []float64{0.3}, 0, 0},
+		{[]int{9, 30, 1, 50}, []float64{0, 0.3}, 7, 0},
+		{[]int{9, 30, 1, 50}, []float64{0.3, 0}, 7, 21},
+		{[]int{12}, []float64{1}, 5, 0},
+		{[]int{0}, []float64{0}, 0, 0},
+		{nil, nil, 7, 21},
+		{[]int{300}, []float64{0.1}, 16, 16},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			t.Parallel()
+			want := nestedTable(uint64(seed), c.lengths, c.nulls...)
+			for name, encode := range map[string]func(table, testing.TB) []byte{"file": encodings["file"], "stream": encodings["stream"]} {
+				if name == "file" && len(c.lengths) > 1 {
+					continue // a file cannot replace dictionaries inside of lists
+				}
+				t.Run(name, func(t *testing.T) {
+					input := inputFile(t, encode(want, t))
+					output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: c.chunk, ShardRows: c.shard})
+					requireTable(t, want, output)
+					requireVerified(t, input, output)
+				})
+			}
+		})
+	}
+}
+
+func TestEveryTypeIsRestored(t *testing.T) {
+	for seed, nulls := range []float64{0, 0.3, 1} {
+		want := sampleTable(uint64(seed), []int{9, 0, 40}, nulls)
+		// A missing list inside of a list is stored as one of missing elements.
+		var others []int
+		for i, f := range want.schema.Fields() {
+			if list, ok := f.Type.(*arrow.FixedSizeListType); !ok || list.Elem().ID() != arrow.FIXED_SIZE_LIST {
+				others = append(others, i)
+			}
+		}
+		want = want.choose(others...)
+		input := inputFile(t, want.stream(t))
+		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 16})
+		requireVerified(t, input, output)
+	}
+}

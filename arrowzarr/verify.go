@@ -1,0 +1,202 @@
+package arrowzarr
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// VerifyReport is the result of Verify.
+type VerifyReport struct {
+	Input   string  `json:"input"`
+	Zarr    string  `json:"zarr"`
+	Rows    int64   `json:"rows"`
+	Columns int     `json:"columns"`
+	Seconds float64 `json:"seconds"`
+	// Difference describes the first difference: the column, the row and both
+	// values, or how the schemas differ. It is "" if the tables are equal.
+	Difference string `json:"difference,omitempty"`
+}
+
+// errDifferent ends a comparison whose report has the difference.
+var errDifferent = errors.New("the tables differ")
+
+// Verify compares every value of an Arrow or Parquet input with the Zarr group that
+// Convert made of it, and the schemas with their metadata. Floats are equal if their
+// bits are, and dictionaries and runs if their values are. A group of some columns of
+// the input is compared with those.
+//
+// A difference is no error: see VerifyReport. The error is an *Error, or the cause of
+// the context.
+func Verify(ctx context.Context, input, zarrPath string, options Options) (*VerifyReport, error) {
+	start := time.Now()
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	options.Device = arrowbuf.CPU()
+	src, err := openInput(ctx, input, options, &hostAllocator{Allocator: options.Device.HostAllocator()})
+	if err != nil {
+		return nil, err
+	}
+	table, closeTable, err := openTableAt(ctx, zarrPath, runtime.GOMAXPROCS(0))
+	if err != nil {
+		return nil, errors.Join(markPart(PartInput, err), src.close())
+	}
+	r := &VerifyReport{Input: input, Zarr: zarrPath, Columns: len(table.columns)}
+	err = r.compare(ctx, src, table)
+	err = errors.Join(err, src.close(), closeTable())
+	if errors.Is(err, errDifferent) {
+		err = nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, markPart(PartInput, err)
+	}
+	r.Seconds = time.Since(start).Seconds()
+	return r, nil
+}
+
+// differ records a difference.
+func (r *VerifyReport) differ(format string, args ...any) error {
+	r.Difference = fmt.Sprintf(format, args...)
+	return errDifferent
+}
+
+func (r *VerifyReport) compare(ctx context.Context, src source, t *zarrTable) error {
+	fields, err := r.matchSchemas(src.schema(), t.schema)
+	if err != nil {
+		return err
+	}
+	if err := src.open(ctx, fields); err != nil {
+		return err
+	}
+	for {
+		b, err := src.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		err = catchPanic(func() error { return r.compareBatch(ctx, b.batch, t) })
+		b.batch.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if r.Rows != t.rows {
+		return r.differ("%d rows, expected %d", t.rows, r.Rows)
+	}
+	return nil
+}
+
+// matchSchemas returns the input's fields that the table has.
+func (r *VerifyReport) matchSchemas(input, got *arrow.Schema) (fields []int, err error) {
+	next := 0
+	for _, f := range got.Fields() {
+		for next < input.NumFields() && input.Field(next).Name != f.Name {
+			next++
+		}
+		if next == input.NumFields() {
+			return nil, r.differ("column %q is not in the input", f.Name)
+		}
+		if want := input.Field(next); !want.Equal(f) {
+			return nil, r.differ("column %q: the field is %v, expected %v", f.Name, f, want)
+		}
+		fields = append(fields, next)
+		next++
+	}
+	if want := input.Metadata(); !want.Equal(got.Metadata()) {
+		return nil, r.differ("the schema's metadata is %v, expected %v", got.Metadata(), want)
+	}
+	return fields, nil
+}
+
+// compareBatch compares a batch of the input with the next rows of the table.
+func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch, t *zarrTable) error {
+	if err := countNulls(want); err != nil {
+		return err
+	}
+	from := r.Rows
+	r.Rows += want.NumRows()
+	if r.Rows > t.rows {
+		return r.differ("%d rows, expected more", t.rows)
+	}
+	if len(t.columns) == 0 {
+		return nil
+	}
+	at := int64(0)
+	return t.forEachBatch(ctx, from, r.Rows, 0, func(got arrow.RecordBatch) error {
+		for i, column := range got.Columns() {
+			part := array.NewSlice(want.Column(i), at, at+got.NumRows())
+			err := r.compareColumn(t.schema.Field(i).Name, from+at, part, column)
+			part.Release()
+			if err != nil {
+				return err
+			}
+		}
+		at += got.NumRows()
+		return nil
+	})
+}
+
+// compareColumn compares rows of a column. The first is row of the table.
+func (r *VerifyReport) compareColumn(name string, row int64, want, got arrow.Array) error {
+	if want.Len() != got.Len() {
+		return r.differ("column %q: %d rows, expected %d", name, got.Len(), want.Len())
+	}
+	if sameValues(want, got) {
+		return nil
+	}
+	var a, b []byte
+	for i := range want.Len() {
+		var err error
+		if a, err = appendValueKey(a[:0], want, i); err != nil {
+			return err
+		}
+		if b, err = appendValueKey(b[:0], got, i); err != nil {
+			return err
+		}
+		if !bytes.Equal(a, b) {
+			return r.differ("column %q, row %d: %s, expected %s", name, row+int64(i), shortValue(got, i), shortValue(want, i))
+		}
+	}
+	return nil
+}
+
+// sameValues reports whether arrays are equal by a comparison that may miss the equality
+// of dictionaries and runs.
+func sameValues(a, b arrow.Array) (same bool) {
+	if slices.ContainsFunc([]arrow.Type{arrow.RUN_END_ENCODED, arrow.DICTIONARY}, func(id arrow.Type) bool { return storageType(a.DataType()).ID() == id }) {
+		return false
+	}
+	err := catchPanic(func() error { same = arrowbuf.BitwiseEqual(a, b); return nil })
+	return err == nil && same
+}
+
+// shortValue is a value as text of at most 200 bytes.
+func shortValue(a arrow.Array, i int) string {
+	text := "null"
+	if !isNullValue(a, i) {
+		if err := catchPanic(func() error { text = a.ValueStr(i); return nil }); err != nil {
+			text = "?"
+		}
+	}
+	if len(text) > 200 {
+		text = truncate(text, 200) + "..."
+	}
+	return text
+}

@@ -1,0 +1,190 @@
+"""Compares reading and writing Zarr v3 arrays with zarr-python, zarrs-python and
+tensorstore, and records the result in bench/results.
+
+Usage: zarr_cpu.py [--mib 1024] [--rounds 5] [--only TEXT] [--machine NAME]
+                   [--results FOLDER] [--scratch FOLDER], run by `make bench-zarr`.
+
+Arrays are float32 on a RAM disk, so no disk is measured. Each program is a process that
+serves requests; in each round all of them do the same work one after the other. The best
+round of each counts, and the fastest peer is compared. All read the arrays that
+zarr-python wrote, into memory whose pages were touched before. In the first round all
+elements are compared with those written, and zarr-python reads the arrays of the others.
+With --only, cases whose name contains TEXT are measured and printed, not recorded.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import record
+
+OURS = "Quiver"
+WRITER = "zarr-python"  # of the arrays that are read
+PEERS = (WRITER, "zarrs-python", "tensorstore")
+CODECS = ("none", "zstd1", "blosc-lz4", "blosc-zstd", "gzip1")
+MIB = (1 << 20) // 4  # elements
+# The chunk and the shard, in elements.
+LAYOUTS = {"1MiB": (MIB, 0), "16MiB": (16 * MIB, 0), "shards": (MIB, 64 * MIB)}
+LENGTH = 100  # of a random read
+CACHE = 256 << 20  # bytes, of programs that can cache decoded chunks
+# Cases of random reads: the codec, and the number of reads.
+RANDOM = {"zarr-random": ("none", 10_000), "zarr-random-zstd1": ("zstd1", 2000)}
+
+
+def elements(n: int) -> np.ndarray:
+    """A smooth curve plus noise, in steps of 1/64, like measurements."""
+    generator = np.random.default_rng(1)
+    curve = 15 + 10 * np.sin(np.arange(n, dtype=np.float32) / 5000)
+    curve += generator.standard_normal(n, dtype=np.float32)
+    return np.round(curve * 64) / 64
+
+
+class Program:
+    """A process that serves requests."""
+
+    def __init__(self, name: str, command: list[str]):
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.reply()
+
+    def reply(self) -> str:
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name} ended with exit code {self.process.wait()}")
+        return line
+
+    def ask(self, request: dict) -> float:
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return float(self.reply())
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Bench:
+    def __init__(self, folder: Path, mib: int, rounds: int):
+        self.folder, self.n, self.rounds = folder, mib * MIB, rounds
+        self.data = folder / "data"
+        elements(self.n).tofile(self.data)
+        binary = folder / "zarrtimes"
+        subprocess.run(["go", "build", "-o", str(binary), "./bench/zarrtimes"], cwd=record.ROOT, check=True, env=os.environ | {"CGO_ENABLED": "0"})
+        self.programs = {OURS: Program(OURS, [str(binary)])}
+        for name in PEERS:
+            self.programs[name] = Program(name, [sys.executable, str(record.ROOT / "bench/zarr_peers.py"), name])
+        self.records: list[dict] = []
+
+    def request(self, op: str, path: Path, codec: str, layout: str, **more) -> dict:
+        chunk, shard = LAYOUTS[layout]
+        shape = {"shape": [self.n], "chunk": [chunk], "shard": [min(shard, self.n)] if shard else []}
+        return {"op": op, "path": str(path), "codec": codec, "data": str(self.data)} | shape | more
+
+    def rotated(self, number: int) -> list[str]:
+        """The programs, beginning with another one in each round."""
+        names = list(self.programs)
+        at = number % len(names)
+        return names[at:] + names[:at]
+
+    def layout(self, codec: str, layout: str) -> None:
+        written = self.folder / "written"
+        seconds: dict[str, dict[str, list[float]]] = {"write": {}, "read": {}}
+        source = self.folder / "source"
+        shutil.rmtree(source, ignore_errors=True)
+        self.programs[WRITER].ask(self.request("write", source, codec, layout))
+        for number in range(self.rounds):
+            for name in self.rotated(number):
+                shutil.rmtree(written, ignore_errors=True)
+                took = self.programs[name].ask(self.request("write", written, codec, layout))
+                seconds["write"].setdefault(name, []).append(took)
+                if number == 0:
+                    self.programs[WRITER].ask(self.request("read", written, codec, layout, check=True))
+            shutil.rmtree(written)
+            for name in self.rotated(number):
+                took = self.programs[name].ask(self.request("read", source, codec, layout, check=number == 0))
+                seconds["read"].setdefault(name, []).append(took)
+        for op, found in seconds.items():
+            self.add(f"zarr-{op}-{codec}-{layout}", "GB/s", {name: [4 * self.n / s / 1e9 for s in all] for name, all in found.items()})
+        shutil.rmtree(source)
+
+    def random(self, name: str) -> None:
+        source = self.folder / "source"
+        codec, count = RANDOM[name]
+        self.programs[WRITER].ask(self.request("write", source, codec, "shards"))
+        time.sleep(2.5)  # until the files have versions
+        found: dict[str, list[float]] = {}
+        for number in range(self.rounds):
+            for program in self.rotated(number):
+                took = self.programs[program].ask(self.request("random", source, codec, "shards", count=count, length=LENGTH, cache=CACHE))
+                found.setdefault(program, []).append(took / count * 1e6)
+        self.add(name, "us", found)
+        shutil.rmtree(source)
+
+    def add(self, name: str, unit: str, found: dict[str, list[float]]) -> None:
+        best = min if unit in record.COSTS else max
+        values = {program: best(all) for program, all in found.items()}
+        peer = best(PEERS, key=values.__getitem__)
+        all_peers = {program: round(values[program], 4) for program in PEERS}
+        entry = record.record(
+            name, unit, values[OURS], f"bench/zarr_cpu.py --mib {self.n // MIB} --rounds {self.rounds}", peer=peer, peer_value=values[peer], peers=all_peers,
+            median=round(statistics.median(found[OURS]), 4), peer_median=round(statistics.median(found[peer]), 4), rounds=self.rounds,
+        )  # fmt: skip
+        self.records.append(entry)
+        others = "  ".join(f"{program} {value:8.3f}" for program, value in all_peers.items())
+        print(f"{name:28} {values[OURS]:8.3f} {unit:4} ratio {entry['ratio']:6.2f} medians {entry['median'] / entry['peer_median']:5.2f}  {others}", flush=True)
+
+    def close(self) -> None:
+        for program in self.programs.values():
+            program.close()
+
+
+def versions() -> dict[str, str]:
+    found = {p: importlib.metadata.version(p) for p in ("zarr", "zarrs", "tensorstore", "numcodecs", "numpy")}
+    go = record.output_of("go", "version").split()
+    return {"go": go[2] if len(go) > 2 else "", "python": platform.python_version(), **found}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))}-core")
+    parser.add_argument("--results", type=Path, default=record.ROOT / "bench/results")
+    parser.add_argument("--scratch", type=Path, default=Path("/dev/shm"))
+    options = parser.parse_args()
+    machine = record.machine(versions(), options.machine)
+    folder = Path(tempfile.mkdtemp(prefix="quiver-bench-", dir=options.scratch))
+    try:
+        bench = Bench(folder, options.mib, options.rounds)
+        for codec in CODECS:
+            for layout in LAYOUTS:
+                if any(options.only in f"zarr-{op}-{codec}-{layout}" for op in ("read", "write")):
+                    bench.layout(codec, layout)
+        for name in RANDOM:
+            if options.only in name:
+                bench.random(name)
+        bench.close()
+    finally:
+        shutil.rmtree(folder)
+    ratios = [r["ratio"] for r in bench.records]
+    print(f"ratio to the fastest peer: least {min(ratios):.2f}, median {statistics.median(ratios):.2f}")
+    if not options.only:
+        path = record.write(options.results, "zarr", machine, bench.records)
+        print(f"written to {path.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

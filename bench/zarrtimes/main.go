@@ -1,0 +1,236 @@
+// Command zarrtimes is Quiver's side of bench/zarr.py: it reads and writes Zarr v3
+// arrays on request. Each line of the input is a JSON object of type request, and each
+// line of the output the seconds that the request took.
+//
+// Arrays are read into memory whose pages were touched before, and opened before the
+// clock starts, as bench/zarr_peers.py does. With the environment variable CPUPROFILE,
+// a profile is written to that file.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/pprof"
+	"time"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
+	"golang.org/x/sys/unix"
+)
+
+// request is one measurement.
+type request struct {
+	Op    string  // "write", "read" or "random"
+	Path  string  // of the array
+	Codec string  // of a new array
+	Shape []int64 // of the array
+	Chunk []int64 // of a new array
+	Shard []int64 // of a new array; empty for none
+	Data  string  // file of the float32 elements
+	Check bool    // compare what was read with the data
+
+	Count, Length int64 // of random reads
+	Cache         int64 // bytes for decoded chunks in random reads
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "zarrtimes:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	if path := os.Getenv("CPUPROFILE"); path != "" {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	fmt.Println("ready")
+	var s server
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var q request
+		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
+			return err
+		}
+		took, err := s.serve(q)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", q.Op, q.Path, err)
+		}
+		fmt.Println(took.Seconds())
+	}
+	return nil
+}
+
+// server holds the memory that requests use again.
+type server struct {
+	data   []byte // mapped file
+	source string // name of the file
+	out    *ndview.NDBuffer
+}
+
+func (s *server) serve(q request) (time.Duration, error) {
+	if err := s.mapData(q.Data); err != nil {
+		return 0, err
+	}
+	switch q.Op {
+	case "write":
+		return s.write(q)
+	case "read":
+		return s.read(q)
+	case "random":
+		return s.random(q)
+	}
+	return 0, fmt.Errorf("unknown operation %q", q.Op)
+}
+
+// mapData maps the file of the elements and touches its pages.
+func (s *server) mapData(path string) error {
+	if s.source == path {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	s.data, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	s.source = path
+	return err
+}
+
+func (s *server) write(q request) (time.Duration, error) {
+	buf := arrowbuf.WrapExternal(s.data, nil)
+	defer buf.Release()
+	values, err := ndview.FromBuffer(buf, ndview.Float32, 0, q.Shape, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer values.Release()
+	codecs, err := codecsOf(q)
+	if err != nil {
+		return 0, err
+	}
+	meta := &zarr.ArrayMetadata{Shape: q.Shape, DataType: element.Of(ndview.Float32), ChunkShape: q.Chunk, Codecs: codecs}
+	if len(q.Shard) > 0 {
+		meta.ChunkShape = q.Shard
+	}
+	ctx := context.Background()
+	a, err := zarr.Create(ctx, store.NewLocal(q.Path), "", meta)
+	if err != nil {
+		return 0, err
+	}
+	a.WriteEmptyChunks = true
+	start := time.Now()
+	err = a.Write(ctx, values, 0)
+	return time.Since(start), err
+}
+
+func codecsOf(q request) (codec.List, error) {
+	of := element.Of(ndview.Float32)
+	var then []codec.Codec
+	switch q.Codec {
+	case "none":
+	case "zstd1":
+		then = append(then, codec.Zstd{Level: 1})
+	case "gzip1":
+		then = append(then, codec.Gzip{Level: 1})
+	case "blosc-lz4", "blosc-zstd":
+		c := codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: int(of.Size())}
+		if q.Codec == "blosc-zstd" {
+			c.Compressor = blosc.Zstd
+		}
+		then = append(then, c)
+	default:
+		return nil, fmt.Errorf("unknown codec %q", q.Codec)
+	}
+	codecs := zarr.DefaultCodecs(of, then...)
+	if len(q.Shard) > 0 {
+		codecs = codec.List{codec.Sharding{ChunkShape: q.Chunk, Codecs: codecs}}
+	}
+	return codecs, nil
+}
+
+func (s *server) read(q request) (time.Duration, error) {
+	ctx := context.Background()
+	a, err := zarr.Open(ctx, store.NewLocal(q.Path), "")
+	if err != nil {
+		return 0, err
+	}
+	v, err := a.View(zarr.Selection{})
+	if err != nil {
+		return 0, err
+	}
+	if s.out == nil || s.out.NBytes() != int64(len(s.data)) {
+		if s.out, err = ndview.Empty(arrowbuf.CPU(), ndview.Float32, int64(len(s.data))/4); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.out.Fill(float32(time.Now().UnixNano())); err != nil {
+		return 0, err
+	}
+	out, err := s.out.Reshape(q.Shape...)
+	if err != nil {
+		return 0, err
+	}
+	defer out.Release()
+	start := time.Now()
+	err = v.ReadInto(ctx, out, 0)
+	took := time.Since(start)
+	if raw, _ := s.out.HostBytes(); err == nil && q.Check && !bytes.Equal(raw, s.data) {
+		err = errors.New("elements differ from those written")
+	}
+	return took, err
+}
+
+// random reads elements at random positions, the same in all programs.
+func (s *server) random(q request) (time.Duration, error) {
+	ctx := context.Background()
+	a, err := zarr.Open(ctx, store.NewLocal(q.Path), "")
+	if err != nil {
+		return 0, err
+	}
+	a.ChunkCache = q.Cache
+	state := uint64(1)
+	starts := make([]int64, q.Count)
+	for i := range starts {
+		state = state*6364136223846793005 + 1442695040888963407
+		starts[i] = int64(state>>33) % (q.Shape[0] - q.Length)
+	}
+	var last []byte
+	start := time.Now()
+	for _, at := range starts {
+		v, err := a.Get(ctx, zarr.Select(zarr.Span(at, at+q.Length)), zarr.Prototype{}, 1)
+		if err != nil {
+			return 0, err
+		}
+		part := v.(*ndview.NDBuffer)
+		last, _ = part.HostBytes()
+		part.Release()
+	}
+	took := time.Since(start)
+	if want := s.data[4*starts[len(starts)-1]:][:4*q.Length]; !bytes.Equal(last, want) {
+		return 0, errors.New("elements differ from those written")
+	}
+	return took, nil
+}

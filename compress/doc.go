@@ -1,0 +1,10 @@
+// Package compress describes batches of independent buffers that its subpackages
+// compress and decompress: zstd, lz4, blosc and shuffle.
+//
+// A [Batch] lies on one device. On a GPU all of its buffers are decoded at the same
+// time, and parts of one buffer too, where the format has independent parts. On the CPU
+// device each core decodes buffers of its own.
+//
+// Compressed bytes may be foreign. A corrupt buffer is an error of that buffer: the others
+// are right, no byte outside its output changes, and the device stays usable.
+package compress

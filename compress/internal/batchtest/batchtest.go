@@ -1,0 +1,95 @@
+// Package batchtest decodes batches in tests of the formats.
+package batchtest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+// ForEachDevice runs a test on the CPU and on every GPU device of cudatest.
+func ForEachDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
+}
+
+// filler is what the bytes outside of the outputs have.
+const filler = 0xEE
+
+// Decode decodes inputs at odd places of one buffer, and checks that no byte outside of
+// the outputs changes.
+func Decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, decode func(compress.Batch) ([]compress.Result, error)) ([][]byte, []compress.Result) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	var b compress.Batch
+	var src []byte
+	var dst int64
+	for i, in := range inputs {
+		src = append(src, make([]byte, r.IntN(40))...)
+		b.In = append(b.In, compress.Range{Offset: int64(len(src)), Length: int64(len(in))})
+		src = append(src, in...)
+		dst += r.Int64N(7)
+		b.Out = append(b.Out, compress.Range{Offset: dst, Length: int64(sizes[i])})
+		dst += int64(sizes[i])
+	}
+	dst += 5
+	alloc := func(n int64) arrowbuf.Buffer {
+		buf, err := dev.Alloc(n)
+		require.NoError(t, err)
+		t.Cleanup(buf.Release)
+		return buf
+	}
+	b.Src, b.Dst = alloc(int64(len(src))), alloc(dst)
+	_, err := b.Src.CopyFromHost(src, 0)
+	require.NoError(t, err)
+	_, err = b.Dst.CopyFromHost(bytes.Repeat([]byte{filler}, int(dst)), 0)
+	require.NoError(t, err)
+	results, err := decode(b)
+	require.NoError(t, err)
+	require.Len(t, results, len(inputs))
+	got := make([]byte, dst)
+	_, err = b.Dst.CopyToHost(got, 0)
+	require.NoError(t, err)
+	outputs := make([][]byte, len(inputs))
+	at := int64(0)
+	for i, out := range b.Out {
+		for ; at < out.Offset; at++ {
+			require.EqualValues(t, filler, got[at], "byte %d lies outside of all outputs", at)
+		}
+		outputs[i] = got[out.Offset : out.Offset+results[i].Length]
+		at = out.Offset + out.Length
+	}
+	return outputs, results
+}
+
+// Samples are data of n bytes each: random bytes, few symbols, zeros, numbers, runs, text.
+func Samples(r *rand.Rand, n int) [][]byte {
+	random, few, skewed, runs := make([]byte, n), make([]byte, n), make([]byte, n), make([]byte, n)
+	for i := range n {
+		random[i], few[i] = byte(r.Uint32()), byte(r.IntN(4))
+		skewed[i] = byte(min(255, r.ExpFloat64()*10))
+		if runs[i] = byte(r.Uint32()); i%17 != 0 {
+			runs[i] = runs[i-1]
+		}
+	}
+	numbers := make([]float32, n/4+1)
+	for i := range numbers {
+		numbers[i] = float32(int(r.NormFloat64()*300)) / 100
+	}
+	floats := unsafe.Slice((*byte)(unsafe.Pointer(&numbers[0])), 4*len(numbers))[:n]
+	ids := make([]byte, n+8)
+	for i := 0; i < n; i += 8 {
+		binary.LittleEndian.PutUint64(ids[i:], uint64(i*3))
+	}
+	text := bytes.Repeat([]byte("a column of words, "), n/19+1)[:n]
+	return [][]byte{random, few, make([]byte, n), skewed, runs, floats, ids[:n], text}
+}

@@ -1,0 +1,128 @@
+package lz4_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pierrec/lz4/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
+	quiver "github.com/quiver-gpu/quiver/compress/lz4"
+)
+
+// block returns the block of data. Data without any match is one run of literals.
+func block(t *testing.T, data []byte, high bool) []byte {
+	t.Helper()
+	dst := make([]byte, lz4.CompressBlockBound(len(data)))
+	compressBlock := lz4.CompressBlock
+	if high {
+		compressBlock = func(src, dst []byte, _ []int) (int, error) {
+			return lz4.CompressBlockHC(src, dst, lz4.Level9, nil, nil)
+		}
+	}
+	n, err := compressBlock(data, dst, nil)
+	require.NoError(t, err)
+	if n > 0 {
+		return dst[:n]
+	}
+	rest := len(data) - 15
+	if rest < 0 {
+		return append([]byte{byte(len(data) << 4)}, data...)
+	}
+	b := []byte{15 << 4}
+	for ; rest >= 255; rest -= 255 {
+		b = append(b, 255)
+	}
+	return append(append(b, byte(rest)), data...)
+}
+
+func TestBlocksDecode(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var want, inputs [][]byte
+	var sizes []int
+	for _, n := range []int{0, 1, 14, 15, 16, 270, 5000, 70_000, 600_000} {
+		for _, data := range batchtest.Samples(r, n) {
+			for _, high := range []bool{false, true} {
+				want, inputs, sizes = append(want, data), append(inputs, block(t, data, high)), append(sizes, n)
+			}
+		}
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, results := batchtest.Decode(t, dev, inputs, sizes, quiver.Decode)
+		for i := range want {
+			require.NoError(t, results[i].Err)
+			require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(want[i]))
+		}
+	})
+}
+
+// TestACorruptInputIsAnErrorOfItself changes bytes of every second input.
+func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	rounds := 400
+	if testing.Short() {
+		rounds = 20
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		failed := 0
+		for range rounds {
+			var data, inputs [][]byte
+			var sizes []int
+			for _, d := range batchtest.Samples(r, 1+r.IntN(6000)) {
+				in := block(t, d, r.IntN(2) == 0)
+				data = append(data, d)
+				if len(data)%2 == 0 {
+					for range 1 + r.IntN(3) {
+						in[r.IntN(len(in))] = byte(r.Uint32())
+					}
+					if r.IntN(4) == 0 {
+						in = in[:r.IntN(len(in))]
+					}
+				}
+				inputs, sizes = append(inputs, in), append(sizes, len(d))
+			}
+			got, results := batchtest.Decode(t, dev, inputs, sizes, quiver.Decode)
+			for i, d := range data {
+				if i%2 == 0 {
+					require.NoError(t, results[i].Err)
+					require.True(t, bytes.Equal(d, got[i]))
+					continue
+				}
+				want := make([]byte, sizes[i])
+				n, err := lz4.UncompressBlock(inputs[i], want)
+				if results[i].Err == nil && err == nil {
+					require.True(t, bytes.Equal(want[:n], got[i]), "%x", inputs[i])
+				}
+				if results[i].Err != nil {
+					failed++
+				}
+			}
+		}
+		assert.Greater(t, failed, rounds, "changed inputs that are errors")
+	})
+}
+
+func TestInvalidBlocksAreErrors(t *testing.T) {
+	inputs := map[string][]byte{
+		"empty":                     {},
+		"literals beyond the end":   {5 << 4, 'a'},
+		"length without an end":     {15 << 4, 255},
+		"no offset":                 {1 << 4, 'a', 1},
+		"offset 0":                  {1 << 4, 'a', 0, 0, 0},
+		"offset before the start":   {1 << 4, 'a', 2, 0, 0},
+		"match beyond the capacity": {1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0},
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		for name, in := range inputs {
+			_, results := batchtest.Decode(t, dev, [][]byte{in}, []int{100}, quiver.Decode)
+			require.Error(t, results[0].Err, name)
+		}
+		got, results := batchtest.Decode(t, dev, [][]byte{{1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0}}, []int{1000}, quiver.Decode)
+		require.NoError(t, results[0].Err)
+		require.Equal(t, bytes.Repeat([]byte("a"), 531), got[0])
+	})
+}

@@ -1,0 +1,19 @@
+package zstd_test
+
+import (
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
+	quiver "github.com/quiver-gpu/quiver/compress/zstd"
+)
+
+func BenchmarkDecode(b *testing.B) {
+	e, err := zstd.NewWriter(nil)
+	require.NoError(b, err)
+	batchtest.BenchmarkDecode(b, "zstd", func(data []byte) []byte { return e.EncodeAll(data, nil) },
+		func(batch compress.Batch) ([]compress.Result, error) { return quiver.Decode(batch, compress.Options{}) })
+}

@@ -1,0 +1,194 @@
+package zstd_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
+	quiver "github.com/quiver-gpu/quiver/compress/zstd"
+)
+
+// decode decodes a batch of inputs at odd places of one buffer.
+func decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, o compress.Options) ([][]byte, []compress.Result) {
+	t.Helper()
+	return batchtest.Decode(t, dev, inputs, sizes, func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, o) })
+}
+
+func TestFramesOfEveryLevelDecode(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var want, inputs [][]byte
+	var sizes []int
+	for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedDefault, zstd.SpeedBetterCompression, zstd.SpeedBestCompression} {
+		for _, options := range [][]zstd.EOption{{zstd.WithEncoderCRC(false)}, {zstd.WithEncoderCRC(true), zstd.WithSingleSegment(true)}, {zstd.WithAllLitEntropyCompression(true), zstd.WithWindowSize(zstd.MinWindowSize)}} {
+			e, err := zstd.NewWriter(nil, append(options, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1))...)
+			require.NoError(t, err)
+			for _, n := range []int{0, 1, 5, 100, 3000, 300_000} {
+				for _, data := range batchtest.Samples(r, n) {
+					want = append(want, data)
+					inputs = append(inputs, e.EncodeAll(data, nil))
+					sizes = append(sizes, n)
+				}
+			}
+		}
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, o := range []compress.Options{{}, {Scratch: 1}} {
+			got, results := decode(t, dev, inputs, sizes, o)
+			for i := range want {
+				require.NoError(t, results[i].Err)
+				require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(want[i]))
+			}
+		}
+	})
+}
+
+func TestSeveralAndSkippableFramesDecode(t *testing.T) {
+	e, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	skippable := append([]byte{0x53, 0x2A, 0x4D, 0x18, 3, 0, 0, 0}, "abc"...)
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	one, two := e.EncodeAll([]byte("one one one one one "), nil), e.EncodeAll([]byte("two two two two "), nil)
+	// A frame without content size: a stream.
+	var stream bytes.Buffer
+	w, err := zstd.NewWriter(&stream)
+	require.NoError(t, err)
+	_, err = w.Write(bytes.Repeat([]byte("streamed "), 50_000))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	cases := []struct{ in, want []byte }{
+		{join(skippable, one, skippable, two), []byte("one one one one one two two two two ")},
+		{skippable, nil},
+		{nil, nil},
+		{join(two, two, two), []byte("two two two two two two two two two two two two ")},
+		{stream.Bytes(), bytes.Repeat([]byte("streamed "), 50_000)},
+	}
+	var inputs [][]byte
+	var sizes []int
+	for _, c := range cases {
+		inputs, sizes = append(inputs, c.in), append(sizes, len(c.want)+10)
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, results := decode(t, dev, inputs, sizes, compress.Options{})
+		for i, c := range cases {
+			require.NoError(t, results[i].Err)
+			assert.Equal(t, string(c.want), string(got[i]))
+		}
+	})
+}
+
+// TestACorruptInputIsAnErrorOfItself changes bytes of every second input.
+func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var encoders []*zstd.Encoder
+	for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedBestCompression} {
+		for _, crc := range []bool{false, true} {
+			e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(crc), zstd.WithEncoderConcurrency(1))
+			require.NoError(t, err)
+			encoders = append(encoders, e)
+		}
+	}
+	reference, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(1<<31))
+	require.NoError(t, err)
+	defer reference.Close()
+	rounds := 400
+	if testing.Short() {
+		rounds = 20
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		failed, checksums := 0, 0
+		for range rounds {
+			var data, inputs [][]byte
+			var sizes []int
+			for _, d := range batchtest.Samples(r, 1+r.IntN(6000)) {
+				data = append(data, d)
+				in := encoders[r.IntN(len(encoders))].EncodeAll(d, nil)
+				if len(data)%2 == 0 {
+					for range 1 + r.IntN(3) {
+						in[r.IntN(len(in))] = byte(r.Uint32())
+					}
+					if r.IntN(4) == 0 {
+						in = in[:r.IntN(len(in))]
+					}
+				}
+				inputs, sizes = append(inputs, in), append(sizes, len(d))
+			}
+			got, results := decode(t, dev, inputs, sizes, compress.Options{})
+			for i, d := range data {
+				if i%2 == 0 {
+					require.NoError(t, results[i].Err)
+					require.True(t, bytes.Equal(d, got[i]))
+					continue
+				}
+				want, err := reference.DecodeAll(inputs[i], make([]byte, 0, sizes[i]))
+				if results[i].Err == nil && err == nil {
+					require.True(t, bytes.Equal(want, got[i]), "%x", inputs[i])
+				}
+				if results[i].Err != nil {
+					failed++
+					require.True(t, errors.Is(results[i].Err, compress.ErrCorrupt) || errors.Is(results[i].Err, compress.ErrTooLarge) || errors.Is(results[i].Err, errors.ErrUnsupported), results[i].Err)
+					require.Contains(t, results[i].Err.Error(), fmt.Sprintf("zstd.Decode: input %d: ", i))
+				}
+				if errors.Is(results[i].Err, compress.ErrChecksum) {
+					checksums++
+				}
+			}
+		}
+		assert.Greater(t, failed, rounds, "changed inputs that are errors")
+		assert.NotZero(t, checksums)
+	})
+}
+
+func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
+	e, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	in := e.EncodeAll(bytes.Repeat([]byte("quiver"), 100_000), nil)
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		_, results := decode(t, dev, [][]byte{in, in, in}, []int{599_999, 600_000, 0}, compress.Options{})
+		require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
+		require.NoError(t, results[1].Err)
+		require.ErrorIs(t, results[2].Err, compress.ErrTooLarge)
+	})
+}
+
+func TestAFrameWithADictionaryIsUnsupported(t *testing.T) {
+	in := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x21, 7, 1, 0x09, 0, 0, 'x'}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		_, results := decode(t, dev, [][]byte{in}, []int{1}, compress.Options{})
+		require.ErrorIs(t, results[0].Err, errors.ErrUnsupported)
+	})
+}
+
+func TestABatchIsChecked(t *testing.T) {
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		b, err := dev.Alloc(10)
+		require.NoError(t, err)
+		defer b.Release()
+		one := []compress.Range{{Offset: 0, Length: 1}}
+		for _, c := range []struct {
+			batch compress.Batch
+			want  error
+		}{
+			{compress.Batch{}, arrowbuf.ErrDevice},
+			{compress.Batch{Src: b}, arrowbuf.ErrDevice},
+			{compress.Batch{Src: b, Dst: b, In: one}, arrowbuf.ErrOutOfRange},
+			{compress.Batch{Src: b, Dst: b, In: one, Out: []compress.Range{{Offset: 10, Length: 1}}}, arrowbuf.ErrOutOfRange},
+			{compress.Batch{Src: b, Dst: b, In: []compress.Range{{Offset: -1, Length: 1}}, Out: one}, arrowbuf.ErrOutOfRange},
+			{compress.Batch{Src: b, Dst: b, In: []compress.Range{{Offset: 0, Length: 1 << 40}}, Out: one}, arrowbuf.ErrOutOfRange},
+		} {
+			_, err := quiver.Decode(c.batch, compress.Options{})
+			require.ErrorIs(t, err, c.want)
+		}
+		results, err := quiver.Decode(compress.Batch{Src: b, Dst: b}, compress.Options{})
+		require.NoError(t, err)
+		require.Empty(t, results)
+	})
+}

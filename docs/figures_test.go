@@ -1,0 +1,140 @@
+package docs
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// record is a record of bench/results; CONTRIBUTING.md describes it.
+type record struct {
+	Name                string
+	Value, Ratio, Share float64
+	PeerValue           float64 `json:"peer_value"`
+	Median              float64
+	BatchesPerSecond    float64 `json:"batches_per_second"`
+	Limit               string
+}
+
+// newestRecords returns the records of a topic, such as "h200-arrow", by name: those of the
+// newest file that has some.
+func newestRecords(t *testing.T, topic string) (path string, records map[string]record) {
+	t.Helper()
+	files, err := filepath.Glob("../bench/results/*-" + topic + ".json") // by date
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var results struct{ Records []record }
+		require.NoError(t, json.Unmarshal(text, &results), file)
+		if len(results.Records) > 0 {
+			path, records = file, map[string]record{}
+			for _, r := range results.Records {
+				records[r.Name] = r
+			}
+		}
+	}
+	require.NotEmpty(t, records, "no results of %s", topic)
+	return path, records
+}
+
+// The figures of README.md and performance.md are those of the newest records.
+func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
+	of := func(topic string) func(name string) record {
+		path, records := newestRecords(t, topic)
+		return func(name string) record {
+			r, ok := records[name]
+			require.True(t, ok, "%s has no record %s", path, name)
+			return r
+		}
+	}
+	device, arrow, columns, share, convert, arrays := of("h200-cudabuf"), of("h200-arrow"), of("h200-columns"), of("h200-share"), of("2-core-convert"), of("h200-arrays")
+	onGPU := of("h200-convert")
+	percent := func(share float64) string { return fmt.Sprintf("%.0f%%", min(100*share, 100)) }
+	three := func(table func(string) record, kind string, of func(record) float64, format string) string {
+		var all []string
+		for _, name := range []string{"take", "filter", "concatenate"} {
+			all = append(all, fmt.Sprintf(format, of(table("columns-"+name+"-"+kind))))
+		}
+		return strings.Join(all, " / ")
+	}
+	value, peer := func(r record) float64 { return r.Value }, func(r record) float64 { return r.PeerValue }
+	small := arrays("small-add-float32-1024")
+	for _, c := range []struct {
+		document, row string
+		figures       []string
+	}{
+		{"performance.md", "| IPC file, none |", convertFigures(convert, "none", true)},
+		{"performance.md", "| IPC file, zstd:1 |", convertFigures(convert, "zstd1", true)},
+		{"performance.md", "| Parquet file, none |", convertFigures(convert, "parquet-none", false)},
+		{"performance.md", "| Parquet file, zstd:1 |", convertFigures(convert, "parquet-zstd1", false)},
+		{"performance.md", "On the H200 a conversion of 26 GB", []string{fmt.Sprintf("%.1f GB/s", onGPU("convert-cuda").Value),
+			fmt.Sprintf("%.1f GB/s meanwhile, %s", onGPU("convert-h2d").Value, percent(onGPU("convert-h2d").Share))}},
+		{"performance.md", "| ordinary Go memory to the device", []string{fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", device("h2d-pageable").Value, device("h2d-pageable").Ratio, percent(device("h2d-pageable").Share))}},
+		{"performance.md", "| device to ordinary Go memory", []string{fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", device("d2h-pageable").Value, device("d2h-pageable").Ratio, percent(device("d2h-pageable").Share))}},
+		{"performance.md", "| 1 MiB allocated", []string{fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)}},
+		{"performance.md", "| the same by 16 goroutines", []string{fmt.Sprintf("| %.2f us of", device("pool-alloc-free-16").Value), fmt.Sprintf("CuPy %.1f us", device("pool-alloc-free-16").PeerValue)}},
+		{"performance.md", "| launch of a small kernel", []string{fmt.Sprintf("| %.1f us | PyTorch %.1f us", device("launch-small").Value, device("launch-small").PeerValue)}},
+		{"performance.md", "| memory that a pool holds", []string{fmt.Sprintf("| %.2f of the peak in use | CuPy %.2f", device("pool-fragmentation").Value, device("pool-fragmentation").PeerValue)}},
+		{"performance.md", "| synchronous copy of 64 KiB", []string{fmt.Sprintf("| %.1f us | CuPy %.1f us", device("h2d-64kib").Value, device("h2d-64kib").PeerValue)}},
+		{"performance.md", "| batch of 1 GiB, 64 columns", []string{fmt.Sprintf("| %.1f / %.1f GB/s | %s / %s", arrow("copyto-pageable").Value, arrow("copyto-pinned").Value, percent(arrow("copyto-pageable").Share), percent(arrow("copyto-pinned").Share)),
+			fmt.Sprintf("%.1f / %.1f GB/s |", arrow("copyto-pageable").PeerValue, arrow("copyto-pinned").PeerValue)}},
+		{"performance.md", "| batch of 64 KiB", []string{fmt.Sprintf("| %.0f / %.0f us", arrow("copyto-small-64").Value, arrow("copyto-small").Value), fmt.Sprintf("in C: %.0f / %.0f us", arrow("copyto-small-64").PeerValue, arrow("copyto-small").PeerValue)}},
+		{"performance.md", "| Arrow IPC file in the page cache", []string{fmt.Sprintf("| %.1f GB/s | %s of the link; pyarrow and CuPy %.1f GB/s", arrow("ipc-read").Value, percent(arrow("ipc-read").Share), arrow("ipc-read").PeerValue)}},
+		{"performance.md", "| the same back to an IPC file", []string{fmt.Sprintf("| %.1f GB/s | %s of the link; CuPy and pyarrow %.1f GB/s", arrow("ipc-write").Value, percent(arrow("ipc-write").Share), arrow("ipc-write").PeerValue)}},
+		{"performance.md", "| int32 taken at random", []string{"| " + three(columns, "int32", value, "%.0f") + " GB/s", "CuPy " + three(columns, "int32", peer, "%.0f") + " GB/s"}},
+		{"performance.md", "| text of 40 bytes", []string{"| " + three(columns, "utf8-40", value, "%.0f") + " GB/s", "host " + three(columns, "utf8-40", peer, "%.1f") + " GB/s"}},
+		{"performance.md", "| another process opens", []string{fmt.Sprintf("| %.2f / %.2f ms", share("share-first").Value/1000, share("share-cached").Value/1000),
+			fmt.Sprintf("socket %.0f ms, through shared memory %.0f ms", share("share-vs-socket").PeerValue/1000, share("share-vs-shm").PeerValue/1000)}},
+		{"performance.md", "| small batches to 4 processes", []string{fmt.Sprintf("%.1f thousand per second", share("share-stream").BatchesPerSecond/1000), fmt.Sprintf("p99 %.2f ms, median %.2f ms", share("share-stream").Value/1000, share("share-stream").Median/1000)}},
+		{"performance.md", "- An operation on 1,024 numbers", []string{fmt.Sprintf("takes %.1f us", small.Value), fmt.Sprintf("PyTorch %.1f us", small.PeerValue)}},
+		{"../README.md", "| Parquet to Zarr, 1 GiB", []string{fmt.Sprintf("| %.2f GB/s | pyarrow + tensorstore %.2fx", convert("convert-parquet-zstd1-vs-tensorstore").Value, convert("convert-parquet-zstd1-vs-tensorstore").Ratio)}},
+		{"../README.md", "| Go memory to the device", []string{fmt.Sprintf("| %.1f GB/s | PyTorch %.1fx", device("h2d-pageable").Value, device("h2d-pageable").Ratio)}},
+		{"../README.md", "| batch of 64 columns", []string{fmt.Sprintf("| %.1f GB/s | %s of the link", arrow("copyto-pageable").Value, percent(arrow("copyto-pageable").Share))}},
+		{"../README.md", "| allocate and free 1 MiB", []string{fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)}},
+		{"../README.md", "| another process opens", []string{fmt.Sprintf("| %.2f ms | Arrow IPC over a socket %.0f ms", share("share-first").Value/1000, share("share-vs-socket").PeerValue/1000)}},
+	} {
+		text, err := os.ReadFile(c.document)
+		require.NoError(t, err)
+		_, row, found := strings.Cut("\n"+string(text), "\n"+c.row)
+		require.True(t, found, "%s has no row %q", c.document, c.row)
+		row, _, _ = strings.Cut(c.row+row, "\n")
+		for _, figure := range c.figures {
+			assert.True(t, strings.Contains(row, figure), "%s: want %q in: %s", c.document, figure, row)
+		}
+	}
+}
+
+// convertFigures are the cells of a conversion, beside both peers and the limit.
+func convertFigures(of func(string) record, name string, limited bool) []string {
+	first, second := of("convert-"+name+"-vs-zarr-python"), of("convert-"+name+"-vs-tensorstore")
+	figures := []string{fmt.Sprintf("| %.2f GB/s | %.2fx | %.2fx |", first.Value, first.Ratio, second.Ratio)}
+	if limited {
+		_, limit, _ := strings.Cut(first.Limit, ": ")
+		figures = append(figures, fmt.Sprintf("| %.0f%% of ", 100*first.Share), "("+limit+")")
+	}
+	return figures
+}
+
+// bench/arrays_table.py prints the table of arrays.
+func TestTableOfArraysIsThatOfTheNewestRecords(t *testing.T) {
+	if _, err := os.Stat("../.venv/.installed"); err != nil {
+		t.Skip("needs Python")
+	}
+	gpu, _ := newestRecords(t, "h200-arrays")
+	cpu, _ := newestRecords(t, "2-core-arrays")
+	printed, err := exec.Command("../.venv/bin/python", "../bench/arrays_table.py", gpu, cpu).CombinedOutput()
+	require.NoError(t, err, "%s", printed)
+	text, err := os.ReadFile("performance.md")
+	require.NoError(t, err)
+	for _, row := range strings.Split(strings.TrimSpace(string(printed)), "\n") {
+		assert.True(t, strings.Contains(string(text), strings.ReplaceAll(row, "| - |", "| |")), "performance.md has no row %s", row)
+	}
+}

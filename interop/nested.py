@@ -1,0 +1,136 @@
+"""Nested columns: what awkward reads from the output of arrow2zarr, and what pyarrow
+reads from the input, both as plain Python values that can be compared.
+
+Times are integers in their unit, decimals and fixed-size binaries lists of the numbers
+that are stored, NaN is the text "nan".
+"""
+
+import warnings
+
+import anndata
+import awkward as ak
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
+
+
+def stored(t: pa.DataType) -> pa.DataType:
+    """The type of the values that are stored: without extensions and runs."""
+    while True:
+        if isinstance(t, pa.BaseExtensionType):
+            t = t.storage_type
+        elif types.is_run_end_encoded(t):
+            t = t.value_type
+        else:
+            return t
+
+
+def is_list(t: pa.DataType) -> bool:
+    return (
+        types.is_list(t)
+        or types.is_large_list(t)
+        or types.is_list_view(t)
+        or types.is_large_list_view(t)
+        or types.is_fixed_size_list(t)
+        or types.is_map(t)
+    )
+
+
+def expected(a: pa.Array) -> list:
+    """The values of an array of pyarrow."""
+    while isinstance(a, pa.ExtensionArray):
+        a = a.storage
+    t = a.type
+    if types.is_run_end_encoded(t):
+        return expected(pa.compute.run_end_decode(a))
+    if types.is_dictionary(t):
+        values = expected(a.dictionary)
+        return [None if i is None else values[i] for i in a.indices.to_pylist()]
+    if types.is_union(t):
+        children = [expected(a.field(i)) for i in range(t.num_fields)]
+        code = {c: i for i, c in enumerate(t.type_codes)}
+        # Not type_codes and offsets: their to_pylist ends the process.
+        buffers, n = a.buffers(), len(a)
+        codes = [code[c] for c in (np.frombuffer(buffers[1], "i1", n, a.offset).tolist() if n else [])]
+        if t.mode == "dense":
+            offsets = np.frombuffer(buffers[2], "<i4", n, 4 * a.offset).tolist() if n else []
+            return [children[c][o] for c, o in zip(codes, offsets)]
+        return [children[c][i] for i, c in enumerate(codes)]
+    valid = a.is_valid().to_pylist()
+    if types.is_map(t):
+        names = ("key", "value")
+        keys, items = expected(a.keys), expected(a.items)
+        offsets = a.offsets.to_pylist()
+        rows = [[dict(zip(names, kv)) for kv in zip(keys[b:e], items[b:e])] for b, e in zip(offsets, offsets[1:])]
+    elif types.is_fixed_size_list(t):
+        k = t.list_size
+        values = expected(a.values.slice(a.offset * k, len(a) * k))
+        rows = [values[i * k : (i + 1) * k] for i in range(len(a))]
+    elif types.is_list_view(t) or types.is_large_list_view(t):
+        values = expected(a.values)
+        rows = [values[o : o + n] for o, n in zip(a.offsets.to_pylist(), a.sizes.to_pylist())]
+    elif is_list(t):
+        values, offsets = expected(a.values), a.offsets.to_pylist()
+        rows = [values[b:e] for b, e in zip(offsets, offsets[1:])]
+    elif types.is_struct(t):
+        names = unique([t.field(i).name for i in range(t.num_fields)])
+        children = [expected(a.field(i)) for i in range(t.num_fields)]
+        rows = [dict(zip(names, row)) for row in zip(*children)] if children else [{}] * len(a)
+    elif t == pa.month_day_nano_interval():
+        names = ("months", "days", "nanoseconds")
+        rows = [None if v is None else dict(zip(names, v)) for v in a.to_pylist()]
+    elif types.is_decimal(t):
+        width = t.bit_width
+        dtype = f"<i{width // 8}" if width < 128 else "<u8"
+        rows = fixed(a, dtype, 0 if width < 128 else width // 64)
+    elif types.is_fixed_size_binary(t):
+        rows = fixed(a, "u1", t.byte_width)
+    elif types.is_temporal(t):
+        dtype = "<i4" if types.is_date32(t) or types.is_time32(t) else "<i8"
+        rows = fixed(a, dtype, 0)
+    else:
+        rows = [("nan" if v != v else v) for v in a.to_pylist()]
+    return [row if ok else None for row, ok in zip(rows, valid)]
+
+
+def unique(names: list[str]) -> list[str]:
+    taken = []
+    for name in names:
+        candidate, n = name, 2
+        while candidate in taken:
+            candidate, n = f"{name}_{n}", n + 1
+        taken.append(candidate)
+    return taken
+
+
+def fixed(a: pa.Array, dtype: str, width: int) -> list:
+    """The values of an array of fixed width as numbers, or as lists of width numbers."""
+    per_row = max(width, 1)
+    if len(a) * per_row == 0 or (dtype == "u1" and width == 0):
+        return [[] if dtype == "u1" else 0] * len(a)
+    start = a.offset * per_row * np.dtype(dtype).itemsize
+    values = np.frombuffer(a.buffers()[1], dtype, len(a) * per_row, start)
+    return (values.reshape(-1, width) if width or dtype == "u1" else values).tolist()
+
+
+def read(group) -> list:
+    """The values of a column's group, by anndata and awkward."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        array = anndata.io.read_elem(group)
+    if not isinstance(array, ak.Array):
+        raise TypeError(f"anndata reads a {type(array).__name__}, expected an awkward array")
+    if reason := ak.validity_error(array):
+        raise ValueError(reason)
+    return [plain(v) for v in ak.to_list(array)]
+
+
+def plain(v):
+    """A value of awkward with times as integers and NaN as text."""
+    if isinstance(v, dict):
+        return {k: plain(e) for k, e in v.items()}
+    if isinstance(v, list):
+        return [plain(e) for e in v]
+    if isinstance(v, (np.datetime64, np.timedelta64)):
+        return int(v.astype(np.int64))
+    return "nan" if isinstance(v, float) and v != v else v
