@@ -58,6 +58,11 @@ test-short: ## Run the quick tests, in less than a minute
 race: ## Run all Go tests under the race detector (needs gcc)
 	CGO_ENABLED=1 $(GO) test -race ./...
 
+# Where CI is set, tests do not skip the servers of object stores.
+ifdef CI
+test race: $(STORE_SERVERS)
+endif
+
 # purego makes even programs without cgo load the C library, which QEMU needs for arm64.
 # The subprocesses of TestHostAccessOfArrowGo cannot start under QEMU.
 .PHONY: test-arm64

@@ -29,19 +29,6 @@ var tables = map[string][]string{
 		"BufferPrototype", "default_buffer_prototype", "enable_gpu", "metadata", "as_numpy_array_wrapper", "what breaks on a GPU",
 		"#2863, #1398", "numcodecs #316, #492", "#3271", "#2658", "#3640", "#3429, #1751, #2904", "#2978", "#3261", "#2574", "pg_gpu #271", "kvikio #297, #310", "zarrista #29, #34, #35",
 	},
-	"zarr-stores.md": {
-		"Memory", "Local", "Zip", "DeviceMemory", "S3", "Google Cloud Storage", "Azure Blob Storage", "HTTP", "any bucket",
-		"Under", "ReadOnly", "Cache", "Logging", "near ranges", "beyond the value", "a value changes", "groups and arrays",
-		"no ranges", "other servers", "faults", "a context", "credentials", "keys", "malformed responses", "faults", "conditional creation",
-		"a cancelled write", "a failed upload to Azure", "keys", "the example", "random operations",
-		"store_repr", "supports_writes", "supports_partial_writes", "supports_listing", "store_type", "store_eq", "serializable_store",
-		"store_read_only", "store_open_read_only", "store_context_manager", "read_only_store_raises", "with_read_only_store",
-		"get", "get_not_open", "set_not_open", "get_raises", "get_many", "set_many", "getsize", "getsize_raises", "getsize_prefix",
-		"set", "get_partial_values", "exists", "delete", "delete_nonexistent_key_does_not_raise", "delete_dir", "is_empty",
-		"clear", "list", "list_prefix", "list_empty_path", "list_dir", "set_if_not_exists", "get_sync", "get_sync_missing",
-		"set_sync", "delete_sync", "delete_sync_missing", "sync_async_set_get_parity", "delete_sync_visible_to_async_get",
-		"get_sync_byte_range_parity",
-	},
 	"pygpu.md": concat(
 		numbers("G", 16), numbers("K", 4), numbers("A", 4),
 		numbers("E", 6), numbers("R", 3), numbers("T", 2), []string{"D1", "P1"}, numbers("N", 3), numbers("O", 4),
@@ -265,28 +252,4 @@ func TestReadmeExampleIsCompiled(t *testing.T) {
 	body := regexp.MustCompile(`(?s)\nfunc Example\(\) \{\n(.*?)\t// Output`).FindSubmatch(source)
 	require.NotNil(t, body, "ndview has no package example")
 	assert.Equal(t, strings.ReplaceAll(string(body[1]), "\n\t", "\n"), "\t"+string(block[1]))
-}
-
-// The store of one's own in zarr-stores.md is compiled and tested.
-func TestStoreExampleIsCompiled(t *testing.T) {
-	document, err := os.ReadFile("zarr-stores.md")
-	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)```go\n(// files is .*?)```").FindSubmatch(document)
-	require.NotNil(t, block, "zarr-stores.md has no store of one's own")
-	source, err := os.ReadFile("../zarr/store/example_own_test.go")
-	require.NoError(t, err)
-	assert.Contains(t, string(source), string(block[1]))
-}
-
-// The claims in parentheses are subtests of the conformance suite.
-func TestClaimsOfTheConformanceSuiteExist(t *testing.T) {
-	document, err := os.ReadFile("zarr-stores.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("../zarr/store/storetest/storetest.go")
-	require.NoError(t, err)
-	claims := regexp.MustCompile("`zarr/store\\.TestStores` \\(([^)]*)\\)").FindAllSubmatch(document, -1)
-	require.NotEmpty(t, claims)
-	for _, claim := range claims {
-		assert.Contains(t, string(source), "\t{\""+string(claim[1])+"\", ")
-	}
 }

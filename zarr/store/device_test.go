@@ -14,12 +14,16 @@ import (
 
 func TestDeviceMemory(t *testing.T) {
 	test := func(t *testing.T, device arrowbuf.Device) {
-		storetest.Test(t, func(t *testing.T) store.Store {
+		open := func(t *testing.T) store.Store {
 			m, err := store.NewDeviceMemory(device)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, m.Close()) })
 			return m
-		}, storetest.Options{})
+		}
+		storetest.Test(t, open, storetest.Options{})
+		t.Run("random operations equal those on a map", func(t *testing.T) {
+			storetest.TestModel(t, open(t), 1, 200, storetest.Options{})
+		})
 	}
 	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })

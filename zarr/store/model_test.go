@@ -40,7 +40,11 @@ func TestRandomOperationsOnStoresEqualThoseOnAMap(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(20) {
+			seeds := uint64(10)
+			if testing.Short() {
+				seeds = 2
+			}
+			for seed := range seeds {
 				storetest.TestModel(t, open(t), seed, 200, storetest.Options{
 					NoDelete: name == "zip", TearsWrites: name == "local in place"})
 			}

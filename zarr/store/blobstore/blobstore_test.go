@@ -15,12 +15,16 @@ import (
 )
 
 func TestBucketInMemory(t *testing.T) {
-	storetest.Test(t, func(t *testing.T) store.Store {
+	open := func(t *testing.T) store.Store {
 		s, err := blobstore.New(memblob.OpenBucket(nil), "mem://", blobstore.Native{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		return s
-	}, storetest.Options{})
+	}
+	storetest.Test(t, open, storetest.Options{})
+	for seed := range uint64(5) {
+		storetest.TestModel(t, open(t), seed, 200, storetest.Options{})
+	}
 }
 
 func TestKeysThatWouldBeStoredUnderOtherNamesAreRefused(t *testing.T) {

@@ -199,6 +199,14 @@ func TestServersPassTheConformanceSuite(t *testing.T) {
 	})
 }
 
+func TestRandomOperationsOnServersEqualThoseOnAMap(t *testing.T) {
+	forEachServer(t, func(t *testing.T, s *server) {
+		for seed := range uint64(3) {
+			storetest.TestModel(t, s.open(t), seed, 100, storetest.Options{})
+		}
+	})
+}
+
 // everyThird lets the first of three requests of each method and URL fail.
 func everyThird(f fault) *fault {
 	var mu sync.Mutex

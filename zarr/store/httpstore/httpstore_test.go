@@ -129,17 +129,33 @@ var servers = map[string]func(http.Handler) http.Handler{
 			h.ServeHTTP(w, r)
 		})
 	},
-	"lengths unknown in ranges": edit(nil, func(w *recorded, _ *http.Request) {
-		if bounds, _, ok := strings.Cut(w.Header().Get("Content-Range"), "/"); ok && w.Code == http.StatusPartialContent {
-			w.Header().Set("Content-Range", bounds+"/*")
+	"lengths unknown in ranges":       edit(nil, hideLength),
+	"at most 100 kB":                  edit(limit, nil),
+	"at most 100 kB, lengths unknown": edit(limit, hideLength),
+	"suffixes in parts": edit(nil, func(w *recorded, r *http.Request) {
+		var first, last, total int
+		n, _ := fmt.Sscanf(w.Header().Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total)
+		if n == 3 && last > first && strings.HasPrefix(r.Header.Get("Range"), "bytes=-") {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, first, total))
+			w.Header().Set("Content-Length", "1")
+			w.Body.Truncate(1)
 		}
 	}),
-	"at most 100 kB": edit(func(_ *recorded, r *http.Request) {
-		var from, to int
-		if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); n == 2 && to-from >= 100_000 || n == 1 {
-			r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+99_999))
-		}
-	}, nil),
+}
+
+// limit makes a range shorter.
+func limit(_ *recorded, r *http.Request) {
+	var from, to int
+	if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); from >= 0 && (n == 2 && to-from >= 100_000 || n == 1) {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+99_999))
+	}
+}
+
+// hideLength removes the length of a value that is not empty from a Content-Range.
+func hideLength(w *recorded, _ *http.Request) {
+	if bounds, total, _ := strings.Cut(w.Header().Get("Content-Range"), "/"); total > "0" && w.Code == http.StatusPartialContent {
+		w.Header().Set("Content-Range", bounds+"/*")
+	}
 }
 
 // recorded is a response that may be changed before it is sent.

@@ -135,11 +135,10 @@ func (t *transfer) readPart(resp *http.Response) (done bool, err error) {
 	t.store.ranges.Store(true)
 	if !t.haveStart {
 		_, length, _, _ := t.r.Request()
-		if total >= 0 && end != total || end-first > length {
+		if total >= 0 && first != max(total-length, 0) || end-first > length {
 			return false, permanent(fmt.Errorf("content range %q for the last %d bytes", field, length))
 		}
 		t.start, t.haveStart = first, true
-		t.end, t.haveEnd = end, true
 	}
 	next := t.start + int64(len(t.value))
 	if first > next {
@@ -151,13 +150,11 @@ func (t *transfer) readPart(resp *http.Response) (done bool, err error) {
 	if err := t.read(resp.Body, first, end); err != nil {
 		return false, err
 	}
-	if !t.haveEnd { // the total is unknown: the server sent all that it has
-		return true, nil
-	}
-	if next < t.end && end <= next {
+	if end <= next && !(t.haveEnd && next >= t.end) {
 		return false, permanent(fmt.Errorf("content range %q, want bytes from %d", field, next))
 	}
-	return end >= t.end, nil
+	// Without an end, a response with status 416 will say that this was all.
+	return t.haveEnd && end >= t.end, nil
 }
 
 // readWhole reads what is wanted of a response that has the whole value.
