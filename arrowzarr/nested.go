@@ -198,7 +198,12 @@ func (w *nodeWriter) form(option bool) map[string]any {
 	case nodeDictionary:
 		form := map[string]any{
 			"class": "IndexedArray", "index": indexName(n.wide), "form_key": w.keep(w.index),
-			"content": w.children[0].form(false), "parameters": map[string]any{"__array__": "categorical"},
+			"content": w.children[0].form(false),
+		}
+		// awkward demands that the values of a categorical differ. Its check of nested
+		// values fails even if they do.
+		if kind := n.children[0].kind; kind == nodeFixed || kind == nodeText {
+			form["parameters"] = map[string]any{"__array__": "categorical"}
 		}
 		if option || w.missing {
 			form["class"] = "IndexedOptionArray"
