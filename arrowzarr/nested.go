@@ -76,10 +76,10 @@ func (p *nodePlanner) plan(t arrow.DataType, path string, depth int) (n *node, e
 	case *arrow.MapType:
 		n.kind, rootKey = nodeList, "map"
 		n.key = p.uniqueKey(path, rootKey)
-		entries := &node{kind: nodeRecord, typ: t.ValueType(), key: p.uniqueKey(path, "entries"), names: []string{"key", "value"}}
+		entries := &node{kind: nodeRecord, typ: t.Elem(), key: p.uniqueKey(path, "entries"), names: []string{"key", "value"}}
 		n.children = []*node{entries}
 		for i, step := range entries.names {
-			child, err := p.plan(t.ValueType().Field(i).Type, joinPath(path, step), depth+1)
+			child, err := p.plan(t.Elem().(*arrow.StructType).Field(i).Type, joinPath(path, step), depth+1)
 			if err != nil {
 				return nil, err
 			}
