@@ -185,9 +185,15 @@ func decodedTextBytes(inputs []columnSlice) (total float64, err error) {
 		if !ok {
 			return 0, fmt.Errorf("array of %T, expected one of runs: %w", s.values, errMalformed)
 		}
+		if _, fixed := fixedLayoutOf(runs.Values().DataType()); fixed {
+			return 0, nil
+		}
+		if _, isDictionary := unwrapRuns(runs).(*array.Dictionary); isDictionary {
+			return 0, nil
+		}
 		value, err := valueReader(runs.Values())
 		if err != nil {
-			return 0, nil // not text
+			return 0, err
 		}
 		for row := s.from; row < s.to; {
 			at := runs.GetPhysicalIndex(int(row))

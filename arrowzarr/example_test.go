@@ -97,6 +97,7 @@ func ExampleConvert_options() {
 	}
 	// Output:
 	// 3 rows
+	// _index int64 [3] chunks [3] shards [] [bytes blosc]
 	// temp float32 [3] chunks [2] shards [4] [bytes gzip]
 }
 

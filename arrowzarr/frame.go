@@ -147,7 +147,7 @@ func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []st
 	t := element.Of(ndview.Int64)
 	m := &zarr.ArrayMetadata{
 		Shape: []int64{h.rows}, DataType: t, ChunkShape: []int64{rows}, DimensionNames: dims,
-		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes}),
+		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes, TypeSize: 8}),
 		Attributes: map[string]any{attrEncType: "array", attrEncVer: "0.2.0"},
 	}
 	array, err := zarr.New(h.store, name, m)

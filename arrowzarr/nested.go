@@ -76,10 +76,10 @@ func (p *nodePlanner) plan(t arrow.DataType, path string, depth int) (n *node, e
 	case *arrow.MapType:
 		n.kind, rootKey = nodeList, "map"
 		n.key = p.uniqueKey(path, rootKey)
-		entries := &node{kind: nodeRecord, typ: t.ValueType(), key: p.uniqueKey(path, "entries"), names: []string{"key", "value"}}
+		entries := &node{kind: nodeRecord, typ: t.Elem(), key: p.uniqueKey(path, "entries"), names: []string{"key", "value"}}
 		n.children = []*node{entries}
 		for i, step := range entries.names {
-			child, err := p.plan(t.ValueType().Field(i).Type, joinPath(path, step), depth+1)
+			child, err := p.plan(t.Elem().(*arrow.StructType).Field(i).Type, joinPath(path, step), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -198,7 +198,12 @@ func (w *nodeWriter) form(option bool) map[string]any {
 	case nodeDictionary:
 		form := map[string]any{
 			"class": "IndexedArray", "index": indexName(n.wide), "form_key": w.keep(w.index),
-			"content": w.children[0].form(false), "parameters": map[string]any{"__array__": "categorical"},
+			"content": w.children[0].form(false),
+		}
+		// awkward demands that the values of a categorical differ. Its check of nested
+		// values fails even if they do.
+		if kind := n.children[0].kind; kind == nodeFixed || kind == nodeText {
+			form["parameters"] = map[string]any{"__array__": "categorical"}
 		}
 		if option || w.missing {
 			form["class"] = "IndexedOptionArray"

@@ -66,6 +66,13 @@ func newParquetSource(path string, input *os.File, size int64, r sourceOptions) 
 		return nil, fmt.Errorf("%s: Parquet file: %w", path, err)
 	}
 	s.total = s.reader.NumRows()
+	var inGroups int64
+	for g := range s.reader.NumRowGroups() {
+		inGroups += s.reader.MetaData().RowGroup(g).NumRows()
+	}
+	if inGroups != s.total {
+		return nil, fmt.Errorf("%s: Parquet file: %d rows in the footer, and %d in its row groups: %w", path, s.total, inGroups, errMalformed)
+	}
 	return s, nil
 }
 

@@ -1,6 +1,9 @@
 package arrowzarr_test
 
 import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -8,7 +11,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -148,5 +153,25 @@ func TestParquetFixedSizeListsConvert(t *testing.T) {
 	for range 5 {
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 7})
 		requireTable(t, want, output)
+	}
+}
+
+// A footer that claims fewer rows than the row groups have must not lose them.
+func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
+	for _, claimed := range []int64{0, 2, 4} {
+		content := single("a", texts("x", "y", "z")).parquet(t)
+		r, err := file.NewParquetReader(bytes.NewReader(content))
+		require.NoError(t, err)
+		footer := r.MetaData()
+		footer.FileMetaData.NumRows = claimed
+		var changed bytes.Buffer
+		size := int(binary.LittleEndian.Uint32(content[len(content)-8:]))
+		changed.Write(content[:len(content)-8-size])
+		n, err := footer.WriteTo(&changed, nil)
+		require.NoError(t, err)
+		changed.Write(binary.LittleEndian.AppendUint32(nil, uint32(n)))
+		changed.WriteString("PAR1")
+		message := refuse(t, arrowzarr.PartInput, inputFile(t, changed.Bytes()), arrowzarr.Options{})
+		assert.Contains(t, message, fmt.Sprintf("%d rows in the footer, and 3 in its row groups", claimed))
 	}
 }

@@ -447,8 +447,6 @@ func (c *tableColumn) readChild(ctx context.Context, n *node, i int, from, to in
 // childType returns the declared type of a child of a nested type.
 func childType(t arrow.DataType, i int) arrow.DataType {
 	switch t := t.(type) {
-	case *arrow.MapType:
-		return t.ValueType()
 	case *arrow.DictionaryType:
 		return t.ValueType
 	case arrow.ListLikeType:
@@ -649,7 +647,7 @@ func (c *tableColumn) readUnion(ctx context.Context, n *node, from, to int64) (a
 			continue
 		}
 		// The slots that other types select hold any value.
-		spread := arrow.Array(nil)
+		var spread arrow.Array
 		if count[i] == 0 {
 			spread = array.MakeArrayOfNull(memory.DefaultAllocator, children[i].DataType(), len(tags))
 		} else if spread, err = columns.Take(children[i], columns.Indices(positions[i]...)); err != nil {

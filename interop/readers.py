@@ -108,3 +108,10 @@ def read_anndata(node: zarr.Group | zarr.Array) -> tuple[np.ndarray, np.ndarray]
         return element.to_numpy(dtype=dtype, na_value=filler), missing
     values = np.asarray(element)
     return values, np.zeros(len(values), bool)
+
+
+def read_frame(root: zarr.Group) -> pandas.DataFrame:
+    """The data frame that anndata reads from the root."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return anndata.io.read_elem(root)

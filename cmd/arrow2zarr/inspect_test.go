@@ -32,7 +32,7 @@ func inputs(t *testing.T) map[string]string {
 	require.NoError(t, p.Close())
 	stream := inputFile(t, stream(t, batch))
 	output := outputPath(t)
-	mustRun(t, "convert", stream, output, "--chunk-rows", "2", "--shard-rows", "4")
+	mustRun(t, "convert", stream, output, "--chunk-rows", "2", "--shard-rows", "4", "--index", "none")
 	return map[string]string{
 		"Arrow IPC file": inputFile(t, file.Bytes()), "Arrow IPC stream": stream,
 		"Parquet": inputFile(t, columns.Bytes()), "Zarr v3": output,
