@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -144,9 +145,7 @@ func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []devic
 	for _, c := range chunks {
 		n += align(d.codec.EncodedSize(c.size))
 	}
-	// Allocating pinned memory takes longer than reading a batch. Few sizes let the
-	// allocator reuse what earlier batches had.
-	slab, err := s.HostBytes(d.nd.Device(), (n+slabUnit-1)/slabUnit*slabUnit)
+	slab, err := s.HostBytes(d.nd.Device(), slabSize(n))
 	if err != nil {
 		return err
 	}
@@ -160,6 +159,15 @@ func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []devic
 		together = func(_, _ deviceChunk) bool { return false }
 	}
 	return forEachParallel(ctx, jobs, runs(chunks, together), d.fetchCell)
+}
+
+// slabSize rounds n up to one of few sizes. Allocating pinned memory takes longer than
+// reading a batch, so the allocator should find memory of earlier batches.
+func slabSize(n int64) int64 {
+	if n <= slabUnit/2 {
+		return 1 << bits.Len64(uint64(n))
+	}
+	return (n + slabUnit - 1) / slabUnit * slabUnit
 }
 
 // runs yields the longest parts of s of which each neighbor belongs together.
