@@ -141,13 +141,17 @@ func (h *hierarchyWriter) frame(ctx context.Context, schema *arrow.Schema, attri
 	return nil
 }
 
+// Row numbers are written in chunks of 1 MiB, by a few goroutines: their memory is not
+// part of the limit.
+const indexChunkRows, indexJobs = 1 << 17, 4
+
 // writeIndex writes the row numbers. Shuffled, they take hardly any space.
 func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []string) error {
-	rows := max(min(h.rows, DefaultChunkRows), 1)
+	rows := max(min(h.rows, indexChunkRows), 1)
 	t := element.Of(ndview.Int64)
 	m := &zarr.ArrayMetadata{
 		Shape: []int64{h.rows}, DataType: t, ChunkShape: []int64{rows}, DimensionNames: dims,
-		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes, TypeSize: 8}),
+		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 8}),
 		Attributes: map[string]any{attrEncType: "array", attrEncVer: "0.2.0"},
 	}
 	array, err := zarr.New(h.store, name, m)
@@ -155,7 +159,7 @@ func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []st
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(h.jobs)
+	group.SetLimit(min(h.jobs, indexJobs))
 	for from := int64(0); from < h.rows; from += rows {
 		group.Go(func() error {
 			raw := make([]byte, 0, 8*rows)
