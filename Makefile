@@ -73,10 +73,10 @@ test-arm64: ## Run the quick tests of arithmetic and formats for arm64 (needs De
 		./ndview/internal/... ./ndview/dtype ./arrowbuf ./zarr ./zarr/codec ./zarr/element
 
 .PHONY: emulate
-emulate: ## Run the copy kernels on the CPU, under AddressSanitizer (needs g++)
+emulate: ## Run the kernels that copy and decode on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
-	$(KERNELS)/emulate/build.sh .tools/bin/emulate
-	QUIVER_EMULATE=$(CURDIR)/.tools/bin/emulate $(GO) test -tags emulate -count 1 -timeout 30m -v -run TestKernelsCopyWithinTheirMemory ./ndview/internal/stridedcopy
+	$(KERNELS)/emulate/build.sh .tools/bin
+	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode)WithinTheirMemory' ./ndview/internal/stridedcopy ./compress/...
 
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images
@@ -85,7 +85,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
-	$(GO) vet -tags emulate ./ndview/internal/stridedcopy
+	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./compress/...
 	GOARCH=arm64 $(GO) vet ./...
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \

@@ -1,4 +1,4 @@
-// The parts of CUDA that the copy kernels need, on a CPU: see emulate.cpp.
+// The parts of CUDA that the emulated kernels need, on a CPU: see fibers.cpp.
 
 #pragma once
 #include <cstdint>
@@ -6,11 +6,12 @@
 
 #define __device__
 #define __global__
+#define __constant__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
 struct Index { unsigned x; };
-extern Index threadIdx, blockIdx, blockDim;
+extern Index threadIdx, blockIdx, blockDim, gridDim;
 extern unsigned char dynamic_shared[];
 
 struct alignas(8) uint2 { uint32_t x, y; };
@@ -19,6 +20,9 @@ struct alignas(16) uint4 { uint32_t x, y, z, w; };
 void __syncthreads();
 int __syncthreads_and(int);
 int __syncthreads_or(int);
+void __syncwarp(unsigned = ~0u);
+void sync_threads(int barrier, int threads);  // of compress/batch.cuh
+unsigned __ballot_sync(unsigned, int);
 uint32_t exchange(uint32_t value, int lane);  // with the other threads of a warp
 
 template <typename T> T __shfl_sync(unsigned, T value, int lane) {
@@ -40,4 +44,20 @@ inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t selector) {
     uint32_t result = 0;
     for (int i = 0; i < 4; i++) result |= (uint32_t)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
     return result;
+}
+
+template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
+    const int lane = threadIdx.x % 32;
+    return __shfl_sync(mask, value, lane >= by ? lane - by : lane);
+}
+inline int __any_sync(unsigned mask, int truth) { return __ballot_sync(mask, truth) != 0; }
+inline int __popc(uint32_t v) { return __builtin_popcount(v); }
+inline int __ffs(int v) { return __builtin_ffs(v); }
+inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
+inline uint32_t __funnelshift_lc(uint32_t low, uint32_t high, uint32_t by) { return by >= 32 ? low : by ? high << by | low >> (32 - by) : high; }
+inline uint32_t __funnelshift_rc(uint32_t low, uint32_t high, uint32_t by) { return by >= 32 ? high : by ? low >> by | high << (32 - by) : low; }
+template <typename T> T atomicOr(T* p, T v) {
+    const T before = *p;
+    *p |= v;
+    return before;
 }

@@ -33,7 +33,7 @@ type emulator struct {
 
 func startEmulator(t *testing.T) *emulator {
 	e := &emulator{}
-	command := exec.CommandContext(t.Context(), os.Getenv("QUIVER_EMULATE"))
+	command := exec.CommandContext(t.Context(), os.Getenv("QUIVER_EMULATE")+"/emulate-copy")
 	command.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0")
 	command.Stderr = &e.report
 	in, err := command.StdinPipe()
