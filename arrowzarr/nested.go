@@ -201,8 +201,8 @@ func (w *nodeWriter) form(option bool) map[string]any {
 			"content": w.children[0].categoriesForm(),
 		}
 		// awkward demands that the values of a categorical differ. Its check of nested
-		// values fails even if they do.
-		if kind := n.children[0].kind; kind == nodeFixed || kind == nodeText {
+		// values fails even if they do, and NaNs or zeros of both signs are equal.
+		if child := n.children[0]; child.kind == nodeText || child.kind == nodeFixed && !arrow.IsFloating(child.typ.ID()) {
 			form["parameters"] = map[string]any{"__array__": "categorical"}
 		}
 		if option || w.missing {
