@@ -72,6 +72,8 @@ def variants(of: list[Case]) -> list[Case]:
     flags = [
         ("--codec", "none"),
         ("--codec", "gzip:6"),
+        ("--codec", "blosc:lz4"),
+        ("--codec", "auto:small", "--codec", "text=blosc:zstd:3:bitshuffle", "--codec", "bool=blosc:zlib"),
         ("--codec", "zstd:9", "--chunk-rows", "7"),
         ("--codec", "none", "--chunk-rows", "7", "--shard-rows", "28"),
         ("--codec", "zstd:1", "--chunk-rows", "16", "--shard-rows", "64", "--jobs", "3"),
