@@ -81,6 +81,9 @@ func (d *Device) OpenFD(file *os.File, r Region) (*Buffer, error) {
 	if err := d.errManaged("opening memory of another process"); err != nil {
 		return nil, err
 	}
+	if file == nil {
+		return nil, fmt.Errorf("cudabuf.Device.OpenFD: nil file: %w", ErrNil)
+	}
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
