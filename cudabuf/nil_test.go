@@ -25,7 +25,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 		Args:   []any{[]byte("live"), int64(1), int32(1), cudabuf.Dim3{X: 1}},
 		Skip:   []string{"Retain", "Release", "Close"},
 		Optional: []string{
-			"Device.SetPool", "Device.WrapExternal", "Device.WrapExternalAfter", "SharedPool.NewBuffer", // nil has a meaning that is documented
+			"Device.OpenFD", "Device.SetPool", "Device.WrapExternal", "Device.WrapExternalAfter", "SharedPool.NewBuffer", // nil has a meaning that is documented
 		},
 		Panics: arrowbuf.ErrReleased,
 	}.Run(t, ".")
