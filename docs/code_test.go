@@ -398,3 +398,19 @@ func goNameExists(packages map[string]*goPackage, parts []string) (ok, ours bool
 	}
 	return ok, ours
 }
+
+// The whole programs of examples stay short: lines that are neither blank nor comments.
+func TestExamplesAreShort(t *testing.T) {
+	for path, most := range map[string]int{"parquet/main.go": 75, "share/main.go": 60, "faults/faults_test.go": 50} {
+		text, err := os.ReadFile(filepath.Join("..", "examples", filepath.FromSlash(path)))
+		require.NoError(t, err)
+		n := 0
+		for _, line := range strings.Split(string(text), "\n") {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+				n++
+			}
+		}
+		assert.Greater(t, n, 20, path)
+		assert.LessOrEqual(t, n, most, path)
+	}
+}
