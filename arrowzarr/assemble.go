@@ -22,7 +22,7 @@ import (
 type worker struct {
 	columns  []*column
 	device   arrowbuf.Device
-	codec    Codec
+	codec    codecSet
 	memory   *chunkMemory
 	maxBytes int64 // that one chunk may need
 	stats    *stageStats

@@ -40,6 +40,7 @@ type column struct {
 	tensor  *ndview.TensorType // of a fixed_shape_tensor; otherwise nil
 	nested  *node              // of kindNested
 	dims    []string           // the names of the axes, the rows' first
+	codecs  columnCodecs       // of its arrays
 }
 
 // onDevice reports whether the column is copied to the device. Text and the codes of
