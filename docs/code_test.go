@@ -318,6 +318,28 @@ func TestPathsInDocumentsExist(t *testing.T) {
 	assert.Greater(t, checked, 60)
 }
 
+// Each direct dependency has a row in ARCHITECTURE.md that says why it is one.
+func TestDependenciesHaveAReason(t *testing.T) {
+	module, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## Dependencies\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(module), -1)
+	require.Greater(t, len(direct), 20)
+	for _, m := range direct {
+		name := regexp.MustCompile(`/v\d+$`).ReplaceAllString(strings.TrimPrefix(m[1], "github.com/"), "")
+		parts := strings.Split(name, "/")
+		explained := strings.Contains(section, name)
+		for _, part := range parts { // a module of a repository whose row names another one
+			explained = explained || (strings.Contains(part, "-sdk-") || strings.Contains(part, "smithy")) && strings.Contains(section, part)
+		}
+		assert.True(t, explained, "%s has no row", m[1])
+	}
+}
+
 // A driver call that libcuda may lack has a row that says what fails without it.
 func TestOptionalDriverCallsAreListed(t *testing.T) {
 	source, err := os.ReadFile("../cudabuf/internal/libcuda/open.go")
