@@ -307,7 +307,7 @@ func (t *Tiles) planMatrixByteTiles(width int64) (kernel Kernel, ok bool) {
 	return kernelMatrixByteTiles, true
 }
 
-// needsByteTiles reports whether matrix rows of n bytes use matrix byte tiles. They do if
+// needsByteTiles reports whether matrix rows of the given bytes use matrix byte tiles. They do if
 // they are not a multiple of four units, so that neighbouring rows differ in banks.
 // Long rows with an even number of bytes are faster with run tiles.
 func needsByteTiles(width, bytes int64) bool {
