@@ -26,7 +26,7 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	var shuffled []byte
 	if h.shuffle() != NoShuffle {
-		buf := getMemory(h.blockSize + zstdSpare)
+		buf := getMemory(h.blockSize)
 		defer memories.Put(buf)
 		shuffled = *buf
 	}
