@@ -37,7 +37,7 @@ func EncodeBlock(dst, src []byte, acceleration int) (int, error) {
 // checksum, and liblz4 accepts matches at offset 0.
 func DecodeBlock(dst, src []byte) error {
 	// The copies of long matches are faster in Go.
-	const longMatches = 8
+	const longMatches = 64
 	if lib := library(); lib != nil && len(dst) > 0 && len(src) > 0 && len(dst) <= math.MaxInt32 &&
 		len(src) <= math.MaxInt32 && len(dst)/len(src) < longMatches && lib.decode(dst, src) {
 		return nil
