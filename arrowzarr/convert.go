@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,13 +20,16 @@ type Report struct {
 	Format     string `json:"format"`
 	Output     string `json:"output"`
 	Device     string `json:"device"`
-	Codec      string `json:"codec"`
+	Codec      string `json:"codec"`                // as Options.AddCodec parses it; several are separated by spaces
 	Compressor string `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
-	Rows       int64  `json:"rows"`
-	Columns    int    `json:"columns"`
+	// Codecs are those of all arrays by path, if they differ or a sample decided them.
+	Codecs  map[string]string `json:"codecs,omitempty"`
+	Rows    int64             `json:"rows"`
+	Columns int               `json:"columns"`
 	// Renamed has the names of columns that Zarr nodes cannot have, by the node's name.
 	Renamed        map[string]string `json:"renamed,omitempty"`
-	Nested         int               `json:"nested,omitempty"` // columns that are awkward arrays, assembled on the host
+	Skipped        []SkippedColumn   `json:"skipped,omitempty"` // see Options.SkipUnsupported
+	Nested         int               `json:"nested,omitempty"`  // columns that are awkward arrays, assembled on the host
 	ChunkRows      int64             `json:"chunk_rows"`
 	ShardRows      int64             `json:"shard_rows,omitempty"`
 	RawBytes       int64             `json:"raw_bytes"`    // of all arrays, uncompressed
@@ -53,7 +57,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	columns, fields, err := planColumns(src.schema(), options.Columns)
+	chosen, err := chooseColumns(src.schema(), options)
 	if err != nil {
 		return nil, errors.Join(err, src.close())
 	}
@@ -61,7 +65,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, errors.Join(err, src.close())
 	}
-	p := newPipeline(src, inputName(input), columns, fields, host, store.NewLocal(out.staging, store.InPlace()), options)
+	p := newPipeline(src, inputName(input), chosen.plans, chosen.fields, host, store.NewLocal(out.staging, store.InPlace()), options)
 	err = p.run(ctx)
 	if closing := p.close(); err == nil {
 		err = markPart(PartInput, closing)
@@ -75,7 +79,9 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 		}
 		return nil, errors.Join(err, out.discard())
 	}
-	return p.report(input, outputPath, options, time.Since(start)), nil
+	r := p.report(input, outputPath, options, time.Since(start))
+	r.Skipped = chosen.skipped
+	return r, nil
 }
 
 // inputName is the input as errors name it.
@@ -151,11 +157,11 @@ func newPipeline(src source, input string, columns []*column, fields []int, host
 		in: p.prefetcher, columns: columns, categories: newCategories(columns, values),
 		device: options.Device, memory: batches, mapping: src.mapping(),
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
-		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.Codec},
+		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.codecs()},
 		grid:  rowGrid{chunkRows: options.ChunkRows, shardRows: options.ShardRows},
 	}
 	p.worker = &worker{
-		columns: columns, device: options.Device, codec: options.Codec,
+		columns: columns, device: options.Device, codec: options.codecs(),
 		memory: newChunkMemory(shares.chunks, options.Jobs, src.mapping()), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
 	}
@@ -221,8 +227,8 @@ func (p *pipeline) close() error {
 func (p *pipeline) report(input, output string, options Options, took time.Duration) *Report {
 	r := &Report{
 		Input: input, Format: p.prefetcher.src.format(), Output: output,
-		Device: options.Device.String(), Codec: options.Codec.String(),
-		Compressor: options.Codec.implementation(),
+		Device: options.Device.String(), Codec: strings.Join(options.codecRules(), " "),
+		Compressor: options.codecs().implementation(),
 		Rows:       p.rechunker.rows, Columns: len(p.rechunker.columns),
 		ChunkRows: p.rechunker.grid.chunkRows, ShardRows: p.rechunker.grid.shardRows,
 		RawBytes: p.progress.raw.Load(), StoredBytes: p.stats.write.bytes,
@@ -238,6 +244,9 @@ func (p *pipeline) report(input, output string, options Options, took time.Durat
 			}
 			r.Renamed[c.name] = c.field.Name
 		}
+	}
+	if rules := options.codecs(); len(rules) > 1 || rules[0].Name == "auto" {
+		r.Codecs = codecsOfNodes(p.writer.nodes)
 	}
 	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
 	return r

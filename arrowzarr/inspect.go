@@ -226,7 +226,7 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 		fields[i] = i
 		c.Columns[i] = ColumnStats{Name: f.Name, Type: f.Type.String(), StoredBytes: -1}
 	}
-	if err := src.open(ctx, fields); err != nil {
+	if err := src.open(ctx, fields, allRows); err != nil {
 		return nil, err
 	}
 	for {
@@ -262,7 +262,7 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 // inspectParquet sums the sizes and nulls of the column chunks in the footer.
 func inspectParquet(src *parquetSource) (*Contents, error) {
 	footer := src.reader.MetaData()
-	c := &Contents{Rows: src.total, StoredBytes: src.size}
+	c := &Contents{Rows: src.total, StoredBytes: src.info.Size()}
 	for f, field := range src.whole.Fields() {
 		stats := ColumnStats{Name: field.Name, Type: field.Type.String(), Shape: []int64{src.total}}
 		codecs := map[string]bool{}
@@ -293,10 +293,10 @@ func inspectParquet(src *parquetSource) (*Contents, error) {
 // addNulls adds the nulls of a column chunk. The number is -1 if a chunk has no
 // statistics of nulls.
 func (s *ColumnStats) addNulls(chunk *metadata.ColumnChunkMetaData) {
-	statistics, err := chunk.Statistics()
-	if s.Nulls < 0 || err != nil || statistics == nil || !statistics.HasNullCount() {
+	n := chunkNulls(chunk)
+	if s.Nulls < 0 || n < 0 {
 		s.Nulls = -1
 		return
 	}
-	s.Nulls += statistics.NullCount()
+	s.Nulls += n
 }

@@ -47,7 +47,7 @@ func (p *prefetcher) start(ctx context.Context) {
 	go func() {
 		defer close(p.stopped)
 		debug.SetPanicOnFault(true) // see startStage
-		err := catchPanic(func() error { return p.src.open(ctx, p.fields) })
+		err := catchPanic(func() error { return p.src.open(ctx, p.fields, allRows) })
 		for err == nil {
 			err = p.readBatch(ctx)
 		}

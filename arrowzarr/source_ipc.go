@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -51,8 +52,10 @@ func selectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 // fileSource reads an Arrow IPC file (Feather version 2): through a mapping, or into
 // memory of an allocator.
 type fileSource struct {
+	path   string
 	file   *os.File
-	size   int64
+	info   os.FileInfo
+	index  batchIndex
 	mapped *mapping // nil if the file is read into memory
 	reader *ipc.FileReader
 	// batches is the number of batches. It is kept because the footer is in the
@@ -61,12 +64,14 @@ type fileSource struct {
 	fields  []int
 	chosen  *arrow.Schema
 	at      int
+	cutter  rowCutter
 }
 
-func newFileSource(path string, file *os.File, size int64, r sourceOptions) (source, error) {
-	s := &fileSource{file: file, size: size}
+func newFileSource(path string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
+	s := &fileSource{path: path, file: file, info: info}
+	size := info.Size()
 	err := catchPanic(func() (err error) {
-		swapped, err := arrowipc.ValidateFile(file, size)
+		swapped, err := arrowipc.ValidateFile(file, size, s.index.add)
 		if err != nil {
 			return err
 		}
@@ -105,17 +110,45 @@ func hasDictionary(field arrow.Field) bool {
 func (s *fileSource) format() string        { return "Arrow IPC file" }
 func (s *fileSource) schema() *arrow.Schema { return s.reader.Schema() }
 
-// rows is unknown: it is not in the footer, and counting would read the metadata of
-// every batch.
-func (s *fileSource) rows() int64 { return -1 }
+func (s *fileSource) rows() int64 {
+	n, err := s.index.count()
+	if err != nil { // reading the batch will fail
+		return -1
+	}
+	return n
+}
 
-func (s *fileSource) open(_ context.Context, fields []int) error {
+func (s *fileSource) count(context.Context) (int64, error) { return s.index.count() }
+
+func (s *fileSource) nulls(context.Context) ([]int64, error) { return s.index.nullCounts(s.schema()) }
+
+func (s *fileSource) fingerprint() string { return fingerprintOf(s.path, s.info) }
+
+func (s *fileSource) open(_ context.Context, fields []int, rows rowRange) error {
 	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
+	s.cutter = newRowCutter(rows)
+	if rows.from > 0 {
+		if _, err := s.index.count(); err != nil {
+			return err
+		}
+		for s.at < s.batches && s.index.rows[s.at] <= s.cutter.skip {
+			s.cutter.skip -= s.index.rows[s.at]
+			s.at++
+		}
+	}
 	return nil
 }
 
 func (s *fileSource) next() (l sourceBatch, err error) {
-	if s.at >= s.batches {
+	for l.batch == nil && err == nil {
+		l, err = s.nextBatch()
+	}
+	return l, err
+}
+
+// nextBatch returns the next batch, without batch if no row of it is in the range.
+func (s *fileSource) nextBatch() (l sourceBatch, err error) {
+	if s.at >= s.batches || s.cutter.done() {
 		return sourceBatch{}, io.EOF
 	}
 	err = catchPanic(func() error {
@@ -123,7 +156,9 @@ func (s *fileSource) next() (l sourceBatch, err error) {
 		if err != nil {
 			return err
 		}
-		l.batch = selectColumns(batch, s.chosen, s.fields)
+		if l.batch = s.cutter.cut(selectColumns(batch, s.chosen, s.fields)); l.batch == nil {
+			return nil
+		}
 		l.bytes = batchBytes(l.batch, s.mapped.lenOutside)
 		if l.bytes > 0 && s.mapped != nil {
 			s.mapped.evict(s.mapped.bytes) // batches that are copied were decompressed from it
@@ -138,11 +173,11 @@ func (s *fileSource) next() (l sourceBatch, err error) {
 }
 
 func (s *fileSource) position() (int64, int64) {
-	n := int64(s.batches)
+	n, size := int64(s.batches), s.info.Size()
 	if n == 0 {
-		return s.size, s.size
+		return size, size
 	}
-	return s.size / n * int64(s.at), s.size
+	return size / n * int64(s.at), size
 }
 
 func (s *fileSource) mapping() *mapping { return s.mapped }
@@ -153,22 +188,106 @@ func (s *fileSource) close() error {
 	return errors.Join(catchPanic(s.reader.Close), s.mapped.close(), s.file.Close())
 }
 
-// streamSource reads an Arrow IPC stream.
-type streamSource struct {
-	name   string
-	input  *countingReader
-	size   int64
-	reader *ipc.Reader
-	fields []int
-	chosen *arrow.Schema
-	at     int
+// batchIndex has what the metadata of the record batches of an input says.
+type batchIndex struct {
+	rows   []int64 // by batch
+	total  int64
+	totals []int64 // of nulls, by array, depth first; -1 if a batch does not say
+	err    error   // the index is invalid
 }
 
-func newStreamSource(name string, file *os.File, size int64, r sourceOptions) (source, error) {
-	s := &streamSource{name: name, input: &countingReader{file: file}, size: size}
+// add adds the next batch.
+func (x *batchIndex) add(info arrowipc.Info) {
+	x.rows = append(x.rows, info.Rows)
+	if len(x.rows) == 1 {
+		x.totals = make([]int64, len(info.Nulls))
+	}
+	switch {
+	case x.err != nil:
+	case info.Rows < 0 || info.Rows > math.MaxInt64-x.total:
+		x.err = fmt.Errorf("record batch %d: %d rows: %w", len(x.rows)-1, info.Rows, errMalformed)
+	case len(info.Nulls) != len(x.totals):
+		x.err = fmt.Errorf("record batch %d: %d arrays, and others have %d: %w", len(x.rows)-1, len(info.Nulls), len(x.totals), errMalformed)
+	default:
+		x.total += info.Rows
+		for i, n := range info.Nulls {
+			if x.totals[i] < 0 || n < 0 || n > math.MaxInt64-x.totals[i] {
+				x.totals[i] = -1
+			} else {
+				x.totals[i] += n
+			}
+		}
+	}
+}
+
+func (x *batchIndex) count() (int64, error) { return x.total, x.err }
+
+// nullCounts returns the numbers of nulls of the fields.
+func (x *batchIndex) nullCounts(schema *arrow.Schema) ([]int64, error) {
+	counts := make([]int64, schema.NumFields())
+	if x.err != nil || len(x.rows) == 0 {
+		return counts, x.err
+	}
+	at := 0
+	for i, f := range schema.Fields() {
+		t := storageType(f.Type)
+		arrays := countArrays(t)
+		if at+arrays > len(x.totals) {
+			return nil, fmt.Errorf("%d arrays in a record batch, expected at least %d: %w", len(x.totals), at+arrays, errMalformed)
+		}
+		counts[i] = x.totals[at]
+		switch t.ID() {
+		case arrow.NULL:
+			counts[i] = x.total
+		case arrow.SPARSE_UNION, arrow.DENSE_UNION: // they have no nulls of their own
+			counts[i] = 0
+		case arrow.RUN_END_ENCODED:
+			// The array has none, and a null among its values is a run of any length.
+			if counts[i] = x.totals[at+2]; counts[i] > 0 || storageType(t.(*arrow.RunEndEncodedType).Encoded()).ID() == arrow.NULL {
+				counts[i] = -1
+			}
+		}
+		at += arrays
+	}
+	return counts, nil
+}
+
+// countArrays returns the number of arrays that the metadata of a batch lists for a
+// column of a type.
+func countArrays(t arrow.DataType) int {
+	n := 1
+	if nested, ok := storageType(t).(arrow.NestedType); ok {
+		for _, f := range nested.Fields() {
+			n += countArrays(f.Type)
+		}
+	}
+	return n
+}
+
+// streamSource reads an Arrow IPC stream.
+type streamSource struct {
+	name     string
+	input    *countingReader
+	info     os.FileInfo // nil if the stream can be read only once
+	messages *messageReader
+	reader   *ipc.Reader
+	index    *batchIndex // nil until it is needed
+	fields   []int
+	chosen   *arrow.Schema
+	at       int
+	cutter   rowCutter
+}
+
+// newStreamSource returns a source that reads a stream. The info is that of a regular
+// file, or nil.
+func newStreamSource(name string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
+	s := &streamSource{name: name, input: &countingReader{file: file}, info: info}
 	err := catchPanic(func() (err error) {
-		in := &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer}
-		s.reader, err = ipc.NewReaderFromMessageReader(in, ipcOptions(r)...)
+		s.messages = &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer}
+		if s.messages.size = -1; info != nil {
+			s.messages.size = info.Size()
+		}
+		s.reader, err = ipc.NewReaderFromMessageReader(s.messages, ipcOptions(r)...)
 		return err
 	})
 	if err != nil {
@@ -181,12 +300,95 @@ func (s *streamSource) format() string        { return "Arrow IPC stream" }
 func (s *streamSource) schema() *arrow.Schema { return s.reader.Schema() }
 func (s *streamSource) rows() int64           { return -1 }
 
-func (s *streamSource) open(_ context.Context, fields []int) error {
+// loadIndex reads the metadata of all batches.
+func (s *streamSource) loadIndex(ctx context.Context) (*batchIndex, error) {
+	if s.index != nil {
+		return s.index, nil
+	}
+	if s.info == nil {
+		return nil, fmt.Errorf("%s can be read only once: %w", s.name, errors.ErrUnsupported)
+	}
+	index := &batchIndex{}
+	in := io.NewSectionReader(s.input.file, 0, s.info.Size())
+	for at := 0; ; at++ {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		metadata, err := arrowipc.ReadMetadata(in)
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			s.index = index
+			return index, nil
+		}
+		var message arrowipc.Info
+		if err == nil {
+			message, err = arrowipc.Inspect(metadata)
+		}
+		if err == nil {
+			err = skipBody(in, message.BodyLength, s.info.Size())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", at, err)
+		}
+		if message.Type == ipc.MessageRecordBatch {
+			index.add(message)
+		}
+	}
+}
+
+// skipBody skips the body of a message in a file of size bytes.
+func skipBody(in io.Seeker, length, size int64) error {
+	at, err := in.Seek(0, io.SeekCurrent)
+	if err == nil && length > size-at {
+		err = fmt.Errorf("message of %d bytes: %w", length, io.ErrUnexpectedEOF)
+	}
+	if err == nil {
+		_, err = in.Seek(length, io.SeekCurrent)
+	}
+	return err
+}
+
+func (s *streamSource) count(ctx context.Context) (int64, error) {
+	index, err := s.loadIndex(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return index.count()
+}
+
+func (s *streamSource) nulls(ctx context.Context) ([]int64, error) {
+	index, err := s.loadIndex(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return index.nullCounts(s.schema())
+}
+
+func (s *streamSource) fingerprint() string {
+	if s.info == nil {
+		return s.name
+	}
+	return fingerprintOf(s.name, s.info)
+}
+
+func (s *streamSource) open(_ context.Context, fields []int, rows rowRange) error {
 	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
+	s.cutter = newRowCutter(rows)
+	s.messages.skip = &s.cutter.skip
 	return nil
 }
 
 func (s *streamSource) next() (l sourceBatch, err error) {
+	for l.batch == nil && err == nil {
+		l, err = s.nextBatch()
+	}
+	return l, err
+}
+
+// nextBatch returns the next batch, without batch if no row of it is in the range.
+func (s *streamSource) nextBatch() (l sourceBatch, err error) {
+	if s.cutter.done() {
+		return sourceBatch{}, io.EOF
+	}
 	err = catchPanic(func() error {
 		if !s.reader.Next() {
 			if err := s.reader.Err(); err != nil && !errors.Is(err, io.EOF) {
@@ -196,15 +398,16 @@ func (s *streamSource) next() (l sourceBatch, err error) {
 		}
 		batch := s.reader.RecordBatch()
 		batch.Retain()
-		l.batch = selectColumns(batch, s.chosen, s.fields)
-		l.bytes = batchBytes(l.batch, bufferLen)
+		if l.batch = s.cutter.cut(selectColumns(batch, s.chosen, s.fields)); l.batch != nil {
+			l.bytes = batchBytes(l.batch, bufferLen)
+		}
 		return nil
 	})
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return sourceBatch{}, io.EOF
 	}
 	if err != nil {
-		return sourceBatch{}, fmt.Errorf("record batch %d: %w", s.at, err)
+		return sourceBatch{}, fmt.Errorf("record batch %d: %w", s.at+s.messages.skipped, err)
 	}
 	s.at++
 	return l, nil
@@ -212,10 +415,15 @@ func (s *streamSource) next() (l sourceBatch, err error) {
 
 func (s *streamSource) mapping() *mapping { return nil }
 
-func (s *streamSource) position() (int64, int64) { return s.input.n.Load(), s.size }
+func (s *streamSource) position() (int64, int64) {
+	if s.info == nil {
+		return s.input.n.Load(), -1
+	}
+	return s.input.n.Load(), s.info.Size()
+}
 
 func (s *streamSource) interrupt() bool {
-	return s.size >= 0 || s.input.file.SetReadDeadline(time.Unix(1, 0)) == nil
+	return s.info != nil || s.input.file.SetReadDeadline(time.Unix(1, 0)) == nil
 }
 
 func (s *streamSource) close() error {
@@ -226,20 +434,21 @@ func (s *streamSource) close() error {
 // messageReader reads the messages of an IPC stream for arrow-go, whose own reader
 // allocates any size that they claim.
 type messageReader struct {
-	input io.Reader
+	input *countingReader
+	size  int64 // of the input, or -1 if it can be read only once
 	mem   memory.Allocator
 	limit int64 // of a body, in bytes
 	last  *ipc.Message
+	// skip is the number of rows that are not needed. Batches that have no others are
+	// skipped, but not dictionaries. It is nil before the first batch.
+	skip    *int64
+	skipped int // batches
 }
 
 // Message returns the next message, which is valid until the next call, or io.EOF.
 func (m *messageReader) Message() (*ipc.Message, error) {
 	m.Release()
-	metadata, err := arrowipc.ReadMetadata(m.input)
-	if err != nil {
-		return nil, err
-	}
-	info, err := arrowipc.Inspect(metadata)
+	metadata, info, err := m.readMetadata()
 	if err != nil {
 		return nil, err
 	}
@@ -256,6 +465,26 @@ func (m *messageReader) Message() (*ipc.Message, error) {
 		return nil, fmt.Errorf("message of %d bytes: %w", info.BodyLength, unexpectedEOF(err))
 	}
 	return m.last, nil
+}
+
+// readMetadata reads the metadata of the next message that is needed.
+func (m *messageReader) readMetadata() (metadata []byte, info arrowipc.Info, err error) {
+	for {
+		if metadata, err = arrowipc.ReadMetadata(m.input); err != nil {
+			return nil, info, err
+		}
+		if info, err = arrowipc.Inspect(metadata); err != nil {
+			return nil, info, err
+		}
+		if m.skip == nil || *m.skip == 0 || info.Type != ipc.MessageRecordBatch || info.Rows < 0 || info.Rows > *m.skip {
+			return metadata, info, nil
+		}
+		if err := m.input.discard(info.BodyLength, m.size); err != nil {
+			return nil, info, fmt.Errorf("message of %d bytes: %w", info.BodyLength, unexpectedEOF(err))
+		}
+		*m.skip -= info.Rows
+		m.skipped++
+	}
 }
 
 // unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and any other error itself.
@@ -288,6 +517,20 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.file.Read(p)
 	r.n.Add(int64(n))
 	return n, err
+}
+
+// discard skips n bytes. It does not read them if the file has a size, which is not -1.
+func (r *countingReader) discard(n, size int64) error {
+	if size < 0 {
+		_, err := io.CopyN(io.Discard, r, n)
+		return err
+	}
+	if n > size-r.n.Load() {
+		return io.ErrUnexpectedEOF
+	}
+	_, err := r.file.Seek(n, io.SeekCurrent)
+	r.n.Add(n)
+	return err
 }
 
 // parallelReaderAt reads large parts of a file in several goroutines. One core copies

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"golang.org/x/sync/errgroup"
 
@@ -25,18 +26,20 @@ import (
 // can do that too, but a panic in its goroutines would end the program.
 type parquetSource struct {
 	path     string
-	size     int64
+	info     os.FileInfo
 	reader   *file.Reader
 	arrow    *pqarrow.FileReader
 	whole    *arrow.Schema
 	fields   []int
 	columns  []pqarrow.RecordReader // by field
 	total    int64
-	consumed int64
+	from, to int64 // the rows to read, from the first of a row group
+	consumed int64 // rows of the file that are read or skipped
+	cutter   rowCutter
 }
 
-func newParquetSource(path string, input *os.File, size int64, r sourceOptions) (source, error) {
-	s := &parquetSource{path: path, size: size}
+func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOptions) (source, error) {
+	s := &parquetSource{path: path, info: info}
 	err := catchPanic(func() (err error) {
 		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
 		properties := parquet.NewReaderProperties(mem)
@@ -180,15 +183,92 @@ func (s *parquetSource) format() string        { return "Parquet" }
 func (s *parquetSource) schema() *arrow.Schema { return s.whole }
 func (s *parquetSource) rows() int64           { return s.total }
 
-func (s *parquetSource) open(ctx context.Context, fields []int) error {
-	if s.fields = fields; len(fields) == 0 || s.total == 0 {
+func (s *parquetSource) count(context.Context) (int64, error) { return s.total, nil }
+
+// nulls sums the statistics of flat columns.
+func (s *parquetSource) nulls(context.Context) ([]int64, error) {
+	counts := make([]int64, s.whole.NumFields())
+	err := catchPanic(func() error {
+		for i := range counts {
+			var err error
+			if counts[i], err = s.columnNulls(s.arrow.Manifest.Fields[i]); err != nil {
+				return fmt.Errorf("column %q: %w", s.whole.Field(i).Name, err)
+			}
+		}
+		return nil
+	})
+	return counts, err
+}
+
+func (s *parquetSource) columnNulls(field pqarrow.SchemaField) (n int64, err error) {
+	footer := s.reader.MetaData()
+	switch {
+	case !field.IsLeaf():
+		return -1, nil
+	case footer.Schema.Column(field.ColIndex).MaxDefinitionLevel() == 0:
+		return 0, nil
+	}
+	for g := range footer.NumRowGroups() {
+		if footer.RowGroup(g).NumRows() == 0 { // writers leave out its statistics
+			continue
+		}
+		chunk, err := footer.RowGroup(g).ColumnChunk(field.ColIndex)
+		if err != nil {
+			return -1, fmt.Errorf("row group %d: %w", g, err)
+		}
+		inChunk := chunkNulls(chunk)
+		if inChunk < 0 || inChunk > footer.RowGroup(g).NumRows() {
+			return -1, nil
+		}
+		n += inChunk
+	}
+	return n, nil
+}
+
+// chunkNulls returns the number of nulls in the statistics of a column chunk, or -1.
+func chunkNulls(chunk *metadata.ColumnChunkMetaData) int64 {
+	statistics, err := chunk.Statistics()
+	if err != nil || statistics == nil || !statistics.HasNullCount() {
+		return -1
+	}
+	return statistics.NullCount()
+}
+
+func (s *parquetSource) fingerprint() string { return fingerprintOf(s.path, s.info) }
+
+// chooseGroups returns the row groups with rows of a range.
+func (s *parquetSource) chooseGroups(rows rowRange) (groups []int) {
+	from, to := rows.within(s.total)
+	var start int64
+	s.from, s.to = from, from
+	for g := range s.reader.NumRowGroups() {
+		n := s.reader.MetaData().RowGroup(g).NumRows()
+		if start < to && start+n > from {
+			if groups = append(groups, g); len(groups) == 1 {
+				s.from = start
+			}
+			s.to = start + n
+		}
+		start += n
+	}
+	s.consumed = s.from
+	s.cutter = newRowCutter(rowRange{from - s.from, max(to, from) - s.from})
+	if to == s.total { // read on to the end, which finds groups with more rows than the footer says
+		s.cutter.left = -1
+	}
+	return groups
+}
+
+func (s *parquetSource) open(ctx context.Context, fields []int, rows rowRange) error {
+	groups := s.chooseGroups(rows)
+	if s.fields = fields; len(fields) == 0 || len(groups) == 0 {
 		return nil
 	}
 	return catchPanic(func() error {
 		for _, f := range fields {
 			field := s.arrow.Manifest.Fields[f]
 			field.Field.Type = readableType(field.Field.Type)
-			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, field), nil)
+			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, field), groups)
 			if err != nil {
 				return fmt.Errorf("column %q: %w", field.Field.Name, err)
 			}
@@ -248,7 +328,15 @@ func appendLeaves(leaves []int, field pqarrow.SchemaField) []int {
 }
 
 func (s *parquetSource) next() (l sourceBatch, err error) {
-	if s.columns == nil {
+	for l.batch == nil && err == nil {
+		l, err = s.nextBatch()
+	}
+	return l, err
+}
+
+// nextBatch returns the next batch, without batch if no row of it is in the range.
+func (s *parquetSource) nextBatch() (l sourceBatch, err error) {
+	if s.columns == nil || s.cutter.done() {
 		return sourceBatch{}, io.EOF
 	}
 	var batch arrow.RecordBatch
@@ -257,14 +345,17 @@ func (s *parquetSource) next() (l sourceBatch, err error) {
 		return err
 	})
 	switch {
-	case errors.Is(err, io.EOF) && s.consumed == s.total:
+	case errors.Is(err, io.EOF) && s.consumed == s.to:
 		return sourceBatch{}, io.EOF
 	case errors.Is(err, io.EOF):
-		return sourceBatch{}, fmt.Errorf("the file ends after %d of %d rows: %w", s.consumed, s.total, io.ErrUnexpectedEOF)
+		return sourceBatch{}, fmt.Errorf("the file ends after %d of %d rows: %w", s.consumed, s.to, io.ErrUnexpectedEOF)
 	case err != nil:
 		return sourceBatch{}, fmt.Errorf("after row %d: %w", s.consumed, err)
 	}
 	s.consumed += batch.NumRows()
+	if batch = s.cutter.cut(batch); batch == nil {
+		return sourceBatch{}, nil
+	}
 	return sourceBatch{batch: batch, bytes: batchBytes(batch, bufferCap)}, nil
 }
 
@@ -275,10 +366,11 @@ func bufferCap(b *memory.Buffer) int64 { return int64(b.Cap()) }
 func (s *parquetSource) mapping() *mapping { return nil }
 
 func (s *parquetSource) position() (int64, int64) {
+	size := s.info.Size()
 	if s.total == 0 {
-		return s.size, s.size
+		return size, size
 	}
-	return int64(float64(s.size) * (float64(s.consumed) / float64(s.total))), s.size
+	return int64(float64(size) * (float64(s.consumed) / float64(s.total))), size
 }
 
 func (s *parquetSource) interrupt() bool { return true }

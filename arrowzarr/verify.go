@@ -80,7 +80,7 @@ func (r *VerifyReport) compare(ctx context.Context, src source, t *zarrTable) er
 	if err != nil {
 		return err
 	}
-	if err := src.open(ctx, fields); err != nil {
+	if err := src.open(ctx, fields, allRows); err != nil {
 		return err
 	}
 	for {

@@ -69,9 +69,10 @@ func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 
 // ValidateFile reads the metadata of all messages of a file, without the bodies. It is
 // for files that arrow-go will read, which trusts the metadata. It reports whether
-// the file has the other byte order. It returns an error wrapping arrow.ErrInvalid
-// if the metadata is invalid, or the error of reading.
-func ValidateFile(file io.ReaderAt, size int64) (swapped bool, err error) {
+// the file has the other byte order. Unless visit is nil, it is called for each record
+// batch, in order. It returns an error wrapping arrow.ErrInvalid if the metadata is
+// invalid, or the error of reading.
+func ValidateFile(file io.ReaderAt, size int64, visit func(Info)) (swapped bool, err error) {
 	if file == nil {
 		return false, fmt.Errorf("arrowipc.ValidateFile: nil file: %w", arrow.ErrInvalid)
 	}
@@ -86,8 +87,12 @@ func ValidateFile(file io.ReaderAt, size int64) (swapped bool, err error) {
 	}
 	for _, all := range [][]block{f.dictionaries, f.batches} {
 		for i, at := range all {
-			if _, err := s.readMetadata(at); err != nil {
+			message, err := s.readMetadata(at)
+			if err != nil {
 				return false, fmt.Errorf("message %d: %w", i, err)
+			}
+			if visit != nil && message.kind == ipc.MessageRecordBatch {
+				visit(message.info())
 			}
 		}
 	}

@@ -75,6 +75,12 @@ type Info struct {
 	// Buffers are the positions of the buffers in the body. They are not checked
 	// against BodyLength.
 	Buffers []Extent
+	// Rows is the number of rows of a record batch, or of values of a dictionary. It
+	// is not checked.
+	Rows int64
+	// Nulls are the numbers of nulls of the arrays, depth first. They are not checked;
+	// -1 means unknown.
+	Nulls []int64
 }
 
 // Extent is a range of a body, in bytes.
@@ -87,7 +93,15 @@ func Inspect(metadata []byte) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers}, nil
+	return h.info(), nil
+}
+
+func (h *header) info() Info {
+	info := Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers, Rows: h.batch.length}
+	for _, n := range h.batch.nodes {
+		info.Nulls = append(info.Nulls, n.nulls)
+	}
+	return info
 }
 
 // header is the parsed metadata of a message (table Message in Message.fbs).

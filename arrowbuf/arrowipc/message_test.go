@@ -340,6 +340,8 @@ func TestInspectReturnsBufferExtents(t *testing.T) {
 		assert.Equal(t, ipc.MessageRecordBatch, info.Type)
 		assert.Equal(t, m.BodyLength, info.BodyLength)
 		assert.Equal(t, codec, info.Codec)
+		assert.EqualValues(t, 10, info.Rows)
+		assert.Equal(t, []int64{int64(batch.Column(0).NullN()), int64(batch.Column(1).NullN())}, info.Nulls)
 		parts, err := m.Parts()
 		require.NoError(t, err)
 		defer parts.Release()

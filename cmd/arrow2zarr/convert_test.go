@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -98,6 +101,8 @@ func TestFlagsReachTheConversion(t *testing.T) {
 	}{
 		{nil, []int64{4}, []string{"bytes", "zstd"}},
 		{[]string{"--codec", "none"}, []int64{4}, []string{"bytes"}},
+		{[]string{"--codec=gzip", "--codec", "float=blosc:zstd"}, []int64{4}, []string{"bytes", "blosc"}},
+		{[]string{"--codec", "float=none", "--codec=temp=lz4"}, []int64{4}, []string{"bytes", "numcodecs.lz4"}},
 		{[]string{"--codec=gzip", "--chunk-rows=3"}, []int64{3}, []string{"bytes", "gzip"}},
 		{[]string{"--chunk-rows=1", "--shard-rows=2"}, []int64{2}, []string{"sharding_indexed"}},
 		{[]string{"--jobs=7", "--max-memory=300MB", "--columns=temp"}, []int64{4}, []string{"bytes", "zstd"}},
@@ -115,6 +120,33 @@ func TestFlagsReachTheConversion(t *testing.T) {
 		}
 		assert.Equal(t, test.codecs, names, test.flags)
 	}
+}
+
+func TestVerboseConvertPrintsTheCodecsThatWereChosen(t *testing.T) {
+	input := inputFile(t, stream(t, weather()))
+	e := mustRun(t, "convert", input, outputPath(t), "--codec", "auto:fast", "--codec", "text=gzip", "-v")
+	assert.Contains(t, e.stdout, " as auto:fast text=gzip:6 in ")
+	assert.Contains(t, e.stdout, "\n  station/values is stored as gzip:6\n")
+	assert.Regexp(t, `(?m)^  temp is stored as (none|blosc:lz4:5:\w+)$`, e.stdout)
+	assert.NotContains(t, mustRun(t, "convert", input, outputPath(t), "-v").stdout, "stored as", "all are the same")
+}
+
+func TestColumnsThatAreLeftOutAreNamed(t *testing.T) {
+	field := arrow.Field{Name: "image", Type: arrow.FixedSizeListOf(6, arrow.PrimitiveTypes.Int8), Metadata: arrow.NewMetadata(
+		[]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{"arrow.fixed_shape_tensor", `{"shape": [7]}`})}
+	schema := arrow.NewSchema([]arrow.Field{field, {Name: "temp", Type: arrow.PrimitiveTypes.Int8}, {Name: "tempo", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	input := inputFile(t, stream(t, b.NewRecordBatch()))
+	refused := arrow2zarr(t, "convert", input, outputPath(t))
+	assert.Equal(t, exitInput, refused.code)
+	assert.Contains(t, refused.stderr, `column "image" of type fixed_size_list`)
+	e := mustRun(t, "convert", input, outputPath(t), "--skip-unsupported", "--columns", "image,temp*", "--exclude", "temp")
+	assert.Contains(t, e.stdout, ": 0 rows, 1 columns, ")
+	assert.Regexp(t, `(?m)^  column "image" of type fixed_size_list.* is left out: .*fixed_shape_tensor`, e.stdout)
+	var report arrowzarr.Report
+	require.NoError(t, json.Unmarshal([]byte(mustRun(t, "convert", input, outputPath(t), "--skip-unsupported", "--json").stdout), &report))
+	require.Len(t, report.Skipped, 1)
+	assert.Equal(t, "image", report.Skipped[0].Name)
 }
 
 func TestProgressFollowsTheFlags(t *testing.T) {

@@ -132,11 +132,12 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 		{[]string{"convert", input, "OUTPUT", "more"}, "accepts 2 arg(s), received 3"},
 		{[]string{"convert", input, "OUTPUT", "--frobnicate"}, "unknown flag: --frobnicate"},
 		{[]string{"convert", input, "OUTPUT", "--progress", "--no-progress"}, "[no-progress progress]"},
-		{[]string{"convert", input, "OUTPUT", "--codec", "lzma"}, "expected none, zstd[:LEVEL] or gzip[:LEVEL]"},
+		{[]string{"convert", input, "OUTPUT", "--codec", "lzma"}, "expected none, zstd[:LEVEL], gzip[:LEVEL], blosc:"},
 		{[]string{"convert", input, "OUTPUT", "--codec", "zstd:23"}, "expected a level from -131072 to 22"},
 		{[]string{"convert", input, "OUTPUT", "--codec", "gzip:-1"}, "expected a level from 0 to 9"},
 		{[]string{"convert", input, "OUTPUT", "--codec", "gzip:"}, "expected a level"},
-		{[]string{"convert", input, "OUTPUT", "--codec", "none:1"}, "none has no level"},
+		{[]string{"convert", input, "OUTPUT", "--codec", "gzip", "--codec", "wind=none"}, `codec: no column is named "wind"`},
+		{[]string{"convert", input, "OUTPUT", "--codec", "none:1"}, "expected nothing after"},
 		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "many"}, `invalid argument "many"`},
 		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "-1"}, "chunk rows: -1"},
 		{[]string{"convert", input, "OUTPUT", "--shard-rows", "8"}, "expected a multiple of the chunk rows"},
@@ -145,7 +146,7 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "lots"}, "expected a size such as 512MiB or 4GiB"},
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "1KiB"}, "max memory"},
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "2000PB"}, "--max-memory"},
-		{[]string{"convert", input, "OUTPUT", "--columns", "temp,wind"}, `no column is named "wind": expected some of "station", "temp", "when"`},
+		{[]string{"convert", input, "OUTPUT", "--columns", "temp,wind"}, "columns: no column is named \"wind\"\n  expected some of \"station\", \"temp\", \"when\""},
 		{[]string{"convert", input, "OUTPUT", "--device", "tpu"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
 		{[]string{"convert", input, "OUTPUT", "--device", "cuda:one"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
 		{[]string{"convert", input, "OUTPUT", "--device", "cuda:-1"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
@@ -215,7 +216,7 @@ func TestHelpEndsWithExamplesAndExitCodes(t *testing.T) {
 	}
 	convert := mustRun(t, "convert", "--help").stdout
 	for _, flag := range []string{
-		"device", "codec", "chunk-rows", "shard-rows", "columns", "jobs", "max-memory",
+		"device", "codec", "chunk-rows", "shard-rows", "columns", "exclude", "skip-unsupported", "jobs", "max-memory",
 		"overwrite", "progress", "no-progress", "json", "verbose",
 	} {
 		assert.Contains(t, convert, "--"+flag)

@@ -1,0 +1,64 @@
+package arrowzarr
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+)
+
+// SourceFacts is what a source says without reading values.
+type SourceFacts struct {
+	Schema      *arrow.Schema
+	Rows        int64
+	Count       int64
+	Nulls       []int64
+	Fingerprint string
+}
+
+func openTestSource(path string) (source, error) {
+	return openSource(path, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
+}
+
+// DescribeSource returns what a source says without reading values.
+func DescribeSource(path string) (f SourceFacts, err error) {
+	src, err := openTestSource(path)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, src.close()) }()
+	f = SourceFacts{Schema: src.schema(), Rows: src.rows(), Fingerprint: src.fingerprint()}
+	if f.Count, err = src.count(context.Background()); err == nil {
+		f.Nulls, err = src.nulls(context.Background())
+	}
+	return f, err
+}
+
+// ReadSource calls visit for each batch of a range of rows of a source.
+func ReadSource(path string, fields []int, from, to int64, visit func(arrow.RecordBatch)) (err error) {
+	src, err := openTestSource(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.close()) }()
+	if err := src.open(context.Background(), fields, rowRange{from, to}); err != nil {
+		return err
+	}
+	for {
+		b, err := src.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := countNulls(b.batch); err != nil {
+			return err
+		}
+		visit(b.batch)
+		b.batch.Release()
+	}
+}
