@@ -54,8 +54,8 @@ func seedInputs(t *testing.T) [][]seedInput {
 	return groups
 }
 
-// mutate returns a copy of an input with some bytes changed, added, moved or removed. The
-// other input lends bytes.
+// mutate returns a copy of an input with some bytes changed, added, moved or removed. Some
+// bytes come from the other input.
 func mutate(rng *rand.Rand, content, other []byte) []byte {
 	m := slices.Clone(content)
 	// Half of the changes are near an end, where the metadata is.
