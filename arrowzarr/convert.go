@@ -105,7 +105,7 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	}
 	var src source
 	err := runUntilDone(ctx, func() (err error) {
-		if src, err = openSource(input, o); err != nil {
+		if src, err = openInputs(ctx, []string{input}, o); err != nil {
 			return markPart(host.partOf(err), err)
 		}
 		return nil

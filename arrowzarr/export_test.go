@@ -19,13 +19,13 @@ type SourceFacts struct {
 	Fingerprint string
 }
 
-func openTestSource(path string) (source, error) {
-	return openSource(path, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
+func openTestSource(inputs ...string) (source, error) {
+	return openInputs(context.Background(), inputs, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
 }
 
 // DescribeSource returns what a source says without reading values.
-func DescribeSource(path string) (f SourceFacts, err error) {
-	src, err := openTestSource(path)
+func DescribeSource(inputs ...string) (f SourceFacts, err error) {
+	src, err := openTestSource(inputs...)
 	if err != nil {
 		return f, err
 	}
@@ -38,8 +38,8 @@ func DescribeSource(path string) (f SourceFacts, err error) {
 }
 
 // ReadSource calls visit for each batch of a range of rows of a source.
-func ReadSource(path string, fields []int, from, to int64, visit func(arrow.RecordBatch)) (err error) {
-	src, err := openTestSource(path)
+func ReadSource(inputs []string, fields []int, from, to int64, visit func(arrow.RecordBatch)) (err error) {
+	src, err := openTestSource(inputs...)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -134,33 +135,92 @@ var (
 	magicFeather = []byte("FEA1")
 )
 
-// openSource opens an input, whose format it recognizes by the content. The path "-"
-// is an IPC stream on standard input.
-func openSource(path string, r sourceOptions) (source, error) {
-	if path == "-" {
-		return newStreamSource("standard input", os.Stdin, nil, r)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory: expected an Arrow IPC file or stream, or a Parquet file", path)
-	}
+// inputFile is a file that a source reads.
+type inputFile struct {
+	// ReaderAt reads the content; nil if it can be read only once, as that of a pipe.
+	io.ReaderAt
+	name    string   // as errors name it
+	size    int64    // in bytes, -1 if it can be read only once
+	version string   // what changes with the content, beside the size
+	local   *os.File // nil if it is not in the file system
+	closing func() error
+}
+
+// openLocal opens a file of the file system.
+func openLocal(path string) (*inputFile, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	src, err := openByContent(path, file, info, r)
+	f, err := newLocalFile(path, file)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
+	}
+	return f, nil
+}
+
+func newLocalFile(name string, file *os.File) (*inputFile, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f := &inputFile{name: name, size: -1, local: file, closing: file.Close}
+	if info.Mode().IsRegular() {
+		f.ReaderAt, f.size, f.version = file, info.Size(), fmt.Sprint(info.ModTime().UnixNano())
+	}
+	return f, nil
+}
+
+// once reports whether the content can be read only once.
+func (f *inputFile) once() bool { return f.ReaderAt == nil }
+
+// sequential reads the content, from its start. It must not be called if once is true.
+func (f *inputFile) sequential() *io.SectionReader { return io.NewSectionReader(f.ReaderAt, 0, f.size) }
+
+// stream reads the content, from its start.
+func (f *inputFile) stream() io.Reader {
+	if f.once() {
+		return f.local
+	}
+	return f.sequential()
+}
+
+// fingerprint identifies the content.
+func (f *inputFile) fingerprint() string {
+	if f.once() {
+		return f.name
+	}
+	return fmt.Sprintf("%q %d %s", f.name, f.size, f.version)
+}
+
+// interrupt reports whether a read will return soon, see source.
+func (f *inputFile) interrupt() bool {
+	return !f.once() || f.local.SetReadDeadline(time.Unix(1, 0)) == nil
+}
+
+func (f *inputFile) close() error { return f.closing() }
+
+// openSource opens an input, whose format it recognizes by the content. The path "-"
+// is an IPC stream on standard input.
+func openSource(path string, r sourceOptions) (source, error) {
+	if path == "-" {
+		return newStreamSource(&inputFile{name: "standard input", size: -1, local: os.Stdin, closing: os.Stdin.Close}, r)
+	}
+	file, err := openLocal(path)
+	if err != nil {
+		return nil, err
+	}
+	src, err := openByContent(file, r)
+	if err != nil {
+		return nil, errors.Join(err, file.close())
 	}
 	return src, nil
 }
 
-func openByContent(path string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
-	if !info.Mode().IsRegular() {
-		return newStreamSource(path, file, nil, r)
+// openByContent returns a source that owns the file, or an error.
+func openByContent(file *inputFile, r sourceOptions) (source, error) {
+	if file.once() {
+		return newStreamSource(file, r)
 	}
 	head := make([]byte, 8)
 	n, err := file.ReadAt(head, 0)
@@ -170,17 +230,17 @@ func openByContent(path string, file *os.File, info os.FileInfo, r sourceOptions
 	head = head[:n]
 	switch {
 	case n == 0:
-		return nil, fmt.Errorf("%s is empty: expected an Arrow IPC file or stream, or a Parquet file", path)
+		return nil, fmt.Errorf("%s is empty: expected an Arrow IPC file or stream, or a Parquet file", file.name)
 	case bytes.HasPrefix(head, magicIPC):
-		return newFileSource(path, file, info, r)
+		return newFileSource(file, r)
 	case bytes.HasPrefix(head, magicParquet):
-		return newParquetSource(path, file, info, r)
+		return newParquetSource(file, r)
 	case bytes.HasPrefix(head, magicFeather):
-		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", path)
-	case isStreamStart(head, info.Size()):
-		return newStreamSource(path, file, info, r)
+		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", file.name)
+	case isStreamStart(head, file.size):
+		return newStreamSource(file, r)
 	default:
-		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x", path, head)
+		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x", file.name, head)
 	}
 }
 
@@ -193,11 +253,6 @@ func isStreamStart(head []byte, size int64) bool {
 	}
 	first := binary.LittleEndian.Uint32(head)
 	return first == 0xFFFFFFFF || int64(first) < size
-}
-
-// fingerprintOf identifies the content of a regular file.
-func fingerprintOf(path string, info os.FileInfo) string {
-	return fmt.Sprintf("%q %d %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
 // runUntilDone runs f, which may block forever (on a terminal, or a stuck pipe). It

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -25,8 +24,7 @@ import (
 // parquetSource reads a Parquet file as record batches, columns in parallel. arrow-go
 // can do that too, but a panic in its goroutines would end the program.
 type parquetSource struct {
-	path     string
-	info     os.FileInfo
+	file     *inputFile
 	reader   *file.Reader
 	arrow    *pqarrow.FileReader
 	whole    *arrow.Schema
@@ -38,8 +36,8 @@ type parquetSource struct {
 	cutter   rowCutter
 }
 
-func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOptions) (source, error) {
-	s := &parquetSource{path: path, info: info}
+func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
+	s := &parquetSource{file: input}
 	err := catchPanic(func() (err error) {
 		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
 		properties := parquet.NewReaderProperties(mem)
@@ -47,7 +45,7 @@ func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOpt
 		// larger than MaxMemory.
 		properties.BufferedStreamEnabled = true
 		properties.BufferSize = 1 << 20
-		s.reader, err = file.NewParquetReader(input, file.WithReadProps(properties))
+		s.reader, err = file.NewParquetReader(input.sequential(), file.WithReadProps(properties))
 		if err != nil {
 			return err
 		}
@@ -66,7 +64,7 @@ func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOpt
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: Parquet file: %w", path, err)
+		return nil, fmt.Errorf("%s: Parquet file: %w", input.name, err)
 	}
 	s.total = s.reader.NumRows()
 	var inGroups int64
@@ -74,7 +72,7 @@ func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOpt
 		inGroups += s.reader.MetaData().RowGroup(g).NumRows()
 	}
 	if inGroups != s.total {
-		return nil, fmt.Errorf("%s: Parquet file: %d rows in the footer, and %d in its row groups: %w", path, s.total, inGroups, errMalformed)
+		return nil, fmt.Errorf("%s: Parquet file: %d rows in the footer, and %d in its row groups: %w", input.name, s.total, inGroups, errMalformed)
 	}
 	return s, nil
 }
@@ -234,7 +232,7 @@ func chunkNulls(chunk *metadata.ColumnChunkMetaData) int64 {
 	return statistics.NullCount()
 }
 
-func (s *parquetSource) fingerprint() string { return fingerprintOf(s.path, s.info) }
+func (s *parquetSource) fingerprint() string { return s.file.fingerprint() }
 
 // chooseGroups returns the row groups with rows of a range.
 func (s *parquetSource) chooseGroups(rows rowRange) (groups []int) {
@@ -366,7 +364,7 @@ func bufferCap(b *memory.Buffer) int64 { return int64(b.Cap()) }
 func (s *parquetSource) mapping() *mapping { return nil }
 
 func (s *parquetSource) position() (int64, int64) {
-	size := s.info.Size()
+	size := s.file.size
 	if s.total == 0 {
 		return size, size
 	}
@@ -376,10 +374,11 @@ func (s *parquetSource) position() (int64, int64) {
 func (s *parquetSource) interrupt() bool { return true }
 
 func (s *parquetSource) close() error {
-	return catchPanic(func() error {
+	err := catchPanic(func() error {
 		for _, column := range s.columns {
 			column.Release()
 		}
 		return s.reader.Close()
 	})
+	return errors.Join(err, s.file.close())
 }

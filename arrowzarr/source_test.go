@@ -54,7 +54,7 @@ func TestInputsOfOtherFormatsAreRefused(t *testing.T) {
 
 func TestInputsThatCannotBeOpenedAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	assert.Contains(t, refuse(t, arrowzarr.PartInput, dir, arrowzarr.Options{}), "is a directory: expected an Arrow IPC file or stream, or a Parquet file")
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, dir, arrowzarr.Options{}), "has no files: expected Arrow or Parquet files")
 	missing := filepath.Join(dir, "missing.arrow")
 	assert.Contains(t, refuse(t, arrowzarr.PartInput, missing, arrowzarr.Options{}), missing)
 	secret := inputFile(t, single("a", texts("x")).file(t))
