@@ -86,7 +86,7 @@ func inputName(input string) string {
 	if input == "-" {
 		return "standard input"
 	}
-	return input
+	return withoutSecrets(input)
 }
 
 // openInput opens the source of a conversion. Opening reads the schema, which may

@@ -79,7 +79,11 @@ func inspectFile(ctx context.Context, path string) (*Contents, error) {
 		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
-	if parquet, ok := src.(*parquetSource); ok {
+	inner := src
+	if t, ok := src.(*treeSource); ok {
+		inner = t.source
+	}
+	if parquet, ok := inner.(*parquetSource); ok {
 		err = catchPanic(func() (err error) { c, err = inspectParquet(parquet); return err })
 	} else {
 		err = catchPanic(func() (err error) { c, err = inspectArrow(ctx, src); return err })

@@ -67,6 +67,9 @@ type foundFile struct {
 	keys []partitionKey // of its folders, below the folder that is the input
 }
 
+// isRemote reports whether each read takes a round trip.
+func (f foundFile) isRemote() bool { return f.tree != localTree{} }
+
 func (f foundFile) name() string { return f.tree.name(f.path) }
 
 // partitionKey is a folder's name key=value, as Hive has them.
@@ -219,13 +222,16 @@ func (f *finder) addMatches(folder string, pattern []string, keys []partitionKey
 func findFiles(ctx context.Context, inputs []string) (found []foundFile, err error) {
 	for _, input := range inputs {
 		var files []foundFile
-		if input == "-" {
+		switch {
+		case input == "-":
 			err = errors.New("standard input must be the only input")
-		} else {
+		case isURL(input):
+			files, err = findURL(ctx, input)
+		default:
 			files, err = findLocal(ctx, input)
 		}
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, closeTrees(found))
 		}
 		found = append(found, files...)
 	}
@@ -276,11 +282,28 @@ func openInputs(ctx context.Context, inputs []string, r sourceOptions) (source, 
 	if err != nil {
 		return nil, err
 	}
+	var src source
 	if len(found) == 1 && found[0].keys == nil {
-		return found[0].open(ctx, r)
+		src, err = found[0].open(ctx, r)
+	} else {
+		src, err = newMultiSource(ctx, found, r)
 	}
-	return newMultiSource(ctx, found, r)
+	if err != nil {
+		return nil, errors.Join(err, closeTrees(found))
+	}
+	if !slices.ContainsFunc(found, foundFile.isRemote) {
+		return src, nil
+	}
+	return &treeSource{src, found}, nil
 }
+
+// treeSource is a source that closes the stores of its files.
+type treeSource struct {
+	source
+	files []foundFile
+}
+
+func (s *treeSource) close() error { return errors.Join(s.source.close(), closeTrees(s.files)) }
 
 func (f foundFile) open(ctx context.Context, r sourceOptions) (source, error) {
 	file, err := f.tree.open(ctx, f.path)
@@ -324,6 +347,9 @@ type scannedFile struct {
 	print   string // fingerprint
 }
 
+// remoteScans is the number of files in stores whose metadata is read at once.
+const remoteScans = 32
+
 // newMultiSource reads the metadata of all files, so that one with another schema is
 // found before any work is done.
 func newMultiSource(ctx context.Context, files []foundFile, r sourceOptions) (*multiSource, error) {
@@ -335,6 +361,9 @@ func newMultiSource(ctx context.Context, files []foundFile, r sourceOptions) (*m
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(max(r.jobs, 1))
+	if slices.ContainsFunc(files, foundFile.isRemote) {
+		group.SetLimit(max(r.jobs, remoteScans))
+	}
 	for i := 1; i < len(files); i++ {
 		group.Go(func() error {
 			if groupCtx.Err() != nil {

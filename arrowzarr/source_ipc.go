@@ -71,7 +71,11 @@ func newFileSource(file *inputFile, r sourceOptions) (source, error) {
 		if err != nil {
 			return err
 		}
-		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file.sequential(), r.jobs}, ipcOptions(r)...)
+		jobs := r.jobs
+		if file.local == nil {
+			jobs = max(jobs, requestsAtOnce)
+		}
+		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file.sequential(), jobs}, ipcOptions(r)...)
 		// arrow-go's reader of mapped files supports neither dictionaries nor
 		// swapping bytes.
 		if err != nil || !r.allowMapping || file.local == nil || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {

@@ -49,6 +49,9 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		if err != nil {
 			return err
 		}
+		if columns := int64(s.reader.MetaData().Schema.NumColumns()); input.local == nil && columns*remoteBuffer < r.maxBuffer/4 {
+			properties.BufferSize = remoteBuffer // fewer round trips
+		}
 		if err := checkStoredSchema(s.reader); err != nil {
 			return err
 		}
@@ -76,6 +79,9 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 	}
 	return s, nil
 }
+
+// remoteBuffer is the buffer of a column chunk that is read from a store.
+const remoteBuffer = 8 << 20
 
 // storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
 const storedSchemaKey = "ARROW:schema"
