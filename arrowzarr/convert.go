@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +20,12 @@ type Report struct {
 	Format     string `json:"format"`
 	Output     string `json:"output"`
 	Device     string `json:"device"`
-	Codec      string `json:"codec"`
+	Codec      string `json:"codec"`                // as Options.AddCodec parses it; several are separated by spaces
 	Compressor string `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
-	Rows       int64  `json:"rows"`
-	Columns    int    `json:"columns"`
+	// Codecs are those of all arrays by path, if they differ or a sample decided them.
+	Codecs  map[string]string `json:"codecs,omitempty"`
+	Rows    int64             `json:"rows"`
+	Columns int               `json:"columns"`
 	// Renamed has the names of columns that Zarr nodes cannot have, by the node's name.
 	Renamed        map[string]string `json:"renamed,omitempty"`
 	Skipped        []SkippedColumn   `json:"skipped,omitempty"` // see Options.SkipUnsupported
@@ -154,11 +157,11 @@ func newPipeline(src source, input string, columns []*column, fields []int, host
 		in: p.prefetcher, columns: columns, categories: newCategories(columns, values),
 		device: options.Device, memory: batches, mapping: src.mapping(),
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
-		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.Codec},
+		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.codecs()},
 		grid:  rowGrid{chunkRows: options.ChunkRows, shardRows: options.ShardRows},
 	}
 	p.worker = &worker{
-		columns: columns, device: options.Device, codec: options.Codec,
+		columns: columns, device: options.Device, codec: options.codecs(),
 		memory: newChunkMemory(shares.chunks, options.Jobs, src.mapping()), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
 	}
@@ -224,8 +227,8 @@ func (p *pipeline) close() error {
 func (p *pipeline) report(input, output string, options Options, took time.Duration) *Report {
 	r := &Report{
 		Input: input, Format: p.prefetcher.src.format(), Output: output,
-		Device: options.Device.String(), Codec: options.Codec.String(),
-		Compressor: options.Codec.implementation(),
+		Device: options.Device.String(), Codec: strings.Join(options.codecRules(), " "),
+		Compressor: options.codecs().implementation(),
 		Rows:       p.rechunker.rows, Columns: len(p.rechunker.columns),
 		ChunkRows: p.rechunker.grid.chunkRows, ShardRows: p.rechunker.grid.shardRows,
 		RawBytes: p.progress.raw.Load(), StoredBytes: p.stats.write.bytes,
@@ -241,6 +244,9 @@ func (p *pipeline) report(input, output string, options Options, took time.Durat
 			}
 			r.Renamed[c.name] = c.field.Name
 		}
+	}
+	if rules := options.codecs(); len(rules) > 1 || rules[0].Name == "auto" {
+		r.Codecs = codecsOfNodes(p.writer.nodes)
 	}
 	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
 	return r

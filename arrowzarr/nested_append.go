@@ -33,7 +33,9 @@ type nodeWriter struct {
 func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
 	w := &nodeWriter{plan: n}
 	stream := func(buffer string, dtype ndview.DType, row ...int64) *arrayStream {
-		return newArrayStream(sink, n.key+"-"+buffer, dtype, row...)
+		s := newArrayStream(sink, n.key+"-"+buffer, dtype, row...)
+		s.class = n.bufferClass(buffer)
+		return s
 	}
 	if n.kind != nodeDictionary && n.kind != nodeNull {
 		w.mask = stream(bufferMask, ndview.Bool)

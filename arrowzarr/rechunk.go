@@ -36,6 +36,7 @@ type rechunker struct {
 
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
+	codecsChosen bool
 	pending      []batchSlice // rows that are not in a chunk yet
 	pendingRows  int64
 	pendingBytes int64 // of the batches in pending
@@ -180,6 +181,12 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	}
 	if before := r.rows + r.pendingRows; b.batch.NumRows() > math.MaxInt64-before {
 		return nil, partErrorf(PartInput, "after %d rows: more rows than can be counted", before)
+	}
+	if !r.codecsChosen && b.batch.NumRows() > 0 {
+		r.codecsChosen = true
+		if err := chooseCodecs(r.columns, b.batch, r.sizer.jobs); err != nil {
+			return nil, err
+		}
 	}
 	if r.grid.chunkRows == 0 {
 		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
@@ -388,7 +395,7 @@ type chunkSizer struct {
 	automatic bool // Options.ChunkRows is 0
 	shares    memoryShares
 	jobs      int
-	codec     Codec
+	codec     codecSet
 }
 
 // chunkRows returns DefaultChunkRows, halved until the rows at work fit into the

@@ -17,6 +17,7 @@ import (
 type arrayStream struct {
 	sink  *streamSink
 	name  string // of the array below its column
+	class Class
 	dtype ndview.DType
 	row   []int64 // the axes after the first
 	fill  []byte  // the fill value; nil is zero
@@ -179,7 +180,8 @@ func (s *arrayStream) create() (err error) {
 	if s.array != nil {
 		return nil
 	}
-	m := s.sink.builder.metadata(element.Of(s.dtype), s.row)
+	t := element.Of(s.dtype)
+	m := s.sink.builder.metadata(t, s.row, s.sink.column.plan.codecs.compressors(s.name, s.class, t))
 	if s.fill != nil {
 		m.FillValue = s.fill
 	}

@@ -29,19 +29,21 @@ import (
 type writer struct {
 	columns  []*columnWriter
 	store    store.Store
-	codec    Codec
+	codec    codecSet
 	jobs     int
 	index    bool // the root is a data frame, with an index
 	progress *Progress
 	stats    *pipelineStats
 	in       <-chan writeTask
 
+	nodes map[string]zarr.Node // of the finished output
+
 	begun    sync.Once
 	beginErr error
 }
 
 func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
-	w := &writer{store: s, codec: options.Codec, jobs: options.Jobs, index: !options.NoIndex, progress: progress, stats: stats, in: in}
+	w := &writer{store: s, codec: options.codecs(), jobs: options.Jobs, index: !options.NoIndex, progress: progress, stats: stats, in: in}
 	for _, plan := range columns {
 		w.columns = append(w.columns, &columnWriter{plan: plan})
 	}
@@ -147,6 +149,7 @@ func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid,
 	if err != nil {
 		return markPart(PartOutput, err)
 	}
+	w.nodes = h.nodes
 	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
 	return markPart(PartOutput, zarr.WriteNode(ctx, w.store, "", root))
 }
@@ -198,14 +201,15 @@ func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
 	if w.nested != nil {
 		return nil
 	}
-	values := b.metadata(w.plan.dataType(), w.plan.layout.row)
+	values := b.metadata(w.plan.dataType(), w.plan.layout.row, w.plan.codecs.compressors(arrayValues, w.plan.class(), w.plan.dataType()))
 	if w.values, err = b.newArray(path+"/values", values); err != nil {
 		return err
 	}
 	if w.plan.kind == kindDictionary {
 		return nil // codes have no mask: a missing one is -1
 	}
-	mask := b.metadata(element.Of(ndview.Bool), nil)
+	boolean := element.Of(ndview.Bool)
+	mask := b.metadata(boolean, nil, w.plan.codecs.compressors(arrayMask, ClassBool, boolean))
 	if w.plan.kind == kindNull {
 		mask.FillValue = []byte{1} // all is missing, so no chunk is stored
 	}
@@ -213,7 +217,7 @@ func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
 		return err
 	}
 	if w.plan.isList() {
-		elements := b.metadata(element.Of(ndview.Bool), w.plan.layout.row)
+		elements := b.metadata(boolean, w.plan.layout.row, w.plan.codecs.compressors(arrayElements, ClassBool, boolean))
 		w.elements, err = b.newArray(path+"/element_mask", elements)
 	}
 	return err
@@ -253,12 +257,12 @@ type arrayBuilder struct {
 }
 
 // metadata returns that of an array without rows. row is the shape of one.
-func (b arrayBuilder) metadata(t element.Type, row []int64) *zarr.ArrayMetadata {
+func (b arrayBuilder) metadata(t element.Type, row []int64, compressors []codec.Codec) *zarr.ArrayMetadata {
 	m := &zarr.ArrayMetadata{
 		Shape:      append([]int64{0}, row...),
 		DataType:   t,
 		ChunkShape: chunkShape(b.grid.chunkRows, row),
-		Codecs:     zarr.DefaultCodecs(t, b.codec.codecs()...),
+		Codecs:     zarr.DefaultCodecs(t, compressors...),
 	}
 	if b.grid.shardRows > 0 {
 		m.Codecs = codec.List{codec.Sharding{ChunkShape: m.ChunkShape, Codecs: m.Codecs}}
@@ -453,7 +457,7 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		Shape:      append([]int64{g.count}, plan.layout.row...),
 		DataType:   plan.dataType(),
 		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
-		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.codec.codecs()...),
+		Codecs:     zarr.DefaultCodecs(plan.dataType(), g.column.codecs.compressors(arrayCategories, plan.class(), plan.dataType())...),
 	}
 	m.Attributes = plan.attributes(false)
 	m.DimensionNames = []string{g.column.name + ".category"}
