@@ -224,7 +224,7 @@ func (s *Store) resume(ctx context.Context, key string, offset, length int64, ve
 	if err := version.check(reader); err != nil {
 		return true, err
 	}
-	want := reader.Size() - offset        // in all
+	want := reader.Size() - offset // in all
 	if length >= 0 {
 		want = min(want, length)
 	}
