@@ -101,6 +101,7 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 		maxBuffer: shares.batches,
 		batchRows: options.ChunkRows,
 		jobs:      options.Jobs,
+		input:     options.Input,
 	}
 	if options.Device.Type() == arrowbuf.DeviceCPU {
 		o.allowMapping = true

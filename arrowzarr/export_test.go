@@ -19,8 +19,11 @@ type SourceFacts struct {
 	Fingerprint string
 }
 
+// TestInput are the input options of the sources that tests open.
+var TestInput InputOptions
+
 func openTestSource(inputs ...string) (source, error) {
-	return openInputs(context.Background(), inputs, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
+	return openInputs(context.Background(), inputs, sourceOptions{input: TestInput, allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
 }
 
 // DescribeSource returns what a source says without reading values.
@@ -61,4 +64,13 @@ func ReadSource(inputs []string, fields []int, from, to int64, visit func(arrow.
 		visit(b.batch)
 		b.batch.Release()
 	}
+}
+
+// SchemaOfSource returns the schema of a source.
+func SchemaOfSource(inputs ...string) (*arrow.Schema, error) {
+	src, err := openTestSource(inputs...)
+	if err != nil {
+		return nil, err
+	}
+	return src.schema(), src.close()
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -127,12 +128,19 @@ type sourceOptions struct {
 	batchRows int64
 	// jobs is the number of goroutines that may read at once.
 	jobs int
+	// input says what the content does not.
+	input InputOptions
+	// textFields are columns whose types are known, because another file of the input
+	// has them.
+	textFields []arrow.Field
 }
 
 var (
 	magicIPC     = []byte("ARROW1")
 	magicParquet = []byte("PAR1")
 	magicFeather = []byte("FEA1")
+
+	magicParquetEncrypted = []byte("PARE")
 )
 
 // inputFile is a file that a source reads.
@@ -143,6 +151,7 @@ type inputFile struct {
 	size    int64    // in bytes, -1 if it can be read only once
 	version string   // what changes with the content, beside the size
 	local   *os.File // nil if it is not in the file system
+	head    []byte   // what has been read of content that can be read only once
 	closing func() error
 }
 
@@ -180,7 +189,7 @@ func (f *inputFile) sequential() *io.SectionReader { return io.NewSectionReader(
 // stream reads the content, from its start.
 func (f *inputFile) stream() io.Reader {
 	if f.once() {
-		return f.local
+		return io.MultiReader(bytes.NewReader(f.head), f.local)
 	}
 	return f.sequential()
 }
@@ -200,51 +209,81 @@ func (f *inputFile) interrupt() bool {
 
 func (f *inputFile) close() error { return f.closing() }
 
-// openSource opens an input, whose format it recognizes by the content. The path "-"
-// is an IPC stream on standard input.
-func openSource(path string, r sourceOptions) (source, error) {
-	if path == "-" {
-		return newStreamSource(&inputFile{name: "standard input", size: -1, local: os.Stdin, closing: os.Stdin.Close}, r)
-	}
-	file, err := openLocal(path)
+// openStandardInput opens standard input. If it is a file, it is read as any other.
+func openStandardInput(r sourceOptions) (source, error) {
+	file, err := newLocalFile("standard input", os.Stdin)
 	if err != nil {
 		return nil, err
 	}
-	src, err := openByContent(file, r)
-	if err != nil {
-		return nil, errors.Join(err, file.close())
+	if at, err := os.Stdin.Seek(0, io.SeekCurrent); !file.once() && (err != nil || at != 0) {
+		file.ReaderAt, file.size = nil, -1
 	}
-	return src, nil
+	return openByContent(file, r)
 }
 
-// openByContent returns a source that owns the file, or an error.
+// openByContent returns a source that owns the file, or an error. It recognizes the
+// format by the content, or, of text, by the extension.
 func openByContent(file *inputFile, r sourceOptions) (source, error) {
-	if file.once() {
-		return newStreamSource(file, r)
+	text, isText := textFormatOf(file.name, r.input)
+	if isText && r.input.Format != "" {
+		return newTextSource(file, text, r)
 	}
-	head := make([]byte, 8)
-	n, err := file.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	head, err := file.readHead()
+	if err != nil {
 		return nil, err
 	}
-	head = head[:n]
+	isFile, isParquet := bytes.HasPrefix(head, magicIPC), bytes.HasPrefix(head, magicParquet)
 	switch {
-	case n == 0:
-		return nil, fmt.Errorf("%s is empty: expected an Arrow IPC file or stream, or a Parquet file", file.name)
-	case bytes.HasPrefix(head, magicIPC):
+	case isText && !isFile && !isParquet:
+		return newTextSource(file, text, r)
+	case len(head) == 0:
+		return nil, fmt.Errorf("%s is empty: expected %s", file.name, expectedFormats)
+	case isFile && file.once():
+		return nil, fmt.Errorf("%s is an Arrow IPC file, which cannot be read in order: give it by name", file.name)
+	case isParquet && file.once():
+		return nil, fmt.Errorf("%s is a Parquet file, which cannot be read in order: give it by name", file.name)
+	case isFile:
 		return newFileSource(file, r)
-	case bytes.HasPrefix(head, magicParquet):
+	case isParquet:
 		return newParquetSource(file, r)
+	case bytes.HasPrefix(head, magicParquetEncrypted):
+		return nil, fmt.Errorf("%s is an encrypted Parquet file: encrypted Parquet is not supported", file.name)
 	case bytes.HasPrefix(head, magicFeather):
 		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", file.name)
+	case head[0] == '{' && isASCII(head):
+		return newTextSource(file, textFormat{json: true}, r)
 	case isStreamStart(head, file.size):
 		return newStreamSource(file, r)
 	default:
-		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x", file.name, head)
+		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x (CSV is recognized by the extension, or give --format csv)", file.name, head)
 	}
 }
 
-// isStreamStart reports whether an input of a size can be an IPC stream. A stream
+// expectedFormats names the formats of inputs.
+const expectedFormats = "an Arrow IPC file or stream, a Parquet file, CSV or JSON lines"
+
+// readHead returns the first bytes of the content.
+func (f *inputFile) readHead() ([]byte, error) {
+	head := make([]byte, 8)
+	var n int
+	var err error
+	if f.once() {
+		n, err = io.ReadFull(f.local, head)
+		f.head = head[:n]
+	} else {
+		n, err = f.ReadAt(head, 0)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return head[:n], err
+}
+
+func isASCII(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x7f || c < ' ' && c != '\t' && c != '\r' && c != '\n' })
+}
+
+// isStreamStart reports whether an input of a size, or -1, can be an IPC stream. A stream
 // starts with the continuation marker or, before Arrow 0.15, with the length of the
 // first message.
 func isStreamStart(head []byte, size int64) bool {
@@ -252,6 +291,9 @@ func isStreamStart(head []byte, size int64) bool {
 		return false
 	}
 	first := binary.LittleEndian.Uint32(head)
+	if size < 0 {
+		return first == 0xFFFFFFFF || !isASCII(head)
+	}
 	return first == 0xFFFFFFFF || int64(first) < size
 }
 

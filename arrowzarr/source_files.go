@@ -249,11 +249,11 @@ func findLocal(ctx context.Context, input string) ([]foundFile, error) {
 		return []foundFile{{f.tree, input, nil}}, nil
 	case err == nil:
 		if isZarr(input) {
-			return nil, fmt.Errorf("%s is a Zarr hierarchy: expected Arrow or Parquet files", input)
+			return nil, fmt.Errorf("%s is a Zarr hierarchy: expected files of Arrow, Parquet, CSV or JSON lines", input)
 		}
 		err = f.addFolder(input, nil, 0)
 		if err == nil && len(f.found) == 0 {
-			err = fmt.Errorf("%s has no files: expected Arrow or Parquet files", input)
+			err = fmt.Errorf("%s has no files: expected files of Arrow, Parquet, CSV or JSON lines", input)
 		}
 		return f.found, err
 	case errors.Is(err, fs.ErrNotExist) && hasMeta(input):
@@ -276,7 +276,7 @@ func findLocal(ctx context.Context, input string) ([]foundFile, error) {
 // alone for standard input. The context limits the reads, too.
 func openInputs(ctx context.Context, inputs []string, r sourceOptions) (source, error) {
 	if len(inputs) == 1 && inputs[0] == "-" {
-		return openSource("-", r)
+		return openStandardInput(r)
 	}
 	found, err := findFiles(ctx, inputs)
 	if err != nil {
@@ -359,6 +359,7 @@ func newMultiSource(ctx context.Context, files []foundFile, r sourceOptions) (*m
 	if err := s.scanFile(0, nil, fields); err != nil {
 		return nil, err
 	}
+	s.options.textFields = fields[0]
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(max(r.jobs, 1))
 	if slices.ContainsFunc(files, foundFile.isRemote) {
