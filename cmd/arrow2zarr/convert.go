@@ -15,7 +15,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -78,7 +77,7 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 	flags.BoolVar(&f.skipUnsupported, "skip-unsupported", false, "leave out columns that cannot be converted, and name them")
 	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
 	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
-	addInputFlags(flags, &f.input)
+	addInputFlags(cmd, &f.input)
 	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
@@ -150,7 +149,8 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 }
 
 // addInputFlags adds the flags about an input.
-func addInputFlags(flags *pflag.FlagSet, o *arrowzarr.InputOptions) {
+func addInputFlags(cmd *cobra.Command, o *arrowzarr.InputOptions) {
+	flags := cmd.Flags()
 	flags.StringVar(&o.Format, "format", "", "csv, tsv or json, if neither the content nor the extension says so")
 	flags.StringVar(&o.Types, "types", "", "types of columns of CSV and JSON lines, such as 'id:int64,zip:text' (default: by the first rows)")
 }

@@ -82,7 +82,7 @@ difference.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr verify flights.parquet flights.zarr`)
-	addInputFlags(cmd.Flags(), &options.Input)
+	addInputFlags(cmd, &options.Input)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
