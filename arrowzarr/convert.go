@@ -89,18 +89,22 @@ func inputName(input string) string {
 	if input == "-" {
 		return "standard input"
 	}
-	return input
+	return withoutSecrets(input)
 }
 
 // openInput opens the source of a conversion. Opening reads the schema, which may
 // never come.
 func openInput(ctx context.Context, input string, options Options, host *hostAllocator) (source, error) {
+	if options.reader != nil {
+		return &readerSource{reader: options.reader}, nil
+	}
 	shares := divideMemory(options.MaxMemory)
 	o := sourceOptions{
 		allocator: host,
 		maxBuffer: shares.batches,
 		batchRows: options.ChunkRows,
 		jobs:      options.Jobs,
+		input:     options.Input,
 	}
 	if options.Device.Type() == arrowbuf.DeviceCPU {
 		o.allowMapping = true
@@ -108,7 +112,7 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	}
 	var src source
 	err := runUntilDone(ctx, func() (err error) {
-		if src, err = openSource(input, o); err != nil {
+		if src, err = openInputs(ctx, []string{input}, o); err != nil {
 			return markPart(host.partOf(err), err)
 		}
 		return nil
