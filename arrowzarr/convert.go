@@ -25,7 +25,8 @@ type Report struct {
 	Columns    int    `json:"columns"`
 	// Renamed has the names of columns that Zarr nodes cannot have, by the node's name.
 	Renamed        map[string]string `json:"renamed,omitempty"`
-	Nested         int               `json:"nested,omitempty"` // columns that are awkward arrays, assembled on the host
+	Skipped        []SkippedColumn   `json:"skipped,omitempty"` // see Options.SkipUnsupported
+	Nested         int               `json:"nested,omitempty"`  // columns that are awkward arrays, assembled on the host
 	ChunkRows      int64             `json:"chunk_rows"`
 	ShardRows      int64             `json:"shard_rows,omitempty"`
 	RawBytes       int64             `json:"raw_bytes"`    // of all arrays, uncompressed
@@ -53,7 +54,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	columns, fields, err := planColumns(src.schema(), options.Columns)
+	chosen, err := chooseColumns(src.schema(), options)
 	if err != nil {
 		return nil, errors.Join(err, src.close())
 	}
@@ -61,7 +62,7 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 	if err != nil {
 		return nil, errors.Join(err, src.close())
 	}
-	p := newPipeline(src, inputName(input), columns, fields, host, store.NewLocal(out.staging, store.InPlace()), options)
+	p := newPipeline(src, inputName(input), chosen.plans, chosen.fields, host, store.NewLocal(out.staging, store.InPlace()), options)
 	err = p.run(ctx)
 	if closing := p.close(); err == nil {
 		err = markPart(PartInput, closing)
@@ -75,7 +76,9 @@ func Convert(ctx context.Context, input, outputPath string, options Options) (*R
 		}
 		return nil, errors.Join(err, out.discard())
 	}
-	return p.report(input, outputPath, options, time.Since(start)), nil
+	r := p.report(input, outputPath, options, time.Since(start))
+	r.Skipped = chosen.skipped
+	return r, nil
 }
 
 // inputName is the input as errors name it.

@@ -32,8 +32,14 @@ type Options struct {
 	// ShardRows is the number of rows in a shard, a multiple of ChunkRows, which
 	// must then be set too. 0 means no shards.
 	ShardRows int64
-	// Columns are the names of the columns to convert. Empty means all.
+	// Columns are the columns to convert: names, or patterns of [path.Match]. Empty
+	// means all. A pattern that is the name of a column matches only that.
 	Columns []string
+	// Exclude are the columns to leave out, in the same form.
+	Exclude []string
+	// SkipUnsupported leaves out columns whose type has no Zarr form, and reports them,
+	// instead of refusing the input.
+	SkipUnsupported bool
 	// Jobs is the number of chunks that are assembled or encoded at once. 0 means
 	// GOMAXPROCS.
 	Jobs int

@@ -11,7 +11,7 @@ import (
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	path := inputFile(t, single("a", texts("x")).file(t))
 	for want, options := range map[string]arrowzarr.Options{
-		`no column is named "b": expected some of "a"`: {Columns: []string{"a", "b"}},
+		"columns: no column is named \"b\"\nexpected some of \"a\"": {Columns: []string{"a", "b"}},
 		"jobs: -1":       {Jobs: -1},
 		"chunk rows: -1": {ChunkRows: -1},
 		"shard rows: -4": {ChunkRows: 2, ShardRows: -4},

@@ -43,14 +43,14 @@ func (f *fakeReader) next(_ context.Context, pendingBytes int64) (b prefetchBatc
 // Chunks have the rows of the batches in order. A batch stays reserved until the last
 // of its chunks is released, and counts as pending while some of its rows do.
 func TestRechunkerSendsRowsInChunks(t *testing.T) {
-	columns, _, err := planColumns(arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64}}, nil), nil)
+	chosen, err := chooseColumns(arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64}}, nil), Options{})
 	require.NoError(t, err)
 	in := &fakeReader{lengths: []int{2, 2, 7, 0, 1}}
 	batches := newBatchMemory(100, 100)
 	require.True(t, batches.free.TryAcquire(50), "the five batches")
 	out := make(chan columnRows)
 	r := &rechunker{
-		in: in, columns: columns, categories: make([]*categories, 1), device: arrowbuf.CPU(),
+		in: in, columns: chosen.plans, categories: make([]*categories, 1), device: arrowbuf.CPU(),
 		memory: batches, progress: &Progress{}, stats: &stageStats{}, out: out,
 		sizer: chunkSizer{shares: divideMemory(DefaultMaxMemory)}, grid: rowGrid{chunkRows: 5},
 	}

@@ -3,7 +3,6 @@ package arrowzarr
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,28 +46,6 @@ type column struct {
 // dictionaries are encoded by the host, so copying them would only cost time.
 func (c *column) onDevice() bool { return c.kind == kindFixed && !c.runs }
 
-// planColumns returns the plans of the columns with these names, and their indices in
-// the schema. No names means all columns.
-func planColumns(schema *arrow.Schema, names []string) ([]*column, []int, error) {
-	fields, err := selectFieldIndices(schema, names)
-	if err != nil {
-		return nil, nil, err
-	}
-	columns := make([]*column, len(fields))
-	var problems []error
-	for i, f := range fields {
-		var problem error
-		columns[i], problem = planColumn(schema.Field(f))
-		problems = append(problems, problem)
-	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, nil, markPart(PartInput, err)
-	}
-	nameColumns(columns)
-	nameDimensions(columns)
-	return columns, fields, nil
-}
-
 // nameColumns gives each column the name of its node in Zarr. A name that a node can
 // have is kept.
 func nameColumns(columns []*column) {
@@ -87,39 +64,6 @@ func nameColumns(columns []*column) {
 	}
 }
 
-func selectFieldIndices(schema *arrow.Schema, names []string) ([]int, error) {
-	if len(names) == 0 {
-		fields := make([]int, schema.NumFields())
-		for i := range fields {
-			fields[i] = i
-		}
-		return fields, nil
-	}
-	var fields []int
-	for _, name := range names {
-		found := schema.FieldIndices(name)
-		if len(found) == 0 {
-			return nil, partErrorf(PartUsage, "no column is named %q: expected some of %s", name, strings.Join(columnNames(schema), ", "))
-		}
-		for _, f := range found {
-			if !slices.Contains(fields, f) {
-				fields = append(fields, f)
-			}
-		}
-	}
-	// The order of the columns is the input's, not that of names.
-	slices.Sort(fields)
-	return fields, nil
-}
-
-func columnNames(schema *arrow.Schema) []string {
-	names := make([]string, schema.NumFields())
-	for i, f := range schema.Fields() {
-		names[i] = fmt.Sprintf("%q", f.Name)
-	}
-	return names
-}
-
 // maxNameBytes is the longest name of a file on Linux file systems.
 const maxNameBytes = 255
 
@@ -131,7 +75,7 @@ func planColumn(field arrow.Field) (*column, error) {
 	c := &column{name: field.Name, field: field, storage: valueType(field.Type)}
 	c.runs = storageType(field.Type).ID() == arrow.RUN_END_ENCODED
 	if err := c.chooseKind(); err != nil {
-		return nil, fmt.Errorf("column %q of type %s: %w", field.Name, field.Type, err)
+		return nil, &columnError{field: field, err: err}
 	}
 	return c, nil
 }

@@ -63,10 +63,11 @@ func openConverted(group *zarr.Group, schemaText string, jobs int) (*zarrTable, 
 	if err != nil {
 		return nil, fmt.Errorf("attribute %s: %w", attrSchema, err)
 	}
-	plans, _, err := planColumns(schema, nil)
+	chosen, err := chooseColumns(schema, Options{})
 	if err != nil {
 		return nil, err
 	}
+	plans := chosen.plans
 	attributes := group.Metadata().Attributes
 	t := &zarrTable{schema: schema, rows: rowCount(attributes)}
 	if t.rows < 0 {

@@ -27,7 +27,8 @@ import (
 type convertFlags struct {
 	device, codec, maxMemory        string
 	chunkRows, shardRows            int64
-	columns                         []string
+	columns, exclude                []string
+	skipUnsupported                 bool
 	jobs                            int
 	index                           string
 	overwrite, progress, noProgress bool
@@ -50,7 +51,7 @@ OUTPUT appears only when it is complete.`,
 	}
 	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
   arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
-  arrow2zarr convert flights.arrow flights.zarr --columns dep_delay,arr_delay --overwrite
+  arrow2zarr convert flights.arrow flights.zarr --columns '*_delay,origin' --overwrite
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
   producer | arrow2zarr convert - table.zarr --json`)
 	flags := cmd.Flags()
@@ -58,7 +59,9 @@ OUTPUT appears only when it is complete.`,
 	flags.StringVar(&f.codec, "codec", arrowzarr.DefaultCodec.String(), "none, zstd[:LEVEL] or gzip[:LEVEL]")
 	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
 	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
-	flags.StringSliceVar(&f.columns, "columns", nil, "names of the columns to convert (default all)")
+	flags.StringSliceVar(&f.columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to convert (default all)")
+	flags.StringSliceVar(&f.exclude, "exclude", nil, "names or patterns of columns to leave out")
+	flags.BoolVar(&f.skipUnsupported, "skip-unsupported", false, "leave out columns that cannot be converted, and name them")
 	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
 	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
 	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
@@ -126,7 +129,7 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 		Codec:     codec,
 		ChunkRows: f.chunkRows,
 		ShardRows: f.shardRows,
-		Columns:   f.columns,
+		Columns:   f.columns, Exclude: f.exclude, SkipUnsupported: f.skipUnsupported,
 		Jobs:      f.jobs,
 		MaxMemory: int64(memory),
 		Overwrite: f.overwrite,
@@ -152,6 +155,9 @@ func printReport(out io.Writer, r *arrowzarr.Report, verbose bool) error {
 		humanize.IBytes(uint64(r.BytesPerSecond)), r.Device)
 	for _, node := range slices.Sorted(maps.Keys(r.Renamed)) {
 		fmt.Fprintf(w, "  column %q is at %s\n", r.Renamed[node], node)
+	}
+	for _, s := range r.Skipped {
+		fmt.Fprintf(w, "  column %q of type %s is left out: %s\n", s.Name, s.Type, s.Reason)
 	}
 	if !verbose {
 		return w.Flush()

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -115,6 +118,24 @@ func TestFlagsReachTheConversion(t *testing.T) {
 		}
 		assert.Equal(t, test.codecs, names, test.flags)
 	}
+}
+
+func TestColumnsThatAreLeftOutAreNamed(t *testing.T) {
+	field := arrow.Field{Name: "image", Type: arrow.FixedSizeListOf(6, arrow.PrimitiveTypes.Int8), Metadata: arrow.NewMetadata(
+		[]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{"arrow.fixed_shape_tensor", `{"shape": [7]}`})}
+	schema := arrow.NewSchema([]arrow.Field{field, {Name: "temp", Type: arrow.PrimitiveTypes.Int8}, {Name: "tempo", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	input := inputFile(t, stream(t, b.NewRecordBatch()))
+	refused := arrow2zarr(t, "convert", input, outputPath(t))
+	assert.Equal(t, exitInput, refused.code)
+	assert.Contains(t, refused.stderr, `column "image" of type fixed_size_list`)
+	e := mustRun(t, "convert", input, outputPath(t), "--skip-unsupported", "--columns", "image,temp*", "--exclude", "temp")
+	assert.Contains(t, e.stdout, ": 0 rows, 1 columns, ")
+	assert.Regexp(t, `(?m)^  column "image" of type fixed_size_list.* is left out: .*fixed_shape_tensor`, e.stdout)
+	var report arrowzarr.Report
+	require.NoError(t, json.Unmarshal([]byte(mustRun(t, "convert", input, outputPath(t), "--skip-unsupported", "--json").stdout), &report))
+	require.Len(t, report.Skipped, 1)
+	assert.Equal(t, "image", report.Skipped[0].Name)
 }
 
 func TestProgressFollowsTheFlags(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -74,7 +75,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "arrow2zarr: interrupted; nothing is left behind")
 		return exitInterrupted
 	}
-	fmt.Fprintf(stderr, "arrow2zarr: %v\n", err)
+	// Errors of several columns have a line each.
+	fmt.Fprintf(stderr, "arrow2zarr: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	return exitCode(err)
 }
 

@@ -145,7 +145,7 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "lots"}, "expected a size such as 512MiB or 4GiB"},
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "1KiB"}, "max memory"},
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "2000PB"}, "--max-memory"},
-		{[]string{"convert", input, "OUTPUT", "--columns", "temp,wind"}, `no column is named "wind": expected some of "station", "temp", "when"`},
+		{[]string{"convert", input, "OUTPUT", "--columns", "temp,wind"}, "columns: no column is named \"wind\"\n  expected some of \"station\", \"temp\", \"when\""},
 		{[]string{"convert", input, "OUTPUT", "--device", "tpu"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
 		{[]string{"convert", input, "OUTPUT", "--device", "cuda:one"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
 		{[]string{"convert", input, "OUTPUT", "--device", "cuda:-1"}, "want auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID"},
@@ -215,7 +215,7 @@ func TestHelpEndsWithExamplesAndExitCodes(t *testing.T) {
 	}
 	convert := mustRun(t, "convert", "--help").stdout
 	for _, flag := range []string{
-		"device", "codec", "chunk-rows", "shard-rows", "columns", "jobs", "max-memory",
+		"device", "codec", "chunk-rows", "shard-rows", "columns", "exclude", "skip-unsupported", "jobs", "max-memory",
 		"overwrite", "progress", "no-progress", "json", "verbose",
 	} {
 		assert.Contains(t, convert, "--"+flag)

@@ -1,0 +1,140 @@
+package arrowzarr
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// SkippedColumn is a column that a conversion left out, because its type has no Zarr
+// form. See Options.SkipUnsupported.
+type SkippedColumn struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Reason string `json:"reason"`
+}
+
+// columnError is the reason why a column cannot be converted.
+type columnError struct {
+	field arrow.Field
+	err   error
+}
+
+func (e *columnError) Error() string {
+	return fmt.Sprintf("column %q of type %s: %v", e.field.Name, e.field.Type, e.err)
+}
+
+func (e *columnError) Unwrap() error { return e.err }
+
+// chosenColumns are the columns of an input that are converted.
+type chosenColumns struct {
+	plans   []*column
+	fields  []int // their indices in the schema
+	skipped []SkippedColumn
+}
+
+// chooseColumns plans the columns of a schema that the options choose. The error has
+// every problem: names that match no column, and columns that cannot be converted.
+func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
+	chosen := make([]bool, schema.NumFields())
+	for i := range chosen {
+		chosen[i] = len(o.Columns) == 0
+	}
+	var unmatched, refused []error
+	mark := func(option string, patterns []string, value bool) {
+		for _, pattern := range patterns {
+			if err := markColumns(schema, pattern, chosen, value); err != nil {
+				unmatched = append(unmatched, fmt.Errorf("%s: %w", option, err))
+			}
+		}
+	}
+	mark("columns", o.Columns, true)
+	mark("exclude", o.Exclude, false)
+	if len(unmatched) > 0 {
+		unmatched = append(unmatched, fmt.Errorf("expected some of %s", columnNames(schema)))
+	}
+	c := &chosenColumns{}
+	for i, field := range schema.Fields() {
+		if !chosen[i] {
+			continue
+		}
+		plan, err := planColumn(field)
+		var why *columnError
+		switch {
+		case err == nil:
+			c.plans, c.fields = append(c.plans, plan), append(c.fields, i)
+		case o.SkipUnsupported && errors.As(err, &why):
+			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: field.Type.String(), Reason: why.err.Error()})
+		default:
+			refused = append(refused, err)
+		}
+	}
+	if err := errors.Join(append(unmatched, refused...)...); err != nil {
+		if len(unmatched) > 0 {
+			return nil, markPart(PartUsage, err)
+		}
+		return nil, markPart(PartInput, err)
+	}
+	if len(c.plans) == 0 && schema.NumFields() > 0 {
+		return nil, c.nothingLeft()
+	}
+	nameColumns(c.plans)
+	nameDimensions(c.plans)
+	return c, nil
+}
+
+// nothingLeft is the error of an input with columns of which none is converted.
+func (c *chosenColumns) nothingLeft() error {
+	if len(c.skipped) == 0 {
+		return partErrorf(PartUsage, "every column is excluded, expected at least one that is not")
+	}
+	reasons := make([]string, len(c.skipped))
+	for i, s := range c.skipped {
+		reasons[i] = fmt.Sprintf("%q of type %s: %s", s.Name, s.Type, s.Reason)
+	}
+	return partErrorf(PartInput, "no column can be converted: %s", strings.Join(reasons, "; "))
+}
+
+// markColumns sets the value of the columns that a pattern matches: those of exactly this
+// name, otherwise those that it matches as path.Match defines.
+func markColumns(schema *arrow.Schema, pattern string, chosen []bool, value bool) error {
+	found := schema.FieldIndices(pattern)
+	if len(found) == 0 {
+		for i, field := range schema.Fields() {
+			matched, err := path.Match(pattern, field.Name)
+			if err != nil {
+				return fmt.Errorf("%q is neither the name of a column nor a valid pattern", pattern)
+			}
+			if matched {
+				found = append(found, i)
+			}
+		}
+	}
+	if len(found) == 0 && strings.ContainsAny(pattern, `*?[\`) {
+		return fmt.Errorf("no column matches %q", pattern)
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("no column is named %q", pattern)
+	}
+	for _, i := range found {
+		chosen[i] = value
+	}
+	return nil
+}
+
+// columnNames lists the names of the columns, or the first of many.
+func columnNames(schema *arrow.Schema) string {
+	const most = 50
+	var names []string
+	for _, f := range schema.Fields()[:min(schema.NumFields(), most)] {
+		names = append(names, fmt.Sprintf("%q", f.Name))
+	}
+	list := strings.Join(names, ", ")
+	if more := schema.NumFields() - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
+}
