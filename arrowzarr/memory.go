@@ -47,6 +47,10 @@ func divideMemory(maxMemory int64) memoryShares {
 	return memoryShares{total: total, batches: total / 2, chunks: total / 4, cached: total / 16}
 }
 
+// puts is the part of the batches' share that values have which are on their way to an
+// object store.
+func (s memoryShares) puts() int64 { return s.batches / 2 }
+
 // outsideHeap is what n bytes outside of Go's heap count in the chunks' share.
 func outsideHeap(n int64) int64 { return n + n/3 }
 

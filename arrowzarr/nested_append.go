@@ -49,6 +49,8 @@ func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
 		w.offsets.length = 1
 	case nodeUnion:
 		w.tags, w.index = stream(bufferTags, ndview.Int8), stream(bufferIndex, ndview.Int32)
+		w.tags.unused = len(n.children) < 2 // the form is that of the child
+		w.index.unused = w.tags.unused
 	case nodeDictionary:
 		dtype := ndview.Int32
 		if n.wide {
@@ -81,6 +83,14 @@ func (w *nodeWriter) streams(f func(s *arrayStream) error) error {
 		}
 	}
 	return nil
+}
+
+// nodes calls f with the writer of the node and those of its children.
+func (w *nodeWriter) nodes(f func(w *nodeWriter)) {
+	f(w)
+	for _, child := range w.children {
+		child.nodes(f)
+	}
 }
 
 // keep marks an array as part of the output, and returns the node's key.
@@ -520,9 +530,17 @@ func (w *nodeWriter) count() int64 {
 // values themselves are written at once, so only their keys are kept.
 type nodeCategories struct {
 	codeOf map[string]int64
+	keys   []string // in the order of their codes
+	saved  int      // how many of them a categoryDelta has
 	last   arrow.ArrayData // of which lastMap is the map
 	codes  codeMap
 	memory *categoryMemory
+}
+
+// add adds the key of a value that is new.
+func (g *nodeCategories) add(key string) {
+	g.codeOf[key] = int64(len(g.keys))
+	g.keys = append(g.keys, key)
 }
 
 // appendDictionary appends the codes of a dictionary array, and the values that are new.
@@ -579,14 +597,14 @@ func (w *nodeWriter) mapDictionary(values arrow.Array) error {
 		}
 		code, known := g.codeOf[string(key)]
 		if !known {
-			code = int64(len(g.codeOf))
+			code = int64(len(g.keys))
 			if !w.plan.wide && code > math.MaxInt32 {
 				return fmt.Errorf("dictionaries of more than %d different values", math.MaxInt32)
 			}
 			if err := g.memory.reserve(len(key)); err != nil {
 				return err
 			}
-			g.codeOf[string(key)] = code
+			g.add(string(key))
 			fresh = append(fresh, int64(i))
 		}
 		codes[i] = code

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,8 @@ type rechunker struct {
 	out        chan<- columnRows
 	nested     []*nestedWriter // by column; nil for other than nested columns
 
+	checkpoints *checkpointer // nil for none
+
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
 	pending      []batchSlice // rows that are not in a chunk yet
@@ -54,6 +57,9 @@ type rowGrid struct {
 	chunkRows int64
 	shardRows int64 // 0: no shards
 }
+
+// unit returns the rows that are stored together: those of a shard, or of a chunk.
+func (g rowGrid) unit() int64 { return max(g.shardRows, g.chunkRows) }
 
 // sharedBatch is a batch whose rows are not written yet. Its slices share a reference
 // count.
@@ -90,6 +96,7 @@ type rowChunk struct {
 	rows      int64
 	grid      rowGrid
 	slices    []batchSlice
+	epoch     *epoch
 	unwritten atomic.Int64 // columns that still read the rows
 }
 
@@ -288,6 +295,11 @@ func (r *rechunker) send(ctx context.Context) error {
 		chunk.release()
 	}
 	var nested []columnRows
+	for _, c := range r.columns {
+		if c.kind != kindNested {
+			chunk.epoch.add(1)
+		}
+	}
 	for i := range r.columns {
 		if r.columns[i].kind == kindNested {
 			nested = append(nested, columnRows{chunk, i})
@@ -302,7 +314,40 @@ func (r *rechunker) send(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return r.sendNested(ctx, nested)
+	if err := r.sendNested(ctx, nested); err != nil {
+		return err
+	}
+	if r.rows%r.grid.unit() == 0 && r.checkpoints.isDue() {
+		return r.checkpoints.mark(ctx, r.newMark())
+	}
+	return nil
+}
+
+// state returns what is known of the rows that were sent.
+func (r *rechunker) state() *tableState {
+	s := &tableState{Rows: r.rows, ChunkRows: r.grid.chunkRows, ShardRows: r.grid.shardRows, Columns: make([]columnState, len(r.columns))}
+	for i, n := range r.nested {
+		if n != nil {
+			s.Columns[i].Nested = n.state()
+		}
+	}
+	return s
+}
+
+// newMark marks the rows that were sent.
+func (r *rechunker) newMark() *mark {
+	m := &mark{state: *r.state(), deltas: takeDeltas(r.categories, r.nested)}
+	for _, n := range r.nested {
+		if n == nil {
+			continue
+		}
+		for _, s := range n.streams {
+			if len(s.pending) > 0 {
+				m.pending = append(m.pending, pendingPiece{s.pendingPiece(), slices.Clone(s.pending)})
+			}
+		}
+	}
+	return m
 }
 
 // sendNested appends the rows of nested columns to their arrays, columns in parallel.
@@ -330,7 +375,7 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 
 // popChunk removes the next rows, at most n, from the pending ones.
 func (r *rechunker) popChunk(n int64) *rowChunk {
-	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid}
+	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid, epoch: r.checkpoints.epochOf()}
 	chunk.unwritten.Store(int64(len(r.columns)))
 	r.nextChunk++
 	r.rows += chunk.rows

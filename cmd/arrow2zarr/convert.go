@@ -31,6 +31,9 @@ type convertFlags struct {
 	skipUnsupported                 bool
 	jobs                            int
 	index                           string
+	storeConcurrency                int
+	checkpoint                      time.Duration
+	resume                          bool
 	overwrite, progress, noProgress bool
 	json, verbose                   bool
 }
@@ -41,9 +44,10 @@ func newConvertCommand() *cobra.Command {
 		Use:   "convert INPUT OUTPUT",
 		Short: "Convert an Arrow IPC file or stream, or a Parquet file, to a Zarr group",
 		Long: `Convert reads INPUT, an Arrow IPC file (Feather version 2), an Arrow IPC stream
-or a Parquet file, recognized by its content, and writes OUTPUT, a directory that
-becomes a Zarr v3 group with one child per column. INPUT "-" is an Arrow IPC stream
-on standard input.
+or a Parquet file, recognized by its content, and writes OUTPUT, a Zarr v3 group with
+one child per column: a directory, a ZIP file if the name ends in .zip, or an object
+store (s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH). INPUT "-" is an Arrow
+IPC stream on standard input.
 
 OUTPUT appears only when it is complete.`,
 		Args: cobra.ExactArgs(2),
@@ -65,6 +69,9 @@ OUTPUT appears only when it is complete.`,
 	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
 	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
 	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
+	flags.IntVar(&f.storeConcurrency, "store-concurrency", 0, fmt.Sprintf("requests to an object store at once (default %d)", arrowzarr.DefaultStoreConcurrency))
+	flags.BoolVar(&f.resume, "resume", false, "continue a conversion to OUTPUT that was killed, if there is one")
+	flags.DurationVar(&f.checkpoint, "checkpoint", arrowzarr.DefaultCheckpoint, "time between two checkpoints, from which --resume continues")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
@@ -133,6 +140,10 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 		Jobs:      f.jobs,
 		MaxMemory: int64(memory),
 		Overwrite: f.overwrite,
+
+		StoreConcurrency: f.storeConcurrency,
+		Resume:           f.resume,
+		Checkpoint:       f.checkpoint,
 	}, nil
 }
 

@@ -1,0 +1,259 @@
+package arrowzarr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/store"
+)
+
+// tableState is what is known of the rows that are written. When all are, it decides the
+// nodes of the output.
+type tableState struct {
+	Rows      int64         `json:"rows"`
+	ChunkRows int64         `json:"chunk_rows"`
+	ShardRows int64         `json:"shard_rows,omitempty"`
+	RawBytes  int64         `json:"raw_bytes"`
+	Stored    int64         `json:"stored_bytes"`
+	Columns   []columnState `json:"columns"`
+}
+
+func (s *tableState) grid() rowGrid { return rowGrid{chunkRows: s.ChunkRows, shardRows: s.ShardRows} }
+
+// columnState is what is known of the rows of a column that are written.
+type columnState struct {
+	Missing        bool         `json:"missing,omitempty"`         // some row is missing
+	ElementMissing bool         `json:"element_missing,omitempty"` // some element of a row is missing
+	Nested         *nestedState `json:"nested,omitempty"`
+}
+
+// hierarchyWriter writes the nodes of the output and collects their metadata. It can do so
+// again if it was interrupted.
+type hierarchyWriter struct {
+	*writer
+	documents store.Store // of the metadata
+	grid      rowGrid
+	rows      int64
+	jobs      int
+	index     bool // the root is a data frame, with an index
+	nodes     map[string]zarr.Node
+}
+
+// finalize gives every array its path and writes the metadata, the root's last. The
+// schema is that of the columns. The categories are by column.
+func (h *hierarchyWriter) finalize(ctx context.Context, schema *arrow.Schema, state *tableState, categories []*categories) error {
+	h.rows, h.grid, h.nodes = state.Rows, state.grid(), map[string]zarr.Node{}
+	columns := make([]*column, len(h.columns))
+	for i, c := range h.columns {
+		columns[i] = c.plan
+		if err := h.column(ctx, c, state.Columns[i], categories[i]); err != nil {
+			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
+		}
+	}
+	attributes, err := rootAttributes(schema, columns, h.rows)
+	if err == nil {
+		err = h.frame(ctx, schema, attributes)
+	}
+	if err == nil {
+		err = flushStore(ctx, h.store)
+	}
+	if err != nil {
+		return markPart(PartOutput, err)
+	}
+	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
+	return markPart(PartOutput, zarr.WriteNode(ctx, h.documents, "", root))
+}
+
+// column gives the arrays of a column their paths, and writes their metadata.
+func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, state columnState, g *categories) error {
+	missing := state.Missing || w.plan.kind == kindNull
+	if h.layout.building == "" && h.layout.grouped[w.number] && !state.ElementMissing {
+		missing = true // a group needs a mask, even if no value turned out to be missing
+	}
+	attributes := w.plan.attributes(missing || state.ElementMissing)
+	name := w.plan.name
+	if w.nested != nil {
+		return h.finishNested(ctx, w, attributes)
+	}
+	arrays := map[string]columnArray{}
+	for _, a := range (arrayBuilder{writer: h.writer, grid: h.grid}).columnArrays(w.plan) {
+		arrays[a.name] = a
+	}
+	values := arrays[arrayValues]
+	if w.plan.kind == kindDictionary {
+		if !g.isUniqueIndex() {
+			delete(attributes, attrEncType)
+			delete(attributes, attrEncVer)
+		}
+		return errors.Join(
+			h.group(ctx, name, attributes),
+			h.array(ctx, w, values, finalPath(w.plan, arrayValues, true), h.rows, w.plan.dims[:1], nil),
+			h.categories(ctx, g, name+"/categories"))
+	}
+	if !missing && !state.ElementMissing {
+		return h.array(ctx, w, values, name, h.rows, w.plan.valueDims(), attributes)
+	}
+	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w, values, finalPath(w.plan, arrayValues, true), h.rows, w.plan.valueDims(), nil))
+	if missing {
+		err = errors.Join(err, h.array(ctx, w, arrays[arrayMask], finalPath(w.plan, arrayMask, true), h.rows, w.plan.dims[:1], nil))
+	}
+	if state.ElementMissing {
+		err = errors.Join(err, h.array(ctx, w, arrays[arrayElements], finalPath(w.plan, arrayElements, true), h.rows, w.plan.valueDims(), nil))
+	}
+	return err
+}
+
+func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map[string]any) error {
+	m := &zarr.GroupMetadata{Attributes: attributes}
+	h.nodes[path] = m
+	return zarr.WriteNode(ctx, h.documents, path, m)
+}
+
+// array moves the chunks of an array of a length to a path, unless they are there, and
+// writes its metadata.
+func (h *hierarchyWriter) array(ctx context.Context, w *columnWriter, a columnArray, path string, length int64, dims []string, attributes map[string]any) error {
+	m := a.metadata
+	m.Shape = append([]int64{length}, m.Shape[1:]...)
+	m.DimensionNames, m.Attributes = dims, attributes
+	if built := h.layout.path(w, a.name); built != path {
+		// An array of fill values has no chunks to move.
+		if err := store.Move(ctx, h.documents, built, path); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	h.nodes[path] = m
+	return zarr.WriteNode(ctx, h.documents, path, m)
+}
+
+// categories writes the values of a dictionary column.
+func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path string) error {
+	plan, err := planColumn(categoriesField(g.column.storage.(*arrow.DictionaryType)))
+	if err != nil {
+		return err
+	}
+	m := &zarr.ArrayMetadata{
+		Shape:      append([]int64{g.count}, plan.layout.row...),
+		DataType:   plan.dataType(),
+		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
+		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.codec.codecs()...),
+	}
+	m.Attributes = plan.attributes(false)
+	m.DimensionNames = []string{g.column.name + ".category"}
+	for i := range plan.layout.row {
+		m.DimensionNames = append(m.DimensionNames, fmt.Sprintf("%s.category_%d", g.column.name, i+1))
+	}
+	h.nodes[path] = m
+	if err := zarr.WriteNode(ctx, h.documents, path, m); err != nil || g.count == 0 {
+		return err
+	}
+	array, err := zarr.New(h.store, path, m)
+	if err != nil {
+		return err
+	}
+	inputs := make([]columnSlice, len(g.values))
+	for i, values := range g.values {
+		inputs[i] = columnSlice{values: values, to: int64(values.Len())}
+	}
+	a := assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels}
+	arrays, err := a.assemble(plan, inputs, g.count)
+	if err != nil {
+		return err
+	}
+	defer arrays.release()
+	return array.Write(ctx, arrays.values, h.jobs)
+}
+
+// partPiece is a piece and the folder that has it.
+type partPiece struct {
+	piece
+	folder string
+}
+
+// joinPieces makes the chunks whose elements several partitions have written. The streams
+// must have their final lengths.
+func (h *hierarchyWriter) joinPieces(ctx context.Context, pieces []partPiece) error {
+	slices.SortFunc(pieces, func(a, b partPiece) int {
+		return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.From, b.From))
+	})
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(h.jobs)
+	for len(pieces) > 0 {
+		first := pieces[0]
+		w := h.columns[first.Column]
+		s := w.nested.streams[first.Stream]
+		grid := s.sink.finalGrid(s.length)
+		unit := grid.unit() / grid.chunkRows
+		n := 1
+		for n < len(pieces) && pieces[n].Column == first.Column && pieces[n].Stream == first.Stream && pieces[n].Chunk/unit == first.Chunk/unit {
+			n++
+		}
+		joined := pieces[:n]
+		pieces = pieces[n:]
+		group.Go(func() error {
+			if err := h.joinUnit(groupCtx, s, grid, joined); err != nil {
+				return partErrorf(partOf(err, PartOutput), "column %q: %s: %w", w.plan.field.Name, s.name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return markPart(PartOutput, flushStore(ctx, h.store))
+}
+
+// joinUnit writes the chunks of one shard, or one chunk, from their pieces.
+func (h *hierarchyWriter) joinUnit(ctx context.Context, s *arrayStream, grid rowGrid, pieces []partPiece) error {
+	array, err := arrayBuilder{writer: h.writer, grid: grid}.newArray(h.layout.path(s.sink.column, s.name), s.metadata(grid))
+	if err != nil {
+		return err
+	}
+	for len(pieces) > 0 && err == nil {
+		chunk := pieces[0].Chunk
+		rows := min(grid.chunkRows, s.length-chunk*grid.chunkRows)
+		elements := slices.Repeat(s.fillUnit(), int(rows))
+		for len(pieces) > 0 && pieces[0].Chunk == chunk && err == nil {
+			err = s.loadPiece(ctx, h.documents, pieces[0], elements)
+			pieces = pieces[1:]
+		}
+		if err == nil {
+			err = s.writeChunk(ctx, array, chunk, elements)
+		}
+	}
+	if err != nil {
+		array.abort()
+		return err
+	}
+	return array.finish(ctx)
+}
+
+// loadPiece reads a piece to its place among the elements of its chunk.
+func (s *arrayStream) loadPiece(ctx context.Context, from store.Store, p partPiece, elements []byte) error {
+	value, err := from.Get(ctx, p.key(p.folder), store.Range{})
+	if err != nil {
+		return err
+	}
+	if p.From < 0 || p.Count < 0 || int64(len(value)) != p.Count*s.width || (p.From+p.Count)*s.width > int64(len(elements)) {
+		return fmt.Errorf("piece %s: %d bytes for %d elements from %d on, in a chunk of %d: %w", p.key(p.folder), len(value), p.Count, p.From, int64(len(elements))/s.width, errMalformed)
+	}
+	copy(elements[p.From*s.width:], value)
+	return nil
+}
+
+// writeChunk writes elements as a chunk of an array.
+func (s *arrayStream) writeChunk(ctx context.Context, array *arrayWriter, chunk int64, elements []byte) error {
+	values, err := s.values(elements)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	return array.write(ctx, chunk, values)
+}
