@@ -1,10 +1,12 @@
 package arrowbuf_test
 
 import (
+	"io"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/internal/apitest"
@@ -133,4 +135,41 @@ func readAll(r array.RecordReader) error {
 		_ = r.RecordBatch()
 	}
 	return r.Err()
+}
+
+// Each argument is nil alone, beside live values of the others.
+func TestEachNilArgumentReturnsAnError(t *testing.T) {
+	cpu := arrowbuf.CPU()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	batch, err := arrowbuf.CopyTo(emptyBatch(schema), cpu)
+	require.NoError(t, err)
+	t.Cleanup(batch.Release)
+	values, err := arrowbuf.CopyArrayTo(batch.Column(0), cpu)
+	require.NoError(t, err)
+	t.Cleanup(values.Release)
+	buffer, err := cpu.Alloc(8)
+	require.NoError(t, err)
+	t.Cleanup(buffer.Release)
+	table := array.NewTableFromRecords(schema, []arrow.RecordBatch{batch})
+	t.Cleanup(table.Release)
+	chunked := arrow.NewChunked(arrow.PrimitiveTypes.Int8, []arrow.Array{values})
+	t.Cleanup(chunked.Release)
+	reader := arrowbuf.NewReaderFunc(schema, func() (arrow.RecordBatch, error) { return nil, io.EOF }, nil)
+	t.Cleanup(reader.Release)
+	apitest.Zeros{
+		Functions: map[string]any{
+			"As": arrowbuf.As[arrowbuf.Device], "BitwiseEqual": arrowbuf.BitwiseEqual, "BufferOf": arrowbuf.BufferOf, "CPU": nil,
+			"CatchHostAccess": arrowbuf.CatchHostAccess, "CheckHost": arrowbuf.CheckHost, "CheckHostMemory": arrowbuf.CheckHostMemory,
+			"CheckRange": arrowbuf.CheckRange, "CopyArrayTo": arrowbuf.CopyArrayTo, "CopyBufferToHost": arrowbuf.CopyBufferToHost,
+			"CopyChunkedTo": arrowbuf.CopyChunkedTo, "CopyTableTo": arrowbuf.CopyTableTo, "CopyTo": arrowbuf.CopyTo, "DeviceOf": arrowbuf.DeviceOf,
+			"FromArrow": arrowbuf.FromArrow, "HostBytes": arrowbuf.HostBytes, "MapReader": arrowbuf.MapReader, "NewArray": arrowbuf.NewArray,
+			"NewArrayOn": arrowbuf.NewArrayOn, "NewChunkedSlice": arrowbuf.NewChunkedSlice, "NewReader": arrowbuf.NewReader, "NewReaderFunc": arrowbuf.NewReaderFunc,
+			"NewRecordBatch": arrowbuf.NewRecordBatch, "NewRecordBatchWithMetadata": arrowbuf.NewRecordBatchWithMetadata, "NewSlice": arrowbuf.NewSlice,
+			"NewTableReader": arrowbuf.NewTableReader, "OnHost": arrowbuf.OnHost, "SliceFrom": arrowbuf.SliceFrom, "ToHost": arrowbuf.ToHost,
+			"WithStream": arrowbuf.WithStream, "WrapArrow": arrowbuf.WrapArrow, "WrapExternal": arrowbuf.WrapExternal, "WrapHost": arrowbuf.WrapHost,
+		},
+		Values: map[string]any{"Array": nil, "RecordBatch": nil, "DeviceType": arrowbuf.DeviceCPU}, // TestNilAndZeroValuesReturnErrors
+		Args:   []any{cpu, batch, values, values.Data(), buffer, buffer.Arrow(), table, chunked, reader, schema, cpu.HostAllocator()},
+		Panics: arrow.ErrInvalid,
+	}.Run(t, ".")
 }

@@ -10,13 +10,13 @@ import (
 )
 
 func TestProgressHasTotalRowsIfTheInputDoes(t *testing.T) {
-	for input, total := range map[string]int64{"../testdata/weather.parquet": 0, "../testdata/weather.arrow": -1} {
+	for input, total := range map[string]int64{"../testdata/weather.parquet": 0, "../testdata/weather.arrow": 0, "../testdata/weather.arrows": -1} {
 		progress := &arrowzarr.Progress{}
 		report, err := arrowzarr.Convert(t.Context(), input, t.TempDir()+"/output.zarr", arrowzarr.Options{Progress: progress})
 		require.NoError(t, err)
 		done, of := progress.Rows()
 		assert.Equal(t, report.Rows, done)
-		if total == 0 { // the footer of Parquet has the number of rows
+		if total == 0 { // files have the number of rows
 			total = report.Rows
 		}
 		assert.Equal(t, total, of, input)

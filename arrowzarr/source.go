@@ -58,11 +58,11 @@ type rowRange struct{ from, to int64 }
 // allRows is the range of all rows.
 var allRows = rowRange{0, -1}
 
-// within returns the range's bounds in an input of so many rows.
-func (r rowRange) within(rows int64) (from, to int64) {
-	to = rows
+// within returns the range's bounds in an input of n rows.
+func (r rowRange) within(n int64) (from, to int64) {
+	to = n
 	if r.to >= 0 {
-		to = min(r.to, rows)
+		to = min(r.to, n)
 	}
 	return min(r.from, to), to
 }

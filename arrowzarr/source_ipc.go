@@ -335,7 +335,7 @@ func (s *streamSource) loadIndex(ctx context.Context) (*batchIndex, error) {
 	}
 }
 
-// skipBody skips the body of a message in a file of so many bytes.
+// skipBody skips the body of a message in a file of size bytes.
 func skipBody(in io.Seeker, length, size int64) error {
 	at, err := in.Seek(0, io.SeekCurrent)
 	if err == nil && length > size-at {

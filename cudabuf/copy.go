@@ -26,6 +26,9 @@ func (b *Buffer) CopyFromHost(src []byte, pos int64) (int64, error) {
 // HostBuffer may be released.) Ordinary memory has been read when the call returns.
 // A large copy of it first waits for the earlier work of the stream.
 func (b *Buffer) CopyFromHostAsync(src []byte, pos int64, s *Stream) (int64, error) {
+	if err := checkStream("Buffer.CopyFromHostAsync", s); err != nil {
+		return 0, err
+	}
 	return b.copyFromHost(src, pos, s)
 }
 
@@ -60,6 +63,9 @@ func (b *Buffer) CopyToHost(dst []byte, pos int64) (int64, error) {
 // when the copy runs: until then the caller must not use or free it. (A HostBuffer
 // may be released.) Ordinary memory is filled when the call returns.
 func (b *Buffer) CopyToHostAsync(dst []byte, pos int64, s *Stream) (int64, error) {
+	if err := checkStream("Buffer.CopyToHostAsync", s); err != nil {
+		return 0, err
+	}
 	return b.copyToHost(dst, pos, s)
 }
 
@@ -120,9 +126,12 @@ func (b *Buffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, error) {
 }
 
 // CopyFromDeviceAsync is CopyFromDevice in the order of a stream of this buffer's
-// device. The source is, or wraps, a *Buffer or a *HostBuffer of the same Driver. It returns an
-// error if the driver cannot copy temporary GPUs.
+// device. The source is, or wraps, a *Buffer or a *HostBuffer of the same Driver. It
+// returns an error if the driver cannot copy between the two GPUs.
 func (b *Buffer) CopyFromDeviceAsync(src arrowbuf.Buffer, pos int64, s *Stream) (int64, error) {
+	if err := checkStream("Buffer.CopyFromDeviceAsync", s); err != nil {
+		return 0, err
+	}
 	if src == nil {
 		return 0, errNilBuffer
 	}
@@ -280,7 +289,12 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 func (b *Buffer) Fill(value byte) error { return b.fill(value, nil) }
 
 // FillAsync is Fill in the order of a stream.
-func (b *Buffer) FillAsync(value byte, s *Stream) error { return b.fill(value, s) }
+func (b *Buffer) FillAsync(value byte, s *Stream) error {
+	if err := checkStream("Buffer.FillAsync", s); err != nil {
+		return err
+	}
+	return b.fill(value, s)
+}
 
 func (b *Buffer) fill(value byte, s *Stream) error {
 	if err := b.retainRangeToWrite(0, b.length); err != nil {

@@ -58,6 +58,9 @@ func (d *Device) DeviceAddress(address uintptr) (uintptr, error) {
 // Later work of this package on the memory waits for all earlier work on the stream.
 // So does the reuse of the memory after its release.
 func (b *Buffer) RecordStream(s *Stream) error {
+	if err := checkStream("Buffer.RecordStream", s); err != nil {
+		return err
+	}
 	if err := b.retain(); err != nil {
 		return err
 	}
@@ -107,6 +110,9 @@ func (d *Device) EventAfter(buffers ...arrowbuf.Buffer) (handle uintptr, done fu
 // viewOf returns the memoryView of a buffer of this device or of its Host, which may be
 // wrapped.
 func (d *Device) viewOf(b arrowbuf.Buffer) (*memoryView, error) {
+	if b == nil {
+		return nil, errNilBuffer
+	}
 	if found, ok := arrowbuf.As[*Buffer](b); ok && found.dev == d {
 		return &found.memoryView, nil
 	}

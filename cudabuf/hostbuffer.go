@@ -121,6 +121,9 @@ func (h *HostBuffer) CopyFromDevice(src arrowbuf.Buffer, pos int64) (int64, erro
 // CopyFromDeviceAsync is CopyFromDevice in the order of a stream of the source's
 // device, which must be a GPU of the same Driver.
 func (h *HostBuffer) CopyFromDeviceAsync(src *Buffer, pos int64, s *Stream) (int64, error) {
+	if err := checkStream("HostBuffer.CopyFromDeviceAsync", s); err != nil {
+		return 0, err
+	}
 	if src == nil {
 		return 0, errNilBuffer
 	}

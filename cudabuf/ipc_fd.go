@@ -73,7 +73,8 @@ func (b *Buffer) ExportFD() (*os.File, Region, error) {
 
 // OpenFD returns the buffer that a file and a region of another process's ExportFD
 // denote (cuMemImportFromShareableHandle, cuMemMap). The caller keeps the file and may
-// close it afterwards. The memory may be on another GPU that this device can access.
+// close it afterwards; an empty region has none. The memory may be on another GPU that
+// this device can access.
 //
 // Each call maps the memory again. Work on one mapping is not ordered against work on
 // another.

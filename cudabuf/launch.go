@@ -33,6 +33,9 @@ func (k *Kernel) Launch(grid, block Dim3, sharedBytes uint32, args ...any) error
 // LaunchAsync is Launch in the order of a stream. It returns when the kernel is
 // enqueued. The stream reports errors of the kernel.
 func (k *Kernel) LaunchAsync(s *Stream, grid, block Dim3, sharedBytes uint32, args ...any) error {
+	if err := checkStream("Kernel.LaunchAsync", s); err != nil {
+		return err
+	}
 	return k.launch(s, grid, block, sharedBytes, args)
 }
 
@@ -47,7 +50,12 @@ func (k *Kernel) LaunchAsync(s *Stream, grid, block Dim3, sharedBytes uint32, ar
 func (k *Kernel) LaunchN(n int64, args ...any) error { return k.launchN(nil, n, args) }
 
 // LaunchNAsync is LaunchN in the order of a stream, see [Kernel.LaunchAsync].
-func (k *Kernel) LaunchNAsync(s *Stream, n int64, args ...any) error { return k.launchN(s, n, args) }
+func (k *Kernel) LaunchNAsync(s *Stream, n int64, args ...any) error {
+	if err := checkStream("Kernel.LaunchNAsync", s); err != nil {
+		return err
+	}
+	return k.launchN(s, n, args)
+}
 
 func (k *Kernel) launchN(s *Stream, n int64, args []any) error {
 	if k == nil || k.dev == nil {

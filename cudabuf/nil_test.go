@@ -22,7 +22,11 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 			"Elements": nil, // needs the launch that a host kernel is given
 		},
 		Values: valuesOfEachType(t),
+		Args:   []any{[]byte("live"), int64(1), int32(1), cudabuf.Dim3{X: 1}},
 		Skip:   []string{"Retain", "Release", "Close"},
+		Optional: []string{
+			"Device.OpenFD", "Device.SetPool", "Device.WrapExternal", "Device.WrapExternalAfter", "SharedPool.NewBuffer", // nil has a meaning that is documented
+		},
 		Panics: arrowbuf.ErrReleased,
 	}.Run(t, ".")
 }

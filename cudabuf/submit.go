@@ -48,6 +48,14 @@ func (d *Device) submit(s *Stream, accesses []access, enqueue func(driver.Stream
 	return s.submit(accesses, enqueue)
 }
 
+// checkStream returns ErrNil for a nil stream, which a caller passed to an operation.
+func checkStream(operation string, s *Stream) error {
+	if s == nil {
+		return fmt.Errorf("cudabuf.%s: nil stream: %w", operation, ErrNil)
+	}
+	return nil
+}
+
 // checkDevice returns arrowbuf.ErrDevice unless the stream belongs to the device.
 func (s *Stream) checkDevice(d *Device) error {
 	if s == nil {

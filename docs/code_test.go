@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/internal/apitest"
 )
 
 // goPackage is what a package declares, without its tests.
@@ -239,6 +241,40 @@ func TestGoNamesInTablesExist(t *testing.T) {
 		}
 		assert.Greater(t, checked, 20, document)
 	}
+}
+
+// Each public package with functions has a test that passes nil to all of them, in its
+// folder or in one above, where the test names the folder.
+func TestNilTestsCoverEveryPublicPackage(t *testing.T) {
+	checked := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if name := entry.Name(); path != ".." && (strings.HasPrefix(name, ".") || slices.Contains([]string{
+			"testdata", "internal", "cmd", "docs", "bench", "examples", "interop",
+			"arrowzarr", // its functions take names and options
+		}, name)) {
+			return fs.SkipDir
+		}
+		functions, err := apitest.Functions(path)
+		if err != nil || len(functions) == 0 {
+			return err
+		}
+		checked++
+		below := "."
+		for folder := path; folder != ".."; folder = filepath.Dir(folder) {
+			text := sources(t, strings.TrimPrefix(filepath.ToSlash(folder), "../"))
+			if strings.Contains(text, "internal/apitest\"") && strings.Contains(text, `"`+below+`"`) {
+				return nil
+			}
+			below = strings.TrimSuffix(filepath.ToSlash(filepath.Join(filepath.Base(folder), below)), "/.")
+		}
+		assert.Fail(t, "no test with nil arguments", "package %s", path)
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Greater(t, checked, 25)
 }
 
 // Each path from the root of the module, and each link, leads to a file or folder.

@@ -2,58 +2,20 @@ package ndview_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/internal/apitest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
 )
-
-// exportedFunctions returns the exported functions and methods that the files of a
-// folder declare: "Take", "NDBuffer.Copy".
-func exportedFunctions(t *testing.T, folder string) []string {
-	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	require.NoError(t, err)
-	var names []string
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		require.NoError(t, err)
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || !f.Name.IsExported() {
-				continue
-			}
-			name := f.Name.Name
-			if f.Recv != nil {
-				receiver := f.Recv.List[0].Type
-				if star, ok := receiver.(*ast.StarExpr); ok {
-					receiver = star.X
-				}
-				owner := receiver.(*ast.Ident)
-				if !owner.IsExported() {
-					continue
-				}
-				name = owner.Name + "." + name
-			}
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	require.Greater(t, len(names), 20)
-	return names
-}
 
 // nilCase is how a package's functions are called with zero values.
 type nilCase struct {
@@ -117,7 +79,9 @@ var nilCases = []nilCase{{
 func TestZeroArgumentsReturnErrors(t *testing.T) {
 	for _, c := range nilCases {
 		var called []string
-		for _, name := range exportedFunctions(t, c.folder) {
+		names, err := apitest.Functions(c.folder)
+		require.NoError(t, err)
+		for _, name := range names {
 			owner, method, isMethod := strings.Cut(name, ".")
 			var calls []reflect.Value
 			if !isMethod {
@@ -185,4 +149,34 @@ func callWithZeros(t *testing.T, f reflect.Value, about string) (err error, retu
 	}
 	err, _ = last.Interface().(error)
 	return err, true
+}
+
+// Each argument is nil alone, beside live values of the others.
+func TestEachNilArgumentReturnsAnError(t *testing.T) {
+	dev := arrowbuf.CPU()
+	array, err := ndview.FromSlice(dev, []float32{1, 2, 3, 4}, 2, 2)
+	require.NoError(t, err)
+	t.Cleanup(array.Release)
+	scope := ndview.NewScope()
+	t.Cleanup(scope.Release)
+	tensor, err := ndview.NewTensorType(arrow.PrimitiveTypes.Float32, []int64{2}, nil, nil)
+	require.NoError(t, err)
+	apitest.Zeros{
+		Functions: nilCases[0].functions,
+		Values: map[string]any{
+			"NDBuffer": array, "Scope": scope, "Flags": array.Flags(), "Unary": ndview.Sqrt, "Binary": ndview.Add, "Reduction": ndview.Sum, "TensorType": tensor,
+		},
+		Args: []any{dev, ndview.Float32, array.Buffer(), []int64{1}},
+		// Buffer and Base return no reference. Add takes the error that FromSlice returned.
+		Skip:     []string{"Retain", "Release", "Buffer", "Base", "Add"},
+		Optional: []string{"Clip", "ClipInto", "NDBuffer.AllEqual"}, // no limit; equals nothing
+		Panics:   arrowbuf.ErrReleased,
+	}.Run(t, ".")
+	apitest.Zeros{
+		Functions: nilCases[1].functions,
+		Values: map[string]any{
+			"BFloat16Num": dtype.BFloat16Num(0), "Casting": dtype.CastSafe, "DType": dtype.Int8, "Field": dtype.Field{}, "Scalar": dtype.Scalar{},
+		},
+		Args: []any{dtype.Float32},
+	}.Run(t, "dtype")
 }

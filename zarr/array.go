@@ -64,6 +64,9 @@ func New(s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
 	if meta == nil {
 		return nil, fmt.Errorf("zarr.New: array %q: nil metadata", path)
 	}
+	if s == nil {
+		return nil, fmt.Errorf("zarr.New: array %q: %w", path, errNilStore)
+	}
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}

@@ -29,10 +29,13 @@ var (
 )
 
 // BufferOver returns a Buffer of all memory of buf, without a copy, and retains it.
-func BufferOver(buf arrowbuf.Buffer) *Buffer {
+func BufferOver(buf arrowbuf.Buffer) (*Buffer, error) {
+	if buf == nil {
+		return nil, fmt.Errorf("zarr.BufferOver: nil buffer: %w", ndview.ErrNil)
+	}
 	buf.Retain()
 	m, ok := arrowbuf.As[interface{ Mutable() bool }](buf)
-	return &Buffer{buf, ok && !m.Mutable()}
+	return &Buffer{buf, ok && !m.Mutable()}, nil
 }
 
 // BufferOf returns a Buffer of the bytes of an array, without a copy. The array must

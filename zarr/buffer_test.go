@@ -275,8 +275,8 @@ func TestBuffersAndByteArraysShareMemory(t *testing.T) {
 		assert.Equal(t, ndview.Uint8, back.DType())
 		assert.Equal(t, []byte{8, 9}, bytesOf(t, back))
 
-		over := zarr.BufferOver(a.Buffer())
-		own(t, over, nil)
+		over, err := zarr.BufferOver(a.Buffer())
+		own(t, over, err)
 		assert.Equal(t, []byte{0, 8, 9, 3}, contents(t, over))
 	})
 }

@@ -56,6 +56,9 @@ func Open(ctx context.Context, s store.Store, path string) (*Array, error) {
 // is at path, except with ModeOverwrite and ModeCreate, or an array is above path. It
 // wraps errors.ErrUnsupported if the array needs a feature that this package lacks.
 func OpenMode(ctx context.Context, s store.Store, path string, mode Mode, meta *ArrayMetadata) (*Array, error) {
+	if s == nil {
+		return nil, fmt.Errorf("zarr.OpenMode: array %q: %w", path, errNilStore)
+	}
 	open := func() (*Array, error) {
 		node, err := readNode(ctx, s, path)
 		if err != nil {
@@ -88,6 +91,9 @@ func OpenMode(ctx context.Context, s store.Store, path string, mode Mode, meta *
 // metadata is empty. Nodes that are stored below path without a group become members of
 // a new group, except with ModeOverwrite, which deletes them.
 func OpenGroupMode(ctx context.Context, s store.Store, path string, mode Mode, meta *GroupMetadata) (*Group, error) {
+	if s == nil {
+		return nil, fmt.Errorf("zarr.OpenGroupMode: group %q: %w", path, errNilStore)
+	}
 	open := func() (*Group, error) {
 		node, err := readNode(ctx, s, path)
 		if err != nil {
@@ -143,7 +149,7 @@ func newArrayOfNode(s store.Store, path string, node Node) (*Array, error) {
 	return New(s, path, meta)
 }
 
-// CreateGroup creates a group: [OpenGroupMode] with [ModeCreate].
+// CreateGroup creates a group: [OpenGroupMode] with [ModeCreate]. Nil metadata is empty.
 func CreateGroup(ctx context.Context, s store.Store, path string, meta *GroupMetadata) (*Group, error) {
 	return OpenGroupMode(ctx, s, path, ModeCreate, meta)
 }
@@ -252,6 +258,9 @@ func kindOf(node Node) string {
 // earlier document, keeps what is stored below path and does not look at the nodes
 // above. Programs that write chunks first make an array visible with it.
 func WriteNode(ctx context.Context, s store.Store, path string, node Node) error {
+	if s == nil {
+		return fmt.Errorf("zarr.WriteNode: node %q: %w", path, errNilStore)
+	}
 	if err := checkPath(path); err != nil {
 		return err
 	}

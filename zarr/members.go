@@ -146,7 +146,7 @@ func (g *Group) openArrayMode(ctx context.Context, path string, mode Mode, meta 
 }
 
 // CreateGroup creates a group below the group, as the function CreateGroup does. It has
-// the Zarr format of the group unless the metadata says otherwise.
+// the Zarr format of the group unless the metadata says otherwise. Nil metadata is empty.
 func (g *Group) CreateGroup(ctx context.Context, path string, meta *GroupMetadata) (*Group, error) {
 	return g.openGroupMode(ctx, path, ModeCreate, meta)
 }
@@ -316,6 +316,9 @@ func drawTree(out *strings.Builder, children map[string][]Child, parent, indent 
 // already, the error wraps store.ErrExists, and if one is below an array, [ErrNodeType].
 // Then nothing is written.
 func CreateHierarchy(ctx context.Context, s store.Store, path string, nodes map[string]Node) error {
+	if s == nil {
+		return fmt.Errorf("zarr.CreateHierarchy: path %q: %w", path, errNilStore)
+	}
 	names := sortedPaths(nodes)
 	fail := func(name string, err error) error {
 		return fmt.Errorf("zarr.CreateHierarchy: node %q: %w", joinPath(path, name), err)

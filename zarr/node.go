@@ -240,6 +240,19 @@ func getOptional(ctx context.Context, s store.Store, key string) ([]byte, error)
 	return raw, nil
 }
 
+// isNil reports whether a node is nil, or a nil pointer of one of the types of nodes.
+func isNil(node Node) bool {
+	switch m := node.(type) {
+	case *ArrayMetadata:
+		return m == nil
+	case *GroupMetadata:
+		return m == nil
+	case *UnreadableNode:
+		return m == nil
+	}
+	return node == nil
+}
+
 // document is one document of the metadata of a node, with its key relative to the path
 // of the node.
 type document struct {
@@ -250,6 +263,9 @@ type document struct {
 // documents returns the metadata documents of a node. The first one makes the node
 // exist. A node of Zarr v3 has only that one.
 func documents(node Node) ([]document, error) {
+	if isNil(node) {
+		return nil, errors.New("nil node")
+	}
 	parts := metajson.Members{{Key: metadataKey, Value: node}}
 	if formatOf(node) == 2 {
 		switch m := node.(type) {
@@ -294,6 +310,8 @@ func setDocuments(ctx context.Context, s store.Store, path string, list []docume
 	}
 	return nil
 }
+
+var errNilStore = errors.New("nil store")
 
 // ErrInvalidName reports that a node cannot have a name. Test with errors.Is.
 var ErrInvalidName = errors.New("malformed node name")

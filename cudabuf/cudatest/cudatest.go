@@ -190,6 +190,9 @@ func openGPU(t testing.TB) *cudabuf.Driver {
 // Otherwise such an access ends the process with "unexpected fault address", as
 // an access to GPU memory does.
 func CatchHostAccess(f func()) (err error) {
+	if f == nil {
+		return fmt.Errorf("cudatest.CatchHostAccess: nil function: %w", cudabuf.ErrNil)
+	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		p := recover()
@@ -258,10 +261,13 @@ func FailAt(n int, r cudabuf.Result) func(string, int) cudabuf.Result {
 }
 
 // Faults combines several functions for Config.Fail. It calls them in order
-// until one returns a result other than 0.
+// until one returns a result other than 0. It skips nil functions.
 func Faults(all ...func(call string, n int) cudabuf.Result) func(string, int) cudabuf.Result {
 	return func(call string, n int) cudabuf.Result {
 		for _, fail := range all {
+			if fail == nil {
+				continue
+			}
 			if r := fail(call, n); r != 0 {
 				return r
 			}

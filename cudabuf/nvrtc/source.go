@@ -191,6 +191,9 @@ type header struct {
 // identifies a header by the name in the #include. CollectHeaders returns an
 // error if one name refers to two files.
 func CollectHeaders(text string, from ...fs.FS) (map[string]string, error) {
+	if i := slices.Index(from, nil); i >= 0 {
+		return nil, fmt.Errorf("nvrtc.CollectHeaders: nil file system %d", i)
+	}
 	texts := map[string]string{}
 	found := map[string]header{}
 	pending := []header{{from: -1}} // the text itself

@@ -1,9 +1,12 @@
 package apitest
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -45,4 +48,40 @@ func TestCallsMustReturnErrors(t *testing.T) {
 	assert.NoError(t, run(func() error { return Panics(func() { panic(mine) }, mine) }))
 	assert.Error(t, run(func() error { return Panics(func() {}, mine) }))
 	assert.Error(t, run(func() error { return Panics(func() { var none *int; *none = 1 }, mine) }))
+}
+
+// Each argument is nil alone, too: a check of the first one hides that of the second.
+func TestEachNilArgumentIsFound(t *testing.T) {
+	mine := errors.New("mine")
+	z := Zeros{Args: []any{new(bytes.Buffer), new(int)}, Panics: mine, Optional: []string{"Optional"}}
+	problems := func(name string, f any) []string { return z.problems(t.Context(), name, reflect.ValueOf(f)) }
+	checked := func(w io.Writer, n *int) error {
+		if w == nil || n == nil {
+			return mine
+		}
+		return nil
+	}
+	assert.Empty(t, problems("F", checked))
+	second := problems("F", func(w io.Writer, n *int) error {
+		if w == nil {
+			return mine
+		}
+		*n = 1
+		return nil
+	})
+	require.Len(t, second, 1)
+	assert.Contains(t, second[0], "nil *int, argument 1: panic: ")
+	ignored := func(io.Writer) error { return nil }
+	assert.Equal(t, []string{"nil io.Writer, argument 0: no error"}, problems("F", ignored))
+	assert.Empty(t, problems("Optional", ignored))
+	listed := problems("F", func(all ...*int) error {
+		for _, n := range all {
+			*n = 1
+		}
+		return nil
+	})
+	require.Len(t, listed, 1)
+	assert.Contains(t, listed[0], "nil []*int, argument 0: panic: ")
+	assert.Empty(t, problems("F", func(*int) { panic(mine) }))
+	assert.Len(t, problems("F", func(*int) { panic("lost") }), 2)
 }

@@ -51,6 +51,9 @@ type Server struct {
 // until Close. Port 0 selects a free port. Buffers are not served, since they are
 // not Arrow data.
 func Serve(address string, catalog *ipc.Catalog, o ServerOptions) (*Server, error) {
+	if catalog == nil {
+		return nil, fmt.Errorf("flight.Serve: %s: nil catalog: %w", address, arrow.ErrInvalid)
+	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("flight.Serve: %w", err)

@@ -1,11 +1,7 @@
 package kernel_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +11,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/apitest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
@@ -81,37 +78,7 @@ func TestNilAndZeroValuesAreErrors(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, exportedFunctions(t), slices.Sorted(maps.Keys(cases)), "each exported function has cases")
-}
-
-// exportedFunctions returns the package's exported functions, and methods as Type.Method.
-func exportedFunctions(t *testing.T) (names []string) {
-	files, err := os.ReadDir(".")
+	exported, err := apitest.Functions(".")
 	require.NoError(t, err)
-	for _, file := range files {
-		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.Name(), nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, d := range parsed.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || !f.Name.IsExported() {
-				continue
-			}
-			if f.Recv == nil {
-				names = append(names, f.Name.Name)
-				continue
-			}
-			of := f.Recv.List[0].Type
-			if star, ok := of.(*ast.StarExpr); ok {
-				of = star.X
-			}
-			if receiver, ok := of.(*ast.Ident); ok && receiver.IsExported() {
-				names = append(names, receiver.Name+"."+f.Name.Name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
+	assert.Equal(t, exported, slices.Sorted(maps.Keys(cases)), "each exported function has cases")
 }

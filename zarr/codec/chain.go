@@ -224,6 +224,8 @@ func (c *Chain) CheckValues(v element.Values) error {
 	return nil
 }
 
+var errNilScratch = errors.New("codec.Chain: nil Scratch")
+
 // Encode returns the encoding of a chunk. Values may be smaller than the chunk along
 // any axis; fill values pad the rest. The result is nil if all elements equal the fill
 // value bitwise, unless s.KeepEmpty is set.
@@ -231,6 +233,9 @@ func (c *Chain) CheckValues(v element.Values) error {
 // The result is in s or in the memory of the values. It is valid until s is used again,
 // and the caller must not modify it.
 func (c *Chain) Encode(s *Scratch, v element.Values) ([]byte, error) {
+	if s == nil {
+		return nil, errNilScratch
+	}
 	s.Reset()
 	if err := c.CheckValues(v); err != nil {
 		return nil, err
@@ -304,6 +309,9 @@ func (c *Chain) transform(s *Scratch, v *ndview.NDBuffer) (*ndview.NDBuffer, err
 // DecodeFixed decodes a chunk of fixed-width elements into dst, in C order and the
 // host's byte order. dst must have the size of a decoded chunk.
 func (c *Chain) DecodeFixed(s *Scratch, dst, src []byte) error {
+	if s == nil {
+		return errNilScratch
+	}
 	s.Reset()
 	if c.chunk.Type.IsVLen() || int64(len(dst)) != c.chunk.nbytes() {
 		return fmt.Errorf("destination of %d bytes does not fit a chunk of %s %v", len(dst), c.chunk.Type, c.chunk.Shape)
@@ -362,6 +370,9 @@ func (c *Chain) DecodePlain(dst, src []byte) error {
 // DecodeVLen decodes a chunk of variable-length elements. The result shares no memory
 // with src or s.
 func (c *Chain) DecodeVLen(s *Scratch, src []byte) (*element.VLen, error) {
+	if s == nil {
+		return nil, errNilScratch
+	}
 	s.Reset()
 	if !c.chunk.Type.IsVLen() {
 		return nil, fmt.Errorf("elements of %s have a fixed width", c.chunk.Type)

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -210,6 +211,9 @@ func (s *shardSerializer) encode(scratch *Scratch, v element.Values, keep bool) 
 // Split calls f with each inner chunk of a whole or partial shard, in C order. The
 // chunk passed to f is valid until f returns, unless f retains it.
 func (s *ShardLayout) Split(v element.Values, f func(index []int64, chunk element.Values) error) error {
+	if v == nil || f == nil {
+		return errors.New("codec.ShardLayout.Split: nil values or function")
+	}
 	shape := v.Shape()
 	for index := range grid.Indices(grid.GridShape(shape, s.ChunkShape())) {
 		box, _ := grid.ChunkBox(index, s.ChunkShape()).Intersect(grid.WholeBox(shape))
@@ -355,7 +359,8 @@ func (s *ShardLayout) DecodeIndex(raw []byte) (*ShardIndex, error) {
 	return x, nil
 }
 
-// Set records the position of a chunk.
+// Set records the position of a chunk. Like an index of a slice, a chunk outside the
+// grid panics, here and in Delete and Get.
 func (x *ShardIndex) Set(chunk []int64, offset, length int64) {
 	i := x.entry(chunk)
 	if x.entries[i] == missing {
@@ -386,7 +391,9 @@ func (x *ShardIndex) Get(chunk []int64) (offset, length int64, ok bool) {
 func (x *ShardIndex) Empty() bool { return x.present == 0 }
 
 // Equal reports whether both indices have the same positions.
-func (x *ShardIndex) Equal(y *ShardIndex) bool { return slices.Equal(x.entries, y.entries) }
+func (x *ShardIndex) Equal(y *ShardIndex) bool {
+	return y != nil && slices.Equal(x.entries, y.entries)
+}
 
 // Encode returns the encoded index: IndexSize bytes.
 func (x *ShardIndex) Encode() ([]byte, error) {

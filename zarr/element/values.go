@@ -1,6 +1,7 @@
 package element
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -61,6 +62,9 @@ func Slice(v Values, axis int, start, stop int64) (Values, error) {
 
 // SliceBox returns extent[i] elements from at[i] along each axis i, like [Slice].
 func SliceBox(v Values, at, extent []int64) (Values, error) {
+	if v == nil {
+		return nil, errors.New("element.SliceBox: nil values")
+	}
 	v.Retain()
 	for axis := range at {
 		part, err := Slice(v, axis, at[axis], at[axis]+extent[axis])
@@ -76,6 +80,9 @@ func SliceBox(v Values, at, extent []int64) (Values, error) {
 // Transpose permutes the axes: axis i of the result is axis order[i] of v. It copies
 // only a VLen. The caller must release the result.
 func Transpose(v Values, order []int) (Values, error) {
+	if v == nil {
+		return nil, errors.New("element.Transpose: nil values")
+	}
 	if len(order) == 0 { // ndview would reverse the axes
 		v.Retain()
 		return v, nil

@@ -49,7 +49,9 @@ func Sync() LocalOption { return func(l *Local) { l.sync = true } }
 func NewLocal(root string, options ...LocalOption) *Local {
 	l := &Local{root: filepath.Clean(root)}
 	for _, option := range options {
-		option(l)
+		if option != nil {
+			option(l)
+		}
 	}
 	return l
 }

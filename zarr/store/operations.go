@@ -72,9 +72,14 @@ func AsRangeReader(s Store) RangeReader {
 	return nil
 }
 
+var errNil = errors.New("nil store")
+
 // Size returns the length of a value in bytes. It returns an error wrapping ErrNotFound
 // if no value has the key. A store that is no [Sizer] reads the value.
 func Size(ctx context.Context, s Store, key string) (int64, error) {
+	if s == nil {
+		return 0, fmt.Errorf("store.Size: key %q: %w", key, errNil)
+	}
 	if sizer, ok := s.(Sizer); ok {
 		return sizer.Size(ctx, key)
 	}
@@ -94,6 +99,9 @@ func Exists(ctx context.Context, s Store, key string) (bool, error) {
 // ListDir returns the names directly under a prefix, sorted: keys of values, and
 // prefixes with at least one value under them.
 func ListDir(ctx context.Context, s Store, prefix string) (keys, prefixes []string, err error) {
+	if s == nil {
+		return nil, nil, fmt.Errorf("store.ListDir: prefix %q: %w", prefix, errNil)
+	}
 	if lister, ok := s.(DirLister); ok {
 		return lister.ListDir(ctx, prefix)
 	}
@@ -127,6 +135,9 @@ func IsEmpty(ctx context.Context, s Store, prefix string) (bool, error) {
 
 // TotalSize returns the length of all values under a prefix in bytes.
 func TotalSize(ctx context.Context, s Store, prefix string) (int64, error) {
+	if s == nil {
+		return 0, fmt.Errorf("store.TotalSize: prefix %q: %w", prefix, errNil)
+	}
 	keys, err := s.List(ctx, prefix)
 	if err != nil {
 		return 0, err
@@ -146,6 +157,9 @@ func TotalSize(ctx context.Context, s Store, prefix string) (int64, error) {
 // DeleteAll deletes all values under a prefix, and the value whose key equals it. It
 // returns nil if no value matches.
 func DeleteAll(ctx context.Context, s Store, prefix string) error {
+	if s == nil {
+		return fmt.Errorf("store.DeleteAll: prefix %q: %w", prefix, errNil)
+	}
 	if deleter, ok := s.(PrefixDeleter); ok {
 		return deleter.DeleteAll(ctx, prefix)
 	}
@@ -194,6 +208,9 @@ func Move(ctx context.Context, s Store, from, to string) error {
 // Create returns a Writer that stores a value when it is committed. If the store is no
 // [Creator], the Writer keeps the value in memory until then.
 func Create(ctx context.Context, s Store, key string) (Writer, error) {
+	if s == nil {
+		return nil, fmt.Errorf("store.Create: key %q: %w", key, errNil)
+	}
 	if creator, ok := s.(Creator); ok {
 		return creator.Create(ctx, key)
 	}
@@ -244,6 +261,9 @@ func (w *bufferedWriter) Abort() error {
 
 // Copy copies all values under a prefix to the same keys of another store.
 func Copy(ctx context.Context, to, from Store, prefix string) error {
+	if to == nil || from == nil {
+		return fmt.Errorf("store.Copy: prefix %q: %w", prefix, errNil)
+	}
 	keys, err := from.List(ctx, prefix)
 	if err != nil {
 		return err
@@ -258,7 +278,7 @@ func Copy(ctx context.Context, to, from Store, prefix string) error {
 }
 
 // Close releases what a store holds, such as an open file. Stores that hold nothing
-// need no Close.
+// need no Close. Close of nil does nothing.
 func Close(s Store) error {
 	if closer, ok := s.(io.Closer); ok {
 		return closer.Close()
@@ -279,6 +299,9 @@ const (
 // The ranges may overlap. It returns an error wrapping ErrNotFound if no value has the
 // key.
 func GetRanges(ctx context.Context, s Store, key string, ranges []Range) ([][]byte, error) {
+	if s == nil {
+		return nil, fmt.Errorf("store.GetRanges: key %q: %w", key, errNil)
+	}
 	if getter, ok := s.(RangesGetter); ok {
 		return getter.GetRanges(ctx, key, ranges)
 	}

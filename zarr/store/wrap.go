@@ -44,9 +44,25 @@ func (f forwarder) GetRanges(ctx context.Context, key string, ranges []Range) ([
 
 func (f forwarder) Close() error { return Close(f.Store) }
 
+// nilStore is what a wrapper of a nil store wraps: every operation is an error.
+type nilStore struct{}
+
+func (nilStore) Get(context.Context, string, Range) ([]byte, error) { return nil, errNil }
+func (nilStore) Set(context.Context, string, []byte) error          { return errNil }
+func (nilStore) Delete(context.Context, string) error               { return errNil }
+func (nilStore) List(context.Context, string) ([]string, error)     { return nil, errNil }
+func (nilStore) String() string                                     { return "nil store" }
+
+func orNilStore(s Store) Store {
+	if s == nil {
+		return nilStore{}
+	}
+	return s
+}
+
 // ReadOnly returns a store with the same values whose writes return an error wrapping
 // ErrReadOnly.
-func ReadOnly(s Store) Store { return readOnly{forwarder{s}} }
+func ReadOnly(s Store) Store { return readOnly{forwarder{orNilStore(s)}} }
 
 type readOnly struct{ forwarder }
 
@@ -85,6 +101,9 @@ func (r readOnly) Move(ctx context.Context, from, _ string) error {
 // Under returns the store of the values under a prefix: its key "a" is the key
 // "prefix/a" of s. It returns an error wrapping ErrInvalidKey if the prefix is malformed.
 func Under(s Store, prefix string) (Store, error) {
+	if s == nil {
+		return nil, fmt.Errorf("store.Under: prefix %q: %w", prefix, errNil)
+	}
 	if err := CheckPrefix(prefix); err != nil {
 		return nil, fmt.Errorf("store.Under: prefix %w", err)
 	}
@@ -191,7 +210,7 @@ type Logging struct {
 // NewLogging returns a store that logs each operation on s at level debug with its key,
 // the length of the value, its duration and its error. A nil logger only counts.
 func NewLogging(s Store, logger *slog.Logger) *Logging {
-	return &Logging{inner: s, logger: logger, calls: map[string]int64{}}
+	return &Logging{inner: orNilStore(s), logger: logger, calls: map[string]int64{}}
 }
 
 // Calls returns how often each operation was called, by its name, such as "Get".

@@ -65,6 +65,9 @@ func New(bucket *blob.Bucket, name string, native Native) (*Store, error) {
 // Open opens the bucket of a URL with gocloud.dev/blob. The path of the URL is a prefix of
 // all keys; its query is for gocloud.dev/blob. Packages of kinds of object stores call it.
 func Open(ctx context.Context, u *url.URL, native func(*blob.Bucket) (Native, error)) (store.Store, error) {
+	if u == nil {
+		return nil, errors.New("blobstore.Open: nil URL")
+	}
 	bucketURL := *u
 	bucketURL.Path = ""
 	bucket, err := blob.OpenBucket(ctx, bucketURL.String())

@@ -1,0 +1,33 @@
+package compress_test
+
+import (
+	"testing"
+
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/compress/gzip"
+	"github.com/quiver-gpu/quiver/compress/lz4"
+	"github.com/quiver-gpu/quiver/compress/shuffle"
+	"github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/internal/apitest"
+)
+
+// Each exported function of the public packages below compress takes nil and zero
+// arguments without a panic.
+func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
+	for folder, zeros := range map[string]apitest.Zeros{
+		".": {Values: map[string]any{"Batch": compress.Batch{}}},
+		"blosc": {
+			Functions: map[string]any{"Decode": blosc.Decode, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "ParseCompressor": blosc.ParseCompressor},
+			Values:    map[string]any{"Compressor": blosc.Compressor(99)},
+		},
+		"gzip": {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib}},
+		"lz4":  {Functions: map[string]any{"Decode": lz4.Decode}},
+		"shuffle": {Functions: map[string]any{
+			"Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
+		}},
+		"zstd": {Functions: map[string]any{"Decode": zstd.Decode}},
+	} {
+		t.Run(folder, func(t *testing.T) { zeros.Run(t, folder) })
+	}
+}
