@@ -360,7 +360,7 @@ func checkReplaceable(ctx context.Context, s store.Store, location string) error
 			if err != nil {
 				return err
 			}
-			// A document that is not JSON is of a node that nobody can read.
+			// A document that is not JSON is of a node that cannot be read.
 			isArray = json.Unmarshal(document, &node) != nil || node.Kind == "array"
 		}
 		if isArray {

@@ -18,7 +18,7 @@ import (
 const planVersion = 1
 
 // plan says what a conversion does, so that another process can go on with it. Its object
-// is created only if there is none, so it is also the lock of the output.
+// is created only if it does not exist, so it is also the lock of the output.
 type plan struct {
 	Version     int     `json:"version"`
 	ID          string  `json:"id"` // random
@@ -97,7 +97,7 @@ func (p *plan) layout(t *target) layout {
 }
 
 // readPlan returns the plan of an unfinished output. The error wraps store.ErrNotFound if
-// there is none.
+// the output has none.
 func readPlan(ctx context.Context, s store.Store) (*plan, error) {
 	document, err := s.Get(ctx, planKey, store.Range{})
 	if err != nil {
