@@ -3,7 +3,9 @@ package arrowzarr
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -53,6 +55,11 @@ func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	}
 	mark("columns", o.Columns, true)
 	mark("exclude", o.Exclude, false)
+	for _, name := range slices.Sorted(maps.Keys(o.ColumnCodecs)) {
+		if !schema.HasField(name) {
+			unmatched = append(unmatched, fmt.Errorf("codec: no column is named %q", name))
+		}
+	}
 	if len(unmatched) > 0 {
 		unmatched = append(unmatched, fmt.Errorf("expected some of %s", columnNames(schema)))
 	}
@@ -65,6 +72,7 @@ func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 		var why *columnError
 		switch {
 		case err == nil:
+			plan.codecs = o.codecsOf(field.Name)
 			c.plans, c.fields = append(c.plans, plan), append(c.fields, i)
 		case o.SkipUnsupported && errors.As(err, &why):
 			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: field.Type.String(), Reason: why.err.Error()})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -19,10 +20,12 @@ type Report struct {
 	Format     string `json:"format"`
 	Output     string `json:"output"`
 	Device     string `json:"device"`
-	Codec      string `json:"codec"`
+	Codec      string `json:"codec"`                // as Options.AddCodec parses it; several are separated by spaces
 	Compressor string `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
-	Rows       int64  `json:"rows"`
-	Columns    int    `json:"columns"`
+	// Codecs are those of all arrays by path, if they differ or a sample decided them.
+	Codecs  map[string]string `json:"codecs,omitempty"`
+	Rows    int64             `json:"rows"`
+	Columns int               `json:"columns"`
 	// Renamed has the names of columns that Zarr nodes cannot have, by the node's name.
 	Renamed        map[string]string `json:"renamed,omitempty"`
 	Skipped        []SkippedColumn   `json:"skipped,omitempty"` // see Options.SkipUnsupported
@@ -228,23 +231,26 @@ func (c *conversion) report(p *pipeline, took time.Duration) *Report {
 	state := p.state
 	r := &Report{
 		Input: c.input, Format: c.format, Output: c.plan.Output,
-		Device: c.options.Device.String(), Codec: c.options.Codec.String(),
-		Compressor: c.options.Codec.implementation(),
+		Device: c.options.Device.String(), Codec: strings.Join(c.options.codecRules(), " "),
+		Compressor: c.options.codecs().implementation(),
 		Rows:       state.Rows, Columns: len(c.chosen.plans), Skipped: c.chosen.skipped,
 		ChunkRows: state.ChunkRows, ShardRows: state.ShardRows,
 		RawBytes: state.RawBytes, StoredBytes: state.Stored,
 		Seconds: took.Seconds(), Stages: p.stats.report(),
 	}
-	for _, c := range c.chosen.plans {
-		if c.kind == kindNested {
+	for _, column := range c.chosen.plans {
+		if column.kind == kindNested {
 			r.Nested++
 		}
-		if c.name != c.field.Name {
+		if column.name != column.field.Name {
 			if r.Renamed == nil {
 				r.Renamed = map[string]string{}
 			}
-			r.Renamed[c.name] = c.field.Name
+			r.Renamed[column.name] = column.field.Name
 		}
+	}
+	if rules := c.options.codecs(); len(rules) > 1 || rules[0].Name == "auto" {
+		r.Codecs = codecsOfNodes(p.hierarchy.nodes)
 	}
 	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
 	return r
@@ -284,4 +290,3 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	}
 	return src, nil
 }
-

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sync/errgroup"
@@ -33,6 +35,8 @@ type columnState struct {
 	Missing        bool         `json:"missing,omitempty"`         // some row is missing
 	ElementMissing bool         `json:"element_missing,omitempty"` // some element of a row is missing
 	Nested         *nestedState `json:"nested,omitempty"`
+	// Codecs are those that a sample decided, by array.
+	Codecs map[string]Codec `json:"codecs,omitempty"`
 }
 
 // hierarchyWriter writes the nodes of the output and collects their metadata. It can do so
@@ -143,7 +147,7 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		Shape:      append([]int64{g.count}, plan.layout.row...),
 		DataType:   plan.dataType(),
 		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
-		Codecs:     zarr.DefaultCodecs(plan.dataType(), h.codec.codecs()...),
+		Codecs:     zarr.DefaultCodecs(plan.dataType(), g.column.codecs.compressors(arrayCategories, plan.class(), plan.dataType())...),
 	}
 	m.Attributes = plan.attributes(false)
 	m.DimensionNames = []string{g.column.name + ".category"}
@@ -256,4 +260,111 @@ func (s *arrayStream) writeChunk(ctx context.Context, array *arrayWriter, chunk 
 	}
 	defer values.Release()
 	return array.write(ctx, chunk, values)
+}
+
+// Finalize makes the output of the partitions that RunPartition has written: it joins the
+// chunks of which several partitions have a part, and writes the metadata, the root's
+// last. It is an error if partitions are missing; the error names them.
+//
+// Of the options only Jobs, MaxMemory, StoreConcurrency and Progress count.
+func Finalize(ctx context.Context, output string, options Options) (*Report, error) {
+	start := time.Now()
+	t, planned, err := openPlanned(ctx, output)
+	if err != nil {
+		return nil, err
+	}
+	c := &conversion{target: t, plan: planned, input: planned.Input, format: planned.Format}
+	p, err := c.finalizePartitions(ctx, options)
+	if err == nil {
+		err = t.publish(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err = errors.Join(err, c.close()); err != nil {
+		return nil, err
+	}
+	return c.report(p, time.Since(start)), nil
+}
+
+func (c *conversion) finalizePartitions(ctx context.Context, options Options) (_ *pipeline, err error) {
+	options.Device = nil
+	if c.options, err = options.withPlan(c.plan).withDefaults(); err != nil {
+		return nil, err
+	}
+	if c.target.renames() {
+		if err := c.target.checkLocalOutput(ctx, c.plan.Overwrite); err != nil {
+			return nil, markPart(PartOutput, err)
+		}
+	}
+	if c.schema, err = parseSchema(c.plan.Schema); err != nil {
+		return nil, partErrorf(PartOutput, "the schema of the plan: %w", err)
+	}
+	if c.chosen, err = chooseColumns(c.schema, c.options.ofColumns(c.schema)); err != nil {
+		return nil, err
+	}
+	done, err := doneParts(ctx, c.target)
+	if err != nil {
+		return nil, markPart(PartOutput, err)
+	}
+	n := len(c.plan.Partitions)
+	if missing := missingParts(done, n); len(missing) > 0 {
+		return nil, partErrorf(PartOutput, "%s: of %d partitions, %s are not written", c.target.location, n, ranges(missing))
+	}
+	state, pieces, err := c.joinResults(ctx)
+	if err != nil {
+		return nil, markPart(PartOutput, err)
+	}
+	p, err := c.newPipeline(ctx, part{grid: state.grid(), state: state, categories: c.plan.Categories, complete: true})
+	if err != nil {
+		return nil, err
+	}
+	defer p.release()
+	return p, p.finalize(ctx, c.schema, pieces)
+}
+
+// ofColumns returns the options for a schema of the columns that they have chosen.
+func (o Options) ofColumns(schema *arrow.Schema) Options {
+	o.Columns, o.Exclude = nil, nil
+	o.ColumnCodecs = maps.Clone(o.ColumnCodecs)
+	maps.DeleteFunc(o.ColumnCodecs, func(name string, _ Codec) bool { return !schema.HasField(name) })
+	return o
+}
+
+// joinResults returns the state after all partitions, and their pieces.
+func (c *conversion) joinResults(ctx context.Context) (*tableState, []partPiece, error) {
+	n := len(c.plan.Partitions)
+	results := make([]*partitionResult, n)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(c.options.StoreConcurrency)
+	for number := range results {
+		group.Go(func() (err error) {
+			results[number], err = c.readResult(groupCtx, number)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	state := &tableState{
+		Rows: c.plan.Partitions[n-1].To, ChunkRows: c.plan.ChunkRows, ShardRows: c.options.ShardRows,
+		Columns: make([]columnState, len(c.chosen.plans)),
+	}
+	var pieces []partPiece
+	for number, r := range results {
+		if len(r.Missing) != len(state.Columns) {
+			return nil, nil, fmt.Errorf("%s has %d columns, expected %d: %w", resultKey(number), len(r.Missing), len(state.Columns), errMalformed)
+		}
+		state.RawBytes += r.RawBytes
+		state.Stored += r.Stored
+		for i := range state.Columns {
+			s := &state.Columns[i]
+			s.Missing, s.ElementMissing = s.Missing || r.Missing[i], s.ElementMissing || r.Elements[i]
+			s.Nested, s.Codecs = c.plan.End[i], c.plan.codecs(i)
+		}
+		for _, p := range r.Pieces {
+			pieces = append(pieces, partPiece{p, piecesFolder(number)})
+		}
+	}
+	return state, pieces, nil
 }

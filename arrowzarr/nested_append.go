@@ -33,7 +33,9 @@ type nodeWriter struct {
 func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
 	w := &nodeWriter{plan: n}
 	stream := func(buffer string, dtype ndview.DType, row ...int64) *arrayStream {
-		return newArrayStream(sink, n.key+"-"+buffer, dtype, row...)
+		s := newArrayStream(sink, n.key+"-"+buffer, dtype, row...)
+		s.class = n.bufferClass(buffer)
+		return s
 	}
 	if n.kind != nodeDictionary && n.kind != nodeNull {
 		w.mask = stream(bufferMask, ndview.Bool)
@@ -530,8 +532,8 @@ func (w *nodeWriter) count() int64 {
 // values themselves are written at once, so only their keys are kept.
 type nodeCategories struct {
 	codeOf map[string]int64
-	keys   []string // in the order of their codes
-	saved  int      // how many of them a categoryDelta has
+	keys   []string        // in the order of their codes
+	saved  int             // how many of them a categoryDelta has
 	last   arrow.ArrayData // of which lastMap is the map
 	codes  codeMap
 	memory *categoryMemory

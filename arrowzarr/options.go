@@ -1,14 +1,10 @@
 package arrowzarr
 
 import (
-	"fmt"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/zarr/codec"
 )
 
 // Defaults of Options.
@@ -30,8 +26,14 @@ const (
 type Options struct {
 	// Device assembles the columns of fixed width. Nil is the CPU device.
 	Device arrowbuf.Device `json:"-"`
-	// Codec compresses the chunks.
+	// Codec compresses the chunks of arrays that neither of the next two has a codec for.
 	Codec Codec
+	// ClassCodecs are the codecs of arrays of some classes of types. The codes, offsets
+	// and masks of a column are arrays of their own classes.
+	ClassCodecs map[Class]Codec
+	// ColumnCodecs are the codecs of all arrays of some columns, by the columns' names.
+	// They come before ClassCodecs.
+	ColumnCodecs map[string]Codec
 	// ChunkRows is the number of rows in a chunk. 0 means DefaultChunkRows, or
 	// fewer if rows are wide or the input is short.
 	ChunkRows int64
@@ -93,7 +95,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Checkpoint == 0 {
 		o.Checkpoint = DefaultCheckpoint
 	}
-	if err := o.Codec.validate(); err != nil {
+	if err := o.validateCodecs(); err != nil {
 		return o, markPart(PartUsage, err)
 	}
 	switch {
@@ -111,116 +113,4 @@ func (o Options) withDefaults() (Options, error) {
 		return o, partErrorf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
 	}
 	return o, nil
-}
-
-// Codec is a compressor and its level.
-type Codec struct {
-	// Name is none, zstd or gzip.
-	Name string
-	// Level is -131072..22 for zstd, 0..9 for gzip, 0 for none.
-	Level int
-}
-
-// DefaultCodec is zstd at level 1.
-var DefaultCodec = Codec{Name: "zstd", Level: 1}
-
-// ParseCodec parses a codec such as "none", "zstd", "zstd:3", "gzip" or "gzip:6".
-func ParseCodec(text string) (Codec, error) {
-	name, level, given := strings.Cut(text, ":")
-	c := Codec{Name: name}
-	switch name {
-	case "zstd":
-		c.Level = 1
-	case "gzip":
-		c.Level = 6
-	}
-	var err error
-	if given {
-		c.Level, err = strconv.Atoi(level)
-	}
-	switch {
-	case name == "none" && given:
-		return Codec{}, fmt.Errorf("codec %q: none has no level", text)
-	case err != nil:
-		return Codec{}, fmt.Errorf("codec %q: expected a level that is a number", text)
-	}
-	return c, c.validate()
-}
-
-// validate returns an error unless the codec exists and has the level.
-func (c Codec) validate() error {
-	var low, high int
-	switch c.Name {
-	case "none":
-	case "zstd":
-		low, high = -131072, 22
-	case "gzip":
-		low, high = 0, 9
-	default:
-		return fmt.Errorf("codec %q: expected none, zstd[:LEVEL] or gzip[:LEVEL]", c.Name)
-	}
-	if c.Level < low || c.Level > high {
-		return fmt.Errorf("codec %q: expected a level from %d to %d, not %d", c.Name, low, high, c.Level)
-	}
-	return nil
-}
-
-// String returns the codec in the form that ParseCodec parses.
-func (c Codec) String() string {
-	if c.Name == "none" {
-		return c.Name
-	}
-	return fmt.Sprintf("%s:%d", c.Name, c.Level)
-}
-
-// codecs returns the compressor as the tail of a Zarr codec list.
-func (c Codec) codecs() []codec.Codec {
-	switch c.Name {
-	case "zstd":
-		return []codec.Codec{codec.Zstd{Level: c.Level}}
-	case "gzip":
-		return []codec.Codec{codec.Gzip{Level: c.Level}}
-	default:
-		return nil
-	}
-}
-
-// implementation returns the name of the library that compresses.
-func (c Codec) implementation() string {
-	switch c.Name {
-	case "zstd":
-		return codec.ZstdImplementation()
-	case "gzip":
-		return "Go"
-	default:
-		return ""
-	}
-}
-
-// tableBytes is the memory that an encoder takes besides a chunk of n bytes and its
-// encoded form.
-func (c Codec) tableBytes(n float64) float64 {
-	const mib = 1 << 20
-	switch {
-	case c.Name == "none":
-		return 0
-	case c.Name == "gzip":
-		return mib
-	}
-	// Measured with ZSTD_sizeof_CCtx of libzstd 1.5: the level determines the size
-	// of the tables, but they have at most 16 bytes per byte of the chunk.
-	byLevel := 0.75 * mib
-	switch {
-	case c.Level > 12:
-		byLevel = 1024 * mib
-	case c.Level > 9:
-		byLevel = 49 * mib
-	case c.Level > 7:
-		byLevel = 13 * mib
-	case c.Level > 5:
-		byLevel = 7 * mib
-	case c.Level > 2, c.Level == 0:
-		byLevel = 4 * mib
-	}
-	return min(byLevel, 2*mib+16*n)
 }

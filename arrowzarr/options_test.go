@@ -19,7 +19,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"shard rows: 5, expected a multiple":                               {ChunkRows: 2, ShardRows: 5},
 		"max memory: 1000 bytes, expected at least":                        {MaxMemory: 1000},
 		"max memory: -1 bytes":                                             {MaxMemory: -1},
-		`codec "lz4": expected none`:                                       {Codec: arrowzarr.Codec{Name: "lz4"}},
+		`codec "lzma": expected none`:                                      {Codec: arrowzarr.Codec{Name: "lzma"}},
 		`codec "": expected none`:                                          {Codec: arrowzarr.Codec{Level: 3}},
 		"expected a level from -131072 to 22, not 100":                     {Codec: arrowzarr.Codec{Name: "zstd", Level: 100}},
 		"lower --chunk-rows, or raise --max-memory":                        {ChunkRows: 1 << 31},

@@ -162,9 +162,9 @@ func (t *target) removeLeftover(ctx context.Context, overwrite bool) error {
 	left, err := readPlan(ctx, t.store)
 	switch {
 	case err == nil && len(left.Partitions) > 0:
-		return fmt.Errorf("%s is unfinished: %d partitions are planned in %s (arrow2zarr abort %s removes them)", t.location, len(left.Partitions), t.staging, t.location)
+		return fmt.Errorf("%s is unfinished: %d partitions are planned in %s (arrow2zarr abort %s deletes them)", t.location, len(left.Partitions), t.staging, t.location)
 	case !overwrite:
-		return fmt.Errorf("an interrupted conversion to %s is in %s (--resume continues it; --overwrite or arrow2zarr clean %s removes it)", t.location, t.staging, t.location)
+		return fmt.Errorf("an interrupted conversion to %s is in %s (--resume continues it; --overwrite or arrow2zarr clean %s deletes it)", t.location, t.staging, t.location)
 	}
 	return os.RemoveAll(t.staging)
 }
@@ -175,7 +175,7 @@ func (t *target) createObjects(ctx context.Context, document []byte, overwrite b
 		return fmt.Errorf("%s: %w", t.location, err)
 	}
 	unfinished := func() error {
-		return fmt.Errorf("%s is unfinished: another conversion writes it, or was interrupted (--resume continues it; arrow2zarr clean %s removes it)", t.location, t.location)
+		return fmt.Errorf("%s is unfinished: another conversion writes it, or was interrupted (--resume continues it; arrow2zarr clean %s deletes it)", t.location, t.location)
 	}
 	old := len(keys)+len(prefixes) > 0
 	switch {

@@ -73,7 +73,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	}
 	values := newCategoryMemory(shares.batches)
 	all := newCategories(columns, values)
-	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.Codec, p.progress, &p.stats, p.chunks)
+	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.codecs(), p.progress, &p.stats, p.chunks)
 	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
@@ -112,14 +112,14 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 		in: p.prefetcher, columns: columns, categories: all,
 		device: options.Device, memory: batches, mapping: c.src.mapping(),
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
-		sizer: chunkSizer{automatic: part.automatic, shares: shares, jobs: options.Jobs, codec: options.Codec},
+		sizer: chunkSizer{automatic: part.automatic, shares: shares, jobs: options.Jobs, codec: options.codecs()},
 		grid:  part.grid, rows: part.rows.from,
 	}
 	if part.grid.chunkRows > 0 {
 		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
 	}
 	p.worker = &worker{
-		columns: columns, device: options.Device, codec: options.Codec,
+		columns: columns, device: options.Device, codec: options.codecs(),
 		memory: newChunkMemory(shares.chunks, options.Jobs, c.src.mapping()), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
 	}
@@ -154,11 +154,15 @@ func (p *pipeline) restore(ctx context.Context, work store.Store, part part) err
 		if len(part.state.Columns) != len(nested) {
 			return partErrorf(PartInput, "a state of %d columns, expected %d", len(part.state.Columns), len(nested))
 		}
+		p.rechunker.codecsChosen = true
 		p.progress.rows.Store(part.state.Rows)
 		p.progress.raw.Store(part.state.RawBytes)
 		p.stats.write.bytes = part.state.Stored
 		for i, state := range part.state.Columns {
 			w := p.writer.columns[i]
+			if state.Codecs != nil {
+				w.plan.codecs.chosen = state.Codecs
+			}
 			w.missing.Store(state.Missing)
 			w.elementMissing.Store(state.ElementMissing)
 			if nested[i] == nil {

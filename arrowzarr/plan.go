@@ -23,7 +23,9 @@ type plan struct {
 	Version     int     `json:"version"`
 	ID          string  `json:"id"` // random
 	Input       string  `json:"input"`
+	Format      string  `json:"format"` // of the input
 	Output      string  `json:"output"`
+	Overwrite   bool    `json:"overwrite,omitempty"` // the output may replace another
 	Fingerprint string  `json:"fingerprint"` // of the input
 	Options     Options `json:"options"`     // those that decide the output
 	Schema      string  `json:"schema"`      // of the columns, as in the output
@@ -35,10 +37,21 @@ type plan struct {
 
 	// The rest is empty if one process converts all rows.
 
+	Planned    bool           `json:"planned,omitempty"` // Plan has made it
 	ChunkRows  int64          `json:"chunk_rows,omitempty"`
 	Partitions []partition    `json:"partitions,omitempty"`
 	End        []*nestedState `json:"end,omitempty"`        // the nested columns after the last partition
 	Categories []string       `json:"categories,omitempty"` // keys of the values of dictionaries
+	// Codecs are those that a sample decided, by column and array.
+	Codecs []map[string]Codec `json:"codecs,omitempty"`
+}
+
+// codecs returns the codecs of a column's arrays that a sample decided.
+func (p *plan) codecs(column int) map[string]Codec {
+	if len(p.Codecs) == 0 {
+		return nil
+	}
+	return p.Codecs[column]
 }
 
 // partition is a range of rows that is written by itself.
@@ -56,7 +69,7 @@ func (c *conversion) newPlan(ctx context.Context) (*plan, error) {
 		return nil, partErrorf(PartInput, "writing the Arrow schema: %w", err)
 	}
 	p := &plan{
-		Version: planVersion, ID: rand.Text(), Input: c.input, Output: c.target.location,
+		Version: planVersion, ID: rand.Text(), Input: c.input, Format: c.format, Output: c.target.location, Overwrite: c.options.Overwrite,
 		Fingerprint: c.src.fingerprint(), Options: c.options, Schema: base64.StdEncoding.EncodeToString(message),
 		StreamRows: streamRows(c.chosen.plans, c.options, divideMemory(c.options.MaxMemory)),
 	}
@@ -117,8 +130,8 @@ func readPlan(ctx context.Context, s store.Store) (*plan, error) {
 // begun.
 func (p *plan) checkResumable(before *plan) error {
 	switch {
-	case len(before.Partitions) > 0:
-		return fmt.Errorf("%s has %d planned partitions, so it is not resumed (arrow2zarr partition and finalize complete it)", p.Output, len(before.Partitions))
+	case before.Planned:
+		return fmt.Errorf("%s is planned in partitions, so it is not resumed (arrow2zarr partition and finalize complete it)", p.Output)
 	case p.Fingerprint != before.Fingerprint:
 		return fmt.Errorf("%s was begun from another input, or the input has changed: it was %s, and is %s", p.Output, before.Fingerprint, p.Fingerprint)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -39,6 +40,7 @@ type rechunker struct {
 
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
+	codecsChosen bool
 	pending      []batchSlice // rows that are not in a chunk yet
 	pendingRows  int64
 	pendingBytes int64 // of the batches in pending
@@ -188,22 +190,28 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	if before := r.rows + r.pendingRows; b.batch.NumRows() > math.MaxInt64-before {
 		return nil, partErrorf(PartInput, "after %d rows: more rows than can be counted", before)
 	}
+	if !r.codecsChosen && b.batch.NumRows() > 0 {
+		r.codecsChosen = true
+		if err := chooseCodecs(r.columns, b.batch, r.sizer.jobs); err != nil {
+			return nil, err
+		}
+	}
 	if r.grid.chunkRows == 0 {
 		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
 	}
 	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
 	h.refs.Store(1)
 	var err error
-	if h.codes, err = r.mapDictionaries(b.batch); err == nil {
+	if h.codes, err = mapDictionaries(r.columns, r.categories, b.batch); err == nil {
 		h.columns, err = r.copyToDevice(b.batch)
 	}
 	return h, err
 }
 
-// mapDictionaries maps the dictionaries of a batch to the codes of the column.
-func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) {
-	codes := make([]codeMap, len(r.columns))
-	for i, g := range r.categories {
+// mapDictionaries maps the dictionaries of a batch to the codes of the columns.
+func mapDictionaries(columns []*column, all []*categories, batch arrow.RecordBatch) ([]codeMap, error) {
+	codes := make([]codeMap, len(columns))
+	for i, g := range all {
 		if g == nil {
 			continue
 		}
@@ -217,7 +225,7 @@ func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) 
 			return err
 		})
 		if err != nil {
-			return nil, partErrorf(PartInput, "column %q: %w", r.columns[i].field.Name, err)
+			return nil, partErrorf(PartInput, "column %q: %w", columns[i].field.Name, err)
 		}
 	}
 	return codes, nil
@@ -330,6 +338,7 @@ func (r *rechunker) state() *tableState {
 		if n != nil {
 			s.Columns[i].Nested = n.state()
 		}
+		s.Columns[i].Codecs = maps.Clone(r.columns[i].codecs.chosen)
 	}
 	return s
 }
@@ -433,7 +442,7 @@ type chunkSizer struct {
 	automatic bool // Options.ChunkRows is 0
 	shares    memoryShares
 	jobs      int
-	codec     Codec
+	codec     codecSet
 }
 
 // chunkRows returns DefaultChunkRows, halved until the rows at work fit into the

@@ -40,6 +40,7 @@ type column struct {
 	tensor  *ndview.TensorType // of a fixed_shape_tensor; otherwise nil
 	nested  *node              // of kindNested
 	dims    []string           // the names of the axes, the rows' first
+	codecs  columnCodecs       // of its arrays
 }
 
 // onDevice reports whether the column is copied to the device. Text and the codes of
@@ -225,6 +226,7 @@ func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
 // isNumber reports whether a fixed_size_list of the type becomes an N-d array: one of
 // numbers or booleans, or of lists of those.
 func isNumber(t arrow.DataType) bool {
+	t = storageType(t)
 	if list, ok := t.(*arrow.FixedSizeListType); ok {
 		return isNumber(list.Elem())
 	}

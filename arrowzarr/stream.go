@@ -23,6 +23,7 @@ type arrayStream struct {
 	sink  *streamSink
 	index int    // among the streams of the column
 	name  string // of the array below its column
+	class Class
 	dtype ndview.DType
 	row   []int64 // the axes after the first
 	fill  []byte  // the fill value; nil is zero
@@ -304,7 +305,8 @@ func (s *arrayStream) values(elements []byte) (*ndview.NDBuffer, error) {
 func (s *arrayStream) metadata(grid rowGrid) *zarr.ArrayMetadata {
 	b := s.sink.builder
 	b.grid = grid
-	m := b.metadata(element.Of(s.dtype), s.row)
+	t := element.Of(s.dtype)
+	m := b.metadata(t, s.row, s.sink.column.plan.codecs.compressors(s.name, s.class, t))
 	if s.fill != nil {
 		m.FillValue = s.fill
 	}

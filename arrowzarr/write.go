@@ -22,16 +22,18 @@ type writer struct {
 	columns  []*columnWriter
 	layout   layout
 	store    store.Store // of chunks
-	codec    Codec
+	codec    codecSet
 	progress *Progress
 	stats    *pipelineStats
 	in       <-chan writeTask
+
+	nodes map[string]zarr.Node // of the finished output
 
 	begun    sync.Once
 	beginErr error
 }
 
-func newWriter(columns []*column, l layout, s store.Store, c Codec, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
+func newWriter(columns []*column, l layout, s store.Store, c codecSet, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
 	w := &writer{layout: l, store: s, codec: c, progress: progress, stats: stats, in: in}
 	for i, plan := range columns {
 		w.columns = append(w.columns, &columnWriter{plan: plan, number: i})
@@ -48,13 +50,6 @@ type layout struct {
 	// grouped has the columns that are groups of values and masks, if building is "".
 	grouped []bool
 }
-
-// Names of the arrays of a column that is not nested.
-const (
-	arrayValues   = "values"
-	arrayMask     = "mask"
-	arrayElements = "element_mask"
-)
 
 // path returns the path of an array of a column.
 func (l layout) path(w *columnWriter, array string) string {
@@ -262,12 +257,12 @@ type arrayBuilder struct {
 }
 
 // metadata returns that of an array without rows. row is the shape of one.
-func (b arrayBuilder) metadata(t element.Type, row []int64) *zarr.ArrayMetadata {
+func (b arrayBuilder) metadata(t element.Type, row []int64, compressors []codec.Codec) *zarr.ArrayMetadata {
 	m := &zarr.ArrayMetadata{
 		Shape:      append([]int64{0}, row...),
 		DataType:   t,
 		ChunkShape: chunkShape(b.grid.chunkRows, row),
-		Codecs:     zarr.DefaultCodecs(t, b.codec.codecs()...),
+		Codecs:     zarr.DefaultCodecs(t, compressors...),
 	}
 	if b.grid.shardRows > 0 {
 		m.Codecs = codec.List{codec.Sharding{ChunkShape: m.ChunkShape, Codecs: m.Codecs}}
@@ -284,17 +279,20 @@ type columnArray struct {
 
 // columnArrays returns the arrays that a column may have.
 func (b arrayBuilder) columnArrays(c *column) []columnArray {
-	all := []columnArray{{arrayValues, b.metadata(c.dataType(), c.layout.row)}}
+	values := b.metadata(c.dataType(), c.layout.row, c.codecs.compressors(arrayValues, c.class(), c.dataType()))
+	all := []columnArray{{arrayValues, values}}
 	if c.kind == kindDictionary {
 		return all // codes have no mask: a missing one is -1
 	}
-	mask := b.metadata(element.Of(ndview.Bool), nil)
+	boolean := element.Of(ndview.Bool)
+	mask := b.metadata(boolean, nil, c.codecs.compressors(arrayMask, ClassBool, boolean))
 	if c.kind == kindNull {
 		mask.FillValue = []byte{1} // all is missing, so no chunk is stored
 	}
 	all = append(all, columnArray{arrayMask, mask})
 	if c.isList() {
-		all = append(all, columnArray{arrayElements, b.metadata(element.Of(ndview.Bool), c.layout.row)})
+		elements := b.metadata(boolean, c.layout.row, c.codecs.compressors(arrayElements, ClassBool, boolean))
+		all = append(all, columnArray{arrayElements, elements})
 	}
 	return all
 }
@@ -412,4 +410,3 @@ func (w *arrayWriter) abort() {
 		_ = s.writer.Abort() // the store is removed next
 	}
 }
-

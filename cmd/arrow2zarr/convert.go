@@ -25,7 +25,8 @@ import (
 
 // convertFlags are the flags of convert, not parsed further.
 type convertFlags struct {
-	device, codec, maxMemory        string
+	device, maxMemory               string
+	codecs                          []string
 	chunkRows, shardRows            int64
 	columns, exclude                []string
 	skipUnsupported                 bool
@@ -49,18 +50,26 @@ one child per column: a directory, a ZIP file if the name ends in .zip, or an ob
 store (s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH). INPUT "-" is an Arrow
 IPC stream on standard input.
 
-OUTPUT appears only when it is complete.`,
+OUTPUT appears only when it is complete.
+
+CODEC is none, zstd[:LEVEL], gzip[:LEVEL], lz4, blosc:INNER[:LEVEL[:SHUFFLE]] or
+auto[:EFFORT]. INNER is blosclz, lz4, lz4hc, snappy, zlib or zstd; SHUFFLE is shuffle,
+bitshuffle or noshuffle. EFFORT is fast, balanced or small: a sample of each array
+decides. CLASS is int, float, bool, text, binary, time or decimal, and is that of an
+array: masks are bool, offsets and codes int. COLUMN is the name of a column, and
+column:NAME of one that is named like a class. A column's codec comes first.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
 	}
 	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
   arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
   arrow2zarr convert flights.arrow flights.zarr --columns '*_delay,origin' --overwrite
+  arrow2zarr convert flights.parquet flights.zarr --codec auto --codec float=blosc:zstd:5:shuffle
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
   producer | arrow2zarr convert - table.zarr --json`)
 	flags := cmd.Flags()
 	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID")
-	flags.StringVar(&f.codec, "codec", arrowzarr.DefaultCodec.String(), "none, zstd[:LEVEL] or gzip[:LEVEL]")
+	flags.StringArrayVar(&f.codecs, "codec", nil, fmt.Sprintf("[CLASS= or COLUMN=]CODEC, see below; may be repeated (default %s)", arrowzarr.DefaultCodec))
 	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
 	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to convert (default all)")
@@ -117,34 +126,29 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err e
 }
 
 func (f convertFlags) options() (arrowzarr.Options, error) {
-	codec, err := arrowzarr.ParseCodec(f.codec)
-	if err != nil {
-		return arrowzarr.Options{}, fmt.Errorf("--codec: %w", err)
+	var options arrowzarr.Options
+	for _, text := range f.codecs {
+		if err := options.AddCodec(text); err != nil {
+			return options, fmt.Errorf("--codec: %w", err)
+		}
 	}
 	memory, err := humanize.ParseBytes(f.maxMemory)
 	if err != nil {
-		return arrowzarr.Options{}, fmt.Errorf("--max-memory %q: expected a size such as 512MiB or 4GiB", f.maxMemory)
+		return options, fmt.Errorf("--max-memory %q: expected a size such as 512MiB or 4GiB", f.maxMemory)
 	}
 	if memory > 1<<60 {
-		return arrowzarr.Options{}, errors.New("--max-memory: more than 1 EiB")
+		return options, errors.New("--max-memory: more than 1 EiB")
 	}
 	if f.index != "auto" && f.index != "none" {
-		return arrowzarr.Options{}, fmt.Errorf("--index %q: expected auto or none", f.index)
+		return options, fmt.Errorf("--index %q: expected auto or none", f.index)
 	}
-	return arrowzarr.Options{
-		NoIndex:   f.index == "none",
-		Codec:     codec,
-		ChunkRows: f.chunkRows,
-		ShardRows: f.shardRows,
-		Columns:   f.columns, Exclude: f.exclude, SkipUnsupported: f.skipUnsupported,
-		Jobs:      f.jobs,
-		MaxMemory: int64(memory),
-		Overwrite: f.overwrite,
-
-		StoreConcurrency: f.storeConcurrency,
-		Resume:           f.resume,
-		Checkpoint:       f.checkpoint,
-	}, nil
+	options.NoIndex = f.index == "none"
+	options.ChunkRows, options.ShardRows = f.chunkRows, f.shardRows
+	options.Columns, options.Exclude, options.SkipUnsupported = f.columns, f.exclude, f.skipUnsupported
+	options.Jobs, options.MaxMemory = f.jobs, int64(memory)
+	options.Overwrite = f.overwrite
+	options.StoreConcurrency, options.Resume, options.Checkpoint = f.storeConcurrency, f.resume, f.checkpoint
+	return options, nil
 }
 
 // wantsProgress reports whether to draw a progress bar. By default, it is drawn on a
@@ -175,6 +179,9 @@ func printReport(out io.Writer, r *arrowzarr.Report, verbose bool) error {
 	}
 	if r.Compressor != "" {
 		fmt.Fprintf(w, "  compressed by %s\n", r.Compressor)
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.Codecs)) {
+		fmt.Fprintf(w, "  %s is stored as %s\n", path, r.Codecs[path])
 	}
 	if r.Nested > 0 {
 		fmt.Fprintf(w, "  %d nested columns assembled on the host\n", r.Nested)

@@ -101,6 +101,8 @@ func TestFlagsReachTheConversion(t *testing.T) {
 	}{
 		{nil, []int64{4}, []string{"bytes", "zstd"}},
 		{[]string{"--codec", "none"}, []int64{4}, []string{"bytes"}},
+		{[]string{"--codec=gzip", "--codec", "float=blosc:zstd"}, []int64{4}, []string{"bytes", "blosc"}},
+		{[]string{"--codec", "float=none", "--codec=temp=lz4"}, []int64{4}, []string{"bytes", "numcodecs.lz4"}},
 		{[]string{"--codec=gzip", "--chunk-rows=3"}, []int64{3}, []string{"bytes", "gzip"}},
 		{[]string{"--chunk-rows=1", "--shard-rows=2"}, []int64{2}, []string{"sharding_indexed"}},
 		{[]string{"--jobs=7", "--max-memory=300MB", "--columns=temp"}, []int64{4}, []string{"bytes", "zstd"}},
@@ -118,6 +120,15 @@ func TestFlagsReachTheConversion(t *testing.T) {
 		}
 		assert.Equal(t, test.codecs, names, test.flags)
 	}
+}
+
+func TestVerboseConvertPrintsTheCodecsThatWereChosen(t *testing.T) {
+	input := inputFile(t, stream(t, weather()))
+	e := mustRun(t, "convert", input, outputPath(t), "--codec", "auto:fast", "--codec", "text=gzip", "-v")
+	assert.Contains(t, e.stdout, " as auto:fast text=gzip:6 in ")
+	assert.Contains(t, e.stdout, "\n  station/values is stored as gzip:6\n")
+	assert.Regexp(t, `(?m)^  temp is stored as (none|blosc:lz4:5:\w+)$`, e.stdout)
+	assert.NotContains(t, mustRun(t, "convert", input, outputPath(t), "-v").stdout, "stored as", "all are the same")
 }
 
 func TestColumnsThatAreLeftOutAreNamed(t *testing.T) {

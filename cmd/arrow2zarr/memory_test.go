@@ -88,6 +88,8 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 		{"file of one batch", 12_800_000, 1, asFile, false, 0, nil},
 		{"file to large chunks on many cores", 3_200_000, 4, asFile, false, 16, []string{"--chunk-rows", "1048576"}},
 		{"file to costly chunks on many cores", 3_200_000, 4, asFile, false, 16, []string{"--codec", "zstd:15"}},
+		{"file to codecs of samples", 200_000, 64, asFile, false, 0, []string{"--codec", "auto"}},
+		{"file to Blosc on many cores", 3_200_000, 4, asFile, false, 16, []string{"--codec", "blosc:zstd:7"}},
 		{"compressed file", 200_000, 64, asZstdFile, false, 0, nil},
 		{"Parquet file", 1_000_000, 12, asParquet, false, 0, nil},
 		{"Parquet file of one row group", 12_000_000, 1, asParquet, false, 0, nil},
