@@ -89,8 +89,17 @@ func (c *conversion) findGroups(ctx context.Context) ([]bool, error) {
 		return nil, err
 	}
 	grouped := make([]bool, len(c.chosen.plans))
+	empty := err == nil
+	if empty {
+		rows, err := c.src.count(ctx)
+		if err != nil {
+			return nil, err
+		}
+		empty = rows == 0
+	}
 	for i, plan := range c.chosen.plans {
-		grouped[i] = plan.kind == kindNull || err != nil || nulls[c.chosen.fields[i]] != 0 || plan.isList() && hasNullableElements(plan.storage)
+		unknown := err != nil || plan.isList() && hasNullableElements(plan.storage) && !empty
+		grouped[i] = plan.kind == kindNull || unknown || nulls[c.chosen.fields[i]] != 0
 	}
 	return grouped, nil
 }
