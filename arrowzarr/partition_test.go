@@ -243,7 +243,7 @@ func TestPipesAreNotPlanned(t *testing.T) {
 	requireOnly(t, filepath.Dir(output))
 }
 
-// A put whose answer is lost is an error of the partition, which then runs again.
+// A put whose response is lost is an error of the partition, which then runs again.
 func TestFailedPartitionsRunAgain(t *testing.T) {
 	input := inputFile(t, mixedTable(t, 5, 200, 120).stream(t, ipc.WithZstd()))
 	options := arrowzarr.Options{ChunkRows: 16}
@@ -258,7 +258,7 @@ func TestFailedPartitionsRunAgain(t *testing.T) {
 		defer mu.Unlock()
 		switch rng.IntN(900) {
 		case 0: // stored, and reported as failed
-			return fmt.Errorf("lost answer: %w", o.Memory.Set(context.Background(), key, []byte("torn")))
+			return fmt.Errorf("lost response: %w", o.Memory.Set(context.Background(), key, []byte("torn")))
 		case 1:
 			return fmt.Errorf("503")
 		}

@@ -210,7 +210,7 @@ func (c *conversion) countPartitions(ctx context.Context) error {
 		counter.nested = append(counter.nested, n)
 	}
 	defer counter.release()
-	// A read may block, on a file system that does not answer.
+	// A read may block forever, on a file system over a network.
 	err = runUntilDone(ctx, func() error {
 		return catchPanic(func() error { return counter.run(ctx, src, fields) })
 	}, func() {})
