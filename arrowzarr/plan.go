@@ -26,9 +26,9 @@ type plan struct {
 	Format      string  `json:"format"` // of the input
 	Output      string  `json:"output"`
 	Overwrite   bool    `json:"overwrite,omitempty"` // the output may replace another
-	Fingerprint string  `json:"fingerprint"` // of the input
-	Options     Options `json:"options"`     // those that decide the output
-	Schema      string  `json:"schema"`      // of the columns, as in the output
+	Fingerprint string  `json:"fingerprint"`         // of the input
+	Options     Options `json:"options"`             // those that decide the output
+	Schema      string  `json:"schema"`              // of the columns, as in the output
 	// StreamRows is the number of elements in a chunk of a nested column's arrays.
 	StreamRows int64 `json:"stream_rows"`
 	// Grouped has the columns that are groups of values and masks. It is empty if that is

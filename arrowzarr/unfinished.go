@@ -29,6 +29,9 @@ type OutputStatus struct {
 	Folder string `json:"folder,omitempty"`
 }
 
+// MissingRanges returns the missing partitions as text, such as "1, 4-6".
+func (s *OutputStatus) MissingRanges() string { return ranges(s.Missing) }
+
 // The states of an output.
 const (
 	StateComplete    = "complete"
@@ -112,9 +115,9 @@ func (t *target) finishedState(ctx context.Context) (string, error) {
 	return StateComplete, nil
 }
 
-// isLocked reports whether a process works in a staging directory.
+// isLocked reports whether one process writes all of what is in a staging directory.
 func isLocked(staging string) bool {
-	lock, err := lockDirectory(staging, true)
+	lock, err := lockDirectory(staging, false)
 	if err == nil {
 		_ = lock.release() // the file is only read
 	}
