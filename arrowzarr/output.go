@@ -35,7 +35,7 @@ const (
 //     root's metadata last, so that no reader opens an unfinished output. The plan's key
 //     is the lock: only one program creates it.
 type target struct {
-	location string      // as the caller named it
+	location string      // as the caller named it, without the query of a URL
 	path     string      // of a local output; otherwise ""
 	zip      bool        // the output is a ZIP file
 	staging  string      // the hidden directory of a local output
@@ -57,6 +57,7 @@ func openTarget(ctx context.Context, location string, options ...store.LocalOpti
 			return nil, markPart(PartOutput, err)
 		}
 		t.store = s
+		t.location, _, _ = strings.Cut(location, "?") // it may have secrets
 		return t, nil
 	}
 	t.path = filepath.Clean(name)
