@@ -348,3 +348,17 @@ func TestUnknownSchemesAreOutputErrors(t *testing.T) {
 	requirePart(t, arrowzarr.PartOutput, err)
 	assert.Contains(t, err.Error(), "ftp")
 }
+
+// Shards are put together in memory if the store cannot change objects, so they must fit.
+func TestShardsForObjectStoresMustFitIntoMemory(t *testing.T) {
+	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int64, 1000, 0)).file(t))
+	_, url := newObjects(t)
+	options := arrowzarr.Options{ChunkRows: 1 << 20, ShardRows: 1 << 23, MaxMemory: 256 << 20}
+	_, err := arrowzarr.Convert(t.Context(), input, url, options)
+	requirePart(t, arrowzarr.PartUsage, err)
+	assert.Contains(t, err.Error(), "lower --shard-rows, or raise --max-memory")
+	options.MaxMemory = 1 << 30
+	_, err = arrowzarr.Convert(t.Context(), input, url, options)
+	require.NoError(t, err)
+	convertFile(t, input, arrowzarr.Options{ChunkRows: 1 << 20, ShardRows: 1 << 23, MaxMemory: 256 << 20})
+}

@@ -60,11 +60,12 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 		p.progress = &Progress{}
 	}
 	shares := divideMemory(options.MaxMemory)
-	batchBytes := shares.batches
+	batchBytes, shardBytes := shares.batches, int64(0)
 	chunkStore, documents := c.stores(part)
 	if !c.target.renames() {
-		batchBytes -= shares.puts()
-		chunkStore = newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), shares.puts())
+		var puts int64
+		batchBytes, puts, shardBytes = shares.forObjects(options.ShardRows > 0)
+		chunkStore = newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
 	}
 	readAhead := batchBytes
 	if options.Device.Type() == arrowbuf.DeviceCPU {
@@ -77,6 +78,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
+		p.rechunker.sizer.shardMemory = shardBytes
 	} else {
 		p.rechunker = &rechunker{categories: all}
 	}

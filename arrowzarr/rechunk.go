@@ -199,6 +199,9 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	if r.grid.chunkRows == 0 {
 		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
 	}
+	if err := r.sizer.checkShardMemory(r.grid, r.columns, b.batch); err != nil {
+		return nil, err
+	}
 	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
 	h.refs.Store(1)
 	var err error
@@ -443,6 +446,9 @@ type chunkSizer struct {
 	shares    memoryShares
 	jobs      int
 	codec     codecSet
+	// shardMemory is the memory of the shards that are open, if the store keeps them in
+	// memory; otherwise it is 0.
+	shardMemory int64
 }
 
 // chunkRows returns DefaultChunkRows, halved until the rows at work fit into the
@@ -469,6 +475,22 @@ func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 
 		rows /= 2
 	}
 	return rows
+}
+
+// checkShardMemory refuses shards that would not fit into memory, if the store keeps them
+// there until they are whole. Each column has one that is open.
+func (s chunkSizer) checkShardMemory(grid rowGrid, columns []*column, batch arrow.RecordBatch) error {
+	if grid.shardRows == 0 || s.shardMemory == 0 {
+		return nil
+	}
+	var row float64
+	for i, plan := range columns {
+		row += plan.rowBytes(batch.Column(i), batch.NumRows())
+	}
+	if need := row * float64(grid.shardRows); need > float64(s.shardMemory) {
+		return partErrorf(PartUsage, "the shards of all columns take %.0f bytes of memory, which an object store needs to write them whole, more than the %d that are for them: lower --shard-rows, or raise --max-memory", need, s.shardMemory)
+	}
+	return nil
 }
 
 // checkShardIndexes refuses shards of such a number of chunks that the indexes of
