@@ -27,7 +27,7 @@ var tables = map[string][]string{
 		"None, and the zero path", "signed zeros", "NaN", "other dtypes and shapes", "chunk_is_empty", "on a GPU",
 		"gpu.Buffer without CuPy", "device, stream, pool", "registered names",
 		"BufferPrototype", "default_buffer_prototype", "enable_gpu", "metadata", "as_numpy_array_wrapper", "what breaks on a GPU",
-		"#2863, #1398", "numcodecs #316, #492", "#3271", "#2658", "#3640", "#3429, #1751, #2904", "#2978", "#3261", "#2574", "pg_gpu #271", "kvikio #297, #310", "zarrista #29, #34, #35",
+		"#2863, #1398", "numcodecs #316, #492", "#3271", "#2658", "#3640", "#3429, #1751, #2904", "#2978", "#3261", "#2574", "pg_gpu #271", "kvikio #297, #310", "#3060", "#2710, #2084", "zarrs-python #68, acquire-zarr #157", "Samudra #377, nvcomp #80", "zarrista #29, #34, #35",
 	},
 	"pygpu.md": concat(
 		numbers("G", 16), numbers("K", 4), numbers("A", 4),
