@@ -46,8 +46,8 @@ type Report struct {
 // The output is the path of a folder or of a ZIP file, whose name ends in .zip, or a URL
 // of [store.Open]. A local output appears at its path only when it is complete. In an
 // object store the root's metadata are written last. If Convert fails, or its context
-// ends, it leaves no output and no other file. The error is an *Error, or the cause of
-// the context.
+// ends, it leaves no output and no other file. With Options.Resume, the end of the context
+// keeps what is written. The error is an *Error, or the cause of the context.
 func Convert(ctx context.Context, input, output string, options Options) (*Report, error) {
 	start := time.Now()
 	c, err := openConversion(ctx, input, output, options)
@@ -65,6 +65,9 @@ func Convert(ctx context.Context, input, output string, options Options) (*Repor
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx) // it made the stages fail
+			if c.options.Resume {
+				return nil, errors.Join(err, c.close())
+			}
 		}
 		return nil, errors.Join(err, c.target.discard(context.WithoutCancel(ctx)), c.close())
 	}

@@ -65,7 +65,8 @@ type Options struct {
 	// conversion to the same output left that was killed.
 	Overwrite bool `json:"-"`
 	// Resume continues a conversion to the same output that was killed, from its last
-	// checkpoint. Without one it starts at the beginning. The input and the other options
+	// checkpoint. Without one it starts at the beginning. If the context ends, what is
+	// written is kept, so that it can be resumed again. The input and the other options
 	// must be the same, but for Jobs, MaxMemory, StoreConcurrency and Checkpoint.
 	Resume bool `json:"-"`
 	// Checkpoint is the time between two checkpoints. 0 means DefaultCheckpoint, and less

@@ -75,6 +75,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		left := "nothing is left behind"
 		if name := command.Name(); name == "partition" || name == "finalize" {
 			left = "the plan is kept, so it can run again"
+		} else if resume := command.Flags().Lookup("resume"); resume != nil && resume.Changed {
+			left = "what is written is kept: --resume continues it"
 		}
 		fmt.Fprintf(stderr, "arrow2zarr: interrupted; %s\n", left)
 		return exitInterrupted

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -136,6 +137,36 @@ func TestResumedConversionsHaveTheSameOutput(t *testing.T) {
 		require.Len(t, entries, 1)
 	}
 	t.Logf("%d kills, %d of them after a checkpoint", kills, resumed)
+}
+
+// With --resume, a signal keeps what is written. Without it, nothing is left.
+func TestSignalsKeepWhatCanBeResumed(t *testing.T) {
+	input := manyTags(t, 60, 100)
+	whole, output := outputPath(t), outputPath(t)
+	flags := []string{"--chunk-rows", "8", "--jobs", "1", "--checkpoint", "1ms", "--device", "cpu"}
+	mustRun(t, append([]string{"convert", input, whole}, flags...)...)
+	for _, resume := range [][]string{{"--resume"}, nil} {
+		c := command(t, slices.Concat([]string{"convert", input, output}, flags, resume)...)
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		require.NoError(t, c.Start())
+		require.Eventually(t, func() bool {
+			s, err := arrowzarr.Status(t.Context(), output)
+			return err == nil && s.RowsDone > 0
+		}, time.Minute, time.Millisecond)
+		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+		require.Error(t, c.Wait())
+		require.Equal(t, exitInterrupted, c.ProcessState.ExitCode(), stderr.String())
+		if resume == nil {
+			assert.Contains(t, stderr.String(), "nothing is left behind")
+			requireNothing(t, output)
+			continue
+		}
+		assert.Contains(t, stderr.String(), "--resume continues it")
+		mustRun(t, slices.Concat([]string{"convert", input, output}, flags, resume)...)
+		require.Equal(t, files(t, whole), files(t, output))
+		require.NoError(t, os.RemoveAll(output))
+	}
 }
 
 // Processes of partitions that are killed leave nothing wrong: each partition is written
