@@ -50,7 +50,7 @@ type ColumnStats struct {
 // *Error, or the cause of the context.
 func Inspect(ctx context.Context, path string) (*Contents, error) {
 	if path != "-" {
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if isZarr(path) {
 			c, err := inspectZarr(ctx, path)
 			return c, markPart(PartInput, err)
 		}
@@ -63,13 +63,27 @@ func Inspect(ctx context.Context, path string) (*Contents, error) {
 	return c, nil
 }
 
+// isZarr reports whether a path is a folder with the metadata of a Zarr node.
+func isZarr(path string) bool {
+	for _, name := range []string{"zarr.json", ".zgroup", ".zarray"} {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 func inspectFile(ctx context.Context, path string) (*Contents, error) {
-	src, err := openSource(path, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1})
+	src, err := openInputs(ctx, []string{path}, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1})
 	if err != nil {
 		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
-	if parquet, ok := src.(*parquetSource); ok {
+	inner := src
+	if t, ok := src.(*treeSource); ok {
+		inner = t.source
+	}
+	if parquet, ok := inner.(*parquetSource); ok {
 		err = catchPanic(func() (err error) { c, err = inspectParquet(parquet); return err })
 	} else {
 		err = catchPanic(func() (err error) { c, err = inspectArrow(ctx, src); return err })
@@ -262,7 +276,7 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 // inspectParquet sums the sizes and nulls of the column chunks in the footer.
 func inspectParquet(src *parquetSource) (*Contents, error) {
 	footer := src.reader.MetaData()
-	c := &Contents{Rows: src.total, StoredBytes: src.info.Size()}
+	c := &Contents{Rows: src.total, StoredBytes: src.file.size}
 	for f, field := range src.whole.Fields() {
 		stats := ColumnStats{Name: field.Name, Type: field.Type.String(), Shape: []int64{src.total}}
 		codecs := map[string]bool{}

@@ -57,7 +57,7 @@ func openTarget(ctx context.Context, location string, options ...store.LocalOpti
 			return nil, markPart(PartOutput, err)
 		}
 		t.store = s
-		t.location, _, _ = strings.Cut(location, "?") // it may have secrets
+		t.location = withoutSecrets(location)
 		return t, nil
 	}
 	t.path = filepath.Clean(name)

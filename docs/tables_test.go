@@ -241,15 +241,15 @@ func sources(t *testing.T, folder string) string {
 	return all.String()
 }
 
-// The library example of README.md is the body of an Example that is compiled and run.
-func TestReadmeExampleIsCompiled(t *testing.T) {
+// The library example of README.md is a program of examples, which is compiled and run.
+func TestReadmeExampleIsOneOfExamples(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
 	require.NotNil(t, block, "README.md has no Go example")
-	source, err := os.ReadFile("../ndview/example_test.go")
+	source, err := os.ReadFile("../examples/arrays/main.go")
 	require.NoError(t, err)
-	body := regexp.MustCompile(`(?s)\nfunc Example\(\) \{\n(.*?)\t// Output`).FindSubmatch(source)
-	require.NotNil(t, body, "ndview has no package example")
-	assert.Equal(t, strings.ReplaceAll(string(body[1]), "\n\t", "\n"), "\t"+string(block[1]))
+	body := regexp.MustCompile(`(?s)\nfunc main\(\) \{\n(.*?)\n\}\n`).FindSubmatch(source)
+	require.NotNil(t, body, "examples/arrays has no main")
+	assert.Equal(t, strings.ReplaceAll(string(body[1]), "\n\t", "\n")+"\n", "\t"+string(block[1]))
 }

@@ -36,6 +36,7 @@ type convertFlags struct {
 	storeConcurrency                int
 	checkpoint                      time.Duration
 	resume                          bool
+	input                           arrowzarr.InputOptions
 	overwrite, progress, noProgress bool
 	json, verbose                   bool
 }
@@ -44,12 +45,15 @@ func newConvertCommand() *cobra.Command {
 	var f convertFlags
 	cmd := &cobra.Command{
 		Use:   "convert INPUT OUTPUT",
-		Short: "Convert an Arrow IPC file or stream, or a Parquet file, to a Zarr group",
-		Long: `Convert reads INPUT, an Arrow IPC file (Feather version 2), an Arrow IPC stream
-or a Parquet file, recognized by its content, and writes OUTPUT, a Zarr v3 group with
-one child per column: a directory, a ZIP file if the name ends in .zip, or an object
-store (s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH). INPUT "-" is an Arrow
-IPC stream on standard input.
+		Short: "Convert Arrow, Parquet, CSV or JSON lines to a Zarr group",
+		Long: `Convert reads INPUT and writes OUTPUT, a Zarr v3 group with one child per
+column: a directory, a ZIP file if the name ends in .zip, or an object store
+(s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH).
+
+INPUT is an Arrow IPC file (Feather version 2), an Arrow IPC stream, a Parquet file, CSV
+or JSON lines, or a folder or pattern of some, or a URL (s3, gs, az, https). The content
+says which it is, or the extension: .csv, .tsv, .json, .jsonl, .ndjson, also with .gz,
+.zst or .bz2. INPUT "-" is standard input.
 
 OUTPUT appears only when it is complete.
 
@@ -95,6 +99,7 @@ func (f *convertFlags) addTableFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to convert (default all)")
 	flags.StringSliceVar(&f.exclude, "exclude", nil, "names or patterns of columns to leave out")
 	flags.BoolVar(&f.skipUnsupported, "skip-unsupported", false, "leave out columns that cannot be converted, and name them")
+	addInputFlags(flags, &f.input)
 	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
 }
 
@@ -170,8 +175,15 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	options.Columns, options.Exclude, options.SkipUnsupported = f.columns, f.exclude, f.skipUnsupported
 	options.Jobs, options.MaxMemory = f.jobs, int64(memory)
 	options.Overwrite = f.overwrite
+	options.Input = f.input
 	options.StoreConcurrency, options.Resume, options.Checkpoint = f.storeConcurrency, f.resume, f.checkpoint
 	return options, nil
+}
+
+// addInputFlags adds the flags about an input.
+func addInputFlags(flags *pflag.FlagSet, o *arrowzarr.InputOptions) {
+	flags.StringVar(&o.Format, "format", "", "csv, tsv or json, if neither the content nor the extension says so")
+	flags.StringVar(&o.Types, "types", "", "types of columns of CSV and JSON lines, such as 'id:int64,zip:text' (default: by the first rows)")
 }
 
 // wantsProgress reports whether to draw a progress bar. By default, it is drawn on a

@@ -112,7 +112,7 @@ func TestInspectRefusesInvalidInputs(t *testing.T) {
 	require.NoError(t, os.Mkdir(broken, 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "zarr.json"), []byte("{"), 0o666))
 	for path, want := range map[string]string{
-		empty:                                empty + ": no zarr.json, expected a Zarr v3 hierarchy, or an Arrow or Parquet file",
+		empty:                                empty + " has no files: expected files of Arrow, Parquet, CSV or JSON lines",
 		broken:                               broken + ": ",
 		filepath.Join(empty, "missing"):      "no such file or directory",
 		inputFile(t, []byte("a,b\n")):        "is neither an Arrow IPC file or stream nor a Parquet file",

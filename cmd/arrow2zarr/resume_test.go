@@ -141,9 +141,9 @@ func TestResumedConversionsHaveTheSameOutput(t *testing.T) {
 
 // With --resume, a signal keeps what is written. Without it, nothing is left.
 func TestSignalsKeepWhatCanBeResumed(t *testing.T) {
-	input := manyTags(t, 60, 100)
+	input := manyTags(t, 30, 100)
 	whole, output := outputPath(t), outputPath(t)
-	flags := []string{"--chunk-rows", "8", "--jobs", "1", "--checkpoint", "1ms", "--device", "cpu"}
+	flags := []string{"--chunk-rows", "16", "--jobs", "1", "--checkpoint", "1ms", "--device", "cpu"}
 	mustRun(t, append([]string{"convert", input, whole}, flags...)...)
 	for _, resume := range [][]string{{"--resume"}, nil} {
 		c := command(t, slices.Concat([]string{"convert", input, output}, flags, resume)...)
