@@ -309,7 +309,7 @@ func (c *conversion) finalizePartitions(ctx context.Context, options Options) (_
 	}
 	n := len(c.plan.Partitions)
 	if missing := missingParts(done, n); len(missing) > 0 {
-		return nil, partErrorf(PartOutput, "%s: of %d partitions, %s are not written", c.target.location, n, ranges(missing))
+		return nil, partErrorf(PartOutput, "%s: of %d partitions, %s are not written", c.target.location, n, numberRanges(missing))
 	}
 	state, pieces, err := c.joinResults(ctx)
 	if err != nil {

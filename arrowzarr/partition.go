@@ -291,8 +291,8 @@ func missingParts(done []int, n int) []int {
 	return missing
 }
 
-// ranges returns numbers as text, such as "1, 4-6".
-func ranges(numbers []int) string {
+// numberRanges returns numbers as text, such as "1, 4-6".
+func numberRanges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
 		j := i

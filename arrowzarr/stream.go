@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
@@ -39,7 +40,9 @@ type arrayStream struct {
 	started bool         // an element is not the fill value, so pending is valid
 	sent    int64        // chunks
 	pending []byte       // elements that do not fill a chunk yet
+	spare   sync.Pool    // *[]byte, of chunks that are written
 	pieces  []piece      // that were sent
+	unread  []byte       // elements that are only counted
 }
 
 // piece is a part of a chunk of an arrayStream, stored as bytes without compression.
@@ -94,6 +97,7 @@ type streamChunk struct {
 	stream *arrayStream
 	index  int64
 	values *ndview.NDBuffer
+	bytes  []byte // of values
 	memory *chunkReservation
 	epoch  *epoch
 }
@@ -110,6 +114,7 @@ func (c *streamChunk) write(ctx context.Context, w *writer) error {
 
 func (c *streamChunk) release(*writer) {
 	c.values.Release()
+	c.stream.spare.Put(&c.bytes)
 	c.memory.release()
 }
 
@@ -136,22 +141,12 @@ func (s *arrayStream) append(elements []byte) error {
 	if len(elements) == 0 {
 		return nil
 	}
-	if s.sink.counting || s.unused {
-		s.length += int64(len(elements)) / s.width
-		return nil
-	}
-	s.start()
-	s.length += int64(len(elements)) / s.width
 	for len(elements) > 0 {
-		full := s.room() * s.width
-		n := min(full-int64(len(s.pending)), int64(len(elements)))
-		s.pending = append(s.pending, elements[:n]...)
-		elements = elements[n:]
-		if int64(len(s.pending)) == full {
-			if err := s.send(); err != nil {
-				return err
-			}
+		room, err := s.room(int64(len(elements)) / s.width)
+		if err != nil {
+			return err
 		}
+		elements = elements[copy(room, elements):]
 	}
 	return nil
 }
@@ -159,12 +154,11 @@ func (s *arrayStream) append(elements []byte) error {
 // loadPending makes the elements of a piece pending: those of the chunk that is being
 // filled.
 func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p partPiece) error {
-	s.started = true
-	s.sent = s.length / s.sink.builder.grid.chunkRows
-	s.pending = make([]byte, (s.length-s.pendingFrom())*s.width)
-	if p.Chunk != s.sent || p.Count != int64(len(s.pending))/s.width {
-		return fmt.Errorf("piece %s of %d elements, expected %d of chunk %d: %w", p.key(p.folder), p.Count, int64(len(s.pending))/s.width, s.sent, errMalformed)
+	s.started, s.sent = true, p.Chunk // which may be full
+	if have := s.length - s.pendingFrom(); p.From != 0 || p.Count != have || have > s.sink.builder.grid.chunkRows {
+		return fmt.Errorf("piece %s has elements [%d, +%d) of chunk %d, expected %d: %w", p.key(p.folder), p.From, p.Count, p.Chunk, have, errMalformed)
 	}
+	s.pending = make([]byte, p.Count*s.width)
 	return s.loadPiece(ctx, from, p, s.pending)
 }
 
@@ -174,9 +168,57 @@ func (s *arrayStream) pendingFrom() int64 {
 	return max(s.sent*s.sink.builder.grid.chunkRows, s.from)
 }
 
-// room returns the number of elements that pending has when it is full.
-func (s *arrayStream) room() int64 {
-	return (s.sent+1)*s.sink.builder.grid.chunkRows - s.pendingFrom()
+// room returns the memory of the next elements, at least one and at most n, which the
+// caller must set before it calls another method.
+func (s *arrayStream) room(n int64) ([]byte, error) {
+	if s.sink.counting || s.unused {
+		n = max(min(n*s.width, smallBytes)/s.width, 1)
+		s.length += n
+		s.unread = slices.Grow(s.unread[:0], int(n*s.width))[:n*s.width]
+		return s.unread, nil
+	}
+	s.start()
+	chunk := s.chunkBytes()
+	if int64(len(s.pending)) == chunk {
+		if err := s.send(); err != nil {
+			return nil, err
+		}
+		chunk = s.chunkBytes()
+	}
+	have := int64(len(s.pending))
+	n = min(n*s.width, chunk-have)
+	s.grow(n, chunk)
+	s.pending = s.pending[:have+n]
+	s.length += n / s.width
+	return s.pending[have:], nil
+}
+
+// chunkBytes returns the size that pending has when the partition has no more elements of
+// the chunk.
+func (s *arrayStream) chunkBytes() int64 {
+	return ((s.sent+1)*s.sink.builder.grid.chunkRows - s.pendingFrom()) * s.width
+}
+
+// smallBytes is the most memory that grows with the elements. A stream of more gets that
+// of a whole chunk at once, since copying what grows costs as much as all other work.
+const smallBytes = 64 << 10
+
+// grow ensures that pending has the capacity for n more bytes.
+func (s *arrayStream) grow(n, chunk int64) {
+	have := int64(len(s.pending))
+	if have+n <= int64(cap(s.pending)) {
+		return
+	}
+	if have+n <= smallBytes {
+		s.pending = slices.Grow(s.pending, int(n))
+		return
+	}
+	spare, ok := s.spare.Get().(*[]byte)
+	if !ok || int64(cap(*spare)) < chunk {
+		fresh := make([]byte, 0, chunk)
+		spare = &fresh
+	}
+	s.pending = append((*spare)[:0], s.pending...)
 }
 
 // skip appends n elements of the fill value. Chunks that hold nothing else are not
@@ -265,13 +307,14 @@ func (s *arrayStream) task(reserved *chunkReservation) (writeTask, error) {
 	if err := s.create(s.sink.builder.grid); err != nil {
 		return nil, err
 	}
+	pending := s.pending
 	values, err := s.chunk()
 	if err != nil {
 		return nil, err
 	}
 	e := s.sink.epoch()
 	e.add(1)
-	return &streamChunk{stream: s, index: s.sent, values: values, memory: reserved, epoch: e}, nil
+	return &streamChunk{stream: s, index: s.sent, values: values, bytes: pending, memory: reserved, epoch: e}, nil
 }
 
 // pendingPiece returns the pending elements as a piece.

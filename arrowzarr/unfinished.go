@@ -30,7 +30,7 @@ type OutputStatus struct {
 }
 
 // MissingRanges returns the missing partitions as text, such as "1, 4-6".
-func (s *OutputStatus) MissingRanges() string { return ranges(s.Missing) }
+func (s *OutputStatus) MissingRanges() string { return numberRanges(s.Missing) }
 
 // The states of an output.
 const (
