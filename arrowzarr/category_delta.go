@@ -20,7 +20,7 @@ type categoryDelta struct {
 	column int
 	node   int           // of a nested column, among its nodes; -1 for the column's own
 	values []arrow.Array // of the column's own
-	keys   []string      // of a node, whose values are written already
+	keys   []byte        // of a node, whose values are written already: each after its length
 }
 
 // takeDeltas returns what was found since the last call.
@@ -42,9 +42,13 @@ func takeDeltas(all []*categories, nested []*nestedWriter) []categoryDelta {
 		}
 		node := 0
 		n.root.nodes(func(w *nodeWriter) {
-			if g := w.categories; g != nil && len(g.keys) > g.saved {
-				deltas = append(deltas, categoryDelta{column: i, node: node, keys: g.keys[g.saved:len(g.keys):len(g.keys)]})
-				g.saved = len(g.keys)
+			if g := w.categories; g != nil && g.codeOf.len() > g.saved {
+				d := categoryDelta{column: i, node: node}
+				for ; g.saved < g.codeOf.len(); g.saved++ {
+					key := g.codeOf.key(g.saved)
+					d.keys = append(binary.AppendUvarint(d.keys, uint64(len(key))), key...)
+				}
+				deltas = append(deltas, d)
 			}
 			node++
 		})
@@ -68,14 +72,10 @@ func (d categoryDelta) write(ctx context.Context, work store.Store, number int) 
 	return key, err
 }
 
-// encode returns an IPC stream of the values, or the keys, each after its length.
+// encode returns an IPC stream of the values, or the keys.
 func (d categoryDelta) encode() ([]byte, error) {
 	if d.node >= 0 {
-		var content []byte
-		for _, key := range d.keys {
-			content = append(binary.AppendUvarint(content, uint64(len(key))), key...)
-		}
-		return content, nil
+		return d.keys, nil
 	}
 	var content bytes.Buffer
 	schema := arrow.NewSchema([]arrow.Field{{Name: "values", Type: d.values[0].DataType(), Nullable: true}}, nil)
@@ -91,9 +91,9 @@ func (d categoryDelta) encode() ([]byte, error) {
 	return content.Bytes(), w.Close()
 }
 
-// loadDeltas adds the values of deltas to categories that have none yet. The counts limit
-// those of nodes, by column; nil is no limit.
-func loadDeltas(ctx context.Context, work store.Store, keys []string, all []*categories, nested []*nestedWriter, limits []*nestedState) error {
+// loadDeltas adds the values of deltas to categories that have none yet. Of a nested
+// column, only as many as its state has are added: those that are written before.
+func loadDeltas(ctx context.Context, work store.Store, keys []string, all []*categories, nested []*nestedWriter, states []*nestedState) error {
 	for _, key := range keys {
 		var column, node, number int
 		if _, err := fmt.Sscanf(key, workPrefix+"/categories/%d/%d/%d", &column, &node, &number); err != nil || column < 0 || column >= len(all) {
@@ -105,16 +105,11 @@ func loadDeltas(ctx context.Context, work store.Store, keys []string, all []*cat
 				if node == 0 {
 					return all[column].load(content)
 				}
-				return nested[column].loadCategories(node-1, content)
+				return nested[column].loadCategories(node-1, content, states[column])
 			})
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	for i, limit := range limits {
-		if limit != nil {
-			nested[i].limitCategories(limit.Categories)
 		}
 	}
 	return nil
@@ -138,8 +133,9 @@ func (g *categories) load(content []byte) error {
 			if err := g.memory.reserve(len(k)); err != nil {
 				return err
 			}
-			g.codeOf[string(k)] = g.count
-			g.count++
+			if _, known, place := g.codeOf.find(k); !known {
+				g.codeOf.add(k, place)
+			}
 		}
 		values.Retain()
 		g.values = append(g.values, values)
@@ -148,20 +144,25 @@ func (g *categories) load(content []byte) error {
 	return r.Err()
 }
 
-// loadCategories adds the keys of an encoded delta to a node's dictionary.
-func (n *nestedWriter) loadCategories(node int, content []byte) error {
+// loadCategories adds the keys of an encoded delta to a node's dictionary, up to the number
+// that a state has.
+func (n *nestedWriter) loadCategories(node int, content []byte, state *nestedState) error {
 	var g *nodeCategories
-	i := 0
+	limit := int64(-1)
+	at, dictionary := 0, 0
 	n.root.nodes(func(w *nodeWriter) {
-		if i == node {
-			g = w.categories
+		if w.categories != nil {
+			if at == node && state != nil && dictionary < len(state.Categories) {
+				g, limit = w.categories, state.Categories[dictionary]
+			}
+			dictionary++
 		}
-		i++
+		at++
 	})
 	if g == nil {
 		return fmt.Errorf("node %d has no dictionary: %w", node, errMalformed)
 	}
-	for len(content) > 0 {
+	for len(content) > 0 && g.codeOf.len() < limit {
 		size, n := binary.Uvarint(content)
 		if n <= 0 || size > uint64(len(content)-n) {
 			return fmt.Errorf("a key of %d bytes in %d: %w", size, len(content), errMalformed)
@@ -169,26 +170,12 @@ func (n *nestedWriter) loadCategories(node int, content []byte) error {
 		if err := g.memory.reserve(int(size)); err != nil {
 			return err
 		}
-		g.add(string(content[n : n+int(size)]))
+		key := content[n : n+int(size)]
+		if _, known, place := g.codeOf.find(key); !known {
+			g.codeOf.add(key, place)
+		}
 		content = content[n+int(size):]
 	}
-	g.saved = len(g.keys)
+	g.saved = g.codeOf.len()
 	return nil
-}
-
-// limitCategories drops all values but the first of each dictionary: those that are
-// written before a partition.
-func (n *nestedWriter) limitCategories(counts []int64) {
-	n.root.nodes(func(w *nodeWriter) {
-		g := w.categories
-		if g == nil || len(counts) == 0 {
-			return
-		}
-		for _, key := range g.keys[min(counts[0], int64(len(g.keys))):] {
-			delete(g.codeOf, key)
-		}
-		g.keys = g.keys[:min(counts[0], int64(len(g.keys)))]
-		g.saved = len(g.keys)
-		counts = counts[1:]
-	})
 }

@@ -216,7 +216,7 @@ func (c *conversion) convert(ctx context.Context, last *checkpoint) (*pipeline, 
 // wholeInput returns the part that goes from a checkpoint to the end.
 func (c *conversion) wholeInput(last *checkpoint) part {
 	whole := part{rows: allRows, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}
-	if c.input != "-" && c.options.Checkpoint > 0 && !(c.options.ShardRows > 0 && slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.kind == kindNested })) {
+	if c.input != "-" && c.options.reader == nil && c.options.Checkpoint > 0 && !(c.options.ShardRows > 0 && slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.kind == kindNested })) {
 		whole.checkpoints = c.options.Checkpoint
 	}
 	if last != nil {

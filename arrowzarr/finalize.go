@@ -144,9 +144,9 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		return err
 	}
 	m := &zarr.ArrayMetadata{
-		Shape:      append([]int64{g.count}, plan.layout.row...),
+		Shape:      append([]int64{g.codeOf.len()}, plan.layout.row...),
 		DataType:   plan.dataType(),
-		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
+		ChunkShape: chunkShape(max(min(g.codeOf.len(), DefaultChunkRows), 1), plan.layout.row),
 		Codecs:     zarr.DefaultCodecs(plan.dataType(), g.column.codecs.compressors(arrayCategories, plan.class(), plan.dataType())...),
 	}
 	m.Attributes = plan.attributes(false)
@@ -155,7 +155,7 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		m.DimensionNames = append(m.DimensionNames, fmt.Sprintf("%s.category_%d", g.column.name, i+1))
 	}
 	h.nodes[path] = m
-	if err := zarr.WriteNode(ctx, h.documents, path, m); err != nil || g.count == 0 {
+	if err := zarr.WriteNode(ctx, h.documents, path, m); err != nil || g.codeOf.len() == 0 {
 		return err
 	}
 	array, err := zarr.New(h.store, path, m)
@@ -167,7 +167,7 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 		inputs[i] = columnSlice{values: values, to: int64(values.Len())}
 	}
 	a := assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels}
-	arrays, err := a.assemble(plan, inputs, g.count)
+	arrays, err := a.assemble(plan, inputs, g.codeOf.len())
 	if err != nil {
 		return err
 	}

@@ -249,7 +249,7 @@ func newCategoryMemory(size int64) *categoryMemory {
 // reserve reserves what a value of n bytes takes: as a key, as it is kept, and as it
 // is assembled with all others and encoded.
 func (m *categoryMemory) reserve(n int) error {
-	if !m.free.TryAcquire(5*int64(n) + 100) {
+	if !m.free.TryAcquire(5*int64(n) + 64) {
 		return partErrorf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", m.size)
 	}
 	return nil

@@ -59,7 +59,7 @@ func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
 			dtype = ndview.Int64
 		}
 		w.index = stream(bufferIndex, dtype)
-		w.categories = &nodeCategories{codeOf: map[string]int64{}, memory: m}
+		w.categories = &nodeCategories{codeOf: newValueTable(), memory: m}
 	case nodeNull:
 		w.index = stream(bufferIndex, ndview.Int64)
 		w.index.fill = binary.LittleEndian.AppendUint64(nil, math.MaxUint64) // -1
@@ -591,18 +591,11 @@ func (w *nodeWriter) count() int64 {
 // nodeCategories are the distinct values of a dictionary inside a nested column. The
 // values themselves are written at once, so only their keys are kept.
 type nodeCategories struct {
-	codeOf map[string]int64
-	keys   []string        // in the order of their codes
-	saved  int             // how many of them a categoryDelta has
+	codeOf *valueTable
+	saved  int64           // how many of them a categoryDelta has
 	last   arrow.ArrayData // of which lastMap is the map
 	codes  codeMap
 	memory *categoryMemory
-}
-
-// add adds the key of a value that is new.
-func (g *nodeCategories) add(key string) {
-	g.codeOf[key] = int64(len(g.keys))
-	g.keys = append(g.keys, key)
 }
 
 // appendDictionary appends the codes of a dictionary array, and the values that are new.
@@ -657,16 +650,19 @@ func (w *nodeWriter) mapDictionary(values arrow.Array) error {
 		if key, err = appendValueKey(key[:0], values, i); err != nil {
 			return err
 		}
-		code, known := g.codeOf[string(key)]
+		code, known, place := g.codeOf.find(key)
 		if !known {
-			code = int64(len(g.keys))
-			if !w.plan.wide && code > math.MaxInt32 {
-				return fmt.Errorf("dictionaries of more than %d different values", math.MaxInt32)
+			most := int64(maxTableKeys)
+			if !w.plan.wide {
+				most = math.MaxInt32
+			}
+			if g.codeOf.len() >= most {
+				return fmt.Errorf("dictionaries of more than %d different values", most)
 			}
 			if err := g.memory.reserve(len(key)); err != nil {
 				return err
 			}
-			g.add(string(key))
+			code = g.codeOf.add(key, place)
 			fresh = append(fresh, int64(i))
 		}
 		codes[i] = code

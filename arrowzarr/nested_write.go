@@ -66,7 +66,7 @@ func (n *nestedWriter) state() *nestedState {
 	n.root.nodes(func(w *nodeWriter) {
 		state.Missing = append(state.Missing, w.missing)
 		if w.categories != nil {
-			state.Categories = append(state.Categories, int64(len(w.categories.keys)))
+			state.Categories = append(state.Categories, w.categories.codeOf.len())
 		}
 	})
 	return state
