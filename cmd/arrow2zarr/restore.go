@@ -84,7 +84,7 @@ difference.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr verify flights.parquet flights.zarr`)
-	addInputFlags(cmd, &options.Input)
+	addInputFlags(cmd.Flags(), &options.Input)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

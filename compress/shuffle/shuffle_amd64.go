@@ -65,7 +65,7 @@ func unshuffleVector(dst, src []byte, n, size int, stream bool) int {
 		return 0
 	}
 	_, _ = dst[size*n-1], src[size*n-1]
-	move := [2]func(dst, src *byte, n, steps int){}
+	var move [2]func(dst, src *byte, n, steps int)
 	switch size {
 	case 2:
 		move = [2]func(dst, src *byte, n, steps int){unshuffle2AVX2, unshuffle2Stream}
