@@ -287,7 +287,7 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	}
 	var src source
 	err := runUntilDone(ctx, func() (err error) {
-		if src, err = openInputs(ctx, []string{input}, o); err != nil {
+		if src, err = openInputs(ctx, append([]string{input}, options.Input.More...), o); err != nil {
 			return markPart(host.partOf(err), err)
 		}
 		return nil

@@ -44,7 +44,7 @@ type convertFlags struct {
 func newConvertCommand() *cobra.Command {
 	var f convertFlags
 	cmd := &cobra.Command{
-		Use:   "convert INPUT OUTPUT",
+		Use:   "convert INPUT... OUTPUT",
 		Short: "Convert Arrow, Parquet, CSV or JSON lines to a Zarr group",
 		Long: `Convert reads INPUT and writes OUTPUT, a Zarr v3 group with one child per
 column: a directory, a ZIP file if the name ends in .zip, or an object store
@@ -53,7 +53,8 @@ column: a directory, a ZIP file if the name ends in .zip, or an object store
 INPUT is an Arrow IPC file (Feather version 2), an Arrow IPC stream, a Parquet file, CSV
 or JSON lines, or a folder or pattern of some, or a URL (s3, gs, az, https). The content
 says which it is, or the extension: .csv, .tsv, .json, .jsonl, .ndjson, also with .gz,
-.zst or .bz2. INPUT "-" is standard input.
+.zst or .bz2. INPUT "-" is standard input. Several inputs of one schema are read one
+after the other.
 
 OUTPUT appears only when it is complete.
 
@@ -63,8 +64,12 @@ bitshuffle or noshuffle. EFFORT is fast, balanced or small: a sample of each arr
 decides. CLASS is int, float, bool, text, binary, time or decimal, and is that of an
 array: masks are bool, offsets and codes int. COLUMN is the name of a column, and
 column:NAME of one that is named like a class. A column's codec comes first.`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			last := len(args) - 1
+			f.input.More = args[1:last]
+			return runConvert(cmd, f, args[0], args[last])
+		},
 	}
 	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
   arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
@@ -171,6 +176,7 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 		return options, fmt.Errorf("--index %q: expected auto or none", f.index)
 	}
 	options.NoIndex = f.index == "none"
+	options.Input = f.input
 	options.ChunkRows, options.ShardRows = f.chunkRows, f.shardRows
 	options.Columns, options.Exclude, options.SkipUnsupported = f.columns, f.exclude, f.skipUnsupported
 	options.Jobs, options.MaxMemory = f.jobs, int64(memory)
