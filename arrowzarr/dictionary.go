@@ -45,6 +45,8 @@ type categories struct {
 	lastDictionary arrow.ArrayData // of which lastMap is the map
 	lastMap        codeMap
 	memory         *categoryMemory // of all columns
+	complete       bool            // all values of the input are known
+	saved          int             // how many arrays of values a categoryDelta has
 }
 
 // codeMap maps the dictionary indices of a batch to codes. A null value maps to -1.
@@ -87,6 +89,9 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 		k := key(i)
 		code, known, place := g.codeOf.find(k)
 		if !known {
+			if g.complete {
+				return nil, errors.New("a value of a dictionary that the plan does not have: the input has changed")
+			}
 			if g.codeOf.len() >= limit {
 				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can distinguish", limit, g.column.layout.dtype)
 			}

@@ -47,6 +47,16 @@ func divideMemory(maxMemory int64) memoryShares {
 	return memoryShares{total: total, batches: total / 2, chunks: total / 4, cached: total / 16}
 }
 
+// forObjects returns the shares of a conversion to an object store. Half of the batches'
+// share is for values on their way, and for shards, which are put together in memory.
+func (s memoryShares) forObjects(sharded bool) (batches, puts, shards int64) {
+	half := s.batches / 2
+	if sharded {
+		return half, half / 2, half / 2
+	}
+	return half, half, 0
+}
+
 // outsideHeap is what n bytes outside of Go's heap count in the chunks' share.
 func outsideHeap(n int64) int64 { return n + n/3 }
 

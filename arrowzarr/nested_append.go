@@ -51,6 +51,8 @@ func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
 		w.offsets.length = 1
 	case nodeUnion:
 		w.tags, w.index = stream(bufferTags, ndview.Int8), stream(bufferIndex, ndview.Int32)
+		w.tags.unused = len(n.children) < 2 // the form is that of the child
+		w.index.unused = w.tags.unused
 	case nodeDictionary:
 		dtype := ndview.Int32
 		if n.wide {
@@ -83,6 +85,14 @@ func (w *nodeWriter) streams(f func(s *arrayStream) error) error {
 		}
 	}
 	return nil
+}
+
+// nodes calls f with the writer of the node and those of its children.
+func (w *nodeWriter) nodes(f func(w *nodeWriter)) {
+	f(w)
+	for _, child := range w.children {
+		child.nodes(f)
+	}
 }
 
 // keep marks an array as part of the output, and returns the node's key.
@@ -582,6 +592,7 @@ func (w *nodeWriter) count() int64 {
 // values themselves are written at once, so only their keys are kept.
 type nodeCategories struct {
 	codeOf *valueTable
+	saved  int64           // how many of them a categoryDelta has
 	last   arrow.ArrayData // of which lastMap is the map
 	codes  codeMap
 	memory *categoryMemory

@@ -64,11 +64,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newConvertCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand())
+	root.AddCommand(newConvertCommand(), newPlanCommand(), newPartitionCommand(), newFinalizeCommand(), newStatusCommand(), newAbortCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand())
 	root.SetArgs(append([]string{}, args...)) // cobra would take the arguments of the process for nil
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -76,7 +76,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDifferent
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(stderr, "arrow2zarr: interrupted; nothing is left behind")
+		left := "nothing is left behind"
+		if name := command.Name(); name == "partition" || name == "finalize" {
+			left = "the plan is kept, so it can run again"
+		} else if resume := command.Flags().Lookup("resume"); resume != nil && resume.Changed {
+			left = "what is written is kept: --resume continues it"
+		}
+		fmt.Fprintf(stderr, "arrow2zarr: interrupted; %s\n", left)
 		return exitInterrupted
 	}
 	// Errors of several columns have a line each.

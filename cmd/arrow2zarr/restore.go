@@ -56,14 +56,16 @@ func newVerifyCommand() *cobra.Command {
 	var asJSON bool
 	var options arrowzarr.Options
 	cmd := &cobra.Command{
-		Use:   "verify INPUT ZARR",
+		Use:   "verify INPUT... ZARR",
 		Short: "Compare every value of an input with the Zarr group that it became",
 		Long: `Verify compares INPUT, anything that convert reads, with the Zarr group that convert
 made of it: the schema, and every value. It prints the first
 difference.`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := arrowzarr.Verify(cmd.Context(), args[0], args[1], options)
+			last := len(args) - 1
+			options.Input.More = args[1:last]
+			report, err := arrowzarr.Verify(cmd.Context(), args[0], args[last], options)
 			if err != nil {
 				return err
 			}
@@ -82,7 +84,7 @@ difference.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr verify flights.parquet flights.zarr`)
-	addInputFlags(cmd, &options.Input)
+	addInputFlags(cmd.Flags(), &options.Input)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
