@@ -88,7 +88,7 @@ func ExampleConvert_options() {
 	rows, _ := progress.Rows()
 	fmt.Println(rows, "rows")
 
-	found, err := arrowzarr.Inspect(context.Background(), output)
+	found, err := arrowzarr.Inspect(context.Background(), output, arrowzarr.InspectOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

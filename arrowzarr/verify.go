@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -187,11 +188,11 @@ func sameValues(a, b arrow.Array) (same bool) {
 	return err == nil && same
 }
 
-// shortValue is a value as text of at most 200 bytes.
+// shortValue is a value as text of at most 200 bytes. It does not view the array.
 func shortValue(a arrow.Array, i int) string {
 	text := "null"
 	if !isNullValue(a, i) {
-		if err := catchPanic(func() error { text = a.ValueStr(i); return nil }); err != nil {
+		if err := catchPanic(func() error { text = strings.Clone(a.ValueStr(i)); return nil }); err != nil {
 			text = "?"
 		}
 	}
