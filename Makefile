@@ -104,6 +104,7 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 .PHONY: interop
 interop: build $(VENV) $(NODE_MODULES) stores ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
+	.venv/bin/python interop/tables.py --tables 100 --seed 1
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
@@ -116,8 +117,9 @@ stores: $(STORE_SERVERS) ## Check stores against servers of S3, Google Cloud Sto
 	CI=true $(GO) test -count 1 -run Servers ./zarr/store/blobstore
 
 .PHONY: programs
-programs: $(VENV) ## Check random programs of arrays against NumPy, others each time
+programs: bin/arrow2zarr $(VENV) ## Check random programs of arrays and random tables, others each time
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --programs 20000
+	.venv/bin/python interop/tables.py --tables 1000
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)

@@ -178,6 +178,17 @@ func decodeRuns(inputs []columnSlice) (decoded []arrow.Array, err error) {
 	return decoded, nil
 }
 
+// innermostIndex returns the position of element i among the values of runs of runs.
+func innermostIndex(a arrow.Array, i int) int {
+	for {
+		runs, ok := unwrap(a).(*array.RunEndEncoded)
+		if !ok || i >= runs.Len() {
+			return i
+		}
+		a, i = runs.Values(), runs.GetPhysicalIndex(i)
+	}
+}
+
 // decodedTextBytes is the size of the bytes of run-end encoded text in rows of it.
 func decodedTextBytes(inputs []columnSlice) (total float64, err error) {
 	for _, s := range inputs {
@@ -185,13 +196,14 @@ func decodedTextBytes(inputs []columnSlice) (total float64, err error) {
 		if !ok {
 			return 0, fmt.Errorf("array of %T, expected one of runs: %w", s.values, errMalformed)
 		}
-		if _, fixed := fixedLayoutOf(runs.Values().DataType()); fixed {
+		values := unwrapRuns(runs)
+		if _, fixed := fixedLayoutOf(values.DataType()); fixed {
 			return 0, nil
 		}
-		if _, isDictionary := unwrapRuns(runs).(*array.Dictionary); isDictionary {
+		if _, isDictionary := values.(*array.Dictionary); isDictionary {
 			return 0, nil
 		}
-		value, err := valueReader(runs.Values())
+		value, err := valueReader(values)
 		if err != nil {
 			return 0, err
 		}
@@ -205,7 +217,10 @@ func decodedTextBytes(inputs []columnSlice) (total float64, err error) {
 				return 0, fmt.Errorf("run %d of %d ends at %d: %w", at, runs.Values().Len(), end, errMalformed)
 			}
 			next := min(end, s.to)
-			if runs.Values().IsValid(at) {
+			if at = innermostIndex(runs.Values(), at); at >= values.Len() {
+				return 0, fmt.Errorf("run %d of %d: %w", at, values.Len(), errMalformed)
+			}
+			if values.IsValid(at) {
 				total += float64(len(value(at))) * float64(next-row)
 			}
 			row = next

@@ -141,11 +141,14 @@ func (g *categories) appendValues(dictionary arrow.Array, positions []int) error
 }
 
 // isUniqueIndex reports whether anndata can make an index of the values: they have no
-// axes of their own, none is NaN, and no two are equal, as 0 and -0 are.
+// axes of their own, none is NaN or NaT, and no two are equal, as 0 and -0 are.
 func (g *categories) isUniqueIndex() bool {
 	values := storageType(g.column.storage.(*arrow.DictionaryType).ValueType)
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
 		return false
+	} else if ok && layout.fill == natMin && layout.source.Size() == 8 {
+		_, found := g.codeOf[string(binary.NativeEndian.AppendUint64(nil, natMin))]
+		return !found
 	} else if !arrow.IsFloating(values.ID()) {
 		return true
 	}

@@ -156,10 +156,17 @@ func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
 func TestDictionariesWithNaNsOrEqualValuesAreNotCategoricals(t *testing.T) {
 	decimals := array.NewDecimal128Builder(memory.DefaultAllocator, &arrow.Decimal128Type{Precision: 5})
 	decimals.Append(decimal128.FromI64(7))
+	times := func(values ...arrow.Timestamp) arrow.Array {
+		b := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Second})
+		b.AppendValues(values, nil)
+		return b.NewArray()
+	}
 	for name, c := range map[string]struct {
 		values arrow.Array
 		index  bool
 	}{
+		"times":      {times(1, math.MaxInt64), true},
+		"NaT":        {times(1, math.MinInt64), false},
 		"text":       {texts("a", "b"), true},
 		"floats":     {floats(1.5, 2), true},
 		"a NaN":      {floats(1.5, math.NaN()), false},
@@ -170,6 +177,21 @@ func TestDictionariesWithNaNsOrEqualValuesAreNotCategoricals(t *testing.T) {
 		output, _ := convertCodes(t, single("x", encoded(arrow.PrimitiveTypes.Int8, c.values, 0, -1)).file(t), arrowzarr.Options{})
 		column := openRoot(t, output).Metadata().Consolidated["x"].(*zarr.GroupMetadata)
 		assert.Equal(t, c.index, column.Attributes["encoding-type"] == "categorical", name)
+	}
+}
+
+func TestRunsOfRunsBecomeTheirValues(t *testing.T) {
+	ends := func(values ...int32) arrow.Array {
+		b := array.NewInt32Builder(memory.DefaultAllocator)
+		b.AppendValues(values, nil)
+		return b.NewArray()
+	}
+	for _, values := range []arrow.Array{texts("a", "-", "b"), floats(1, 2, 3)} {
+		inner := array.NewRunEndEncodedArray(ends(2, 3, 5), values, 5, 0)
+		outer := array.NewRunEndEncodedArray(ends(1, 3, 4, 6, 7), inner, 7, 0)
+		input := inputFile(t, single("x", outer).stream(t))
+		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 2})
+		requireVerified(t, input, output)
 	}
 }
 

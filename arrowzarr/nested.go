@@ -198,11 +198,11 @@ func (w *nodeWriter) form(option bool) map[string]any {
 	case nodeDictionary:
 		form := map[string]any{
 			"class": "IndexedArray", "index": indexName(n.wide), "form_key": w.keep(w.index),
-			"content": w.children[0].form(false),
+			"content": w.children[0].categoriesForm(),
 		}
 		// awkward demands that the values of a categorical differ. Its check of nested
-		// values fails even if they do.
-		if kind := n.children[0].kind; kind == nodeFixed || kind == nodeText {
+		// values fails even if they do, and NaNs or zeros of both signs are equal.
+		if child := n.children[0]; child.kind == nodeText || child.kind == nodeFixed && !arrow.IsFloating(child.typ.ID()) {
 			form["parameters"] = map[string]any{"__array__": "categorical"}
 		}
 		if option || w.missing {
@@ -221,6 +221,17 @@ func (w *nodeWriter) form(option bool) map[string]any {
 	return map[string]any{
 		"class": "ByteMaskedArray", "mask": "i8", "valid_when": false, "form_key": w.keep(w.mask), "content": form,
 	}
+}
+
+// categoriesForm returns the form of a dictionary's values. awkward demands that these are
+// neither an option nor indexed nor a union, so those become records of one field.
+func (w *nodeWriter) categoriesForm() map[string]any {
+	inner := w.single()
+	switch inner.plan.kind {
+	case nodeDictionary, nodeNull, nodeUnion:
+		return map[string]any{"class": "RecordArray", "fields": []string{"value"}, "form_key": inner.plan.key, "contents": []any{inner.form(false)}}
+	}
+	return inner.form(false)
 }
 
 func indexName(wide bool) string {
@@ -327,7 +338,7 @@ func uniqueName(name string, taken map[string]bool, max int) string {
 	unique := truncate(base, max)
 	for n := 2; taken[unique]; n++ {
 		suffix := fmt.Sprintf("_%d", n)
-		unique = truncate(base, max-len(suffix)) + suffix
+		unique = escapeName(truncate(base, max-len(suffix)) + suffix) // not "__2"
 	}
 	taken[unique] = true
 	return unique

@@ -224,6 +224,7 @@ func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
 // isNumber reports whether a fixed_size_list of the type becomes an N-d array: one of
 // numbers or booleans, or of lists of those.
 func isNumber(t arrow.DataType) bool {
+	t = storageType(t)
 	if list, ok := t.(*arrow.FixedSizeListType); ok {
 		return isNumber(list.Elem())
 	}

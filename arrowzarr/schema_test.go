@@ -286,7 +286,10 @@ func TestUnusualNamesConvert(t *testing.T) {
 
 func TestDuplicateNamesAreNumbered(t *testing.T) {
 	kind := arrow.PrimitiveTypes.Int8
-	fields := []arrow.Field{{Name: "a", Type: kind}, {Name: "a_2", Type: kind}, {Name: "a", Type: kind}, {Name: "a", Type: kind}}
+	fields := []arrow.Field{
+		{Name: "a", Type: kind}, {Name: "a_2", Type: kind}, {Name: "a", Type: kind}, {Name: "a", Type: kind},
+		{Name: "", Type: kind}, {Name: "", Type: kind},
+	}
 	columns := make([]arrow.Array, len(fields))
 	for i := range columns {
 		columns[i] = fromJSON(t, kind, fmt.Sprintf("[%d]", i))
@@ -295,6 +298,6 @@ func TestDuplicateNamesAreNumbered(t *testing.T) {
 	input := inputFile(t, want.stream(t))
 	output, _ := convertFile(t, input, arrowzarr.Options{})
 	requireTable(t, want, output)
-	assert.Equal(t, []any{"a", "a_2", "a_3", "a_4"}, openRoot(t, output).Metadata().Attributes["arrow_columns"])
+	assert.Equal(t, []any{"a", "a_2", "a_3", "a_4", "_", "_2"}, openRoot(t, output).Metadata().Attributes["arrow_columns"])
 	requireVerified(t, input, output)
 }

@@ -20,7 +20,7 @@ GOLDEN = "arrow-testing/arrow-ipc-stream/integration"
 
 def shared() -> list[Path]:
     files = []
-    for folder in ("1.0.0-littleendian", "2.0.0-compression"):
+    for folder in ("0.14.1", "0.17.1", "1.0.0-bigendian", "1.0.0-littleendian", "2.0.0-compression", "4.0.0-shareddict"):
         files += SHARED.glob(f"{GOLDEN}/{folder}/*.stream")
         files += SHARED.glob(f"{GOLDEN}/{folder}/*.arrow_file")
     files += SHARED.glob("parquet-testing/*.parquet")

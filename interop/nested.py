@@ -2,9 +2,11 @@
 reads from the input, both as plain Python values that can be compared.
 
 Times are integers in their unit, decimals and fixed-size binaries lists of the numbers
-that are stored, NaN is the text "nan".
+that are stored, NaN and -0 are text.
 """
 
+import math
+import re
 import warnings
 
 import anndata
@@ -42,12 +44,15 @@ def expected(a: pa.Array) -> list:
         a = a.storage
     t = a.type
     if types.is_run_end_encoded(t):
-        return expected(pa.compute.run_end_decode(a))
+        values = expected(a.values)
+        return [values[i] for i in runs(a)]
     if types.is_dictionary(t):
-        values = expected(a.dictionary)
+        values = wrapped(expected(a.dictionary), t.value_type, dictionary=True)
         return [None if i is None else values[i] for i in a.indices.to_pylist()]
     if types.is_union(t):
         children = [expected(a.field(i)) for i in range(t.num_fields)]
+        if len(children) > 1:
+            children = [wrapped(c, t.field(i).type) for i, c in enumerate(children)]
         code = {c: i for i, c in enumerate(t.type_codes)}
         # Not type_codes and offsets: their to_pylist ends the process.
         buffers, n = a.buffers(), len(a)
@@ -89,8 +94,19 @@ def expected(a: pa.Array) -> list:
         dtype = "<i4" if types.is_date32(t) or types.is_time32(t) else "<i8"
         rows = fixed(a, dtype, 0)
     else:
-        rows = [("nan" if v != v else v) for v in a.to_pylist()]
+        rows = [number(v) for v in a.to_pylist()]
     return [row if ok else None for row, ok in zip(rows, valid)]
+
+
+def wrapped(values: list, t: pa.DataType, dictionary: bool = False) -> list:
+    """The values of a type in records, where awkward has no union or dictionary of it."""
+    t = stored(t)
+    while types.is_union(t) and t.num_fields == 1:
+        t = stored(t.field(0).type)
+    if types.is_union(t) or dictionary and (types.is_dictionary(t) or types.is_null(t)):
+        # A null of a dictionary is a missing code.
+        return [None if v is None and dictionary else {"value": v} for v in values]
+    return values
 
 
 def unique(names: list[str]) -> list[str]:
@@ -123,18 +139,40 @@ def read(group) -> list:
     reason = ak.validity_error(array)
     if reason and "is mergeable with" not in reason:  # two types of a union are alike
         raise ValueError(reason)
-    return [plain(v) for v in ak.to_list(array)]
+    return [plain(v) for v in ak.to_list(integers(array))]
+
+
+def integers(array: ak.Array) -> ak.Array:
+    """The array with times as integers: Python has neither nanoseconds nor all dates, and
+    NaT would become None."""
+    form, length, buffers = ak.to_buffers(array)
+    text = re.sub(r'"(datetime64|timedelta64)\[\w+\]"', '"int64"', form.to_json())
+    buffers = {k: v.view(np.int64) if v.dtype.kind in "mM" else v for k, v in buffers.items()}
+    return ak.from_buffers(text, length, buffers)
 
 
 def plain(v):
-    """A value of awkward with times as integers and NaN as text."""
+    """A value of awkward with NaN and -0 as text."""
     if isinstance(v, dict):
         return {k: plain(e) for k, e in v.items()}
     if isinstance(v, list):
         return [plain(e) for e in v]
-    if isinstance(v, (np.datetime64, np.timedelta64)):
-        return int(v.astype(np.int64))
-    return "nan" if isinstance(v, float) and v != v else v
+    return number(v)
+
+
+def number(v):
+    """A float as text if Python compares it otherwise than by its value."""
+    if isinstance(v, float):
+        if v != v:
+            return "nan"
+        if v == 0 and math.copysign(1, v) < 0:
+            return "-0"
+    return v
+
+
+def runs(a: pa.RunEndEncodedArray) -> np.ndarray:
+    """The number of the run of each row. pyarrow decodes runs of few types only."""
+    return np.searchsorted(a.run_ends.to_numpy(), np.arange(a.offset, a.offset + len(a)), "right")
 
 
 def is_known(field: pa.Field) -> bool:
@@ -143,4 +181,6 @@ def is_known(field: pa.Field) -> bool:
         pa.nulls(0, field.type)
     except KeyError:
         return False
+    except pa.ArrowNotImplementedError:  # a dictionary of an extension type, for example
+        pass
     return all(is_known(field.type.field(i)) for i in range(field.type.num_fields))

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pyarrow.types as types
 
+import nested
+
 INT64_MIN = np.iinfo(np.int64).min
 
 
@@ -26,9 +28,8 @@ def read(path: Path) -> pa.Table:
 
 
 def storage(t: pa.DataType) -> pa.DataType:
-    while isinstance(t, pa.BaseExtensionType):
-        t = t.storage_type
-    return t
+    """The type of the values that are stored: without extensions and runs."""
+    return nested.stored(t)
 
 
 def plain(t: pa.DataType) -> pa.DataType:
@@ -44,7 +45,7 @@ def supported(t: pa.DataType) -> bool:
         return not types.is_dictionary(value) and not types.is_null(value) and supported(value)
     if types.is_fixed_size_list(t):
         inner = storage(t.value_type)
-        return is_number(inner) or (types.is_fixed_size_list(inner) and supported(inner))
+        return is_number(inner) or types.is_boolean(inner) or (types.is_fixed_size_list(inner) and supported(inner))
     return is_text(t) or is_binary(t) or types.is_null(t) or is_fixed(t)
 
 
@@ -101,11 +102,33 @@ def column(field: pa.Field, data: pa.ChunkedArray) -> Column:
         form = "nullable"
     else:
         form = "array"
-    return Column(values, missing, elements, form, encoding(t, form))
+    encoded = None if form == "categorical" and not is_index(data) else encoding(t, form)
+    return Column(values, missing, elements, form, encoded)
+
+
+def is_index(data: pa.ChunkedArray) -> bool:
+    """Reports whether anndata can make an index of the values of dictionaries: they have no
+    axes of their own, and none is NaN or NaT, or equals another as 0 and -0 do."""
+    for a in data.chunks or [empty(data.type)]:
+        while isinstance(a, pa.ExtensionArray) or types.is_run_end_encoded(a.type):
+            a = a.storage if isinstance(a, pa.ExtensionArray) else a.values
+        values, missing, _ = rows(a.dictionary)
+        values = values[~missing]
+        if values.ndim > 1:
+            return False
+        if values.dtype.kind == "f" and (np.isnan(values).any() or len(set(np.signbit(values[values == 0]))) > 1):
+            return False
+        if values.dtype.kind in "mM" and np.isnat(values).any():
+            return False
+    return True
 
 
 def empty(t: pa.DataType) -> pa.Array:
-    a = pa.array([], storage(t))
+    stored = storage(t)
+    if types.is_dictionary(stored):
+        a = pa.DictionaryArray.from_arrays(pa.array([], stored.index_type), empty(stored.value_type))
+    else:
+        a = pa.array([], stored)
     return pa.ExtensionArray.from_storage(t, a) if isinstance(t, pa.BaseExtensionType) else a
 
 
@@ -131,13 +154,19 @@ def rows(a: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
             shape = (len(a), *a.type.shape)
             return values.reshape(shape), missing, elements.reshape(shape)
         a = a.storage
+    if types.is_run_end_encoded(a.type):
+        values = a.values.storage if isinstance(a.values, pa.ExtensionArray) else a.values
+        return tuple(None if part is None else part[nested.runs(a)] for part in rows(values))
     if types.is_dictionary(a.type):
         # A null dictionary value is a missing row, like a null index.
         return rows(a.dictionary.take(a.indices))
     missing = np.asarray(a.is_null().to_numpy(zero_copy_only=False), dtype=bool)
     if types.is_fixed_size_list(a.type):
         k = a.type.list_size
-        values, m, e = rows(a.values.slice(a.offset * k, len(a) * k))
+        values = a.values.slice(a.offset * k, len(a) * k)
+        while isinstance(values, pa.ExtensionArray):  # a tensor in a list has no axes of its own
+            values = values.storage
+        values, m, e = rows(values)
         # All elements of a missing inner list are missing.
         elements = m if e is None else e | m.reshape(-1, *[1] * (e.ndim - 1))
         shape = (len(a), k, *values.shape[1:])

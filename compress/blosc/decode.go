@@ -26,7 +26,7 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	var shuffled []byte
 	if h.shuffle() != NoShuffle {
-		buf := getMemory(h.blockSize + zstdSpare)
+		buf := getMemory(h.blockSize)
 		defer memories.Put(buf)
 		shuffled = *buf
 	}
@@ -42,6 +42,10 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	return dst, nil
 }
+
+// uncachedSize is the size from which a decoded chunk is written past the caches: that of
+// a core's cache.
+const uncachedSize = 1 << 20
 
 // shuffle returns what is to be undone.
 func (h *header) shuffle() Shuffle {
@@ -83,6 +87,9 @@ func (h *header) decodeBlock(block, shuffled, src []byte) error {
 	}
 	switch mode {
 	case ByteShuffle:
+		if h.size >= uncachedSize {
+			return shuffle.UnshuffleBytesUncached(block, out, h.typeSize)
+		}
 		return shuffle.UnshuffleBytes(block, out, h.typeSize)
 	case BitShuffle:
 		return shuffle.UnshuffleBits(block, out, h.typeSize)

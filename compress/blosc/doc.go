@@ -1,4 +1,4 @@
-// Package blosc encodes and decodes Blosc version 1 chunks on the host, in pure Go.
+// Package blosc encodes and decodes Blosc version 1 chunks on the host.
 //
 // A chunk is cut into blocks. The bytes or bits of each block are shuffled, then
 // compressed by one of five formats: BloscLZ, LZ4, Snappy, zlib or Zstandard. [Encode]

@@ -8,14 +8,15 @@ import (
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
+	pierrec "github.com/pierrec/lz4/v4"
 	"github.com/quiver-gpu/quiver/compress/gzip"
+	"github.com/quiver-gpu/quiver/compress/lz4"
+	quiverzstd "github.com/quiver-gpu/quiver/compress/zstd"
 )
 
 var errLength = errors.New("decoded length differs")
 
-// decompress fills dst, whose size is known. A part of that size is stored. It may write
-// to dst's capacity.
+// decompress fills dst, whose size is known. A part of that size is stored.
 func decompress(format int, dst, src []byte) error {
 	if len(src) == len(dst) {
 		copy(dst, src)
@@ -25,7 +26,7 @@ func decompress(format int, dst, src []byte) error {
 	case formatBloscLZ:
 		return decompressBloscLZ(dst, src)
 	case formatLZ4:
-		return decompressLZ4(dst, src)
+		return lz4.DecodeBlock(dst, src)
 	case formatSnappy:
 		n, err := snappy.DecodedLen(src)
 		if err := checkLength(n, dst, err); err != nil {
@@ -52,7 +53,7 @@ func checkLength(n int, dst []byte, err error) error {
 func (o Options) compress(dst, src []byte) (int, error) {
 	switch o.Compressor {
 	case LZ4:
-		return compressLZ4(dst, src, o.Level), nil
+		return lz4.EncodeBlock(dst, src, 10-o.Level) // the acceleration of c-blosc
 	case LZ4HC:
 		return compressLZ4HC(dst, src, o.Level)
 	case Snappy:
@@ -70,9 +71,9 @@ func (o Options) compress(dst, src []byte) (int, error) {
 
 // compressLZ4HC uses a buffer of the size at which the library never fails.
 func compressLZ4HC(dst, src []byte, level int) (int, error) {
-	buf := getMemory(lz4.CompressBlockBound(len(src)))
+	buf := getMemory(pierrec.CompressBlockBound(len(src)))
 	defer memories.Put(buf)
-	n, err := lz4.CompressBlockHC(src, *buf, lz4.CompressionLevel(1<<(8+level)), nil, nil) // Level1 to Level9
+	n, err := pierrec.CompressBlockHC(src, *buf, pierrec.CompressionLevel(1<<(8+level)), nil, nil) // Level1 to Level9
 	if err != nil {
 		return 0, err
 	}
@@ -97,10 +98,7 @@ func fit(dst, encoding []byte) int {
 	return copy(dst, encoding)
 }
 
-var (
-	zstdDecoders sync.Pool     // of *zstd.Decoder
-	zstdEncoders [10]sync.Pool // of *zstd.Encoder, by level
-)
+var zstdEncoders [10]sync.Pool // of *zstd.Encoder, by level
 
 func decompressZlib(dst, src []byte) error {
 	out, err := gzip.DecodeZlib(dst, src, int64(len(dst)))
@@ -118,19 +116,8 @@ func compressZlib(dst, src []byte, level int) (int, error) {
 	return fit(dst, out), nil
 }
 
-const zstdSpare = 64
-
 func decompressZstd(dst, src []byte) error {
-	d, ok := zstdDecoders.Get().(*zstd.Decoder)
-	if !ok {
-		var err error
-		if d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true)); err != nil {
-			return err
-		}
-	}
-	defer zstdDecoders.Put(d)
-	// The decoder writes no more than the capacity. It is faster with some to spare.
-	out, err := d.DecodeAll(src, dst[:0:min(cap(dst), len(dst)+zstdSpare)])
+	out, err := quiverzstd.DecodeFrames(dst, src, int64(len(dst)))
 	return checkLength(len(out), dst, err)
 }
 

@@ -1,9 +1,10 @@
 // Package gzip compresses and decompresses whole buffers in the gzip format (RFC 1952)
-// and the zlib format (RFC 1950), on the host, in pure Go.
+// and the zlib format (RFC 1950), on the host.
 //
 // [Decode] is for buffers whose decoded size is known or bounded, and is faster than a
 // reader of a stream: it writes into the result directly, which is also the history that
-// matches refer to. [Encode] uses github.com/klauspost/compress.
+// matches refer to. It uses libdeflate if the system has it, see [Implementation],
+// otherwise Go. [Encode] uses github.com/klauspost/compress.
 //
 // Compressed bytes may be foreign: [Decode] never panics, verifies checksums and
 // allocates at most a small multiple of the size that the caller expects.

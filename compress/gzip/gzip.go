@@ -29,15 +29,7 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	if len(src) >= 4 {
 		hint = int64(le.Uint32(src[len(src)-4:]))
 	}
-	dst, err := decode(dst, src, limit, hint, func(f *inflater, src []byte) (int, error) {
-		at := 0
-		for {
-			n, err := f.member(src[at:])
-			if at += n; err != nil || at == len(src) {
-				return at, err
-			}
-		}
-	})
+	dst, err := gzipFormat.decode(dst, src, limit, hint)
 	if err != nil {
 		return nil, fmt.Errorf("gzip.Decode: %w", err)
 	}
@@ -47,20 +39,30 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 // DecodeZlib is [Decode] for one zlib stream. A stream with a preset dictionary is
 // errors.ErrUnsupported.
 func DecodeZlib(dst, src []byte, limit int64) ([]byte, error) {
-	dst, err := decode(dst, src, limit, 0, (*inflater).zlibStream)
+	dst, err := zlibFormat.decode(dst, src, limit, 0)
 	if err != nil {
 		return nil, fmt.Errorf("gzip.DecodeZlib: %w", err)
 	}
 	return dst, nil
 }
 
-// decode calls a function that decompresses into an inflater. hint is the expected size.
-func decode(dst, src []byte, limit, hint int64, run func(f *inflater, src []byte) (int, error)) ([]byte, error) {
+// format is a container of deflate streams.
+type format struct {
+	library  func(lib *libdeflate) uintptr // function of the library
+	several  bool                          // a buffer may have several of them
+	inflater func(f *inflater, src []byte) (int, error)
+}
+
+var (
+	gzipFormat = format{func(lib *libdeflate) uintptr { return lib.gzip }, true, (*inflater).members}
+	zlibFormat = format{func(lib *libdeflate) uintptr { return lib.zlib }, false, (*inflater).zlibStream}
+)
+
+// decode decodes src in dst[:0]. hint is the expected size, or 0 if it is unknown.
+func (o format) decode(dst, src []byte, limit, hint int64) ([]byte, error) {
 	if limit = max(limit, 0); int64(len(src)) <= math.MaxInt64/MaxRatio {
 		limit = min(limit, MaxRatio*int64(len(src)))
 	}
-	f := inflaters.Get().(*inflater)
-	defer f.release()
 	dst = dst[:0]
 	if int64(cap(dst)) < limit {
 		if hint <= 0 || hint > limit {
@@ -68,8 +70,22 @@ func decode(dst, src []byte, limit, hint int64, run func(f *inflater, src []byte
 		}
 		dst = slices.Grow(dst, int(min(hint, limit)))
 	}
-	f.dst, f.out, f.limit = dst[:min(int64(cap(dst)), limit)], 0, limit
-	n, err := run(f, src)
+	dst = dst[:min(int64(cap(dst)), limit)]
+	if lib := library(); lib != nil {
+		if n, ok := lib.decode(o.library(lib), dst, src, o.several); ok {
+			return dst[:n], nil
+		}
+		// The Go implementation decodes what is larger than expected, and has the error.
+	}
+	return o.decodeGo(dst, src, limit)
+}
+
+// decodeGo decodes src in dst, which grows up to the limit.
+func (o format) decodeGo(dst, src []byte, limit int64) ([]byte, error) {
+	f := inflaters.Get().(*inflater)
+	defer f.release()
+	f.dst, f.out, f.limit = dst, 0, limit
+	n, err := o.inflater(f, src)
 	if err == nil && n != len(src) {
 		err = fmt.Errorf("%w: %d bytes after the stream", ErrCorrupt, len(src)-n)
 	}
@@ -106,6 +122,17 @@ const (
 	flagName      = 1 << 3
 	flagComment   = 1 << 4
 )
+
+// members decompresses all of src: one or more members.
+func (f *inflater) members(src []byte) (int, error) {
+	at := 0
+	for {
+		n, err := f.member(src[at:])
+		if at += n; err != nil || at == len(src) {
+			return at, err
+		}
+	}
+}
 
 // member decompresses one gzip member and returns its size.
 func (f *inflater) member(src []byte) (int, error) {

@@ -40,7 +40,17 @@ func Bytes(dst, src []byte, size int) error {
 
 // UnshuffleBytes is the inverse of [Bytes].
 func UnshuffleBytes(dst, src []byte, size int) error {
-	n, err := elements("UnshuffleBytes", dst, src, size)
+	return unshuffleBytes("UnshuffleBytes", dst, src, size, false)
+}
+
+// UnshuffleBytesUncached is [UnshuffleBytes] for a large dst that is not read soon. It is
+// written past the caches where that is faster.
+func UnshuffleBytesUncached(dst, src []byte, size int) error {
+	return unshuffleBytes("UnshuffleBytesUncached", dst, src, size, true)
+}
+
+func unshuffleBytes(function string, dst, src []byte, size int, stream bool) error {
+	n, err := elements(function, dst, src, size)
 	if err != nil {
 		return err
 	}
@@ -52,7 +62,7 @@ func UnshuffleBytes(dst, src []byte, size int) error {
 	case 2:
 		done = unshuffle2(dst, src, n)
 	case 4:
-		done = unshuffle4(dst, src, n)
+		done = unshuffle4(dst, src, n, stream)
 	case 8:
 		done = unshuffle8(dst, src, n)
 	}
@@ -127,8 +137,8 @@ func bytes4(dst, src []byte, n int) int {
 	return i
 }
 
-func unshuffle4(dst, src []byte, n int) int {
-	i := fastUnshuffle4(dst, src, n)
+func unshuffle4(dst, src []byte, n int, stream bool) int {
+	i := fastUnshuffle4(dst, src, n, stream)
 	for ; i+8 <= n; i += 8 {
 		a, b, c, d := transpose4(le.Uint64(src[i:]), le.Uint64(src[n+i:]), le.Uint64(src[2*n+i:]), le.Uint64(src[3*n+i:]))
 		out := dst[4*i : 4*i+32]

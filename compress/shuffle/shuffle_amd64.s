@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Both functions move 16 elements of 4 bytes per step. The four planes are n bytes apart.
+// The functions move 16 elements of 4 bytes per step. The four planes are n bytes apart.
 
 // func shuffle4SSE2(dst, src *byte, n, steps int)
 TEXT ·shuffle4SSE2(SB), NOSPLIT, $0-32
@@ -92,4 +92,40 @@ unshuffle:
 	ADDQ $64, DI
 	DECQ CX
 	JNZ unshuffle
+	RET
+
+// func unshuffle4Stream(dst, src *byte, n, steps int)
+TEXT ·unshuffle4Stream(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), DX
+	MOVQ steps+24(FP), CX
+	LEAQ (SI)(DX*2), R8
+stream:
+	MOVOU (SI), X0
+	MOVOU (SI)(DX*1), X1
+	MOVOU (R8), X2
+	MOVOU (R8)(DX*1), X3
+	MOVO X0, X4
+	MOVO X2, X5
+	PUNPCKLBW X1, X0        // bytes 0 and 1 of 8 elements, alternately
+	PUNPCKHBW X1, X4
+	PUNPCKLBW X3, X2        // bytes 2 and 3
+	PUNPCKHBW X3, X5
+	MOVO X0, X1
+	MOVO X4, X3
+	PUNPCKLWL X2, X0        // 4 elements
+	PUNPCKHWL X2, X1
+	PUNPCKLWL X5, X4
+	PUNPCKHWL X5, X3
+	MOVNTO X0, (DI)
+	MOVNTO X1, 16(DI)
+	MOVNTO X4, 32(DI)
+	MOVNTO X3, 48(DI)
+	ADDQ $16, SI
+	ADDQ $16, R8
+	ADDQ $64, DI
+	DECQ CX
+	JNZ stream
+	SFENCE
 	RET

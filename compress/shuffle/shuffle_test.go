@@ -44,6 +44,12 @@ func TestBytesMatchDefinition(t *testing.T) {
 			require.Equal(t, want, got, "size %d, %d bytes", size, length)
 			require.NoError(t, shuffle.UnshuffleBytes(back, got, size))
 			require.Equal(t, src, back, "size %d, %d bytes", size, length)
+			for offset := range 2 { // at most one of the addresses is aligned
+				back = make([]byte, length+2)[offset:]
+				require.NoError(t, shuffle.UnshuffleBytesUncached(back[:length], got, size))
+				require.Equal(t, src, back[:length], "size %d, %d bytes", size, length)
+				require.Zero(t, back[length])
+			}
 		}
 	}
 }
@@ -73,7 +79,7 @@ func TestBitsMatchDefinition(t *testing.T) {
 }
 
 func TestInvalidArgumentsAreErrors(t *testing.T) {
-	for _, f := range []func(dst, src []byte, size int) error{shuffle.Bytes, shuffle.UnshuffleBytes, shuffle.Bits, shuffle.UnshuffleBits} {
+	for _, f := range []func(dst, src []byte, size int) error{shuffle.Bytes, shuffle.UnshuffleBytes, shuffle.UnshuffleBytesUncached, shuffle.Bits, shuffle.UnshuffleBits} {
 		dst := []byte{1, 2, 3}
 		require.Error(t, f(dst, []byte{4, 5, 6}, 0))
 		require.Error(t, f(dst, []byte{4, 5, 6}, -1))
@@ -94,7 +100,7 @@ func BenchmarkShuffle(b *testing.B) {
 	dst := make([]byte, len(src))
 	for _, size := range []int{2, 4, 8, 12} {
 		for name, f := range map[string]func(dst, src []byte, size int) error{
-			"bytes": shuffle.Bytes, "unshuffle bytes": shuffle.UnshuffleBytes, "bits": shuffle.Bits, "unshuffle bits": shuffle.UnshuffleBits,
+			"bytes": shuffle.Bytes, "unshuffle bytes": shuffle.UnshuffleBytes, "uncached": shuffle.UnshuffleBytesUncached, "bits": shuffle.Bits, "unshuffle bits": shuffle.UnshuffleBits,
 		} {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
 				b.SetBytes(int64(len(src)))

@@ -10,7 +10,8 @@
 // [Register] adds a codec of any of the three kinds: an [ArrayCodec], an
 // [ArrayBytesCodec] or a [BytesCodec].
 //
-// Compression is in pure Go. If the system has libzstd, that compresses zstd faster.
+// Compression needs no C library. If the system has libzstd, liblz4 or libdeflate, these
+// are opened at run time, since they are faster than Go.
 // Codecs named numcodecs.x write the bytes of the Python package numcodecs.
 //
 // Decoders accept foreign bytes. Metadata bounds the decoded size of every step; any

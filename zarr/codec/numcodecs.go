@@ -4,16 +4,16 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 
-	"github.com/pierrec/lz4/v4"
+	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
 // LZ4 compresses into one LZ4 block after its decoded size in 4 bytes, little-endian
-// (numcodecs, "lz4"). Acceleration is kept in metadata, but does not affect encoding.
+// (numcodecs, "lz4"). The larger Acceleration is, the faster and the larger is the
+// encoding; less than 1 counts as 1.
 type LZ4 struct {
 	Acceleration int
 }
@@ -35,17 +35,14 @@ func parseLZ4(config *metajson.Object) (Codec, error) {
 const lz4Header = 4
 
 // Encode appends the encoding of src to dst.
-func (LZ4) Encode(dst, src []byte) ([]byte, error) {
-	if len(src) > math.MaxInt32 {
-		return nil, fmt.Errorf("%d bytes, want less than 2^31", len(src))
+func (c LZ4) Encode(dst, src []byte) ([]byte, error) {
+	if len(src) > lz4.MaxSize {
+		return nil, fmt.Errorf("%d bytes, want at most %d", len(src), lz4.MaxSize)
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(src)))
-	bound := lz4.CompressBlockBound(len(src))
+	bound := lz4.EncodedSize(len(src))
 	dst = slices.Grow(dst, bound)
-	if len(src) == 0 {
-		return append(dst, 0), nil // a token of no literals
-	}
-	n, err := lz4.CompressBlock(src, dst[len(dst):len(dst)+bound], nil)
+	n, err := lz4.EncodeBlock(dst[len(dst):len(dst)+bound], src, c.Acceleration)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +66,7 @@ func (LZ4) Decode(dst, src []byte, limit int64) ([]byte, error) {
 		return dst[:0], nil
 	}
 	dst = slices.Grow(dst[:0], int(size))[:size]
-	n, err := lz4.UncompressBlock(src, dst)
-	if err == nil && int64(n) != size {
-		err = fmt.Errorf("%d bytes decoded, want %d", n, size)
-	}
-	return dst, err
+	return dst, lz4.DecodeBlock(dst, src)
 }
 
 // EncodedSize bounds the encoding of n bytes by any encoder.

@@ -1,49 +1,88 @@
-package blosc
+package lz4
 
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"math"
 	"math/bits"
 	"sync"
+
+	"github.com/quiver-gpu/quiver/compress"
 )
+
+// MaxSize is the size of the largest input of [EncodeBlock] in bytes.
+const MaxSize = 0x7E000000
+
+// EncodedSize returns an upper bound on the size of the block of n bytes.
+func EncodedSize(n int) int { return n + n/255 + 16 }
+
+// EncodeBlock fills the start of dst with the block of src on the host. It returns the
+// size of the block, or 0 if dst is too small. src and dst must not overlap. The larger
+// acceleration is, at least 1, the fewer positions are tried where matches are rare.
+func EncodeBlock(dst, src []byte, acceleration int) (int, error) {
+	if len(src) > MaxSize {
+		return 0, fmt.Errorf("lz4.EncodeBlock: %d bytes, want at most %d", len(src), MaxSize)
+	}
+	acceleration = min(max(acceleration, 1), 1<<16)
+	if lib := library(); lib != nil && len(src) > 0 {
+		return lib.encode(dst, src, acceleration), nil
+	}
+	return encodeGo(dst, src, acceleration), nil
+}
+
+// DecodeBlock fills dst on the host with the decoding of src, a block whose decoded size
+// is known. src and dst must not overlap. It returns compress.ErrCorrupt unless the size
+// is exactly that of dst. Not every malformed block is an error: the format has no
+// checksum, and liblz4 accepts matches at offset 0.
+func DecodeBlock(dst, src []byte) error {
+	// The copies of long matches are faster in Go.
+	const longMatches = 64
+	if lib := library(); lib != nil && len(dst) > 0 && len(src) > 0 && len(dst) <= math.MaxInt32 &&
+		len(src) <= math.MaxInt32 && len(dst)/len(src) < longMatches && lib.decode(dst, src) {
+		return nil
+	}
+	if err := decodeGo(dst, src); err != nil { // also after the library has failed: the error says why
+		return fmt.Errorf("lz4.DecodeBlock: %w: %w", compress.ErrCorrupt, err)
+	}
+	return nil
+}
 
 // The limits of an LZ4 block: a match has at least 4 bytes, begins at least 12 bytes
 // before the end and ends at least 5 bytes before it.
 const (
-	lz4MinMatch      = 4
-	lz4LastLiterals  = 5
-	lz4MatchDistance = 12
-	lz4MaxOffset     = 1<<16 - 1
+	minMatch      = 4
+	lastLiterals  = 5
+	matchDistance = 12
+	maxOffset     = 1<<16 - 1
 )
 
-// lz4Table has the last position of each hash of 5 bytes.
-type lz4Table [1 << lz4HashBits]uint32
+// hashTable has the last position of each hash of 5 bytes.
+type hashTable [1 << hashBits]uint32
 
-const lz4HashBits = 12
+const hashBits = 12
 
-var lz4Tables = sync.Pool{New: func() any { return new(lz4Table) }}
+var tables = sync.Pool{New: func() any { return new(hashTable) }}
 
-func lz4Hash(x uint64) uint64 { return (x << 24) * 889523592379 >> (64 - lz4HashBits) }
+func hash(x uint64) uint64 { return (x << 24) * 889523592379 >> (64 - hashBits) }
 
-// compressLZ4 fills the start of dst with the LZ4 block of src and returns its size, or 0
-// if dst is too small. Below level 9, it tries fewer positions where matches are rare, as
-// c-blosc does.
-func compressLZ4(dst, src []byte, level int) int {
-	table := lz4Tables.Get().(*lz4Table)
-	defer lz4Tables.Put(table)
+// encodeGo is EncodeBlock in Go.
+func encodeGo(dst, src []byte, acceleration int) int {
+	table := tables.Get().(*hashTable)
+	defer tables.Put(table)
 	clear(table[:])
 	le := binary.LittleEndian
 	out, anchor := 0, 0
-	last := len(src) - lz4MatchDistance
-	first := uint(max(10-level, 1)) << 6
+	last := len(src) - matchDistance
+	first := uint(acceleration) << 6
 	for at := 1; at <= last; {
 		match, attempts := 0, first
 		for at <= last {
 			word := le.Uint64(src[at:])
-			h := lz4Hash(word)
+			h := hash(word)
 			match = int(table[h])
 			table[h] = uint32(at)
-			if at-match <= lz4MaxOffset && le.Uint32(src[match:]) == uint32(word) {
+			if at-match <= maxOffset && le.Uint32(src[match:]) == uint32(word) {
 				break
 			}
 			match = -1
@@ -57,13 +96,13 @@ func compressLZ4(dst, src []byte, level int) int {
 			at, match = at-1, match-1
 		}
 		var length int
-		if x := le.Uint64(src[at+lz4MinMatch:]) ^ le.Uint64(src[match+lz4MinMatch:]); x != 0 { // most matches are short
-			length = min(lz4MinMatch+bits.TrailingZeros64(x)/8, len(src)-lz4LastLiterals-at)
+		if x := le.Uint64(src[at+minMatch:]) ^ le.Uint64(src[match+minMatch:]); x != 0 { // most matches are short
+			length = min(minMatch+bits.TrailingZeros64(x)/8, len(src)-lastLiterals-at)
 		} else {
-			length = lz4MinMatch + commonLength(src[at+lz4MinMatch:len(src)-lz4LastLiterals], src[match+lz4MinMatch:])
+			length = minMatch + commonLength(src[at+minMatch:len(src)-lastLiterals], src[match+minMatch:])
 		}
-		if literals := at - anchor; literals < 15 && length < 15+lz4MinMatch && len(dst)-out >= 32 {
-			dst[out] = byte(literals<<4 | (length - lz4MinMatch))
+		if literals := at - anchor; literals < 15 && length < 15+minMatch && len(dst)-out >= 32 {
+			dst[out] = byte(literals<<4 | (length - minMatch))
 			to := dst[out+1:]
 			if anchor+16 <= len(src) {
 				le.PutUint64(to, le.Uint64(src[anchor:]))
@@ -80,7 +119,7 @@ func compressLZ4(dst, src []byte, level int) int {
 		at += length
 		anchor = at
 		if at <= last {
-			table[lz4Hash(le.Uint64(src[at-2:]))] = uint32(at - 2)
+			table[hash(le.Uint64(src[at-2:]))] = uint32(at - 2)
 		}
 	}
 	if out = putSequence(dst, out, src[anchor:], 0, 0); out < 0 {
@@ -114,8 +153,8 @@ func putSequence(dst []byte, out int, literals []byte, offset, length int) int {
 			n += (len(literals)-15)/255 + 1
 		}
 		if offset > 0 {
-			if n += 2; length-lz4MinMatch >= 15 {
-				n += (length-lz4MinMatch-15)/255 + 1
+			if n += 2; length-minMatch >= 15 {
+				n += (length-minMatch-15)/255 + 1
 			}
 		}
 		if len(dst)-out < n {
@@ -131,8 +170,8 @@ func putSequence(dst []byte, out int, literals []byte, offset, length int) int {
 		return out
 	}
 	dst[out], dst[out+1] = byte(offset), byte(offset>>8)
-	dst[token] |= byte(min(length-lz4MinMatch, 15))
-	return putLength(dst, out+2, length-lz4MinMatch)
+	dst[token] |= byte(min(length-minMatch, 15))
+	return putLength(dst, out+2, length-minMatch)
 }
 
 // putLength writes the part of a length that exceeds its 4 bits of the token.
@@ -148,8 +187,8 @@ func putLength(dst []byte, out, length int) int {
 	return out + 1
 }
 
-// decompressLZ4 fills dst with the decoding of an LZ4 block, whose size is known.
-func decompressLZ4(dst, src []byte) error {
+// decodeGo fills dst with the decoding of an LZ4 block, whose size is known.
+func decodeGo(dst, src []byte) error {
 	le := binary.LittleEndian
 	in, out := 0, 0
 	// While this much remains, the first bytes of literals and matches are copied without
@@ -171,43 +210,46 @@ func decompressLZ4(dst, src []byte) error {
 				le.PutUint64(to, le.Uint64(from))
 				le.PutUint64(to[8:], le.Uint64(from[8:]))
 				le.PutUint64(to[16:], le.Uint64(from[16:]))
-				out += length + lz4MinMatch
+				out += length + minMatch
 				continue
 			}
 		} else {
 			if literals == 15 {
 				var ok bool
 				if literals, in, ok = addLength(literals, src, in); !ok {
-					return errLZ4
+					return errMalformed
 				}
 			}
 			if literals > len(src)-in || literals > len(dst)-out {
-				return errLZ4
+				return errMalformed
 			}
 			out += copy(dst[out:], src[in:in+literals])
 			if in += literals; in == len(src) {
-				return checkLength(out, dst, nil)
+				if out != len(dst) {
+					return fmt.Errorf("%d bytes decoded, want %d", out, len(dst))
+				}
+				return nil
 			}
 		}
 		if len(src)-in < 2 {
-			return errLZ4
+			return errMalformed
 		}
 		offset := int(le.Uint16(src[in:]))
 		in += 2
 		if length == 15 {
 			var ok bool
 			if length, in, ok = addLength(length, src, in); !ok {
-				return errLZ4
+				return errMalformed
 			}
 		}
-		length += lz4MinMatch
+		length += minMatch
 		if offset == 0 || offset > out || length > len(dst)-out {
-			return errLZ4
+			return errMalformed
 		}
 		repeat(dst[out:out+length], dst[out-offset:out])
 		out += length
 	}
-	return errLZ4
+	return errMalformed
 }
 
 // addLength adds the bytes of a length to the 4 bits of the token. It returns false at
@@ -235,4 +277,4 @@ func repeat(dst, pattern []byte) {
 	}
 }
 
-var errLZ4 = errors.New("malformed LZ4 block")
+var errMalformed = errors.New("malformed block")

@@ -1,0 +1,78 @@
+package gzip
+
+import (
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/compress/internal/syslib"
+)
+
+// libdeflate decompresses whole buffers in C. Systems have it as a shared library with
+// image formats and other packages. It does not say its version.
+type libdeflate struct {
+	alloc, free, gzip, zlib uintptr
+}
+
+// library returns libdeflate, or nil if the system has none.
+var library = sync.OnceValue(func() *libdeflate {
+	lib := &libdeflate{}
+	if !syslib.Open("libdeflate.so.0", "libdeflate.0.dylib", map[string]*uintptr{
+		"libdeflate_alloc_decompressor": &lib.alloc,
+		"libdeflate_free_decompressor":  &lib.free,
+		"libdeflate_gzip_decompress_ex": &lib.gzip,
+		"libdeflate_zlib_decompress_ex": &lib.zlib,
+	}) {
+		return nil
+	}
+	return lib
+})
+
+// Implementation returns what decompresses in this process: "libdeflate", or "Go".
+func Implementation() string {
+	if library() != nil {
+		return "libdeflate"
+	}
+	return "Go"
+}
+
+// decompressor is memory of the library. It serves one caller at a time.
+type decompressor struct{ handle uintptr }
+
+var decompressors sync.Pool // of *decompressor
+
+// results are where the library writes sizes.
+type results struct{ in, out uintptr }
+
+// decode decodes a stream, or several, with a function of the library into dst and returns the size of the result. It
+// returns false if that does not fit or anything else fails. Then dst has undefined bytes.
+func (lib *libdeflate) decode(function uintptr, dst, src []byte, several bool) (int, bool) {
+	d, ok := decompressors.Get().(*decompressor)
+	if !ok {
+		handle := syslib.Call(lib.alloc)
+		if handle == 0 {
+			return 0, false
+		}
+		d = &decompressor{handle}
+		runtime.AddCleanup(d, func(handle uintptr) { syslib.Call(lib.free, handle) }, handle)
+	}
+	defer decompressors.Put(d)
+	out, sizes := 0, new(results)
+	for {
+		to := dst[out:]
+		status := syslib.Call(function, d.handle,
+			uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)),
+			uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(len(to)),
+			uintptr(unsafe.Pointer(&sizes.in)), uintptr(unsafe.Pointer(&sizes.out)))
+		if uint32(status) != 0 {
+			return 0, false
+		}
+		out += int(sizes.out)
+		if src = src[sizes.in:]; len(src) == 0 {
+			return out, true
+		}
+		if !several {
+			return 0, false
+		}
+	}
+}

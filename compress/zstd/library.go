@@ -1,0 +1,158 @@
+package zstd
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/quiver-gpu/quiver/compress/internal/syslib"
+)
+
+// libzstd is the reference implementation of Zstandard as a shared library, which
+// nearly every Linux system has. It is faster than the Go implementation and supports
+// all levels.
+type libzstd struct {
+	version string
+
+	createCCtx, freeCCtx, setParameter, compress2, compressBound uintptr
+	createDCtx, freeDCtx, decompressDCtx, frameSize              uintptr
+	isError, getErrorName                                        uintptr
+}
+
+// library returns libzstd, or nil if the system has no usable one.
+var library = sync.OnceValue(func() *libzstd {
+	lib := &libzstd{}
+	var version uintptr
+	if !syslib.Open("libzstd.so.1", "libzstd.1.dylib", map[string]*uintptr{
+		"ZSTD_createCCtx":              &lib.createCCtx,
+		"ZSTD_freeCCtx":                &lib.freeCCtx,
+		"ZSTD_CCtx_setParameter":       &lib.setParameter,
+		"ZSTD_compress2":               &lib.compress2,
+		"ZSTD_compressBound":           &lib.compressBound,
+		"ZSTD_createDCtx":              &lib.createDCtx,
+		"ZSTD_freeDCtx":                &lib.freeDCtx,
+		"ZSTD_decompressDCtx":          &lib.decompressDCtx,
+		"ZSTD_findFrameCompressedSize": &lib.frameSize,
+		"ZSTD_isError":                 &lib.isError,
+		"ZSTD_getErrorName":            &lib.getErrorName,
+		"ZSTD_versionNumber":           &version,
+	}) { // ZSTD_compress2 requires version 1.4
+		return nil
+	}
+	n := uint32(syslib.Call(version))
+	lib.version = fmt.Sprintf("libzstd %d.%d.%d", n/10000, n/100%100, n%100)
+	return lib
+})
+
+// Implementation returns what compresses and decompresses Zstandard on the host in this
+// process: the version of the system's library, such as "libzstd 1.5.4", or "Go".
+func Implementation() string {
+	if lib := library(); lib != nil {
+		return lib.version
+	}
+	return "Go"
+}
+
+// Parameters of the stable interface in zstd.h.
+const (
+	paramCompressionLevel = 100
+	paramChecksumFlag     = 201
+)
+
+// cctx is a compression context. It serves one caller at a time.
+type cctx struct {
+	lib    *libzstd
+	handle uintptr
+}
+
+// newEncoder returns a compression context, which the garbage collector frees.
+func (lib *libzstd) newEncoder(o EncodeOptions) (*cctx, error) {
+	handle := syslib.Call(lib.createCCtx)
+	if handle == 0 {
+		return nil, fmt.Errorf("ZSTD_createCCtx: out of memory")
+	}
+	c := &cctx{lib: lib, handle: handle}
+	runtime.AddCleanup(c, func(handle uintptr) { syslib.Call(lib.freeCCtx, handle) }, handle)
+	checksum := uintptr(0)
+	if o.Checksum {
+		checksum = 1
+	}
+	if err := lib.check(syslib.Call(lib.setParameter, handle, paramCompressionLevel, uintptr(o.Level))); err != nil {
+		return nil, fmt.Errorf("level %d: %w", o.Level, err)
+	}
+	return c, lib.check(syslib.Call(lib.setParameter, handle, paramChecksumFlag, checksum))
+}
+
+// encode appends one frame to dst.
+func (c *cctx) encode(dst, src []byte) ([]byte, error) {
+	bound := syslib.Call(c.lib.compressBound, uintptr(len(src)))
+	if err := c.lib.check(bound); err != nil {
+		return nil, err
+	}
+	dst = slices.Grow(dst, int(bound))
+	out := dst[len(dst) : len(dst)+int(bound)]
+	n := syslib.Call(c.lib.compress2, c.handle,
+		uintptr(unsafe.Pointer(unsafe.SliceData(out))), bound,
+		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)))
+	runtime.KeepAlive(c)
+	if err := c.lib.check(n); err != nil {
+		return nil, err
+	}
+	return dst[:len(dst)+int(n)], nil
+}
+
+// dctx is a decompression context. It serves one caller at a time.
+type dctx struct{ handle uintptr }
+
+var libraryDecoders sync.Pool // of *dctx
+
+// frameMagic begins a frame, as a number of 4 bytes.
+const frameMagic = 0xfd2fb528
+
+// decode decodes one frame into dst and returns its size. It returns false if src is not
+// exactly one frame, or anything else fails. Then dst has undefined bytes.
+func (lib *libzstd) decode(dst, src []byte) (int, bool) {
+	// The library may decode formats older than RFC 8878, too, which are foreign here.
+	if len(src) < 4 || binary.LittleEndian.Uint32(src) != frameMagic {
+		return 0, false
+	}
+	from := unsafe.SliceData(src)
+	if size := syslib.Call(lib.frameSize, uintptr(unsafe.Pointer(from)), uintptr(len(src))); size != uintptr(len(src)) {
+		return 0, false
+	}
+	d, ok := libraryDecoders.Get().(*dctx)
+	if !ok {
+		handle := syslib.Call(lib.createDCtx)
+		if handle == 0 {
+			return 0, false
+		}
+		d = &dctx{handle}
+		runtime.AddCleanup(d, func(handle uintptr) { syslib.Call(lib.freeDCtx, handle) }, handle)
+	}
+	defer libraryDecoders.Put(d)
+	n := syslib.Call(lib.decompressDCtx, d.handle,
+		uintptr(unsafe.Pointer(unsafe.SliceData(dst))), uintptr(len(dst)),
+		uintptr(unsafe.Pointer(from)), uintptr(len(src)))
+	return int(n), n <= uintptr(len(dst)) // codes of errors are larger than any size
+}
+
+// check returns an error if a result is an error code.
+func (lib *libzstd) check(result uintptr) error {
+	if uint32(syslib.Call(lib.isError, result)) == 0 {
+		return nil
+	}
+	return fmt.Errorf("libzstd: %s", cString(syslib.Call(lib.getErrorName, result)))
+}
+
+// cString returns a constant C string of the library.
+func cString(address uintptr) string {
+	p := *(**byte)(unsafe.Pointer(&address))
+	var n int
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}

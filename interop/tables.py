@@ -1,0 +1,142 @@
+"""Checks arrow2zarr with random tables of every type that pyarrow has.
+
+Each table is written as an Arrow IPC file or stream or as Parquet, and converted with
+random flags. What zarr-python, tensorstore, anndata, awkward and xarray read must equal
+what pyarrow reads from the input. The restored table must equal the input, and verify
+must agree; of an input in which one value is another, it must find the difference.
+
+Usage: tables.py [--tables 200] [--seed SEED] [--first 0] [--keep FOLDER]
+The seed and the number of a table that fails are printed; --first NUMBER --tables 1
+repeats it.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+import check
+import inputs
+import nested
+import randomtables
+import readers
+import reference
+
+
+def write(path: Path, table: pa.Table, compression: str | None, rng: np.random.Generator) -> bool:
+    """Writes a table by the suffix of a path, and reports whether pyarrow can."""
+    try:
+        if path.suffix == ".parquet":
+            encodings = {"use_dictionary": bool(rng.integers(2)), "data_page_version": str(rng.choice(["1.0", "2.0"]))}
+            pa.parquet.write_table(table, path, row_group_size=int(rng.choice([7, 1000])), data_page_size=256, compression=compression or "none", **encodings)
+            reference.read(path)
+        else:
+            inputs.write_ipc(path, [table], compression)
+        return True
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, OSError) as e:
+        if path.suffix == ".arrows":
+            raise
+        path.unlink(missing_ok=True)
+        return False
+
+
+def flags(rng: np.random.Generator) -> tuple[str, ...]:
+    chosen = []
+    if rng.random() < 0.6:
+        rows = int(rng.choice([1, 3, 16, 64, 1000]))
+        chosen += ["--chunk-rows", str(rows)]
+        if rng.random() < 0.4:
+            chosen += ["--shard-rows", str(rows * int(rng.integers(1, 5)))]
+    if rng.random() < 0.5:
+        chosen += ["--codec", str(rng.choice(["none", "zstd:3", "gzip:1"]))]
+    if rng.random() < 0.3:
+        chosen += ["--max-memory", "256MiB"]
+    if rng.random() < 0.3:
+        chosen += ["--jobs", "1"]
+    if rng.random() < 0.2:
+        chosen += ["--index", "none"]
+    return tuple(chosen)
+
+
+def try_table(command: Path, folder: Path, seed: int, number: int) -> list[str]:
+    """Checks one table, and returns what is wrong."""
+    rng = np.random.default_rng([seed, number, 1])
+    suffix = str(rng.choice([".arrow", ".arrows", ".arrows", ".parquet"]))
+    compression = rng.choice([None, "zstd", "lz4"])
+    if suffix == ".parquet":
+        compression = rng.choice([None, "zstd", "snappy", "gzip", "lz4", "brotli"])
+    tables = randomtables.Tables([seed, number], parquet=suffix == ".parquet")
+    table = tables.table()
+    folder.mkdir(parents=True)
+    path = folder / f"in{suffix}"
+    if not write(path, table, compression, rng):
+        # Parquet lacks types, and a file cannot replace a dictionary.
+        path = folder / "in.arrows"
+        write(path, table, None, rng)
+    case = check.Case(path, reference.read(path), flags=flags(rng), piped=path.suffix == ".arrows" and rng.random() < 0.3)
+    checker = check.Checker(command, "cpu", folder / "zarr")
+    checker.convert(case, 0)
+    if case.faults:
+        return case.faults
+    checker.check(case, [readers.Tensorstore()])
+    checker.round_trip(case, str(rng.choice([".arrow", ".arrows"])))
+    changed = tables.changed(table, nested.expected)
+    if changed is None:
+        return case.faults
+    other, column, row = changed
+    planted = folder / f"planted{path.suffix}"
+    if not write(planted, other, None, rng):
+        return case.faults
+    run = checker.run("verify", planted, case.output)
+    if run.returncode != 1 or f'column "{column}", row {row}:' not in run.stdout and column.isidentifier():
+        case.faults.append(f"verify of another value of {column!r} in row {row}: exit code {run.returncode}: {(run.stdout + run.stderr).strip()[-500:]}")
+    return case.faults
+
+
+def attempt(command: Path, folder: Path, seed: int, number: int) -> list[str]:
+    try:
+        return try_table(command, folder, seed, number)
+    except Exception:
+        return [traceback.format_exc()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--command", type=Path, default=inputs.ROOT / "bin" / "arrow2zarr")
+    parser.add_argument("--tables", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)))
+    parser.add_argument("--first", type=int, default=0, help="the number of the first table")
+    parser.add_argument("--keep", type=Path, help="keep what was written in this folder")
+    options = parser.parse_args()
+
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="tables-"))
+    failed = 0
+    try:
+        with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
+            numbers = range(options.first, options.first + options.tables)
+            tries = {n: pool.submit(attempt, options.command, folder / str(n), options.seed, n) for n in numbers}
+            for n, future in tries.items():
+                if faults := future.result():
+                    failed += 1
+                    print(f"FAIL --seed {options.seed} --first {n} --tables 1")
+                    for fault in faults[:5]:
+                        print(f"     {fault}", flush=True)
+                if options.keep is None:
+                    shutil.rmtree(folder / str(n), ignore_errors=True)
+    finally:
+        if options.keep is None:
+            shutil.rmtree(folder)
+    print(f"seed {options.seed}: {options.tables - failed} tables passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
