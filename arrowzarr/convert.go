@@ -48,6 +48,9 @@ type Report struct {
 // the cause of the context.
 func Convert(ctx context.Context, input, outputPath string, options Options) (*Report, error) {
 	start := time.Now()
+	if outputPath == "-" {
+		return nil, partErrorf(PartUsage, "a Zarr hierarchy is many files, so standard output cannot hold it: expected the name of the output")
+	}
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
