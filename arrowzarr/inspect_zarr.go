@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -94,14 +93,14 @@ func inspectZarr(ctx context.Context, s store.Store, location string, options In
 // addTable adds the columns of the table that a group is, and with Stats their values. A
 // group that is no table has no columns.
 func (c *Contents) addTable(ctx context.Context, s store.Store, options InspectOptions) error {
-	t, err := openTable(ctx, s, runtime.GOMAXPROCS(0))
+	t, err := NewTable(ctx, s, TableOptions{})
 	if err != nil {
 		if options.Stats {
 			return fmt.Errorf("statistics are of tables only: %w", err)
 		}
 		return nil
 	}
-	defer t.release()
+	defer func() { _ = t.Close() }() // it closes no store
 	c.Rows = t.rows
 	for _, column := range t.columns {
 		field := column.plan.field

@@ -102,8 +102,9 @@ func TestNestedColumnsAreInspected(t *testing.T) {
 	}
 }
 
-func TestHierarchiesInZipFilesAreInspected(t *testing.T) {
-	output, _ := convertCodes(t, single("c", texts("a", "-")).stream(t), arrowzarr.Options{})
+func TestHierarchiesInZipFilesAreInspectedAndRestored(t *testing.T) {
+	whole := single("c", texts("a", "-"))
+	output, _ := convertCodes(t, whole.stream(t), arrowzarr.Options{})
 	path := filepath.Join(t.TempDir(), "w.zip")
 	archive, err := store.OpenZip(path, store.ZipCreate)
 	require.NoError(t, err)
@@ -114,6 +115,13 @@ func TestHierarchiesInZipFilesAreInspected(t *testing.T) {
 	got, err := arrowzarr.Inspect(t.Context(), path, arrowzarr.InspectOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, path, got.Path)
+	for _, location := range []string{path, "file://" + output} {
+		restored := filepath.Join(t.TempDir(), "w.arrows")
+		report, err := arrowzarr.Restore(t.Context(), location, restored, arrowzarr.RestoreOptions{})
+		require.NoError(t, err)
+		assert.Equal(t, "Arrow IPC stream", report.Format)
+		requireEqualTables(t, whole, readTable(t, restored))
+	}
 	got.Path = want.Path
 	assert.Equal(t, want, got)
 }

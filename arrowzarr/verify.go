@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -50,13 +49,13 @@ func Verify(ctx context.Context, input, zarrPath string, options Options) (*Veri
 	if err != nil {
 		return nil, err
 	}
-	table, closeTable, err := openTableAt(ctx, zarrPath, runtime.GOMAXPROCS(0))
+	table, err := OpenTable(ctx, zarrPath, TableOptions{})
 	if err != nil {
-		return nil, errors.Join(markPart(PartInput, err), src.close())
+		return nil, errors.Join(err, src.close())
 	}
 	r := &VerifyReport{Input: input, Zarr: zarrPath, Columns: len(table.columns)}
 	err = r.compare(ctx, src, table)
-	err = errors.Join(err, src.close(), closeTable())
+	err = errors.Join(err, src.close(), table.Close())
 	if errors.Is(err, errDifferent) {
 		err = nil
 	}
@@ -76,7 +75,7 @@ func (r *VerifyReport) differ(format string, args ...any) error {
 	return errDifferent
 }
 
-func (r *VerifyReport) compare(ctx context.Context, src source, t *zarrTable) error {
+func (r *VerifyReport) compare(ctx context.Context, src source, t *Table) error {
 	fields, err := r.matchSchemas(src.schema(), t.schema)
 	if err != nil {
 		return err
@@ -127,7 +126,7 @@ func (r *VerifyReport) matchSchemas(input, got *arrow.Schema) (fields []int, err
 }
 
 // compareBatch compares a batch of the input with the next rows of the table.
-func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch, t *zarrTable) error {
+func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch, t *Table) error {
 	if err := countNulls(want); err != nil {
 		return err
 	}
