@@ -33,12 +33,14 @@ func CheckHost(batch arrow.RecordBatch) error {
 //
 // The access is found whether f panics or recovers the panic and returns it as an
 // error, as arrow-go's IPC and Parquet writers do. Memory of other batches on a
-// device is named by its device. Some failures have no address: a system call that was
-// given device memory, such as a write to a file; code that expects arrow-go's own
-// types of arrays, such as array.Equal; and a fault that arrow-go made text of, as
-// array.ValidateRecord does. The error then quotes the failure, and names the first
-// column on a device. Other panics of f continue, and other errors are returned as
-// they are.
+// device is named by its device. Other panics of f continue, and other errors are
+// returned as they are.
+//
+// The error of a failure without an address quotes it, and names the first column on a
+// device. These failures have none:
+//   - a system call that was given device memory, such as a write to a file;
+//   - code that expects arrow-go's own types of arrays, such as array.Equal;
+//   - a fault that arrow-go formats as text, as array.ValidateRecord does.
 //
 // Go reports faults only of the goroutine that runs f (debug.SetPanicOnFault). A
 // fault in a goroutine that f starts, or in C code, still ends the program:

@@ -92,7 +92,7 @@ func inputName(input string) string {
 	if input == "-" {
 		return "standard input"
 	}
-	return input
+	return withoutSecrets(input)
 }
 
 // openInput opens the source of a conversion. Opening reads the schema, which may
@@ -104,6 +104,7 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 		maxBuffer: shares.batches,
 		batchRows: options.ChunkRows,
 		jobs:      options.Jobs,
+		input:     options.Input,
 	}
 	if options.Device.Type() == arrowbuf.DeviceCPU {
 		o.allowMapping = true
@@ -111,7 +112,7 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	}
 	var src source
 	err := runUntilDone(ctx, func() (err error) {
-		if src, err = openSource(input, o); err != nil {
+		if src, err = openInputs(ctx, []string{input}, o); err != nil {
 			return markPart(host.partOf(err), err)
 		}
 		return nil

@@ -19,13 +19,16 @@ type SourceFacts struct {
 	Fingerprint string
 }
 
-func openTestSource(path string) (source, error) {
-	return openSource(path, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
+// TestInput are the input options of the sources that tests open.
+var TestInput InputOptions
+
+func openTestSource(inputs ...string) (source, error) {
+	return openInputs(context.Background(), inputs, sourceOptions{input: TestInput, allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
 }
 
 // DescribeSource returns what a source says without reading values.
-func DescribeSource(path string) (f SourceFacts, err error) {
-	src, err := openTestSource(path)
+func DescribeSource(inputs ...string) (f SourceFacts, err error) {
+	src, err := openTestSource(inputs...)
 	if err != nil {
 		return f, err
 	}
@@ -38,8 +41,8 @@ func DescribeSource(path string) (f SourceFacts, err error) {
 }
 
 // ReadSource calls visit for each batch of a range of rows of a source.
-func ReadSource(path string, fields []int, from, to int64, visit func(arrow.RecordBatch)) (err error) {
-	src, err := openTestSource(path)
+func ReadSource(inputs []string, fields []int, from, to int64, visit func(arrow.RecordBatch)) (err error) {
+	src, err := openTestSource(inputs...)
 	if err != nil {
 		return err
 	}
@@ -61,4 +64,13 @@ func ReadSource(path string, fields []int, from, to int64, visit func(arrow.Reco
 		visit(b.batch)
 		b.batch.Release()
 	}
+}
+
+// SchemaOfSource returns the schema of a source.
+func SchemaOfSource(inputs ...string) (*arrow.Schema, error) {
+	src, err := openTestSource(inputs...)
+	if err != nil {
+		return nil, err
+	}
+	return src.schema(), src.close()
 }

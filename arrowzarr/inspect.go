@@ -92,12 +92,16 @@ func inspectFile(ctx context.Context, path string, options InspectOptions) (*Con
 	if err != nil {
 		return nil, err
 	}
-	src, err := openSource(path, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1})
+	src, err := openInputs(ctx, []string{path}, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1, input: convert.Input})
 	if err != nil {
 		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
-	parquet, ok := src.(*parquetSource)
+	inner := src
+	if t, ok := src.(*treeSource); ok {
+		inner = t.source
+	}
+	parquet, ok := inner.(*parquetSource)
 	if ok && !options.Stats {
 		err = catchPanic(func() (err error) { c, err = inspectParquet(parquet); return err })
 	} else {
@@ -227,7 +231,7 @@ func (c *Contents) addBatch(columns []ColumnStats, batch arrow.RecordBatch, scan
 // inspectParquet sums the sizes and nulls of the column chunks in the footer.
 func inspectParquet(src *parquetSource) (*Contents, error) {
 	footer := src.reader.MetaData()
-	c := &Contents{Rows: src.total, StoredBytes: src.info.Size()}
+	c := &Contents{Rows: src.total, StoredBytes: src.file.size}
 	for f, field := range src.whole.Fields() {
 		stats := ColumnStats{Name: field.Name, Type: field.Type.String(), Shape: []int64{src.total}}
 		codecs := map[string]bool{}

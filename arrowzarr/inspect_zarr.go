@@ -20,6 +20,19 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
+// nodeDocuments are the names of the metadata of a Zarr node.
+var nodeDocuments = []string{"zarr.json", ".zgroup", ".zarray"}
+
+// isZarr reports whether a path is a folder with the metadata of a Zarr node.
+func isZarr(path string) bool {
+	for _, name := range nodeDocuments {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // openHierarchy opens the store of the Zarr hierarchy at a location. It returns nil if the
 // location has something else, which a source may read.
 func openHierarchy(ctx context.Context, location string) (store.Store, error) {
@@ -29,7 +42,7 @@ func openHierarchy(ctx context.Context, location string) (store.Store, error) {
 	info, err := os.Stat(location)
 	isLocal := err == nil || !strings.Contains(location, "://")
 	switch {
-	case isLocal && err == nil && info.IsDir():
+	case isLocal && err == nil && info.IsDir() && isZarr(location):
 	case isLocal && strings.EqualFold(filepath.Ext(location), ".zip") && err == nil:
 	case isLocal:
 		return nil, nil
@@ -38,10 +51,13 @@ func openHierarchy(ctx context.Context, location string) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range []string{"zarr.json", ".zgroup", ".zarray"} {
+	for _, key := range nodeDocuments {
 		found, err := store.Exists(ctx, s, key)
-		if err != nil {
+		if err != nil && isLocal {
 			return nil, errors.Join(fmt.Errorf("%s: %w", location, err), store.Close(s))
+		}
+		if err != nil { // a server may refuse the key of a file; reading it as one says why
+			break
 		}
 		if found {
 			return s, nil

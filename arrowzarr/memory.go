@@ -264,6 +264,9 @@ func (l *limitedAllocator) Reallocate(size int, b []byte) []byte {
 }
 
 func (l *limitedAllocator) checkSize(size int) {
+	if size < 0 { // which the allocator of a device could not tell from a failure of its own
+		panic(fmt.Errorf("one buffer of %d bytes", size))
+	}
 	if int64(size) > l.limit {
 		panic(fmt.Errorf("one buffer of %d bytes is over the limit of %d (see --max-memory)", size, l.limit))
 	}

@@ -1,6 +1,7 @@
 package arrowzarr
 
 import (
+	"errors"
 	"runtime"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -42,6 +43,8 @@ type Options struct {
 	// SkipUnsupported leaves out columns whose type has no Zarr form, and reports them,
 	// instead of refusing the input.
 	SkipUnsupported bool
+	// Input says what the content of the input does not.
+	Input InputOptions
 	// Jobs is the number of chunks that are assembled or encoded at once. 0 means
 	// GOMAXPROCS.
 	Jobs int
@@ -72,7 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxMemory == 0 {
 		o.MaxMemory = DefaultMaxMemory
 	}
-	if err := o.validateCodecs(); err != nil {
+	if err := errors.Join(o.validateCodecs(), o.Input.validate()); err != nil {
 		return o, markPart(PartUsage, err)
 	}
 	switch {

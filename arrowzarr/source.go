@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -126,65 +128,162 @@ type sourceOptions struct {
 	batchRows int64
 	// jobs is the number of goroutines that may read at once.
 	jobs int
+	// input says what the content does not.
+	input InputOptions
+	// textFields are columns whose types are known, because another file of the input
+	// has them.
+	textFields []arrow.Field
 }
 
 var (
 	magicIPC     = []byte("ARROW1")
 	magicParquet = []byte("PAR1")
 	magicFeather = []byte("FEA1")
+
+	magicParquetEncrypted = []byte("PARE")
 )
 
-// openSource opens an input, whose format it recognizes by the content. The path "-"
-// is an IPC stream on standard input.
-func openSource(path string, r sourceOptions) (source, error) {
-	if path == "-" {
-		return newStreamSource("standard input", os.Stdin, nil, r)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory: expected an Arrow IPC file or stream, or a Parquet file", path)
-	}
+// inputFile is a file that a source reads.
+type inputFile struct {
+	// ReaderAt reads the content; nil if it can be read only once, as that of a pipe.
+	io.ReaderAt
+	name    string   // as errors name it
+	size    int64    // in bytes, -1 if it can be read only once
+	version string   // what changes with the content, beside the size
+	local   *os.File // nil if it is not in the file system
+	head    []byte   // what has been read of content that can be read only once
+	closing func() error
+}
+
+// openLocal opens a file of the file system.
+func openLocal(path string) (*inputFile, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	src, err := openByContent(path, file, info, r)
+	f, err := newLocalFile(path, file)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return src, nil
+	return f, nil
 }
 
-func openByContent(path string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
-	if !info.Mode().IsRegular() {
-		return newStreamSource(path, file, nil, r)
-	}
-	head := make([]byte, 8)
-	n, err := file.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+func newLocalFile(name string, file *os.File) (*inputFile, error) {
+	info, err := file.Stat()
+	if err != nil {
 		return nil, err
 	}
-	head = head[:n]
+	f := &inputFile{name: name, size: -1, local: file, closing: file.Close}
+	if info.Mode().IsRegular() {
+		f.ReaderAt, f.size, f.version = file, info.Size(), fmt.Sprint(info.ModTime().UnixNano())
+	}
+	return f, nil
+}
+
+// once reports whether the content can be read only once.
+func (f *inputFile) once() bool { return f.ReaderAt == nil }
+
+// sequential reads the content, from its start. It must not be called if once is true.
+func (f *inputFile) sequential() *io.SectionReader { return io.NewSectionReader(f.ReaderAt, 0, f.size) }
+
+// stream reads the content, from its start.
+func (f *inputFile) stream() io.Reader {
+	if f.once() {
+		return io.MultiReader(bytes.NewReader(f.head), f.local)
+	}
+	return f.sequential()
+}
+
+// fingerprint identifies the content.
+func (f *inputFile) fingerprint() string {
+	if f.once() {
+		return f.name
+	}
+	return fmt.Sprintf("%q %d %s", f.name, f.size, f.version)
+}
+
+// interrupt reports whether a read will return soon, see source.
+func (f *inputFile) interrupt() bool {
+	return !f.once() || f.local.SetReadDeadline(time.Unix(1, 0)) == nil
+}
+
+func (f *inputFile) close() error { return f.closing() }
+
+// openStandardInput opens standard input. If it is a file, it is read as any other.
+func openStandardInput(r sourceOptions) (source, error) {
+	file, err := newLocalFile("standard input", os.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := os.Stdin.Seek(0, io.SeekCurrent); !file.once() && (err != nil || at != 0) {
+		file.ReaderAt, file.size = nil, -1
+	}
+	return openByContent(file, r)
+}
+
+// openByContent returns a source that owns the file, or an error. It recognizes the
+// format by the content, or, of text, by the extension.
+func openByContent(file *inputFile, r sourceOptions) (source, error) {
+	text, isText := textFormatOf(file.name, r.input)
+	if isText && r.input.Format != "" {
+		return newTextSource(file, text, r)
+	}
+	head, err := file.readHead()
+	if err != nil {
+		return nil, err
+	}
+	isFile, isParquet := bytes.HasPrefix(head, magicIPC), bytes.HasPrefix(head, magicParquet)
 	switch {
-	case n == 0:
-		return nil, fmt.Errorf("%s is empty: expected an Arrow IPC file or stream, or a Parquet file", path)
-	case bytes.HasPrefix(head, magicIPC):
-		return newFileSource(path, file, info, r)
-	case bytes.HasPrefix(head, magicParquet):
-		return newParquetSource(path, file, info, r)
+	case isText && !isFile && !isParquet:
+		return newTextSource(file, text, r)
+	case len(head) == 0:
+		return nil, fmt.Errorf("%s is empty: expected %s", file.name, expectedFormats)
+	case isFile && file.once():
+		return nil, fmt.Errorf("%s is an Arrow IPC file, which cannot be read in order: give it by name", file.name)
+	case isParquet && file.once():
+		return nil, fmt.Errorf("%s is a Parquet file, which cannot be read in order: give it by name", file.name)
+	case isFile:
+		return newFileSource(file, r)
+	case isParquet:
+		return newParquetSource(file, r)
+	case bytes.HasPrefix(head, magicParquetEncrypted):
+		return nil, fmt.Errorf("%s is an encrypted Parquet file: encrypted Parquet is not supported", file.name)
 	case bytes.HasPrefix(head, magicFeather):
-		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", path)
-	case isStreamStart(head, info.Size()):
-		return newStreamSource(path, file, info, r)
+		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", file.name)
+	case head[0] == '{' && isASCII(head):
+		return newTextSource(file, textFormat{json: true}, r)
+	case isStreamStart(head, file.size):
+		return newStreamSource(file, r)
 	default:
-		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x", path, head)
+		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x (CSV is recognized by the extension, or give --format csv)", file.name, head)
 	}
 }
 
-// isStreamStart reports whether an input of a size can be an IPC stream. A stream
+// expectedFormats names the formats of inputs.
+const expectedFormats = "an Arrow IPC file or stream, a Parquet file, CSV or JSON lines"
+
+// readHead returns the first bytes of the content.
+func (f *inputFile) readHead() ([]byte, error) {
+	head := make([]byte, 8)
+	var n int
+	var err error
+	if f.once() {
+		n, err = io.ReadFull(f.local, head)
+		f.head = head[:n]
+	} else {
+		n, err = f.ReadAt(head, 0)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return head[:n], err
+}
+
+func isASCII(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x7f || c < ' ' && c != '\t' && c != '\r' && c != '\n' })
+}
+
+// isStreamStart reports whether an input of a size, or -1, can be an IPC stream. A stream
 // starts with the continuation marker or, before Arrow 0.15, with the length of the
 // first message.
 func isStreamStart(head []byte, size int64) bool {
@@ -192,12 +291,10 @@ func isStreamStart(head []byte, size int64) bool {
 		return false
 	}
 	first := binary.LittleEndian.Uint32(head)
+	if size < 0 {
+		return first == 0xFFFFFFFF || !isASCII(head)
+	}
 	return first == 0xFFFFFFFF || int64(first) < size
-}
-
-// fingerprintOf identifies the content of a regular file.
-func fingerprintOf(path string, info os.FileInfo) string {
-	return fmt.Sprintf("%q %d %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
 // runUntilDone runs f, which may block forever (on a terminal, or a stuck pipe). It

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -52,9 +51,7 @@ func selectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 // fileSource reads an Arrow IPC file (Feather version 2): through a mapping, or into
 // memory of an allocator.
 type fileSource struct {
-	path   string
-	file   *os.File
-	info   os.FileInfo
+	file   *inputFile
 	index  batchIndex
 	mapped *mapping // nil if the file is read into memory
 	reader *ipc.FileReader
@@ -67,24 +64,27 @@ type fileSource struct {
 	cutter  rowCutter
 }
 
-func newFileSource(path string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
-	s := &fileSource{path: path, file: file, info: info}
-	size := info.Size()
+func newFileSource(file *inputFile, r sourceOptions) (source, error) {
+	s := &fileSource{file: file}
 	err := catchPanic(func() (err error) {
-		swapped, err := arrowipc.ValidateFile(file, size, s.index.add)
+		swapped, err := arrowipc.ValidateFile(file, file.size, s.index.add)
 		if err != nil {
 			return err
 		}
-		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file, r.jobs}, ipcOptions(r)...)
+		jobs := r.jobs
+		if file.local == nil {
+			jobs = max(jobs, requestsAtOnce)
+		}
+		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file.sequential(), jobs}, ipcOptions(r)...)
 		// arrow-go's reader of mapped files supports neither dictionaries nor
 		// swapping bytes.
-		if err != nil || !r.allowMapping || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
+		if err != nil || !r.allowMapping || file.local == nil || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
 		if err := s.reader.Close(); err != nil {
 			return err
 		}
-		if s.mapped, err = newMapping(file, size); err != nil {
+		if s.mapped, err = newMapping(file.local, file.size); err != nil {
 			return err
 		}
 		// A mapped batch may be of any size: it is read region by region.
@@ -92,7 +92,7 @@ func newFileSource(path string, file *os.File, info os.FileInfo, r sourceOptions
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: Arrow IPC file: %w", path, errors.Join(err, s.mapped.close()))
+		return nil, fmt.Errorf("%s: Arrow IPC file: %w", file.name, errors.Join(err, s.mapped.close()))
 	}
 	s.batches = s.reader.NumRecords()
 	return s, nil
@@ -122,7 +122,7 @@ func (s *fileSource) count(context.Context) (int64, error) { return s.index.coun
 
 func (s *fileSource) nulls(context.Context) ([]int64, error) { return s.index.nullCounts(s.schema()) }
 
-func (s *fileSource) fingerprint() string { return fingerprintOf(s.path, s.info) }
+func (s *fileSource) fingerprint() string { return s.file.fingerprint() }
 
 func (s *fileSource) open(_ context.Context, fields []int, rows rowRange) error {
 	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
@@ -173,7 +173,7 @@ func (s *fileSource) nextBatch() (l sourceBatch, err error) {
 }
 
 func (s *fileSource) position() (int64, int64) {
-	n, size := int64(s.batches), s.info.Size()
+	n, size := int64(s.batches), s.file.size
 	if n == 0 {
 		return size, size
 	}
@@ -185,7 +185,7 @@ func (s *fileSource) mapping() *mapping { return s.mapped }
 func (s *fileSource) interrupt() bool { return true }
 
 func (s *fileSource) close() error {
-	return errors.Join(catchPanic(s.reader.Close), s.mapped.close(), s.file.Close())
+	return errors.Join(catchPanic(s.reader.Close), s.mapped.close(), s.file.close())
 }
 
 // batchIndex has what the metadata of the record batches of an input says.
@@ -266,9 +266,8 @@ func countArrays(t arrow.DataType) int {
 
 // streamSource reads an Arrow IPC stream.
 type streamSource struct {
-	name     string
+	file     *inputFile
 	input    *countingReader
-	info     os.FileInfo // nil if the stream can be read only once
 	messages *messageReader
 	reader   *ipc.Reader
 	index    *batchIndex // nil until it is needed
@@ -278,20 +277,15 @@ type streamSource struct {
 	cutter   rowCutter
 }
 
-// newStreamSource returns a source that reads a stream. The info is that of a regular
-// file, or nil.
-func newStreamSource(name string, file *os.File, info os.FileInfo, r sourceOptions) (source, error) {
-	s := &streamSource{name: name, input: &countingReader{file: file}, info: info}
+func newStreamSource(file *inputFile, r sourceOptions) (source, error) {
+	s := &streamSource{file: file, input: &countingReader{input: file.stream()}}
 	err := catchPanic(func() (err error) {
-		s.messages = &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer}
-		if s.messages.size = -1; info != nil {
-			s.messages.size = info.Size()
-		}
+		s.messages = &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer, size: file.size}
 		s.reader, err = ipc.NewReaderFromMessageReader(s.messages, ipcOptions(r)...)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: Arrow IPC stream: %w", name, err)
+		return nil, fmt.Errorf("%s: Arrow IPC stream: %w", file.name, err)
 	}
 	return s, nil
 }
@@ -305,11 +299,11 @@ func (s *streamSource) loadIndex(ctx context.Context) (*batchIndex, error) {
 	if s.index != nil {
 		return s.index, nil
 	}
-	if s.info == nil {
-		return nil, fmt.Errorf("%s can be read only once: %w", s.name, errors.ErrUnsupported)
+	if s.file.once() {
+		return nil, fmt.Errorf("%s can be read only once: %w", s.file.name, errors.ErrUnsupported)
 	}
 	index := &batchIndex{}
-	in := io.NewSectionReader(s.input.file, 0, s.info.Size())
+	in := s.file.sequential()
 	for at := 0; ; at++ {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -324,7 +318,7 @@ func (s *streamSource) loadIndex(ctx context.Context) (*batchIndex, error) {
 			message, err = arrowipc.Inspect(metadata)
 		}
 		if err == nil {
-			err = skipBody(in, message.BodyLength, s.info.Size())
+			err = skipBody(in, message.BodyLength, s.file.size)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", at, err)
@@ -363,12 +357,7 @@ func (s *streamSource) nulls(ctx context.Context) ([]int64, error) {
 	return index.nullCounts(s.schema())
 }
 
-func (s *streamSource) fingerprint() string {
-	if s.info == nil {
-		return s.name
-	}
-	return fingerprintOf(s.name, s.info)
-}
+func (s *streamSource) fingerprint() string { return s.file.fingerprint() }
 
 func (s *streamSource) open(_ context.Context, fields []int, rows rowRange) error {
 	s.fields, s.chosen = fields, selectSchema(s.schema(), fields)
@@ -415,20 +404,13 @@ func (s *streamSource) nextBatch() (l sourceBatch, err error) {
 
 func (s *streamSource) mapping() *mapping { return nil }
 
-func (s *streamSource) position() (int64, int64) {
-	if s.info == nil {
-		return s.input.n.Load(), -1
-	}
-	return s.input.n.Load(), s.info.Size()
-}
+func (s *streamSource) position() (int64, int64) { return s.input.n.Load(), s.file.size }
 
-func (s *streamSource) interrupt() bool {
-	return s.info != nil || s.input.file.SetReadDeadline(time.Unix(1, 0)) == nil
-}
+func (s *streamSource) interrupt() bool { return s.file.interrupt() }
 
 func (s *streamSource) close() error {
 	err := catchPanic(func() error { s.reader.Release(); return nil })
-	return errors.Join(err, s.input.file.Close())
+	return errors.Join(err, s.file.close())
 }
 
 // messageReader reads the messages of an IPC stream for arrow-go, whose own reader
@@ -507,28 +489,29 @@ func (m *messageReader) Release() {
 // Retain does nothing: see Release.
 func (m *messageReader) Retain() {}
 
-// countingReader counts the bytes that are read from a file.
+// countingReader counts the bytes that are read from an input.
 type countingReader struct {
-	file *os.File
-	n    atomic.Int64
+	input io.Reader
+	n     atomic.Int64
 }
 
 func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.file.Read(p)
+	n, err := r.input.Read(p)
 	r.n.Add(int64(n))
 	return n, err
 }
 
 // discard skips n bytes. It does not read them if the file has a size, which is not -1.
 func (r *countingReader) discard(n, size int64) error {
-	if size < 0 {
+	seeker, ok := r.input.(io.Seeker)
+	if size < 0 || !ok {
 		_, err := io.CopyN(io.Discard, r, n)
 		return err
 	}
 	if n > size-r.n.Load() {
 		return io.ErrUnexpectedEOF
 	}
-	_, err := r.file.Seek(n, io.SeekCurrent)
+	_, err := seeker.Seek(n, io.SeekCurrent)
 	r.n.Add(n)
 	return err
 }

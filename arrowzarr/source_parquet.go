@@ -1,13 +1,11 @@
 package arrowzarr
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
+
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -18,17 +16,16 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
 // parquetSource reads a Parquet file as record batches, columns in parallel. arrow-go
 // can do that too, but a panic in its goroutines would end the program.
 type parquetSource struct {
-	path     string
-	info     os.FileInfo
+	file     *inputFile
 	reader   *file.Reader
 	arrow    *pqarrow.FileReader
+	stored   *arrow.Schema // in the file's metadata; nil if it has none
+	memory   memory.Allocator
 	whole    *arrow.Schema
 	fields   []int
 	columns  []pqarrow.RecordReader // by field
@@ -38,20 +35,28 @@ type parquetSource struct {
 	cutter   rowCutter
 }
 
-func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOptions) (source, error) {
-	s := &parquetSource{path: path, info: info}
+func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
+	s := &parquetSource{file: input}
 	err := catchPanic(func() (err error) {
 		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
+		s.memory = mem
 		properties := parquet.NewReaderProperties(mem)
 		// Column chunks are read through a buffer, because row groups may be
 		// larger than MaxMemory.
 		properties.BufferedStreamEnabled = true
 		properties.BufferSize = 1 << 20
-		s.reader, err = file.NewParquetReader(input, file.WithReadProps(properties))
+		properties.MaxCompressedPageSize, properties.MaxUncompressedPageSize = r.maxBuffer, r.maxBuffer
+		s.reader, err = file.NewParquetReader(input.sequential(), file.WithReadProps(properties))
 		if err != nil {
 			return err
 		}
-		if err := checkStoredSchema(s.reader); err != nil {
+		if columns := int64(s.reader.MetaData().Schema.NumColumns()); input.local == nil && columns*remoteBuffer < r.maxBuffer/4 {
+			properties.BufferSize = remoteBuffer // fewer round trips
+		}
+		if s.reader.MetaData().IsSetEncryptionAlgorithm() {
+			return errors.New("encrypted Parquet is not supported")
+		}
+		if s.stored, err = storedSchema(s.reader); err != nil {
 			return err
 		}
 		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: batchRows(s.reader, r)}, mem)
@@ -66,7 +71,7 @@ func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOpt
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: Parquet file: %w", path, err)
+		return nil, fmt.Errorf("%s: Parquet file: %w", input.name, err)
 	}
 	s.total = s.reader.NumRows()
 	var inGroups int64
@@ -74,88 +79,49 @@ func newParquetSource(path string, input *os.File, info os.FileInfo, r sourceOpt
 		inGroups += s.reader.MetaData().RowGroup(g).NumRows()
 	}
 	if inGroups != s.total {
-		return nil, fmt.Errorf("%s: Parquet file: %d rows in the footer, and %d in its row groups: %w", path, s.total, inGroups, errMalformed)
+		return nil, fmt.Errorf("%s: Parquet file: %d rows in the footer, and %d in its row groups: %w", input.name, s.total, inGroups, errMalformed)
 	}
 	return s, nil
 }
 
-// storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
-const storedSchemaKey = "ARROW:schema"
+// remoteBuffer is the buffer of a column chunk that is read from a store.
+const remoteBuffer = 8 << 20
 
-// checkStoredSchema refuses a malformed Arrow schema, for whose lengths arrow-go would
-// allocate memory.
-func checkStoredSchema(f *file.Reader) error {
-	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
-	if kept == nil {
-		return nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(*kept)
-	if err != nil { // some writers omit the padding
-		raw, err = base64.RawStdEncoding.DecodeString(*kept)
-	}
-	var message []byte
-	if err == nil {
-		message, err = arrowipc.ReadMetadata(bytes.NewReader(raw))
-	}
-	if err == nil {
-		_, err = arrowipc.Inspect(message)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", storedSchemaKey, err)
-	}
-	return nil
-}
-
-// correctSchema removes two things that arrow-go adds to the schema of the file: a
-// field ID of -1 for fields without one, and UTC as the zone of INT96 timestamps if
-// the file has no Arrow schema.
-func (s *parquetSource) correctSchema(schema *arrow.Schema) *arrow.Schema {
-	kept := s.reader.MetaData().KeyValueMetadata().FindValue(storedSchemaKey) != nil
-	fields := schema.Fields()
+// correctSchema returns the schema of the file, given what arrow-go infers.
+func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
+	types := parquetTypes{columns: s.reader.MetaData().Schema, stored: s.stored}
+	fields := inferred.Fields()
 	for i, field := range fields {
-		if id, ok := field.Metadata.GetValue(fieldIDKey); ok && id == "-1" {
-			values := field.Metadata.ToMap()
-			delete(values, fieldIDKey)
-			fields[i].Metadata = arrow.MetadataFrom(values)
+		var want *arrow.Field
+		if s.stored != nil && s.stored.NumFields() == len(fields) && s.stored.Field(i).Name == field.Name {
+			f := s.stored.Field(i)
+			want = &f
 		}
-		leaf := s.arrow.Manifest.Fields[i]
-		if t, ok := field.Type.(*arrow.TimestampType); ok && !kept && leaf.IsLeaf() &&
-			s.reader.MetaData().Schema.Column(leaf.ColIndex).PhysicalType() == parquet.Types.Int96 {
-			fields[i].Type = &arrow.TimestampType{Unit: t.Unit}
+		fields[i] = types.field(field, want, s.arrow.Manifest.Fields[i])
+	}
+	metadata := inferred.Metadata()
+	keys, values := slices.Clone(metadata.Keys()), slices.Clone(metadata.Values())
+	for _, pair := range s.reader.MetaData().KeyValueMetadata() {
+		if pair.Value != nil && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
+			keys, values = append(keys, pair.Key), append(values, *pair.Value)
 		}
 	}
-	metadata := schema.Metadata()
+	metadata = arrow.NewMetadata(keys, values)
 	return arrow.NewSchema(fields, &metadata)
-}
-
-// fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
-const fieldIDKey = "PARQUET:field_id"
-
-// readableType returns the type to read a column as. arrow-go cannot read durations,
-// which Parquet stores as integers.
-func readableType(t arrow.DataType) arrow.DataType {
-	if t.ID() == arrow.DURATION {
-		return arrow.PrimitiveTypes.Int64
-	}
-	return t
 }
 
 // makeBatch returns a batch of columns with their types in the schema. It retains the
 // columns.
-func (s *parquetSource) makeBatch(columns []arrow.Array) arrow.RecordBatch {
-	columns, rows := slices.Clone(columns), int64(columns[0].Len())
+func (s *parquetSource) makeBatch(columns []arrow.Array) (arrow.RecordBatch, error) {
+	made := make([]arrow.Array, len(columns))
 	for i, f := range s.fields {
-		t := s.whole.Field(f).Type
-		if arrow.TypeEqual(columns[i].DataType(), t) {
-			continue
+		var err error
+		if made[i], err = convertTo(columns[i], s.whole.Field(f).Type, s.memory); err != nil {
+			return nil, fmt.Errorf("column %q: %w", s.whole.Field(f).Name, err)
 		}
-		data := columns[i].Data()
-		renamed := array.NewData(t, data.Len(), data.Buffers(), data.Children(), data.NullN(), data.Offset())
-		columns[i] = array.MakeFromData(renamed)
-		renamed.Release()
-		defer columns[i].Release()
+		defer made[i].Release()
 	}
-	return array.NewRecordBatch(selectSchema(s.whole, s.fields), columns, rows)
+	return array.NewRecordBatch(selectSchema(s.whole, s.fields), made, int64(columns[0].Len())), nil
 }
 
 // batchRows returns the number of rows of a batch.
@@ -234,7 +200,7 @@ func chunkNulls(chunk *metadata.ColumnChunkMetaData) int64 {
 	return statistics.NullCount()
 }
 
-func (s *parquetSource) fingerprint() string { return fingerprintOf(s.path, s.info) }
+func (s *parquetSource) fingerprint() string { return s.file.fingerprint() }
 
 // chooseGroups returns the row groups with rows of a range.
 func (s *parquetSource) chooseGroups(rows rowRange) (groups []int) {
@@ -267,7 +233,7 @@ func (s *parquetSource) open(ctx context.Context, fields []int, rows rowRange) e
 	return catchPanic(func() error {
 		for _, f := range fields {
 			field := s.arrow.Manifest.Fields[f]
-			field.Field.Type = readableType(field.Field.Type)
+			makeReadable(&field)
 			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, field), groups)
 			if err != nil {
 				return fmt.Errorf("column %q: %w", field.Field.Name, err)
@@ -313,7 +279,7 @@ func (s *parquetSource) readColumns() (arrow.RecordBatch, error) {
 			return nil, fmt.Errorf("column %q: %d rows where others have %d: %w", s.whole.Field(s.fields[i]).Name, column.Len(), columns[0].Len(), errMalformed)
 		}
 	}
-	return s.makeBatch(columns), nil
+	return s.makeBatch(columns)
 }
 
 // appendLeaves appends the indices of the Parquet columns of one Arrow field.
@@ -366,7 +332,7 @@ func bufferCap(b *memory.Buffer) int64 { return int64(b.Cap()) }
 func (s *parquetSource) mapping() *mapping { return nil }
 
 func (s *parquetSource) position() (int64, int64) {
-	size := s.info.Size()
+	size := s.file.size
 	if s.total == 0 {
 		return size, size
 	}
@@ -376,10 +342,11 @@ func (s *parquetSource) position() (int64, int64) {
 func (s *parquetSource) interrupt() bool { return true }
 
 func (s *parquetSource) close() error {
-	return catchPanic(func() error {
+	err := catchPanic(func() error {
 		for _, column := range s.columns {
 			column.Release()
 		}
 		return s.reader.Close()
 	})
+	return errors.Join(err, s.file.close())
 }

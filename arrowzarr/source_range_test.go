@@ -82,7 +82,7 @@ func sampleRuns(t arrow.DataType, n int, make func(int) arrow.Array) arrow.Array
 func readRows(t *testing.T, path string, fields []int, from, to int64) (rows [][]string, nulls []int64) {
 	t.Helper()
 	nulls = make([]int64, len(fields))
-	err := arrowzarr.ReadSource(path, fields, from, to, func(b arrow.RecordBatch) {
+	err := arrowzarr.ReadSource([]string{path}, fields, from, to, func(b arrow.RecordBatch) {
 		for i := range int(b.NumRows()) {
 			var row []string
 			for _, column := range b.Columns() {
@@ -241,7 +241,7 @@ func TestPipesCannotBeCounted(t *testing.T) {
 func TestStreamsCutInASkippedBatchAreErrors(t *testing.T) {
 	content := rangeTable(3, []int{90, 90}, 0, arrow.PrimitiveTypes.Int64).stream(t)
 	path := inputFile(t, content[:len(content)*2/3])
-	err := arrowzarr.ReadSource(path, []int{0}, 180, -1, func(arrow.RecordBatch) {})
+	err := arrowzarr.ReadSource([]string{path}, []int{0}, 180, -1, func(arrow.RecordBatch) {})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	_, err = arrowzarr.DescribeSource(path)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)

@@ -28,7 +28,7 @@ func TestInputsOfOtherFormatsAreRefused(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"empty":                      {nil, "is empty: expected an Arrow IPC file or stream, or a Parquet file"},
+		"empty":                      {nil, "is empty: expected an Arrow IPC file or stream, a Parquet file, CSV or JSON lines"},
 		"text":                       {[]byte("name,value\na,1\n"), "is neither an Arrow IPC file or stream nor a Parquet file"},
 		"one byte":                   {[]byte{0xff}, "is neither an Arrow IPC file or stream nor a Parquet file"},
 		"Feather version 1":          {[]byte("FEA1....and more"), "Feather version 1"},
@@ -54,7 +54,7 @@ func TestInputsOfOtherFormatsAreRefused(t *testing.T) {
 
 func TestInputsThatCannotBeOpenedAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	assert.Contains(t, refuse(t, arrowzarr.PartInput, dir, arrowzarr.Options{}), "is a directory: expected an Arrow IPC file or stream, or a Parquet file")
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, dir, arrowzarr.Options{}), "has no files: expected files of Arrow, Parquet, CSV or JSON lines")
 	missing := filepath.Join(dir, "missing.arrow")
 	assert.Contains(t, refuse(t, arrowzarr.PartInput, missing, arrowzarr.Options{}), missing)
 	secret := inputFile(t, single("a", texts("x")).file(t))

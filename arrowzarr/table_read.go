@@ -717,9 +717,11 @@ func (c *tableColumn) readDictionary(ctx context.Context, n *node, from, to int6
 			}
 			last = max(last, slices.Max(codes))
 		}
-		if c.dictionaries[n], err = c.readChild(ctx, n, 0, 0, last+1); err != nil {
+		values, err := c.readChild(ctx, n, 0, 0, last+1)
+		if err != nil {
 			return nil, err
 		}
+		c.dictionaries[n] = values
 	}
 	codes, err := c.integers(ctx, name, indexType(n), from, to)
 	if err != nil {

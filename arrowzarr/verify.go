@@ -191,7 +191,7 @@ func sameValues(a, b arrow.Array) (same bool) {
 func shortValue(a arrow.Array, i int) string {
 	text := "null"
 	if !isNullValue(a, i) {
-		if err := catchPanic(func() error { text = strings.Clone(a.ValueStr(i)); return nil }); err != nil {
+		if err := catchPanic(func() error { text = strings.Clone(unwrap(a).ValueStr(i)); return nil }); err != nil {
 			text = "?"
 		}
 	}

@@ -90,7 +90,7 @@ func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	return countUnlessError(n, err)
 }
 
-// copyAccesses returns what a copy temporary the buffer and the host accesses: the
+// copyAccesses returns what a copy between the buffer and the host accesses: the
 // buffer, and the HostBuffer that contains the host's bytes, if any.
 func (b *Buffer) copyAccesses(mode accessMode, host []byte) []access {
 	accesses := []access{{b.memory, mode}}

@@ -318,6 +318,28 @@ func TestPathsInDocumentsExist(t *testing.T) {
 	assert.Greater(t, checked, 60)
 }
 
+// Each direct dependency has a row in ARCHITECTURE.md that says why it is one.
+func TestDependenciesHaveAReason(t *testing.T) {
+	module, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## Dependencies\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(module), -1)
+	require.Greater(t, len(direct), 20)
+	for _, m := range direct {
+		name := regexp.MustCompile(`/v\d+$`).ReplaceAllString(strings.TrimPrefix(m[1], "github.com/"), "")
+		parts := strings.Split(name, "/")
+		explained := strings.Contains(section, name)
+		for _, part := range parts { // a module of a repository whose row names another one
+			explained = explained || (strings.Contains(part, "-sdk-") || strings.Contains(part, "smithy")) && strings.Contains(section, part)
+		}
+		assert.True(t, explained, "%s has no row", m[1])
+	}
+}
+
 // A driver call that libcuda may lack has a row that says what fails without it.
 func TestOptionalDriverCallsAreListed(t *testing.T) {
 	source, err := os.ReadFile("../cudabuf/internal/libcuda/open.go")
@@ -397,4 +419,20 @@ func goNameExists(packages map[string]*goPackage, parts []string) (ok, ours bool
 		}
 	}
 	return ok, ours
+}
+
+// The whole programs of examples stay short: lines that are neither blank nor comments.
+func TestExamplesAreShort(t *testing.T) {
+	for path, most := range map[string]int{"parquet/main.go": 75, "share/main.go": 60, "faults/faults_test.go": 50} {
+		text, err := os.ReadFile(filepath.Join("..", "examples", filepath.FromSlash(path)))
+		require.NoError(t, err)
+		n := 0
+		for _, line := range strings.Split(string(text), "\n") {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+				n++
+			}
+		}
+		assert.Greater(t, n, 20, path)
+		assert.LessOrEqual(t, n, most, path)
+	}
 }

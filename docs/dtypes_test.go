@@ -3,14 +3,17 @@ package docs
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 )
 
 var note = regexp.MustCompile(` \(\d\)$`)
@@ -28,14 +31,27 @@ func TestTheTableOfTypesIsWhatTheCodeSays(t *testing.T) {
 		for i, cell := range cells {
 			cells[i] = strings.ReplaceAll(strings.Trim(note.ReplaceAllString(cell, ""), "`"), "¦", "|")
 		}
-		dtype, order, err := ndview.ParseDType(cells[1])
+		of, order, err := ndview.ParseDType(cells[1])
 		require.NoError(t, err, row)
 		if cells[0] != "record" {
-			assert.Equal(t, cells[0], dtype.String())
+			assert.Equal(t, cells[0], of.String())
 		}
-		assert.Equal(t, cells[1], dtype.NumPyIn(order))
-		assert.Equal(t, cells[2:6], []string{orDash(dtype.ZarrName()), arrowName(dtype), dlpackName(dtype), orDash(dtype.CName())}, row)
+		assert.Equal(t, cells[1], of.NumPyIn(order))
+		assert.Equal(t, cells[6], goNames(of), row)
+		assert.Equal(t, cells[2:6], []string{orDash(of.ZarrName()), arrowName(of), dlpackName(of), orDash(of.CName())}, row)
 	}
+}
+
+// goNames returns the Go type of the elements, or a dash if none is one.
+func goNames(of ndview.DType) string {
+	for _, g := range []reflect.Type{reflect.TypeFor[bool](), reflect.TypeFor[int8](), reflect.TypeFor[int16](), reflect.TypeFor[int32](), reflect.TypeFor[int64](),
+		reflect.TypeFor[uint8](), reflect.TypeFor[uint16](), reflect.TypeFor[uint32](), reflect.TypeFor[uint64](), reflect.TypeFor[float16.Num](),
+		reflect.TypeFor[dtype.BFloat16Num](), reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[complex64](), reflect.TypeFor[complex128]()} {
+		if dtype.CheckGoType(of, g) == nil {
+			return g.String()
+		}
+	}
+	return "-"
 }
 
 func orDash(name string, err error) string {

@@ -29,7 +29,7 @@ import (
 //
 // Sums and products of float16, bfloat16, float32 and complex64 are computed in
 // float64 and rounded once. A sum of float64 or complex128 adds up to 8 neighbours
-// with three roundings, adds these sums without loss, and rounds once: the error is
+// with three roundings, adds these sums without loss, and rounds once. Its error is
 // at most 4 Σ|x| * 2^-53 for up to 2^40 elements. The error of NumPy's pairwise sums
 // grows with each doubling of the number of elements. Products of n float64 are
 // rounded n times. The same array gives the same result each time on the same kind
@@ -164,9 +164,9 @@ func (r Reduction) Into(out, a *NDBuffer, o ReduceOptions) (err error) {
 	return copyLayout(out, separate)
 }
 
-// operand returns the array to reduce, which the caller must release: a itself, or a
-// copy in float64 or complex128 for a product of integers as a float or complex number,
-// which no kernel computes.
+// operand returns the array to reduce, which the caller must release. It is a itself,
+// unless the result is a product of integers as a float or complex number. No kernel
+// computes that, so the operand is then a copy in float64 or complex128.
 func (r Reduction) operand(a *NDBuffer, want DType) (*NDBuffer, error) {
 	if err := a.TryRetain(); err != nil {
 		return nil, err

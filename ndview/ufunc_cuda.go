@@ -48,9 +48,9 @@ func (f family) hasDense(t ew.Type) bool {
 	return f != familyMath || t == ew.Float32 || t == ew.Float64
 }
 
-// isContiguous reports whether a dense kernel computes the arrays: they are contiguous,
-// of one shape and of the kernel's types, aligned to vectors, and no input shares memory
-// with other elements of the result.
+// isContiguous reports whether a dense kernel computes the arrays. They must be
+// contiguous, of one shape and of the kernel's types, and aligned to vectors. No input may
+// share memory with other elements of the result.
 func (c *computation) isContiguous(a *arrays) bool {
 	out := a[0]
 	if !out.contiguous || !c.family.hasDense(c.kernel) || out.dtype != c.result {

@@ -377,8 +377,8 @@ func (c *computation) encodeScalar(s Scalar, t DType) ([]byte, error) {
 	return truth.Bytes(t)
 }
 
-// clampScalar replaces a bound of a clip that limits nothing, a low one below a type of
-// integers or a high one above it, by the least or greatest integer of the type.
+// clampScalar replaces a bound of a clip that limits nothing. A low bound below a type of
+// integers becomes its least integer, and a high bound above it its greatest.
 func (x *operand) clampScalar(t DType, high bool) (err error) {
 	if x.array != nil {
 		return nil

@@ -162,8 +162,8 @@ func (c *computation) convertToUnit(inputs *operands, i int, unit DType) error {
 }
 
 // convertTimes replaces arrays by copies in the units that resolve decided. The caller
-// releases the copies, also after an error. Without elements in the result no element is
-// read, so values beyond the new unit are no error; but a single time, which is for all
+// releases the copies, also after an error. If the result has no elements, no element is
+// read, and values beyond the new unit are no error. A single time, which is for all
 // elements, is always converted, as in NumPy.
 func (c *computation) convertTimes(a *arrays) (copies arrays, err error) {
 	noElements := slices.ContainsFunc(a[:], func(x *NDBuffer) bool { return x != nil && x.size == 0 })

@@ -3,6 +3,7 @@ package zarr_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -66,6 +67,8 @@ func TestHostCodecsEncodeElementsOfDevices(t *testing.T) {
 		"transpose": {codec.Transpose{Order: []int{1, 0}}, codec.Reshape{Shape: []codec.ReshapeExtent{{Size: -1}}}, codec.Bytes{Endian: codec.Little}},
 		"cast":      {codec.CastValue{Type: element.Of(ndview.Float64)}, codec.Bytes{Endian: codec.Little}, codec.Zstd{}},
 		"packbits":  {codec.PackBits{}, codec.CRC32{}},
+		"v2 zstd":   {codec.Bytes{Endian: codec.Little}, codec.Zstd{Level: 1}},
+		"v2 delta":  {codec.Delta{DType: "<i4"}, codec.Bytes{Endian: codec.Little}, codec.Blosc{Compressor: blosc.LZ4, Level: 5}},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		want := make([]int32, 35)
@@ -77,6 +80,9 @@ func TestHostCodecsEncodeElementsOfDevices(t *testing.T) {
 		for name, list := range lists {
 			meta := ints([]int64{7, 5}, []int64{4, 3})
 			meta.Codecs = list
+			if strings.HasPrefix(name, "v2") {
+				meta.Format = 2
+			}
 			a := create(t, store.NewMemory(), name, meta)
 			require.NoError(t, a.Write(t.Context(), v, 2), name)
 			got, err := a.Read(t.Context(), zarr.PrototypeOn(dev), 2)

@@ -33,6 +33,7 @@ type convertFlags struct {
 	skipUnsupported                 bool
 	jobs                            int
 	index                           string
+	input                           arrowzarr.InputOptions
 	overwrite, progress, noProgress bool
 	json, verbose, quiet            bool
 }
@@ -41,11 +42,14 @@ func newConvertCommand() *cobra.Command {
 	var f convertFlags
 	cmd := &cobra.Command{
 		Use:   "convert INPUT OUTPUT",
-		Short: "Convert an Arrow IPC file or stream, or a Parquet file, to a Zarr group",
-		Long: `Convert reads INPUT, an Arrow IPC file (Feather version 2), an Arrow IPC stream
-or a Parquet file, recognized by its content, and writes OUTPUT, a directory that
-becomes a Zarr v3 group with one child per column. INPUT "-" is an Arrow IPC stream
-on standard input.
+		Short: "Convert Arrow, Parquet, CSV or JSON lines to a Zarr group",
+		Long: `Convert reads INPUT and writes OUTPUT, a directory that becomes a Zarr v3 group
+with one child per column.
+
+INPUT is an Arrow IPC file (Feather version 2), an Arrow IPC stream, a Parquet file, CSV
+or JSON lines, or a folder or pattern of some, or a URL (s3, gs, az, https). The content
+says which it is, or the extension: .csv, .tsv, .json, .jsonl, .ndjson, also with .gz,
+.zst or .bz2. INPUT "-" is standard input.
 
 OUTPUT appears only when it is complete.
 
@@ -74,6 +78,7 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 	flags.BoolVar(&f.skipUnsupported, "skip-unsupported", false, "leave out columns that cannot be converted, and name them")
 	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
 	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
+	addInputFlags(cmd, &f.input)
 	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
@@ -163,6 +168,13 @@ func parseSize(text string) (int64, error) {
 		return 0, errors.New("more than 1 EiB")
 	}
 	return int64(size), nil
+}
+
+// addInputFlags adds the flags about an input.
+func addInputFlags(cmd *cobra.Command, o *arrowzarr.InputOptions) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.Format, "format", "", "csv, tsv or json, if neither the content nor the extension says so")
+	flags.StringVar(&o.Types, "types", "", "types of columns of CSV and JSON lines, such as 'id:int64,zip:text' (default: by the first rows)")
 }
 
 // wantsProgress reports whether to draw a progress bar. By default, it is drawn on a

@@ -314,7 +314,7 @@ func TestMalformedStandardInputIsAnInputError(t *testing.T) {
 		c.Stdin = bytes.NewReader(content)
 		out, _ := c.CombinedOutput()
 		assert.Equal(t, exitInput, c.ProcessState.ExitCode(), "%s: %s", name, out)
-		assert.Regexp(t, "^arrow2zarr: standard input: |^arrow2zarr: record batch", string(out))
+		assert.Regexp(t, "^arrow2zarr: standard input(:| is) |^arrow2zarr: record batch", string(out))
 		assert.NotContains(t, string(out), "panic")
 		requireNothing(t, output)
 	}

@@ -159,7 +159,7 @@ func TestInspectRefusesInvalidInputs(t *testing.T) {
 	require.NoError(t, os.Mkdir(broken, 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "zarr.json"), []byte("{"), 0o666))
 	for path, want := range map[string]string{
-		empty:                                empty + " is a directory: expected",
+		empty:                                empty + " has no files: expected files of Arrow, Parquet, CSV or JSON lines",
 		broken:                               broken + ": ",
 		filepath.Join(empty, "missing"):      "no such file or directory",
 		inputFile(t, []byte("a,b\n")):        "is neither an Arrow IPC file or stream nor a Parquet file",

@@ -16,6 +16,10 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/cmd/internal/version"
+	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/azure" // az URLs
+	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/gcs"   // gs URLs
+	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/s3"    // s3 URLs
+	_ "github.com/quiver-gpu/quiver/zarr/store/httpstore"       // http and https URLs
 )
 
 // Exit codes are part of the interface of the command: scripts distinguish a malformed

@@ -56,15 +56,16 @@ var errDiffers = errors.New("the tables differ")
 
 func newVerifyCommand() *cobra.Command {
 	var asJSON, quiet bool
+	var options arrowzarr.Options
 	cmd := &cobra.Command{
 		Use:   "verify INPUT ZARR",
 		Short: "Compare every value of an input with the Zarr group that it became",
-		Long: `Verify compares INPUT, an Arrow IPC file or stream or a Parquet file, with the Zarr
-group that convert made of it: the schema, and every value. It prints the first
+		Long: `Verify compares INPUT, anything that convert reads, with the Zarr group that convert
+made of it: the schema, and every value. It prints the first
 difference.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := arrowzarr.Verify(cmd.Context(), args[0], args[1], arrowzarr.Options{})
+			report, err := arrowzarr.Verify(cmd.Context(), args[0], args[1], options)
 			if err != nil {
 				return err
 			}
@@ -86,6 +87,7 @@ difference.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr verify flights.parquet flights.zarr`)
+	addInputFlags(cmd, &options.Input)
 	flags := cmd.Flags()
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print nothing but a difference and errors")

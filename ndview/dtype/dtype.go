@@ -210,8 +210,8 @@ func commonTime(kind Kind, a, b DType) (DType, error) {
 
 // Code returns the type code that kernels use for elements of t, and whether one
 // exists. Bytes, records and times of 1, 2, 4, 8 or 16 bytes have the code of an
-// unsigned integer or complex number of their size: kernels that only move
-// elements treat them as bits.
+// unsigned integer or complex number of their size. Kernels that only move elements
+// treat them as bits.
 func (t DType) Code() (cpu.Type, bool) {
 	switch t.kind {
 	case KindBool:

@@ -255,8 +255,8 @@ func fits32(size int64, shape, strides []int64) bool {
 }
 
 // formKey names everything about a nest of loops on which a source depends: the number
-// of loops, the width of indices, and for a single loop which arrays have a stride of 0
-// or no gaps.
+// of loops and the width of indices. For a single loop it also names the arrays that have
+// a stride of 0 or no gaps.
 func formKey(n layout.Nest, sizes []int64, small bool) string {
 	form := []byte{byte(len(n.Shape)), 'L'}
 	if small {

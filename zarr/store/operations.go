@@ -42,6 +42,10 @@ type (
 	RangesGetter interface {
 		GetRanges(ctx context.Context, key string, ranges []Range) ([][]byte, error)
 	}
+	// ValueOpener is a store that tells the versions of a value apart.
+	ValueOpener interface {
+		OpenValue(ctx context.Context, key string) (Value, error)
+	}
 	// RangeReader is a store in which a read takes no round trip, so that many small
 	// reads are as good as one. It reads into memory of the caller.
 	RangeReader interface {
@@ -50,6 +54,54 @@ type (
 		ReadRange(ctx context.Context, key string, r Range, dst []byte) (Part, error)
 	}
 )
+
+// Value is one version of a value, which is read in parts. It is safe for concurrent use.
+type Value interface {
+	// Size is the length in bytes.
+	Size() int64
+	// Version differs if the value does, such as an ETag. It is empty if the store
+	// cannot say.
+	Version() string
+	// Read returns a range. The error wraps ErrChanged if the store has another version
+	// by now and can say so.
+	Read(ctx context.Context, r Range) ([]byte, error)
+}
+
+// OpenValue returns the present version of a value. It returns an error wrapping
+// ErrNotFound if no value has the key. In a store that is no [ValueOpener], only another
+// length is noticed.
+func OpenValue(ctx context.Context, s Store, key string) (Value, error) {
+	if opener, ok := s.(ValueOpener); ok {
+		return opener.OpenValue(ctx, key)
+	}
+	size, err := Size(ctx, s, key)
+	if err != nil {
+		return nil, err
+	}
+	return &unversioned{s, key, size}, nil
+}
+
+// unversioned is a value of a store that cannot tell versions apart.
+type unversioned struct {
+	store Store
+	key   string
+	size  int64
+}
+
+func (v *unversioned) Size() int64     { return v.size }
+func (v *unversioned) Version() string { return "" }
+
+func (v *unversioned) Read(ctx context.Context, r Range) ([]byte, error) {
+	start, end, err := r.Resolve(v.size)
+	if err != nil {
+		return nil, fmt.Errorf("store.Value: key %q: %w", v.key, err)
+	}
+	value, err := v.store.Get(ctx, v.key, Between(start, end))
+	if err == nil && int64(len(value)) != end-start {
+		err = fmt.Errorf("store.Value: key %q: %d bytes of range [%d, %d): %w", v.key, len(value), start, end, ErrChanged)
+	}
+	return value, err
+}
 
 // Part is a range of a value, read by a [RangeReader].
 type Part struct {

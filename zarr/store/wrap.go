@@ -195,6 +195,10 @@ func (p *prefixed) GetRanges(ctx context.Context, key string, ranges []Range) ([
 	return GetRanges(ctx, p.inner, p.key(key), ranges)
 }
 
+func (p *prefixed) OpenValue(ctx context.Context, key string) (Value, error) {
+	return OpenValue(ctx, p.inner, p.key(key))
+}
+
 func (p *prefixed) Close() error { return Close(p.inner) }
 
 // Logging is a store that logs and counts the operations on another one. Use

@@ -54,9 +54,9 @@ func NewWalk(shape, data, index, value []int64) (*Walk, error) {
 }
 
 // NewUnitWalk is NewWalk for elements of size bytes that are copied in units. An item
-// is a unit of width bytes: the greatest width up to 16 that divides runs of elements,
-// all strides of data and value, and align, which combines the addresses and other
-// steps. There must be elements. value is nil for a walk without values.
+// is a unit of width bytes. The width is the greatest one up to 16 that divides runs of
+// elements, all strides of data and value, and align. align combines the addresses and
+// other steps. There must be elements. value is nil for a walk without values.
 func NewUnitWalk(size int64, align uint64, shape, data, index, value []int64) (w *Walk, width int64, err error) {
 	grow := func(s []int64, last int64) []int64 { return append(slices.Clip(s), last) }
 	if value != nil {
@@ -176,8 +176,8 @@ func (w *Walk) parallel(width int64, do func(lo, hi int64)) {
 	Parallel(w.Items/inner, grain/width/inner, func(lo, hi int64) { do(lo*inner, hi*inner) })
 }
 
-// rows calls do for each row of items [lo, hi) along the last axis, in order: with the
-// row's first item, its number of items, and the location of the first item's operands.
+// rows calls do for each row of items [lo, hi) along the last axis, in order. do receives
+// the row's first item, its number of items, and where the first item's operands are.
 func (w *Walk) rows(lo, hi int64, do func(item, n int64, at Offset)) {
 	last := max(w.Axes-1, 0)
 	inner := max(w.Extent[last], 1)

@@ -261,11 +261,11 @@ func (b *boxTile) splitAxis(k int) (c SplitAxis, chunks int32) {
 }
 
 // squareWord returns the bytes of the longest words in which squares of units can be
-// written, or 0: all lines of a square must be whole words, see wholeLines. A line of
-// the image has one unit of each of several neighbouring runs, if those are counted
-// along the source's fastest axis first, or of neighbouring rows of a run that contains
-// that axis. For the latter, rows of units of more than 1 byte must be whole sectors,
-// as stores of a square would otherwise write sectors in part.
+// written, or 0: all lines of a square must be whole words, see wholeLines. If runs are
+// counted along the source's fastest axis first, a line of the image has one unit of each
+// of several neighbouring runs. If a run contains that axis, the line has one unit of each
+// of several neighbouring rows. Then rows of units of more than 1 byte must be whole
+// sectors, because stores of a square would otherwise write sectors in part.
 func (b *boxTile) squareWord(rows []int, a SplitAxis) (word, within int32) {
 	outer := slices.IndexFunc(rows, func(k int) bool { return !slices.Contains(b.runA, k) })
 	units := []int64{b.unitsA, b.unitsA / int64(a.Extent) * int64(a.Whole%a.Extent)} // units of runs, and of the last one

@@ -9,10 +9,10 @@ func New(width int64, dst, src uint64, n layout.Nest, memory int64) Plan {
 	return choose(width, dst, src, n, memory, nil)
 }
 
-// Candidates returns the plan of each kernel that can copy a nest: first the one that New
-// chooses, then the ones that it would choose without those before, and at last box
-// tiles, if they are possible and never chosen. BenchmarkCopyKernels of package ndview
-// measures them.
+// Candidates returns the plan of each kernel that can copy a nest. The first plan is that
+// of New. Each other one is what New would choose without the kernels before it. Box
+// tiles are the last, if they are possible and were not chosen. BenchmarkCopyKernels of
+// package ndview measures the candidates.
 func Candidates(width int64, dst, src uint64, n layout.Nest, memory int64) []Plan {
 	var plans []Plan
 	without := map[Kernel]bool{}
@@ -79,9 +79,9 @@ var boxTileRules = map[Kernel]map[int64]boxTileRule{
 }
 
 // NewBoxTiles plans a nest in units of width bytes with at most limit bytes of shared
-// memory. dst and src are addresses. It returns false if the kernel instead, with tiles t
-// if it has any, is expected to be faster, or if no units are contiguous in one of the
-// operands.
+// memory. dst and src are addresses. The alternative is the kernel instead, with tiles t
+// if it has any. NewBoxTiles returns false if that kernel is expected to be faster, or if
+// no units are contiguous in one of the operands.
 func NewBoxTiles(width int64, dst, src uint64, n layout.Nest, limit int64, instead Kernel, t *Tiles) (*BoxTiles, bool) {
 	rule, ok := boxTileRules[instead][width]
 	if !ok || len(n.Shape) < 2 || rule.maxRow > 0 && width*n.Shape[len(n.Shape)-1] >= rule.maxRow {

@@ -2,9 +2,9 @@ package stridedcopy
 
 import "github.com/quiver-gpu/quiver/ndview/internal/layout"
 
-// Interleave copies units of 1 or 2 bytes between planes, in each of which they are
-// contiguous, and contiguous rows of one unit per plane: for example between the colour
-// planes of an image and its pixels.
+// Interleave copies units of 1 or 2 bytes between planes and rows: for example between
+// the colour planes of an image and its pixels. Units are contiguous in a plane. A row
+// is contiguous too, and has one unit per plane.
 type Interleave struct {
 	Begin, End    int64 // of the source, in bytes from its first unit
 	Plane         int64 // bytes from plane to plane

@@ -307,8 +307,8 @@ func (t *Tiles) planMatrixByteTiles(width int64) (kernel Kernel, ok bool) {
 	return kernelMatrixByteTiles, true
 }
 
-// needsByteTiles reports whether matrix rows of that many bytes use matrix byte tiles:
-// if they are not a multiple of four units, so that neighbouring rows differ in banks.
+// needsByteTiles reports whether matrix rows of the given bytes use matrix byte tiles. They do if
+// they are not a multiple of four units, so that neighbouring rows differ in banks.
 // Long rows with an even number of bytes are faster with run tiles.
 func needsByteTiles(width, bytes int64) bool {
 	return bytes/width%4 != 0 && (width == 2 || bytes%2 == 1 || bytes <= 128)

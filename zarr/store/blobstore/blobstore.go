@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"gocloud.dev/blob"
@@ -38,6 +39,7 @@ type Store struct {
 var (
 	_ store.Sizer             = (*Store)(nil)
 	_ store.DirLister         = (*Store)(nil)
+	_ store.ValueOpener       = (*Store)(nil)
 	_ store.ConditionalSetter = (*Store)(nil)
 )
 
@@ -51,6 +53,10 @@ type Native struct {
 	// Last reads the last n bytes of an object, n > 0, without asking for its size first.
 	// Its error wraps store.ErrNotFound if there is no object.
 	Last func(ctx context.Context, key string, n int64) ([]byte, error)
+	// Require makes a read fail with an error of code FailedPrecondition if the object
+	// has another ETag. It is called before the request, with the function of
+	// blob.ReaderOptions.BeforeRead.
+	Require func(etag string, as func(any) bool) error
 }
 
 // New returns the store of a bucket, which Close closes. name is for errors, such as
@@ -161,7 +167,7 @@ func (s *Store) get(ctx context.Context, key string, r store.Range) ([]byte, err
 	case fromEnd:
 		return s.resolve(ctx, key, r, nil)
 	}
-	value, err := s.read(ctx, key, offset, length)
+	value, err := s.read(ctx, key, offset, length, nil)
 	if err != nil && (offset > 0 || length > 0) && gcerrors.Code(err) != gcerrors.NotFound && ctx.Err() == nil {
 		// A range that begins at the end or beyond is refused, also in an empty object.
 		return s.resolve(ctx, key, r, err)
@@ -183,18 +189,19 @@ func (s *Store) resolve(ctx context.Context, key string, r store.Range, earlier 
 	if offset, _, fromEnd, _ := r.Request(); earlier != nil && !fromEnd && start == offset {
 		return nil, earlier
 	}
-	return s.read(ctx, key, start, end-start)
+	return s.read(ctx, key, start, end-start, nil)
 }
 
 // attempts is how often a transfer that breaks off is resumed.
 const attempts = 4
 
 // read reads length bytes, or all from offset on if length is negative. Client libraries
-// retry a request, but not a transfer that breaks off: read resumes it.
-func (s *Store) read(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+// retry a request, but not a transfer that breaks off: read resumes it. Unless it is nil,
+// version is what the object must be.
+func (s *Store) read(ctx context.Context, key string, offset, length int64, version *object) ([]byte, error) {
 	var value bytes.Buffer
 	for attempt := 1; ; attempt++ {
-		done, err := s.resume(ctx, key, offset, length, &value)
+		done, err := s.resume(ctx, key, offset, length, version, &value)
 		if done || err != nil && (attempt == attempts || ctx.Err() != nil) {
 			return value.Bytes(), err
 		}
@@ -203,18 +210,21 @@ func (s *Store) read(ctx context.Context, key string, offset, length int64) ([]b
 
 // resume reads what value lacks. It returns done with an error that another attempt would
 // not change.
-func (s *Store) resume(ctx context.Context, key string, offset, length int64, value *bytes.Buffer) (done bool, err error) {
+func (s *Store) resume(ctx context.Context, key string, offset, length int64, version *object, value *bytes.Buffer) (done bool, err error) {
 	have := int64(value.Len())
 	rest := length
 	if length >= 0 {
 		rest -= have
 	}
-	reader, err := s.bucket.NewRangeReader(ctx, key, offset+have, rest, nil)
+	reader, err := s.bucket.NewRangeReader(ctx, key, offset+have, rest, version.options())
 	if err != nil {
-		return true, err
+		return true, version.changed(err)
 	}
 	defer func() { _ = reader.Close() }() // errors show in Copy
-	want := reader.Size() - offset        // in all
+	if err := version.check(reader); err != nil {
+		return true, err
+	}
+	want := reader.Size() - offset // in all
 	if length >= 0 {
 		want = min(want, length)
 	}
@@ -224,6 +234,80 @@ func (s *Store) resume(ctx context.Context, key string, offset, length int64, va
 		err = fmt.Errorf("got %d bytes from %d on, want %d: %w", value.Len(), offset, want, io.ErrUnexpectedEOF)
 	}
 	return err == nil, err
+}
+
+// object is one version of an object.
+type object struct {
+	store      *Store
+	key        string
+	attributes *blob.Attributes
+}
+
+// OpenValue returns the present version of an object. Another one is noticed by its ETag
+// if [Native.Require] is set, otherwise by its length and the time when it was written.
+func (s *Store) OpenValue(ctx context.Context, key string) (store.Value, error) {
+	err := check(ctx, key)
+	if err == nil {
+		var attributes *blob.Attributes
+		if attributes, err = s.bucket.Attributes(ctx, key); err == nil {
+			return &object{s, key, attributes}, nil
+		}
+	}
+	return nil, s.wrap(ctx, "OpenValue", key, err)
+}
+
+func (o *object) Size() int64 { return o.attributes.Size }
+
+func (o *object) Version() string {
+	if o.attributes.ETag != "" {
+		return o.attributes.ETag
+	}
+	return o.attributes.ModTime.UTC().Format(time.RFC3339Nano)
+}
+
+func (o *object) Read(ctx context.Context, r store.Range) ([]byte, error) {
+	start, end, err := r.Resolve(o.attributes.Size)
+	if err == nil && start == end {
+		return nil, ctx.Err()
+	}
+	var value []byte
+	if err == nil {
+		value, err = o.store.read(ctx, o.key, start, end-start, o)
+	}
+	return value, o.store.wrap(ctx, "Value.Read", o.key, err)
+}
+
+// options makes a request fail if the object has another version.
+func (o *object) options() *blob.ReaderOptions {
+	if o == nil || o.store.native.Require == nil || o.attributes.ETag == "" {
+		return nil
+	}
+	return &blob.ReaderOptions{BeforeRead: func(as func(any) bool) error {
+		return o.store.native.Require(o.attributes.ETag, as)
+	}}
+}
+
+// changed marks the error of a request that options made fail.
+func (o *object) changed(err error) error {
+	if o != nil && gcerrors.Code(err) == gcerrors.FailedPrecondition {
+		return fmt.Errorf("%w: %s", store.ErrChanged, err) // not as an error of a precondition
+	}
+	return err
+}
+
+// check returns an error wrapping store.ErrChanged if a reader reads another version.
+func (o *object) check(r *blob.Reader) error {
+	if o == nil {
+		return nil
+	}
+	if size := r.Size(); size != o.attributes.Size {
+		return fmt.Errorf("%d bytes, was %d: %w", size, o.attributes.Size, store.ErrChanged)
+	}
+	// Headers have whole seconds.
+	if at := r.ModTime(); !at.IsZero() && !o.attributes.ModTime.IsZero() && at.Sub(o.attributes.ModTime).Abs() > 2*time.Second {
+		return fmt.Errorf("written at %v, was %v: %w", at, o.attributes.ModTime, store.ErrChanged)
+	}
+	return nil
 }
 
 // Size returns the length of an object.

@@ -65,6 +65,47 @@ func (v *version) identified() bool {
 	return v.etag != "" || v.modified != ""
 }
 
+// value is one version of a value.
+type value struct {
+	reader rangesReader
+	key    string
+	size   int64
+}
+
+// OpenValue returns the present version of a value. If the server sends neither ETag nor
+// Last-Modified, only another length is noticed.
+func (s *Store) OpenValue(ctx context.Context, key string) (store.Value, error) {
+	v := &value{reader: rangesReader{Store: s, store: s}, key: key}
+	err := check(ctx, key)
+	if err == nil {
+		v.size, err = s.size(ctx, key, &v.reader.version)
+	}
+	if err != nil {
+		return nil, s.wrap(ctx, "OpenValue", key, err)
+	}
+	return v, nil
+}
+
+func (v *value) Size() int64 { return v.size }
+
+func (v *value) Version() string {
+	version := &v.reader.version
+	version.mu.Lock()
+	defer version.mu.Unlock()
+	if version.etag != "" {
+		return version.etag
+	}
+	return version.modified
+}
+
+func (v *value) Read(ctx context.Context, r store.Range) ([]byte, error) {
+	part, err := v.reader.Get(ctx, v.key, r)
+	if err != nil {
+		return nil, v.reader.store.wrap(ctx, "Value.Read", v.key, err)
+	}
+	return part, nil
+}
+
 // maxWhole is the longest value that is read whole, once, for several ranges of it, from a
 // server that ignores ranges.
 const maxWhole = 64 << 20

@@ -138,6 +138,31 @@ var claims = []struct {
 	deletes bool
 	check   func(c *checker)
 }{
+	{"a value is read in parts", false, func(c *checker) {
+		c.set("a/b", "0123456789")
+		value, err := store.OpenValue(ctx(), c.s, "a/b")
+		require.NoError(c, err)
+		assert.EqualValues(c, 10, value.Size())
+		for _, r := range clamped(10) {
+			start, end, err := r.Resolve(10)
+			require.NoError(c, err)
+			part, err := value.Read(ctx(), r)
+			require.NoError(c, err, r)
+			assert.Equal(c, "0123456789"[start:end], string(part), r)
+		}
+		_, err = value.Read(ctx(), store.Between(3, 1))
+		require.ErrorIs(c, err, store.ErrInvalidRange)
+		_, err = store.OpenValue(ctx(), c.s, "a/c")
+		require.ErrorIs(c, err, store.ErrNotFound)
+		_, err = store.OpenValue(ctx(), c.s, "a//b")
+		require.ErrorIs(c, err, store.ErrInvalidKey)
+		c.set("a/b", "another length")
+		if part, err := value.Read(ctx(), store.From(0)); err == nil {
+			assert.Len(c, part, 10, "a part of another value")
+		} else {
+			require.ErrorIs(c, err, store.ErrChanged)
+		}
+	}},
 	{"Get returns the value that was set", false, func(c *checker) {
 		for _, key := range []string{"c/0", "foo/c/0.0", "foo/0/0", "a name with spaces/é", "c2", "a%2fb/+?#&=~"} {
 			for _, value := range []string{"\x01\x02\x03\x04", ""} {

@@ -58,6 +58,13 @@ func native(client *awss3.Client, bucket string) blobstore.Native {
 			defer out.Body.Close()
 			return io.ReadAll(out.Body)
 		},
+		Require: func(etag string, as func(any) bool) error {
+			var in *awss3.GetObjectInput
+			if as(&in) {
+				in.IfMatch = &etag
+			}
+			return nil
+		},
 	}
 }
 

@@ -1,0 +1,681 @@
+package arrowzarr
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"golang.org/x/sync/errgroup"
+)
+
+// fileTree is where the files of an input are.
+type fileTree interface {
+	// list returns the names in a folder, or an error wrapping fs.ErrNotExist.
+	list(ctx context.Context, folder string) (files, folders []string, err error)
+	// open opens a file. The context limits the reads, too.
+	open(ctx context.Context, file string) (*inputFile, error)
+	// name is a path as errors name it.
+	name(path string) string
+}
+
+// localTree is the file system.
+type localTree struct{}
+
+func (localTree) name(path string) string { return path }
+
+func (localTree) open(_ context.Context, file string) (*inputFile, error) { return openLocal(file) }
+
+func (localTree) list(_ context.Context, folder string) (files, folders []string, err error) {
+	if folder == "" {
+		folder = "."
+	}
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		isFolder := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(folder, e.Name()))
+			if err != nil {
+				return nil, nil, err
+			}
+			isFolder = info.IsDir()
+		}
+		if isFolder {
+			folders = append(folders, e.Name())
+		} else {
+			files = append(files, e.Name())
+		}
+	}
+	return files, folders, err
+}
+
+// foundFile is a file of an input.
+type foundFile struct {
+	tree fileTree
+	path string
+	keys []partitionKey // of its folders, below the folder that is the input
+}
+
+// isRemote reports whether each read takes a round trip.
+func (f foundFile) isRemote() bool { return f.tree != localTree{} }
+
+func (f foundFile) name() string { return f.tree.name(f.path) }
+
+// partitionKey is a folder's name key=value, as Hive has them.
+type partitionKey struct {
+	key, value string
+	null       bool
+}
+
+// hiveNull is the value of a partition whose key is null.
+const hiveNull = "__HIVE_DEFAULT_PARTITION__"
+
+func parsePartition(folder string) (k partitionKey, ok bool) {
+	key, value, ok := strings.Cut(folder, "=")
+	if !ok || key == "" {
+		return k, false
+	}
+	unescape := func(text string) string {
+		if plain, err := url.PathUnescape(text); err == nil {
+			return plain
+		}
+		return text
+	}
+	if value == hiveNull {
+		return partitionKey{key: unescape(key), null: true}, true
+	}
+	return partitionKey{key: unescape(key), value: unescape(value)}, true
+}
+
+// isHidden reports whether Spark and Hive skip a name. Markers such as _SUCCESS and
+// unfinished files have such names.
+func isHidden(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") && !strings.Contains(name, "=")
+}
+
+// finder collects the files of an input.
+type finder struct {
+	ctx   context.Context
+	tree  fileTree
+	found []foundFile
+}
+
+// maxFolderDepth bounds the nesting of folders, which symbolic links may make endless.
+const maxFolderDepth = 32
+
+// addFolder adds the files in a folder and below it, in the order of their names.
+func (f *finder) addFolder(folder string, keys []partitionKey, depth int) error {
+	if err := f.ctx.Err(); err != nil {
+		return context.Cause(f.ctx)
+	}
+	if depth > maxFolderDepth {
+		return fmt.Errorf("%s: more than %d folders in each other", f.tree.name(folder), maxFolderDepth)
+	}
+	files, folders, err := f.tree.list(f.ctx, folder)
+	if err != nil {
+		return err
+	}
+	isFolder := map[string]bool{}
+	for _, name := range folders {
+		isFolder[name] = true
+	}
+	names := append(files, folders...)
+	slices.Sort(names)
+	for _, name := range names {
+		switch full := path.Join(folder, name); {
+		case isHidden(name):
+		case isFolder[name]:
+			err = f.addFolder(full, withPartition(keys, name), depth+1)
+		default:
+			f.found = append(f.found, foundFile{f.tree, full, keys})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withPartition returns keys and that of a folder, if it has one.
+func withPartition(keys []partitionKey, folder string) []partitionKey {
+	if k, ok := parsePartition(folder); ok {
+		return append(slices.Clip(keys), k)
+	}
+	return keys
+}
+
+// hasMeta reports whether a path is a pattern.
+func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[`) }
+
+// addMatches adds the files that match a pattern, and those in folders that do. The
+// pattern is the segments of a path below folder; "**" is any number of folders.
+func (f *finder) addMatches(folder string, pattern []string, keys []partitionKey, inPattern bool, depth int) error {
+	if depth > maxFolderDepth {
+		return fmt.Errorf("%s: more than %d folders in each other", f.tree.name(folder), maxFolderDepth)
+	}
+	for len(pattern) > 1 && !hasMeta(pattern[0]) {
+		folder = path.Join(folder, pattern[0])
+		if inPattern {
+			keys = withPartition(keys, pattern[0])
+		}
+		pattern = pattern[1:]
+	}
+	files, folders, err := f.tree.list(f.ctx, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	segment, rest := pattern[0], pattern[1:]
+	if segment == "**" {
+		if len(rest) == 0 {
+			return f.addFolder(folder, keys, depth)
+		}
+		if err := f.addMatches(folder, rest, keys, true, depth+1); err != nil {
+			return err
+		}
+	}
+	isFolder := map[string]bool{}
+	for _, name := range folders {
+		isFolder[name] = true
+	}
+	names := append(files, folders...)
+	slices.Sort(names)
+	for _, name := range names {
+		full := path.Join(folder, name)
+		if segment == "**" {
+			if isFolder[name] && !isHidden(name) {
+				err = f.addMatches(full, pattern, withPartition(keys, name), true, depth+1)
+			}
+		} else if matched, bad := path.Match(segment, name); bad != nil {
+			err = fmt.Errorf("%s: malformed pattern %q", f.tree.name(full), segment)
+		} else if matched && (!isHidden(name) || name[0] == segment[0]) {
+			switch {
+			case !isFolder[name] && len(rest) == 0:
+				f.found = append(f.found, foundFile{f.tree, full, keys})
+			case isFolder[name] && len(rest) == 0:
+				err = f.addFolder(full, withPartition(keys, name), depth+1)
+			case isFolder[name]:
+				err = f.addMatches(full, rest, withPartition(keys, name), true, depth+1)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findFiles returns the files of inputs, which are files, folders and patterns.
+func findFiles(ctx context.Context, inputs []string) (found []foundFile, err error) {
+	for _, input := range inputs {
+		var files []foundFile
+		switch {
+		case input == "-":
+			err = errors.New("standard input must be the only input")
+		case isURL(input):
+			files, err = findURL(ctx, input)
+		default:
+			files, err = findLocal(ctx, input)
+		}
+		if err != nil {
+			return nil, errors.Join(err, closeTrees(found))
+		}
+		found = append(found, files...)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no input")
+	}
+	return found, nil
+}
+
+func findLocal(ctx context.Context, input string) ([]foundFile, error) {
+	f := &finder{ctx: ctx, tree: localTree{}}
+	info, err := os.Stat(input)
+	switch {
+	case err == nil && !info.IsDir():
+		return []foundFile{{f.tree, input, nil}}, nil
+	case err == nil:
+		if isZarr(input) {
+			return nil, fmt.Errorf("%s is a Zarr hierarchy: expected files of Arrow, Parquet, CSV or JSON lines", input)
+		}
+		err = f.addFolder(input, nil, 0)
+		if err == nil && len(f.found) == 0 {
+			err = fmt.Errorf("%s has no files: expected files of Arrow, Parquet, CSV or JSON lines", input)
+		}
+		return f.found, err
+	case errors.Is(err, fs.ErrNotExist) && hasMeta(input):
+		root := ""
+		if path.IsAbs(input) {
+			root = "/"
+		}
+		pattern := strings.FieldsFunc(input, func(r rune) bool { return r == '/' })
+		err = f.addMatches(root, pattern, nil, false, 0)
+		if err == nil && len(f.found) == 0 {
+			err = fmt.Errorf("no file matches %s", input)
+		}
+		return f.found, err
+	default:
+		return nil, err
+	}
+}
+
+// openInputs opens a source of inputs, which are files, folders and patterns, or "-"
+// alone for standard input. The context limits the reads, too.
+func openInputs(ctx context.Context, inputs []string, r sourceOptions) (source, error) {
+	if len(inputs) == 1 && inputs[0] == "-" {
+		return openStandardInput(r)
+	}
+	found, err := findFiles(ctx, inputs)
+	if err != nil {
+		return nil, err
+	}
+	var src source
+	if len(found) == 1 && found[0].keys == nil {
+		src, err = found[0].open(ctx, r)
+	} else {
+		src, err = newMultiSource(ctx, found, r)
+	}
+	if err != nil {
+		return nil, errors.Join(err, closeTrees(found))
+	}
+	if !slices.ContainsFunc(found, foundFile.isRemote) {
+		return src, nil
+	}
+	return &treeSource{src, found}, nil
+}
+
+// treeSource is a source that closes the stores of its files.
+type treeSource struct {
+	source
+	files []foundFile
+}
+
+func (s *treeSource) close() error { return errors.Join(s.source.close(), closeTrees(s.files)) }
+
+func (f foundFile) open(ctx context.Context, r sourceOptions) (source, error) {
+	file, err := f.tree.open(ctx, f.path)
+	if err != nil {
+		return nil, err
+	}
+	src, err := openByContent(file, r)
+	if err != nil {
+		return nil, errors.Join(err, file.close())
+	}
+	return src, nil
+}
+
+// multiSource reads files of one schema, one after the other. Partition keys are
+// columns after those of the files.
+type multiSource struct {
+	ctx      context.Context // of opening, for opening files
+	files    []foundFile
+	options  sourceOptions
+	kind     string
+	whole    *arrow.Schema
+	own      int // columns of files
+	scanned  []scannedFile
+	size     int64 // of all files, in bytes
+	identity string
+
+	fields  []int
+	chosen  *arrow.Schema
+	cutter  rowCutter
+	current source // nil if no file is open
+	at      int    // the next file to open
+	done    int64  // bytes of the files that are read
+}
+
+// scannedFile is what the metadata of a file says.
+type scannedFile struct {
+	columns []int   // by column of the whole, its index in the file
+	rows    int64   // -1 if they cannot be counted
+	nulls   []int64 // by column of the file
+	size    int64
+	print   string // fingerprint
+}
+
+// remoteScans is the number of files in stores whose metadata is read at once.
+const remoteScans = 32
+
+// newMultiSource reads the metadata of all files, so that one with another schema is
+// found before any work is done.
+func newMultiSource(ctx context.Context, files []foundFile, r sourceOptions) (*multiSource, error) {
+	r.allowMapping = false // batches may outlive the source of their file
+	s := &multiSource{ctx: ctx, files: files, options: r, scanned: make([]scannedFile, len(files))}
+	fields := make([][]arrow.Field, len(files))
+	if err := s.scanFile(0, nil, fields); err != nil {
+		return nil, err
+	}
+	s.options.textFields = fields[0]
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(max(r.jobs, 1))
+	if slices.ContainsFunc(files, foundFile.isRemote) {
+		group.SetLimit(max(r.jobs, remoteScans))
+	}
+	for i := 1; i < len(files); i++ {
+		group.Go(func() error {
+			if groupCtx.Err() != nil {
+				return context.Cause(groupCtx)
+			}
+			return catchPanic(func() error { return s.scanFile(i, fields[0], fields) })
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	whole := slices.Clone(fields[0])
+	for _, other := range fields[1:] {
+		for i, f := range other {
+			whole[i].Nullable = whole[i].Nullable || f.Nullable
+		}
+	}
+	s.own = len(whole)
+	keys, err := s.partitionFields(whole)
+	if err != nil {
+		return nil, err
+	}
+	metadata := s.whole.Metadata()
+	s.whole = arrow.NewSchema(append(whole, keys...), &metadata)
+	hash := sha256.New()
+	for _, f := range s.scanned {
+		fmt.Fprintln(hash, f.print)
+		s.size += f.size
+	}
+	s.identity = fmt.Sprintf("%d files, %x", len(files), hash.Sum(nil))
+	return s, nil
+}
+
+// scanFile reads the metadata of file i, and checks that it has the fields of the first
+// one. It sets fields[i] to its own, in the order of the first's.
+func (s *multiSource) scanFile(i int, first []arrow.Field, fields [][]arrow.Field) (err error) {
+	src, err := s.files[i].open(s.ctx, s.options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.close()) }()
+	f := &s.scanned[i]
+	if i == 0 {
+		s.kind, s.whole = src.format(), src.schema()
+		first = s.whole.Fields()
+	}
+	if f.columns, err = s.matchFields(i, first, src.schema()); err != nil {
+		return err
+	}
+	for _, column := range f.columns {
+		fields[i] = append(fields[i], src.schema().Field(column))
+	}
+	_, f.size = src.position()
+	if f.size < 0 {
+		return fmt.Errorf("%s can be read only once: it must be the only input", s.files[i].name())
+	}
+	f.print, f.rows = src.fingerprint(), -1
+	rows, err := src.count(s.ctx)
+	if err == nil {
+		f.rows = rows
+		f.nulls, err = src.nulls(s.ctx)
+	}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%s: %w", s.files[i].name(), err)
+	}
+	return nil
+}
+
+// matchFields returns the indices in a file's schema of the fields of the first file. A
+// name that occurs more than once is matched in order.
+func (s *multiSource) matchFields(i int, first []arrow.Field, schema *arrow.Schema) ([]int, error) {
+	name, other := s.files[i].name(), s.files[0].name()
+	columns := make([]int, len(first))
+	used := map[string]int{}
+	for k, f := range first {
+		all := schema.FieldIndices(f.Name)
+		if used[f.Name] >= len(all) {
+			return nil, fmt.Errorf("%s has no column %q, which %s has: expected one schema", name, f.Name, other)
+		}
+		columns[k] = all[used[f.Name]]
+		used[f.Name]++
+		if t := schema.Field(columns[k]).Type; !arrow.TypeEqual(t, f.Type) {
+			return nil, fmt.Errorf("%s: column %q is %s, and in %s it is %s: expected one schema", name, f.Name, t, other, f.Type)
+		}
+	}
+	for _, f := range schema.Fields() {
+		if used[f.Name] < len(schema.FieldIndices(f.Name)) {
+			return nil, fmt.Errorf("%s has a column %q, which %s does not have: expected one schema", name, f.Name, other)
+		}
+	}
+	return columns, nil
+}
+
+// partitionFields returns the columns of the partition keys, without those that the
+// files have themselves.
+func (s *multiSource) partitionFields(own []arrow.Field) (fields []arrow.Field, err error) {
+	isOwn := map[string]bool{}
+	for _, f := range own {
+		isOwn[f.Name] = true
+	}
+	for i := range s.files {
+		f := &s.files[i]
+		f.keys = slices.DeleteFunc(slices.Clone(f.keys), func(k partitionKey) bool { return isOwn[k.key] })
+		if !slices.EqualFunc(f.keys, s.files[0].keys, func(a, b partitionKey) bool { return a.key == b.key }) {
+			return nil, fmt.Errorf("%s and %s lie in folders of different keys: expected the same key=value folders for all files", s.files[0].name(), f.name())
+		}
+	}
+	for k, key := range s.files[0].keys {
+		integers, nullable, known := true, false, false
+		for _, f := range s.files {
+			if f.keys[k].null {
+				nullable = true
+				continue
+			}
+			known = true
+			if _, err := strconv.ParseInt(f.keys[k].value, 10, 64); err != nil {
+				integers = false
+			}
+		}
+		field := arrow.Field{Name: key.key, Type: arrow.BinaryTypes.String, Nullable: nullable}
+		if integers && known {
+			field.Type = arrow.PrimitiveTypes.Int64
+		}
+		fields = append(fields, field)
+	}
+	return fields, nil
+}
+
+func (s *multiSource) format() string        { return s.kind }
+func (s *multiSource) schema() *arrow.Schema { return s.whole }
+func (s *multiSource) fingerprint() string   { return s.identity }
+func (s *multiSource) mapping() *mapping     { return nil }
+func (s *multiSource) interrupt() bool       { return true }
+
+func (s *multiSource) rows() int64 {
+	n, err := s.count(s.ctx)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func (s *multiSource) count(context.Context) (n int64, err error) {
+	for i, f := range s.scanned {
+		if f.rows < 0 {
+			return 0, fmt.Errorf("%s: rows cannot be counted without reading them: %w", s.files[i].name(), errors.ErrUnsupported)
+		}
+		n += f.rows
+	}
+	return n, nil
+}
+
+func (s *multiSource) nulls(ctx context.Context) ([]int64, error) {
+	if _, err := s.count(ctx); err != nil {
+		return nil, err
+	}
+	counts := make([]int64, s.whole.NumFields())
+	for i, f := range s.scanned {
+		for k := range s.own {
+			if n := f.nulls[f.columns[k]]; counts[k] < 0 || n < 0 {
+				counts[k] = -1
+			} else {
+				counts[k] += n
+			}
+		}
+		for k, key := range s.files[i].keys {
+			if key.null {
+				counts[s.own+k] += f.rows
+			}
+		}
+	}
+	return counts, nil
+}
+
+func (s *multiSource) open(_ context.Context, fields []int, rows rowRange) error {
+	s.fields, s.chosen, s.cutter = fields, selectSchema(s.whole, fields), newRowCutter(rows)
+	return nil
+}
+
+// openNext opens the next file with rows of the range. It returns io.EOF if there is
+// none.
+func (s *multiSource) openNext() error {
+	for s.at < len(s.files) && s.scanned[s.at].rows >= 0 && s.scanned[s.at].rows <= s.cutter.skip {
+		s.cutter.skip -= s.scanned[s.at].rows
+		s.done += s.scanned[s.at].size
+		s.at++
+	}
+	if s.at == len(s.files) || s.cutter.done() {
+		return io.EOF
+	}
+	scanned := s.scanned[s.at]
+	src, err := s.files[s.at].open(s.ctx, s.options)
+	s.at++
+	if err != nil {
+		return err
+	}
+	s.current = src
+	if src.fingerprint() != scanned.print {
+		return errors.New("the file has changed since the conversion began")
+	}
+	var columns []int
+	for _, f := range s.fields {
+		if f < s.own {
+			columns = append(columns, scanned.columns[f])
+		}
+	}
+	if len(columns) == 0 && s.own > 0 { // one column says how many rows there are
+		columns = []int{0}
+	}
+	rows := allRows
+	if scanned.rows >= 0 {
+		rows.from = s.cutter.skip
+		s.cutter.skip = 0
+		if s.cutter.left >= 0 {
+			rows.to = rows.from + s.cutter.left
+		}
+	}
+	return src.open(s.ctx, columns, rows)
+}
+
+func (s *multiSource) next() (sourceBatch, error) {
+	for {
+		if s.current == nil {
+			err := s.openNext()
+			if errors.Is(err, io.EOF) {
+				return sourceBatch{}, io.EOF
+			}
+			if err != nil {
+				return sourceBatch{}, fmt.Errorf("%s: %w", s.files[s.at-1].name(), err)
+			}
+		}
+		b, err := s.current.next()
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			s.done += s.scanned[s.at-1].size
+			err = s.current.close()
+			s.current = nil
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return sourceBatch{}, fmt.Errorf("%s: %w", s.files[s.at-1].name(), err)
+		}
+		if b.batch = s.cutter.cut(b.batch); b.batch != nil {
+			return s.complete(b), nil
+		}
+	}
+}
+
+// complete returns a batch of a file with the schema of the whole, and with the
+// partition keys.
+func (s *multiSource) complete(b sourceBatch) sourceBatch {
+	defer b.batch.Release()
+	rows := int(b.batch.NumRows())
+	columns := make([]arrow.Array, len(s.fields))
+	own := 0
+	for i, f := range s.fields {
+		if f < s.own {
+			columns[i] = b.batch.Column(own)
+			own++
+			continue
+		}
+		columns[i] = s.partitionColumn(s.whole.Field(f).Type, s.files[s.at-1].keys[f-s.own], rows)
+		b.bytes += arrayBytes(columns[i].Data(), bufferLen)
+		defer columns[i].Release()
+	}
+	return sourceBatch{batch: array.NewRecordBatch(s.chosen, columns, int64(rows)), bytes: b.bytes}
+}
+
+// partitionColumn returns a column that repeats the value of a key.
+func (s *multiSource) partitionColumn(t arrow.DataType, key partitionKey, rows int) arrow.Array {
+	builder := array.NewBuilder(s.options.allocator, t)
+	defer builder.Release()
+	builder.Reserve(rows)
+	switch b := builder.(type) {
+	case *array.Int64Builder:
+		n, _ := strconv.ParseInt(key.value, 10, 64) // see partitionFields
+		for range rows {
+			if key.null {
+				b.UnsafeAppendBoolToBitmap(false)
+			} else {
+				b.UnsafeAppend(n)
+			}
+		}
+	case *array.StringBuilder:
+		b.ReserveData(rows * len(key.value))
+		for range rows {
+			if key.null {
+				b.AppendNull()
+			} else {
+				b.Append(key.value)
+			}
+		}
+	}
+	return builder.NewArray()
+}
+
+func (s *multiSource) position() (done, total int64) {
+	done = s.done
+	if s.current != nil {
+		n, _ := s.current.position()
+		done += n
+	}
+	return done, s.size
+}
+
+func (s *multiSource) close() error {
+	if s.current == nil {
+		return nil
+	}
+	err := s.current.close()
+	s.current = nil
+	return err
+}

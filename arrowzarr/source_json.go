@@ -1,0 +1,350 @@
+package arrowzarr
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// jsonShape is what the first rows have at one place of an object.
+type jsonShape struct {
+	name    string
+	kinds   textKinds
+	members []*jsonShape // of objects, in the order of their first occurrence
+	items   *jsonShape   // of lists
+}
+
+// inferJSON returns the fields of the objects in head, one per line, and their number.
+func inferJSON(head []byte, whole bool, given map[string]arrow.DataType, known []arrow.Field) (fields []arrow.Field, rows int, err error) {
+	root := &jsonShape{}
+	for line := range bytes.Lines(head) {
+		if rows == InferRows || !whole && !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if line[0] == '[' && rows == 0 {
+			return nil, 0, errors.New("it begins with a list: expected one object per line")
+		}
+		if root.add(line) != nil { // reading the rows will return it
+			break
+		}
+		rows++
+	}
+	for _, f := range known {
+		fields = append(fields, f)
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(fields, func(f arrow.Field) bool { return f.Name == name })
+	}
+	for _, m := range root.members {
+		if has(m.name) {
+			continue
+		}
+		f := arrow.Field{Name: m.name, Type: given[m.name], Nullable: true}
+		if f.Type == nil {
+			if f.Type, err = m.dataType(); err != nil {
+				return nil, 0, fmt.Errorf("column %q: %w", m.name, err)
+			}
+		}
+		fields = append(fields, f)
+	}
+	for _, name := range slices.Sorted(keysOf(given)) {
+		if !has(name) { // it may come later
+			fields = append(fields, arrow.Field{Name: name, Type: given[name], Nullable: true})
+		}
+	}
+	return fields, rows, nil
+}
+
+// add adds a value.
+func (s *jsonShape) add(raw []byte) error {
+	switch raw[0] {
+	case 'n':
+	case 't', 'f':
+		s.kinds |= kindIsBool
+	case '{':
+		s.kinds |= kindIsObject
+		return forEachMember(raw, func(name string, value []byte) error {
+			i := slices.IndexFunc(s.members, func(m *jsonShape) bool { return m.name == name })
+			if i < 0 {
+				i = len(s.members)
+				s.members = append(s.members, &jsonShape{name: name})
+			}
+			return s.members[i].add(value)
+		})
+	case '[':
+		s.kinds |= kindIsList
+		if s.items == nil {
+			s.items = &jsonShape{}
+		}
+		return forEachItem(raw, s.items.add)
+	case '"':
+		text, err := unquote(raw)
+		if err != nil {
+			return err
+		}
+		if kinds := timeKinds(text); kinds != kindIsOther {
+			s.kinds |= kinds
+		} else {
+			s.kinds |= kindIsJSONText
+		}
+	default:
+		s.kinds |= kindsOf(string(raw))
+	}
+	return nil
+}
+
+// dataType returns the type that has all values.
+func (s *jsonShape) dataType() (arrow.DataType, error) {
+	switch {
+	case s.kinds&(kindIsObject|kindIsList) == 0:
+		return s.kinds.csvType(), nil
+	case s.kinds == kindIsList:
+		item, err := s.items.dataType()
+		if err != nil {
+			return nil, err
+		}
+		return arrow.ListOf(item), nil
+	case s.kinds == kindIsObject:
+		var fields []arrow.Field
+		for _, m := range s.members {
+			t, err := m.dataType()
+			if err != nil {
+				return nil, fmt.Errorf("member %q: %w", m.name, err)
+			}
+			fields = append(fields, arrow.Field{Name: m.name, Type: t, Nullable: true})
+		}
+		return arrow.StructOf(fields...), nil
+	}
+	return nil, errors.New("objects or lists, and other values: expected values of one kind")
+}
+
+// forEachMember calls f for each member of an object.
+func forEachMember(raw []byte, f func(name string, value []byte) error) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	first, err := d.Token()
+	if err == nil && first != json.Delim('{') {
+		err = fmt.Errorf("%s, expected an object", truncate(string(raw), 40))
+	}
+	for err == nil && d.More() {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = d.Token(); err == nil {
+			if err = d.Decode(&value); err == nil {
+				err = f(name.(string), value)
+			}
+		}
+	}
+	return endOfJSON(d, raw, err)
+}
+
+// forEachItem calls f for each item of a list.
+func forEachItem(raw []byte, f func(value []byte) error) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	_, err := d.Token()
+	for err == nil && d.More() {
+		var value json.RawMessage
+		if err = d.Decode(&value); err == nil {
+			err = f(value)
+		}
+	}
+	return endOfJSON(d, raw, err)
+}
+
+// endOfJSON returns an error unless the object or list ends where the text does.
+func endOfJSON(d *json.Decoder, raw []byte, err error) error {
+	if err == nil {
+		_, err = d.Token()
+	}
+	if err == nil && len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
+		err = errors.New("more after the object: expected one object per line")
+	}
+	return unexpectedEOF(err)
+}
+
+func unquote(raw []byte) (text string, err error) {
+	err = json.Unmarshal(raw, &text)
+	return text, err
+}
+
+// jsonRows reads objects, one per line.
+type jsonRows struct {
+	lines  *bufio.Scanner
+	line   int
+	fields []arrow.Field
+	index  map[string]int
+	seen   []int // by field, the line of the last value
+}
+
+func newJSONRows(in io.Reader, fields []arrow.Field, maxLine int) *jsonRows {
+	j := &jsonRows{lines: bufio.NewScanner(in), fields: fields, index: map[string]int{}, seen: make([]int, len(fields))}
+	j.lines.Buffer(make([]byte, 64<<10), maxLine)
+	for i, f := range fields {
+		j.index[f.Name] = i
+	}
+	return j
+}
+
+func (j *jsonRows) append(builders []array.Builder) error {
+	for j.lines.Scan() {
+		j.line++
+		line := bytes.TrimSpace(j.lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if err := j.appendLine(builders, line); err != nil {
+			return fmt.Errorf("line %d%w", j.line, err)
+		}
+		return nil
+	}
+	err := j.lines.Err()
+	switch {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("line %d is longer than an eighth of the memory for batches: %w", j.line+1, err)
+	case err == nil:
+		return io.EOF
+	}
+	return err
+}
+
+// inColumn is an error, after the words "line N".
+type inColumn struct {
+	column string
+	err    error
+}
+
+func (e *inColumn) Unwrap() error { return e.err }
+
+func (e *inColumn) Error() string {
+	if e.column == "" {
+		return ": " + e.err.Error()
+	}
+	return fmt.Sprintf(", column %q: %v", e.column, e.err)
+}
+
+func (j *jsonRows) appendLine(builders []array.Builder, line []byte) error {
+	err := forEachMember(line, func(name string, value []byte) error {
+		i, ok := j.index[name]
+		switch {
+		case !ok:
+			return &inColumn{name, fmt.Errorf("the first %d rows do not have it: give its type, such as --types '%s:text'", InferRows, name)}
+		case j.seen[i] == j.line:
+			return &inColumn{name, errors.New("it occurs twice")}
+		}
+		j.seen[i] = j.line
+		if builders[i] == nil {
+			return nil
+		}
+		if err := appendJSON(builders[i], j.fields[i], value); err != nil {
+			return &inColumn{name, err}
+		}
+		return nil
+	})
+	var located *inColumn
+	if err != nil && !errors.As(err, &located) {
+		return &inColumn{"", fmt.Errorf("no object of JSON: %w", err)}
+	}
+	for i, b := range builders {
+		if b != nil && j.seen[i] != j.line {
+			b.AppendNull()
+		}
+	}
+	return err
+}
+
+// appendJSON appends a value.
+func appendJSON(b array.Builder, f arrow.Field, raw []byte) error {
+	if string(raw) == "null" {
+		b.AppendNull()
+		return nil
+	}
+	switch b := b.(type) {
+	case *array.StructBuilder:
+		return appendObject(b, f, raw)
+	case *array.ListBuilder:
+		if raw[0] != '[' {
+			return notOfType(string(raw), f)
+		}
+		b.Append(true)
+		item := f.Type.(*arrow.ListType).ElemField()
+		return forEachItem(raw, func(value []byte) error { return appendJSON(b.ValueBuilder(), item, value) })
+	}
+	isText := raw[0] == '"'
+	text := string(raw)
+	if isText {
+		var err error
+		if text, err = unquote(raw); err != nil {
+			return err
+		}
+	}
+	fits := true
+	switch f.Type.ID() {
+	case arrow.STRING, arrow.LARGE_STRING:
+		fits = raw[0] != '{' && raw[0] != '['
+	case arrow.BOOL:
+		fits = text == "true" || text == "false"
+	case arrow.TIMESTAMP, arrow.DATE32:
+		fits = isText
+	default:
+		fits = !isText
+	}
+	if !fits || appendText(b, f, text) != nil {
+		return notOfType(string(raw), f)
+	}
+	return nil
+}
+
+func appendObject(b *array.StructBuilder, f arrow.Field, raw []byte) error {
+	if raw[0] != '{' {
+		return notOfType(string(raw), f)
+	}
+	b.Append(true)
+	t := f.Type.(*arrow.StructType)
+	seen := make([]bool, t.NumFields())
+	err := forEachMember(raw, func(name string, value []byte) error {
+		i, ok := t.FieldIdx(name)
+		switch {
+		case !ok:
+			return fmt.Errorf("the first %d rows do not have the member %q", InferRows, name)
+		case seen[i]:
+			return fmt.Errorf("the member %q occurs twice", name)
+		}
+		seen[i] = true
+		if err := appendJSON(b.FieldBuilder(i), t.Field(i), value); err != nil {
+			return fmt.Errorf("member %q: %w", name, err)
+		}
+		return nil
+	})
+	for i, s := range seen {
+		if !s && err == nil {
+			b.FieldBuilder(i).AppendNull()
+		}
+	}
+	return err
+}
+
+// appendText appends a value of a type that is not nested, given as text.
+func appendText(b array.Builder, f arrow.Field, text string) error {
+	if t, ok := f.Type.(*arrow.TimestampType); ok {
+		_, zoned, err := arrow.TimestampFromStringInLocation(text, t.Unit, time.UTC)
+		if err != nil || zoned != (t.TimeZone != "") {
+			return fmt.Errorf("%q is no %s", text, t)
+		}
+	}
+	if f.Type.ID() == arrow.DATE32 && strings.ContainsAny(text, "T ") {
+		return fmt.Errorf("%q is no date", text)
+	}
+	return b.AppendValueFromString(text)
+}

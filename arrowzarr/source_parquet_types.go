@@ -1,0 +1,324 @@
+package arrowzarr
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+)
+
+// storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
+const storedSchemaKey = "ARROW:schema"
+
+// fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
+const fieldIDKey = "PARQUET:field_id"
+
+// storedSchema returns the Arrow schema in a Parquet file, or nil. It refuses a malformed
+// one, for whose lengths arrow-go would allocate memory.
+func storedSchema(f *file.Reader) (*arrow.Schema, error) {
+	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
+	if kept == nil {
+		return nil, nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(*kept)
+	if err != nil { // some writers omit the padding
+		raw, err = base64.RawStdEncoding.DecodeString(*kept)
+	}
+	var message []byte
+	if err == nil {
+		message, err = arrowipc.ReadMetadata(bytes.NewReader(raw))
+	}
+	if err == nil {
+		_, err = arrowipc.Inspect(message)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", storedSchemaKey, err)
+	}
+	d, err := arrowipc.NewDecoder(message, arrowbuf.CPU())
+	if err != nil { // a type that this version does not know: Parquet's types do
+		return nil, nil
+	}
+	defer d.Release()
+	return d.Schema(), nil
+}
+
+// parquetTypes returns the types of columns: those of the stored schema where Parquet's
+// types can hold them, which arrow-go reads as others.
+type parquetTypes struct {
+	columns *schema.Schema
+	stored  *arrow.Schema // nil if the file has none
+}
+
+// field returns what a field that arrow-go infers is. Unless it is nil, want is the stored
+// field.
+func (p parquetTypes) field(got arrow.Field, want *arrow.Field, node pqarrow.SchemaField) arrow.Field {
+	if id, ok := got.Metadata.GetValue(fieldIDKey); ok && id == "-1" { // it stands for no ID
+		values := got.Metadata.ToMap()
+		delete(values, fieldIDKey)
+		if got.Metadata = (arrow.Metadata{}); len(values) > 0 {
+			got.Metadata = arrow.MetadataFrom(values)
+		}
+	}
+	var stored arrow.DataType
+	if want != nil {
+		stored = want.Type
+	}
+	got.Type = p.dataType(got.Type, stored, node)
+	return got
+}
+
+// child returns field i of a nested type, nil if the type is nil or of another kind.
+func childOf(t arrow.DataType, kind arrow.Type, i, n int) *arrow.Field {
+	nested, ok := t.(arrow.NestedType)
+	if !ok || t.ID() != kind || len(nested.Fields()) != n {
+		return nil
+	}
+	return &nested.Fields()[i]
+}
+
+// dataType is field for types.
+func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaField) arrow.DataType {
+	if ext, ok := want.(arrow.ExtensionType); ok {
+		if arrow.TypeEqual(got, want) {
+			return want
+		}
+		if storage := p.dataType(got, ext.StorageType(), node); arrow.TypeEqual(storage, ext.StorageType()) {
+			return want
+		}
+		return got
+	}
+	if node.IsLeaf() {
+		return p.leafType(got, want, p.columns.Column(node.ColIndex))
+	}
+	only := func(kind arrow.Type) arrow.Field { // the element of a list
+		return p.field(got.(arrow.ListLikeType).ElemField(), childOf(want, kind, 0, 1), node.Children[0])
+	}
+	switch t := got.(type) {
+	case *arrow.StructType:
+		if t.NumFields() != len(node.Children) {
+			return got
+		}
+		fields := make([]arrow.Field, t.NumFields())
+		for i := range fields {
+			fields[i] = p.field(t.Field(i), childOf(want, arrow.STRUCT, i, len(fields)), node.Children[i])
+		}
+		return arrow.StructOf(fields...)
+	case *arrow.MapType:
+		entries := node.Children[0]
+		if len(entries.Children) != 2 {
+			return got
+		}
+		var keys, items *arrow.Field
+		if m, ok := want.(*arrow.MapType); ok {
+			key, item := m.KeyField(), m.ItemField()
+			keys, items = &key, &item
+		}
+		key := p.field(t.KeyField(), keys, entries.Children[0])
+		item := p.field(t.ItemField(), items, entries.Children[1])
+		made := arrow.MapOfFields(key, item)
+		made.KeysSorted = t.KeysSorted
+		return made
+	case *arrow.ListType:
+		return arrow.ListOfField(only(arrow.LIST))
+	case *arrow.LargeListType:
+		return arrow.LargeListOfField(only(arrow.LARGE_LIST))
+	case *arrow.FixedSizeListType:
+		return arrow.FixedSizeListOfField(t.Len(), only(arrow.FIXED_SIZE_LIST))
+	}
+	return got
+}
+
+// leafType is dataType for a column of Parquet.
+func (p parquetTypes) leafType(got, want arrow.DataType, column *schema.Column) arrow.DataType {
+	isJSON := false
+	if _, ok := column.LogicalType().(schema.JSONLogicalType); ok || column.ConvertedType() == schema.ConvertedTypes.JSON {
+		isJSON = true
+	}
+	if isJSON && isBinary(got) {
+		if want != nil && (want.ID() == arrow.BINARY || isTextType(want)) {
+			return want
+		}
+		if json, err := extensions.NewJSONType(arrow.BinaryTypes.String); err == nil && p.stored == nil {
+			return json
+		}
+		return arrow.BinaryTypes.String
+	}
+	if t, ok := got.(*arrow.TimestampType); ok && want == nil && column.PhysicalType() == parquet.Types.Int96 {
+		return &arrow.TimestampType{Unit: t.Unit} // it has no zone, and arrow-go says UTC
+	}
+	if want == nil {
+		return got
+	}
+	switch want := want.(type) {
+	case *arrow.TimestampType: // Parquet has no seconds, and only reports whether there is a zone
+		if t, ok := got.(*arrow.TimestampType); ok && t.TimeZone != "" && want.TimeZone != "" {
+			return &arrow.TimestampType{Unit: t.Unit, TimeZone: want.TimeZone}
+		}
+	case *arrow.Decimal32Type, *arrow.Decimal64Type:
+		from, ok := got.(*arrow.Decimal128Type)
+		if to := want.(arrow.DecimalType); ok && from.Precision == to.GetPrecision() && from.Scale == to.GetScale() {
+			return want
+		}
+	case *arrow.StringViewType:
+		if got.ID() == arrow.STRING {
+			return want
+		}
+	case *arrow.BinaryViewType:
+		if got.ID() == arrow.BINARY {
+			return want
+		}
+	}
+	return got
+}
+
+func isBinary(t arrow.DataType) bool { return t.ID() == arrow.BINARY || t.ID() == arrow.STRING }
+
+// makeReadable changes the types of a field that arrow-go cannot read, durations, to the
+// integers that Parquet stores.
+func makeReadable(f *pqarrow.SchemaField) {
+	t := f.Field.Type
+	if t.ID() == arrow.DURATION {
+		f.Field.Type = arrow.PrimitiveTypes.Int64
+		return
+	}
+	for i := range f.Children {
+		makeReadable(&f.Children[i])
+	}
+	nested, ok := t.(arrow.NestedType)
+	if !ok || !hasDuration(t) {
+		return
+	}
+	fields := make([]arrow.Field, len(f.Children))
+	for i, child := range f.Children {
+		fields[i] = *child.Field
+	}
+	switch t := nested.(type) {
+	case *arrow.StructType:
+		f.Field.Type = arrow.StructOf(fields...)
+	case *arrow.ListType:
+		f.Field.Type = arrow.ListOfField(fields[0])
+	case *arrow.LargeListType:
+		f.Field.Type = arrow.LargeListOfField(fields[0])
+	case *arrow.FixedSizeListType:
+		f.Field.Type = arrow.FixedSizeListOfField(t.Len(), fields[0])
+	case *arrow.MapType:
+		entries := fields[0].Type.(*arrow.StructType)
+		made := arrow.MapOfFields(entries.Field(0), entries.Field(1))
+		made.KeysSorted = t.KeysSorted
+		f.Field.Type = made
+	}
+}
+
+func hasDuration(t arrow.DataType) bool {
+	if nested, ok := t.(arrow.NestedType); ok {
+		for _, f := range nested.Fields() {
+			if hasDuration(f.Type) {
+				return true
+			}
+		}
+	}
+	return t.ID() == arrow.DURATION
+}
+
+// convertTo returns an array of a type that parquetTypes has for its own. The caller owns
+// a reference.
+func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {
+	if arrow.TypeEqual(a.DataType(), t) {
+		a.Retain()
+		return a, nil
+	}
+	if ext, ok := t.(arrow.ExtensionType); ok {
+		storage, err := convertTo(a, ext.StorageType(), mem)
+		if err != nil {
+			return nil, err
+		}
+		defer storage.Release()
+		return array.NewExtensionArrayWithStorage(ext, storage), nil
+	}
+	switch t.ID() {
+	case arrow.DECIMAL32:
+		return narrowDecimals(a.(*array.Decimal128), t, 4, mem)
+	case arrow.DECIMAL64:
+		return narrowDecimals(a.(*array.Decimal128), t, 8, mem)
+	case arrow.STRING_VIEW, arrow.BINARY_VIEW:
+		return makeViews(a, t, mem)
+	}
+	data := a.Data()
+	children := make([]arrow.ArrayData, len(data.Children()))
+	if nested, ok := t.(arrow.NestedType); ok && len(children) == len(nested.Fields()) {
+		for i, f := range nested.Fields() {
+			child := array.MakeFromData(data.Children()[i])
+			made, err := convertTo(child, f.Type, mem)
+			child.Release()
+			if err != nil {
+				return nil, err
+			}
+			defer made.Release()
+			children[i] = made.Data()
+		}
+	} else {
+		copy(children, data.Children())
+	}
+	renamed := array.NewData(t, data.Len(), data.Buffers(), children, data.NullN(), data.Offset())
+	defer renamed.Release()
+	return array.MakeFromData(renamed), nil
+}
+
+// narrowDecimals returns decimals of width bytes.
+func narrowDecimals(a *array.Decimal128, t arrow.DataType, width int, mem memory.Allocator) (arrow.Array, error) {
+	data := a.Data()
+	values := memory.NewResizableBuffer(mem)
+	defer values.Release()
+	end := data.Offset() + data.Len()
+	values.Resize(end * width)
+	out := values.Bytes()
+	for i := range a.Len() {
+		at := (data.Offset() + i) * width
+		n := int64(0)
+		if !a.IsNull(i) {
+			v := a.Value(i)
+			if n = int64(v.LowBits()); v != decimal128.FromI64(n) || width == 4 && n != int64(int32(n)) {
+				return nil, fmt.Errorf("a decimal of %s that does not fit: %w", t, errMalformed)
+			}
+		}
+		if width == 4 {
+			binary.NativeEndian.PutUint32(out[at:], uint32(n))
+		} else {
+			binary.NativeEndian.PutUint64(out[at:], uint64(n))
+		}
+	}
+	made := array.NewData(t, data.Len(), []*memory.Buffer{data.Buffers()[0], values}, nil, data.NullN(), data.Offset())
+	defer made.Release()
+	return array.MakeFromData(made), nil
+}
+
+// makeViews returns an array of views of text or bytes.
+func makeViews(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {
+	b := array.NewBuilder(mem, t)
+	defer b.Release()
+	b.Reserve(a.Len())
+	for i := range a.Len() {
+		switch {
+		case a.IsNull(i):
+			b.AppendNull()
+		case t.ID() == arrow.STRING_VIEW:
+			b.(*array.StringViewBuilder).Append(a.(*array.String).Value(i))
+		default:
+			b.(*array.BinaryViewBuilder).Append(a.(*array.Binary).Value(i))
+		}
+	}
+	return b.NewArray(), nil
+}

@@ -1,0 +1,166 @@
+package arrowzarr_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/pierrec/lz4/v4"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+func jsonType(t *testing.T) arrow.DataType {
+	kind, err := extensions.NewJSONType(arrow.BinaryTypes.String)
+	require.NoError(t, err)
+	return kind
+}
+
+// parquetOf writes a table without or with its Arrow schema.
+func parquetOf(t *testing.T, in table, stored bool, options ...parquet.WriterProperty) []byte {
+	t.Helper()
+	arrowOptions := []pqarrow.WriterOption{}
+	if stored {
+		arrowOptions = append(arrowOptions, pqarrow.WithStoreSchema())
+	}
+	var buf bytes.Buffer
+	w, err := pqarrow.NewFileWriter(in.schema, &buf, parquet.NewWriterProperties(options...), pqarrow.NewArrowWriterProperties(arrowOptions...))
+	require.NoError(t, err)
+	for _, b := range in.batches {
+		require.NoError(t, w.Write(b))
+	}
+	require.NoError(t, w.Close())
+	return buf.Bytes()
+}
+
+// The types that pyarrow stores beside those of Parquet, in files that it wrote.
+func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
+	facts := describe1(t, filepath.Join("testdata", "parquet", "types.parquet"))
+	want := []string{
+		"berlin timestamp[ms, tz=Europe/Berlin]", "newyork timestamp[ms, tz=America/New_York]", "plain timestamp[ms]",
+		"json extension<arrow.json[storage_type=utf8]>", "uuid extension<arrow.uuid>", "bool8 extension<arrow.bool8>",
+		"decimal32 decimal32(9, 2)", "decimal64 decimal64(18, 2)", "text_view string_view", "bytes_view binary_view",
+		"durations list<element: duration[ms], nullable>",
+		"nested struct<x: decimal32(9, 2) nullable, t: timestamp[ms, tz=Europe/Berlin] nullable, v: string_view nullable>",
+	}
+	var got []string
+	for _, f := range facts.Schema.Fields() {
+		got = append(got, f.Name+" "+strings.ReplaceAll(f.Type.String(), "extension_type<storage=fixed_size_binary[16]>", "extension<arrow.uuid>"))
+	}
+	assert.Equal(t, want, got)
+	fields := make([]int, len(want))
+	for i := range fields {
+		fields[i] = i
+	}
+	rows, nulls := readRows(t, filepath.Join("testdata", "parquet", "types.parquet"), fields, 0, -1)
+	require.Len(t, rows, 3)
+	assert.Equal(t, `"1.23"`, rows[0][6])
+	assert.Equal(t, `"-99999.99"`, rows[2][6])
+	assert.Equal(t, `"a text that does not fit into twelve bytes"`, rows[0][8])
+	for i, n := range nulls {
+		assert.EqualValues(t, 1, n, want[i])
+	}
+	// No element has an ID that stands for none.
+	for _, f := range facts.Schema.Fields() {
+		assert.NotContains(t, f.String(), "field_id")
+		if nested, ok := f.Type.(arrow.NestedType); ok {
+			for _, inner := range nested.Fields() {
+				assert.NotContains(t, inner.String(), "field_id")
+			}
+		}
+	}
+	value, _ := facts.Schema.Metadata().GetValue("geo")
+	assert.Equal(t, `{"version": "1.1"}`, value, "the file's own metadata")
+	output, _ := convertFile(t, filepath.Join("testdata", "parquet", "types.parquet"), arrowzarr.Options{})
+	verified, err := arrowzarr.Verify(t.Context(), filepath.Join("testdata", "parquet", "types.parquet"), output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, verified.Difference)
+}
+
+// Without an Arrow schema, Parquet's own types say what a column is.
+func TestParquetJSONIsText(t *testing.T) {
+	in := newTable([]arrow.Field{{Name: "j", Type: jsonType(t), Nullable: true}}, []arrow.Array{sample(newRand(1), jsonType(t), 5, 0.5)})
+	facts := describe1(t, inputFile(t, parquetOf(t, in, false)))
+	assert.Equal(t, jsonType(t), facts.Schema.Field(0).Type)
+}
+
+func TestParquetPagesMayBeLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("150 MB")
+	}
+	long := strings.Repeat("0123456789abcdef", 70<<16)
+	in := single("a", texts(long, "x", long))
+	path := inputFile(t, parquetOf(t, in, true, parquet.WithDictionaryDefault(false), parquet.WithDataPageSize(1<<30)))
+	output, _ := convertFile(t, path, arrowzarr.Options{})
+	verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, verified.Difference)
+}
+
+// frameLZ4 is LZ4 as Hadoop writes it, in blocks.
+type frameLZ4 struct{ compress.Codec }
+
+func (frameLZ4) CompressBound(n int64) int64 { return 2*n + 64 }
+
+func (frameLZ4) Encode(_, src []byte) []byte {
+	var out []byte
+	for len(src) > 0 {
+		part := src[:min(len(src), 1000)]
+		src = src[len(part):]
+		block := make([]byte, lz4.CompressBlockBound(len(part)))
+		n, err := lz4.CompressBlock(part, block, nil)
+		if err != nil || n == 0 {
+			panic("a block that cannot be compressed")
+		}
+		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
+		out = append(binary.BigEndian.AppendUint32(out, uint32(n)), block[:n]...)
+	}
+	return out
+}
+
+func (c frameLZ4) EncodeLevel(dst, src []byte, _ int) []byte { return c.Encode(dst, src) }
+
+func TestParquetOfLegacyLZ4Converts(t *testing.T) {
+	before, err := compress.GetCodec(compress.Codecs.Lz4)
+	require.NoError(t, err)
+	defer compress.RegisterCodec(compress.Codecs.Lz4, before)
+	raw, err := compress.GetCodec(compress.Codecs.Lz4Raw)
+	require.NoError(t, err)
+	want := numbersFrom(0, 3000)
+	for name, codec := range map[string]compress.Codec{"Hadoop's frames": frameLZ4{raw}, "one block": raw} {
+		compress.RegisterCodec(compress.Codecs.Lz4, codec)
+		content := parquetOf(t, want, true, parquet.WithCompression(compress.Codecs.Lz4), parquet.WithDictionaryDefault(false))
+		compress.RegisterCodec(compress.Codecs.Lz4, before)
+		rows := rowTexts(t, 1, inputFile(t, content))
+		require.Len(t, rows, 3000, name)
+		assert.Equal(t, "2999", rows[2999])
+	}
+}
+
+// Spark 3.5 compresses the values of a page of nulls to no bytes.
+func TestEmptyCompressedPagesAreRead(t *testing.T) {
+	for _, c := range []compress.Compression{compress.Codecs.Snappy, compress.Codecs.Gzip, compress.Codecs.Brotli, compress.Codecs.Zstd, compress.Codecs.Lz4Raw, compress.Codecs.Lz4} {
+		codec, err := compress.GetCodec(c)
+		require.NoError(t, err)
+		got, err := compress.Decode(codec, make([]byte, 8), nil)
+		require.NoError(t, err, c)
+		assert.Empty(t, got)
+	}
+}
+
+func TestEncryptedParquetIsRefusedByName(t *testing.T) {
+	for _, name := range []string{"encrypted_footer.parquet", "encrypted_columns.parquet"} {
+		path := filepath.Join("testdata", "parquet", name)
+		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
+		assert.Contains(t, message, "encrypted Parquet is not supported")
+	}
+}

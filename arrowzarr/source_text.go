@@ -1,0 +1,416 @@
+package arrowzarr
+
+import (
+	"bytes"
+	"compress/bzip2"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// InputOptions say what an input's content does not.
+type InputOptions struct {
+	// Format is csv, tsv or json, which has one object per line. Empty means that the
+	// content or the extension of the name says it.
+	Format string
+	// Types are types of columns of text formats, such as "id:int64,zip:text". The types
+	// of other columns come from the first rows.
+	Types string
+}
+
+// textFormat is a text format and how it is compressed.
+type textFormat struct {
+	json        bool
+	comma       rune
+	compression string // an extension, or empty
+}
+
+func (f textFormat) String() string {
+	switch {
+	case f.json:
+		return "JSON lines"
+	case f.comma == '\t':
+		return "TSV"
+	default:
+		return "CSV"
+	}
+}
+
+// parseTextFormat returns the text format of a name, which is one of InputOptions or an
+// extension.
+func parseTextFormat(name string) (f textFormat, ok bool) {
+	switch name {
+	case "csv":
+		return textFormat{comma: ','}, true
+	case "tsv":
+		return textFormat{comma: '\t'}, true
+	case "json", "jsonl", "ndjson":
+		return textFormat{json: true}, true
+	}
+	return f, false
+}
+
+// textFormatOf returns the text format of a file, by the options or its extension.
+func textFormatOf(name string, options InputOptions) (f textFormat, ok bool) {
+	name = strings.ToLower(name)
+	extension := path.Ext(name)
+	compression := ""
+	if slices.Contains([]string{".gz", ".zst", ".bz2"}, extension) {
+		compression = extension
+		extension = path.Ext(strings.TrimSuffix(name, extension))
+	}
+	if options.Format != "" {
+		f, ok = parseTextFormat(options.Format)
+	} else {
+		f, ok = parseTextFormat(strings.TrimPrefix(extension, "."))
+	}
+	f.compression = compression
+	return f, ok
+}
+
+// validate returns an error unless the options are valid.
+func (o InputOptions) validate() error {
+	if _, ok := parseTextFormat(o.Format); o.Format != "" && !ok {
+		return fmt.Errorf("input format %q: expected csv, tsv or json", o.Format)
+	}
+	_, err := parseTypes(o.Types)
+	return err
+}
+
+// decompress returns a reader of decompressed text.
+func (f textFormat) decompress(in io.Reader) (out io.Reader, closing func(), err error) {
+	closing = func() {}
+	switch f.compression {
+	case ".gz":
+		out, err = gzip.NewReader(in)
+	case ".bz2":
+		out = bzip2.NewReader(in)
+	case ".zst":
+		var d *zstd.Decoder
+		if d, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20)); err == nil {
+			out, closing = d, d.Close
+		}
+	default:
+		out = in
+	}
+	return out, closing, err
+}
+
+// textRows reads the rows of a text.
+type textRows interface {
+	// append appends the next row to the builders, of which those of columns that are
+	// not needed are nil. It returns io.EOF at the end.
+	append(builders []array.Builder) error
+}
+
+// textSource reads CSV, TSV or JSON lines.
+type textSource struct {
+	file    *inputFile
+	text    textFormat
+	options sourceOptions
+	input   *countingReader // compressed bytes
+	plain   *countingReader // text
+	release func()          // of the decompressor
+	whole   *arrow.Schema
+	rowsOf  textRows
+	fields  []int
+	chosen  *arrow.Schema
+	cutter  rowCutter
+	ended   bool
+}
+
+// inferBytes is how much text is read to infer types. If it has no whole row, more is.
+const inferBytes = 1 << 20
+
+// InferRows is the number of rows from which the types of text formats are inferred.
+const InferRows = 10_000
+
+func newTextSource(file *inputFile, f textFormat, r sourceOptions) (source, error) {
+	s := &textSource{file: file, text: f, options: r, input: &countingReader{input: file.stream()}, release: func() {}}
+	if err := s.begin(); err != nil {
+		s.release()
+		return nil, fmt.Errorf("%s: %s: %w", file.name, f, err)
+	}
+	return s, nil
+}
+
+// begin reads the first rows, and infers the schema.
+func (s *textSource) begin() error {
+	given, err := parseTypes(s.options.input.Types)
+	if err != nil {
+		return err
+	}
+	in, release, err := s.text.decompress(s.input)
+	if err != nil {
+		return err
+	}
+	s.release = release
+	head, whole, err := readHead(in, inferBytes)
+	if err != nil {
+		return err
+	}
+	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")) // the byte order mark of UTF-8
+	infer := s.inferCSV
+	if s.text.json {
+		infer = inferJSON
+	}
+	var fields []arrow.Field
+	for n := len(head); ; {
+		var rows int
+		if fields, rows, err = infer(head, whole, given, s.options.textFields); err != nil {
+			return err
+		}
+		if rows > 0 || whole {
+			break
+		}
+		if int64(n) > s.options.maxBuffer/8 {
+			return fmt.Errorf("a row of more than %d bytes", n)
+		}
+		var more []byte
+		if more, whole, err = readHead(in, n); err != nil {
+			return err
+		}
+		head = append(head, more...)
+		n = len(head)
+	}
+	s.whole = arrow.NewSchema(fields, nil)
+	s.plain = &countingReader{input: io.MultiReader(bytes.NewReader(head), in)}
+	if s.text.json {
+		s.rowsOf = newJSONRows(s.plain, fields, int(s.options.maxBuffer/8))
+	} else {
+		s.rowsOf, err = s.newCSVRows(s.plain, fields, given)
+	}
+	return err
+}
+
+// readHead reads up to n bytes, and reports whether they are the rest.
+func readHead(in io.Reader, n int) (head []byte, whole bool, err error) {
+	head, err = io.ReadAll(io.LimitReader(in, int64(n)))
+	return head, len(head) < n, err
+}
+
+// inferCSV returns the fields of the header, with types of the rows in head. It returns
+// the number of those rows.
+func (s *textSource) inferCSV(head []byte, whole bool, given map[string]arrow.DataType, known []arrow.Field) (fields []arrow.Field, rows int, err error) {
+	r := s.csvReader(bytes.NewReader(head))
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, 0, errors.New("the file has no header: expected a line with the names of the columns")
+	}
+	if err != nil {
+		if !whole {
+			return nil, 0, nil
+		}
+		return nil, 0, err
+	}
+	names := slices.Clone(header)
+	kinds := make([]textKinds, len(names))
+	var last []string
+	for rows < InferRows {
+		record, err := r.Read()
+		if err != nil { // reading the rows will return it
+			break
+		}
+		if last != nil {
+			addKinds(kinds, last)
+		}
+		last = append(last[:0], record...)
+		rows++
+	}
+	switch {
+	case last == nil:
+	case whole || rows == InferRows:
+		addKinds(kinds, last)
+	default: // the last row may be cut
+		rows--
+	}
+	for _, name := range slices.Sorted(keysOf(given)) {
+		if !slices.Contains(names, name) {
+			return nil, 0, fmt.Errorf("no column is named %q, whose type is given", name)
+		}
+	}
+	for i, name := range names {
+		f := arrow.Field{Name: name, Type: kinds[i].csvType(), Nullable: true}
+		if k := slices.IndexFunc(known, func(k arrow.Field) bool { return k.Name == name }); k >= 0 {
+			f.Type = known[k].Type
+		}
+		if t := given[name]; t != nil {
+			f.Type = t
+		}
+		fields = append(fields, f)
+	}
+	return fields, rows, nil
+}
+
+func addKinds(kinds []textKinds, record []string) {
+	for i, text := range record {
+		if i < len(kinds) && !isNullText(text) {
+			kinds[i] |= kindsOf(text)
+		}
+	}
+}
+
+func (s *textSource) csvReader(in io.Reader) *csv.Reader {
+	r := csv.NewReader(in)
+	r.Comma, r.ReuseRecord = s.text.comma, true
+	return r
+}
+
+// csvRows reads the rows of CSV.
+type csvRows struct {
+	r      *csv.Reader
+	fields []arrow.Field
+	given  map[string]arrow.DataType
+}
+
+// newCSVRows returns the rows after the header.
+func (s *textSource) newCSVRows(in io.Reader, fields []arrow.Field, given map[string]arrow.DataType) (*csvRows, error) {
+	c := &csvRows{r: s.csvReader(in), fields: fields, given: given}
+	_, err := c.r.Read()
+	return c, err
+}
+
+func (c *csvRows) append(builders []array.Builder) error {
+	record, err := c.r.Read()
+	if errors.Is(err, csv.ErrFieldCount) {
+		line, _ := c.r.FieldPos(0)
+		return fmt.Errorf("line %d: %d columns, expected %d", line, len(record), len(c.fields))
+	}
+	if err != nil {
+		return err
+	}
+	for i, b := range builders {
+		if b == nil {
+			continue
+		}
+		if err := c.appendText(b, i, record[i]); err != nil {
+			line, _ := c.r.FieldPos(i)
+			return fmt.Errorf("line %d, column %q: %w", line, c.fields[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *csvRows) appendText(b array.Builder, i int, text string) error {
+	f := c.fields[i]
+	if isTextType(f.Type) {
+		return b.AppendValueFromString(text)
+	}
+	if isNullText(text) {
+		b.AppendNull()
+		return nil
+	}
+	if f.Type.ID() == arrow.INT64 && c.given[f.Name] == nil && hasLeadingZero(text) {
+		return notOfType(text, f)
+	}
+	if appendText(b, f, text) != nil {
+		return notOfType(text, f)
+	}
+	return nil
+}
+
+// notOfType is the error of a value that is not of its column's type.
+func notOfType(text string, f arrow.Field) error {
+	return fmt.Errorf("%q is no %s, the type that the first rows or --types say: give another one, such as --types '%s:text'", truncate(text, 100), f.Type, f.Name)
+}
+
+func (s *textSource) format() string        { return s.text.String() }
+func (s *textSource) schema() *arrow.Schema { return s.whole }
+func (s *textSource) rows() int64           { return -1 }
+func (s *textSource) mapping() *mapping     { return nil }
+func (s *textSource) fingerprint() string   { return s.file.fingerprint() }
+func (s *textSource) interrupt() bool       { return s.file.interrupt() }
+
+func (s *textSource) position() (int64, int64) { return s.input.n.Load(), s.file.size }
+
+// count returns an error: only reading the text tells the number of rows.
+func (s *textSource) count(context.Context) (int64, error) {
+	return 0, fmt.Errorf("%s: rows of %s cannot be counted without reading them: %w", s.file.name, s.text, errors.ErrUnsupported)
+}
+
+func (s *textSource) nulls(ctx context.Context) ([]int64, error) {
+	_, err := s.count(ctx)
+	return nil, err
+}
+
+func (s *textSource) open(_ context.Context, fields []int, rows rowRange) error {
+	s.fields, s.chosen, s.cutter = fields, selectSchema(s.whole, fields), newRowCutter(rows)
+	return nil
+}
+
+// next reads a batch of rows, or fewer if their text is long.
+func (s *textSource) next() (b sourceBatch, err error) {
+	for ; s.cutter.skip > 0 && !s.ended; s.cutter.skip-- {
+		if err := s.readRow(make([]array.Builder, s.whole.NumFields())); err != nil {
+			return b, err
+		}
+	}
+	limit := s.options.batchRows
+	if limit == 0 {
+		limit = DefaultChunkRows
+	}
+	if s.cutter.left >= 0 {
+		limit = min(limit, s.cutter.left)
+	}
+	if s.ended || limit == 0 {
+		return b, io.EOF
+	}
+	record := array.NewRecordBuilder(s.options.allocator, s.chosen)
+	defer record.Release()
+	builders := make([]array.Builder, s.whole.NumFields())
+	for i, f := range s.fields {
+		builders[f] = record.Field(i)
+	}
+	var rows int64
+	err = catchPanic(func() error {
+		for start := s.plain.n.Load(); rows < limit && s.plain.n.Load()-start < s.options.maxBuffer/32; rows++ {
+			if err := s.readRow(builders); err != nil {
+				return err
+			}
+			if s.ended {
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return b, err
+	}
+	if rows == 0 {
+		return b, io.EOF
+	}
+	if s.cutter.left >= 0 {
+		s.cutter.left -= rows
+	}
+	b.batch = record.NewRecordBatch()
+	if len(s.fields) == 0 {
+		b.batch = array.NewRecordBatch(s.chosen, nil, rows)
+	}
+	b.bytes = batchBytes(b.batch, bufferCap)
+	return b, nil
+}
+
+// readRow appends the next row. It sets ended at the end.
+func (s *textSource) readRow(builders []array.Builder) error {
+	err := s.rowsOf.append(builders)
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		s.ended = true
+		return nil
+	}
+	return err
+}
+
+func (s *textSource) close() error {
+	s.release()
+	return s.file.close()
+}

@@ -1,0 +1,274 @@
+package arrowzarr_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/dsnet/compress/bzip2"
+	kgzip "github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+// textFile writes a text to a new file of a name.
+func textFile(t *testing.T, name, content string) string {
+	t.Helper()
+	return filepath.Join(folderOf(t, map[string][]byte{name: []byte(content)}), name)
+}
+
+// typesOf returns the schema of inputs as text.
+func typesOf(t *testing.T, inputs ...string) string {
+	t.Helper()
+	schema, err := arrowzarr.SchemaOfSource(inputs...)
+	require.NoError(t, err)
+	var columns []string
+	for _, f := range schema.Fields() {
+		columns = append(columns, f.Name+" "+f.Type.String())
+	}
+	return strings.Join(columns, ", ")
+}
+
+func TestTypesOfCSVComeFromItsFirstRows(t *testing.T) {
+	for values, want := range map[string]string{
+		"1\n-2\n\n": "int64", "1\n2.5": "float64", "1e3\nNaN": "float64", "true\nFALSE": "bool", "2020-02-29": "date32",
+		"2020-02-29T10:11:12\n2020-03-01": "timestamp[us]", "2020-02-29 10:11:12.123456789": "timestamp[ns]",
+		"2020-02-29T10:11:12Z\n2020-02-29T10:11:12.5+02:00": "timestamp[us, tz=UTC]",
+		"2020-02-29T10:11:12Z\n2020-02-29T10:11:12":         "utf8",
+		"2020-02-30": "utf8", "007": "utf8", "1\ntrue": "utf8", "18446744073709551616": "utf8", "NA\nNULL": "utf8", "x": "utf8", "1\n2020-01-01": "utf8",
+	} {
+		path := textFile(t, "a.csv", "c,d\n"+strings.ReplaceAll(values, "\n", ",z\n")+",z\n")
+		assert.Equal(t, "c "+want+", d utf8", typesOf(t, path), values)
+	}
+}
+
+func TestCSVConverts(t *testing.T) {
+	content := "id,name,when,\"a, b\"\r\n1,Ann,2020-01-02,1.5\r\n2,\"two\nlines, \"\"quoted\"\"\",,\r\n,,2021-12-31,-inf\r\n"
+	want := []string{"1 Ann 2020-01-02 1.5", "2 two\nlines, \"quoted\" (null) (null)", "(null)  2021-12-31 -Inf"}
+	gz, zst, bz := &bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}
+	w := kgzip.NewWriter(gz)
+	_, _ = w.Write([]byte(content))
+	require.NoError(t, w.Close())
+	z, err := zstd.NewWriter(zst)
+	require.NoError(t, err)
+	_, _ = z.Write([]byte(content))
+	require.NoError(t, z.Close())
+	b, err := bzip2.NewWriter(bz, nil)
+	require.NoError(t, err)
+	_, _ = b.Write([]byte(content))
+	require.NoError(t, b.Close())
+	for name, text := range map[string]string{
+		"a.csv": content, "a.CSV": "\xef\xbb\xbf" + content,
+		"a.tsv":    "id\tname\twhen\tx\r\n1\tAnn\t2020-01-02\t1.5\r\n2\t\"two\nlines, \"\"quoted\"\"\"\t\t\r\n\t\t2021-12-31\t-inf\r\n",
+		"a.csv.gz": gz.String(), "a.csv.zst": zst.String(), "a.csv.bz2": bz.String(),
+	} {
+		path := textFile(t, name, text)
+		assert.Equal(t, want, rowTexts(t, 4, path), name)
+		output, report := convertFile(t, path, arrowzarr.Options{ChunkRows: 2})
+		assert.EqualValues(t, 3, report.Rows)
+		assert.Equal(t, map[bool]string{true: "TSV", false: "CSV"}[name == "a.tsv"], report.Format)
+		verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
+		require.NoError(t, err)
+		assert.Empty(t, verified.Difference)
+	}
+}
+
+func TestJSONLinesConvert(t *testing.T) {
+	content := `{"id": 1, "tags": ["a", "b"], "at": {"x": 1.5, "when": "2020-01-02T03:04:05Z"}, "ok": true}
+{"id": 2, "at": {"x": 2, "y": null}, "late": null, "tags": []}
+
+{"ok": null, "tags": [null], "id": null, "at": null, "late": "x"}
+`
+	for _, name := range []string{"a.json", "a.jsonl", "a.ndjson", "a.txt"} {
+		path := textFile(t, name, content)
+		assert.Equal(t, "id int64, tags list<item: utf8, nullable>, at struct<x: float64 nullable, when: timestamp[us, tz=UTC] nullable, y: utf8 nullable>, ok bool, late utf8", typesOf(t, path))
+		assert.Equal(t, []string{
+			`1 ["a","b"] {"when":"2020-01-02T03:04:05Z","x":1.5,"y":null} true (null)`,
+			`2 [] {"when":null,"x":2,"y":null} (null) (null)`,
+			`(null) [null] (null) (null) x`,
+		}, rowTexts(t, 5, path))
+		output, report := convertFile(t, path, arrowzarr.Options{})
+		assert.Equal(t, "JSON lines", report.Format)
+		verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
+		require.NoError(t, err)
+		assert.Empty(t, verified.Difference)
+	}
+}
+
+// many returns the first rows of which types are inferred, and a last one.
+func many(header, row, last string) string {
+	return header + strings.Repeat(row, arrowzarr.InferRows) + last
+}
+
+func TestValuesOfOtherTypesAreNamed(t *testing.T) {
+	for want, test := range map[string][2]string{
+		`line 10002, column "n": "x" is no int64`:                    {"a.csv", many("n,t\n", "1,a\n", "x,b\n")},
+		`line 10002, column "n": "1.5" is no int64`:                  {"a.csv", many("n,t\n", "1,a\n", "1.5,b\n")},
+		`line 10002, column "n": "007" is no int64`:                  {"a.csv", many("n,t\n", "1,a\n", "007,b\n")},
+		`line 10002, column "n": "9223372036854775808" is no int64`:  {"a.csv", many("n\n", "1\n", "9223372036854775808\n")},
+		`line 10002, column "n": "2020-01-01T10:00" is no date32`:    {"a.csv", many("n\n", "2020-01-01\n", "2020-01-01T10:00\n")},
+		`column "n": "2020-01-01T10:00Z" is no timestamp[us]`:        {"a.csv", many("n\n", "2020-01-01T10:00\n", "2020-01-01T10:00Z\n")},
+		`line 3: 3 columns, expected 2`:                              {"a.csv", "n,t\n1,2\n1,2,3\n"},
+		`the file has no header`:                                     {"a.csv", ""},
+		`extraneous or missing " in quoted-field`:                    {"a.csv", "n\n\"a\"b\n"},
+		`line 10001, column "n": "\"x\"" is no int64`:                {"a.json", many("", "{\"n\": 1}\n", "{\"n\": \"x\"}\n")},
+		`line 10001, column "n": "1.0" is no int64`:                  {"a.json", many("", "{\"n\": 1}\n", "{\"n\": 1.0}\n")},
+		`line 10001, column "b": "1" is no bool`:                     {"a.json", many("", "{\"b\": true}\n", "{\"b\": 1}\n")},
+		`line 10001, column "m": the first 10000 rows do not have`:   {"a.json", many("", "{\"n\": 1}\n", "{\"m\": 1}\n")},
+		`column "o": the first 10000 rows do not have the member "q`: {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": {\"q\": 1}}\n")},
+		`line 10001, column "o": "[1]" is no struct`:                 {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": [1]}\n")},
+		`line 1, column "n": it occurs twice`:                        {"a.json", `{"n": 1, "n": 2}`},
+		`line 2: no object of JSON`:                                  {"a.json", "{\"n\": 1}\n{\"n\": 1\n"},
+		`line 1: no object of JSON: more after the object`:           {"a.json", `{"n": 1} {"n": 2}`},
+		`it begins with a list: expected one object per line`:        {"a.json", `[{"n": 1}]`},
+		`column "n": objects or lists, and other values`:             {"a.json", "{\"n\": 1}\n{\"n\": [1]}\n"},
+	} {
+		path := textFile(t, test[0], test[1])
+		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
+		assert.Contains(t, message, want)
+		assert.Contains(t, message, path)
+		if strings.Contains(want, " is no ") {
+			assert.Contains(t, message, "--types '")
+		}
+	}
+}
+
+func TestTypesOfTextMayBeGiven(t *testing.T) {
+	path := textFile(t, "a.csv", many("zip,n,price,when\n", "12345,1,2.5,2020-01-01\n", "00501,x,1.25,2020-01-01\n"))
+	options := arrowzarr.Options{Input: arrowzarr.InputOptions{Types: "zip:text,n:text,price:decimal(9 2),when:timestamp[s]"}}
+	output, _ := convertFile(t, path, options)
+	verified, err := arrowzarr.Verify(t.Context(), path, output, options)
+	require.NoError(t, err)
+	assert.Empty(t, verified.Difference)
+	arrowzarr.TestInput = options.Input
+	defer func() { arrowzarr.TestInput = arrowzarr.InputOptions{} }()
+	assert.Equal(t, "zip utf8, n utf8, price decimal(9, 2), when timestamp[s]", typesOf(t, path))
+	assert.Equal(t, "00501 x 1.25 2020-01-01T00:00:00", last(rowTexts(t, 4, path)))
+	for types, want := range map[string]string{"zip": "expected NAME:TYPE", "zip:word": `"word" of column "zip"`, "nothing:text": `no column is named "nothing"`} {
+		_, err := arrowzarr.Convert(t.Context(), path, filepath.Join(t.TempDir(), "out"), arrowzarr.Options{Input: arrowzarr.InputOptions{Types: types}})
+		require.ErrorContains(t, err, want)
+	}
+	_, err = arrowzarr.Convert(t.Context(), path, filepath.Join(t.TempDir(), "out"), arrowzarr.Options{Input: arrowzarr.InputOptions{Format: "xml"}})
+	require.ErrorContains(t, err, "expected csv, tsv or json")
+	// The format may be given, too.
+	path = textFile(t, "a.data", "a;b,c\n1,2\n")
+	_, report := convertFile(t, path, arrowzarr.Options{Input: arrowzarr.InputOptions{Format: "csv"}})
+	assert.Equal(t, 2, report.Columns)
+}
+
+func last[T any](all []T) T { return all[len(all)-1] }
+
+func TestRangesOfTextAreSlicesOfTheWhole(t *testing.T) {
+	var lines []string
+	for i := range 50 {
+		lines = append(lines, fmt.Sprint(i))
+	}
+	path := textFile(t, "a.csv", "n\n"+strings.Join(lines, "\n"))
+	for from := range 52 {
+		for _, to := range []int{-1, from, from + 1, from + 20, 50} {
+			end := 50
+			if to >= 0 {
+				end = min(to, 50)
+			}
+			var got []string
+			require.NoError(t, arrowzarr.ReadSource([]string{path}, []int{0}, int64(from), int64(to), func(b arrow.RecordBatch) {
+				for i := range int(b.NumRows()) {
+					got = append(got, b.Column(0).ValueStr(i))
+				}
+			}))
+			require.Len(t, got, max(end-from, 0))
+			if len(got) > 0 {
+				require.Equal(t, lines[from:end], got)
+			}
+		}
+	}
+}
+
+// The first file says the types of all.
+func TestFoldersOfTextHaveOneSchema(t *testing.T) {
+	root := folderOf(t, map[string][]byte{"k=1/a.csv": []byte("a,b\n1.5,x\n"), "k=2/b.csv": []byte("b,a\ny,2\n"), "k=2/c.csv.gz": gzipped(t, "a,b\n,\n")})
+	assert.Equal(t, "a float64, b utf8, k int64", typesOf(t, root))
+	assert.Equal(t, []string{"1.5 x 1", "2 y 2", "(null)  2"}, rowTexts(t, 3, root))
+	output, report := convertFile(t, root, arrowzarr.Options{})
+	assert.EqualValues(t, 3, report.Rows)
+	verified, err := arrowzarr.Verify(t.Context(), root, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, verified.Difference)
+}
+
+func gzipped(t *testing.T, text string) []byte {
+	var b bytes.Buffer
+	w := kgzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func TestRowsLongerThanWhatIsReadFirstConvert(t *testing.T) {
+	long := strings.Repeat("x", 3<<20)
+	for name, content := range map[string]string{"a.csv": "n,t\n1," + long + "\n2,y\n", "a.json": `{"n": 1, "t": "` + long + "\"}\n{\"n\": 2, \"t\": \"y\"}\n"} {
+		path := textFile(t, name, content)
+		assert.Equal(t, []string{"1 " + long, "2 y"}, rowTexts(t, 2, path))
+	}
+	path := textFile(t, "long.json", `{"t": "`+strings.Repeat("x", 20<<20)+`"}`)
+	require.ErrorContains(t, arrowzarr.ReadSource([]string{path}, []int{0}, 0, -1, nil), "a row of more than")
+}
+
+// withStandardInput makes a file or a pipe with a content standard input.
+func withStandardInput(t *testing.T, content []byte, pipe bool) {
+	t.Helper()
+	before := os.Stdin
+	t.Cleanup(func() { os.Stdin = before })
+	if !pipe {
+		path := inputFile(t, content)
+		var err error
+		os.Stdin, err = os.Open(path)
+		require.NoError(t, err)
+		return
+	}
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	os.Stdin = r
+	go func() {
+		_, _ = w.Write(content)
+		_ = w.Close()
+	}()
+}
+
+func TestStandardInputIsReadIfItsFormatCanBe(t *testing.T) {
+	columns := numbersFrom(0, 5)
+	want := []string{"0", "1", "2", "3", "4"}
+	lines := "{\"n\": 0}\n{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n{\"n\": 4}\n"
+	for _, pipe := range []bool{true, false} {
+		for _, content := range [][]byte{columns.stream(t), []byte(lines)} {
+			withStandardInput(t, content, pipe)
+			assert.Equal(t, want, rowTexts(t, 1, "-"))
+		}
+	}
+	for _, content := range [][]byte{columns.file(t), columns.parquet(t)} {
+		withStandardInput(t, content, false)
+		assert.Equal(t, want, rowTexts(t, 1, "-"))
+	}
+	for text, content := range map[string][]byte{
+		"standard input is a Parquet file, which cannot be read in order: give it by name":         columns.parquet(t),
+		"standard input is an Arrow IPC file, which cannot be read in order: give it by name":      columns.file(t),
+		"standard input is empty: expected":                                                        nil,
+		"standard input is neither an Arrow IPC file or stream nor a Parquet file: it starts with": []byte("n\n1\n2\n3\n"),
+	} {
+		withStandardInput(t, content, true)
+		_, err := arrowzarr.DescribeSource("-")
+		require.ErrorContains(t, err, text)
+	}
+	arrowzarr.TestInput.Format = "csv"
+	defer func() { arrowzarr.TestInput.Format = "" }()
+	withStandardInput(t, []byte("n\n0\n1\n2\n3\n4\n"), true)
+	assert.Equal(t, want, rowTexts(t, 1, "-"))
+}
