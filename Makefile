@@ -151,6 +151,10 @@ bench-arrow: $(VENV) ## Measure Arrow batches on the CPU device beside arrow-go,
 bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and tensorstore, and record it in bench/results
 	.venv/bin/python bench/zarr_cpu.py
 
+.PHONY: bench-tables
+bench-tables: bin/arrow2zarr $(VENV) ## Measure nested columns, text, dictionaries and restore beside their peers, and record it
+	.venv/bin/python bench/tables_cpu.py
+
 .PHONY: bench-table
 bench-table: ## Print the newest recorded result of each topic
 	@$(GO) run ./bench/table bench/results

@@ -98,6 +98,9 @@ func inputName(input string) string {
 // openInput opens the source of a conversion. Opening reads the schema, which may
 // never come.
 func openInput(ctx context.Context, input string, options Options, host *hostAllocator) (source, error) {
+	if options.reader != nil {
+		return &readerSource{reader: options.reader}, nil
+	}
 	shares := divideMemory(options.MaxMemory)
 	o := sourceOptions{
 		allocator: host,

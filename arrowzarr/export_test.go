@@ -22,8 +22,11 @@ type SourceFacts struct {
 // TestInput are the input options of the sources that tests open.
 var TestInput InputOptions
 
+// TestMaxBuffer is the largest buffer of the sources that tests open.
+var TestMaxBuffer int64 = 64 << 20
+
 func openTestSource(inputs ...string) (source, error) {
-	return openInputs(context.Background(), inputs, sourceOptions{input: TestInput, allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: 64 << 20, batchRows: 7, jobs: 2})
+	return openInputs(context.Background(), inputs, sourceOptions{input: TestInput, allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: TestMaxBuffer, batchRows: 7, jobs: 2})
 }
 
 // DescribeSource returns what a source says without reading values.

@@ -172,13 +172,17 @@ func (w *nodeWriter) appendMask(a arrow.Array, from, to int64) error {
 	if !hasNulls(a) {
 		return w.mask.skip(to - from)
 	}
+	valid, err := validityBits(a)
+	if err != nil {
+		return err
+	}
 	var block [4096]byte
 	for from < to {
 		n := min(to-from, int64(len(block)))
 		some := false
 		for i := range n {
 			block[i] = 0
-			if a.IsNull(int(from + i)) {
+			if valid.isNull(from + i) {
 				block[i], some = 1, true
 			}
 		}
@@ -217,8 +221,11 @@ func (w *nodeWriter) appendFixed(a arrow.Array, from, to int64) error {
 	if int64(len(raw)) < need {
 		return fmt.Errorf("%s array with a buffer of %d bytes, expected %d: %w", a.DataType(), len(raw), need, errMalformed)
 	}
-	nulls := hasNulls(a)
-	if !nulls && l.viewable() {
+	valid, err := validityBits(a)
+	if err != nil {
+		return err
+	}
+	if valid.bits == nil && l.viewable() {
 		return w.data.append(raw[at*sourceWidth : (at+n)*sourceWidth])
 	}
 	var fill []byte
@@ -246,9 +253,9 @@ func (w *nodeWriter) appendFixed(a arrow.Array, from, to int64) error {
 		default:
 			copy(part, raw[at*sourceWidth:])
 		}
-		if nulls {
+		if valid.bits != nil {
 			for i := range k {
-				if a.IsNull(int(from + i)) {
+				if valid.isNull(from + i) {
 					copy(part[i*w.data.width:(i+1)*w.data.width], fill)
 				}
 			}
@@ -294,56 +301,128 @@ func (w *nodeWriter) appendIntervals(a arrow.Array, from, to int64) error {
 	return nil
 }
 
-// offsetWriter appends offsets to a stream in blocks.
-type offsetWriter struct {
-	stream *arrayStream
-	block  []byte
+// validBits are the validity bits of an array, nil if no element is null.
+type validBits struct {
+	bits   []byte
+	offset int64
 }
 
-func (o *offsetWriter) add(v int64) error {
-	if len(o.block) == cap(o.block) {
-		if err := o.flush(); err != nil {
+// validityBits returns the validity bits of an array of a node with a mask.
+func validityBits(a arrow.Array) (validBits, error) {
+	if !hasNulls(a) {
+		return validBits{}, nil
+	}
+	v := validBits{bits: a.Data().Buffers()[0].Bytes(), offset: int64(a.Data().Offset())}
+	if need := bitutil.BytesForBits(v.offset + int64(a.Len())); int64(len(v.bits)) < need {
+		return validBits{}, fmt.Errorf("%s array with a validity bitmap of %d bytes, expected %d: %w", a.DataType(), len(v.bits), need, errMalformed)
+	}
+	return v, nil
+}
+
+func (v validBits) isNull(i int64) bool {
+	i += v.offset
+	return v.bits != nil && v.bits[i>>3]&(1<<(i&7)) == 0
+}
+
+// ranges are the elements, or the bytes, that lists or texts show: offset i to offset i+1
+// of their values.
+type ranges[O int32 | int64] struct {
+	offsets []O // one more than there are lists
+	valid   validBits
+	first   int64 // the position of the first list in valid
+	most    int64 // elements of the values
+}
+
+// appendRanges appends offsets to the stream o, and calls show for each run of elements.
+// Null lists are empty.
+func appendRanges[O int32 | int64](o *arrayStream, r ranges[O], show func(start, end int64) error) error {
+	total := o.sum
+	var start, end int64 // a run of elements that are not shown yet
+	for i := 0; i < len(r.offsets)-1; {
+		room, err := o.room(int64(len(r.offsets) - 1 - i))
+		if err != nil {
 			return err
 		}
+		for ; len(room) > 0; room = room[8:] {
+			if s, e := int64(r.offsets[i]), int64(r.offsets[i+1]); s != e && !r.valid.isNull(r.first+int64(i)) {
+				if s < 0 || e < s || e > r.most {
+					return fmt.Errorf("a list of elements [%d, %d) of %d: %w", s, e, r.most, errMalformed)
+				}
+				if s != end {
+					if err := showRun(start, end, show); err != nil {
+						return err
+					}
+					start = s
+				}
+				end = e
+				if total += e - s; total < 0 {
+					return fmt.Errorf("more elements than can be counted: %w", errMalformed)
+				}
+			}
+			binary.LittleEndian.PutUint64(room, uint64(total))
+			i++
+		}
 	}
-	o.block = binary.LittleEndian.AppendUint64(o.block, uint64(v))
-	return nil
+	o.sum = total
+	return showRun(start, end, show)
 }
 
-func (o *offsetWriter) flush() error {
-	err := o.stream.append(o.block)
-	o.block = o.block[:0]
-	return err
+func showRun(start, end int64, show func(start, end int64) error) error {
+	if start == end {
+		return nil
+	}
+	return show(start, end)
 }
 
-func newOffsetWriter(s *arrayStream, n int64) *offsetWriter {
-	return &offsetWriter{stream: s, block: make([]byte, 0, max(8, min(8*n, 64<<10)))}
+// offsetsOf returns the offsets of elements [from, to) and the last one's end, of an array
+// of a type with offsets of 32 or of 64 bits; nil for other arrays.
+func offsetsOf(a arrow.Array, from, to int64) (narrow []int32, wide []int64) {
+	buffers, start := a.Data().Buffers(), int64(a.Data().Offset())
+	if len(buffers) < 2 || buffers[1] == nil {
+		return nil, nil
+	}
+	from, to = start+from, start+to+1
+	switch a.DataType().ID() {
+	case arrow.STRING, arrow.BINARY, arrow.LIST, arrow.MAP:
+		if offsets := arrow.Int32Traits.CastFromBytes(buffers[1].Bytes()); int64(len(offsets)) >= to {
+			return offsets[from:to], nil
+		}
+	case arrow.LARGE_STRING, arrow.LARGE_BINARY, arrow.LARGE_LIST:
+		if offsets := arrow.Int64Traits.CastFromBytes(buffers[1].Bytes()); int64(len(offsets)) >= to {
+			return nil, offsets[from:to]
+		}
+	}
+	return nil, nil
+}
+
+// appendByOffsets appends elements of an array with offsets, and reports whether it has
+// those.
+func (w *nodeWriter) appendByOffsets(a arrow.Array, from, to, most int64, show func(start, end int64) error) (done bool, err error) {
+	valid, err := validityBits(a)
+	if err != nil {
+		return false, err
+	}
+	narrow, wide := offsetsOf(a, from, to)
+	switch {
+	case narrow != nil:
+		return true, appendRanges(w.offsets, ranges[int32]{narrow, valid, from, most}, show)
+	case wide != nil:
+		return true, appendRanges(w.offsets, ranges[int64]{wide, valid, from, most}, show)
+	}
+	return false, nil
 }
 
 // appendText appends the bytes of text or binary values. Null ones are empty.
 func (w *nodeWriter) appendText(a arrow.Array, from, to int64) error {
-	offsets := newOffsetWriter(w.offsets, to-from)
-	if offset := textOffsets(a); offset != nil && to > from && !hasNulls(a) {
-		// All values are one run of bytes.
-		base, first, last := w.data.length, offset(from), int64(0)
-		for i := from + 1; i <= to; i++ {
-			next := offset(i) - first
-			if next < last {
-				return fmt.Errorf("offsets that decrease: %w", errMalformed)
-			}
-			last = next
-			if err := offsets.add(base + last); err != nil {
-				return err
-			}
-		}
-		if err := offsets.flush(); err != nil || last == 0 {
-			return err
-		}
-		buffers := a.Data().Buffers()
-		if buffers[2] == nil || first < 0 || int64(buffers[2].Len()) < first+last {
-			return fmt.Errorf("offsets beyond the values: %w", errMalformed)
-		}
-		return w.data.append(buffers[2].Bytes()[first : first+last])
+	var bytes []byte
+	if buffers := a.Data().Buffers(); len(buffers) == 3 && buffers[2] != nil {
+		bytes = buffers[2].Bytes()
+	}
+	done, err := w.appendByOffsets(a, from, to, int64(len(bytes)), func(start, end int64) error {
+		return w.data.append(bytes[start:end])
+	})
+	if done || err != nil {
+		return err
 	}
 	value, err := valueReader(a)
 	if err != nil {
@@ -355,32 +434,21 @@ func (w *nodeWriter) appendText(a arrow.Array, from, to int64) error {
 				return err
 			}
 		}
-		if err := offsets.add(w.data.length); err != nil {
+		if err := w.appendOffset(w.data.length); err != nil {
 			return err
 		}
 	}
-	return offsets.flush()
+	return nil
 }
 
-// textOffsets returns a function that returns the offset of a position, up to the
-// length; nil for arrays without offsets.
-func textOffsets(a arrow.Array) func(i int64) int64 {
-	buffers, start := a.Data().Buffers(), int64(a.Data().Offset())
-	if len(buffers) != 3 || buffers[1] == nil {
-		return nil
+// appendOffset appends the end of one list.
+func (w *nodeWriter) appendOffset(end int64) error {
+	room, err := w.offsets.room(1)
+	if err == nil {
+		binary.LittleEndian.PutUint64(room, uint64(end))
+		w.offsets.sum = end
 	}
-	need := start + int64(a.Len()) + 1
-	switch a.DataType().ID() {
-	case arrow.STRING, arrow.BINARY:
-		if offsets := arrow.Int32Traits.CastFromBytes(buffers[1].Bytes()); int64(len(offsets)) >= need {
-			return func(i int64) int64 { return int64(offsets[start+i]) }
-		}
-	case arrow.LARGE_STRING, arrow.LARGE_BINARY:
-		if offsets := arrow.Int64Traits.CastFromBytes(buffers[1].Bytes()); int64(len(offsets)) >= need {
-			return func(i int64) int64 { return offsets[start+i] }
-		}
-	}
-	return nil
+	return err
 }
 
 // appendLists appends lists and the elements that they show.
@@ -390,27 +458,23 @@ func (w *nodeWriter) appendLists(a arrow.Array, from, to int64) error {
 		return fmt.Errorf("array of %T: %w", a, errMalformed)
 	}
 	values := lists.ListValues()
-	offsets := newOffsetWriter(w.offsets, to-from)
-	total := w.offsets.sum
-	var start, end int64 // a run of elements that are not appended yet
-	flush := func() error {
-		if start == end {
-			return nil
-		}
-		return w.children[0].append(values, start, end)
+	show := func(start, end int64) error { return w.children[0].append(values, start, end) }
+	if done, err := w.appendByOffsets(a, from, to, int64(values.Len()), show); done || err != nil {
+		return err
 	}
-	nulls := hasNulls(a)
+	var start, end int64 // a run of elements that are not appended yet
 	for i := from; i < to; i++ {
-		if !nulls || a.IsValid(int(i)) {
+		total := w.offsets.sum
+		if a.IsValid(int(i)) {
 			s, e := lists.ValueOffsets(int(i))
 			if s < 0 || e < s || e > int64(values.Len()) {
 				return fmt.Errorf("a list of elements [%d, %d) of %d: %w", s, e, values.Len(), errMalformed)
 			}
 			if s != end && s != e {
-				if err := flush(); err != nil {
+				if err := showRun(start, end, show); err != nil {
 					return err
 				}
-				start, end = s, s
+				start = s
 			}
 			if s != e {
 				end = e
@@ -420,15 +484,11 @@ func (w *nodeWriter) appendLists(a arrow.Array, from, to int64) error {
 			}
 			total += e - s
 		}
-		if err := offsets.add(total); err != nil {
+		if err := w.appendOffset(total); err != nil {
 			return err
 		}
 	}
-	w.offsets.sum = total
-	if err := offsets.flush(); err != nil {
-		return err
-	}
-	return flush()
+	return showRun(start, end, show)
 }
 
 // appendUnion appends the values that a union shows, those of each type together.

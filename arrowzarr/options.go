@@ -4,6 +4,8 @@ import (
 	"errors"
 	"runtime"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 )
 
@@ -45,6 +47,8 @@ type Options struct {
 	SkipUnsupported bool
 	// Input says what the content of the input does not.
 	Input InputOptions
+	// reader is the input of ConvertReader; otherwise nil.
+	reader array.RecordReader
 	// Jobs is the number of chunks that are assembled or encoded at once. 0 means
 	// GOMAXPROCS.
 	Jobs int

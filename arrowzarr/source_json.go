@@ -42,9 +42,7 @@ func inferJSON(head []byte, whole bool, given map[string]arrow.DataType, known [
 		}
 		rows++
 	}
-	for _, f := range known {
-		fields = append(fields, f)
-	}
+	fields = append(fields, known...)
 	has := func(name string) bool {
 		return slices.ContainsFunc(fields, func(f arrow.Field) bool { return f.Name == name })
 	}
@@ -289,7 +287,7 @@ func appendJSON(b array.Builder, f arrow.Field, raw []byte) error {
 			return err
 		}
 	}
-	fits := true
+	var fits bool
 	switch f.Type.ID() {
 	case arrow.STRING, arrow.LARGE_STRING:
 		fits = raw[0] != '{' && raw[0] != '['

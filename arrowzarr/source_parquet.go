@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -29,6 +30,9 @@ type parquetSource struct {
 	whole    *arrow.Schema
 	fields   []int
 	columns  []pqarrow.RecordReader // by field
+	parts    *partReader            // reads instead of columns, if the file is wide
+	jobs     int
+	limit    int64 // see sourceOptions.maxBuffer
 	total    int64
 	from, to int64 // the rows to read, from the first of a row group
 	consumed int64 // rows of the file that are read or skipped
@@ -36,7 +40,7 @@ type parquetSource struct {
 }
 
 func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
-	s := &parquetSource{file: input}
+	s := &parquetSource{file: input, jobs: max(r.jobs, 1), limit: r.maxBuffer}
 	err := catchPanic(func() (err error) {
 		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
 		s.memory = mem
@@ -230,13 +234,18 @@ func (s *parquetSource) open(ctx context.Context, fields []int, rows rowRange) e
 	if s.fields = fields; len(fields) == 0 || len(groups) == 0 {
 		return nil
 	}
+	for _, f := range fields {
+		makeReadable(&s.arrow.Manifest.Fields[f])
+		s.readDense(s.arrow.Manifest.Fields[f].Field, f)
+	}
+	if s.parts = s.newPartReader(ctx, groups); s.parts != nil {
+		return nil
+	}
 	return catchPanic(func() error {
 		for _, f := range fields {
-			field := s.arrow.Manifest.Fields[f]
-			makeReadable(&field)
-			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, field), groups)
+			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, s.arrow.Manifest.Fields[f]), groups)
 			if err != nil {
-				return fmt.Errorf("column %q: %w", field.Field.Name, err)
+				return fmt.Errorf("column %q: %w", s.whole.Field(f).Name, err)
 			}
 			s.columns = append(s.columns, column)
 		}
@@ -244,9 +253,112 @@ func (s *parquetSource) open(ctx context.Context, fields []int, rows rowRange) e
 	})
 }
 
-// readColumns reads the next batch, its columns in parallel.
+// maxDictionaryPage is the largest dictionary that is kept as such, in bytes as it is
+// stored: arrow-go copies a dictionary for each batch.
+const maxDictionaryPage = 1 << 20
+
+// readDense reads a column whose dictionaries are large as its values. convertTo gives
+// each batch a dictionary of the values that it has.
+func (s *parquetSource) readDense(field *arrow.Field, f int) {
+	t, ok := field.Type.(*arrow.DictionaryType)
+	node := s.arrow.Manifest.Fields[f]
+	if !ok || t.Ordered || !node.IsLeaf() {
+		return
+	}
+	footer := s.reader.MetaData()
+	for g := range footer.NumRowGroups() {
+		chunk, err := footer.RowGroup(g).ColumnChunk(node.ColIndex)
+		if err == nil && chunk.HasDictionaryPage() && chunk.DataPageOffset()-chunk.DictionaryPageOffset() > maxDictionaryPage {
+			field.Type = t.ValueType
+			return
+		}
+	}
+}
+
+// A wide file has so small column chunks that its columns are opened for each batch. All
+// at once would take more memory than the batches.
+const (
+	wideColumns = 256
+	maxParts    = 8 // batches of a row group; each reads those before it again
+)
+
+// partReader reads row groups in parts of some rows, opening each column for each part.
+type partReader struct {
+	ctx    context.Context
+	arrow  pqarrow.FileReader // its batches are parts
+	groups []int
+	part   int64 // of groups[0]
+}
+
+// newPartReader returns the reader of a wide file, or nil if the file is none.
+func (s *parquetSource) newPartReader(ctx context.Context, groups []int) *partReader {
+	leaves := s.reader.MetaData().Schema.NumColumns()
+	if leaves < wideColumns {
+		return nil
+	}
+	rows := int64(math.MaxInt64)
+	var most int64
+	for _, g := range groups {
+		group := s.reader.MetaData().RowGroup(g)
+		if n := group.NumRows(); n > 0 {
+			width := max(group.TotalByteSize()/n, int64(8*leaves))
+			rows = min(rows, max(s.limit/8/width, 1))
+			most = max(most, n)
+		}
+	}
+	if most/maxParts >= rows {
+		return nil
+	}
+	p := &partReader{ctx: ctx, arrow: *s.arrow, groups: groups}
+	p.arrow.Props.BatchSize = rows
+	return p
+}
+
+// readPart reads the next part of a wide file, or returns io.EOF.
+func (s *parquetSource) readPart() (batch arrow.RecordBatch, err error) {
+	p := s.parts
+	for len(p.groups) > 0 && p.part*p.arrow.Props.BatchSize >= s.reader.MetaData().RowGroup(p.groups[0]).NumRows() {
+		p.groups, p.part = p.groups[1:], 0
+	}
+	if len(p.groups) == 0 {
+		return nil, io.EOF
+	}
+	batch, err = s.readEach(func(i int) (arrow.Array, error) {
+		r, err := p.arrow.GetRecordReader(p.ctx, appendLeaves(nil, s.arrow.Manifest.Fields[s.fields[i]]), p.groups[:1])
+		if err != nil {
+			return nil, err
+		}
+		defer r.Release()
+		for range p.part {
+			if _, err := r.Read(); err != nil {
+				return nil, unexpectedEOF(err)
+			}
+		}
+		return readColumn(r)
+	})
+	p.part++
+	return batch, err
+}
+
+// readColumn returns the next part of a column, which the caller owns.
+func readColumn(r pqarrow.RecordReader) (arrow.Array, error) {
+	batch, err := r.Read()
+	if err != nil {
+		return nil, err
+	}
+	column := batch.Column(0)
+	column.Retain()
+	return column, nil
+}
+
+// readColumns reads the next batch.
 func (s *parquetSource) readColumns() (arrow.RecordBatch, error) {
-	columns := make([]arrow.Array, len(s.columns))
+	return s.readEach(func(i int) (arrow.Array, error) { return readColumn(s.columns[i]) })
+}
+
+// readEach reads the columns of a batch, in parallel.
+func (s *parquetSource) readEach(read func(i int) (arrow.Array, error)) (arrow.RecordBatch, error) {
+	columns := make([]arrow.Array, len(s.fields))
 	defer func() {
 		for _, column := range columns {
 			if column != nil {
@@ -255,14 +367,13 @@ func (s *parquetSource) readColumns() (arrow.RecordBatch, error) {
 		}
 	}()
 	var group errgroup.Group
-	for i, column := range s.columns {
+	if s.file.local != nil {
+		group.SetLimit(s.jobs)
+	}
+	for i := range columns {
 		group.Go(func() error {
-			err := catchPanic(func() error {
-				batch, err := column.Read()
-				if err == nil {
-					columns[i] = batch.Column(0)
-					columns[i].Retain()
-				}
+			err := catchPanic(func() (err error) {
+				columns[i], err = read(i)
 				return err
 			})
 			if err != nil && !errors.Is(err, io.EOF) {
@@ -302,12 +413,16 @@ func (s *parquetSource) next() (l sourceBatch, err error) {
 
 // nextBatch returns the next batch, without batch if no row of it is in the range.
 func (s *parquetSource) nextBatch() (l sourceBatch, err error) {
-	if s.columns == nil || s.cutter.done() {
+	if s.columns == nil && s.parts == nil || s.cutter.done() {
 		return sourceBatch{}, io.EOF
 	}
 	var batch arrow.RecordBatch
 	err = catchPanic(func() (err error) {
-		batch, err = s.readColumns()
+		if s.parts != nil {
+			batch, err = s.readPart()
+		} else {
+			batch, err = s.readColumns()
+		}
 		return err
 	})
 	switch {

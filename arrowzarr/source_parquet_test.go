@@ -175,3 +175,64 @@ func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 		assert.Contains(t, message, fmt.Sprintf("%d rows in the footer, and 3 in its row groups", claimed))
 	}
 }
+
+// Columns of a wide file are opened one after another, in parts of its row groups.
+func TestWideParquetConverts(t *testing.T) {
+	rng := newRand(11)
+	fields := make([]arrow.Field, 300)
+	var batches [][]arrow.Array
+	for i := range fields {
+		kind := []arrow.DataType{arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String, arrow.ListOf(arrow.PrimitiveTypes.Int8)}[i%3]
+		fields[i] = arrow.Field{Name: fmt.Sprint(i), Type: kind, Nullable: true}
+	}
+	for _, n := range []int{40, 0, 1, 17} {
+		columns := make([]arrow.Array, len(fields))
+		for i, f := range fields {
+			columns[i] = sample(rng, f.Type, n, 0.2)
+		}
+		batches = append(batches, columns)
+	}
+	path := inputFile(t, newTable(fields, batches...).parquet(t))
+	all := make([]int, len(fields))
+	for i := range all {
+		all[i] = i
+	}
+	want, nulls := readRows(t, path, all, 0, -1)
+	require.Len(t, want, 58)
+	for _, limit := range []int64{200 << 10, 1 << 20} { // parts of 5 and 20 rows or so
+		arrowzarr.TestMaxBuffer = limit
+		got, gotNulls := readRows(t, path, all, 0, -1)
+		assert.Equal(t, want, got)
+		assert.Equal(t, nulls, gotNulls)
+		some, _ := readRows(t, path, []int{299, 4}, 37, 50)
+		require.Len(t, some, 13)
+		for i, row := range some {
+			assert.Equal(t, []string{want[37+i][299], want[37+i][4]}, row)
+		}
+	}
+	arrowzarr.TestMaxBuffer = 64 << 20
+}
+
+// A dictionary of more than a MiB is not copied for each batch.
+func TestLargeParquetDictionariesConvert(t *testing.T) {
+	n := 90_000
+	indices := make([]int, n)
+	for i := range indices {
+		indices[i] = (i * 7) % n
+		if i%100 == 0 {
+			indices[i] = -1
+		}
+	}
+	in := single("d", encoded(arrow.PrimitiveTypes.Int32, numbered(1_000_000, n), indices...))
+	path := inputFile(t, in.parquet(t, parquet.WithDictionaryPageSizeLimit(1<<30)))
+	assert.Equal(t, in.schema.Field(0).Type, describe1(t, path).Schema.Field(0).Type)
+	output, _ := convertFile(t, path, arrowzarr.Options{ChunkRows: 5000})
+	verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, verified.Difference)
+	largest := 0
+	require.NoError(t, arrowzarr.ReadSource([]string{path}, []int{0}, 0, 7, func(b arrow.RecordBatch) {
+		largest = max(largest, b.Column(0).(*array.Dictionary).Dictionary().Len())
+	}))
+	assert.LessOrEqual(t, largest, 7, "the dictionary of a batch has its own values only")
+}

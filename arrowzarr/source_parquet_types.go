@@ -255,6 +255,10 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		return narrowDecimals(a.(*array.Decimal128), t, 8, mem)
 	case arrow.STRING_VIEW, arrow.BINARY_VIEW:
 		return makeViews(a, t, mem)
+	case arrow.DICTIONARY:
+		if a.DataType().ID() != arrow.DICTIONARY {
+			return makeDictionary(a, t.(*arrow.DictionaryType), mem)
+		}
 	}
 	data := a.Data()
 	children := make([]arrow.ArrayData, len(data.Children()))
@@ -319,6 +323,17 @@ func makeViews(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		default:
 			b.(*array.BinaryViewBuilder).Append(a.(*array.Binary).Value(i))
 		}
+	}
+	return b.NewArray(), nil
+}
+
+// makeDictionary returns values as a dictionary of those that are different.
+func makeDictionary(a arrow.Array, t *arrow.DictionaryType, mem memory.Allocator) (arrow.Array, error) {
+	b := array.NewDictionaryBuilder(mem, t)
+	defer b.Release()
+	b.Reserve(a.Len())
+	if err := b.AppendArray(a); err != nil {
+		return nil, err
 	}
 	return b.NewArray(), nil
 }

@@ -99,7 +99,7 @@ func TestObjectsConvert(t *testing.T) {
 // fileServer serves a folder, and counts requests and bytes.
 func fileServer(t *testing.T, folder string, change func(http.Handler) http.Handler) (url string, requests, sent *atomic.Int64) {
 	requests, sent = new(atomic.Int64), new(atomic.Int64)
-	var handler http.Handler = http.FileServer(http.Dir(folder))
+	handler := http.FileServer(http.Dir(folder))
 	if change != nil {
 		handler = change(handler)
 	}

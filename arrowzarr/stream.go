@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
@@ -30,6 +31,7 @@ type arrayStream struct {
 	started bool         // an element is not the fill value, so pending is valid
 	sent    int64        // chunks
 	pending []byte       // elements that do not fill a chunk yet
+	spare   sync.Pool    // *[]byte, of chunks that are written
 }
 
 func newArrayStream(sink *streamSink, name string, dtype ndview.DType, row ...int64) *arrayStream {
@@ -58,6 +60,7 @@ type streamChunk struct {
 	stream *arrayStream
 	index  int64
 	values *ndview.NDBuffer
+	bytes  []byte // of values
 	memory *chunkReservation
 }
 
@@ -72,6 +75,7 @@ func (c *streamChunk) write(ctx context.Context, w *writer) error {
 
 func (c *streamChunk) release(*writer) {
 	c.values.Release()
+	c.stream.spare.Put(&c.bytes)
 	c.memory.release()
 }
 
@@ -80,20 +84,54 @@ func (s *arrayStream) append(elements []byte) error {
 	if len(elements) == 0 {
 		return nil
 	}
-	s.start()
-	s.length += int64(len(elements)) / s.width
-	chunk := s.sink.builder.grid.chunkRows * s.width
 	for len(elements) > 0 {
-		n := min(chunk-int64(len(s.pending)), int64(len(elements)))
-		s.pending = append(s.pending, elements[:n]...)
-		elements = elements[n:]
-		if int64(len(s.pending)) == chunk {
-			if err := s.send(); err != nil {
-				return err
-			}
+		room, err := s.room(int64(len(elements)) / s.width)
+		if err != nil {
+			return err
 		}
+		elements = elements[copy(room, elements):]
 	}
 	return nil
+}
+
+// room returns the memory of the next elements, at least one and at most n, which the
+// caller must set before it calls another method.
+func (s *arrayStream) room(n int64) ([]byte, error) {
+	s.start()
+	chunk := s.sink.builder.grid.chunkRows * s.width
+	if int64(len(s.pending)) == chunk {
+		if err := s.send(); err != nil {
+			return nil, err
+		}
+	}
+	have := int64(len(s.pending))
+	n = min(n*s.width, chunk-have)
+	s.grow(n, chunk)
+	s.pending = s.pending[:have+n]
+	s.length += n / s.width
+	return s.pending[have:], nil
+}
+
+// smallBytes is the most memory that grows with the elements. A stream of more gets that
+// of a whole chunk at once, since copying what grows costs as much as all other work.
+const smallBytes = 64 << 10
+
+// grow ensures that pending has the capacity for n more bytes.
+func (s *arrayStream) grow(n, chunk int64) {
+	have := int64(len(s.pending))
+	if have+n <= int64(cap(s.pending)) {
+		return
+	}
+	if have+n <= smallBytes {
+		s.pending = slices.Grow(s.pending, int(n))
+		return
+	}
+	spare, ok := s.spare.Get().(*[]byte)
+	if !ok || int64(cap(*spare)) < chunk {
+		fresh := make([]byte, 0, chunk)
+		spare = &fresh
+	}
+	s.pending = append((*spare)[:0], s.pending...)
 }
 
 // skip appends n elements of the fill value. Chunks that hold nothing else are not
@@ -147,12 +185,13 @@ func (s *arrayStream) send() error {
 	if err != nil {
 		return err
 	}
+	pending := s.pending
 	values, err := s.chunk()
 	if err != nil {
 		reserved.release()
 		return err
 	}
-	task := &streamChunk{stream: s, index: s.sent, values: values, memory: reserved}
+	task := &streamChunk{stream: s, index: s.sent, values: values, bytes: pending, memory: reserved}
 	s.sent++
 	select {
 	case s.sink.out <- task:

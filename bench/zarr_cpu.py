@@ -1,7 +1,7 @@
 """Compares reading and writing Zarr v3 arrays with zarr-python, zarrs-python and
 tensorstore, and records the result in bench/results.
 
-Usage: zarr_cpu.py [--mib 1024] [--rounds 5] [--only TEXT] [--machine NAME]
+Usage: zarr_cpu.py [--mib 1024] [--rounds 5] [--only TEXT [--update]] [--machine NAME]
                    [--results FOLDER] [--scratch FOLDER], run by `make bench-zarr`.
 
 Arrays are float32 on a RAM disk, so no disk is measured. Each program is a process that
@@ -9,7 +9,8 @@ serves requests; in each round all of them do the same work one after the other.
 round of each counts, and the fastest peer is compared. All read the arrays that
 zarr-python wrote, into memory whose pages were touched before. In the first round all
 elements are compared with those written, and zarr-python reads the arrays of the others.
-With --only, cases whose name contains TEXT are measured and printed, not recorded.
+With --only, cases whose name contains TEXT are measured and printed; with --update they
+replace those of the newest record, if that is of the same commit and day.
 """
 
 import argparse
@@ -56,7 +57,7 @@ class Program:
     def __init__(self, name: str, command: list[str]):
         self.name = name
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.reply()
+        self.ready = self.reply().strip()
 
     def reply(self) -> str:
         line = self.process.stdout.readline()
@@ -158,19 +159,34 @@ def versions() -> dict[str, str]:
     return {"go": go[2] if len(go) > 2 else "", "python": platform.python_version(), **found}
 
 
+def kept(folder: Path, machine: dict, records: list[dict]) -> list[dict]:
+    """The records of today's file, of the same commit, that were not measured again."""
+    path = folder / f"{machine['date']}-{machine['name']}-zarr.json"
+    if not path.exists():
+        return []
+    old = json.loads(path.read_text())
+    if old["machine"] != machine:
+        sys.exit(f"{path.name} is of another commit or other versions: measure all cases")
+    again = {r["name"] for r in records}
+    return [r for r in old["records"] if r["name"] not in again]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--update", action="store_true")
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))}-core")
     parser.add_argument("--results", type=Path, default=record.ROOT / "bench/results")
     parser.add_argument("--scratch", type=Path, default=Path("/dev/shm"))
     options = parser.parse_args()
-    machine = record.machine(versions(), options.machine)
     folder = Path(tempfile.mkdtemp(prefix="quiver-bench-", dir=options.scratch))
     try:
         bench = Bench(folder, options.mib, options.rounds)
+        # Its first line names the libraries that decompress.
+        libraries = bench.programs[OURS].ready.removeprefix("ready ")
+        machine = record.machine(versions() | {"codecs": libraries}, options.machine)
         for codec in CODECS:
             for layout in LAYOUTS:
                 if any(options.only in f"zarr-{op}-{codec}-{layout}" for op in ("read", "write")):
@@ -183,8 +199,8 @@ def main() -> int:
         shutil.rmtree(folder)
     ratios = [r["ratio"] for r in bench.records]
     print(f"ratio to the fastest peer: least {min(ratios):.2f}, median {statistics.median(ratios):.2f}")
-    if not options.only:
-        path = record.write(options.results, "zarr", machine, bench.records)
+    if options.update or not options.only:
+        path = record.write(options.results, "zarr", machine, kept(options.results, machine, bench.records) + bench.records)
         print(f"written to {path.name}")
     return 0
 

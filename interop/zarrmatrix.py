@@ -167,6 +167,7 @@ def v2_codecs(dtype: np.dtype) -> dict[str, dict]:
         "gzip": {"compressors": numcodecs.GZip()},
         "bz2": {"compressors": numcodecs.BZ2()},
         "lzma": {"compressors": numcodecs.LZMA()},
+        "lzma raw": {"compressors": numcodecs.LZMA(format=3, filters=[{"id": 3, "dist": max(dtype.itemsize, 1)}, {"id": 33, "preset": 1}])},
         "lz4": {"compressors": numcodecs.LZ4()},
     }
     for cname in ("blosclz", "lz4", "lz4hc", "zlib", "zstd"):
@@ -330,6 +331,75 @@ def write_tensorstore_structs(source: Path, rng: np.random.Generator) -> dict[st
     return cases
 
 
+def objects(kind: str, rng: np.random.Generator) -> np.ndarray:
+    """Elements of dtype object: text, or arrays of one axis."""
+    values = np.empty(SHAPE, object)
+    for at in np.ndindex(SHAPE):
+        if kind == "text":
+            values[at] = str(rng.choice(["", "a", "é", "日本", "xyz"]))
+        else:
+            values[at] = rng.integers(0, 100, rng.integers(0, 5)).astype(kind)
+    return values
+
+
+def read_objects(path: Path) -> np.ndarray:
+    """Reads a Zarr v2 array of objects as zarr-python 2 did."""
+    meta = json.loads((path / ".zarray").read_text())
+    filters, compressor = [numcodecs.get_codec(c) for c in meta["filters"]], meta["compressor"]
+    out = np.full(SHAPE, meta["fill_value"] or "", object)
+    for chunk in np.ndindex(*[-(-n // c) for n, c in zip(SHAPE, CHUNK, strict=True)]):
+        file = path / ".".join(map(str, chunk))
+        if not file.exists():
+            continue  # of fill values
+        raw = file.read_bytes()
+        values = numcodecs.get_codec(compressor).decode(raw) if compressor else raw
+        for f in reversed(filters):
+            values = f.decode(values)
+        part = tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(chunk, CHUNK, SHAPE, strict=True))
+        out[part] = np.asarray(values, object).reshape(CHUNK)[tuple(slice(0, s.stop - s.start) for s in part)]
+    return plain_arrays(out)
+
+
+def plain_arrays(values: np.ndarray) -> np.ndarray:
+    """Elements that are arrays as little-endian bytes."""
+    out = np.empty(values.shape, object)
+    for at in np.ndindex(values.shape):
+        x = values[at]
+        out[at] = x.astype(x.dtype.newbyteorder("<")).tobytes() if isinstance(x, np.ndarray) else x
+    return out
+
+
+def write_objects(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Zarr v2 arrays of objects with the filters that zarr-python 3 lacks, as version 2
+    wrote them."""
+    cases = {}
+    labels = np.array(["a", "é", "日本", "xyz"], object)
+    for name, kind, filters in (
+        ("json2", "text", [numcodecs.JSON()]), ("vlen-utf8", "text", [numcodecs.VLenUTF8()]),
+        ("categorize", "text", [numcodecs.Categorize(labels, dtype=object)]),
+        *((f"vlen-array {t}", t, [numcodecs.VLenArray(t)]) for t in ("<i4", ">i2", "<f8", "|u1", ">c8", "|b1")),
+    ):  # fmt: skip
+        for compressor in (None, numcodecs.Blosc()):
+            label, values = f"v2 object {name} {'blosc' if compressor else 'plain'}", objects(kind, rng)
+            (source / label).mkdir()
+            meta = {
+                "zarr_format": 2, "shape": SHAPE, "chunks": CHUNK, "dtype": "|O", "order": "C", "fill_value": 0 if compressor else None,
+                "filters": [f.get_config() for f in filters], "compressor": compressor.get_config() if compressor else None,
+            }  # fmt: skip
+            (source / label / ".zarray").write_text(json.dumps(meta, indent=4))
+            for chunk in np.ndindex(*[-(-n // c) for n, c in zip(SHAPE, CHUNK, strict=True)]):
+                whole = np.empty(CHUNK, object)
+                whole[...] = "" if kind == "text" else None
+                part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(chunk, CHUNK, strict=True))]
+                whole[: part.shape[0], : part.shape[1]] = part
+                data = whole
+                for f in filters:
+                    data = f.encode(data)
+                (source / label / ".".join(map(str, chunk))).write_bytes(compressor.encode(data) if compressor else bytes(data))
+            cases[label] = Case(plain_arrays(values), [read_objects])
+    return cases
+
+
 def write_rectilinear(source: Path, rng: np.random.Generator) -> dict[str, Case]:
     """Arrays whose chunks differ in shape."""
     values = elements(rng, np.dtype("i4"))
@@ -401,7 +471,7 @@ def main() -> int:
         source, copy, raw = (Path(folder) / name for name in ("source", "copy", "elements"))
         raw.mkdir()
         refused = {}
-        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_rectilinear(source, rng)
+        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_objects(source, rng) | write_rectilinear(source, rng)
         groups = write_groups(source)
         command = [os.environ.get("GO", "go"), "run", "./interop/zarrmatrix", str(source), str(copy), str(raw)]
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

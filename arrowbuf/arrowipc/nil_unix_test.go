@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
@@ -129,4 +130,48 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 		"Writer.Close":        func() error { return firstOf(noWriter.Close(), writer.Close()) },
 		"Writer.Write":        func() error { return firstOf(noWriter.Write(nil), writer.Write(nil), writer.Write(batch)) },
 	})
+}
+
+// Each argument is nil alone, beside live values of the others.
+func TestEachNilArgumentReturnsAnError(t *testing.T) {
+	cpu := arrowbuf.CPU()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	batch := array.NewRecordBatch(schema, []arrow.Array{array.MakeArrayOfNull(cpu.HostAllocator(), arrow.PrimitiveTypes.Int8, 1)}, 1)
+	defer batch.Release()
+	var stream bytes.Buffer
+	fileWriter, err := arrowipc.NewFileWriter(&stream, schema)
+	require.NoError(t, err)
+	require.NoError(t, fileWriter.Write(batch))
+	writer, err := arrowipc.NewWriter(io.Discard, schema)
+	require.NoError(t, err)
+	encoder, err := arrowipc.NewEncoder(schema)
+	require.NoError(t, err)
+	defer encoder.Release()
+	metadata, err := arrowipc.EncodeSchema(schema)
+	require.NoError(t, err)
+	decoder, err := arrowipc.NewDecoder(metadata, cpu)
+	require.NoError(t, err)
+	defer decoder.Release()
+	message, err := arrowipc.EncodeRecordBatch(batch)
+	require.NoError(t, err)
+	defer message.Release()
+	serialized, err := arrowipc.SerializeRecordBatch(batch, cpu)
+	require.NoError(t, err)
+	defer serialized.Release()
+	apitest.Zeros{
+		Functions: map[string]any{
+			"DecodeRecordBatch": arrowipc.DecodeRecordBatch, "EncodeRecordBatch": arrowipc.EncodeRecordBatch, "EncodeSchema": arrowipc.EncodeSchema,
+			"Inspect": arrowipc.Inspect, "MapFile": arrowipc.MapFile, "NewBufferReader": arrowipc.NewBufferReader, "NewBufferWriter": arrowipc.NewBufferWriter,
+			"NewDecoder": arrowipc.NewDecoder, "NewEncoder": arrowipc.NewEncoder, "NewFileReader": arrowipc.NewFileReader,
+			"NewFileReaderFromBuffer": arrowipc.NewFileReaderFromBuffer, "NewFileWriter": arrowipc.NewFileWriter, "NewReader": arrowipc.NewReader,
+			"NewWriter": arrowipc.NewWriter, "ReadMessage": arrowipc.ReadMessage, "ReadMetadata": arrowipc.ReadMetadata, "ReadRecordBatch": arrowipc.ReadRecordBatch,
+			"SerializeRecordBatch": arrowipc.SerializeRecordBatch, "ValidateFile": arrowipc.ValidateFile, "WithCodec": arrowipc.WithCodec, "WithDeltas": nil,
+			"WithMinSpaceSavings": arrowipc.WithMinSpaceSavings,
+		},
+		Values: map[string]any{
+			"Decoder": decoder, "Encoder": encoder, "FileReader": nil, "FileWriter": fileWriter, "Message": message, "Parts": arrowipc.Parts(nil), "Writer": writer,
+		},
+		Args: []any{cpu, schema, batch, serialized, message.Metadata, bytes.NewReader(stream.Bytes()), int64(stream.Len()), "nil_unix_test.go"},
+		Skip: []string{"Release", "Close"},
+	}.Run(t, ".")
 }

@@ -1,9 +1,11 @@
 package cdevice_test
 
 import (
+	"io"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/cdevice"
@@ -101,4 +103,29 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 		"Stream.Release":  func() error { return harmless(func() { noStream.Release(); stream.Release() }) },
 		"Stream.Released": func() error { return harmless(func() { noStream.Released(); stream.Released() }) },
 	})
+}
+
+// Each argument is nil alone, beside live values of the others.
+func TestEachNilArgumentReturnsAnError(t *testing.T) {
+	cpu := arrowbuf.CPU()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, nil)
+	values := array.MakeArrayOfNull(cpu.HostAllocator(), arrow.PrimitiveTypes.Int8, 1)
+	defer values.Release()
+	batch := array.NewRecordBatch(schema, []arrow.Array{values}, 1)
+	defer batch.Release()
+	reader := arrowbuf.NewReaderFunc(schema, func() (arrow.RecordBatch, error) { return nil, io.EOF }, nil)
+	defer reader.Release()
+	apitest.Zeros{
+		Functions: map[string]any{
+			"ExportArray": cdevice.ExportArray, "ExportBatch": cdevice.ExportBatch, "ExportCPUArray": cdevice.ExportCPUArray, "ExportCPUBatch": cdevice.ExportCPUBatch,
+			"ExportCPUStream": cdevice.ExportCPUStream, "ExportField": cdevice.ExportField, "ExportSchema": cdevice.ExportSchema, "ExportStream": cdevice.ExportStream,
+			"ImportArray": cdevice.ImportArray, "ImportBatch": cdevice.ImportBatch, "ImportCPUArray": cdevice.ImportCPUArray, "ImportCPUBatch": cdevice.ImportCPUBatch,
+			"ImportCPUStream": cdevice.ImportCPUStream, "ImportField": cdevice.ImportField, "ImportSchema": cdevice.ImportSchema, "ImportStream": cdevice.ImportStream,
+		},
+		Values: map[string]any{
+			"Array": new(cdevice.Array), "DeviceArray": new(cdevice.DeviceArray), "DeviceStream": new(cdevice.DeviceStream), "Schema": new(cdevice.Schema),
+			"Stream": new(cdevice.Stream), "Reader": nil,
+		},
+		Args: []any{cpu, schema, values, batch, reader, arrow.PrimitiveTypes.Int8},
+	}.Run(t, ".")
 }

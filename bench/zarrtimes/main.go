@@ -1,6 +1,7 @@
 // Command zarrtimes is Quiver's side of bench/zarr.py: it reads and writes Zarr v3
 // arrays on request. Each line of the input is a JSON object of type request, and each
-// line of the output the seconds that the request took.
+// line of the output the seconds that the request took. The first line names the
+// implementations of codecs.
 //
 // Arrays are read into memory whose pages were touched before, and opened before the
 // clock starts, as bench/zarr_peers.py does. With the environment variable CPUPROFILE,
@@ -20,6 +21,9 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/compress/gzip"
+	"github.com/quiver-gpu/quiver/compress/lz4"
+	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -62,7 +66,7 @@ func run() error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	fmt.Println("ready")
+	fmt.Printf("ready %s, %s, deflate by %s\n", zstd.Implementation(), lz4.Implementation(), gzip.Implementation())
 	var s server
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		var q request

@@ -137,7 +137,7 @@ func tryMutated(t *testing.T, content []byte, converted *int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(t.TempDir(), "")
 	require.NoError(t, err)
-	defer os.RemoveAll(dir)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
 	input, output := filepath.Join(dir, "input"), filepath.Join(dir, "output.zarr")
 	require.NoError(t, os.WriteFile(input, content, 0o666))
 

@@ -16,17 +16,18 @@ func Bytes(dst, src []byte, size int) error {
 	if err != nil {
 		return err
 	}
-	done := 0 // elements
-	switch size {
-	case 1:
+	if size == 1 {
 		copy(dst, src)
 		return nil
+	}
+	done := shuffleVector(dst, src, n, size) // elements
+	switch size {
 	case 2:
-		done = bytes2(dst, src, n)
+		done = bytes2(dst, src, n, done)
 	case 4:
-		done = bytes4(dst, src, n)
+		done = bytes4(dst, src, n, done)
 	case 8:
-		done = bytes8(dst, src, n)
+		done = bytes8(dst, src, n, done)
 	}
 	for b := range size {
 		plane := dst[b*n : (b+1)*n]
@@ -54,17 +55,18 @@ func unshuffleBytes(function string, dst, src []byte, size int, stream bool) err
 	if err != nil {
 		return err
 	}
-	done := 0
-	switch size {
-	case 1:
+	if size == 1 {
 		copy(dst, src)
 		return nil
+	}
+	done := unshuffleVector(dst, src, n, size, stream)
+	switch size {
 	case 2:
-		done = unshuffle2(dst, src, n)
+		done = unshuffle2(dst, src, n, done)
 	case 4:
-		done = unshuffle4(dst, src, n, stream)
+		done = unshuffle4(dst, src, n, done)
 	case 8:
-		done = unshuffle8(dst, src, n)
+		done = unshuffle8(dst, src, n, done)
 	}
 	for b := range size {
 		plane := src[b*n : (b+1)*n]
@@ -87,11 +89,10 @@ func elements(function string, dst, src []byte, size int) (int, error) {
 	return len(src) / size, nil
 }
 
-// The functions below move 8 elements per step and return the number of elements that
-// they moved.
+// The functions below move 8 elements per step, from element i on. They return the number
+// of the first element that they did not move.
 
-func bytes2(dst, src []byte, n int) int {
-	i := 0
+func bytes2(dst, src []byte, n, i int) int {
 	for ; i+8 <= n; i += 8 {
 		a, b := le.Uint64(src[2*i:]), le.Uint64(src[2*i+8:])
 		le.PutUint64(dst[i:], evenBytes(a)|evenBytes(b)<<32)
@@ -100,8 +101,7 @@ func bytes2(dst, src []byte, n int) int {
 	return i
 }
 
-func unshuffle2(dst, src []byte, n int) int {
-	i := 0
+func unshuffle2(dst, src []byte, n, i int) int {
 	for ; i+8 <= n; i += 8 {
 		low, high := le.Uint64(src[i:]), le.Uint64(src[n+i:])
 		le.PutUint64(dst[2*i:], spreadBytes(low)|spreadBytes(high)<<8)
@@ -124,8 +124,7 @@ func spreadBytes(x uint64) uint64 {
 	return (x | x<<8) & 0x00ff00ff00ff00ff
 }
 
-func bytes4(dst, src []byte, n int) int {
-	i := fast4(dst, src, n)
+func bytes4(dst, src []byte, n, i int) int {
 	for ; i+8 <= n; i += 8 {
 		s := src[4*i : 4*i+32]
 		a, b, c, d := transpose4(pair(s, 0), pair(s, 4), pair(s, 8), pair(s, 12))
@@ -137,8 +136,7 @@ func bytes4(dst, src []byte, n int) int {
 	return i
 }
 
-func unshuffle4(dst, src []byte, n int, stream bool) int {
-	i := fastUnshuffle4(dst, src, n, stream)
+func unshuffle4(dst, src []byte, n, i int) int {
 	for ; i+8 <= n; i += 8 {
 		a, b, c, d := transpose4(le.Uint64(src[i:]), le.Uint64(src[n+i:]), le.Uint64(src[2*n+i:]), le.Uint64(src[3*n+i:]))
 		out := dst[4*i : 4*i+32]
@@ -176,8 +174,7 @@ func swap(x, y uint64, shift uint, mask uint64) (uint64, uint64) {
 	return x ^ t<<shift, y ^ t
 }
 
-func bytes8(dst, src []byte, n int) int {
-	i := 0
+func bytes8(dst, src []byte, n, i int) int {
 	var m [8]uint64
 	for ; i+8 <= n; i += 8 {
 		s := src[8*i : 8*i+64]
@@ -192,8 +189,7 @@ func bytes8(dst, src []byte, n int) int {
 	return i
 }
 
-func unshuffle8(dst, src []byte, n int) int {
-	i := 0
+func unshuffle8(dst, src []byte, n, i int) int {
 	var m [8]uint64
 	for ; i+8 <= n; i += 8 {
 		for b := range m {

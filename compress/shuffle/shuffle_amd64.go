@@ -1,41 +1,85 @@
 package shuffle
 
-import "unsafe"
+import (
+	"unsafe"
 
-// All processors of this architecture have SSE2.
+	"golang.org/x/sys/cpu"
+)
 
 //go:noescape
-func shuffle4SSE2(dst, src *byte, n, steps int)
+func shuffle2AVX2(dst, src *byte, n, steps int)
 
 //go:noescape
-func unshuffle4SSE2(dst, src *byte, n, steps int)
+func shuffle4AVX2(dst, src *byte, n, steps int)
 
-// unshuffle4Stream writes past the caches to an address that is a multiple of 16.
-//
+//go:noescape
+func shuffle8AVX2(dst, src *byte, n, steps int)
+
+//go:noescape
+func unshuffle2AVX2(dst, src *byte, n, steps int)
+
+//go:noescape
+func unshuffle4AVX2(dst, src *byte, n, steps int)
+
+//go:noescape
+func unshuffle8AVX2(dst, src *byte, n, steps int)
+
+//go:noescape
+func unshuffle2Stream(dst, src *byte, n, steps int)
+
 //go:noescape
 func unshuffle4Stream(dst, src *byte, n, steps int)
 
-// fast4 shuffles elements of 4 bytes and returns the number that it moved.
-func fast4(dst, src []byte, n int) int {
-	steps := n / 16
-	if steps > 0 {
-		_, _ = dst[4*n-1], src[4*n-1]
-		shuffle4SSE2(&dst[0], &src[0], n, steps)
+//go:noescape
+func unshuffle8Stream(dst, src *byte, n, steps int)
+
+// vectorStep is the number of elements that the functions above move per step.
+const vectorStep = 32
+
+// shuffleVector shuffles the first of n elements of size bytes, if that is 2, 4 or 8, and
+// returns their number.
+func shuffleVector(dst, src []byte, n, size int) int {
+	steps := n / vectorStep
+	if steps == 0 || !cpu.X86.HasAVX2 {
+		return 0
 	}
-	return 16 * steps
+	_, _ = dst[size*n-1], src[size*n-1]
+	switch size {
+	case 2:
+		shuffle2AVX2(&dst[0], &src[0], n, steps)
+	case 4:
+		shuffle4AVX2(&dst[0], &src[0], n, steps)
+	case 8:
+		shuffle8AVX2(&dst[0], &src[0], n, steps)
+	default:
+		return 0
+	}
+	return steps * vectorStep
 }
 
-// fastUnshuffle4 is the inverse of fast4. If stream is true, dst is written past the
+// unshuffleVector is the inverse of shuffleVector. If stream is true, it writes past the
 // caches, which takes an aligned address.
-func fastUnshuffle4(dst, src []byte, n int, stream bool) int {
-	steps := n / 16
-	if steps > 0 {
-		_, _ = dst[4*n-1], src[4*n-1]
-		if stream && uintptr(unsafe.Pointer(&dst[0]))%16 == 0 {
-			unshuffle4Stream(&dst[0], &src[0], n, steps)
-		} else {
-			unshuffle4SSE2(&dst[0], &src[0], n, steps)
-		}
+func unshuffleVector(dst, src []byte, n, size int, stream bool) int {
+	steps := n / vectorStep
+	if steps == 0 || !cpu.X86.HasAVX2 {
+		return 0
 	}
-	return 16 * steps
+	_, _ = dst[size*n-1], src[size*n-1]
+	var move [2]func(dst, src *byte, n, steps int)
+	switch size {
+	case 2:
+		move = [2]func(dst, src *byte, n, steps int){unshuffle2AVX2, unshuffle2Stream}
+	case 4:
+		move = [2]func(dst, src *byte, n, steps int){unshuffle4AVX2, unshuffle4Stream}
+	case 8:
+		move = [2]func(dst, src *byte, n, steps int){unshuffle8AVX2, unshuffle8Stream}
+	default:
+		return 0
+	}
+	if stream && uintptr(unsafe.Pointer(&dst[0]))%32 == 0 {
+		move[1](&dst[0], &src[0], n, steps)
+	} else {
+		move[0](&dst[0], &src[0], n, steps)
+	}
+	return steps * vectorStep
 }

@@ -2,6 +2,6 @@
 
 package shuffle
 
-func fast4([]byte, []byte, int) int { return 0 }
+func shuffleVector([]byte, []byte, int, int) int { return 0 }
 
-func fastUnshuffle4([]byte, []byte, int, bool) int { return 0 }
+func unshuffleVector([]byte, []byte, int, int, bool) int { return 0 }

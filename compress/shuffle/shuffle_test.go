@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 	"github.com/stretchr/testify/require"
@@ -44,8 +45,9 @@ func TestBytesMatchDefinition(t *testing.T) {
 			require.Equal(t, want, got, "size %d, %d bytes", size, length)
 			require.NoError(t, shuffle.UnshuffleBytes(back, got, size))
 			require.Equal(t, src, back, "size %d, %d bytes", size, length)
-			for offset := range 2 { // at most one of the addresses is aligned
-				back = make([]byte, length+2)[offset:]
+			for offset := range 2 { // an aligned address, and one that is not
+				back = make([]byte, length+100)
+				back = back[-uintptr(unsafe.Pointer(&back[0]))%64:][offset:]
 				require.NoError(t, shuffle.UnshuffleBytesUncached(back[:length], got, size))
 				require.Equal(t, src, back[:length], "size %d, %d bytes", size, length)
 				require.Zero(t, back[length])

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/internal/apitest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
@@ -56,6 +59,34 @@ func TestNilArgumentsReturnErrors(t *testing.T) {
 	calls["MinCount"] = func() error { return apitest.Harmless(func() { columns.MinCount(0) }) }
 	calls["NullsWin"] = func() error { return apitest.Harmless(func() { _ = columns.NullsWin() }) }
 	apitest.NilSafe(t, ".", calls)
+}
+
+// Each argument is nil alone, beside live values of the others.
+func TestEachNilArgumentReturnsAnError(t *testing.T) {
+	numbers := array.NewInt64Builder(memory.DefaultAllocator)
+	defer numbers.Release()
+	numbers.AppendValues([]int64{0, 1}, nil)
+	values := numbers.NewArray()
+	defer values.Release()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	batch := array.NewRecordBatch(schema, []arrow.Array{values}, 2)
+	defer batch.Release()
+	functions := map[string]any{
+		"CastIndices": columns.CastIndices, "CastOffsets": columns.CastOffsets, "Concatenate": columns.Concatenate, "ConcatenateBatches": columns.ConcatenateBatches,
+		"Count": columns.Count, "Decode": columns.Decode, "Filter": columns.Filter, "FilterBatch": columns.FilterBatch, "FilterBy": columns.FilterBy,
+		"Flatten": columns.Flatten, "Max": columns.Max, "Mean": columns.Mean, "Min": columns.Min, "Sum": columns.Sum, "Take": columns.Take,
+		"TakeBatch": columns.TakeBatch, "With": columns.With,
+	}
+	names, err := apitest.Functions(".")
+	require.NoError(t, err)
+	for _, name := range names {
+		if _, ok := functions[name]; !ok {
+			functions[name] = nil // returns an Expr, which TestNilArgumentsReturnErrors evaluates
+		}
+	}
+	apitest.Zeros{
+		Functions: functions, Values: map[string]any{"Expr": columns.Field("x")}, Args: []any{values, batch, arrow.PrimitiveTypes.Int64, "x"},
+	}.Run(t, ".")
 }
 
 // nilArray is an array type whose nil pointer must not be used.

@@ -63,6 +63,7 @@ var conformance = map[string][]struct {
 	"numcodecs.packbits":         {{types: []string{"bool"}}},
 	"numcodecs.quantize":         {{config: `{"digits":2,"dtype":"<f4","astype":"<f8"}`, types: []string{"float32"}, lossy: true}},
 	"numcodecs.shuffle":          {{config: `{"elementsize":1}`}, {config: `{"elementsize":8}`, types: []string{"int64", "complex64", "complex128"}}},
+	"numcodecs.vlen-array":       {{config: `{"dtype":"|u1"}`, types: []string{"bytes"}}},
 	"numcodecs.vlen-bytes":       {{types: []string{"bytes"}}},
 	"numcodecs.vlen-utf8":        {{types: []string{"string"}}},
 	"numcodecs.zlib":             {{}, {config: `{"level":9}`}},

@@ -11,13 +11,12 @@ import (
 	"slices"
 
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
-	"github.com/ulikunitz/xz"
 	"github.com/ulikunitz/xz/lzma"
 )
 
 // LZMA compresses with LZMA (numcodecs, "lzma").
 type LZMA struct {
-	// Format is LZMAFormatXZ or LZMAFormatAlone; 0 means LZMAFormatXZ.
+	// Format is LZMAFormatXZ, LZMAFormatAlone or LZMAFormatRaw; 0 means LZMAFormatXZ.
 	Format int
 	// Check is the kind of checksum in the xz format: -1 for the default, CRC-64; 0 for
 	// none, 1 for CRC-32, 4 for CRC-64, 10 for SHA-256. The zero value of LZMA therefore
@@ -25,39 +24,121 @@ type LZMA struct {
 	Check int
 	// Preset is 0 to 9; -1 means the default, 6. It sets the size of the dictionary.
 	Preset int
+	// Filters are up to three delta filters, then LZMA2. LZMAFormatRaw needs them,
+	// LZMAFormatAlone cannot have them.
+	Filters []LZMAFilter
 }
 
-// The formats of [LZMA]. Raw LZMA streams, format 3, are not supported.
+// The formats of [LZMA].
 const (
 	LZMAFormatXZ    = 1
 	LZMAFormatAlone = 2
+	LZMAFormatRaw   = 3 // an LZMA2 stream without a container
 )
+
+// LZMAFilter is a step of [LZMA].
+type LZMAFilter struct {
+	// ID is LZMAFilterDelta or LZMAFilterLZMA2.
+	ID int
+	// Dist is the distance of LZMAFilterDelta in bytes: 1 to 256, 0 means 1.
+	Dist int
+	// Preset is that of LZMA, for LZMAFilterLZMA2.
+	Preset int
+}
+
+// The filters of [LZMA].
+const (
+	LZMAFilterDelta = 0x03
+	LZMAFilterLZMA2 = 0x21
+)
+
+// MarshalJSON returns the form of Python's module lzma.
+func (f LZMAFilter) MarshalJSON() ([]byte, error) {
+	m := metajson.Members{{Key: "id", Value: f.ID}}
+	switch {
+	case f.ID == LZMAFilterDelta:
+		m = append(m, metajson.Member{Key: "dist", Value: f.distance()})
+	case f.Preset >= 0:
+		m = append(m, metajson.Member{Key: "preset", Value: f.Preset})
+	}
+	return m.MarshalJSON()
+}
+
+// parseLZMAFilter ignores parameters that only affect the size of the encoding.
+func parseLZMAFilter(raw json.RawMessage) (LZMAFilter, error) {
+	f := LZMAFilter{Preset: -1}
+	var keys struct {
+		ID     uint64
+		Dist   int
+		Preset *int
+	}
+	if err := json.Unmarshal(raw, &keys); err != nil {
+		return f, err
+	}
+	if keys.ID != LZMAFilterDelta && keys.ID != LZMAFilterLZMA2 {
+		return f, fmt.Errorf("filter %#x: %w", keys.ID, errors.ErrUnsupported)
+	}
+	f.ID, f.Dist = int(keys.ID), keys.Dist
+	if keys.Preset != nil {
+		f.Preset = *keys.Preset &^ lzmaExtreme
+	}
+	return f, nil
+}
+
+func (f LZMAFilter) distance() int { return max(f.Dist, 1) }
+
+// deltas returns the distances of the delta filters.
+func (c LZMA) deltas() []int {
+	var out []int
+	for _, f := range c.Filters {
+		if f.ID == LZMAFilterDelta {
+			out = append(out, f.distance())
+		}
+	}
+	return out
+}
+
+// lzmaExtreme is a flag of presets for more effort.
+const lzmaExtreme = 1 << 31
 
 // Name returns "numcodecs.lzma".
 func (LZMA) Name() string { return numcodecs + "lzma" }
 
 // Configuration returns all parameters of numcodecs.
 func (c LZMA) Configuration() any {
-	var preset any // null for the default
+	var preset, filters any // null for the default
 	if c.Preset >= 0 {
 		preset = c.Preset
 	}
+	if len(c.Filters) > 0 {
+		filters = c.Filters
+	}
 	return metajson.Members{
 		{Key: "format", Value: max(c.Format, LZMAFormatXZ)}, {Key: "check", Value: c.Check},
-		{Key: "preset", Value: preset}, {Key: "filters", Value: nil},
+		{Key: "preset", Value: preset}, {Key: "filters", Value: filters},
 	}
 }
 
 func parseLZMA(config *metajson.Object) (Codec, error) {
 	c := LZMA{Format: LZMAFormatXZ, Check: -1, Preset: -1}
-	if raw, ok := config.Take("filters"); ok && string(raw) != "null" {
-		return nil, fmt.Errorf("LZMA filters: %w", errors.ErrUnsupported)
+	var filters []json.RawMessage
+	if raw, ok := config.Take("filters"); ok {
+		if err := json.Unmarshal(raw, &filters); err != nil {
+			return nil, fmt.Errorf("filters: %w", err)
+		}
+	}
+	for i, raw := range filters {
+		f, err := parseLZMAFilter(raw)
+		if err != nil {
+			return nil, fmt.Errorf("filters[%d]: %w", i, err)
+		}
+		c.Filters = append(c.Filters, f)
 	}
 	if raw, ok := config.Take("preset"); ok && string(raw) != "null" {
 		if err := json.Unmarshal(raw, &c.Preset); err != nil {
 			return nil, fmt.Errorf("preset: %w", err)
 		}
-		if c.Preset &^= 1 << 31; c.Preset < 0 { // a flag for more effort
+		if c.Preset &^= lzmaExtreme; c.Preset < 0 {
 			return nil, fmt.Errorf("preset %d is negative", c.Preset)
 		}
 	}
@@ -74,25 +155,43 @@ func parseLZMA(config *metajson.Object) (Codec, error) {
 }
 
 func (c LZMA) check() error {
-	switch {
-	case c.Format == 3:
-		return fmt.Errorf("lzma: raw streams, format 3: %w", errors.ErrUnsupported)
-	case c.Format < 0 || c.Format > LZMAFormatAlone:
-		return fmt.Errorf("lzma: format %d, want 1 or 2", c.Format)
-	case c.Preset < -1 || c.Preset > 9:
+	if c.Preset < -1 || c.Preset > 9 {
 		return fmt.Errorf("lzma: preset %d is not within -1 to 9", c.Preset)
-	case c.Check != -1 && c.Check != xzNoCheck && c.Check != int(xz.CRC32) && c.Check != int(xz.CRC64) && c.Check != int(xz.SHA256):
+	}
+	if _, ok := xzSum(c.Check, nil); !ok && c.Check != -1 {
 		return fmt.Errorf("lzma: unknown check %d", c.Check)
+	}
+	last := len(c.Filters) - 1
+	switch {
+	case c.Format < 0 || c.Format > LZMAFormatRaw:
+		return fmt.Errorf("lzma: format %d, want 1 to 3", c.Format)
+	case c.Format == LZMAFormatRaw && last < 0:
+		return errors.New("lzma: a raw stream without filters")
+	case c.Format == LZMAFormatAlone && last >= 0:
+		return errors.New("lzma: filters in the format of .lzma files")
+	case last > 3:
+		return fmt.Errorf("lzma: %d filters, want at most 4", last+1)
+	}
+	for i, f := range c.Filters {
+		switch {
+		case i < last && f.ID != LZMAFilterDelta || i == last && f.ID != LZMAFilterLZMA2:
+			return fmt.Errorf("lzma: filter %d is %#x, want delta filters, then LZMA2: %w", i, f.ID, errors.ErrUnsupported)
+		case f.ID == LZMAFilterDelta && (f.Dist < 0 || f.Dist > 256):
+			return fmt.Errorf("lzma: delta of distance %d, want 1 to 256", f.Dist)
+		case f.ID == LZMAFilterLZMA2 && (f.Preset < -1 || f.Preset > 9):
+			return fmt.Errorf("lzma: preset %d is not within -1 to 9", f.Preset)
+		}
 	}
 	return nil
 }
-
-const xzNoCheck = 0
 
 // dictCap returns the size of the dictionary: that of the preset, but no more than
 // useful for n bytes.
 func (c LZMA) dictCap(n int) int {
 	preset := c.Preset
+	if last := len(c.Filters) - 1; last >= 0 {
+		preset = c.Filters[last].Preset
+	}
 	if preset < 0 {
 		preset = 6
 	}
@@ -105,21 +204,19 @@ func (c LZMA) Encode(dst, src []byte) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	out := bytes.NewBuffer(dst)
-	var w interface {
-		Write([]byte) (int, error)
-		Close() error
-	}
-	var err error
-	if c.Format == LZMAFormatAlone {
-		w, err = lzma.WriterConfig{DictCap: c.dictCap(len(src)), SizeInHeader: true, Size: int64(len(src))}.NewWriter(out)
-	} else {
-		check := xz.CRC64
-		if c.Check > 0 {
-			check = byte(c.Check)
+	dictionary := c.dictCap(len(src))
+	switch {
+	case c.Format == LZMAFormatRaw:
+		return encodeLZMA2(dst, src, dictionary, c.deltas())
+	case c.Format != LZMAFormatAlone:
+		check := xzCRC64
+		if c.Check >= 0 {
+			check = c.Check
 		}
-		w, err = xz.WriterConfig{DictCap: c.dictCap(len(src)), CheckSum: check, NoCheckSum: c.Check == xzNoCheck}.NewWriter(out)
+		return encodeXZ(dst, src, check, dictionary, c.deltas())
 	}
+	out := bytes.NewBuffer(dst)
+	w, err := lzma.WriterConfig{DictCap: dictionary, SizeInHeader: true, Size: int64(len(src))}.NewWriter(out)
 	if err != nil {
 		return nil, err
 	}
@@ -132,20 +229,33 @@ func (c LZMA) Encode(dst, src []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Decode returns the decoding of src, in either format: at most limit bytes.
+// Decode returns the decoding of src: at most limit bytes. The filters of an xz file are
+// those that it names.
 func (c LZMA) Decode(dst, src []byte, limit int64) ([]byte, error) {
-	if c.Format == LZMAFormatAlone {
+	switch c.Format {
+	case LZMAFormatAlone:
 		return decodeAlone(dst, src, limit)
+	case LZMAFormatRaw:
+		x := xzScanner{rest: src, limit: limit}
+		out := x.lzma2(dst[:0], math.MaxUint32)
+		if x.err == nil && len(x.rest) > 0 {
+			x.err = fmt.Errorf("%d bytes after the LZMA2 stream", len(x.rest))
+		}
+		if x.err != nil {
+			return nil, x.err
+		}
+		deltas := c.deltas()
+		for i := len(deltas) - 1; i >= 0; i-- {
+			undoDelta(out, deltas[i])
+		}
+		return out, nil
+	default:
+		out, err := decodeXZ(dst, src, limit)
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
 	}
-	src = bytes.Clone(src)
-	if err := shrinkDictionaries(src, limit); err != nil {
-		return nil, err
-	}
-	r, err := xz.ReaderConfig{DictCap: lzma.MinDictCap}.NewReader(bytes.NewReader(src))
-	if err != nil {
-		return nil, err
-	}
-	return readAll(r, dst, limit)
 }
 
 // decodeAlone decodes the format of .lzma files: properties, the size of the dictionary
@@ -179,7 +289,12 @@ func decodeAlone(dst, src []byte, limit int64) ([]byte, error) {
 // readAll reads a stream to its end into dst[:0], which it grows. It returns an error if
 // the stream has more than limit bytes.
 func readAll(r io.Reader, dst []byte, limit int64) ([]byte, error) {
-	dst = dst[:0]
+	return appendAll(r, dst[:0], limit)
+}
+
+// appendAll appends a stream to dst. It returns an error if the result has more than
+// limit bytes.
+func appendAll(r io.Reader, dst []byte, limit int64) ([]byte, error) {
 	for int64(len(dst)) < limit {
 		if len(dst) == cap(dst) {
 			dst = slices.Grow(dst, 512)

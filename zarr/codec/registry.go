@@ -129,6 +129,7 @@ func init() {
 		"numcodecs.packbits":         constant(NumcodecsPackBits{}),
 		"numcodecs.quantize":         withConfig(parseQuantize),
 		"numcodecs.shuffle":          withConfig(parseShuffle),
+		"numcodecs.vlen-array":       withConfig(parseVLenArray),
 		"numcodecs.vlen-bytes":       constant(VLenBytes{}),
 		"numcodecs.vlen-utf8":        constant(VLenUTF8{}),
 		"numcodecs.zlib":             withConfig(parseZlib),
@@ -139,11 +140,10 @@ func init() {
 // refused are known codecs that this package lacks, without the prefix of numcodecs, and
 // why. They may be registered.
 var refused = map[string]string{
-	"pcodec":     "needs the import of package zarr/codec/pcodec",
-	"pickle":     "would run code from the chunk",
-	"vlen-array": "stores arrays as elements",
-	"zfp":        "has no implementation in Go, unlike numcodecs.zfpy",
-	"zfpy":       "needs the import of package zarr/codec/zfpy",
+	"pcodec": "needs the import of package zarr/codec/pcodec",
+	"pickle": "would run code from the chunk",
+	"zfp":    "has no implementation in Go, unlike numcodecs.zfpy",
+	"zfpy":   "needs the import of package zarr/codec/zfpy",
 }
 
 // withConfig returns the parser of a codec that contains no other codecs.

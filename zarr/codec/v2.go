@@ -138,6 +138,7 @@ func parseV2(what string, raw json.RawMessage) (Codec, error) {
 var objectTypes = map[string]element.Type{
 	"vlen-utf8":  element.String,
 	"vlen-bytes": element.Bytes,
+	"vlen-array": element.Bytes,
 	"json2":      element.String,
 	"msgpack2":   element.String,
 	"categorize": element.String,

@@ -49,6 +49,8 @@ def byte_codecs() -> None:
                        {"id": "bz2", "level": 9}, {"id": "lz4", "acceleration": 1}, {"id": "zstd", "level": 0}, {"id": "zstd", "level": 5, "checksum": True},
                        {"id": "lzma"}, {"id": "lzma", "format": 1, "check": 1, "preset": 0}, {"id": "lzma", "format": 1, "check": 0, "preset": 9},
                        {"id": "lzma", "format": 1, "check": 10, "preset": 1}, {"id": "lzma", "format": 2, "check": -1, "preset": 6},
+                       {"id": "lzma", "format": 3, "filters": [{"id": 3, "dist": 4}, {"id": 33, "preset": 1}]},
+                       {"id": "lzma", "format": 3, "filters": [{"id": 3, "dist": 2}, {"id": 3, "dist": 256}, {"id": 33}]},
                        {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0},
                        {"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": -1, "blocksize": 0}]:
             add(config, values, exact=False)

@@ -290,7 +290,7 @@ func (o *object) options() *blob.ReaderOptions {
 // changed marks the error of a request that options made fail.
 func (o *object) changed(err error) error {
 	if o != nil && gcerrors.Code(err) == gcerrors.FailedPrecondition {
-		return fmt.Errorf("%w: %s", store.ErrChanged, err) // not as an error of a precondition
+		return fmt.Errorf("%w: %s", store.ErrChanged, err.Error()) // not as an error of a precondition
 	}
 	return err
 }

@@ -1,0 +1,90 @@
+package arrowzarr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// ConvertReader is [Convert] for the record batches of a reader, such as one that a
+// database driver returns or that the caller writes. The batches have the reader's
+// schema, in memory of the host, and may have any length. Their memory is not part of
+// Options.MaxMemory. The caller owns the reader, and must not use it until ConvertReader
+// returns.
+func ConvertReader(ctx context.Context, r array.RecordReader, output string, options Options) (*Report, error) {
+	if r == nil {
+		return nil, partErrorf(PartUsage, "arrowzarr.ConvertReader: nil reader")
+	}
+	options.reader = r
+	return Convert(ctx, readerName, output, options)
+}
+
+// readerName stands for the input of ConvertReader in reports and errors.
+const readerName = "record reader"
+
+// readerSource reads the batches of a record reader.
+type readerSource struct {
+	reader array.RecordReader
+	fields []int
+	chosen *arrow.Schema
+	cutter rowCutter
+	bytes  int64 // of batches so far
+}
+
+func (s *readerSource) format() string                { return "Arrow record batches" }
+func (s *readerSource) schema() *arrow.Schema         { return s.reader.Schema() }
+func (s *readerSource) rows() int64                   { return -1 }
+func (s *readerSource) mapping() *mapping             { return nil }
+func (s *readerSource) fingerprint() string           { return readerName }
+func (s *readerSource) position() (done, total int64) { return s.bytes, -1 }
+func (s *readerSource) close() error                  { return nil } // the caller owns the reader
+
+// interrupt returns true, because the caller cannot release the reader before its Next
+// has returned.
+func (s *readerSource) interrupt() bool { return true }
+
+func (s *readerSource) count(context.Context) (int64, error) {
+	return 0, fmt.Errorf("a record reader can be read only once: %w", errors.ErrUnsupported)
+}
+
+func (s *readerSource) nulls(ctx context.Context) ([]int64, error) {
+	_, err := s.count(ctx)
+	return nil, err
+}
+
+func (s *readerSource) open(_ context.Context, fields []int, rows rowRange) error {
+	s.fields, s.chosen, s.cutter = fields, selectSchema(s.schema(), fields), newRowCutter(rows)
+	return nil
+}
+
+func (s *readerSource) next() (b sourceBatch, err error) {
+	for b.batch == nil && err == nil {
+		if s.cutter.done() {
+			return b, io.EOF
+		}
+		err = catchPanic(func() error {
+			if !s.reader.Next() {
+				if err := s.reader.Err(); err != nil {
+					return err
+				}
+				return io.EOF
+			}
+			batch := s.reader.RecordBatch()
+			if !batch.Schema().Equal(s.schema()) {
+				return fmt.Errorf("a batch of another schema than the reader's: %v, expected %v", batch.Schema(), s.schema())
+			}
+			batch.Retain()
+			b.batch = s.cutter.cut(selectColumns(batch, s.chosen, s.fields))
+			return nil
+		})
+	}
+	if b.batch != nil {
+		b.bytes = batchBytes(b.batch, bufferLen)
+		s.bytes += b.bytes
+	}
+	return b, err
+}

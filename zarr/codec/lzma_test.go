@@ -1,0 +1,76 @@
+package codec_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"testing"
+
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// squares are the numbers that Python's module lzma has compressed below.
+func squares() []byte {
+	var out []byte
+	for i := range uint32(300) {
+		out = binary.LittleEndian.AppendUint32(out, i*i/7)
+	}
+	return out
+}
+
+func TestXZFilesOfDeltaFiltersDecode(t *testing.T) {
+	for name, text := range map[string]string{ // by lzma.compress with filters
+		`{"id": "lzma", "format": 1, "check": -1, "preset": null, "filters": [{"id": 3, "dist": 4}, {"id": 33, "preset": 1}]}`:            "/Td6WFoAAATm1rRGAgEDAQMhARCiKhIV4ASvAPVdAABsPoNCMLDBdzcn83U+8RUvIbv1euvouypjDzlgi2iLa7IeJYKcgMVhtSCeI5HSV3CiB+I+Qm2PkMxXKLgMT6PoQnHoIiCDMAvkdRBfcZiOjqa1ko+0WDjOyjtumQBO4kQNSbvePl7b875fC4D7/COlhfxkNFHxuxZW68+e/UcZT1zVcrqHobEnJXEWzJUEbzy/cyltj2VZ72EDLw21v3b9O3o+oZTs11ZTbzD4LQvHUcj40uLPJW4sO6cCXm6XED2DDJzUbg4tYRSpaL4wQv0EsmB84cbnVrI4mYCZFrBuCq7WkCfVWxJTgL6rF/+KarS4FypAAAAAAIkCszH0ZQFQAAGRArAJAABONwx9scRn+wIAAAAABFla",
+		`{"id": "lzma", "format": 1, "check": -1, "preset": null, "filters": [{"id": 3, "dist": 2}, {"id": 3, "dist": 256}, {"id": 33}]}`: "/Td6WFoAAATm1rRGAwIDAQEDAf8hARYAjxvFUeAErwLaXQAAbD5vCbFx0kvXFw14awrY0/53z1SMyCYSFUV+WFyWxmt9Dy3ehoEitDa3wtNf4gU05baufR+J5zqikp9RUPO+skECaYAGkGIRXeVsVH5JMSPL2H4UA0I+5i14hj1ZwgAQmxISsRX6bz1lEHCNcmHKOlxZv4/3KEu2NXakItXr2a1i+uHD+tQq6okGQdrlFARFoJUh+Retqgwl20475E+qRrv5H/Tjf21Hhp9XVRoKEFihwpxxxrbjdZ9w/G5csXBJq+ToaxQYXj5tC0UNuVrtHBirL0Yi8GP+2l2NKz/+2q7f6Gg6RnDGx44Ypk4jGVoKB1FW4uJrC0k3gMycdkmjPEGv1IfYsMvq82BLZ59/4K2JQfgbE4N5yD8kHvYQ4d9AmuQBqZNDuDD1+fnJDcobqD4BintvrodynQLd7//P++qeJ5S05Ni2nHLr7kniluyDOqzbx9Tet+DKDAcvmiP2NWOqWZiMwJIVFZMRhhDXOe9s0L7OoAtn1rvzQZQUIXmCXuUXdTtxwpB801SETQZnXE0o25L1qIb45o+VAqT7nlvfxatN7iyg+WPXq1fRA8cC0m5Xni00uhA1V5yE1x9sX+ahpQhsX2EYvJhup742tJH8T+R7tJpXFIsJmUnEcscSWTxbHhvIalLDbR8TBwJwUUX1r1FS55SYMJ0kHH7xKy/CJAIF0c3+Y1iW0wl0ugKM3wfZc1A+VJ8PbqZArT4Hs54HrlVr0FalmxBifHfM5Hf1SZQm1G4aCiRie9/IZMYidNDay7B1a7gMLxUnqhQlD1/AdDpByRVUTQM8bwMA/HThijJ23WeamPByihKSFSo4mS24bGrCTc9IiVTaqRP7EnV04P4zKdMd4F5+rqMmGNzGfBrXQB7yakq04jLPt3Spn8SPKfy3U+LeNi9ktFwJlLeeu+Patp4+50Z/akrwkBX0LGHxdx82zQTRyM5mjwiIbLIQJjafNJ4AAAAAiQKzMfRlAVAAAfoFsAkAAMcUH62xxGf7AgAAAAAEWVo=",
+	} {
+		file, err := base64.StdEncoding.DecodeString(text)
+		require.NoError(t, err)
+		list, err := codec.V2{Order: "C", Compressor: json.RawMessage(name)}.List(int8s, 1)
+		require.NoError(t, err)
+		c := list[1].(codec.LZMA)
+		got, err := c.Decode(nil, file, 1200)
+		require.NoError(t, err, name)
+		assert.Equal(t, squares(), got)
+		for _, format := range []int{codec.LZMAFormatXZ, codec.LZMAFormatRaw} {
+			c.Format = format
+			enc, err := c.Encode([]byte("before"), squares())
+			require.NoError(t, err)
+			require.Equal(t, "before", string(enc[:6]))
+			enc = enc[6:]
+			require.Less(t, len(enc), 1200)
+			got, err = c.Decode(nil, enc, 1200)
+			require.NoError(t, err)
+			require.Equal(t, squares(), got)
+			for n := range enc {
+				_, err := c.Decode(nil, enc[:n], 1200)
+				require.Error(t, err, "%d of %d bytes", n, len(enc))
+			}
+			_, err = c.Decode(nil, enc, 1199)
+			require.Error(t, err)
+			_, err = c.Decode(nil, append(enc, 0), 1200)
+			require.Error(t, err)
+		}
+		back, err := json.Marshal(codec.List{codec.Bytes{}, list[1]})
+		require.NoError(t, err)
+		var again codec.List
+		require.NoError(t, json.Unmarshal(back, &again))
+		assert.Equal(t, list[1], again[1])
+	}
+}
+
+func TestChangedXZFilesAreErrors(t *testing.T) {
+	file, err := codec.LZMA{Check: 4, Preset: 1}.Encode(nil, squares())
+	require.NoError(t, err)
+	for i := range file { // every part is under a checksum
+		bad := append([]byte{}, file...)
+		bad[i] ^= 0x10
+		_, err := codec.LZMA{}.Decode(nil, bad, 5000)
+		require.Error(t, err, "byte %d of %d", i, len(file))
+	}
+	twice := append(append([]byte{}, file...), append([]byte{0, 0, 0, 0}, file...)...)
+	got, err := codec.LZMA{}.Decode(nil, twice, 2400)
+	require.NoError(t, err, "two streams and padding")
+	assert.Equal(t, append(squares(), squares()...), got)
+}
