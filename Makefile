@@ -114,7 +114,7 @@ interop: build $(VENV) $(NODE_MODULES) stores ## Check against NumPy, pyarrow, n
 
 .PHONY: stores
 stores: $(STORE_SERVERS) ## Check stores against servers of S3, Google Cloud Storage and Azure (needs Node)
-	CI=true $(GO) test -count 1 -run Servers ./zarr/store/blobstore
+	CI=true $(GO) test -count 1 -run Servers ./zarr/store/blobstore ./cmd/arrow2zarr
 
 .PHONY: programs
 programs: bin/arrow2zarr $(VENV) ## Check random programs of arrays and random tables, others each time

@@ -3,12 +3,12 @@ package arrowzarr
 import (
 	"context"
 	"errors"
-	"runtime/debug"
+	"io/fs"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -43,48 +43,223 @@ type Report struct {
 // writes it as a Zarr v3 group with one child per column. The input "-" is an IPC
 // stream on standard input. The package comment says what becomes of each type.
 //
-// The output appears at its path only when it is complete. If Convert fails, or its
-// context ends, it leaves no output and no other file. The error is an *Error, or
-// the cause of the context.
-func Convert(ctx context.Context, input, outputPath string, options Options) (*Report, error) {
+// The output is the path of a folder or of a ZIP file, whose name ends in .zip, or a URL
+// of [store.Open]. A local output appears at its path only when it is complete. In an
+// object store the root's metadata are written last. If Convert fails, or its context
+// ends, it leaves no output and no other file. With Options.Resume, the end of the context
+// keeps what is written. The error is an *Error, or the cause of the context.
+func Convert(ctx context.Context, input, output string, options Options) (*Report, error) {
 	start := time.Now()
-	if outputPath == "-" {
+	c, err := openConversion(ctx, input, output, options)
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.begin(ctx)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	p, err := c.convert(ctx, last)
+	if err == nil {
+		err = c.target.publish(ctx)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // it made the stages fail
+			if c.options.Resume {
+				return nil, errors.Join(err, c.close())
+			}
+		}
+		return nil, errors.Join(err, c.target.discard(context.WithoutCancel(ctx)), c.close())
+	}
+	if err := c.close(); err != nil {
+		return nil, err
+	}
+	return c.report(p, time.Since(start)), nil
+}
+
+// conversion is an input, an output, and what becomes of each column.
+type conversion struct {
+	options Options
+	input   string
+	host    *hostAllocator
+	src     source // nil after it is closed
+	format  string
+	target  *target
+	chosen  *chosenColumns
+	schema  *arrow.Schema // of the columns
+	plan    *plan
+}
+
+// openConversion opens the input and plans its columns. It does not access the output.
+func openConversion(ctx context.Context, input, output string, options Options) (*conversion, error) {
+	if output == "-" {
 		return nil, partErrorf(PartUsage, "a Zarr hierarchy is many files, so standard output cannot hold it: expected the name of the output")
 	}
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	host := &hostAllocator{Allocator: options.Device.HostAllocator()}
-	src, err := openInput(ctx, input, options, host)
+	c := &conversion{options: options, input: input, host: &hostAllocator{Allocator: options.Device.HostAllocator()}}
+	if c.src, err = openInput(ctx, input, options, c.host); err != nil {
+		return nil, err
+	}
+	c.format = c.src.format()
+	if c.chosen, err = chooseColumns(c.src.schema(), options); err == nil {
+		c.schema = selectSchema(c.src.schema(), c.chosen.fields)
+		c.target, err = openTarget(ctx, output)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// close closes what is open. It may be called again.
+func (c *conversion) close() error {
+	err := c.closeSource()
+	if c.target != nil {
+		err = errors.Join(err, markPart(PartOutput, c.target.close()))
+		c.target = nil
+	}
+	return err
+}
+
+func (c *conversion) closeSource() error {
+	src := c.src
+	c.src = nil
+	if src == nil {
+		return nil
+	}
+	return markPart(PartInput, src.close())
+}
+
+// begin creates the output, or goes on with an unfinished one. It returns the last
+// checkpoint of that, or nil.
+func (c *conversion) begin(ctx context.Context) (*checkpoint, error) {
+	fresh, err := c.newPlan(ctx)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := chooseColumns(src.schema(), options)
-	if err != nil {
-		return nil, errors.Join(err, src.close())
+	c.plan = fresh
+	if c.options.Resume {
+		last, resumed, err := c.resume(ctx)
+		if resumed || err != nil {
+			return last, err
+		}
 	}
-	out, err := newOutput(outputPath, options.Overwrite)
-	if err != nil {
-		return nil, errors.Join(err, src.close())
+	return nil, c.target.create(ctx, c.plan, c.options.Overwrite)
+}
+
+// resume takes over an unfinished output, if there is one.
+func (c *conversion) resume(ctx context.Context) (last *checkpoint, resumed bool, err error) {
+	if _, err := c.src.count(ctx); errors.Is(err, errors.ErrUnsupported) {
+		return nil, false, partErrorf(PartUsage, "%s cannot be read again, so there is nothing to resume", inputName(c.input))
+	} else if err != nil {
+		return nil, false, markPart(PartInput, err)
 	}
-	p := newPipeline(src, inputName(input), chosen.plans, chosen.fields, host, store.NewLocal(out.staging, store.InPlace()), options)
-	err = p.run(ctx)
+	t := c.target
+	if t.renames() {
+		if err := t.checkLocalOutput(ctx, c.options.Overwrite); err != nil {
+			return nil, false, markPart(PartOutput, err)
+		}
+		t.lock, err = lockDirectory(t.staging, true)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, false, nil
+		case errors.Is(err, errLocked):
+			return nil, false, partErrorf(PartOutput, "%s is being written by another process, in %s", t.location, t.staging)
+		case err != nil:
+			return nil, false, markPart(PartOutput, err)
+		}
+	}
+	before, err := readPlan(ctx, t.store)
+	if errors.Is(err, store.ErrNotFound) {
+		// A process died before it had a plan, or after it had deleted it. Whatever there
+		// is, is not known to be right.
+		if t.renames() {
+			err = errors.Join(t.lock.release(), t.discard(ctx))
+			t.lock = nil
+		} else {
+			err = nil
+		}
+		return nil, false, markPart(PartOutput, err)
+	}
+	if err == nil {
+		err = c.plan.checkResumable(before)
+	}
+	if err != nil {
+		return nil, false, markPart(PartOutput, err)
+	}
+	c.plan = before
+	last, err = readCheckpoint(ctx, t.store)
+	return last, true, markPart(PartOutput, err)
+}
+
+// convert writes the rows after a checkpoint, or all if it is nil, and the metadata. It
+// closes the source.
+func (c *conversion) convert(ctx context.Context, last *checkpoint) (*pipeline, error) {
+	p, err := c.newPipeline(ctx, c.wholeInput(last))
+	if err != nil {
+		return nil, errors.Join(err, c.closeSource())
+	}
+	if last == nil || !last.Complete {
+		err = p.run(ctx)
+	}
+	if err == nil {
+		err = p.finalize(ctx, c.schema, nil)
+	}
+	p.release()
+	c.src = nil
 	if closing := p.close(); err == nil {
 		err = markPart(PartInput, closing)
 	}
-	if err == nil {
-		err = out.publish()
+	return p, err
+}
+
+// wholeInput returns the part that goes from a checkpoint to the end.
+func (c *conversion) wholeInput(last *checkpoint) part {
+	whole := part{rows: allRows, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}
+	if c.input != "-" && c.options.reader == nil && c.options.Checkpoint > 0 && !(c.options.ShardRows > 0 && slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.kind == kindNested })) {
+		whole.checkpoints = c.options.Checkpoint
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx) // it made the stages fail
+	if last != nil {
+		whole.last = last
+		whole.rows.from = last.State.Rows
+		whole.state = &last.State
+		whole.grid, whole.automatic = last.State.grid(), false
+		whole.categories = last.Categories
+	}
+	return whole
+}
+
+// report describes the conversion.
+func (c *conversion) report(p *pipeline, took time.Duration) *Report {
+	state := p.state
+	r := &Report{
+		Input: c.input, Format: c.format, Output: c.plan.Output,
+		Device: c.options.Device.String(), Codec: strings.Join(c.options.codecRules(), " "),
+		Compressor: c.options.codecs().implementation(),
+		Rows:       state.Rows, Columns: len(c.chosen.plans), Skipped: c.chosen.skipped,
+		ChunkRows: state.ChunkRows, ShardRows: state.ShardRows,
+		RawBytes: state.RawBytes, StoredBytes: state.Stored,
+		Seconds: took.Seconds(), Stages: p.stats.report(),
+	}
+	for _, column := range c.chosen.plans {
+		if column.kind == kindNested {
+			r.Nested++
 		}
-		return nil, errors.Join(err, out.discard())
+		if column.name != column.field.Name {
+			if r.Renamed == nil {
+				r.Renamed = map[string]string{}
+			}
+			r.Renamed[column.name] = column.field.Name
+		}
 	}
-	r := p.report(input, outputPath, options, time.Since(start))
-	r.Skipped = chosen.skipped
-	return r, nil
+	if rules := c.options.codecs(); len(rules) > 1 || rules[0].Name == "auto" {
+		r.Codecs = codecsOfNodes(p.hierarchy.nodes)
+	}
+	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
+	return r
 }
 
 // inputName is the input as errors name it.
@@ -115,7 +290,7 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	}
 	var src source
 	err := runUntilDone(ctx, func() (err error) {
-		if src, err = openInputs(ctx, []string{input}, o); err != nil {
+		if src, err = openInputs(ctx, append([]string{input}, options.Input.More...), o); err != nil {
 			return markPart(host.partOf(err), err)
 		}
 		return nil
@@ -124,137 +299,4 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 		return nil, err
 	}
 	return src, nil
-}
-
-// pipeline connects the stages of a conversion:
-//
-//	source → prefetcher → rechunker → worker → writer → store
-type pipeline struct {
-	prefetcher *prefetcher
-	rechunker  *rechunker
-	worker     *worker
-	writer     *writer
-
-	jobs     int // goroutines of worker and writer
-	rows     chan columnRows
-	chunks   chan writeTask
-	progress *Progress
-	stats    pipelineStats
-}
-
-func newPipeline(src source, input string, columns []*column, fields []int, host *hostAllocator, s store.Store, options Options) *pipeline {
-	p := &pipeline{
-		jobs: options.Jobs, progress: options.Progress,
-		rows: make(chan columnRows), chunks: make(chan writeTask),
-	}
-	if p.progress == nil {
-		p.progress = &Progress{}
-	}
-	p.progress.rowsTotal.Store(src.rows())
-	shares := divideMemory(options.MaxMemory)
-	readAhead := shares.batches
-	if options.Device.Type() == arrowbuf.DeviceCPU {
-		// Batches lie in Go's heap. The fuller it is, the more often it is collected.
-		readAhead /= 2
-	}
-	batches := newBatchMemory(shares.batches, readAhead)
-	p.prefetcher = newPrefetcher(src, input, fields, host, batches, &p.stats.read)
-	values := newCategoryMemory(shares.batches)
-	p.rechunker = &rechunker{
-		in: p.prefetcher, columns: columns, categories: newCategories(columns, values),
-		device: options.Device, memory: batches, mapping: src.mapping(),
-		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
-		sizer: chunkSizer{automatic: options.ChunkRows == 0, shares: shares, jobs: options.Jobs, codec: options.codecs()},
-		grid:  rowGrid{chunkRows: options.ChunkRows, shardRows: options.ShardRows},
-	}
-	p.worker = &worker{
-		columns: columns, device: options.Device, codec: options.codecs(),
-		memory: newChunkMemory(shares.chunks, options.Jobs, src.mapping()), maxBytes: shares.batches,
-		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
-	}
-	p.writer = newWriter(columns, s, options, p.progress, &p.stats, p.chunks)
-	grid := rowGrid{chunkRows: streamRows(columns, options, shares), shardRows: options.ShardRows}
-	p.rechunker.nested = p.writer.addNested(grid, options.ChunkRows == 0, p.worker.memory, values, p.chunks)
-	return p
-}
-
-// run runs the stages until all chunks are written, and finishes the output.
-func (p *pipeline) run(ctx context.Context) error {
-	group, groupCtx := errgroup.WithContext(ctx)
-	p.prefetcher.start(groupCtx)
-	startStage(group, 1, func() error { return p.rechunker.run(groupCtx) }, func() { close(p.rows) })
-	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks) })
-	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
-	err := group.Wait()
-	if err == nil {
-		r := p.rechunker
-		err = p.writer.finish(ctx, selectSchema(p.prefetcher.src.schema(), p.prefetcher.fields), r.grid, r.rows, r.categories)
-	}
-	if err != nil {
-		p.writer.abort()
-	}
-	return err
-}
-
-// startStage runs a stage in n goroutines of a group, and calls closeOutput after
-// the last of them has ended.
-func startStage(group *errgroup.Group, n int, run func() error, closeOutput func()) {
-	var running atomic.Int64
-	running.Store(int64(n))
-	for range n {
-		group.Go(func() error {
-			// The input may be mapped memory of a file that is truncated meanwhile.
-			// That must be an error of the file, not the end of the program.
-			debug.SetPanicOnFault(true)
-			defer func() {
-				if running.Add(-1) == 0 {
-					closeOutput()
-				}
-			}()
-			return run()
-		})
-	}
-}
-
-// close releases what the stages own, and closes the source.
-func (p *pipeline) close() error {
-	for _, g := range p.rechunker.categories {
-		if g != nil {
-			g.release()
-		}
-	}
-	for _, n := range p.rechunker.nested {
-		if n != nil {
-			n.root.release()
-		}
-	}
-	return p.prefetcher.close()
-}
-
-func (p *pipeline) report(input, output string, options Options, took time.Duration) *Report {
-	r := &Report{
-		Input: input, Format: p.prefetcher.src.format(), Output: output,
-		Device: options.Device.String(), Codec: strings.Join(options.codecRules(), " "),
-		Compressor: options.codecs().implementation(),
-		Rows:       p.rechunker.rows, Columns: len(p.rechunker.columns),
-		ChunkRows: p.rechunker.grid.chunkRows, ShardRows: p.rechunker.grid.shardRows,
-		RawBytes: p.progress.raw.Load(), StoredBytes: p.stats.write.bytes,
-		Seconds: took.Seconds(), Stages: p.stats.report(),
-	}
-	for _, c := range p.rechunker.columns {
-		if c.kind == kindNested {
-			r.Nested++
-		}
-		if c.name != c.field.Name {
-			if r.Renamed == nil {
-				r.Renamed = map[string]string{}
-			}
-			r.Renamed[c.name] = c.field.Name
-		}
-	}
-	if rules := options.codecs(); len(rules) > 1 || rules[0].Name == "auto" {
-		r.Codecs = codecsOfNodes(p.writer.nodes)
-	}
-	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
-	return r
 }

@@ -40,12 +40,13 @@ func codesLayout(index arrow.DataType) (fixedLayout, error) {
 // group of a Parquet file has its own.
 type categories struct {
 	column         *column
-	codeOf         map[string]int64 // by the bytes of the value
-	values         []arrow.Array    // in the order of their codes
-	count          int64
+	codeOf         *valueTable     // by the bytes of the value
+	values         []arrow.Array   // in the order of their codes
 	lastDictionary arrow.ArrayData // of which lastMap is the map
 	lastMap        codeMap
 	memory         *categoryMemory // of all columns
+	complete       bool            // all values of the input are known
+	saved          int             // how many arrays of values a categoryDelta has
 }
 
 // codeMap maps the dictionary indices of a batch to codes. A null value maps to -1.
@@ -57,7 +58,7 @@ func newCategories(columns []*column, m *categoryMemory) []*categories {
 	all := make([]*categories, len(columns))
 	for i, c := range columns {
 		if c.kind == kindDictionary {
-			all[i] = &categories{column: c, codeOf: map[string]int64{}, memory: m}
+			all[i] = &categories{column: c, codeOf: newValueTable(), memory: m}
 		}
 	}
 	return all
@@ -70,8 +71,8 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 	if g.lastDictionary != nil && sameData(g.lastDictionary, dictionary.Data()) {
 		return g.lastMap, nil
 	}
-	limit := int64(math.MaxInt64)
-	if bits := g.column.layout.dtype.Size() * 8; bits < 64 {
+	limit := int64(maxTableKeys)
+	if bits := g.column.layout.dtype.Size() * 8; bits <= 32 {
 		limit = 1 << (bits - 1)
 	}
 	key, err := newKeyFunc(dictionary)
@@ -86,17 +87,18 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 			continue
 		}
 		k := key(i)
-		code, known := g.codeOf[string(k)]
+		code, known, place := g.codeOf.find(k)
 		if !known {
-			if g.count >= limit {
+			if g.complete {
+				return nil, errors.New("a value of a dictionary that the plan does not have: the input has changed")
+			}
+			if g.codeOf.len() >= limit {
 				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can distinguish", limit, g.column.layout.dtype)
 			}
 			if err := g.memory.reserve(len(k)); err != nil {
 				return nil, err
 			}
-			code = g.count
-			g.codeOf[string(k)] = code
-			g.count++
+			code = g.codeOf.add(k, place)
 			fresh = append(fresh, i)
 		}
 		mapping[i] = code
@@ -147,15 +149,15 @@ func (g *categories) isUniqueIndex() bool {
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
 		return false
 	} else if ok && layout.fill == natMin && layout.source.Size() == 8 {
-		_, found := g.codeOf[string(binary.NativeEndian.AppendUint64(nil, natMin))]
+		_, found, _ := g.codeOf.find(binary.NativeEndian.AppendUint64(nil, natMin))
 		return !found
 	} else if !arrow.IsFloating(values.ID()) {
 		return true
 	}
 	zeros := 0
-	for key := range g.codeOf {
+	for raw := range g.codeOf.keys() {
 		var bits, infinity uint64
-		switch raw := []byte(key); len(raw) {
+		switch len(raw) {
 		case 2:
 			bits, infinity = uint64(binary.NativeEndian.Uint16(raw)&0x7fff), 0x7c00
 		case 4:

@@ -198,7 +198,7 @@ func TestRunsOfRunsBecomeTheirValues(t *testing.T) {
 func TestCategoriesStayWithinMaxMemory(t *testing.T) {
 	values := array.NewStringBuilder(memory.DefaultAllocator)
 	var indices []int
-	for i := range 400_000 {
+	for i := range 600_000 {
 		values.Append(fmt.Sprintf("%040d", i))
 		indices = append(indices, i)
 	}

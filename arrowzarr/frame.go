@@ -178,5 +178,5 @@ func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []st
 		return err
 	}
 	h.nodes[name] = m
-	return zarr.WriteNode(ctx, h.store, name, m)
+	return zarr.WriteNode(ctx, h.documents, name, m)
 }

@@ -47,6 +47,16 @@ func divideMemory(maxMemory int64) memoryShares {
 	return memoryShares{total: total, batches: total / 2, chunks: total / 4, cached: total / 16}
 }
 
+// forObjects returns the shares of a conversion to an object store. Half of the batches'
+// share is for values on their way, and for shards, which are put together in memory.
+func (s memoryShares) forObjects(sharded bool) (batches, puts, shards int64) {
+	half := s.batches / 2
+	if sharded {
+		return half, half / 2, half / 2
+	}
+	return half, half, 0
+}
+
 // outsideHeap is what n bytes outside of Go's heap count in the chunks' share.
 func outsideHeap(n int64) int64 { return n + n/3 }
 
@@ -239,7 +249,7 @@ func newCategoryMemory(size int64) *categoryMemory {
 // reserve reserves what a value of n bytes takes: as a key, as it is kept, and as it
 // is assembled with all others and encoded.
 func (m *categoryMemory) reserve(n int) error {
-	if !m.free.TryAcquire(5*int64(n) + 100) {
+	if !m.free.TryAcquire(5*int64(n) + 64) {
 		return partErrorf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", m.size)
 	}
 	return nil

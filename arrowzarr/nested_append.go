@@ -51,13 +51,15 @@ func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
 		w.offsets.length = 1
 	case nodeUnion:
 		w.tags, w.index = stream(bufferTags, ndview.Int8), stream(bufferIndex, ndview.Int32)
+		w.tags.unused = len(n.children) < 2 // the form is that of the child
+		w.index.unused = w.tags.unused
 	case nodeDictionary:
 		dtype := ndview.Int32
 		if n.wide {
 			dtype = ndview.Int64
 		}
 		w.index = stream(bufferIndex, dtype)
-		w.categories = &nodeCategories{codeOf: map[string]int64{}, memory: m}
+		w.categories = &nodeCategories{codeOf: newValueTable(), memory: m}
 	case nodeNull:
 		w.index = stream(bufferIndex, ndview.Int64)
 		w.index.fill = binary.LittleEndian.AppendUint64(nil, math.MaxUint64) // -1
@@ -83,6 +85,14 @@ func (w *nodeWriter) streams(f func(s *arrayStream) error) error {
 		}
 	}
 	return nil
+}
+
+// nodes calls f with the writer of the node and those of its children.
+func (w *nodeWriter) nodes(f func(w *nodeWriter)) {
+	f(w)
+	for _, child := range w.children {
+		child.nodes(f)
+	}
 }
 
 // keep marks an array as part of the output, and returns the node's key.
@@ -581,7 +591,8 @@ func (w *nodeWriter) count() int64 {
 // nodeCategories are the distinct values of a dictionary inside a nested column. The
 // values themselves are written at once, so only their keys are kept.
 type nodeCategories struct {
-	codeOf map[string]int64
+	codeOf *valueTable
+	saved  int64           // how many of them a categoryDelta has
 	last   arrow.ArrayData // of which lastMap is the map
 	codes  codeMap
 	memory *categoryMemory
@@ -639,16 +650,19 @@ func (w *nodeWriter) mapDictionary(values arrow.Array) error {
 		if key, err = appendValueKey(key[:0], values, i); err != nil {
 			return err
 		}
-		code, known := g.codeOf[string(key)]
+		code, known, place := g.codeOf.find(key)
 		if !known {
-			code = int64(len(g.codeOf))
-			if !w.plan.wide && code > math.MaxInt32 {
-				return fmt.Errorf("dictionaries of more than %d different values", math.MaxInt32)
+			most := int64(maxTableKeys)
+			if !w.plan.wide {
+				most = math.MaxInt32
+			}
+			if g.codeOf.len() >= most {
+				return fmt.Errorf("dictionaries of more than %d different values", most)
 			}
 			if err := g.memory.reserve(len(key)); err != nil {
 				return err
 			}
-			g.codeOf[string(key)] = code
+			code = g.codeOf.add(key, place)
 			fresh = append(fresh, int64(i))
 		}
 		codes[i] = code

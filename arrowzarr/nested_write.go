@@ -8,9 +8,19 @@ import (
 
 // nestedWriter writes one nested column: it appends rows to the arrays of the nodes.
 type nestedWriter struct {
-	root *nodeWriter
-	sink *streamSink
-	rows int64
+	root    *nodeWriter
+	sink    *streamSink
+	streams []*arrayStream // of all nodes
+}
+
+func newNestedWriter(n *node, sink *streamSink, m *categoryMemory) *nestedWriter {
+	w := &nestedWriter{root: newNodeWriter(n, sink, m), sink: sink}
+	_ = w.root.streams(func(s *arrayStream) error { // the function returns no error
+		s.index = len(w.streams)
+		w.streams = append(w.streams, s)
+		return nil
+	})
+	return w
 }
 
 // append appends the rows of slices, in order, on the host.
@@ -21,7 +31,6 @@ func (n *nestedWriter) append(ctx context.Context, slices []columnSlice) error {
 			if err := n.root.append(s.values, s.from, s.to); err != nil {
 				return err
 			}
-			n.rows += s.rows()
 		}
 		return nil
 	})
@@ -29,6 +38,69 @@ func (n *nestedWriter) append(ctx context.Context, slices []columnSlice) error {
 		err = partErrorf(partOf(err, PartInput), "column %q: %w", n.sink.column.plan.field.Name, err)
 	}
 	return err
+}
+
+// complete writes what the arrays have not written yet.
+func (n *nestedWriter) complete(ctx context.Context) error {
+	for _, s := range n.streams {
+		if err := s.complete(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nestedState is what is known of the rows of a nested column that are written.
+type nestedState struct {
+	Lengths    []int64 `json:"lengths"`              // of the arrays
+	Missing    []bool  `json:"missing"`              // whether a node has null elements
+	Categories []int64 `json:"categories,omitempty"` // the number of values of each dictionary
+}
+
+// state returns the state after the rows that were appended.
+func (n *nestedWriter) state() *nestedState {
+	state := &nestedState{}
+	for _, s := range n.streams {
+		state.Lengths = append(state.Lengths, s.length)
+	}
+	n.root.nodes(func(w *nodeWriter) {
+		state.Missing = append(state.Missing, w.missing)
+		if w.categories != nil {
+			state.Categories = append(state.Categories, w.categories.codeOf.len())
+		}
+	})
+	return state
+}
+
+// restore makes the writer continue after the rows of a state. If to is not nil, it is
+// the state at the end of a partition: the writer writes only the elements between both.
+func (n *nestedWriter) restore(state, to *nestedState) error {
+	nodes := 0
+	n.root.nodes(func(*nodeWriter) { nodes++ })
+	for _, s := range []*nestedState{state, to} {
+		if s != nil && (len(s.Lengths) != len(n.streams) || len(s.Missing) != nodes) {
+			return fmt.Errorf("a state of %d arrays and %d nodes, expected %d and %d: %w", len(s.Lengths), len(s.Missing), len(n.streams), nodes, errMalformed)
+		}
+	}
+	for i, s := range n.streams {
+		first := state.Lengths[i] == s.length // the first partition has the first offset, too
+		s.length = state.Lengths[i]
+		if to != nil {
+			s.to = to.Lengths[i]
+			if !first {
+				s.from = s.length
+			}
+		}
+	}
+	i := 0
+	n.root.nodes(func(w *nodeWriter) {
+		w.missing = state.Missing[i]
+		if w.plan.kind == nodeList {
+			w.offsets.sum = w.children[0].count()
+		}
+		i++
+	})
+	return nil
 }
 
 // streamRows returns the elements of a chunk of the arrays of nested columns: those of
@@ -57,7 +129,7 @@ func streamRows(columns []*column, options Options, shares memoryShares) int64 {
 	return rows
 }
 
-// finishNested writes the last chunks and the metadata of a nested column.
+// finishNested writes the metadata of a nested column.
 func (h *hierarchyWriter) finishNested(ctx context.Context, w *columnWriter, attributes map[string]any) error {
 	n, name := w.nested, w.plan.name
 	form, err := json.Marshal(n.root.form(false))
@@ -65,7 +137,7 @@ func (h *hierarchyWriter) finishNested(ctx context.Context, w *columnWriter, att
 		return err
 	}
 	attributes[attrEncType], attributes[attrEncVer] = "awkward-array", "0.1.0"
-	attributes["form"], attributes["length"] = string(form), n.rows
+	attributes["form"], attributes["length"] = string(form), h.rows
 	if err := h.group(ctx, name, attributes); err != nil {
 		return err
 	}
@@ -73,10 +145,8 @@ func (h *hierarchyWriter) finishNested(ctx context.Context, w *columnWriter, att
 		if !s.kept {
 			return nil
 		}
-		if err := s.finish(ctx); err != nil {
-			return err
-		}
-		return h.array(ctx, s.array, name+"/"+s.name, s.length, streamDimensions(name, s), map[string]any{attrEncType: "array", attrEncVer: "0.2.0"})
+		m := s.metadata(n.sink.finalGrid(s.length))
+		return h.array(ctx, w, columnArray{s.name, m}, name+"/"+s.name, s.length, streamDimensions(name, s), map[string]any{attrEncType: "array", attrEncVer: "0.2.0"})
 	})
 }
 
@@ -92,10 +162,9 @@ func streamDimensions(column string, s *arrayStream) []string {
 
 // abort drops the shards that are open.
 func (n *nestedWriter) abort() {
-	_ = n.root.streams(func(s *arrayStream) error { // the function returns no error
+	for _, s := range n.streams {
 		if s.array != nil {
 			s.array.abort()
 		}
-		return nil
-	})
+	}
 }

@@ -3,6 +3,7 @@ package arrowzarr
 import (
 	"errors"
 	"runtime"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
@@ -16,13 +17,18 @@ const (
 	// 8-byte values. Larger chunks cost hardly less per byte, and smaller ones
 	// let readers read less.
 	DefaultChunkRows = 1 << 20
+	// DefaultStoreConcurrency is the number of requests that an object store gets at once:
+	// bandwidth times latency over the size of a chunk.
+	DefaultStoreConcurrency = 64
+	// DefaultCheckpoint is the time between two checkpoints.
+	DefaultCheckpoint = 10 * time.Second
 )
 
 // Options are the options of Convert. The zero value converts all columns on the
 // CPU with the default codec.
 type Options struct {
 	// Device assembles the columns of fixed width. Nil is the CPU device.
-	Device arrowbuf.Device
+	Device arrowbuf.Device `json:"-"`
 	// Codec compresses the chunks of arrays that neither of the next two has a codec for.
 	Codec Codec
 	// ClassCodecs are the codecs of arrays of some classes of types. The codes, offsets
@@ -51,19 +57,31 @@ type Options struct {
 	reader array.RecordReader
 	// Jobs is the number of chunks that are assembled or encoded at once. 0 means
 	// GOMAXPROCS.
-	Jobs int
+	Jobs int `json:"-"`
 	// MaxMemory bounds the memory of the conversion in bytes. 0 means
 	// DefaultMaxMemory. The distinct values of dictionaries may take half of it,
 	// where a value of n bytes takes 5*n+100.
-	MaxMemory int64
+	MaxMemory int64 `json:"-"`
 	// NoIndex leaves out the array of row numbers, without which anndata cannot read
 	// the root as a data frame.
 	NoIndex bool
-	// Overwrite replaces an existing Zarr hierarchy.
-	Overwrite bool
+	// StoreConcurrency is the number of values that are sent to an object store at once.
+	// 0 means DefaultStoreConcurrency. Local outputs do not use it.
+	StoreConcurrency int `json:"-"`
+	// Overwrite replaces an existing Zarr hierarchy. It also deletes what a local
+	// conversion to the same output left that was killed.
+	Overwrite bool `json:"-"`
+	// Resume continues a conversion to the same output that was killed, from its last
+	// checkpoint. Without one it starts at the beginning. If the context ends, what is
+	// written is kept, so that it can be resumed again. The input and the other options
+	// must be the same, but for Jobs, MaxMemory, StoreConcurrency and Checkpoint.
+	Resume bool `json:"-"`
+	// Checkpoint is the time between two checkpoints. 0 means DefaultCheckpoint, and less
+	// writes none.
+	Checkpoint time.Duration `json:"-"`
 	// Progress, unless nil, is updated during the conversion. It can be read
 	// from any goroutine at any time.
-	Progress *Progress
+	Progress *Progress `json:"-"`
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -79,12 +97,20 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxMemory == 0 {
 		o.MaxMemory = DefaultMaxMemory
 	}
+	if o.StoreConcurrency == 0 {
+		o.StoreConcurrency = DefaultStoreConcurrency
+	}
+	if o.Checkpoint == 0 {
+		o.Checkpoint = DefaultCheckpoint
+	}
 	if err := errors.Join(o.validateCodecs(), o.Input.validate()); err != nil {
 		return o, markPart(PartUsage, err)
 	}
 	switch {
 	case o.Jobs < 0:
 		return o, partErrorf(PartUsage, "jobs: %d, expected at least 1", o.Jobs)
+	case o.StoreConcurrency < 0:
+		return o, partErrorf(PartUsage, "store concurrency: %d, expected at least 1", o.StoreConcurrency)
 	case o.ChunkRows < 0:
 		return o, partErrorf(PartUsage, "chunk rows: %d, expected at least 1", o.ChunkRows)
 	case o.ShardRows < 0:

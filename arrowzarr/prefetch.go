@@ -15,6 +15,7 @@ type prefetcher struct {
 	src    source
 	input  string // as errors name it
 	fields []int  // of the schema, to read
+	rows   rowRange
 	host   *hostAllocator
 	memory *batchMemory
 	stats  *stageStats
@@ -33,9 +34,9 @@ type prefetchBatch struct {
 	position, size int64 // of the input, in bytes
 }
 
-func newPrefetcher(src source, input string, fields []int, host *hostAllocator, m *batchMemory, stats *stageStats) *prefetcher {
+func newPrefetcher(src source, input string, fields []int, rows rowRange, host *hostAllocator, m *batchMemory, stats *stageStats) *prefetcher {
 	return &prefetcher{
-		src: src, input: input, fields: fields, host: host, memory: m, stats: stats,
+		src: src, input: input, fields: fields, rows: rows, host: host, memory: m, stats: stats,
 		demands: make(chan int64, 1), batches: make(chan prefetchBatch),
 	}
 }
@@ -47,7 +48,7 @@ func (p *prefetcher) start(ctx context.Context) {
 	go func() {
 		defer close(p.stopped)
 		debug.SetPanicOnFault(true) // see startStage
-		err := catchPanic(func() error { return p.src.open(ctx, p.fields, allRows) })
+		err := catchPanic(func() error { return p.src.open(ctx, p.fields, p.rows) })
 		for err == nil {
 			err = p.readBatch(ctx)
 		}

@@ -65,6 +65,13 @@ func (s *stageStats) record(bytes int64, took time.Duration) {
 	}
 }
 
+// total returns the number of bytes.
+func (s *stageStats) total() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}
+
 // Stage is the work that one stage of a conversion did.
 type Stage struct {
 	// Name is read, h2d, kernels, d2h, encode or write.

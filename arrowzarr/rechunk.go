@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +36,8 @@ type rechunker struct {
 	out        chan<- columnRows
 	nested     []*nestedWriter // by column; nil for other than nested columns
 
+	checkpoints *checkpointer // nil for none
+
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
 	codecsChosen bool
@@ -55,6 +59,9 @@ type rowGrid struct {
 	chunkRows int64
 	shardRows int64 // 0: no shards
 }
+
+// unit returns the rows that are stored together: those of a shard, or of a chunk.
+func (g rowGrid) unit() int64 { return max(g.shardRows, g.chunkRows) }
 
 // sharedBatch is a batch whose rows are not written yet. Its slices share a reference
 // count.
@@ -91,6 +98,7 @@ type rowChunk struct {
 	rows      int64
 	grid      rowGrid
 	slices    []batchSlice
+	epoch     *epoch
 	unwritten atomic.Int64 // columns that still read the rows
 }
 
@@ -191,19 +199,22 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	if r.grid.chunkRows == 0 {
 		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
 	}
+	if err := r.sizer.checkShardMemory(r.grid, r.columns, b.batch); err != nil {
+		return nil, err
+	}
 	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
 	h.refs.Store(1)
 	var err error
-	if h.codes, err = r.mapDictionaries(b.batch); err == nil {
+	if h.codes, err = mapDictionaries(r.columns, r.categories, b.batch); err == nil {
 		h.columns, err = r.copyToDevice(b.batch)
 	}
 	return h, err
 }
 
-// mapDictionaries maps the dictionaries of a batch to the codes of the column.
-func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) {
-	codes := make([]codeMap, len(r.columns))
-	for i, g := range r.categories {
+// mapDictionaries maps the dictionaries of a batch to the codes of the columns.
+func mapDictionaries(columns []*column, all []*categories, batch arrow.RecordBatch) ([]codeMap, error) {
+	codes := make([]codeMap, len(columns))
+	for i, g := range all {
 		if g == nil {
 			continue
 		}
@@ -217,7 +228,7 @@ func (r *rechunker) mapDictionaries(batch arrow.RecordBatch) ([]codeMap, error) 
 			return err
 		})
 		if err != nil {
-			return nil, partErrorf(PartInput, "column %q: %w", r.columns[i].field.Name, err)
+			return nil, partErrorf(PartInput, "column %q: %w", columns[i].field.Name, err)
 		}
 	}
 	return codes, nil
@@ -295,6 +306,11 @@ func (r *rechunker) send(ctx context.Context) error {
 		chunk.release()
 	}
 	var nested []columnRows
+	for _, c := range r.columns {
+		if c.kind != kindNested {
+			chunk.epoch.add(1)
+		}
+	}
 	for i := range r.columns {
 		if r.columns[i].kind == kindNested {
 			nested = append(nested, columnRows{chunk, i})
@@ -309,7 +325,41 @@ func (r *rechunker) send(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return r.sendNested(ctx, nested)
+	if err := r.sendNested(ctx, nested); err != nil {
+		return err
+	}
+	if r.rows%r.grid.unit() == 0 && r.checkpoints.isDue() {
+		return r.checkpoints.mark(ctx, r.newMark())
+	}
+	return nil
+}
+
+// state returns what is known of the rows that were sent.
+func (r *rechunker) state() *tableState {
+	s := &tableState{Rows: r.rows, ChunkRows: r.grid.chunkRows, ShardRows: r.grid.shardRows, Columns: make([]columnState, len(r.columns))}
+	for i, n := range r.nested {
+		if n != nil {
+			s.Columns[i].Nested = n.state()
+		}
+		s.Columns[i].Codecs = maps.Clone(r.columns[i].codecs.chosen)
+	}
+	return s
+}
+
+// newMark marks the rows that were sent.
+func (r *rechunker) newMark() *mark {
+	m := &mark{state: *r.state(), deltas: takeDeltas(r.categories, r.nested)}
+	for _, n := range r.nested {
+		if n == nil {
+			continue
+		}
+		for _, s := range n.streams {
+			if len(s.pending) > 0 {
+				m.pending = append(m.pending, pendingPiece{s.pendingPiece(), slices.Clone(s.pending)})
+			}
+		}
+	}
+	return m
 }
 
 // sendNested appends the rows of nested columns to their arrays, columns in parallel.
@@ -337,7 +387,7 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 
 // popChunk removes the next rows, at most n, from the pending ones.
 func (r *rechunker) popChunk(n int64) *rowChunk {
-	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid}
+	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid, epoch: r.checkpoints.epochOf()}
 	chunk.unwritten.Store(int64(len(r.columns)))
 	r.nextChunk++
 	r.rows += chunk.rows
@@ -396,6 +446,9 @@ type chunkSizer struct {
 	shares    memoryShares
 	jobs      int
 	codec     codecSet
+	// shardMemory is the memory of the shards that are open, if the store keeps them in
+	// memory; otherwise it is 0.
+	shardMemory int64
 }
 
 // chunkRows returns DefaultChunkRows, halved until the rows at work fit into the
@@ -422,6 +475,22 @@ func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 
 		rows /= 2
 	}
 	return rows
+}
+
+// checkShardMemory refuses shards that would not fit into memory, if the store keeps them
+// there until they are whole. Each column has one that is open.
+func (s chunkSizer) checkShardMemory(grid rowGrid, columns []*column, batch arrow.RecordBatch) error {
+	if grid.shardRows == 0 || s.shardMemory == 0 {
+		return nil
+	}
+	var row float64
+	for i, plan := range columns {
+		row += plan.rowBytes(batch.Column(i), batch.NumRows())
+	}
+	if need := row * float64(grid.shardRows); need > float64(s.shardMemory) {
+		return partErrorf(PartUsage, "the shards of all columns take %.0f bytes of memory, which an object store needs to write them whole, more than the %d that are for them: lower --shard-rows, or raise --max-memory", need, s.shardMemory)
+	}
+	return nil
 }
 
 // checkShardIndexes refuses shards of such a number of chunks that the indexes of

@@ -68,9 +68,11 @@ func nameColumns(columns []*column) {
 // maxNameBytes is the longest name of a file on Linux file systems.
 const maxNameBytes = 255
 
-// reservedName reports whether a column cannot have the name for reasons of a store: it
-// is one of files that are being written.
-func reservedName(name string) bool { return strings.HasPrefix(name, store.TempPrefix) }
+// reservedName reports whether a column cannot have the name, because it is one of files
+// that are being written.
+func reservedName(name string) bool {
+	return strings.HasPrefix(name, store.TempPrefix) || name == workPrefix
+}
 
 func planColumn(field arrow.Field) (*column, error) {
 	c := &column{name: field.Name, field: field, storage: valueType(field.Type)}

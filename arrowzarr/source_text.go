@@ -18,8 +18,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// InputOptions say what an input's content does not.
+// InputOptions say what an input and its content do not.
 type InputOptions struct {
+	// More are inputs that follow the first one, and have the same schema.
+	More []string
 	// Format is csv, tsv or json, which has one object per line. Empty means that the
 	// content or the extension of the name says it.
 	Format string

@@ -10,13 +10,19 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // arrayStream is an array whose elements come in order, in runs of any length, such as
 // the offsets of a list. It cuts them into chunks. Only one goroutine may use it.
+//
+// A partition writes a range of the elements. Chunks and shards that it has only a part
+// of are stored as pieces, from which finalize makes whole ones.
 type arrayStream struct {
 	sink  *streamSink
+	index int    // among the streams of the column
 	name  string // of the array below its column
 	class Class
 	dtype ndview.DType
@@ -26,16 +32,35 @@ type arrayStream struct {
 
 	array   *arrayWriter // nil until the first chunk
 	kept    bool         // the array is part of the output
-	length  int64        // elements so far
+	unused  bool         // the array is never part of the output, so its elements are only counted
+	length  int64        // elements so far, with those of the partitions before
+	from    int64        // the first element of the partition
+	to      int64        // the end of the partition's elements; -1: unknown, the rest of the input
 	sum     int64        // of offsets: the last one
 	started bool         // an element is not the fill value, so pending is valid
 	sent    int64        // chunks
 	pending []byte       // elements that do not fill a chunk yet
 	spare   sync.Pool    // *[]byte, of chunks that are written
+	pieces  []piece      // that were sent
+	unread  []byte       // elements that are only counted
+}
+
+// piece is a part of a chunk of an arrayStream, stored as bytes without compression.
+type piece struct {
+	Column int   `json:"column"`
+	Stream int   `json:"stream"`
+	Chunk  int64 `json:"chunk"`
+	From   int64 `json:"from"` // the first element, counted from the chunk's
+	Count  int64 `json:"count"`
+}
+
+// key returns the key of the piece in a folder.
+func (p piece) key(folder string) string {
+	return fmt.Sprintf("%s/%d-%d-%d-%d", folder, p.Column, p.Stream, p.Chunk, p.From)
 }
 
 func newArrayStream(sink *streamSink, name string, dtype ndview.DType, row ...int64) *arrayStream {
-	s := &arrayStream{sink: sink, name: name, dtype: dtype, row: row, width: dtype.Size()}
+	s := &arrayStream{sink: sink, name: name, dtype: dtype, row: row, width: dtype.Size(), to: -1}
 	for _, d := range row {
 		s.width *= d
 	}
@@ -45,14 +70,26 @@ func newArrayStream(sink *streamSink, name string, dtype ndview.DType, row ...in
 // streamSink is where the streams of a column send their chunks.
 type streamSink struct {
 	ctx     context.Context
-	builder arrayBuilder // its grid counts elements, and is final when a chunk was sent
+	builder arrayBuilder // its grid counts elements
 	// automatic reports whether arrays that are shorter than a chunk have a chunk of
 	// their length.
 	automatic bool
-	path      string // of the arrays until the output is finished
+	counting  bool // elements are only counted
 	column    *columnWriter
 	memory    *chunkMemory
 	out       chan<- writeTask
+	work      store.Store // of pieces
+	pieces    string      // the prefix of their keys
+	epoch     func() *epoch
+}
+
+// finalGrid returns the grid of an array of a length.
+func (s *streamSink) finalGrid(length int64) rowGrid {
+	grid := s.builder.grid
+	if s.automatic {
+		grid.chunkRows = min(grid.chunkRows, max(length, 1))
+	}
+	return grid
 }
 
 // streamChunk is a chunk of an arrayStream on its way to the writer.
@@ -62,6 +99,7 @@ type streamChunk struct {
 	values *ndview.NDBuffer
 	bytes  []byte // of values
 	memory *chunkReservation
+	epoch  *epoch
 }
 
 func (c *streamChunk) write(ctx context.Context, w *writer) error {
@@ -70,6 +108,7 @@ func (c *streamChunk) write(ctx context.Context, w *writer) error {
 		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.stream.sink.column.plan.field.Name, err)
 	}
 	w.progress.raw.Add(c.values.NBytes())
+	c.epoch.finish()
 	return nil
 }
 
@@ -78,6 +117,24 @@ func (c *streamChunk) release(*writer) {
 	c.stream.spare.Put(&c.bytes)
 	c.memory.release()
 }
+
+// pieceTask is a piece on its way to the writer.
+type pieceTask struct {
+	sink   *streamSink
+	piece  piece
+	value  []byte
+	memory *chunkReservation
+}
+
+func (p *pieceTask) write(ctx context.Context, w *writer) error {
+	if err := p.sink.work.Set(ctx, p.piece.key(p.sink.pieces), p.value); err != nil {
+		return partErrorf(PartOutput, "column %q: %w", p.sink.column.plan.field.Name, err)
+	}
+	w.progress.raw.Add(int64(len(p.value)))
+	return nil
+}
+
+func (p *pieceTask) release(*writer) { p.memory.release() }
 
 // append appends whole elements.
 func (s *arrayStream) append(elements []byte) error {
@@ -94,15 +151,39 @@ func (s *arrayStream) append(elements []byte) error {
 	return nil
 }
 
+// loadPending makes the elements of a piece pending: those of the chunk that is being
+// filled.
+func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p partPiece) error {
+	s.started, s.sent = true, p.Chunk // which may be full
+	if have := s.length - s.pendingFrom(); p.From != 0 || p.Count != have || have > s.sink.builder.grid.chunkRows {
+		return fmt.Errorf("piece %s has elements [%d, +%d) of chunk %d, expected %d: %w", p.key(p.folder), p.From, p.Count, p.Chunk, have, errMalformed)
+	}
+	s.pending = make([]byte, p.Count*s.width)
+	return s.loadPiece(ctx, from, p, s.pending)
+}
+
+// pendingFrom returns the first element of the chunk that is being filled which belongs
+// to the partition.
+func (s *arrayStream) pendingFrom() int64 {
+	return max(s.sent*s.sink.builder.grid.chunkRows, s.from)
+}
+
 // room returns the memory of the next elements, at least one and at most n, which the
 // caller must set before it calls another method.
 func (s *arrayStream) room(n int64) ([]byte, error) {
+	if s.sink.counting || s.unused {
+		n = max(min(n*s.width, smallBytes)/s.width, 1)
+		s.length += n
+		s.unread = slices.Grow(s.unread[:0], int(n*s.width))[:n*s.width]
+		return s.unread, nil
+	}
 	s.start()
-	chunk := s.sink.builder.grid.chunkRows * s.width
+	chunk := s.chunkBytes()
 	if int64(len(s.pending)) == chunk {
 		if err := s.send(); err != nil {
 			return nil, err
 		}
+		chunk = s.chunkBytes()
 	}
 	have := int64(len(s.pending))
 	n = min(n*s.width, chunk-have)
@@ -110,6 +191,12 @@ func (s *arrayStream) room(n int64) ([]byte, error) {
 	s.pending = s.pending[:have+n]
 	s.length += n / s.width
 	return s.pending[have:], nil
+}
+
+// chunkBytes returns the size that pending has when the partition has no more elements of
+// the chunk.
+func (s *arrayStream) chunkBytes() int64 {
+	return ((s.sent+1)*s.sink.builder.grid.chunkRows - s.pendingFrom()) * s.width
 }
 
 // smallBytes is the most memory that grows with the elements. A stream of more gets that
@@ -142,10 +229,7 @@ func (s *arrayStream) skip(n int64) error {
 		return nil
 	}
 	const block = 64 << 10
-	unit := s.fill
-	if unit == nil {
-		unit = make([]byte, s.width)
-	}
+	unit := s.fillUnit()
 	elements := slices.Repeat(unit, int(max(1, min(n, block/int64(len(unit))))))
 	for n > 0 {
 		k := min(n, int64(len(elements))/s.width)
@@ -157,41 +241,50 @@ func (s *arrayStream) skip(n int64) error {
 	return nil
 }
 
+// fillUnit returns the bytes of an element of the fill value.
+func (s *arrayStream) fillUnit() []byte {
+	if s.fill != nil {
+		return s.fill
+	}
+	return make([]byte, s.width)
+}
+
 // start makes the elements that were skipped pending, unless they fill chunks.
 func (s *arrayStream) start() {
 	if s.started {
 		return
 	}
 	s.started = true
-	chunk := s.sink.builder.grid.chunkRows
-	s.sent = s.length / chunk
-	if rest := int(s.length % chunk); rest > 0 {
-		unit := s.fill
-		if unit == nil {
-			unit = make([]byte, s.width)
-		}
-		s.pending = slices.Repeat(unit, rest)
+	s.sent = s.length / s.sink.builder.grid.chunkRows
+	if rest := int(s.length - s.pendingFrom()); rest > 0 {
+		s.pending = slices.Repeat(s.fillUnit(), rest)
 	}
 }
 
-// send sends the pending elements as a whole chunk.
-func (s *arrayStream) send() error {
-	if err := s.create(); err != nil {
-		return err
+// isPiece reports whether another partition has elements of a chunk, or of its shard.
+func (s *arrayStream) isPiece(chunk int64) bool {
+	if s.to < 0 {
+		return false
 	}
+	unit := s.sink.builder.grid.unit()
+	first := chunk * s.sink.builder.grid.chunkRows / unit * unit
+	return first < s.from || first+unit > s.to
+}
+
+// send sends the pending elements, which fill a chunk or are all that the partition has of
+// it.
+func (s *arrayStream) send() error {
 	n := int64(len(s.pending))
 	tables := outsideHeap(int64(s.sink.builder.codec.tableBytes(float64(n))))
 	reserved, err := s.sink.memory.acquire(s.sink.ctx, 2*n+tables, nil)
 	if err != nil {
 		return err
 	}
-	pending := s.pending
-	values, err := s.chunk()
+	task, err := s.task(reserved)
 	if err != nil {
 		reserved.release()
 		return err
 	}
-	task := &streamChunk{stream: s, index: s.sent, values: values, bytes: pending, memory: reserved}
 	s.sent++
 	select {
 	case s.sink.out <- task:
@@ -202,54 +295,111 @@ func (s *arrayStream) send() error {
 	}
 }
 
+// task returns the task that writes the pending elements, which are its own from then on.
+func (s *arrayStream) task(reserved *chunkReservation) (writeTask, error) {
+	if s.isPiece(s.sent) {
+		p := s.pendingPiece()
+		s.pieces = append(s.pieces, p)
+		value := s.pending
+		s.pending = nil
+		return &pieceTask{sink: s.sink, piece: p, value: value, memory: reserved}, nil
+	}
+	if err := s.create(s.sink.builder.grid); err != nil {
+		return nil, err
+	}
+	pending := s.pending
+	values, err := s.chunk()
+	if err != nil {
+		return nil, err
+	}
+	e := s.sink.epoch()
+	e.add(1)
+	return &streamChunk{stream: s, index: s.sent, values: values, bytes: pending, memory: reserved, epoch: e}, nil
+}
+
+// pendingPiece returns the pending elements as a piece.
+func (s *arrayStream) pendingPiece() piece {
+	return piece{
+		Column: s.sink.column.number, Stream: s.index, Chunk: s.sent,
+		From:  s.pendingFrom() - s.sent*s.sink.builder.grid.chunkRows,
+		Count: int64(len(s.pending)) / s.width,
+	}
+}
+
 // chunk returns the pending elements as an array, and owns them no more.
 func (s *arrayStream) chunk() (*ndview.NDBuffer, error) {
-	rows := int64(len(s.pending)) / s.width
-	buf, err := arrowbuf.BufferOf(memory.NewBufferBytes(s.pending))
+	pending := s.pending
+	s.pending = nil
+	return s.values(pending)
+}
+
+// values returns elements as an array that owns them.
+func (s *arrayStream) values(elements []byte) (*ndview.NDBuffer, error) {
+	rows := int64(len(elements)) / s.width
+	buf, err := arrowbuf.BufferOf(memory.NewBufferBytes(elements))
 	if err != nil {
 		return nil, err
 	}
 	defer buf.Release()
-	s.pending = nil
 	return ndview.FromBuffer(buf, s.dtype, 0, append([]int64{rows}, s.row...), nil)
 }
 
-// create creates the array.
-func (s *arrayStream) create() (err error) {
-	if s.array != nil {
-		return nil
-	}
+// metadata returns that of the array.
+func (s *arrayStream) metadata(grid rowGrid) *zarr.ArrayMetadata {
+	b := s.sink.builder
+	b.grid = grid
 	t := element.Of(s.dtype)
-	m := s.sink.builder.metadata(t, s.row, s.sink.column.plan.codecs.compressors(s.name, s.class, t))
+	m := b.metadata(t, s.row, s.sink.column.plan.codecs.compressors(s.name, s.class, t))
 	if s.fill != nil {
 		m.FillValue = s.fill
 	}
-	s.array, err = s.sink.builder.newArray(s.sink.path+"/"+s.name, m)
+	return m
+}
+
+// create creates the array.
+func (s *arrayStream) create(grid rowGrid) (err error) {
+	if s.array != nil {
+		return nil
+	}
+	b := s.sink.builder
+	b.grid = grid
+	s.array, err = b.newArray(b.layout.path(s.sink.column, s.name), s.metadata(grid))
 	return err
 }
 
-// finish writes the last chunk. The context of the stages has ended by then.
-func (s *arrayStream) finish(ctx context.Context) error {
-	if s.sink.automatic && s.sent == 0 && s.array == nil {
-		defer func(rows int64) { s.sink.builder.grid.chunkRows = rows }(s.sink.builder.grid.chunkRows)
-		s.sink.builder.grid.chunkRows = max(s.length, 1)
-	}
-	if err := s.create(); err != nil {
-		return err
-	}
+// complete writes the elements that are pending. The stages have ended by then.
+func (s *arrayStream) complete(ctx context.Context) error {
 	if len(s.pending) > 0 {
-		values, err := s.chunk()
-		if err != nil {
-			return err
+		if err := s.writePending(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		defer values.Release()
-		if err := s.array.write(ctx, s.sent, values); err != nil {
-			return err
-		}
-		s.sink.builder.progress.raw.Add(values.NBytes())
+	}
+	if s.array == nil {
+		return nil
 	}
 	if err := s.array.finish(ctx); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
+	return nil
+}
+
+func (s *arrayStream) writePending(ctx context.Context) error {
+	n := int64(len(s.pending))
+	if s.isPiece(s.sent) {
+		p := s.pendingPiece()
+		s.pieces = append(s.pieces, p)
+		if err := s.sink.work.Set(ctx, p.key(s.sink.pieces), s.pending); err != nil {
+			return err
+		}
+	} else {
+		if err := s.create(s.sink.finalGrid(s.length)); err != nil {
+			return err
+		}
+		if err := s.writeChunk(ctx, s.array, s.sent, s.pending); err != nil {
+			return err
+		}
+	}
+	s.pending = nil
+	s.sink.builder.progress.raw.Add(n)
 	return nil
 }

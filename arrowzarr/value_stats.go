@@ -104,7 +104,7 @@ func (s *columnScanner) count(dictionary arrow.Array) error {
 		return nil
 	}
 	_, err := s.categories.mapDictionary(dictionary)
-	s.distinct = s.categories.count
+	s.distinct = s.categories.codeOf.len()
 	var failure *Error
 	if errors.As(err, &failure) && failure.Part == PartUsage { // too many for the memory
 		s.categories.release()

@@ -4,18 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -24,14 +16,13 @@ import (
 )
 
 // writer is the last stage of the pipeline: it encodes and stores the chunks of all
-// columns. Any number of goroutines may run it. After they have ended, finish makes
-// the output whole, or abort drops it.
+// columns. Any number of goroutines may run it. After they have ended, complete writes
+// what is left in memory, or abort drops it.
 type writer struct {
 	columns  []*columnWriter
-	store    store.Store
+	layout   layout
+	store    store.Store // of chunks
 	codec    codecSet
-	jobs     int
-	index    bool // the root is a data frame, with an index
 	progress *Progress
 	stats    *pipelineStats
 	in       <-chan writeTask
@@ -42,30 +33,47 @@ type writer struct {
 	beginErr error
 }
 
-func newWriter(columns []*column, s store.Store, options Options, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
-	w := &writer{store: s, codec: options.codecs(), jobs: options.Jobs, index: !options.NoIndex, progress: progress, stats: stats, in: in}
-	for _, plan := range columns {
-		w.columns = append(w.columns, &columnWriter{plan: plan})
+func newWriter(columns []*column, l layout, s store.Store, c codecSet, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
+	w := &writer{layout: l, store: s, codec: c, progress: progress, stats: stats, in: in}
+	for i, plan := range columns {
+		w.columns = append(w.columns, &columnWriter{plan: plan, number: i})
 	}
 	return w
 }
 
-// addNested makes the writers of nested columns, and returns them by column. Their
-// arrays have chunks of a number of elements, and send them to out.
-func (w *writer) addNested(grid rowGrid, automatic bool, m *chunkMemory, c *categoryMemory, out chan<- writeTask) []*nestedWriter {
-	all := make([]*nestedWriter, len(w.columns))
-	for i, column := range w.columns {
-		if column.plan.kind != kindNested {
-			continue
-		}
-		sink := &streamSink{
-			builder: arrayBuilder{writer: w, grid: grid}, automatic: automatic,
-			path: fmt.Sprintf("%s/%d", w.temporaryPath(), i), column: column, memory: m, out: out,
-		}
-		column.nested = &nestedWriter{root: newNodeWriter(column.plan.nested, sink, c), sink: sink}
-		all[i] = column.nested
+// layout is where the arrays of columns are while their chunks are written.
+type layout struct {
+	// building is the prefix of arrays that are moved to their paths at the end, when it
+	// is known which columns have missing values. If it is "", the arrays are at their
+	// paths from the start.
+	building string
+	// grouped has the columns that are groups of values and masks, if building is "".
+	grouped []bool
+}
+
+// path returns the path of an array of a column.
+func (l layout) path(w *columnWriter, array string) string {
+	if l.building != "" {
+		return fmt.Sprintf("%s/%d/%s", l.building, w.number, array)
 	}
-	return all
+	return finalPath(w.plan, array, l.grouped[w.number])
+}
+
+// isWhole reports whether a column is known to be one array before it is read.
+func (l layout) isWhole(w *columnWriter) bool {
+	return l.building == "" && !l.grouped[w.number] && w.plan.kind != kindDictionary
+}
+
+// finalPath returns the path of an array of a column in the output.
+func finalPath(c *column, array string, grouped bool) string {
+	switch {
+	case c.kind == kindNested:
+	case c.kind == kindDictionary:
+		return c.name + "/codes"
+	case !grouped:
+		return c.name
+	}
+	return c.name + "/" + array
 }
 
 // run writes chunks until the input is closed.
@@ -77,7 +85,7 @@ func (w *writer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return markPart(PartOutput, flushStore(ctx, w.store))
 }
 
 // writeTask is a chunk of an array, or of the arrays of a column, to write.
@@ -99,6 +107,7 @@ func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
 	}
 	w.progress.raw.Add(rawBytes(chunk.arrays))
+	chunk.epoch.finish()
 	return nil
 }
 
@@ -106,8 +115,8 @@ func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 func (w *writer) begin(grid rowGrid) error {
 	w.begun.Do(func() {
 		b := arrayBuilder{writer: w, grid: grid}
-		for i, c := range w.columns {
-			if w.beginErr = c.begin(b, fmt.Sprintf("%s/%d", w.temporaryPath(), i)); w.beginErr != nil {
+		for _, c := range w.columns {
+			if w.beginErr = c.begin(b); w.beginErr != nil {
 				return
 			}
 		}
@@ -115,43 +124,30 @@ func (w *writer) begin(grid rowGrid) error {
 	return w.beginErr
 }
 
-// temporaryPath is where the arrays are built: a name that no column has.
-func (w *writer) temporaryPath() string {
-	name := ".building"
-	for slices.ContainsFunc(w.columns, func(c *columnWriter) bool { return c.plan.name == name }) {
-		name += "."
-	}
-	return name
-}
-
-// finish moves every array to its path and writes the metadata, the root's last.
-// The schema is that of the columns; rows is their length. The categories are by
-// column.
-func (w *writer) finish(ctx context.Context, schema *arrow.Schema, grid rowGrid, rows int64, categories []*categories) error {
-	if err := w.begin(grid); err != nil { // an input without rows has no chunk
-		return err
-	}
-	h := hierarchyWriter{writer: w, rows: rows, nodes: map[string]zarr.Node{}}
-	columns := make([]*column, len(w.columns))
-	for i, c := range w.columns {
-		columns[i] = c.plan
-		if err := h.column(ctx, c, categories[i]); err != nil {
+// complete writes what the arrays have not written yet, after all chunks.
+func (w *writer) complete(ctx context.Context) error {
+	for _, c := range w.columns {
+		var err error
+		for _, a := range c.arrays() {
+			err = errors.Join(err, a.finish(ctx))
+		}
+		if c.nested != nil && err == nil {
+			err = c.nested.complete(ctx)
+		}
+		if err != nil {
 			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
 		}
 	}
-	if err := store.DeleteAll(ctx, w.store, w.temporaryPath()); err != nil {
-		return markPart(PartOutput, err)
+	return markPart(PartOutput, flushStore(ctx, w.store))
+}
+
+// state returns what was written of each column.
+func (w *writer) state() []columnState {
+	states := make([]columnState, len(w.columns))
+	for i, c := range w.columns {
+		states[i] = columnState{Missing: c.missing.Load(), ElementMissing: c.elementMissing.Load()}
 	}
-	attributes, err := rootAttributes(schema, columns, rows)
-	if err == nil {
-		err = h.frame(ctx, schema, attributes)
-	}
-	if err != nil {
-		return markPart(PartOutput, err)
-	}
-	w.nodes = h.nodes
-	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
-	return markPart(PartOutput, zarr.WriteNode(ctx, w.store, "", root))
+	return states
 }
 
 // abort drops the shards that are open.
@@ -183,11 +179,11 @@ func rawBytes(c *chunkArrays) int64 {
 	return n
 }
 
-// columnWriter writes the arrays of one column. Whether the column has missing
-// values decides the paths of its arrays and is known only at the end. So the
-// arrays are built at a temporary path and moved.
+// columnWriter writes the arrays of one column.
 type columnWriter struct {
 	plan           *column
+	number         int  // of the column
+	whole          bool // the column is one array, so no value may be missing
 	values         *arrayWriter
 	mask           *arrayWriter
 	elements       *arrayWriter
@@ -196,31 +192,27 @@ type columnWriter struct {
 	elementMissing atomic.Bool   // some element of a row is missing
 }
 
-// begin creates the arrays of the column below a path.
-func (w *columnWriter) begin(b arrayBuilder, path string) (err error) {
+// begin creates the arrays of the column.
+func (w *columnWriter) begin(b arrayBuilder) error {
 	if w.nested != nil {
 		return nil
 	}
-	values := b.metadata(w.plan.dataType(), w.plan.layout.row, w.plan.codecs.compressors(arrayValues, w.plan.class(), w.plan.dataType()))
-	if w.values, err = b.newArray(path+"/values", values); err != nil {
-		return err
+	w.whole = b.layout.isWhole(w)
+	for _, a := range b.columnArrays(w.plan) {
+		writer, err := b.newArray(b.layout.path(w, a.name), a.metadata)
+		if err != nil {
+			return err
+		}
+		switch a.name {
+		case arrayValues:
+			w.values = writer
+		case arrayMask:
+			w.mask = writer
+		case arrayElements:
+			w.elements = writer
+		}
 	}
-	if w.plan.kind == kindDictionary {
-		return nil // codes have no mask: a missing one is -1
-	}
-	boolean := element.Of(ndview.Bool)
-	mask := b.metadata(boolean, nil, w.plan.codecs.compressors(arrayMask, ClassBool, boolean))
-	if w.plan.kind == kindNull {
-		mask.FillValue = []byte{1} // all is missing, so no chunk is stored
-	}
-	if w.mask, err = b.newArray(path+"/mask", mask); err != nil {
-		return err
-	}
-	if w.plan.isList() {
-		elements := b.metadata(boolean, w.plan.layout.row, w.plan.codecs.compressors(arrayElements, ClassBool, boolean))
-		w.elements, err = b.newArray(path+"/element_mask", elements)
-	}
-	return err
+	return nil
 }
 
 // arrays returns the arrays that the column has.
@@ -230,11 +222,19 @@ func (w *columnWriter) arrays() []*arrayWriter {
 
 // write stores a chunk of the column.
 func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) error {
-	if c.mask != nil {
-		w.missing.Store(true)
+	if c.mask != nil || c.elementMask != nil {
+		if w.whole {
+			return partErrorf(PartInput, "the input says that no value is null, but some are")
+		}
+		if c.mask != nil {
+			w.missing.Store(true)
+		}
+		if c.elementMask != nil {
+			w.elementMissing.Store(true)
+		}
 	}
-	if c.elementMask != nil {
-		w.elementMissing.Store(true)
+	if w.whole {
+		return w.values.write(ctx, index, c.values)
 	}
 	return errors.Join(
 		w.values.write(ctx, index, c.values),
@@ -269,6 +269,32 @@ func (b arrayBuilder) metadata(t element.Type, row []int64, compressors []codec.
 		m.ChunkShape = chunkShape(b.grid.shardRows, row)
 	}
 	return m
+}
+
+// columnArray is an array of a column that is not nested.
+type columnArray struct {
+	name     string
+	metadata *zarr.ArrayMetadata // of no rows
+}
+
+// columnArrays returns the arrays that a column may have.
+func (b arrayBuilder) columnArrays(c *column) []columnArray {
+	values := b.metadata(c.dataType(), c.layout.row, c.codecs.compressors(arrayValues, c.class(), c.dataType()))
+	all := []columnArray{{arrayValues, values}}
+	if c.kind == kindDictionary {
+		return all // codes have no mask: a missing one is -1
+	}
+	boolean := element.Of(ndview.Bool)
+	mask := b.metadata(boolean, nil, c.codecs.compressors(arrayMask, ClassBool, boolean))
+	if c.kind == kindNull {
+		mask.FillValue = []byte{1} // all is missing, so no chunk is stored
+	}
+	all = append(all, columnArray{arrayMask, mask})
+	if c.isList() {
+		elements := b.metadata(boolean, c.layout.row, c.codecs.compressors(arrayElements, ClassBool, boolean))
+		all = append(all, columnArray{arrayElements, elements})
+	}
+	return all
 }
 
 // chunkShape is the shape of chunks that divide only the first axis. Zarr requires
@@ -384,191 +410,3 @@ func (w *arrayWriter) abort() {
 		_ = s.writer.Abort() // the store is removed next
 	}
 }
-
-// hierarchyWriter writes the nodes of the output and collects their metadata.
-type hierarchyWriter struct {
-	*writer
-	rows  int64
-	nodes map[string]zarr.Node
-}
-
-// column moves the chunks of a column to their path, and writes its metadata.
-func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, g *categories) error {
-	for _, a := range w.arrays() {
-		if err := a.finish(ctx); err != nil {
-			return err
-		}
-	}
-	missing := w.missing.Load() || w.plan.kind == kindNull
-	attributes := w.plan.attributes(missing || w.elementMissing.Load())
-	name := w.plan.name
-	if w.nested != nil {
-		return h.finishNested(ctx, w, attributes)
-	}
-	if w.plan.kind == kindDictionary {
-		if !g.isUniqueIndex() {
-			delete(attributes, attrEncType)
-			delete(attributes, attrEncVer)
-		}
-		return errors.Join(
-			h.group(ctx, name, attributes),
-			h.array(ctx, w.values, name+"/codes", h.rows, w.plan.dims[:1], nil),
-			h.categories(ctx, g, name+"/categories"))
-	}
-	if !missing && !w.elementMissing.Load() {
-		return h.array(ctx, w.values, name, h.rows, w.plan.valueDims(), attributes)
-	}
-	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w.values, name+"/values", h.rows, w.plan.valueDims(), nil))
-	if missing {
-		err = errors.Join(err, h.array(ctx, w.mask, name+"/mask", h.rows, w.plan.dims[:1], nil))
-	}
-	if w.elementMissing.Load() {
-		err = errors.Join(err, h.array(ctx, w.elements, name+"/element_mask", h.rows, w.plan.valueDims(), nil))
-	}
-	return err
-}
-
-func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map[string]any) error {
-	m := &zarr.GroupMetadata{Attributes: attributes}
-	h.nodes[path] = m
-	return zarr.WriteNode(ctx, h.store, path, m)
-}
-
-// array moves the chunks of an array of a length to a path and writes its metadata.
-func (h *hierarchyWriter) array(ctx context.Context, w *arrayWriter, path string, length int64, dims []string, attributes map[string]any) error {
-	m := w.array.Metadata()
-	m.Shape = append([]int64{length}, m.Shape[1:]...)
-	m.DimensionNames, m.Attributes = dims, attributes
-	// An array of fill values has no chunks to move.
-	if err := store.Move(ctx, h.store, w.array.Path(), path); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	h.nodes[path] = m
-	return zarr.WriteNode(ctx, h.store, path, m)
-}
-
-// categories writes the values of a dictionary column.
-func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path string) error {
-	plan, err := planColumn(categoriesField(g.column.storage.(*arrow.DictionaryType)))
-	if err != nil {
-		return err
-	}
-	m := &zarr.ArrayMetadata{
-		Shape:      append([]int64{g.count}, plan.layout.row...),
-		DataType:   plan.dataType(),
-		ChunkShape: chunkShape(max(min(g.count, DefaultChunkRows), 1), plan.layout.row),
-		Codecs:     zarr.DefaultCodecs(plan.dataType(), g.column.codecs.compressors(arrayCategories, plan.class(), plan.dataType())...),
-	}
-	m.Attributes = plan.attributes(false)
-	m.DimensionNames = []string{g.column.name + ".category"}
-	for i := range plan.layout.row {
-		m.DimensionNames = append(m.DimensionNames, fmt.Sprintf("%s.category_%d", g.column.name, i+1))
-	}
-	array, err := zarr.New(h.store, path, m)
-	if err != nil {
-		return err
-	}
-	if err := array.WriteMetadata(ctx); err != nil {
-		return err
-	}
-	h.nodes[path] = m
-	if g.count == 0 {
-		return nil
-	}
-	inputs := make([]columnSlice, len(g.values))
-	for i, values := range g.values {
-		inputs[i] = columnSlice{values: values, to: int64(values.Len())}
-	}
-	a := assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels}
-	arrays, err := a.assemble(plan, inputs, g.count)
-	if err != nil {
-		return err
-	}
-	defer arrays.release()
-	return array.Write(ctx, arrays.values, h.jobs)
-}
-
-// output is a directory that appears at its path only when it is complete. It is built
-// in a hidden directory beside the path, and renamed.
-type output struct {
-	path      string
-	staging   string
-	overwrite bool // publish replaces the directory at path
-}
-
-// newOutput checks that a hierarchy can be written at path, and creates the staging
-// directory.
-func newOutput(path string, overwrite bool) (*output, error) {
-	path = filepath.Clean(path)
-	o := &output{path: path}
-	info, err := os.Lstat(path)
-	switch {
-	case err == nil && !overwrite:
-		return nil, partErrorf(PartOutput, "%s exists already (--overwrite replaces it)", path)
-	case err == nil && !info.IsDir():
-		return nil, partErrorf(PartOutput, "%s is not a directory, so it is not overwritten", path)
-	case err == nil:
-		if err := checkReplaceable(path); err != nil {
-			return nil, markPart(PartOutput, err)
-		}
-		o.overwrite = true
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, markPart(PartOutput, err)
-	}
-	// Not MkdirTemp: only the owner may read its directory, and this one becomes
-	// the output.
-	own := fmt.Sprintf(".partial-%d-%08x", os.Getpid(), rand.Uint32())
-	base := filepath.Base(path)
-	base = base[:min(len(base), maxNameBytes-len(".")-len(own)-len(".old"))] // a prefix that keeps the name short enough
-	name := "." + strings.ToValidUTF8(base, "") + own
-	o.staging = filepath.Join(filepath.Dir(path), name)
-	if err := os.Mkdir(o.staging, 0o777); err != nil {
-		return nil, partErrorf(PartOutput, "making a directory to build %s in: %w", path, err)
-	}
-	return o, nil
-}
-
-// checkReplaceable refuses to overwrite anything but a Zarr hierarchy or an empty
-// directory: a home directory, for example.
-func checkReplaceable(path string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		switch e.Name() {
-		case "zarr.json", ".zgroup", ".zarray":
-			return nil
-		}
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s holds no zarr.json, so it is not overwritten: expected a Zarr hierarchy or an empty directory", path)
-}
-
-// publish moves the staging directory to the path of the output.
-func (o *output) publish() error {
-	if o.overwrite {
-		old := o.staging + ".old"
-		if err := os.Rename(o.path, old); err != nil {
-			return partErrorf(PartOutput, "moving the old %s out of the way: %w", o.path, err)
-		}
-		if err := os.Rename(o.staging, o.path); err != nil {
-			return partErrorf(PartOutput, "naming the new %s: %w", o.path, errors.Join(err, os.Rename(old, o.path)))
-		}
-		if err := os.RemoveAll(old); err != nil {
-			return partErrorf(PartOutput, "%s is written, but the old one is still at %s: %w", o.path, old, err)
-		}
-		return nil
-	}
-	// If a directory was created at the path meanwhile, renaming fails unless it is
-	// empty, so nothing is lost.
-	if err := os.Rename(o.staging, o.path); err != nil {
-		return partErrorf(PartOutput, "naming %s: %w", o.path, err)
-	}
-	return nil
-}
-
-// discard removes the staging directory.
-func (o *output) discard() error { return os.RemoveAll(o.staging) }

@@ -128,14 +128,15 @@ func TestOverwriteReplacesHierarchies(t *testing.T) {
 	input := inputFile(t, want.file(t))
 	for name, before := range map[string][]string{
 		"an empty directory":  nil,
-		"a Zarr v3 hierarchy": {"zarr.json", "old"},
-		"a Zarr v2 group":     {".zgroup", "old"},
+		"a Zarr v3 hierarchy": {"zarr.json", "old/zarr.json", "old/c/0/1"},
+		"a Zarr v2 group":     {".zgroup", "old/.zarray", "old/0"},
 		"a Zarr v2 array":     {".zarray", "0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "there")
 			require.NoError(t, os.Mkdir(path, 0o777))
 			for _, file := range before {
+				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(path, file)), 0o777))
 				require.NoError(t, makeFile(filepath.Join(path, file)))
 			}
 			_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{Overwrite: true})
@@ -143,6 +144,24 @@ func TestOverwriteReplacesHierarchies(t *testing.T) {
 			requireOnly(t, filepath.Dir(path), "there")
 			requireOnly(t, path, "zarr.json", "new", "_index")
 			requireTable(t, want, path)
+		})
+	}
+}
+
+// Overwriting deletes nothing that is not part of a Zarr hierarchy.
+func TestOverwriteKeepsForeignFiles(t *testing.T) {
+	input := inputFile(t, single("a", texts("x")).file(t))
+	for _, foreign := range []string{"notes.txt", "a/thesis.pdf", "a/c/notes", "a/c/0.bak", "b/0", "a/zarr.json.old"} {
+		t.Run(foreign, func(t *testing.T) {
+			path, _ := convertCodes(t, single("a", texts("x")).file(t), arrowzarr.Options{})
+			file := filepath.Join(path, foreign)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o777))
+			require.NoError(t, makeFile(file))
+			_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{Overwrite: true})
+			requirePart(t, arrowzarr.PartOutput, err)
+			assert.Contains(t, err.Error(), foreign)
+			assert.FileExists(t, file)
+			requireOnly(t, filepath.Dir(path), filepath.Base(path))
 		})
 	}
 }

@@ -21,12 +21,13 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 			Functions: map[string]any{"Decode": blosc.Decode, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "ParseCompressor": blosc.ParseCompressor},
 			Values:    map[string]any{"Compressor": blosc.Compressor(99)},
 		},
-		"gzip": {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib}},
-		"lz4":  {Functions: map[string]any{"Decode": lz4.Decode}},
+		"gzip": {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
+		"lz4":  {Functions: map[string]any{"Decode": lz4.Decode, "DecodeBlock": lz4.DecodeBlock, "EncodeBlock": lz4.EncodeBlock, "EncodedSize": lz4.EncodedSize, "Implementation": lz4.Implementation}},
 		"shuffle": {Functions: map[string]any{
 			"Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
+			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached,
 		}},
-		"zstd": {Functions: map[string]any{"Decode": zstd.Decode}},
+		"zstd": {Functions: map[string]any{"Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},
 	} {
 		t.Run(folder, func(t *testing.T) { zeros.Run(t, folder) })
 	}

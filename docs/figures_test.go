@@ -56,7 +56,7 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		}
 	}
 	device, arrow, columns, share, convert, arrays := of("h200-cudabuf"), of("h200-arrow"), of("h200-columns"), of("h200-share"), of("2-core-convert"), of("h200-arrays")
-	onGPU := of("h200-convert")
+	onGPU, onCPU := of("h200-convert"), of("2-core-zarr")
 	percent := func(share float64) string { return fmt.Sprintf("%.0f%%", min(100*share, 100)) }
 	three := func(table func(string) record, kind string, of func(record) float64, format string) string {
 		var all []string
@@ -67,10 +67,24 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 	}
 	value, peer := func(r record) float64 { return r.Value }, func(r record) float64 { return r.PeerValue }
 	small := arrays("small-add-float32-1024")
-	for _, c := range []struct {
+	type check struct {
 		document, row string
 		figures       []string
-	}{
+	}
+	var all []check
+	for _, op := range []string{"write", "read"} {
+		for name, codec := range map[string]string{"none": "none", "zstd:1": "zstd1", "Blosc, LZ4": "blosc-lz4", "Blosc, zstd": "blosc-zstd", "gzip:1": "gzip1"} {
+			var cells []string
+			for _, layout := range []string{"1MiB", "16MiB", "shards"} {
+				r := onCPU("zarr-" + op + "-" + codec + "-" + layout)
+				cells = append(cells, fmt.Sprintf("| %.2f GB/s, %.2fx ", r.Value, r.Ratio))
+			}
+			all = append(all, check{"performance.md", "| " + name + ", " + op + " |", []string{strings.Join(cells, "")}})
+		}
+	}
+	random, cached := onCPU("zarr-random"), onCPU("zarr-random-zstd1")
+	for _, c := range append(all, []check{
+		{"performance.md", "A random read of 100 elements", []string{fmt.Sprintf("%.1f us, %.2fx", random.Value, random.Ratio), fmt.Sprintf("%.0f us, %.2fx", cached.Value, cached.Ratio)}},
 		{"performance.md", "| IPC file, none |", convertFigures(convert, "none", true)},
 		{"performance.md", "| IPC file, zstd:1 |", convertFigures(convert, "zstd1", true)},
 		{"performance.md", "| Parquet file, none |", convertFigures(convert, "parquet-none", false)},
@@ -100,7 +114,7 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		{"../README.md", "| batch of 64 columns", []string{fmt.Sprintf("| %.1f GB/s | %s of the link", arrow("copyto-pageable").Value, percent(arrow("copyto-pageable").Share))}},
 		{"../README.md", "| allocate and free 1 MiB", []string{fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)}},
 		{"../README.md", "| another process opens", []string{fmt.Sprintf("| %.2f ms | Arrow IPC over a socket %.0f ms", share("share-first").Value/1000, share("share-vs-socket").PeerValue/1000)}},
-	} {
+	}...) {
 		text, err := os.ReadFile(c.document)
 		require.NoError(t, err)
 		_, row, found := strings.Cut("\n"+string(text), "\n"+c.row)

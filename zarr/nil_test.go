@@ -103,7 +103,7 @@ func zerosOfElement(t *testing.T) apitest.Zeros {
 	return apitest.Zeros{
 		Functions: map[string]any{
 			"Complex": element.Complex, "NewVLen": element.NewVLen[int32], "NullTerminated": element.NullTerminated, "Of": element.Of,
-			"PackVLen": element.PackVLen[string], "ParseV2": element.ParseV2, "RawBytes": element.RawBytes, "Slice": element.Slice, "SliceBox": element.SliceBox,
+			"PackItems": element.PackItems, "PackVLen": element.PackVLen[string], "ParseV2": element.ParseV2, "RawBytes": element.RawBytes, "Slice": element.Slice, "SliceBox": element.SliceBox,
 			"Struct": element.Struct, "Transpose": element.Transpose, "UTF32": element.UTF32,
 		},
 		Values: map[string]any{"Type": element.Of(ndview.Int32), "VLen": text},
@@ -124,11 +124,11 @@ func zerosOfCodec(t *testing.T) apitest.Zeros {
 			"Adler32": codec.Adler32{}, "AsType": codec.AsType{}, "BZ2": codec.BZ2{}, "Base64": codec.Base64{}, "BitRound": codec.BitRound{}, "Blosc": codec.Blosc{},
 			"Bytes": codec.Bytes{}, "CRC32": codec.CRC32{}, "CRC32C": codec.CRC32C{}, "CastValue": codec.CastValue{}, "Categorize": codec.Categorize{},
 			"Chain": chain, "Delta": codec.Delta{}, "FixedScaleOffset": codec.FixedScaleOffset{}, "Fletcher32": codec.Fletcher32{}, "Gzip": codec.Gzip{},
-			"JSON2": codec.JSON2{}, "JenkinsLookup3": codec.JenkinsLookup3{}, "LZ4": codec.LZ4{}, "LZMA": codec.LZMA{}, "List": &codec.List{},
+			"JSON2": codec.JSON2{}, "JenkinsLookup3": codec.JenkinsLookup3{}, "LZ4": codec.LZ4{}, "LZMA": codec.LZMA{}, "LZMAFilter": codec.LZMAFilter{}, "List": &codec.List{},
 			"MsgPack2": codec.MsgPack2{}, "NumcodecsPackBits": codec.NumcodecsPackBits{}, "PackBits": codec.PackBits{}, "Quantize": codec.Quantize{},
 			"Reshape": codec.Reshape{}, "ReshapeExtent": codec.ReshapeExtent{}, "ScaleOffset": codec.ScaleOffset{}, "Scratch": new(codec.Scratch),
 			"ShardIndex": layout.NewIndex(), "ShardLayout": layout, "Sharding": codec.Sharding{}, "Shuffle": codec.Shuffle{}, "Transpose": codec.Transpose{},
-			"V2": codec.V2{}, "VLenBytes": codec.VLenBytes{}, "VLenUTF8": codec.VLenUTF8{}, "Zlib": codec.Zlib{}, "Zstd": codec.Zstd{},
+			"V2": codec.V2{}, "VLenArray": codec.VLenArray{}, "VLenBytes": codec.VLenBytes{}, "VLenUTF8": codec.VLenUTF8{}, "Zlib": codec.Zlib{}, "Zstd": codec.Zstd{},
 		},
 		Args: []any{values(t, ndview.Int32, []int32{1, 2, 3, 4}, 4), "x"},
 		Skip: []string{"Release", "Delete", "Get", "Set"}, // a ShardIndex is indexed like a slice
@@ -151,7 +151,7 @@ func zerosOfStore(t *testing.T) apitest.Zeros {
 			"Copy": store.Copy, "Create": store.Create, "DeleteAll": store.DeleteAll, "Exists": store.Exists, "From": store.From, "GetRanges": store.GetRanges,
 			"InPlace": nil, "IsEmpty": store.IsEmpty, "Last": store.Last, "ListDir": store.ListDir, "Move": store.Move, "NewCache": store.NewCache,
 			"NewDeviceMemory": store.NewDeviceMemory, "NewLocal": store.NewLocal, "NewLogging": store.NewLogging, "NewMemory": nil, "Open": store.Open,
-			"OpenZip": store.OpenZip, "ReadOnly": store.ReadOnly, "Register": nil, // panics, as database/sql's does
+			"OpenValue": store.OpenValue, "OpenZip": store.OpenZip, "ReadOnly": store.ReadOnly, "Register": nil, // panics, as database/sql's does
 			"SetIfNotExists": store.SetIfNotExists, "Size": store.Size, "Sync": nil, "TotalSize": store.TotalSize, "Under": store.Under,
 		},
 		Values: map[string]any{

@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -33,6 +34,9 @@ type convertFlags struct {
 	skipUnsupported                 bool
 	jobs                            int
 	index                           string
+	storeConcurrency                int
+	checkpoint                      time.Duration
+	resume                          bool
 	input                           arrowzarr.InputOptions
 	overwrite, progress, noProgress bool
 	json, verbose, quiet            bool
@@ -41,15 +45,17 @@ type convertFlags struct {
 func newConvertCommand() *cobra.Command {
 	var f convertFlags
 	cmd := &cobra.Command{
-		Use:   "convert INPUT OUTPUT",
+		Use:   "convert INPUT... OUTPUT",
 		Short: "Convert Arrow, Parquet, CSV or JSON lines to a Zarr group",
-		Long: `Convert reads INPUT and writes OUTPUT, a directory that becomes a Zarr v3 group
-with one child per column.
+		Long: `Convert reads INPUT and writes OUTPUT, a Zarr v3 group with one child per
+column: a directory, a ZIP file if the name ends in .zip, or an object store
+(s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH).
 
 INPUT is an Arrow IPC file (Feather version 2), an Arrow IPC stream, a Parquet file, CSV
 or JSON lines, or a folder or pattern of some, or a URL (s3, gs, az, https). The content
 says which it is, or the extension: .csv, .tsv, .json, .jsonl, .ndjson, also with .gz,
-.zst or .bz2. INPUT "-" is standard input.
+.zst or .bz2. INPUT "-" is standard input. Several inputs of one schema are read one
+after the other.
 
 OUTPUT appears only when it is complete.
 
@@ -59,8 +65,12 @@ bitshuffle or noshuffle. EFFORT is fast, balanced or small: a sample of each arr
 decides. CLASS is int, float, bool, text, binary, time or decimal, and is that of an
 array: masks are bool, offsets and codes int. COLUMN is the name of a column, and
 column:NAME of one that is named like a class. A column's codec comes first.`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return runConvert(cmd, f, args[0], args[1]) },
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			last := len(args) - 1
+			f.input.More = args[1:last]
+			return runConvert(cmd, f, args[0], args[last])
+		},
 	}
 	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
   arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
@@ -68,22 +78,15 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
   arrow2zarr convert flights.parquet flights.zarr --codec auto --codec float=blosc:zstd:5:shuffle
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
   producer | arrow2zarr convert - table.zarr --json`)
+	f.addDeviceFlag(cmd.Flags())
+	f.addTableFlags(cmd.Flags())
+	f.addWorkFlags(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID")
-	flags.StringArrayVar(&f.codecs, "codec", nil, fmt.Sprintf("[CLASS= or COLUMN=]CODEC, see below; may be repeated (default %s)", arrowzarr.DefaultCodec))
-	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
-	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
-	flags.StringSliceVar(&f.columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to convert (default all)")
-	flags.StringSliceVar(&f.exclude, "exclude", nil, "names or patterns of columns to leave out")
-	flags.BoolVar(&f.skipUnsupported, "skip-unsupported", false, "leave out columns that cannot be converted, and name them")
-	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
-	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
-	addInputFlags(cmd, &f.input)
-	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
+	flags.BoolVar(&f.resume, "resume", false, "continue a conversion to OUTPUT that was killed, if there is one")
+	flags.DurationVar(&f.checkpoint, "checkpoint", arrowzarr.DefaultCheckpoint, "time between two checkpoints, from which --resume continues")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
-	flags.BoolVar(&f.json, "json", false, "print a summary as one JSON object")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print more: the device, and the rate of each stage")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	cmd.MarkFlagsMutuallyExclusive("progress", "no-progress")
@@ -93,7 +96,55 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 	return cmd
 }
 
-func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err error) {
+// addDeviceFlag adds the flag of the device.
+func (f *convertFlags) addDeviceFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID")
+}
+
+// addTableFlags adds the flags that decide what the output is.
+func (f *convertFlags) addTableFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.codecs, "codec", nil, fmt.Sprintf("[CLASS= or COLUMN=]CODEC, see below; may be repeated (default %s)", arrowzarr.DefaultCodec))
+	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
+	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
+	flags.StringSliceVar(&f.columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to convert (default all)")
+	flags.StringSliceVar(&f.exclude, "exclude", nil, "names or patterns of columns to leave out")
+	flags.BoolVar(&f.skipUnsupported, "skip-unsupported", false, "leave out columns that cannot be converted, and name them")
+	addInputFlags(flags, &f.input)
+	flags.StringVar(&f.index, "index", "auto", "auto or none: the index of the root as a data frame")
+}
+
+// addWorkFlags adds the flags of how a process works, and of its summary.
+func (f *convertFlags) addWorkFlags(flags *pflag.FlagSet) {
+	flags.IntVar(&f.jobs, "jobs", 0, "chunks encoded at once (default: one per core)")
+	flags.StringVar(&f.maxMemory, "max-memory", "1GiB", "most memory to use")
+	flags.IntVar(&f.storeConcurrency, "store-concurrency", 0, fmt.Sprintf("requests to an object store at once (default %d)", arrowzarr.DefaultStoreConcurrency))
+	flags.BoolVar(&f.json, "json", false, "print a summary as one JSON object")
+}
+
+func runConvert(cmd *cobra.Command, f convertFlags, input, output string) error {
+	return f.withDevice(cmd, func(options arrowzarr.Options) error {
+		stop := func() {}
+		if f.wantsProgress(cmd.ErrOrStderr()) {
+			options.Progress = &arrowzarr.Progress{}
+			stop = showProgress(cmd.ErrOrStderr(), options.Progress)
+		}
+		report, err := arrowzarr.Convert(cmd.Context(), input, output, options)
+		stop()
+		if err != nil {
+			return err
+		}
+		if f.quiet {
+			return nil
+		}
+		if f.json {
+			return writeSummary(json.NewEncoder(cmd.OutOrStdout()).Encode(report))
+		}
+		return writeSummary(printReport(cmd.OutOrStdout(), report, f.verbose))
+	})
+}
+
+// withDevice calls do with the options, and the device in them open.
+func (f convertFlags) withDevice(cmd *cobra.Command, do func(arrowzarr.Options) error) (err error) {
 	options, err := f.options()
 	if err != nil {
 		return err
@@ -112,23 +163,7 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) (err e
 		fmt.Fprintf(cmd.ErrOrStderr(), "device %s (%s)\n", device, why)
 	}
 	debug.SetMemoryLimit(options.GoMemoryLimit())
-	stop := func() {}
-	if f.wantsProgress(cmd.ErrOrStderr()) {
-		options.Progress = &arrowzarr.Progress{}
-		stop = showProgress(cmd.ErrOrStderr(), options.Progress)
-	}
-	report, err := arrowzarr.Convert(cmd.Context(), input, output, options)
-	stop()
-	if err != nil {
-		return err
-	}
-	if f.quiet {
-		return nil
-	}
-	if f.json {
-		return writeSummary(json.NewEncoder(cmd.OutOrStdout()).Encode(report))
-	}
-	return writeSummary(printReport(cmd.OutOrStdout(), report, f.verbose))
+	return do(options)
 }
 
 func (f convertFlags) options() (arrowzarr.Options, error) {
@@ -142,14 +177,17 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	if err != nil {
 		return options, fmt.Errorf("--max-memory %q: %w", f.maxMemory, err)
 	}
-	if f.index != "auto" && f.index != "none" {
+	if f.index != "" && f.index != "auto" && f.index != "none" {
 		return options, fmt.Errorf("--index %q: expected auto or none", f.index)
 	}
 	options.NoIndex = f.index == "none"
+	options.Input = f.input
 	options.ChunkRows, options.ShardRows = f.chunkRows, f.shardRows
 	options.Columns, options.Exclude, options.SkipUnsupported = f.columns, f.exclude, f.skipUnsupported
 	options.Jobs, options.MaxMemory = f.jobs, memory
 	options.Overwrite = f.overwrite
+	options.Input = f.input
+	options.StoreConcurrency, options.Resume, options.Checkpoint = f.storeConcurrency, f.resume, f.checkpoint
 	return options, nil
 }
 
@@ -171,8 +209,7 @@ func parseSize(text string) (int64, error) {
 }
 
 // addInputFlags adds the flags about an input.
-func addInputFlags(cmd *cobra.Command, o *arrowzarr.InputOptions) {
-	flags := cmd.Flags()
+func addInputFlags(flags *pflag.FlagSet, o *arrowzarr.InputOptions) {
 	flags.StringVar(&o.Format, "format", "", "csv, tsv or json, if neither the content nor the extension says so")
 	flags.StringVar(&o.Types, "types", "", "types of columns of CSV and JSON lines, such as 'id:int64,zip:text' (default: by the first rows)")
 }

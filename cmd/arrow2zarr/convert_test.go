@@ -395,3 +395,23 @@ func TestPipeThatEndsEarlyIsAnInputError(t *testing.T) {
 	assert.Contains(t, stderr.String(), "unexpected EOF")
 	requireNothing(t, output)
 }
+
+func TestSeveralInputsAreOneTable(t *testing.T) {
+	first, second, output := inputFile(t, stream(t, weather())), inputFile(t, stream(t, weather(), weather())), outputPath(t)
+	e := arrow2zarr(t, "convert", first, second, output)
+	require.Zero(t, e.code, e.stderr)
+	requireWeather(t, output, 3)
+	e = arrow2zarr(t, "verify", first, second, output)
+	assert.Zero(t, e.code, e.stderr)
+	e = arrow2zarr(t, "verify", second, output)
+	assert.Equal(t, exitDifferent, e.code)
+	lines := filepath.Join(t.TempDir(), "a.data")
+	require.NoError(t, os.WriteFile(lines, []byte("id,zip\n1,00501\n"), 0o666))
+	typed := outputPath(t)
+	for _, command := range []string{"convert", "verify"} {
+		e = arrow2zarr(t, command, "--format", "csv", "--types", "id:int16", lines, typed)
+		assert.Zero(t, e.code, e.stderr)
+	}
+	e = arrow2zarr(t, "convert", "--types", "id", lines, outputPath(t))
+	assert.Equal(t, exitUsage, e.code)
+}

@@ -51,8 +51,8 @@ Inspect reads only the metadata of Parquet and Zarr, unless --stats asks for val
 	appendHelp(cmd, `  arrow2zarr inspect flights.parquet --codec float=blosc:zstd
   arrow2zarr inspect flights.parquet --stats
   arrow2zarr inspect flights.zarr --json`)
-	addInputFlags(cmd, &options.Convert.Input)
 	flags := cmd.Flags()
+	addInputFlags(flags, &options.Convert.Input)
 	flags.StringSliceVar(&options.Convert.Columns, "columns", nil, "the columns that convert would get")
 	flags.StringSliceVar(&options.Convert.Exclude, "exclude", nil, "the columns that convert would leave out")
 	flags.StringArrayVar(&codecs, "codec", nil, "the codecs that convert would get")

@@ -68,7 +68,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newConvertCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand(), newManCommand())
+	root.AddCommand(newConvertCommand(), newPlanCommand(), newPartitionCommand(), newFinalizeCommand(), newStatusCommand(), newAbortCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand(), newManCommand())
 	root.SetOut(stdout) // the command of completion keeps it
 	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()
@@ -80,9 +80,9 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(append([]string{}, args...)) // cobra would take the arguments of the process for nil
-	err := unknownCommand(root, args)
+	command, err := root, unknownCommand(root, args)
 	if err == nil {
-		err = root.ExecuteContext(ctx)
+		command, err = root.ExecuteContextC(ctx)
 	}
 	if err == nil {
 		return exitOK
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	failure := failure{err.Error(), partOf(err), exitCode(err)}
 	if ctx.Err() != nil {
-		failure = interrupted
+		failure = interruption(command)
 	}
 	failure.print(stderr, wantsJSON(args))
 	return failure.ExitCode
@@ -124,7 +124,16 @@ type failure struct {
 	ExitCode int    `json:"exit_code"`
 }
 
-var interrupted = failure{"interrupted; nothing is left behind", "interrupted", exitInterrupted}
+// interruption is the failure of a command that was interrupted.
+func interruption(command *cobra.Command) failure {
+	left := "nothing is left behind"
+	if name := command.Name(); name == "partition" || name == "finalize" {
+		left = "the plan is kept, so it can run again"
+	} else if resume := command.Flags().Lookup("resume"); resume != nil && resume.Changed {
+		left = "what is written is kept: --resume continues it"
+	}
+	return failure{"interrupted; " + left, "interrupted", exitInterrupted}
+}
 
 func (f failure) print(w io.Writer, asJSON bool) {
 	if asJSON {

@@ -1,0 +1,295 @@
+package arrowzarr
+
+import (
+	"context"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/zarr/store"
+)
+
+// part is the rows that a pipeline writes, and what is known of those before.
+type part struct {
+	rows       rowRange
+	grid       rowGrid // chunkRows of 0 is found with the first batch
+	automatic  bool    // an input shorter than a chunk has a chunk of its length
+	state      *tableState
+	categories []string       // keys of the values of dictionaries before
+	end        []*nestedState // the nested columns at the end of the rows; nil if unknown
+	pieces     string         // the prefix of the pieces of a partition
+	complete   bool           // the values of all dictionaries are known
+
+	checkpoints time.Duration // between two; 0 for none
+	last        *checkpoint   // from which the part begins; nil for the first row
+}
+
+// pipeline connects the stages of a conversion:
+//
+//	source → prefetcher → rechunker → worker → writer → store
+type pipeline struct {
+	prefetcher *prefetcher
+	rechunker  *rechunker
+	worker     *worker
+	writer     *writer
+	hierarchy  *hierarchyWriter
+
+	automatic   bool
+	checkpoints *checkpointer // nil for none
+	state       *tableState   // after run
+	jobs        int           // goroutines of worker and writer
+	rows        chan columnRows
+	chunks      chan writeTask
+	progress    *Progress
+	stats       pipelineStats
+}
+
+// newPipeline returns the pipeline of a part of the input. It takes ownership of the
+// source.
+func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, error) {
+	options, columns := c.options, c.chosen.plans
+	p := &pipeline{
+		jobs: options.Jobs, progress: options.Progress, automatic: part.automatic,
+		rows: make(chan columnRows), chunks: make(chan writeTask), state: part.state,
+	}
+	if p.progress == nil {
+		p.progress = &Progress{}
+	}
+	shares := divideMemory(options.MaxMemory)
+	batchBytes, shardBytes := shares.batches, int64(0)
+	chunkStore, documents := c.stores(part)
+	if !c.target.renames() {
+		var puts int64
+		batchBytes, puts, shardBytes = shares.forObjects(options.ShardRows > 0)
+		chunkStore = newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
+	}
+	readAhead := batchBytes
+	if options.Device.Type() == arrowbuf.DeviceCPU {
+		// Batches lie in Go's heap. The fuller it is, the more often it is collected.
+		readAhead /= 2
+	}
+	values := newCategoryMemory(shares.batches)
+	all := newCategories(columns, values)
+	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.codecs(), p.progress, &p.stats, p.chunks)
+	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
+	if c.src != nil {
+		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
+		p.rechunker.sizer.shardMemory = shardBytes
+	} else {
+		p.rechunker = &rechunker{categories: all}
+	}
+	nestedGrid := rowGrid{chunkRows: c.plan.StreamRows, shardRows: options.ShardRows}
+	p.rechunker.nested = p.addNested(c.target.store, nestedGrid, options.ChunkRows == 0, part.pieces, values)
+	if part.checkpoints > 0 {
+		p.checkpoints = &checkpointer{
+			work: c.target.store, interval: part.checkpoints, writer: p.writer, last: part.last,
+			lastTime: time.Now(), current: newEpoch(), marks: make(chan *mark), saved: part.categories,
+		}
+		p.rechunker.checkpoints = p.checkpoints
+	}
+	return p, markPart(PartOutput, p.restore(ctx, c.target.store, part))
+}
+
+// stores returns the stores of chunks and of metadata.
+func (c *conversion) stores(part part) (chunks, documents store.Store) {
+	if !c.target.renames() || part.end != nil {
+		return c.target.store, c.target.store
+	}
+	// No other process writes there, and what is written last before the end of the
+	// process is written again.
+	inPlace := store.NewLocal(c.target.staging, store.InPlace())
+	return inPlace, inPlace
+}
+
+// newStages makes the stages before the writer.
+func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batches *batchMemory, all []*categories) {
+	options, columns := c.options, c.chosen.plans
+	p.progress.rowsTotal.Store(c.src.rows())
+	p.prefetcher = newPrefetcher(c.src, inputName(c.input), c.chosen.fields, part.rows, c.host, batches, &p.stats.read)
+	p.rechunker = &rechunker{
+		in: p.prefetcher, columns: columns, categories: all,
+		device: options.Device, memory: batches, mapping: c.src.mapping(),
+		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
+		sizer: chunkSizer{automatic: part.automatic, shares: shares, jobs: options.Jobs, codec: options.codecs()},
+		grid:  part.grid, rows: part.rows.from,
+	}
+	if part.grid.chunkRows > 0 {
+		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
+	}
+	p.worker = &worker{
+		columns: columns, device: options.Device, codec: options.codecs(),
+		memory: newChunkMemory(shares.chunks, options.Jobs, c.src.mapping()), maxBytes: shares.batches,
+		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
+	}
+}
+
+// addNested makes the writers of nested columns, and returns them by column.
+func (p *pipeline) addNested(work store.Store, grid rowGrid, automatic bool, pieces string, values *categoryMemory) []*nestedWriter {
+	all := make([]*nestedWriter, len(p.writer.columns))
+	for i, column := range p.writer.columns {
+		if column.plan.kind != kindNested {
+			continue
+		}
+		sink := &streamSink{
+			builder: arrayBuilder{writer: p.writer, grid: grid}, automatic: automatic,
+			column: column, out: p.chunks, work: work, pieces: pieces,
+			epoch: func() *epoch { return p.checkpoints.epochOf() },
+		}
+		if p.worker != nil {
+			sink.memory = p.worker.memory
+		}
+		column.nested = newNestedWriter(column.plan.nested, sink, values)
+		all[i] = column.nested
+	}
+	return all
+}
+
+// restore makes the stages continue after the rows before the part.
+func (p *pipeline) restore(ctx context.Context, work store.Store, part part) error {
+	nested := p.rechunker.nested
+	limits := make([]*nestedState, len(nested))
+	if part.state != nil {
+		if len(part.state.Columns) != len(nested) {
+			return partErrorf(PartInput, "a state of %d columns, expected %d", len(part.state.Columns), len(nested))
+		}
+		p.rechunker.codecsChosen = true
+		p.progress.rows.Store(part.state.Rows)
+		p.progress.raw.Store(part.state.RawBytes)
+		p.stats.write.bytes = part.state.Stored
+		for i, state := range part.state.Columns {
+			w := p.writer.columns[i]
+			if state.Codecs != nil {
+				w.plan.codecs.chosen = state.Codecs
+			}
+			w.missing.Store(state.Missing)
+			w.elementMissing.Store(state.ElementMissing)
+			if nested[i] == nil {
+				continue
+			}
+			limits[i] = state.Nested
+			var end *nestedState
+			if part.end != nil {
+				end = part.end[i]
+			}
+			if err := nested[i].restore(state.Nested, end); err != nil {
+				return err
+			}
+		}
+	}
+	if err := loadDeltas(ctx, work, part.categories, p.rechunker.categories, nested, limits); err != nil {
+		return err
+	}
+	for _, g := range p.rechunker.categories {
+		if g != nil {
+			g.complete = part.complete
+		}
+	}
+	if part.last != nil {
+		for _, piece := range part.last.Pieces {
+			if err := nested[piece.Column].streams[piece.Stream].loadPending(ctx, work, partPiece{piece, part.last.folder()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// run runs the stages until all rows are written but the metadata. Then state has what is
+// known of them.
+func (p *pipeline) run(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	p.prefetcher.start(groupCtx)
+	closeRows := func() { close(p.rows) }
+	if p.checkpoints != nil {
+		startStage(group, 1, func() error { return p.checkpoints.run(groupCtx) }, func() {})
+		closeRows = func() { close(p.rows); close(p.checkpoints.marks) }
+	}
+	startStage(group, 1, func() error { return p.rechunker.run(groupCtx) }, closeRows)
+	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks) })
+	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
+	err := group.Wait()
+	if err == nil {
+		err = p.complete(ctx)
+	}
+	if err != nil {
+		p.writer.abort()
+		if q, ok := p.writer.store.(*putQueue); ok {
+			q.wait()
+		}
+	}
+	return err
+}
+
+// complete writes what the stages have left in memory.
+func (p *pipeline) complete(ctx context.Context) error {
+	if err := p.writer.begin(p.rechunker.grid); err != nil { // an input without rows has no chunk
+		return err
+	}
+	if err := p.writer.complete(ctx); err != nil {
+		return err
+	}
+	p.state = p.rechunker.state()
+	for i, s := range p.writer.state() {
+		p.state.Columns[i].Missing, p.state.Columns[i].ElementMissing = s.Missing, s.ElementMissing
+	}
+	p.state.RawBytes, p.state.Stored = p.progress.raw.Load(), p.stats.write.total()
+	if p.checkpoints == nil || p.checkpoints.last == nil {
+		return nil
+	}
+	// Moving the arrays must not begin before it is known that everything is written.
+	deltas := takeDeltas(p.rechunker.categories, p.rechunker.nested)
+	return markPart(PartOutput, p.checkpoints.write(ctx, &mark{state: *p.state, deltas: deltas}, true))
+}
+
+// finalize joins the pieces and writes the metadata.
+func (p *pipeline) finalize(ctx context.Context, schema *arrow.Schema, pieces []partPiece) error {
+	if err := p.hierarchy.joinPieces(ctx, pieces); err != nil {
+		return err
+	}
+	err := p.hierarchy.finalize(ctx, schema, p.state, p.rechunker.categories)
+	if q, ok := p.writer.store.(*putQueue); ok {
+		q.wait()
+	}
+	return err
+}
+
+// startStage runs a stage in n goroutines of a group, and calls closeOutput after
+// the last of them has ended.
+func startStage(group *errgroup.Group, n int, run func() error, closeOutput func()) {
+	var running atomic.Int64
+	running.Store(int64(n))
+	for range n {
+		group.Go(func() error {
+			// The input may be mapped memory of a file that is truncated meanwhile.
+			// That must be an error of the file, not the end of the program.
+			debug.SetPanicOnFault(true)
+			defer func() {
+				if running.Add(-1) == 0 {
+					closeOutput()
+				}
+			}()
+			return run()
+		})
+	}
+}
+
+// release releases the values of dictionaries.
+func (p *pipeline) release() {
+	for _, g := range p.rechunker.categories {
+		if g != nil {
+			g.release()
+		}
+	}
+	for _, n := range p.rechunker.nested {
+		if n != nil {
+			n.root.release()
+		}
+	}
+}
+
+// close closes the source.
+func (p *pipeline) close() error { return p.prefetcher.close() }
