@@ -22,7 +22,7 @@ func newPlanCommand() *cobra.Command {
 		Use:   "plan INPUT... OUTPUT --partitions N",
 		Short: "Plan a conversion by many processes",
 		Long: `Plan divides a conversion into N partitions, which "arrow2zarr partition" writes on any
-machines that reach INPUT and OUTPUT under these names. "arrow2zarr finalize" then makes
+machines that reach the inputs and OUTPUT under these names. "arrow2zarr finalize" then makes
 the output of them. A local OUTPUT must be on a file system that all of them share.
 
 Plan reads metadata, and all of the columns that are nested or dictionaries. OUTPUT is
