@@ -54,6 +54,13 @@ func Plan(ctx context.Context, input, output string, partitions int, options Opt
 	if err != nil {
 		return nil, markPart(PartInput, err)
 	}
+	more := options.Input.More
+	options.Input.More = make([]string, len(more))
+	for i := range more {
+		if options.Input.More[i], err = absolutePath(more[i]); err != nil {
+			return nil, markPart(PartInput, err)
+		}
+	}
 	c, err := openConversion(ctx, input, output, options)
 	if err != nil {
 		return nil, err
