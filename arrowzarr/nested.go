@@ -293,7 +293,11 @@ func (w *nodeWriter) unionForm() map[string]any {
 	for i, child := range w.children {
 		inner := child.single()
 		if inner.plan.kind != nodeUnion {
-			contents[i] = child.form(option)
+			form := child.form(option)
+			if inner.plan.kind == nodeDictionary { // awkward reads no others in a union
+				form["parameters"] = map[string]any{"__array__": "categorical"}
+			}
+			contents[i] = form
 			continue
 		}
 		form := map[string]any{"class": "RecordArray", "fields": []string{"value"}, "form_key": inner.plan.key, "contents": []any{inner.form(false)}}
