@@ -17,6 +17,8 @@ type SkippedColumn struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Reason string `json:"reason"`
+
+	field int // its index in the schema
 }
 
 // columnError is the reason why a column cannot be converted.
@@ -41,6 +43,18 @@ type chosenColumns struct {
 // chooseColumns plans the columns of a schema that the options choose. The error has
 // every problem: names that match no column, and columns that cannot be converted.
 func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
+	c, err := planChosen(schema, o)
+	if err == nil && len(c.plans) == 0 && schema.NumFields() > 0 {
+		err = c.nothingLeft()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// planChosen is chooseColumns that may choose no column.
+func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	chosen := make([]bool, schema.NumFields())
 	for i := range chosen {
 		chosen[i] = len(o.Columns) == 0
@@ -75,7 +89,7 @@ func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 			plan.codecs = o.codecsOf(field.Name)
 			c.plans, c.fields = append(c.plans, plan), append(c.fields, i)
 		case o.SkipUnsupported && errors.As(err, &why):
-			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: field.Type.String(), Reason: why.err.Error()})
+			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: field.Type.String(), Reason: why.err.Error(), field: i})
 		default:
 			refused = append(refused, err)
 		}
@@ -85,9 +99,6 @@ func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 			return nil, markPart(PartUsage, err)
 		}
 		return nil, markPart(PartInput, err)
-	}
-	if len(c.plans) == 0 && schema.NumFields() > 0 {
-		return nil, c.nothingLeft()
 	}
 	nameColumns(c.plans)
 	nameDimensions(c.plans)

@@ -214,7 +214,7 @@ func TestAutoTakesTheSmallestOfItsCandidates(t *testing.T) {
 		var o arrowzarr.Options
 		require.NoError(t, o.AddCodec(codec))
 		output, report := convertFile(t, input, o)
-		contents, err := arrowzarr.Inspect(t.Context(), output)
+		contents, err := arrowzarr.Inspect(t.Context(), output, arrowzarr.InspectOptions{})
 		require.NoError(t, err)
 		sizes := map[string]int64{}
 		for _, c := range contents.Columns {

@@ -92,6 +92,9 @@ type conversion struct {
 
 // openConversion opens the input and plans its columns. It does not access the output.
 func openConversion(ctx context.Context, input, output string, options Options) (*conversion, error) {
+	if output == "-" {
+		return nil, partErrorf(PartUsage, "a Zarr hierarchy is many files, so standard output cannot hold it: expected the name of the output")
+	}
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err

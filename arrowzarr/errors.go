@@ -23,6 +23,15 @@ const (
 	PartDevice                 // the device failed or does not exist
 )
 
+// String returns "usage", "input", "output" or "device".
+func (p Part) String() string {
+	names := [...]string{PartUsage: "usage", PartInput: "input", PartOutput: "output", PartDevice: "device"}
+	if p < PartUsage || int(p) >= len(names) {
+		return fmt.Sprintf("Part(%d)", int(p))
+	}
+	return names[p]
+}
+
 // Error is the error of a conversion: the part that failed, and why.
 type Error struct {
 	Part Part

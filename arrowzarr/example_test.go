@@ -88,7 +88,7 @@ func ExampleConvert_options() {
 	rows, _ := progress.Rows()
 	fmt.Println(rows, "rows")
 
-	found, err := arrowzarr.Inspect(context.Background(), output)
+	found, err := arrowzarr.Inspect(context.Background(), output, arrowzarr.InspectOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -99,6 +99,53 @@ func ExampleConvert_options() {
 	// 3 rows
 	// _index int64 [3] chunks [3] shards [] [bytes blosc]
 	// temp float32 [3] chunks [2] shards [4] [bytes gzip]
+}
+
+// Any rows of a finished table are read as a record batch. Only the chunks that have them
+// are decoded.
+func ExampleOpenTable() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	input, output := filepath.Join(dir, "weather.arrow"), filepath.Join(dir, "weather.zarr")
+	if err := writeWeather(input); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := arrowzarr.Convert(ctx, input, output, arrowzarr.Options{}); err != nil {
+		log.Fatal(err)
+	}
+
+	table, err := arrowzarr.OpenTable(ctx, output, arrowzarr.TableOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer table.Close()
+	fmt.Println(table.NumRows(), "rows")
+	batch, err := table.Read(ctx, 1, 3, "station")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(batch.Column(0))
+	batch.Release()
+
+	reader, err := table.Reader(ctx, 0, table.NumRows())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reader.Release()
+	for reader.Next() {
+		fmt.Println(reader.RecordBatch().NumRows(), reader.RecordBatch().Column(1))
+	}
+	if err := reader.Err(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 3 rows
+	// ["JFK" "LGA"]
+	// 3 [21.5 23 18.25]
 }
 
 // writeWeather writes a table of two columns.

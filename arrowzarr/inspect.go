@@ -2,79 +2,97 @@ package arrowzarr
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"os"
-	"path/filepath"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/zarr"
-	"github.com/quiver-gpu/quiver/zarr/codec"
-	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// Contents describes an input or a hierarchy. A number that the format does not store
-// is -1.
+// Contents describes an input or a hierarchy. A number that is not known without reading
+// values is -1.
 type Contents struct {
-	Path        string        `json:"path"`
-	Format      string        `json:"format"`
-	Rows        int64         `json:"rows"`
-	StoredBytes int64         `json:"stored_bytes"`
-	RawBytes    int64         `json:"raw_bytes"`
-	Columns     []ColumnStats `json:"columns"`
+	Path        string `json:"path"`
+	Format      string `json:"format"`
+	Rows        int64  `json:"rows"`
+	StoredBytes int64  `json:"stored_bytes"`
+	RawBytes    int64  `json:"raw_bytes"`
+	// Columns are those of an input, or the arrays of a hierarchy.
+	Columns []ColumnStats `json:"columns"`
+	// Table are the columns of the table that a hierarchy is, if it is one: with the
+	// names and types that Restore writes.
+	Table []ColumnStats `json:"table,omitempty"`
 }
 
 // ColumnStats describes one column of Arrow or Parquet, or one array of Zarr.
 type ColumnStats struct {
-	Name        string   `json:"name"` // the path of an array
-	Type        string   `json:"type"`
-	Shape       []int64  `json:"shape"`
-	Nulls       int64    `json:"nulls"`
-	Chunks      []int64  `json:"chunks"` // the chunk shape of an array
-	Shards      []int64  `json:"shards,omitempty"`
-	Codecs      []string `json:"codecs"`
-	StoredBytes int64    `json:"stored_bytes"`
-	RawBytes    int64    `json:"raw_bytes"`
+	Name        string      `json:"name"` // the path of an array
+	Type        string      `json:"type"`
+	Shape       []int64     `json:"shape"`
+	Nulls       int64       `json:"nulls"`
+	Chunks      []int64     `json:"chunks"` // the chunk shape of an array
+	Shards      []int64     `json:"shards,omitempty"`
+	Codecs      []string    `json:"codecs"`
+	StoredBytes int64       `json:"stored_bytes"`
+	RawBytes    int64       `json:"raw_bytes"`
+	Becomes     *ZarrForm   `json:"becomes,omitempty"` // of a column of an input
+	Values      *ValueStats `json:"values,omitempty"`  // see InspectOptions.Stats
 }
 
-// Inspect describes an Arrow IPC file or stream, a Parquet file or a Zarr v3
-// hierarchy in a directory. "-" is an Arrow IPC stream on standard input. It reads
-// all of an Arrow input, but only the metadata of Parquet and Zarr. The error is an
-// *Error, or the cause of the context.
-func Inspect(ctx context.Context, path string) (*Contents, error) {
-	if path != "-" {
-		if isZarr(path) {
-			c, err := inspectZarr(ctx, path)
-			return c, markPart(PartInput, err)
+// ZarrForm is what Convert makes of a column.
+type ZarrForm struct {
+	// Node is the name in Zarr: that of the column, unless a node cannot have it.
+	Node string `json:"node,omitempty"`
+	// Form describes the arrays, for people. It is "" if the column is left out.
+	Form string `json:"form,omitempty"`
+	// Codec is that of the values.
+	Codec string `json:"codec,omitempty"`
+	// Refused says why Convert refuses the column.
+	Refused string `json:"refused,omitempty"`
+}
+
+// InspectOptions are the options of Inspect.
+type InspectOptions struct {
+	// Convert are the options of the conversion that ColumnStats.Becomes is about.
+	Convert Options
+	// Stats reads all values and sets ColumnStats.Values.
+	Stats bool
+}
+
+// Inspect describes an Arrow IPC file or stream, a Parquet file, or a Zarr hierarchy in a
+// directory, a ZIP file or at a URL. "-" is an Arrow IPC stream on standard input. Without
+// Stats, it reads only the metadata of Parquet and Zarr, but all of an Arrow input. The
+// error is an *Error, or the cause of the context.
+func Inspect(ctx context.Context, path string, options InspectOptions) (*Contents, error) {
+	s, err := openHierarchy(ctx, path)
+	if err != nil {
+		return nil, markPart(PartInput, err)
+	}
+	if s != nil {
+		c, err := inspectZarr(ctx, s, path, options)
+		if err = errors.Join(err, store.Close(s)); err != nil {
+			return nil, markPart(PartInput, err)
 		}
+		return c, nil
 	}
 	var c *Contents
-	err := runUntilDone(ctx, func() (err error) { c, err = inspectFile(ctx, path); return err }, func() {})
+	err = runUntilDone(ctx, func() (err error) { c, err = inspectFile(ctx, path, options); return err }, func() {})
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// isZarr reports whether a path is a folder with the metadata of a Zarr node.
-func isZarr(path string) bool {
-	for _, name := range []string{"zarr.json", ".zgroup", ".zarray"} {
-		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
-			return true
-		}
+func inspectFile(ctx context.Context, path string, options InspectOptions) (*Contents, error) {
+	convert, err := options.Convert.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	return false
-}
-
-func inspectFile(ctx context.Context, path string) (*Contents, error) {
-	src, err := openInputs(ctx, []string{path}, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1})
+	src, err := openInputs(ctx, []string{path}, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1, input: convert.Input})
 	if err != nil {
 		return nil, markPart(PartInput, err)
 	}
@@ -83,10 +101,20 @@ func inspectFile(ctx context.Context, path string) (*Contents, error) {
 	if t, ok := src.(*treeSource); ok {
 		inner = t.source
 	}
-	if parquet, ok := inner.(*parquetSource); ok {
+	parquet, ok := inner.(*parquetSource)
+	if ok && !options.Stats {
 		err = catchPanic(func() (err error) { c, err = inspectParquet(parquet); return err })
 	} else {
-		err = catchPanic(func() (err error) { c, err = inspectArrow(ctx, src); return err })
+		err = catchPanic(func() (err error) { c, err = inspectArrow(ctx, src, options.Stats); return err })
+	}
+	if ok && options.Stats && err == nil { // what is stored is in the footer
+		var stored *Contents
+		if err = catchPanic(func() (err error) { stored, err = inspectParquet(parquet); return err }); err == nil {
+			c.addStored(stored)
+		}
+	}
+	if err == nil {
+		err = c.addForms(src.schema(), convert)
 	}
 	if err = errors.Join(err, src.close()); err != nil {
 		return nil, markPart(PartInput, err)
@@ -95,144 +123,58 @@ func inspectFile(ctx context.Context, path string) (*Contents, error) {
 	return c, nil
 }
 
-// storedBytes returns the size of the files below a directory.
-func storedBytes(root string) (int64, error) {
-	var total int64
-	err := filepath.WalkDir(root, func(_ string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		total += info.Size()
-		return nil
-	})
-	return total, err
+// addStored adds what a footer says of the stored columns.
+func (c *Contents) addStored(stored *Contents) {
+	c.StoredBytes = stored.StoredBytes
+	for i := range c.Columns {
+		c.Columns[i].StoredBytes, c.Columns[i].Codecs = stored.Columns[i].StoredBytes, stored.Columns[i].Codecs
+	}
 }
 
-// inspectZarr describes the arrays of a hierarchy.
-func inspectZarr(ctx context.Context, root string) (*Contents, error) {
-	c := &Contents{Path: root, Format: "Zarr v3"}
-	s := store.NewLocal(root)
-	array, err := zarr.Open(ctx, s, "")
+// addForms adds what each column of an input becomes.
+func (c *Contents) addForms(schema *arrow.Schema, o Options) error {
+	o.SkipUnsupported = true
+	chosen, err := planChosen(schema, o)
+	if err != nil {
+		return err
+	}
+	for i := range c.Columns {
+		c.Columns[i].Becomes = &ZarrForm{}
+	}
+	for i, plan := range chosen.plans {
+		column := &c.Columns[chosen.fields[i]]
+		*column.Becomes = ZarrForm{Node: plan.name, Form: plan.form(column.Nulls), Codec: plan.codecs.byClass[plan.class()].String()}
+	}
+	for _, s := range chosen.skipped {
+		c.Columns[s.field].Becomes.Refused = s.Reason
+	}
+	return nil
+}
+
+// form describes the arrays of the column, for people. The number of nulls is -1 if it is
+// not known.
+func (c *column) form(nulls int64) string {
+	values := typeName(c.dataType())
+	for _, d := range c.layout.row {
+		values += fmt.Sprintf("[%d]", d)
+	}
 	switch {
-	case err == nil:
-		err = c.addArray(root, "", array.Metadata())
-		c.Rows = firstAxisLen(array.Metadata().Shape)
-	case errors.Is(err, zarr.ErrNodeType):
-		err = c.addGroups(ctx, s, root)
-	case errors.Is(err, store.ErrNotFound):
-		err = fmt.Errorf("no zarr.json, expected a Zarr v3 hierarchy, or an Arrow or Parquet file: %w", err)
+	case c.kind == kindNull:
+		return "missing rows"
+	case c.kind == kindNested:
+		return "awkward array"
+	case c.kind == kindDictionary:
+		return fmt.Sprintf("categorical of %s codes", values)
+	case nulls > 0:
+		return values + " and mask"
+	case nulls < 0 && c.field.Nullable:
+		return values + ", and mask if rows are null"
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", root, err)
-	}
-	c.StoredBytes, err = storedBytes(root)
-	return c, err
+	return values
 }
 
-func (c *Contents) addGroups(ctx context.Context, s store.Store, root string) error {
-	group, err := zarr.OpenGroup(ctx, s, "")
-	if err != nil {
-		return err
-	}
-	c.Rows = rowCount(group.Metadata().Attributes)
-	return c.addGroup(ctx, group, root, "")
-}
-
-func (c *Contents) addGroup(ctx context.Context, group *zarr.Group, root, at string) error {
-	children, err := group.Children(ctx)
-	if err != nil {
-		return err
-	}
-	for _, child := range children {
-		path := filepath.Join(at, child.Name)
-		switch node := child.Node.(type) {
-		case *zarr.ArrayMetadata:
-			err = c.addArray(root, path, node)
-		case *zarr.UnreadableNode:
-			err = c.addUnreadable(root, path, node)
-		case *zarr.GroupMetadata:
-			var inner *zarr.Group
-			if inner, err = group.OpenGroup(ctx, child.Name); err == nil {
-				err = c.addGroup(ctx, inner, root, path)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addUnreadable adds a node that zarr cannot read, with the reason as its type.
-func (c *Contents) addUnreadable(root, path string, node *zarr.UnreadableNode) error {
-	stored, err := storedBytes(filepath.Join(root, path))
-	if err == nil {
-		c.Columns = append(c.Columns, ColumnStats{Name: path, Type: node.Err.Error(), Nulls: -1, StoredBytes: stored, RawBytes: -1})
-	}
-	return err
-}
-
-func (c *Contents) addArray(root, path string, m *zarr.ArrayMetadata) error {
-	stored, err := storedBytes(filepath.Join(root, path))
-	if err != nil {
-		return err
-	}
-	stats := ColumnStats{Name: path, Type: typeName(m.DataType), Shape: m.Shape, Nulls: -1, Chunks: m.ChunkShape, StoredBytes: stored, RawBytes: -1}
-	codecs := m.Codecs
-	if len(codecs) == 1 {
-		if sharding, ok := codecs[0].(codec.Sharding); ok {
-			stats.Shards, stats.Chunks, codecs = m.ChunkShape, sharding.ChunkShape, sharding.Codecs
-		}
-	}
-	for _, one := range codecs {
-		stats.Codecs = append(stats.Codecs, one.Name())
-	}
-	if size := m.DataType.Size(); size > 0 {
-		stats.RawBytes = size
-		for _, d := range m.Shape {
-			if d > 0 && stats.RawBytes > math.MaxInt64/d { // it overflows
-				stats.RawBytes = -1
-				break
-			}
-			stats.RawBytes *= d
-		}
-		c.RawBytes += max(stats.RawBytes, 0)
-	}
-	c.Columns = append(c.Columns, stats)
-	return nil
-}
-
-// typeName returns the name of the type, with the unit of times, which String omits.
-func typeName(t element.Type) string {
-	if dtype, ok := t.DType(); ok && (dtype.Kind() == ndview.KindDatetime || dtype.Kind() == ndview.KindTimedelta) {
-		return dtype.String()
-	}
-	return t.String()
-}
-
-// rowCount returns the number of rows that Convert stored, or -1.
-func rowCount(attributes map[string]any) int64 {
-	if n, ok := attributes[attrRows].(json.Number); ok {
-		if rows, err := n.Int64(); err == nil {
-			return rows
-		}
-	}
-	return -1
-}
-
-func firstAxisLen(shape []int64) int64 {
-	if len(shape) == 0 {
-		return 1
-	}
-	return shape[0]
-}
-
-// inspectArrow reads all batches of an Arrow IPC file or stream.
-func inspectArrow(ctx context.Context, src source) (*Contents, error) {
+// inspectArrow reads all batches of an input.
+func inspectArrow(ctx context.Context, src source, stats bool) (*Contents, error) {
 	schema := src.schema()
 	c := &Contents{Columns: make([]ColumnStats, schema.NumFields())}
 	fields := make([]int, schema.NumFields())
@@ -243,6 +185,7 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 	if err := src.open(ctx, fields, allRows); err != nil {
 		return nil, err
 	}
+	scanners := newColumnScanners(schema, stats)
 	for {
 		l, err := src.next()
 		if errors.Is(err, io.EOF) {
@@ -254,12 +197,7 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = countNulls(l.batch)
-		for i, column := range l.batch.Columns() {
-			c.Columns[i].Nulls += int64(max(column.NullN(), 0))
-			c.Columns[i].RawBytes += arrayBytes(column.Data(), bufferLen)
-		}
-		c.Rows += l.batch.NumRows()
+		err = c.addBatch(c.Columns, l.batch, scanners)
 		l.batch.Release()
 		if err != nil {
 			return nil, err
@@ -267,10 +205,27 @@ func inspectArrow(ctx context.Context, src source) (*Contents, error) {
 	}
 	for i := range c.Columns {
 		c.Columns[i].Shape = []int64{c.Rows}
+		c.Columns[i].Values = scanners[i].result()
 		c.RawBytes += c.Columns[i].RawBytes
 	}
 	c.StoredBytes, _ = src.position()
 	return c, nil
+}
+
+// addBatch adds the rows, nulls, bytes and values of a batch of columns.
+func (c *Contents) addBatch(columns []ColumnStats, batch arrow.RecordBatch, scanners []*columnScanner) error {
+	if err := countNulls(batch); err != nil {
+		return err
+	}
+	for i, values := range batch.Columns() {
+		columns[i].Nulls += int64(max(values.NullN(), 0))
+		columns[i].RawBytes += arrayBytes(values.Data(), bufferLen)
+		if err := scanners[i].add(values); err != nil {
+			return fmt.Errorf("column %q: %w", columns[i].Name, err)
+		}
+	}
+	c.Rows += batch.NumRows()
+	return nil
 }
 
 // inspectParquet sums the sizes and nulls of the column chunks in the footer.

@@ -27,7 +27,7 @@ func TestInspectListsUnreadableNodesAndOverflows(t *testing.T) {
 	write("", `{"zarr_format":3,"node_type":"group","attributes":{}}`)
 	write("vast", array("[1099511627776,1073741824]", ""))
 	write("strange", array("[2,2]", `,{"name":"n5_default"}`))
-	contents, err := arrowzarr.Inspect(t.Context(), root)
+	contents, err := arrowzarr.Inspect(t.Context(), root, arrowzarr.InspectOptions{})
 	require.NoError(t, err)
 	found := map[string]arrowzarr.ColumnStats{}
 	for _, c := range contents.Columns {
@@ -52,7 +52,7 @@ func TestInspectDoesNotCountNullsOfElements(t *testing.T) {
 	columns := []arrow.Array{lists.NewArray(), structs.NewArray(), texts("a", "-")}
 	schema := arrow.NewSchema([]arrow.Field{{Name: "lists", Type: columns[0].DataType(), Nullable: true}, {Name: "structs", Type: columns[1].DataType(), Nullable: true}, {Name: "texts", Type: columns[2].DataType(), Nullable: true}}, nil)
 	input := inputFile(t, table{schema: schema, batches: []arrow.RecordBatch{array.NewRecordBatch(schema, columns, 2)}}.parquet(t))
-	contents, err := arrowzarr.Inspect(t.Context(), input)
+	contents, err := arrowzarr.Inspect(t.Context(), input, arrowzarr.InspectOptions{})
 	require.NoError(t, err)
 	for i, nulls := range []int64{-1, -1, 1} {
 		assert.Equal(t, nulls, contents.Columns[i].Nulls, contents.Columns[i].Name)

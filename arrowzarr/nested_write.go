@@ -95,8 +95,11 @@ func (n *nestedWriter) restore(state, to *nestedState) error {
 	i := 0
 	n.root.nodes(func(w *nodeWriter) {
 		w.missing = state.Missing[i]
-		if w.plan.kind == nodeList {
+		switch w.plan.kind {
+		case nodeList:
 			w.offsets.sum = w.children[0].count()
+		case nodeText:
+			w.offsets.sum = w.data.length
 		}
 		i++
 	})

@@ -118,7 +118,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.ShardRows > 0 && (o.ChunkRows == 0 || o.ShardRows%o.ChunkRows != 0):
 		return o, partErrorf(PartUsage, "shard rows: %d, expected a multiple of the chunk rows, which must be given too", o.ShardRows)
 	case o.MaxMemory < minMemory:
-		return o, partErrorf(PartUsage, "max memory: %d bytes, expected at least %d", o.MaxMemory, minMemory)
+		return o, partErrorf(PartUsage, "max memory: %d bytes, expected at least %d (%d MiB)", o.MaxMemory, minMemory, minMemory>>20)
 	}
 	return o, nil
 }

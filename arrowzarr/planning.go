@@ -45,8 +45,21 @@ func Plan(ctx context.Context, input, output string, partitions int, options Opt
 		return nil, partErrorf(PartUsage, "partitions: %d, expected 1 to %d", partitions, maxPartitions)
 	}
 	input, err := absolutePath(input)
+	options.Input.More = slices.Clone(options.Input.More)
+	for i, more := range options.Input.More {
+		var failed error
+		options.Input.More[i], failed = absolutePath(more)
+		err = errors.Join(err, failed)
+	}
 	if err != nil {
 		return nil, markPart(PartInput, err)
+	}
+	more := options.Input.More
+	options.Input.More = make([]string, len(more))
+	for i := range more {
+		if options.Input.More[i], err = absolutePath(more[i]); err != nil {
+			return nil, markPart(PartInput, err)
+		}
 	}
 	c, err := openConversion(ctx, input, output, options)
 	if err != nil {

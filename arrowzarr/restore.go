@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
-	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -64,20 +62,14 @@ func Restore(ctx context.Context, input, output string, options RestoreOptions) 
 	if err != nil {
 		return nil, markPart(PartUsage, err)
 	}
-	if options.Jobs == 0 {
-		options.Jobs = runtime.GOMAXPROCS(0)
-	}
-	if options.Jobs < 0 || options.BatchRows < 0 {
-		return nil, partErrorf(PartUsage, "jobs %d and batch rows %d, expected at least 1", options.Jobs, options.BatchRows)
-	}
-	table, closeTable, err := openTableAt(ctx, input, options.Jobs)
+	table, err := OpenTable(ctx, input, TableOptions{Jobs: options.Jobs, BatchRows: options.BatchRows})
 	if err != nil {
-		return nil, markPart(PartInput, err)
+		return nil, err
 	}
 	err = writeOutput(output, options, func(w io.Writer) error {
 		return writeTable(ctx, table, format, w, options)
 	})
-	if err = errors.Join(err, closeTable()); err != nil {
+	if err = errors.Join(err, table.Close()); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -111,22 +103,7 @@ func restoreFormat(output string) (string, error) {
 	return "", fmt.Errorf("%s: expected a name that ends in .arrow, .arrows or .parquet, or - for standard output", output)
 }
 
-// openTableAt opens the table at a location.
-func openTableAt(ctx context.Context, location string, jobs int) (*zarrTable, func() error, error) {
-	s, err := openLocation(ctx, location)
-	if err != nil {
-		return nil, nil, err
-	}
-	table, err := openTable(ctx, s, jobs)
-	if err != nil {
-		if errors.Is(err, store.ErrNotFound) {
-			err = fmt.Errorf("no Zarr group: %w", err)
-		}
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", location, err), store.Close(s))
-	}
-	return table, func() error { table.release(); return store.Close(s) }, nil
-}
-
+// openLocation opens the store at a location that exists.
 func openLocation(ctx context.Context, location string) (store.Store, error) {
 	info, err := os.Stat(location)
 	switch {
@@ -183,7 +160,7 @@ func newTableWriter(schema *arrow.Schema, format string, w io.Writer) (tableWrit
 }
 
 // writeTable writes all rows of a table.
-func writeTable(ctx context.Context, t *zarrTable, format string, w io.Writer, options RestoreOptions) error {
+func writeTable(ctx context.Context, t *Table, format string, w io.Writer, options RestoreOptions) error {
 	var out tableWriter
 	err := catchPanic(func() (err error) {
 		out, err = newTableWriter(t.schema, format, w)
@@ -196,60 +173,4 @@ func writeTable(ctx context.Context, t *zarrTable, format string, w io.Writer, o
 		return catchPanic(func() error { return out.Write(batch) })
 	})
 	return errors.Join(err, catchPanic(out.Close))
-}
-
-// forEachBatch calls f with the batches of rows [from, to), of at most a number of rows;
-// 0 means as many as batchRows says.
-func (t *zarrTable) forEachBatch(ctx context.Context, from, to, rows int64, f func(arrow.RecordBatch) error) error {
-	if rows == 0 {
-		rows = t.targetRows()
-	}
-	rows = t.batchRows(rows)
-	for from < to {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		batch, err := t.read(ctx, from, min(from+rows, to))
-		if err != nil {
-			return markPart(PartInput, err)
-		}
-		from += batch.NumRows()
-		err = f(batch)
-		batch.Release()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// targetBytes is about the memory of a batch that is read.
-const targetBytes = 64 << 20
-
-// targetRows is the rows of a batch that takes about targetBytes, by the sizes of the
-// table's arrays, and at most one chunk of text, whose size is unknown.
-func (t *zarrTable) targetRows() int64 {
-	rows := int64(DefaultChunkRows)
-	if len(t.columns) == 0 {
-		return max(t.rows, 1)
-	}
-	var total float64
-	for path, node := range t.columns[0].group.Metadata().Consolidated {
-		m, ok := node.(*zarr.ArrayMetadata)
-		if !ok || len(m.Shape) == 0 {
-			continue
-		}
-		if m.DataType.IsVLen() && !strings.HasSuffix(path, "/categories") {
-			rows = min(rows, max(chunkRowsOf(m), 1))
-		}
-		size := float64(max(m.DataType.Size(), 1))
-		for _, d := range m.Shape {
-			size *= float64(d)
-		}
-		total += size
-	}
-	if perRow := total / float64(max(t.rows, 1)); perRow > 0 {
-		rows = min(rows, max(int64(targetBytes/perRow), 1))
-	}
-	return rows
 }

@@ -91,7 +91,7 @@ func TestObjectsConvert(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, verified.Difference)
 	}
-	contents, err := arrowzarr.Inspect(t.Context(), at("a.arrow"))
+	contents, err := arrowzarr.Inspect(t.Context(), at("a.arrow"), arrowzarr.InspectOptions{})
 	require.NoError(t, err)
 	assert.EqualValues(t, 801, contents.Rows)
 }

@@ -6,26 +6,215 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"slices"
+	"runtime"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
-	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// zarrTable reads a group of columns as Arrow record batches: one that Convert wrote, or
-// any group of arrays of one length.
-type zarrTable struct {
+// Table reads the table in a Zarr group as record batches: one that Convert wrote, or any
+// group of arrays of one length. Of the latter, each array is a column, and so are
+// anndata's nullable and categorical groups.
+//
+// A Table is not safe for concurrent use.
+type Table struct {
 	schema  *arrow.Schema
 	rows    int64
 	columns []*tableColumn
+	options TableOptions
+	store   store.Store // nil unless Close closes it
+}
+
+// TableOptions are the options of OpenTable.
+type TableOptions struct {
+	// Device is where the batches are. Columns of fixed width are decoded on it, except
+	// booleans, 32-bit dates and times, and runs. Others are copied there. Nil is the CPU.
+	Device arrowbuf.Device
+	// Jobs is the number of chunks that are decoded at once. 0 means GOMAXPROCS.
+	Jobs int
+	// BatchRows is the most rows of a batch of a reader. 0 means as many as take about 64
+	// MiB, at most DefaultChunkRows.
+	BatchRows int64
+}
+
+func (o TableOptions) withDefaults() (TableOptions, error) {
+	if o.Device == nil {
+		o.Device = arrowbuf.CPU()
+	}
+	if o.Jobs == 0 {
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
+	if o.Jobs < 0 || o.BatchRows < 0 {
+		return o, partErrorf(PartUsage, "jobs %d and batch rows %d, expected at least 1", o.Jobs, o.BatchRows)
+	}
+	return o, nil
+}
+
+// OpenTable opens the table in the Zarr group at a location: a directory, a ZIP file or a
+// URL of [store.Open]. It reads metadata only. The caller must close the table. The error
+// is an *Error, or the cause of the context.
+func OpenTable(ctx context.Context, location string, options TableOptions) (*Table, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s, err := openLocation(ctx, location)
+	if err != nil {
+		return nil, markPart(PartInput, err)
+	}
+	t, err := NewTable(ctx, s, options)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, markPart(partOf(err, PartInput), errors.Join(fmt.Errorf("%s: %w", location, err), store.Close(s)))
+	}
+	t.store = s
+	return t, nil
+}
+
+// NewTable opens the table in the group at the root of a store, which must stay open.
+// The caller must close the table. The error is an *Error.
+func NewTable(ctx context.Context, s store.Store, options TableOptions) (*Table, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTable(ctx, s, options.Jobs)
+	if errors.Is(err, store.ErrNotFound) {
+		err = fmt.Errorf("no Zarr group: %w", err)
+	}
+	if err != nil {
+		return nil, markPart(PartInput, err)
+	}
+	t.options = options
+	return t, nil
+}
+
+// Schema returns the schema of all columns: of a table that Convert wrote the schema of
+// its input, with all metadata.
+func (t *Table) Schema() *arrow.Schema { return t.schema }
+
+// NumRows returns the number of rows.
+func (t *Table) NumRows() int64 { return t.rows }
+
+// Read returns rows [from, to) of columns, in the table's order, as one record batch. The
+// columns are names, or patterns as of Options.Columns; none means all. Only chunks with
+// these rows and columns are read. The caller must release the batch.
+//
+// If the rows have more elements than Arrow's offsets can count, Read returns an error;
+// a Reader returns them in several batches. The error is an *Error, or the cause of the
+// context.
+func (t *Table) Read(ctx context.Context, from, to int64, columns ...string) (arrow.RecordBatch, error) {
+	part, err := t.choose(from, to, columns)
+	if err != nil {
+		return nil, err
+	}
+	batch, err := part.readAll(ctx, from, to)
+	return batch, tableError(ctx, err)
+}
+
+// Reader returns a reader of rows [from, to) of columns, which are those of Read. It
+// reads a batch when Next is called. The caller must release the reader before the table
+// is closed.
+func (t *Table) Reader(ctx context.Context, from, to int64, columns ...string) (array.RecordReader, error) {
+	part, err := t.choose(from, to, columns)
+	if err != nil {
+		return nil, err
+	}
+	rows := part.rowsPerBatch(t.options.BatchRows)
+	next := func() (arrow.RecordBatch, error) {
+		if from >= to {
+			return nil, io.EOF
+		}
+		batch, err := part.read(ctx, from, min(from+rows, to))
+		if err != nil {
+			return nil, tableError(ctx, err)
+		}
+		from += batch.NumRows()
+		return batch, nil
+	}
+	return arrowbuf.NewReaderFunc(part.schema, next, func() {}), nil
+}
+
+// Close releases what the table keeps, and closes the store if OpenTable opened it.
+func (t *Table) Close() error {
+	for _, c := range t.columns {
+		c.release()
+	}
+	s := t.store
+	if t.store = nil; s == nil {
+		return nil
+	}
+	return markPart(PartInput, store.Close(s))
+}
+
+// tableError is an error of reading a table.
+func tableError(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return markPart(partOf(err, PartInput), err)
+}
+
+// choose returns a table of some columns, and checks the range of rows.
+func (t *Table) choose(from, to int64, patterns []string) (*Table, error) {
+	if from < 0 || to < from || to > t.rows {
+		return nil, partErrorf(PartUsage, "rows [%d, %d) of a table of %d", from, to, t.rows)
+	}
+	if len(patterns) == 0 {
+		return t, nil
+	}
+	chosen := make([]bool, len(t.columns))
+	var problems []error
+	for _, pattern := range patterns {
+		problems = append(problems, markColumns(t.schema, pattern, chosen, true))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, partErrorf(PartUsage, "%w\nexpected some of %s", err, columnNames(t.schema))
+	}
+	part := &Table{rows: t.rows, options: t.options}
+	var fields []arrow.Field
+	for i, c := range t.columns {
+		if chosen[i] {
+			part.columns, fields = append(part.columns, c), append(fields, t.schema.Field(i))
+		}
+	}
+	metadata := t.schema.Metadata()
+	part.schema = arrow.NewSchemaWithEndian(fields, &metadata, t.schema.Endianness())
+	return part, nil
+}
+
+// forEachBatch calls f with the batches of rows [from, to), of at most a number of rows;
+// 0 means as many as targetRows says.
+func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(arrow.RecordBatch) error) error {
+	rows = t.rowsPerBatch(rows)
+	for from < to {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		batch, err := t.read(ctx, from, min(from+rows, to))
+		if err != nil {
+			return tableError(ctx, err)
+		}
+		from += batch.NumRows()
+		err = f(batch)
+		batch.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tableColumn reads rows of one column.
@@ -45,7 +234,7 @@ type zarrReader struct {
 }
 
 // openTable opens the table in a store.
-func openTable(ctx context.Context, s store.Store, jobs int) (*zarrTable, error) {
+func openTable(ctx context.Context, s store.Store, jobs int) (*Table, error) {
 	group, err := zarr.OpenGroup(ctx, s, "")
 	if err != nil {
 		return nil, err
@@ -58,7 +247,7 @@ func openTable(ctx context.Context, s store.Store, jobs int) (*zarrTable, error)
 }
 
 // openConverted opens a table that Convert wrote.
-func openConverted(group *zarr.Group, schemaText string, jobs int) (*zarrTable, error) {
+func openConverted(group *zarr.Group, schemaText string, jobs int) (*Table, error) {
 	schema, err := parseSchema(schemaText)
 	if err != nil {
 		return nil, fmt.Errorf("attribute %s: %w", attrSchema, err)
@@ -69,7 +258,7 @@ func openConverted(group *zarr.Group, schemaText string, jobs int) (*zarrTable, 
 	}
 	plans := chosen.plans
 	attributes := group.Metadata().Attributes
-	t := &zarrTable{schema: schema, rows: rowCount(attributes)}
+	t := &Table{schema: schema, rows: rowCount(attributes)}
 	if t.rows < 0 {
 		return nil, fmt.Errorf("attribute %s: %v, expected a number of rows: %w", attrRows, attributes[attrRows], errMalformed)
 	}
@@ -110,158 +299,49 @@ func parseSchema(text string) (schema *arrow.Schema, err error) {
 	return schema, err
 }
 
-// openForeign opens a group that another program wrote. Each array of it is a column;
-// groups are those of anndata: nullable values and categoricals.
-func openForeign(ctx context.Context, group *zarr.Group, jobs int) (*zarrTable, error) {
-	children, err := group.Children(ctx)
-	if err != nil {
-		return nil, err
+// rowsPerBatch returns the rows of a batch to read: at most a number, or as many as
+// targetRows says if it is 0, and no more than run ends can count.
+func (t *Table) rowsPerBatch(most int64) int64 {
+	if most == 0 {
+		most = t.targetRows()
 	}
-	if order, ok := group.Metadata().Attributes[attrOrder].([]any); ok {
-		children = inColumnOrder(children, order)
-	}
-	t := &zarrTable{rows: -1}
-	var fields []arrow.Field
-	for _, child := range children {
-		field := arrow.Field{Name: child.Name}
-		var rows int64
-		switch node := child.Node.(type) {
-		case *zarr.ArrayMetadata:
-			field.Type, err = arrowTypeOf(node, node.DataType)
-			rows = firstAxisLen(node.Shape)
-			if len(node.Shape) == 0 {
-				err = errors.New("an array without axes is no column")
-			}
-		case *zarr.GroupMetadata:
-			field.Type, rows, err = foreignGroup(ctx, group, child.Name)
-			field.Nullable = true
-		default:
-			err = errors.New("the node cannot be read")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("column %q: %w", child.Name, err)
-		}
-		if t.rows >= 0 && rows != t.rows {
-			return nil, fmt.Errorf("column %q has %d rows, where column %q has %d", child.Name, rows, fields[0].Name, t.rows)
-		}
-		t.rows = rows
-		if id := field.Type.ID(); id == arrow.TIMESTAMP || id == arrow.DURATION || id == arrow.DATE32 {
-			field.Nullable = true // NaT
-		}
-		plan, err := planColumn(field)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, field)
-		t.columns = append(t.columns, newTableColumn(group, plan, jobs))
-	}
-	t.rows = max(t.rows, 0)
-	t.schema = arrow.NewSchema(fields, nil)
-	return t, nil
-}
-
-// inColumnOrder returns the children that an order names, in that order, and then the
-// others.
-func inColumnOrder(children []zarr.Child, order []any) []zarr.Child {
-	position := func(c zarr.Child) int {
-		if i := slices.Index(order, any(c.Name)); i >= 0 {
-			return i
-		}
-		return len(order)
-	}
-	slices.SortStableFunc(children, func(a, b zarr.Child) int { return position(a) - position(b) })
-	return children
-}
-
-// foreignGroup returns the type and the rows of a group of anndata's.
-func foreignGroup(ctx context.Context, group *zarr.Group, name string) (arrow.DataType, int64, error) {
-	values, err := group.OpenArray(ctx, name+"/values")
-	if err == nil {
-		m := values.Metadata()
-		t, err := arrowTypeOf(m, m.DataType)
-		return t, firstAxisLen(m.Shape), err
-	}
-	codes, err := group.OpenArray(ctx, name+"/codes")
-	if err == nil {
-		var categories *zarr.Array
-		if categories, err = group.OpenArray(ctx, name+"/categories"); err == nil {
-			index, err := arrowTypeOf(codes.Metadata(), codes.Metadata().DataType)
-			if err != nil {
-				return nil, 0, err
-			}
-			value, err := arrowTypeOf(categories.Metadata(), categories.Metadata().DataType)
-			if err != nil {
-				return nil, 0, err
-			}
-			return &arrow.DictionaryType{IndexType: index, ValueType: value}, firstAxisLen(codes.Metadata().Shape), nil
-		}
-	}
-	return nil, 0, fmt.Errorf("a group without values and without codes and categories: %w", err)
-}
-
-// arrowTypeOf returns the Arrow type for rows of an array.
-func arrowTypeOf(m *zarr.ArrayMetadata, t element.Type) (arrow.DataType, error) {
-	value, err := arrowElement(t)
-	if err != nil {
-		return nil, err
-	}
-	for i := len(m.Shape) - 1; i > 0; i-- {
-		if m.Shape[i] > math.MaxInt32 {
-			return nil, fmt.Errorf("an axis of %d elements", m.Shape[i])
-		}
-		value = arrow.FixedSizeListOfNonNullable(int32(m.Shape[i]), value)
-	}
-	return value, nil
-}
-
-func arrowElement(t element.Type) (arrow.DataType, error) {
-	switch t.String() {
-	case element.String.String():
-		return arrow.BinaryTypes.String, nil
-	case element.Bytes.String():
-		return arrow.BinaryTypes.Binary, nil
-	}
-	dtype, ok := t.DType()
-	if !ok {
-		return nil, fmt.Errorf("the data type %s has no Arrow type", t)
-	}
-	for id, d := range fixedTypes {
-		if d == dtype && id != arrow.DECIMAL32 && id != arrow.DECIMAL64 && id != arrow.INTERVAL_MONTHS {
-			return primitiveTypes[id], nil
-		}
-	}
-	if dtype == ndview.Datetime64(ndview.Day, 1) {
-		return arrow.FixedWidthTypes.Date32, nil
-	}
-	for unit, u := range timeUnits {
-		switch dtype {
-		case ndview.Datetime64(u, 1):
-			return &arrow.TimestampType{Unit: unit}, nil
-		case ndview.Timedelta64(u, 1):
-			return &arrow.DurationType{Unit: unit}, nil
-		}
-	}
-	return nil, fmt.Errorf("the data type %s has no Arrow type", typeName(t))
-}
-
-var primitiveTypes = map[arrow.Type]arrow.DataType{
-	arrow.BOOL: arrow.FixedWidthTypes.Boolean, arrow.FLOAT16: arrow.FixedWidthTypes.Float16,
-	arrow.INT8: arrow.PrimitiveTypes.Int8, arrow.INT16: arrow.PrimitiveTypes.Int16,
-	arrow.INT32: arrow.PrimitiveTypes.Int32, arrow.INT64: arrow.PrimitiveTypes.Int64,
-	arrow.UINT8: arrow.PrimitiveTypes.Uint8, arrow.UINT16: arrow.PrimitiveTypes.Uint16,
-	arrow.UINT32: arrow.PrimitiveTypes.Uint32, arrow.UINT64: arrow.PrimitiveTypes.Uint64,
-	arrow.FLOAT32: arrow.PrimitiveTypes.Float32, arrow.FLOAT64: arrow.PrimitiveTypes.Float64,
-}
-
-// batchRows returns the rows of a batch to read: a chunk of the first array, so that
-// few chunks are decoded twice, but no more than most and than run ends can count.
-func (t *zarrTable) batchRows(most int64) int64 {
 	for _, c := range t.columns {
 		if limit := runLimit(c.plan.field.Type); limit < most {
 			most = limit
 		}
 	}
 	return max(most, 1)
+}
+
+// targetBytes is about the memory of a batch that is read.
+const targetBytes = 64 << 20
+
+// targetRows is the rows of a batch that takes about targetBytes, by the sizes of the
+// table's arrays, and at most one chunk of text, whose size is unknown.
+func (t *Table) targetRows() int64 {
+	rows := int64(DefaultChunkRows)
+	if len(t.columns) == 0 {
+		return max(t.rows, 1)
+	}
+	var total float64
+	for path, node := range t.columns[0].group.Metadata().Consolidated {
+		m, ok := node.(*zarr.ArrayMetadata)
+		if !ok || len(m.Shape) == 0 {
+			continue
+		}
+		if m.DataType.IsVLen() && !strings.HasSuffix(path, "/categories") {
+			rows = min(rows, max(chunkRowsOf(m), 1))
+		}
+		size := float64(max(m.DataType.Size(), 1))
+		for _, d := range m.Shape {
+			size *= float64(d)
+		}
+		total += size
+	}
+	if perRow := total / float64(max(t.rows, 1)); perRow > 0 {
+		rows = min(rows, max(int64(targetBytes/perRow), 1))
+	}
+	return rows
 }
 
 // runLimit is the most elements that an array of a type can have, because of the run
@@ -284,7 +364,7 @@ var errTooLong = errors.New("more elements than the offsets of the type can coun
 
 // read returns rows [from, to) as a record batch, or fewer of them if they do not fit
 // one. The caller must release it.
-func (t *zarrTable) read(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
+func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
 	for {
 		batch, err := t.readAll(ctx, from, to)
 		if !errors.Is(err, errTooLong) || to-from < 2 {
@@ -294,7 +374,7 @@ func (t *zarrTable) read(ctx context.Context, from, to int64) (arrow.RecordBatch
 	}
 }
 
-func (t *zarrTable) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
+func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, len(t.columns))
 	defer func() {
 		for _, c := range columns {
@@ -303,30 +383,40 @@ func (t *zarrTable) readAll(ctx context.Context, from, to int64) (arrow.RecordBa
 			}
 		}
 	}()
+	onHost := t.options.Device == nil || t.options.Device == arrowbuf.CPU()
 	for i, c := range t.columns {
 		err := catchPanic(func() (err error) {
-			columns[i], err = c.read(ctx, from, to)
+			if onHost {
+				columns[i], err = c.read(ctx, from, to)
+			} else {
+				columns[i], err = c.readTo(ctx, t.options.Device, from, to)
+			}
 			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", c.plan.field.Name, err)
 		}
 	}
-	return array.NewRecordBatch(t.schema, columns, to-from), nil
+	if onHost {
+		return array.NewRecordBatch(t.schema, columns, to-from), nil
+	}
+	batch, err := arrowbuf.NewRecordBatch(t.schema, columns, to-from)
+	if err != nil {
+		return nil, markPart(PartDevice, err) // not an interface that holds a nil pointer
+	}
+	return batch, nil
 }
 
-// release releases what the columns keep.
-func (t *zarrTable) release() {
-	for _, c := range t.columns {
-		if c.dictionary != nil {
-			c.dictionary.Release()
-			c.dictionary = nil
-		}
-		for _, d := range c.dictionaries {
-			d.Release()
-		}
-		c.dictionaries = nil
+// release releases what the column keeps.
+func (c *tableColumn) release() {
+	if c.dictionary != nil {
+		c.dictionary.Release()
+		c.dictionary = nil
 	}
+	for _, d := range c.dictionaries {
+		d.Release()
+	}
+	c.dictionaries = nil
 }
 
 // open returns the array of a name below the column, or nil if it does not exist. The
@@ -361,11 +451,8 @@ func (r *zarrReader) require(ctx context.Context, name string) (*zarr.Array, err
 
 // fixed returns the bytes of rows [from, to) of an array of elements of a dtype.
 func (r *zarrReader) fixed(ctx context.Context, a *zarr.Array, dtype ndview.DType, from, to int64) ([]byte, error) {
-	if n := firstAxisLen(a.Shape()); from < 0 || to < from || to > n {
-		return nil, fmt.Errorf("%s: rows [%d, %d) of %d: %w", a.Path(), from, to, n, errMalformed)
-	}
-	if stored, ok := a.Metadata().DataType.DType(); !ok || stored != dtype {
-		return nil, fmt.Errorf("%s: data type %s, expected %s: %w", a.Path(), a.Metadata().DataType, dtype, errMalformed)
+	if err := checkRows(a, dtype, from, to); err != nil {
+		return nil, err
 	}
 	values, err := a.ReadRows(ctx, zarr.Prototype{}, from, to, r.jobs)
 	if err != nil {
@@ -378,6 +465,17 @@ func (r *zarrReader) fixed(ctx context.Context, a *zarr.Array, dtype ndview.DTyp
 	}
 	raw := make([]byte, nd.NBytes())
 	return raw, nd.CopyToHost(raw)
+}
+
+// checkRows returns an error unless an array has rows [from, to) of a dtype.
+func checkRows(a *zarr.Array, dtype ndview.DType, from, to int64) error {
+	if n := firstAxisLen(a.Shape()); from < 0 || to < from || to > n {
+		return fmt.Errorf("%s: rows [%d, %d) of %d: %w", a.Path(), from, to, n, errMalformed)
+	}
+	if stored, ok := a.Metadata().DataType.DType(); !ok || stored != dtype {
+		return fmt.Errorf("%s: data type %s, expected %s: %w", a.Path(), a.Metadata().DataType, dtype, errMalformed)
+	}
+	return nil
 }
 
 // mask returns which rows are missing; nil if there is no array of the name.

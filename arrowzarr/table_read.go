@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -77,50 +78,177 @@ func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *colum
 	if err != nil {
 		return nil, err
 	}
-	n := int(to - from)
 	if missing == nil && plan.layout.fill == natMin && !plan.hasOwnMask(a) {
 		missing = notATime(raw)
 	}
-	t := plan.storage
-	var lists []*arrow.FixedSizeListType
+	n := int(to - from)
+	values, err := fixedBuffer(plan.leafType(), plan.layout, raw, n*int(plan.listWidth()), missing)
+	if err != nil {
+		return nil, err
+	}
+	onHost := func(b *memory.Buffer) (*memory.Buffer, error) { return b, nil }
+	data, err := plan.fixedData(values, n, missing, elements, onHost)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Release()
+	return array.MakeFromData(data), nil
+}
+
+// leafType returns the type of the values of a column of fixed width: of lists, that of
+// the innermost elements.
+func (c *column) leafType() arrow.DataType {
+	t := c.storage
 	for {
+		list, ok := t.(*arrow.FixedSizeListType)
+		if !ok {
+			return t
+		}
+		t = storageType(list.Elem())
+	}
+}
+
+// listWidth returns the number of values of leafType in a row.
+func (c *column) listWidth() int64 {
+	width := int64(1)
+	t := c.storage
+	for {
+		list, ok := t.(*arrow.FixedSizeListType)
+		if !ok {
+			return width
+		}
+		width, t = width*int64(list.Len()), storageType(list.Elem())
+	}
+}
+
+// fixedData returns n rows of a column of fixed width, in its storage type, of a buffer of
+// values as Arrow has them. place returns a bitmap where the values are; the caller gets
+// a reference to it.
+func (c *column) fixedData(values *memory.Buffer, n int, missing, elements []byte, place func(*memory.Buffer) (*memory.Buffer, error)) (arrow.ArrayData, error) {
+	var lists []*arrow.FixedSizeListType
+	for t := c.storage; ; {
 		list, ok := t.(*arrow.FixedSizeListType)
 		if !ok {
 			break
 		}
 		lists, t = append(lists, list), storageType(list.Elem())
 	}
+	level := func(t arrow.DataType, n int, missing []byte, rest []*memory.Buffer, children []arrow.ArrayData) (arrow.ArrayData, error) {
+		validity, nulls := validityOf(missing)
+		if validity != nil {
+			var err error
+			if validity, err = place(validity); err != nil {
+				return nil, err
+			}
+			defer validity.Release()
+		}
+		return array.NewData(t, n, append([]*memory.Buffer{validity}, rest...), children, nulls, 0), nil
+	}
+	leaf := []*memory.Buffer{values}
 	if lists == nil {
-		return fixedArray(t, plan.layout, raw, n, missing)
+		return level(c.storage, n, missing, leaf, nil)
 	}
-	width := int64(1)
-	for _, l := range lists {
-		width *= int64(l.Len())
+	width := int(c.listWidth())
+	data, err := level(lists[len(lists)-1].Elem(), n*width, elements, leaf, nil)
+	for i := len(lists) - 1; i >= 0 && err == nil; i-- {
+		inner := data
+		width /= int(lists[i].Len())
+		t := arrow.DataType(lists[i])
+		var rows []byte
+		if i > 0 {
+			t = lists[i-1].Elem() // an extension of the list, perhaps
+		} else {
+			rows = missing
+		}
+		data, err = level(t, n*width, rows, nil, []arrow.ArrayData{inner})
+		inner.Release()
 	}
-	values, err := fixedArray(t, fixedLayout{source: plan.layout.source, dtype: plan.layout.dtype, limbs: plan.layout.limbs}, raw, n*int(width), elements)
+	return data, err
+}
+
+// readTo is read of rows to a device. The error of a device is one of PartDevice.
+func (c *tableColumn) readTo(ctx context.Context, dev arrowbuf.Device, from, to int64) (arrow.Array, error) {
+	a, err := c.decodable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	data := retype(values.Data(), lists[len(lists)-1].Elem())
-	values.Release()
-	for i := len(lists) - 1; i >= 0; i-- {
-		width /= int64(lists[i].Len())
-		var validity *memory.Buffer
-		nulls := 0
-		if i == 0 {
-			validity, nulls = validityOf(missing)
+	if a == nil {
+		onHost, err := c.read(ctx, from, to)
+		if err != nil {
+			return nil, err
 		}
-		outer := array.NewData(lists[i], n*int(width), []*memory.Buffer{validity}, []arrow.ArrayData{data}, nulls, 0)
-		data.Release()
-		data = outer
-		if i > 0 {
-			inner := retype(data, lists[i-1].Elem())
-			data.Release()
-			data = inner
-		}
+		defer onHost.Release()
+		copied, err := arrowbuf.CopyArrayTo(onHost, dev)
+		return copied, markPart(PartDevice, err)
+	}
+	missing, err := c.mask(ctx, "mask", from, to)
+	if err != nil {
+		return nil, err
+	}
+	elements, err := c.mask(ctx, "element_mask", from, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRows(a, c.plan.layout.dtype, from, to); err != nil {
+		return nil, err
+	}
+	values, err := a.ReadRows(ctx, zarr.PrototypeOn(dev), from, to, c.jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer values.Release()
+	nd, ok := values.(*ndview.NDBuffer)
+	if !ok || !nd.IsContiguous() {
+		return nil, fmt.Errorf("%s: %T, expected contiguous numbers: %w", a.Path(), values, errMalformed)
+	}
+	part, err := nd.Buffer().Slice(nd.Offset(), nd.NBytes())
+	if err != nil {
+		return nil, err
+	}
+	defer part.Release()
+	buffer := part.Arrow()
+	defer buffer.Release()
+	data, err := c.plan.fixedData(buffer, int(to-from), missing, elements, func(b *memory.Buffer) (*memory.Buffer, error) { return copyBitmap(b, dev) })
+	if err != nil {
+		return nil, err
 	}
 	defer data.Release()
-	return array.MakeFromData(data), nil
+	typed := retype(data, c.plan.field.Type)
+	defer typed.Release()
+	return arrowbuf.NewArrayOn(typed, dev), nil
+}
+
+// decodable returns the array of the column's values if its elements are those of Arrow's
+// buffer, so that a device can decode them in place; otherwise nil.
+func (c *tableColumn) decodable(ctx context.Context) (*zarr.Array, error) {
+	if c.plan.kind != kindFixed || c.plan.runs || !c.plan.layout.viewable() {
+		return nil, nil
+	}
+	a, err := c.open(ctx, "")
+	if err == nil && a == nil {
+		a, err = c.require(ctx, "values")
+	}
+	if err != nil || c.plan.layout.fill != natMin || c.plan.hasOwnMask(a) {
+		return a, err
+	}
+	mask, err := c.open(ctx, "mask")
+	if err != nil || mask == nil {
+		return nil, err // NaT is a missing row, which the host finds
+	}
+	return a, nil
+}
+
+// copyBitmap returns a copy of a buffer on a device.
+func copyBitmap(b *memory.Buffer, dev arrowbuf.Device) (*memory.Buffer, error) {
+	buf, err := dev.Alloc(int64(b.Len()))
+	if err != nil {
+		return nil, markPart(PartDevice, err)
+	}
+	defer buf.Release()
+	if _, err := buf.CopyFromHost(b.Bytes(), 0); err != nil {
+		return nil, markPart(PartDevice, err)
+	}
+	return buf.Arrow(), nil
 }
 
 // hasOwnMask reports whether missing rows are not marked by NaT: Convert writes arrays
@@ -242,8 +370,8 @@ func widen(raw []byte, width int64) []int64 {
 	return values
 }
 
-// fixedArray returns an array of n values of a fixed width from elements of Zarr.
-func fixedArray(t arrow.DataType, l fixedLayout, raw []byte, n int, missing []byte) (arrow.Array, error) {
+// fixedBuffer returns the buffer of n values of a fixed width from elements of Zarr.
+func fixedBuffer(t arrow.DataType, l fixedLayout, raw []byte, n int, missing []byte) (*memory.Buffer, error) {
 	switch {
 	case l.dtype == ndview.Bool:
 		bits := make([]byte, bitutil.BytesForBits(int64(n)))
@@ -266,8 +394,17 @@ func fixedArray(t arrow.DataType, l fixedLayout, raw []byte, n int, missing []by
 		}
 		raw = narrow
 	}
+	return memory.NewBufferBytes(raw), nil
+}
+
+// fixedArray returns an array of n values of a fixed width from elements of Zarr.
+func fixedArray(t arrow.DataType, l fixedLayout, raw []byte, n int, missing []byte) (arrow.Array, error) {
+	values, err := fixedBuffer(t, l, raw, n, missing)
+	if err != nil {
+		return nil, err
+	}
 	validity, nulls := validityOf(missing)
-	data := array.NewData(t, n, []*memory.Buffer{validity, memory.NewBufferBytes(raw)}, nil, nulls, 0)
+	data := array.NewData(t, n, []*memory.Buffer{validity, values}, nil, nulls, 0)
 	defer data.Release()
 	return array.MakeFromData(data), nil
 }

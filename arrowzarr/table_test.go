@@ -1,15 +1,26 @@
 package arrowzarr_test
 
 import (
+	"errors"
+	"io"
+	"log/slog"
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -41,4 +52,229 @@ func TestGroupsOfOthersAreRestored(t *testing.T) {
 	assert.Equal(t, "[7 -9223372036854775808 9]", got.batches[0].Column(0).String())
 	assert.Equal(t, 1, got.batches[0].Column(1).NullN())
 	assert.True(t, got.batches[0].Column(1).IsNull(1))
+}
+
+// openTable opens a table that the test closes.
+func openTable(tb testing.TB, location string, options arrowzarr.TableOptions) *arrowzarr.Table {
+	tb.Helper()
+	opened, err := arrowzarr.OpenTable(tb.Context(), location, options)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, opened.Close()) })
+	return opened
+}
+
+// rowsOf returns rows [from, to) of a table.
+func rowsOf(t table, from, to int64) table {
+	part := table{schema: t.schema}
+	for _, b := range t.batches {
+		n := b.NumRows()
+		if first, last := max(from, 0), min(to, n); first < last {
+			part.batches = append(part.batches, b.NewSlice(first, last))
+		}
+		from, to = from-n, to-n
+	}
+	return part
+}
+
+// onHost copies a batch to the host and releases it.
+func onHost(tb testing.TB, batch arrow.RecordBatch) arrow.RecordBatch {
+	tb.Helper()
+	copied, err := arrowbuf.ToHost(batch)
+	require.NoError(tb, err)
+	batch.Release()
+	return copied
+}
+
+// withoutListsOfLists leaves out fixed_size_lists of lists: a missing list inside of a list
+// is stored as one of missing elements.
+func withoutListsOfLists(t table) table {
+	var others []int
+	for i, f := range t.schema.Fields() {
+		if list, ok := f.Type.(*arrow.FixedSizeListType); !ok || list.Elem().ID() != arrow.FIXED_SIZE_LIST {
+			others = append(others, i)
+		}
+	}
+	return t.choose(others...)
+}
+
+// Any rows of a table of all types are those of the input, on every device, by Read and by
+// a Reader of small batches.
+func TestTablesReadAnyRowsOnEveryDevice(t *testing.T) {
+	flat := withoutListsOfLists(sampleTable(8, []int{40, 25}, 0.2))
+	for name, whole := range map[string]table{"flat": flat, "without nulls": sampleTable(9, []int{50}, 0), "nested": nestedTable(8, []int{30, 20}, 0.2)} {
+		t.Run(name, func(t *testing.T) {
+			output, _ := convertCodes(t, whole.stream(t), arrowzarr.Options{ChunkRows: 8, ShardRows: 16})
+			check := func(t *testing.T, dev arrowbuf.Device) {
+				opened := openTable(t, output, arrowzarr.TableOptions{Device: dev, BatchRows: 7})
+				require.True(t, whole.schema.Equal(opened.Schema()))
+				require.Equal(t, whole.rows(), opened.NumRows())
+				for _, span := range [][2]int64{{0, whole.rows()}, {0, 0}, {3, 4}, {7, 33}, {whole.rows() - 1, whole.rows()}} {
+					want := rowsOf(whole, span[0], span[1])
+					batch, err := opened.Read(t.Context(), span[0], span[1])
+					require.NoError(t, err)
+					for i, column := range batch.Columns() {
+						require.Equal(t, dev, arrowbuf.DeviceOf(column), batch.ColumnName(i))
+					}
+					requireEqualTables(t, want, table{whole.schema, []arrow.RecordBatch{onHost(t, batch)}})
+					reader, err := opened.Reader(t.Context(), span[0], span[1])
+					require.NoError(t, err)
+					got := table{schema: reader.Schema()}
+					for reader.Next() {
+						b := reader.RecordBatch()
+						require.LessOrEqual(t, b.NumRows(), int64(7))
+						b.Retain()
+						got.batches = append(got.batches, onHost(t, b))
+					}
+					require.NoError(t, reader.Err())
+					reader.Release()
+					requireEqualTables(t, want, got)
+				}
+			}
+			t.Run("cpu", func(t *testing.T) { check(t, arrowbuf.CPU()) })
+			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { check(t, dev) })
+		})
+	}
+}
+
+// Only the chunks that have the rows and columns are read.
+func TestReadingRowsReadsOnlyTheirChunks(t *testing.T) {
+	whole := newTable([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int64}, {Name: "b", Type: arrow.BinaryTypes.String}},
+		[]arrow.Array{fromJSON(t, arrow.PrimitiveTypes.Int64, "[1, 2, 3, 4, 5, 6, 7, 8]"), texts("a", "b", "c", "d", "e", "f", "g", "h")})
+	output, _ := convertCodes(t, whole.stream(t), arrowzarr.Options{ChunkRows: 2, NoIndex: true})
+	var keys []string
+	logger := slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
+		if _, key, found := strings.Cut(string(line), " key="); found {
+			keys = append(keys, strings.Fields(key)[0])
+		}
+		return len(line), nil
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := store.NewLogging(store.NewLocal(output), logger)
+	opened, err := arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{Jobs: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opened.Close()) }()
+	keys = nil
+	batch, err := opened.Read(t.Context(), 3, 5, "a")
+	require.NoError(t, err)
+	defer batch.Release()
+	assert.Equal(t, "[4 5]", batch.Column(0).String())
+	chunks := slices.DeleteFunc(keys, func(key string) bool { return !strings.Contains(key, "/c/") })
+	slices.Sort(chunks)
+	assert.Equal(t, []string{"a/c/1", "a/c/2"}, slices.Compact(chunks))
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// A device decodes chunks of fixed width itself, by kernels.
+func TestDevicesDecodeTheColumnsOfTables(t *testing.T) {
+	var launches atomic.Int64
+	dev := simulatedDevice(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
+		if strings.Contains(call, "LaunchKernel") {
+			launches.Add(1)
+		}
+		return 0
+	}})
+	b := array.NewInt64Builder(memory.DefaultAllocator)
+	for i := range 200_000 {
+		b.Append(int64(i / 3))
+	}
+	values := b.NewArray()
+	output, _ := convertCodes(t, single("n", values).stream(t), arrowzarr.Options{})
+	opened := openTable(t, output, arrowzarr.TableOptions{Device: dev})
+	launches.Store(0)
+	batch, err := opened.Read(t.Context(), 0, int64(values.Len()))
+	require.NoError(t, err)
+	assert.Positive(t, launches.Load())
+	copied := onHost(t, batch)
+	defer copied.Release()
+	assert.True(t, array.Equal(values, copied.Column(0)))
+}
+
+func TestTablesReadSomeColumns(t *testing.T) {
+	whole := named(t, "a", "ab", "b", "a*")
+	output, _ := convertCodes(t, whole.file(t), arrowzarr.Options{})
+	opened := openTable(t, output, arrowzarr.TableOptions{})
+	for _, test := range []struct {
+		patterns []string
+		want     []int
+	}{{nil, []int{0, 1, 2, 3}}, {[]string{"b", "a"}, []int{0, 2}}, {[]string{"a*"}, []int{3}}, {[]string{"a?"}, []int{1, 3}}} {
+		batch, err := opened.Read(t.Context(), 0, 1, test.patterns...)
+		require.NoError(t, err)
+		requireEqualTables(t, whole.choose(test.want...), table{batch.Schema(), []arrow.RecordBatch{batch}})
+		batch.Release()
+	}
+	for want, call := range map[string]func() error{
+		`no column is named "z"`:      func() error { _, err := opened.Read(t.Context(), 0, 1, "z"); return err },
+		"rows [0, 2) of a table of 1": func() error { _, err := opened.Read(t.Context(), 0, 2); return err },
+		"rows [1, 0)":                 func() error { _, err := opened.Reader(t.Context(), 1, 0); return err },
+		"rows [-1, 1)":                func() error { _, err := opened.Reader(t.Context(), -1, 1); return err },
+		"jobs -1": func() error {
+			_, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{Jobs: -1})
+			return err
+		},
+	} {
+		err := call()
+		requirePart(t, arrowzarr.PartUsage, err)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := arrowzarr.OpenTable(t.Context(), filepath.Join(t.TempDir(), "none"), arrowzarr.TableOptions{})
+	requirePart(t, arrowzarr.PartInput, err)
+	assert.ErrorContains(t, err, "none does not exist")
+	_, err = arrowzarr.NewTable(t.Context(), store.NewMemory(), arrowzarr.TableOptions{})
+	requirePart(t, arrowzarr.PartInput, err)
+	assert.ErrorContains(t, err, "no Zarr group")
+}
+
+// A table of others, whose times may be NaT, is read on devices, too.
+func TestGroupsOfOthersAreReadOnEveryDevice(t *testing.T) {
+	s := store.NewMemory()
+	_, err := zarr.CreateGroup(t.Context(), s, "", &zarr.GroupMetadata{})
+	require.NoError(t, err)
+	for name, dtype := range map[string]ndview.DType{"n": ndview.Int64, "when": ndview.Datetime64(ndview.Second, 1)} {
+		m := &zarr.ArrayMetadata{Shape: []int64{3}, ChunkShape: []int64{2}, DataType: element.Of(dtype), Codecs: zarr.DefaultCodecs(element.Of(dtype))}
+		a, err := zarr.Create(t.Context(), s, name, m)
+		require.NoError(t, err)
+		values, err := ndview.FromHost(arrowbuf.CPU(), dtype, []int64{7, math.MinInt64, 9}, 3)
+		require.NoError(t, err)
+		require.NoError(t, a.Write(t.Context(), values, 1))
+		values.Release()
+	}
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		opened, err := arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{Device: dev})
+		require.NoError(t, err)
+		batch, err := opened.Read(t.Context(), 1, 3)
+		require.NoError(t, err)
+		require.Equal(t, 1, batch.Column(1).NullN())
+		copied := onHost(t, batch)
+		assert.Equal(t, "[-9223372036854775808 9]", copied.Column(0).String())
+		assert.True(t, copied.Column(1).IsNull(0))
+		copied.Release()
+		require.NoError(t, opened.Close())
+	})
+}
+
+// Failures of a device are its errors, and those of a chunk the input's.
+func TestTablesNameThePartThatFails(t *testing.T) {
+	output, _ := convertCodes(t, single("n", numbered(1, 50_000)).stream(t), arrowzarr.Options{ChunkRows: 10_000})
+	fail := &failing{}
+	fail.arm("", 0, 0)
+	dev := simulatedDevice(t, cudatest.Config{Fail: fail.ask})
+	opened := openTable(t, output, arrowzarr.TableOptions{Device: dev})
+	fail.arm("cuMemAlloc", 1, outOfMemory)
+	_, err := opened.Read(t.Context(), 0, 50_000)
+	fail.arm("", 0, 0)
+	requirePart(t, arrowzarr.PartDevice, err)
+	require.NoError(t, store.NewLocal(output).Set(t.Context(), "n/c/3", []byte("no zstd")))
+	reader, err := openTable(t, output, arrowzarr.TableOptions{BatchRows: 20_000}).Reader(t.Context(), 0, 50_000)
+	require.NoError(t, err)
+	defer reader.Release()
+	batches := 0
+	for reader.Next() {
+		batches++
+	}
+	assert.Equal(t, 1, batches)
+	requirePart(t, arrowzarr.PartInput, reader.Err())
+	assert.ErrorContains(t, reader.Err(), `column "n"`)
+	assert.False(t, errors.Is(reader.Err(), io.EOF))
 }

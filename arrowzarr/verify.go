@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -49,13 +49,13 @@ func Verify(ctx context.Context, input, zarrPath string, options Options) (*Veri
 	if err != nil {
 		return nil, err
 	}
-	table, closeTable, err := openTableAt(ctx, zarrPath, runtime.GOMAXPROCS(0))
+	table, err := OpenTable(ctx, zarrPath, TableOptions{})
 	if err != nil {
-		return nil, errors.Join(markPart(PartInput, err), src.close())
+		return nil, errors.Join(err, src.close())
 	}
 	r := &VerifyReport{Input: input, Zarr: zarrPath, Columns: len(table.columns)}
 	err = r.compare(ctx, src, table)
-	err = errors.Join(err, src.close(), closeTable())
+	err = errors.Join(err, src.close(), table.Close())
 	if errors.Is(err, errDifferent) {
 		err = nil
 	}
@@ -75,7 +75,7 @@ func (r *VerifyReport) differ(format string, args ...any) error {
 	return errDifferent
 }
 
-func (r *VerifyReport) compare(ctx context.Context, src source, t *zarrTable) error {
+func (r *VerifyReport) compare(ctx context.Context, src source, t *Table) error {
 	fields, err := r.matchSchemas(src.schema(), t.schema)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (r *VerifyReport) matchSchemas(input, got *arrow.Schema) (fields []int, err
 }
 
 // compareBatch compares a batch of the input with the next rows of the table.
-func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch, t *zarrTable) error {
+func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch, t *Table) error {
 	if err := countNulls(want); err != nil {
 		return err
 	}
@@ -187,11 +187,11 @@ func sameValues(a, b arrow.Array) (same bool) {
 	return err == nil && same
 }
 
-// shortValue is a value as text of at most 200 bytes.
+// shortValue is a value as text of at most 200 bytes. It does not view the array.
 func shortValue(a arrow.Array, i int) string {
 	text := "null"
 	if !isNullValue(a, i) {
-		if err := catchPanic(func() error { text = a.ValueStr(i); return nil }); err != nil {
+		if err := catchPanic(func() error { text = strings.Clone(unwrap(a).ValueStr(i)); return nil }); err != nil {
 			text = "?"
 		}
 	}

@@ -60,7 +60,8 @@ def remove(path: Path) -> None:
 
 def cases(folder: Path, size: int, only: str) -> list[Case]:
     """Writes the inputs, and returns the cases whose name contains a text."""
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+    folder.mkdir(parents=True)
     found = []
 
     def want(name: str) -> bool:

@@ -89,6 +89,13 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		{"performance.md", "| IPC file, zstd:1 |", convertFigures(convert, "zstd1", true)},
 		{"performance.md", "| Parquet file, none |", convertFigures(convert, "parquet-none", false)},
 		{"performance.md", "| Parquet file, zstd:1 |", convertFigures(convert, "parquet-zstd1", false)},
+		{"performance.md", "| list of float32 |", tableFigures(of("2-core-tables"), "convert-nested-list")},
+		{"performance.md", "| list of structs |", tableFigures(of("2-core-tables"), "convert-nested-list-struct")},
+		{"performance.md", "| map of text to int64 |", tableFigures(of("2-core-tables"), "convert-nested-map")},
+		{"performance.md", "| text |", tableFigures(of("2-core-tables"), "convert-text")},
+		{"performance.md", "| dictionary of 3 million texts |", []string{rateFigures(of("2-core-tables")("convert-dictionary-3m"))}},
+		{"performance.md", "| restored as an IPC file |", []string{rateFigures(of("2-core-tables")("restore-ipc"))}},
+		{"performance.md", "| restored as Parquet |", []string{rateFigures(of("2-core-tables")("restore-parquet"))}},
 		{"performance.md", "On the H200 a conversion of 26 GB", []string{fmt.Sprintf("%.1f GB/s", onGPU("convert-cuda").Value),
 			fmt.Sprintf("%.1f GB/s meanwhile, %s", onGPU("convert-h2d").Value, percent(onGPU("convert-h2d").Share))}},
 		{"performance.md", "| ordinary Go memory to the device", []string{fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", device("h2d-pageable").Value, device("h2d-pageable").Ratio, percent(device("h2d-pageable").Share))}},
@@ -136,6 +143,14 @@ func convertFigures(of func(string) record, name string, limited bool) []string 
 	}
 	return figures
 }
+
+// tableFigures are the cells of a conversion without and with compression.
+func tableFigures(of func(string) record, name string) []string {
+	return []string{rateFigures(of(name + "-none")), rateFigures(of(name + "-zstd1"))}
+}
+
+// rateFigures are a rate, and the ratio to the peer's.
+func rateFigures(r record) string { return fmt.Sprintf("%.2f GB/s, %.2fx", r.Value, r.Ratio) }
 
 // bench/arrays_table.py prints the table of arrays.
 func TestTableOfArraysIsThatOfTheNewestRecords(t *testing.T) {

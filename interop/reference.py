@@ -32,11 +32,6 @@ def storage(t: pa.DataType) -> pa.DataType:
     return nested.stored(t)
 
 
-def plain(t: pa.DataType) -> pa.DataType:
-    """The type without view layouts, which Parquet does not preserve."""
-    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(t, t)
-
-
 def supported(t: pa.DataType) -> bool:
     """Reports whether the command supports columns of the type."""
     t = storage(t)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -38,7 +39,7 @@ type convertFlags struct {
 	resume                          bool
 	input                           arrowzarr.InputOptions
 	overwrite, progress, noProgress bool
-	json, verbose                   bool
+	json, verbose, quiet            bool
 }
 
 func newConvertCommand() *cobra.Command {
@@ -87,7 +88,11 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print more: the device, and the rate of each stage")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	cmd.MarkFlagsMutuallyExclusive("progress", "no-progress")
+	for _, other := range []string{"json", "verbose", "progress"} {
+		cmd.MarkFlagsMutuallyExclusive("quiet", other)
+	}
 	return cmd
 }
 
@@ -128,6 +133,9 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) error 
 		if err != nil {
 			return err
 		}
+		if f.quiet {
+			return nil
+		}
 		if f.json {
 			return writeSummary(json.NewEncoder(cmd.OutOrStdout()).Encode(report))
 		}
@@ -165,12 +173,9 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 			return options, fmt.Errorf("--codec: %w", err)
 		}
 	}
-	memory, err := humanize.ParseBytes(f.maxMemory)
+	memory, err := parseSize(f.maxMemory)
 	if err != nil {
-		return options, fmt.Errorf("--max-memory %q: expected a size such as 512MiB or 4GiB", f.maxMemory)
-	}
-	if memory > 1<<60 {
-		return options, errors.New("--max-memory: more than 1 EiB")
+		return options, fmt.Errorf("--max-memory %q: %w", f.maxMemory, err)
 	}
 	if f.index != "" && f.index != "auto" && f.index != "none" {
 		return options, fmt.Errorf("--index %q: expected auto or none", f.index)
@@ -179,11 +184,28 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	options.Input = f.input
 	options.ChunkRows, options.ShardRows = f.chunkRows, f.shardRows
 	options.Columns, options.Exclude, options.SkipUnsupported = f.columns, f.exclude, f.skipUnsupported
-	options.Jobs, options.MaxMemory = f.jobs, int64(memory)
+	options.Jobs, options.MaxMemory = f.jobs, memory
 	options.Overwrite = f.overwrite
 	options.Input = f.input
 	options.StoreConcurrency, options.Resume, options.Checkpoint = f.storeConcurrency, f.resume, f.checkpoint
 	return options, nil
+}
+
+// parseSize parses a number of bytes such as 512M, 1.5GiB or 4gb. A single letter is
+// binary, as for most programs that limit memory.
+func parseSize(text string) (int64, error) {
+	text = strings.TrimSpace(text)
+	if letter := strings.ToLower(text); letter != "" && strings.ContainsAny(letter[len(letter)-1:], "kmgt") {
+		text += "iB"
+	}
+	size, err := humanize.ParseBytes(text)
+	if err != nil {
+		return 0, errors.New("expected a size such as 512M or 4GiB")
+	}
+	if size > 1<<60 {
+		return 0, errors.New("more than 1 EiB")
+	}
+	return int64(size), nil
 }
 
 // addInputFlags adds the flags about an input.
@@ -195,6 +217,9 @@ func addInputFlags(flags *pflag.FlagSet, o *arrowzarr.InputOptions) {
 // wantsProgress reports whether to draw a progress bar. By default, it is drawn on a
 // terminal.
 func (f convertFlags) wantsProgress(stderr io.Writer) bool {
+	if f.quiet {
+		return false
+	}
 	if f.progress || f.noProgress {
 		return f.progress
 	}

@@ -415,3 +415,13 @@ func TestSeveralInputsAreOneTable(t *testing.T) {
 	e = arrow2zarr(t, "convert", "--types", "id", lines, outputPath(t))
 	assert.Equal(t, exitUsage, e.code)
 }
+
+func TestSeveralInputsAreConvertedInPartitions(t *testing.T) {
+	first, second, output := inputFile(t, stream(t, weather())), inputFile(t, stream(t, weather(), weather())), outputPath(t)
+	mustRun(t, "plan", first, second, output, "--partitions", "2", "--chunk-rows", "4")
+	t.Chdir(t.TempDir())
+	mustRun(t, "partition", output, "0", "1")
+	mustRun(t, "finalize", output)
+	requireWeather(t, output, 3)
+	mustRun(t, "verify", first, second, output)
+}

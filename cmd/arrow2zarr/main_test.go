@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +14,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cmd/internal/version"
 )
 
 // asCommand is the environment variable that makes the test binary run the command.
@@ -126,7 +130,14 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"frobnicate"}, `unknown command "frobnicate"`},
+		{[]string{"frobnicate"}, `unknown command "frobnicate": arrow2zarr --help lists the commands`},
+		{[]string{"conver", input}, `unknown command "conver": did you mean convert?`},
+		{[]string{input, "OUTPUT", "--codec", "none"}, "did you mean arrow2zarr convert " + input},
+		{[]string{input}, "did you mean arrow2zarr convert " + input},
+		{[]string{"--frobnicate"}, "unknown flag: --frobnicate"},
+		{[]string{"convert", input, "-"}, "standard output cannot hold it"},
+		{[]string{"convert", input, "OUTPUT", "--quiet", "-v"}, "[quiet verbose]"},
+		{[]string{"convert", input, "OUTPUT", "--max-memory", "100M"}, "max memory: 104857600 bytes, expected at least 268435456 (256 MiB)"},
 		{[]string{"convert"}, "requires at least 2 arg(s), only received 0"},
 		{[]string{"convert", input}, "requires at least 2 arg(s), only received 1"},
 		{[]string{"convert", input, "OUTPUT", "--frobnicate"}, "unknown flag: --frobnicate"},
@@ -142,7 +153,7 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 		{[]string{"convert", input, "OUTPUT", "--shard-rows", "8"}, "expected a multiple of the chunk rows"},
 		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "3", "--shard-rows", "8"}, "expected a multiple of the chunk rows"},
 		{[]string{"convert", input, "OUTPUT", "--jobs", "-2"}, "jobs: -2"},
-		{[]string{"convert", input, "OUTPUT", "--max-memory", "lots"}, "expected a size such as 512MiB or 4GiB"},
+		{[]string{"convert", input, "OUTPUT", "--max-memory", "lots"}, "expected a size such as 512M or 4GiB"},
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "1KiB"}, "max memory"},
 		{[]string{"convert", input, "OUTPUT", "--max-memory", "2000PB"}, "--max-memory"},
 		{[]string{"convert", input, "OUTPUT", "--columns", "temp,wind"}, "columns: no column is named \"wind\"\n  expected some of \"station\", \"temp\", \"when\""},
@@ -167,6 +178,111 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 			requireNothing(t, output)
 		})
 	}
+}
+
+func TestSizesAreParsedAsPeopleWriteThem(t *testing.T) {
+	for text, want := range map[string]int64{
+		"512M": 512 << 20, "4G": 4 << 30, "4g": 4 << 30, "1.5GiB": 3 << 29, "4gb": 4e9, "4 GB": 4e9, "300MB": 300e6, "1T": 1 << 40,
+		"268435456": 1 << 28, "64k": 64 << 10, " 1 GiB ": 1 << 30,
+	} {
+		got, err := parseSize(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "M", "-1G", "1X", "2000PB", "NaN"} {
+		_, err := parseSize(text)
+		assert.Error(t, err, text)
+	}
+}
+
+func TestErrorsAreJSONObjectsIfAskedFor(t *testing.T) {
+	input, output := inputFile(t, stream(t, weather())), outputPath(t)
+	missing := filepath.Join(t.TempDir(), "none")
+	for _, test := range []struct {
+		args []string
+		part string
+		code int
+	}{
+		{[]string{"convert", missing, output, "--json"}, "input", exitInput},
+		{[]string{"convert", input, filepath.Join(missing, "w.zarr"), "--json"}, "output", exitOutput},
+		{[]string{"convert", input, output, "--json", "--device", "cuda:99"}, "device", exitDevice},
+		{[]string{"convert", input, output, "--json", "--columns", "z,y"}, "usage", exitUsage},
+		{[]string{"convert", "--json", input, output, "--frobnicate"}, "usage", exitUsage},
+		{[]string{"inspect", missing, "--json=true"}, "input", exitInput},
+		{[]string{"verify", missing, output, "--json"}, "input", exitInput},
+		{[]string{"restore", output, "-", "--json"}, "input", exitInput},
+	} {
+		e := arrow2zarr(t, test.args...)
+		assert.Equal(t, test.code, e.code)
+		assert.Empty(t, e.stdout)
+		decoder := json.NewDecoder(strings.NewReader(e.stderr))
+		decoder.DisallowUnknownFields()
+		var got failure
+		require.NoError(t, decoder.Decode(&got), e.stderr)
+		assert.False(t, decoder.More(), "one object")
+		assert.NotEmpty(t, got.Error)
+		assert.Equal(t, failure{got.Error, test.part, test.code}, got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	assert.Equal(t, exitInterrupted, run(ctx, []string{"convert", input, output, "--json"}, &stdout, &stderr))
+	assert.JSONEq(t, `{"error": "interrupted; nothing is left behind", "part": "interrupted", "exit_code": 130}`, stderr.String())
+}
+
+func TestQuietCommandsPrintNothing(t *testing.T) {
+	input, output := inputFile(t, stream(t, weather())), outputPath(t)
+	restored := filepath.Join(t.TempDir(), "w.arrow")
+	for _, args := range [][]string{{"convert", input, output, "-q"}, {"restore", output, restored, "--quiet"}, {"verify", input, output, "--quiet"}} {
+		e := mustRun(t, args...)
+		assert.Empty(t, e.stdout+e.stderr, args)
+	}
+	assert.FileExists(t, restored)
+	assert.Equal(t, exitUsage, arrow2zarr(t, "verify", input, "--quiet").code)
+}
+
+func TestVersionIsPrinted(t *testing.T) {
+	assert.Equal(t, "arrow2zarr version "+version.String()+"\n", mustRun(t, "--version").stdout)
+}
+
+// Each shell's script parses, if the shell is installed.
+func TestShellsCompleteTheCommand(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		script := mustRun(t, "completion", shell).stdout
+		assert.Contains(t, script, "arrow2zarr")
+		if path, err := exec.LookPath(shell); err == nil {
+			c := exec.Command(path, "-n")
+			c.Stdin = strings.NewReader(script)
+			out, err := c.CombinedOutput()
+			assert.NoError(t, err, "%s: %s", shell, out)
+		}
+	}
+	assert.Contains(t, mustRun(t, "__complete", "con").stdout, "convert")
+	assert.Contains(t, mustRun(t, "__complete", "convert", "--skip").stdout, "--skip-unsupported")
+}
+
+func TestManPagesDescribeEveryCommand(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, "man", dir)
+	for _, c := range newRoot(nil, nil).Commands() {
+		if c.Hidden || c.Name() == "help" {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "arrow2zarr-"+c.Name()+".1"))
+		require.NoError(t, err)
+		assert.Contains(t, string(page), ".TH")
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" {
+				assert.True(t, bytes.Contains(page, []byte(`\fB--`+f.Name+`\fP`)), "%s --%s", c.Name(), f.Name)
+			}
+		})
+	}
+	convert, err := os.ReadFile(filepath.Join(dir, "arrow2zarr-convert.1"))
+	require.NoError(t, err)
+	assert.Contains(t, string(convert), "Exit codes")
+	assert.Contains(t, string(convert), "arrow2zarr convert flights.parquet flights.zarr")
+	e := arrow2zarr(t, "man", filepath.Join(dir, "missing"))
+	assert.Equal(t, exitOutput, e.code)
 }
 
 func TestExitCodesDistinguishTheParts(t *testing.T) {

@@ -19,22 +19,24 @@ func newPlanCommand() *cobra.Command {
 	var f convertFlags
 	var partitions int
 	cmd := &cobra.Command{
-		Use:   "plan INPUT OUTPUT --partitions N",
+		Use:   "plan INPUT... OUTPUT --partitions N",
 		Short: "Plan a conversion by many processes",
 		Long: `Plan divides a conversion into N partitions, which "arrow2zarr partition" writes on any
-machines that reach INPUT and OUTPUT under these names. "arrow2zarr finalize" then makes
+machines that reach the inputs and OUTPUT under these names. "arrow2zarr finalize" then makes
 the output of them. A local OUTPUT must be on a file system that all of them share.
 
 Plan reads metadata, and all of the columns that are nested or dictionaries. OUTPUT is
 locked for other conversions until finalize or abort.`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			last := len(args) - 1
+			f.input.More = args[1:last]
 			options, err := f.options()
 			if err != nil {
 				return err
 			}
 			debug.SetMemoryLimit(options.GoMemoryLimit())
-			r, err := arrowzarr.Plan(cmd.Context(), args[0], args[1], partitions, options)
+			r, err := arrowzarr.Plan(cmd.Context(), args[0], args[last], partitions, options)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 
 func newRestoreCommand() *cobra.Command {
 	var options arrowzarr.RestoreOptions
-	var asJSON bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "restore ZARR OUTPUT",
 		Short: "Write the table in a Zarr group as Arrow or Parquet again",
@@ -27,7 +27,7 @@ each array of one length is a column.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options.Stdout = cmd.OutOrStdout()
 			report, err := arrowzarr.Restore(cmd.Context(), args[0], args[1], options)
-			if err != nil || args[1] == "-" {
+			if err != nil || args[1] == "-" || quiet {
 				return err
 			}
 			if asJSON {
@@ -45,6 +45,8 @@ each array of one length is a column.`,
 	flags.Int64Var(&options.BatchRows, "batch-rows", 0, "most rows in a record batch (default: about 64 MiB)")
 	flags.BoolVar(&options.Overwrite, "overwrite", false, "replace OUTPUT")
 	flags.BoolVar(&asJSON, "json", false, "print a summary as one JSON object")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "print nothing but errors")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
 	return cmd
 }
 
@@ -53,7 +55,7 @@ each array of one length is a column.`,
 var errDiffers = errors.New("the tables differ")
 
 func newVerifyCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, quiet bool
 	var options arrowzarr.Options
 	cmd := &cobra.Command{
 		Use:   "verify INPUT... ZARR",
@@ -68,6 +70,9 @@ difference.`,
 			report, err := arrowzarr.Verify(cmd.Context(), args[0], args[last], options)
 			if err != nil {
 				return err
+			}
+			if quiet && report.Difference == "" {
+				return nil
 			}
 			if asJSON {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
@@ -84,8 +89,11 @@ difference.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr verify flights.parquet flights.zarr`)
-	addInputFlags(cmd.Flags(), &options.Input)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	flags := cmd.Flags()
+	addInputFlags(flags, &options.Input)
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "print nothing but a difference and errors")
+	cmd.MarkFlagsMutuallyExclusive("quiet", "json")
 	return cmd
 }
 

@@ -308,3 +308,19 @@ func TestPartitionCommandsExplainFailures(t *testing.T) {
 	assert.Equal(t, exitInput, arrow2zarr(t, "plan", input, output, "--partitions", "3").code)
 	requireNothing(t, output)
 }
+
+// Several inputs are one table in partitions, too, wherever they run.
+func TestSeveralInputsArePlanned(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for i, name := range []string{"a.arrows", "b.arrows"} {
+		require.NoError(t, os.WriteFile(name, stream(t, tags(2*i, 100), tags(2*i+1, 100)), 0o666))
+	}
+	whole, output := outputPath(t), outputPath(t)
+	mustRun(t, "convert", "a.arrows", "b.arrows", whole, "--chunk-rows", "32")
+	mustRun(t, "plan", "a.arrows", "b.arrows", output, "--partitions", "3", "--chunk-rows", "32")
+	t.Chdir(t.TempDir())
+	mustRun(t, "partition", output, "2", "0", "1")
+	mustRun(t, "finalize", output)
+	require.Equal(t, files(t, whole), files(t, output))
+}

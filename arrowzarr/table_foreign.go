@@ -1,0 +1,158 @@
+package arrowzarr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
+)
+
+// openForeign opens a group that another program wrote. Each array of it is a column;
+// groups are those of anndata: nullable values and categoricals.
+func openForeign(ctx context.Context, group *zarr.Group, jobs int) (*Table, error) {
+	children, err := group.Children(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if order, ok := group.Metadata().Attributes[attrOrder].([]any); ok {
+		children = inColumnOrder(children, order)
+	}
+	t := &Table{rows: -1}
+	var fields []arrow.Field
+	for _, child := range children {
+		field := arrow.Field{Name: child.Name}
+		var rows int64
+		switch node := child.Node.(type) {
+		case *zarr.ArrayMetadata:
+			field.Type, err = arrowTypeOf(node, node.DataType)
+			rows = firstAxisLen(node.Shape)
+			if len(node.Shape) == 0 {
+				err = errors.New("an array without axes is no column")
+			}
+		case *zarr.GroupMetadata:
+			field.Type, rows, err = foreignGroup(ctx, group, child.Name)
+			field.Nullable = true
+		default:
+			err = errors.New("the node cannot be read")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", child.Name, err)
+		}
+		if t.rows >= 0 && rows != t.rows {
+			return nil, fmt.Errorf("column %q has %d rows, where column %q has %d", child.Name, rows, fields[0].Name, t.rows)
+		}
+		t.rows = rows
+		if id := field.Type.ID(); id == arrow.TIMESTAMP || id == arrow.DURATION || id == arrow.DATE32 {
+			field.Nullable = true // NaT
+		}
+		plan, err := planColumn(field)
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, field)
+		t.columns = append(t.columns, newTableColumn(group, plan, jobs))
+	}
+	t.rows = max(t.rows, 0)
+	t.schema = arrow.NewSchema(fields, nil)
+	return t, nil
+}
+
+// inColumnOrder returns the children that an order names, in that order, and then the
+// others.
+func inColumnOrder(children []zarr.Child, order []any) []zarr.Child {
+	position := func(c zarr.Child) int {
+		if i := slices.Index(order, any(c.Name)); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	slices.SortStableFunc(children, func(a, b zarr.Child) int { return position(a) - position(b) })
+	return children
+}
+
+// foreignGroup returns the type and the rows of a group of anndata's.
+func foreignGroup(ctx context.Context, group *zarr.Group, name string) (arrow.DataType, int64, error) {
+	values, err := group.OpenArray(ctx, name+"/values")
+	if err == nil {
+		m := values.Metadata()
+		t, err := arrowTypeOf(m, m.DataType)
+		return t, firstAxisLen(m.Shape), err
+	}
+	codes, err := group.OpenArray(ctx, name+"/codes")
+	if err == nil {
+		var categories *zarr.Array
+		if categories, err = group.OpenArray(ctx, name+"/categories"); err == nil {
+			index, err := arrowTypeOf(codes.Metadata(), codes.Metadata().DataType)
+			if err != nil {
+				return nil, 0, err
+			}
+			value, err := arrowTypeOf(categories.Metadata(), categories.Metadata().DataType)
+			if err != nil {
+				return nil, 0, err
+			}
+			return &arrow.DictionaryType{IndexType: index, ValueType: value}, firstAxisLen(codes.Metadata().Shape), nil
+		}
+	}
+	return nil, 0, fmt.Errorf("a group without values and without codes and categories: %w", err)
+}
+
+// arrowTypeOf returns the Arrow type for rows of an array.
+func arrowTypeOf(m *zarr.ArrayMetadata, t element.Type) (arrow.DataType, error) {
+	value, err := arrowElement(t)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(m.Shape) - 1; i > 0; i-- {
+		if m.Shape[i] > math.MaxInt32 {
+			return nil, fmt.Errorf("an axis of %d elements", m.Shape[i])
+		}
+		value = arrow.FixedSizeListOfNonNullable(int32(m.Shape[i]), value)
+	}
+	return value, nil
+}
+
+func arrowElement(t element.Type) (arrow.DataType, error) {
+	switch t.String() {
+	case element.String.String():
+		return arrow.BinaryTypes.String, nil
+	case element.Bytes.String():
+		return arrow.BinaryTypes.Binary, nil
+	}
+	dtype, ok := t.DType()
+	if !ok {
+		return nil, fmt.Errorf("the data type %s has no Arrow type", t)
+	}
+	for id, d := range fixedTypes {
+		if d == dtype && id != arrow.DECIMAL32 && id != arrow.DECIMAL64 && id != arrow.INTERVAL_MONTHS {
+			return primitiveTypes[id], nil
+		}
+	}
+	if dtype == ndview.Datetime64(ndview.Day, 1) {
+		return arrow.FixedWidthTypes.Date32, nil
+	}
+	for unit, u := range timeUnits {
+		switch dtype {
+		case ndview.Datetime64(u, 1):
+			return &arrow.TimestampType{Unit: unit}, nil
+		case ndview.Timedelta64(u, 1):
+			return &arrow.DurationType{Unit: unit}, nil
+		}
+	}
+	return nil, fmt.Errorf("the data type %s has no Arrow type", typeName(t))
+}
+
+var primitiveTypes = map[arrow.Type]arrow.DataType{
+	arrow.BOOL: arrow.FixedWidthTypes.Boolean, arrow.FLOAT16: arrow.FixedWidthTypes.Float16,
+	arrow.INT8: arrow.PrimitiveTypes.Int8, arrow.INT16: arrow.PrimitiveTypes.Int16,
+	arrow.INT32: arrow.PrimitiveTypes.Int32, arrow.INT64: arrow.PrimitiveTypes.Int64,
+	arrow.UINT8: arrow.PrimitiveTypes.Uint8, arrow.UINT16: arrow.PrimitiveTypes.Uint16,
+	arrow.UINT32: arrow.PrimitiveTypes.Uint32, arrow.UINT64: arrow.PrimitiveTypes.Uint64,
+	arrow.FLOAT32: arrow.PrimitiveTypes.Float32, arrow.FLOAT64: arrow.PrimitiveTypes.Float64,
+}
