@@ -45,7 +45,7 @@ type target struct {
 }
 
 // openTarget returns the target of a path or a URL. It changes nothing.
-func openTarget(ctx context.Context, location string, options ...store.LocalOption) (*target, error) {
+func openTarget(ctx context.Context, location string) (*target, error) {
 	t := &target{location: location}
 	name, isURL := strings.CutPrefix(location, "file://")
 	if location == "" {
@@ -63,7 +63,7 @@ func openTarget(ctx context.Context, location string, options ...store.LocalOpti
 	t.path = filepath.Clean(name)
 	t.zip = strings.HasSuffix(t.path, ".zip")
 	t.staging = stagingPath(t.path)
-	t.store = store.NewLocal(t.staging, options...)
+	t.store = store.NewLocal(t.staging)
 	return t, nil
 }
 

@@ -89,7 +89,7 @@ func ExampleConvertReader() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	report, err := arrowzarr.ConvertReader(context.Background(), reader, filepath.Join(folder, "squares.zarr"), arrowzarr.Options{})
 	if err != nil {
 		log.Fatal(err)

@@ -27,8 +27,6 @@ type writer struct {
 	stats    *pipelineStats
 	in       <-chan writeTask
 
-	nodes map[string]zarr.Node // of the finished output
-
 	begun    sync.Once
 	beginErr error
 }

@@ -74,12 +74,12 @@ func tags(number, rows int) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// manyTags returns a file of n batches of tags.
-func manyTags(t *testing.T, n, rows int) string {
+// manyTags returns a file of n batches of 100 tags.
+func manyTags(t *testing.T, n int) string {
 	t.Helper()
 	var batches []arrow.RecordBatch
 	for i := range n {
-		batches = append(batches, tags(i, rows))
+		batches = append(batches, tags(i, 100))
 	}
 	return inputFile(t, stream(t, batches...))
 }
@@ -102,7 +102,7 @@ func files(t *testing.T, output string) map[string]string {
 // A conversion that is killed at any moment goes on with --resume, however often, and its
 // output is that of one that was not killed.
 func TestResumedConversionsHaveTheSameOutput(t *testing.T) {
-	input := manyTags(t, 60, 100)
+	input := manyTags(t, 60)
 	flags := []string{"--chunk-rows", "32", "--device", "cpu", "--checkpoint", "1ms", "--jobs", "2"}
 	whole := outputPath(t)
 	start := time.Now()
@@ -141,7 +141,7 @@ func TestResumedConversionsHaveTheSameOutput(t *testing.T) {
 
 // With --resume, a signal keeps what is written. Without it, nothing is left.
 func TestSignalsKeepWhatCanBeResumed(t *testing.T) {
-	input := manyTags(t, 30, 100)
+	input := manyTags(t, 30)
 	whole, output := outputPath(t), outputPath(t)
 	flags := []string{"--chunk-rows", "16", "--jobs", "1", "--checkpoint", "1ms", "--device", "cpu"}
 	mustRun(t, append([]string{"convert", input, whole}, flags...)...)
@@ -172,7 +172,7 @@ func TestSignalsKeepWhatCanBeResumed(t *testing.T) {
 // Processes of partitions that are killed leave nothing wrong: each partition is written
 // again, and the output is that of one conversion.
 func TestKilledPartitionsAreWrittenAgain(t *testing.T) {
-	input := manyTags(t, 30, 100)
+	input := manyTags(t, 30)
 	flags := []string{"--chunk-rows", "32"}
 	whole, output := outputPath(t), outputPath(t)
 	mustRun(t, append([]string{"convert", input, whole}, flags...)...)
@@ -194,7 +194,7 @@ func TestKilledPartitionsAreWrittenAgain(t *testing.T) {
 
 // What a killed conversion has left is named, and deleted by --overwrite or clean.
 func TestLeftoversAreNamedAndDeleted(t *testing.T) {
-	input := manyTags(t, 60, 100)
+	input := manyTags(t, 60)
 	for _, way := range []string{"overwrite", "clean"} {
 		t.Run(way, func(t *testing.T) {
 			output := outputPath(t)
@@ -232,7 +232,7 @@ func TestLeftoversAreNamedAndDeleted(t *testing.T) {
 }
 
 func TestResumeRefusesOtherInputsAndOptions(t *testing.T) {
-	input := manyTags(t, 60, 100)
+	input := manyTags(t, 60)
 	output := outputPath(t)
 	c := command(t, "convert", input, output, "--chunk-rows", "8", "--jobs", "1", "--checkpoint", "1ms")
 	require.NoError(t, c.Start())
@@ -245,7 +245,7 @@ func TestResumeRefusesOtherInputsAndOptions(t *testing.T) {
 	e := arrow2zarr(t, "convert", input, output, "--resume", "--chunk-rows", "16")
 	assert.Equal(t, exitOutput, e.code)
 	assert.Contains(t, e.stderr, "was begun with other options")
-	e = arrow2zarr(t, "convert", manyTags(t, 1, 100), output, "--resume", "--chunk-rows", "8")
+	e = arrow2zarr(t, "convert", manyTags(t, 1), output, "--resume", "--chunk-rows", "8")
 	assert.Equal(t, exitOutput, e.code)
 	assert.Contains(t, e.stderr, "another input")
 	mustRun(t, "convert", input, output, "--resume", "--chunk-rows", "8")
@@ -287,7 +287,7 @@ func TestPartitionNumbersComeFromSchedulers(t *testing.T) {
 // Schedulers must not repeat what cannot succeed: such failures have exit codes of their
 // own.
 func TestPartitionCommandsExplainFailures(t *testing.T) {
-	input, output := manyTags(t, 3, 100), outputPath(t)
+	input, output := manyTags(t, 3), outputPath(t)
 	assert.Equal(t, exitUsage, arrow2zarr(t, "partition", output, "0").code)
 	assert.Equal(t, exitUsage, arrow2zarr(t, "plan", input, output).code)
 	mustRun(t, "plan", input, output, "--partitions", "3", "--chunk-rows", "64")

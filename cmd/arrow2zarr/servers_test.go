@@ -75,7 +75,7 @@ func objectsUnder(t *testing.T, bucket, prefix string) map[string]string {
 // process of a partition that is killed and one that runs twice change nothing.
 func TestServersGetTheSameOutputFromAllWays(t *testing.T) {
 	bucket, location := startS3(t)
-	input, folder := manyTags(t, 20, 100), outputPath(t)
+	input, folder := manyTags(t, 20), outputPath(t)
 	flags := []string{"--chunk-rows", "64"}
 	mustRun(t, append([]string{"convert", input, folder}, flags...)...)
 	want := files(t, folder)
@@ -114,7 +114,7 @@ func TestServersGetTheSameOutputFromAllWays(t *testing.T) {
 // A conversion to an S3 server that is killed goes on with --resume.
 func TestServersKeepWhatAKilledConversionHasWritten(t *testing.T) {
 	bucket, location := startS3(t)
-	input, folder := manyTags(t, 40, 100), outputPath(t)
+	input, folder := manyTags(t, 40), outputPath(t)
 	flags := []string{"--chunk-rows", "32", "--checkpoint", "1ms"}
 	mustRun(t, append([]string{"convert", input, folder}, flags...)...)
 	output := location("killed")
