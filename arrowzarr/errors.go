@@ -38,7 +38,13 @@ type Error struct {
 	Err  error
 }
 
-func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Part.String()
+	}
+	return e.Err.Error()
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // markPart returns err as an *Error of a part. An error that has a part keeps it,
