@@ -1,6 +1,7 @@
 package arrowzarr_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -92,21 +93,25 @@ func TestGeometriesKeepTheirReferenceSystem(t *testing.T) {
 }
 
 func TestExtensionTypesAreRestored(t *testing.T) {
-	json, err := extensions.NewJSONType(arrow.BinaryTypes.String)
-	require.NoError(t, err)
+	json := func(storage arrow.DataType) arrow.ExtensionType {
+		kind, err := extensions.NewJSONType(storage)
+		require.NoError(t, err)
+		return kind
+	}
 	opaque := extensions.NewOpaqueType(arrow.BinaryTypes.Binary, "vector", "maker")
 	storages := []struct {
 		kind   arrow.ExtensionType
 		values string
 	}{
 		{extensions.NewUUIDType(), `["MDEyMzQ1Njc4OWFiY2RlZg==", null]`}, {extensions.NewBool8Type(), `[3, null]`},
-		{json, `["{\"a\": 1}", null]`}, {opaque, `["YQ==", null]`},
+		{json(arrow.BinaryTypes.String), `["{\"a\": 1}", null]`}, {json(arrow.BinaryTypes.LargeString), `["{\"a\": 1}", null]`},
+		{opaque, `["YQ==", null]`},
 	}
 	var fields []arrow.Field
 	var columns []arrow.Array
 	for _, s := range storages {
 		storage := fromJSON(t, s.kind.StorageType(), s.values)
-		fields = append(fields, arrow.Field{Name: s.kind.ExtensionName(), Type: s.kind, Nullable: true})
+		fields = append(fields, arrow.Field{Name: fmt.Sprint(s.kind), Type: s.kind, Nullable: true})
 		columns = append(columns, array.NewExtensionArrayWithStorage(s.kind, storage))
 	}
 	tensor := tensors(t, `{"shape": [2, 3], "dim_names": ["y", "x"]}`, 6, `[[1, 2, 3, 4, 5, 6], null]`)

@@ -186,12 +186,16 @@ func (p parquetTypes) leafType(got, want arrow.DataType, column *schema.Column) 
 
 func isBinary(t arrow.DataType) bool { return t.ID() == arrow.BINARY || t.ID() == arrow.STRING }
 
-// makeReadable changes the types of a field that arrow-go cannot read, durations, to the
-// integers that Parquet stores.
+// makeReadable changes the types of a field that arrow-go cannot read to what Parquet
+// stores: durations to integers, and JSON in large text or views to text.
 func makeReadable(f *pqarrow.SchemaField) {
 	t := f.Field.Type
 	if t.ID() == arrow.DURATION {
 		f.Field.Type = arrow.PrimitiveTypes.Int64
+		return
+	}
+	if json, ok := t.(*extensions.JSONType); ok && json.StorageType().ID() != arrow.STRING {
+		f.Field.Type = arrow.BinaryTypes.String
 		return
 	}
 	for i := range f.Children {
@@ -255,6 +259,10 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		return narrowDecimals(a.(*array.Decimal128), t, 8, mem)
 	case arrow.STRING_VIEW, arrow.BINARY_VIEW:
 		return makeViews(a, t, mem)
+	case arrow.LARGE_STRING:
+		if isBinary(a.DataType()) {
+			return widenText(a, mem), nil
+		}
 	case arrow.DICTIONARY:
 		if a.DataType().ID() != arrow.DICTIONARY {
 			return makeDictionary(a, t.(*arrow.DictionaryType), mem)
@@ -309,6 +317,29 @@ func narrowDecimals(a *array.Decimal128, t arrow.DataType, width int, mem memory
 	return array.MakeFromData(made), nil
 }
 
+// widenText returns text with offsets of 64 bits.
+func widenText(a arrow.Array, mem memory.Allocator) arrow.Array {
+	b := array.NewLargeStringBuilder(mem)
+	defer b.Release()
+	b.Reserve(a.Len())
+	for i := range a.Len() {
+		if a.IsNull(i) {
+			b.AppendNull()
+		} else {
+			b.Append(textValue(a, i))
+		}
+	}
+	return b.NewArray()
+}
+
+// textValue returns a value of text, or of bytes that are text.
+func textValue(a arrow.Array, i int) string {
+	if bytes, ok := a.(*array.Binary); ok {
+		return bytes.ValueString(i)
+	}
+	return a.(*array.String).Value(i)
+}
+
 // makeViews returns an array of views of text or bytes.
 func makeViews(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {
 	b := array.NewBuilder(mem, t)
@@ -319,7 +350,7 @@ func makeViews(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		case a.IsNull(i):
 			b.AppendNull()
 		case t.ID() == arrow.STRING_VIEW:
-			b.(*array.StringViewBuilder).Append(a.(*array.String).Value(i))
+			b.(*array.StringViewBuilder).Append(textValue(a, i))
 		default:
 			b.(*array.BinaryViewBuilder).Append(a.(*array.Binary).Value(i))
 		}
