@@ -50,6 +50,7 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 		"json extension<arrow.json[storage_type=utf8]>", "uuid extension<arrow.uuid>", "bool8 extension<arrow.bool8>",
 		"decimal32 decimal32(9, 2)", "decimal64 decimal64(18, 2)", "text_view string_view", "bytes_view binary_view",
 		"durations list<element: duration[ms], nullable>",
+		"json_large extension<arrow.json[storage_type=large_utf8]>", "json_view extension<arrow.json[storage_type=string_view]>",
 		"nested struct<x: decimal32(9, 2) nullable, t: timestamp[ms, tz=Europe/Berlin] nullable, v: string_view nullable>",
 	}
 	var got []string

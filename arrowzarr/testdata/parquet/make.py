@@ -31,6 +31,8 @@ def types():
         "text_view": pa.array(text, pa.string_view()),
         "bytes_view": pa.array([None if t is None else t.encode() for t in text], pa.binary_view()),
         "durations": pa.array([[1, None], None, []], pa.list_(pa.duration("ms"))),
+        "json_large": pa.array(['{"a": 1}', None, "[]"], pa.json_(pa.large_string())),
+        "json_view": pa.array(['{"a": 1}', None, "[]"], pa.json_(pa.string_view())),
         "nested": pa.array([{"x": d("1.23"), "t": moment, "v": "abc"}, None, {"x": None, "t": None, "v": None}], nested),
     })
     with pq.ParquetWriter(FOLDER / "types.parquet", table.schema) as w:
