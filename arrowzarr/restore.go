@@ -15,9 +15,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -155,8 +152,7 @@ func newTableWriter(schema *arrow.Schema, format string, w io.Writer) (tableWrit
 	case formatStream:
 		return ipc.NewWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator)), nil
 	}
-	properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd))
-	return pqarrow.NewFileWriter(schema, w, properties, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	return newParquetWriter(schema, w)
 }
 
 // writeTable writes all rows of a table.

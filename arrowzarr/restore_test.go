@@ -183,3 +183,33 @@ func TestEveryTypeIsRestored(t *testing.T) {
 		requireVerified(t, input, output)
 	}
 }
+
+// Types that arrow-go cannot write to Parquet are restored to it, also inside lists,
+// structs and extension types: durations, views and small decimals.
+func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
+	rng := newRand(3)
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for _, kind := range []arrow.DataType{
+		arrow.FixedWidthTypes.Duration_s, arrow.FixedWidthTypes.Duration_ns, arrow.BinaryTypes.StringView, arrow.BinaryTypes.BinaryView,
+		&arrow.Decimal32Type{Precision: 9, Scale: 2}, &arrow.Decimal64Type{Precision: 18, Scale: 3},
+		arrow.StructOf(arrow.Field{Name: "d", Type: arrow.FixedWidthTypes.Duration_ms, Nullable: true}),
+	} {
+		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
+		columns = append(columns, sample(rng, kind, 40, 0.3))
+	}
+	for name, input := range map[string]string{
+		"by arrow-go": inputFile(t, newTable(fields, columns).file(t)),
+		"by pyarrow":  filepath.Join("testdata", "parquet", "types.parquet"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, _ := convertFile(t, input, arrowzarr.Options{})
+			restored := filepath.Join(t.TempDir(), "restored.parquet")
+			_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{BatchRows: 13})
+			require.NoError(t, err)
+			report, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
+			require.NoError(t, err)
+			assert.Empty(t, report.Difference)
+		})
+	}
+}

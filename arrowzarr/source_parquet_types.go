@@ -244,6 +244,9 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		a.Retain()
 		return a, nil
 	}
+	if from, ok := a.(array.ExtensionArray); ok { // its storage is written in another form
+		return convertTo(from.Storage(), t, mem)
+	}
 	if ext, ok := t.(arrow.ExtensionType); ok {
 		storage, err := convertTo(a, ext.StorageType(), mem)
 		if err != nil {
@@ -259,6 +262,12 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		return narrowDecimals(a.(*array.Decimal128), t, 8, mem)
 	case arrow.STRING_VIEW, arrow.BINARY_VIEW:
 		return makeViews(a, t, mem)
+	case arrow.DECIMAL128:
+		return widenDecimals(a, t, mem), nil
+	case arrow.STRING, arrow.BINARY:
+		if id := a.DataType().ID(); id == arrow.STRING_VIEW || id == arrow.BINARY_VIEW {
+			return readViews(a, mem), nil
+		}
 	case arrow.LARGE_STRING:
 		if isBinary(a.DataType()) {
 			return widenText(a, mem), nil
@@ -317,6 +326,24 @@ func narrowDecimals(a *array.Decimal128, t arrow.DataType, width int, mem memory
 	return array.MakeFromData(made), nil
 }
 
+// widenDecimals returns decimals of 16 bytes.
+func widenDecimals(a arrow.Array, t arrow.DataType, mem memory.Allocator) arrow.Array {
+	b := array.NewDecimal128Builder(mem, t.(*arrow.Decimal128Type))
+	defer b.Release()
+	b.Reserve(a.Len())
+	for i := range a.Len() {
+		switch {
+		case a.IsNull(i):
+			b.AppendNull()
+		case a.DataType().ID() == arrow.DECIMAL32:
+			b.Append(decimal128.FromI64(int64(a.(*array.Decimal32).Value(i))))
+		default:
+			b.Append(decimal128.FromI64(int64(a.(*array.Decimal64).Value(i))))
+		}
+	}
+	return b.NewArray()
+}
+
 // widenText returns text with offsets of 64 bits.
 func widenText(a arrow.Array, mem memory.Allocator) arrow.Array {
 	b := array.NewLargeStringBuilder(mem)
@@ -338,6 +365,27 @@ func textValue(a arrow.Array, i int) string {
 		return bytes.ValueString(i)
 	}
 	return a.(*array.String).Value(i)
+}
+
+// readViews returns the text or bytes of an array of views.
+func readViews(a arrow.Array, mem memory.Allocator) arrow.Array {
+	var t arrow.BinaryDataType = arrow.BinaryTypes.Binary
+	value := func(i int) []byte { return a.(*array.BinaryView).Value(i) }
+	if text, ok := a.(*array.StringView); ok {
+		value = func(i int) []byte { return []byte(text.Value(i)) }
+		t = arrow.BinaryTypes.String
+	}
+	b := array.NewBinaryBuilder(mem, t)
+	defer b.Release()
+	b.Reserve(a.Len())
+	for i := range a.Len() {
+		if a.IsNull(i) {
+			b.AppendNull()
+		} else {
+			b.Append(value(i))
+		}
+	}
+	return b.NewArray()
 }
 
 // makeViews returns an array of views of text or bytes.

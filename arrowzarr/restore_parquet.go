@@ -1,0 +1,107 @@
+package arrowzarr
+
+import (
+	"encoding/base64"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+)
+
+// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views and
+// small decimals. They are written as integers, as plain text and bytes, and as decimals
+// of 128 bits, as other writers do. The file's Arrow schema has their types.
+type parquetWriter struct {
+	*pqarrow.FileWriter
+	stored *arrow.Schema // of the batches as they are written
+}
+
+func newParquetWriter(schema *arrow.Schema, w io.Writer) (*parquetWriter, error) {
+	properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd))
+	stored, changed := parquetSchema(schema)
+	if !changed {
+		out, err := pqarrow.NewFileWriter(schema, w, properties, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+		return &parquetWriter{out, schema}, err
+	}
+	out, err := pqarrow.NewFileWriter(stored, w, properties, pqarrow.NewArrowWriterProperties())
+	if err != nil {
+		return nil, err
+	}
+	message, err := schemaMessage(schema)
+	if err == nil {
+		err = out.AppendKeyValueMetadata(storedSchemaKey, base64.StdEncoding.EncodeToString(message))
+	}
+	return &parquetWriter{out, stored}, err
+}
+
+// Write writes a batch. Its columns have the types of the schema.
+func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
+	columns := make([]arrow.Array, batch.NumCols())
+	for i, column := range batch.Columns() {
+		made, err := convertTo(column, w.stored.Field(i).Type, memory.DefaultAllocator)
+		if err != nil {
+			return err
+		}
+		defer made.Release()
+		columns[i] = made
+	}
+	stored := array.NewRecordBatch(w.stored, columns, batch.NumRows())
+	defer stored.Release()
+	return w.FileWriter.Write(stored)
+}
+
+// parquetSchema returns the schema with types that arrow-go can write, and reports
+// whether any differs.
+func parquetSchema(schema *arrow.Schema) (stored *arrow.Schema, changed bool) {
+	fields := schema.Fields()
+	for i, f := range fields {
+		if t := parquetType(f.Type); !arrow.TypeEqual(t, f.Type) {
+			fields[i].Type, changed = t, true
+		}
+	}
+	metadata := schema.Metadata()
+	return arrow.NewSchema(fields, &metadata), changed
+}
+
+func parquetType(t arrow.DataType) arrow.DataType {
+	field := func(f arrow.Field) arrow.Field {
+		f.Type = parquetType(f.Type)
+		return f
+	}
+	switch t := t.(type) {
+	case arrow.ExtensionType:
+		if storage := parquetType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {
+			return storage
+		}
+	case *arrow.DurationType:
+		return arrow.PrimitiveTypes.Int64
+	case *arrow.Decimal32Type, *arrow.Decimal64Type:
+		from := t.(arrow.DecimalType)
+		return &arrow.Decimal128Type{Precision: from.GetPrecision(), Scale: from.GetScale()}
+	case *arrow.StringViewType:
+		return arrow.BinaryTypes.String
+	case *arrow.BinaryViewType:
+		return arrow.BinaryTypes.Binary
+	case *arrow.StructType:
+		fields := t.Fields()
+		for i, f := range fields {
+			fields[i] = field(f)
+		}
+		return arrow.StructOf(fields...)
+	case *arrow.MapType:
+		made := arrow.MapOfFields(field(t.KeyField()), field(t.ItemField()))
+		made.KeysSorted = t.KeysSorted
+		return made
+	case *arrow.ListType:
+		return arrow.ListOfField(field(t.ElemField()))
+	case *arrow.LargeListType:
+		return arrow.LargeListOfField(field(t.ElemField()))
+	case *arrow.FixedSizeListType:
+		return arrow.FixedSizeListOfField(t.Len(), field(t.ElemField()))
+	}
+	return t
+}
