@@ -114,6 +114,9 @@ func (t *target) createLocal(ctx context.Context, document []byte, overwrite boo
 		}
 		err = os.Mkdir(t.staging, 0o777)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the folder %s of the output does not exist", filepath.Dir(t.path))
+	}
 	if err != nil {
 		return fmt.Errorf("making a directory to build %s in: %w", t.path, err)
 	}

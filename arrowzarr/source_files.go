@@ -267,6 +267,8 @@ func findLocal(ctx context.Context, input string) ([]foundFile, error) {
 			err = fmt.Errorf("no file matches %s", input)
 		}
 		return f.found, err
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist", input)
 	default:
 		return nil, err
 	}

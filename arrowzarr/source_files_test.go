@@ -178,7 +178,7 @@ func TestFilesOfOtherSchemasAreNamed(t *testing.T) {
 func TestInputsWithoutFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	for input, want := range map[string]string{
-		dir: "has no files", filepath.Join(dir, "*.parquet"): "no file matches", filepath.Join(dir, "x"): "no such file", filepath.Join(dir, "[a.*"): "no file matches",
+		dir: "has no files", filepath.Join(dir, "*.parquet"): "no file matches", filepath.Join(dir, "x"): "x does not exist", filepath.Join(dir, "[a.*"): "no file matches",
 	} {
 		_, err := arrowzarr.DescribeSource(input)
 		require.ErrorContains(t, err, want)

@@ -161,7 +161,7 @@ func TestInspectRefusesInvalidInputs(t *testing.T) {
 	for path, want := range map[string]string{
 		empty:                                empty + " has no files: expected files of Arrow, Parquet, CSV or JSON lines",
 		broken:                               broken + ": ",
-		filepath.Join(empty, "missing"):      "no such file or directory",
+		filepath.Join(empty, "missing"):      filepath.Join(empty, "missing") + " does not exist",
 		inputFile(t, []byte("a,b\n")):        "is neither an Arrow IPC file or stream nor a Parquet file",
 		inputFile(t, nil):                    "is empty",
 		inputFile(t, whole[:len(whole)-100]): "record batch 0",
