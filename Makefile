@@ -56,7 +56,7 @@ test-short: ## Run the quick tests, in less than a minute
 
 .PHONY: race
 race: ## Run all Go tests under the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
 
 # Where CI is set, tests do not skip the servers of object stores.
 ifdef CI
