@@ -1,10 +1,9 @@
-// Package arrowzarr converts Arrow IPC files, Arrow IPC streams and Parquet
-// files to Zarr v3 hierarchies. A hierarchy is a group with one child per
-// column; the first axis of each array is the rows.
+// Package arrowzarr converts tables of Arrow IPC, Parquet, CSV and JSON lines to Zarr v3
+// hierarchies, and back. A hierarchy is a group with one child per column; the first axis
+// of each array is the rows. docs/arrow-to-zarr.md lists what becomes of every type.
 //
-// [Convert] reads, rechunks, assembles on a device and writes, in bounded
-// memory. [Inspect] describes an input or a hierarchy. A column with nulls
-// becomes a group of values and mask (true is missing), as in anndata. A
-// dictionary column becomes a group of codes and categories. Any other column
-// becomes one array. The README lists every type.
+// [Convert] reads, rechunks, assembles on a device and writes, in bounded memory. [Plan],
+// [RunPartition] and [Finalize] do the same in many processes. [OpenTable] reads record
+// batches of a hierarchy, [Restore] writes the table again, [Verify] compares it with the
+// input, and [Inspect] describes an input or a hierarchy.
 package arrowzarr
