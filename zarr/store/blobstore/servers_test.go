@@ -225,11 +225,17 @@ func everyThird(f fault) *fault {
 	return &every
 }
 
+// Faults read the request to its end. Azure's client rewinds the body of a request when the
+// response comes, and races with net/http if that still sends it.
 var serverFaults = map[string]fault{
-	"503": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+	"503": func(_ http.Handler, w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusServiceUnavailable)
 	},
-	"reset": func(http.Handler, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	"reset": func(_ http.Handler, _ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		panic(http.ErrAbortHandler)
+	},
 	"a lost response": func(good http.Handler, _ http.ResponseWriter, r *http.Request) {
 		good.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
