@@ -221,8 +221,9 @@ func (c Codec) tableBytes(n float64) float64 {
 	case "gzip", "lz4":
 		return mib
 	case "blosc":
-		// A block and its encoder: blocks are smaller than chunks.
-		return 8 * mib
+		// A block, and its encoder at high levels. With 8 MiB, conversions by 16 jobs
+		// came to the limit of 256 MiB.
+		return 24 * mib
 	case "auto":
 		most := 0.0
 		for _, candidate := range autoCandidates[c.Effort] {
