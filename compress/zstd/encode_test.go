@@ -39,7 +39,7 @@ func TestEncodedBatchesDecode(t *testing.T) {
 		most = 140_000
 	}
 	for _, n := range []int{0, 1, 2, 7, 8, 9, 100, 255, 256, 257, 3000, 65_535, 65_536, 65_537, 131_073, most} {
-		inputs = append(inputs, batchtest.Samples(r, n)...)
+		inputs = append(append(inputs, batchtest.Samples(r, n)...), batchtest.Adversarial(r, n)...)
 	}
 	for _, in := range inputs {
 		sizes = append(sizes, len(in))
