@@ -35,7 +35,7 @@ func TestEncodedBatchesDecode(t *testing.T) {
 	var inputs [][]byte
 	var sizes []int
 	for _, n := range []int{0, 1, 4, 5, 11, 12, 13, 14, 20, 100, 3000, 65_535, 65_536, 65_537, 131_073, 300_000} {
-		inputs = append(inputs, batchtest.Samples(r, n)...)
+		inputs = append(append(inputs, batchtest.Samples(r, n)...), batchtest.Adversarial(r, n)...)
 	}
 	for _, in := range inputs {
 		sizes = append(sizes, len(in))
