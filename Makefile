@@ -105,6 +105,7 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 interop: build $(VENV) $(NODE_MODULES) stores ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata and zarrita (needs gcc)
 	.venv/bin/python interop/check.py
 	.venv/bin/python interop/tables.py --tables 100 --seed 1
+	GO=$(GO) .venv/bin/python interop/compression.py
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
