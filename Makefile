@@ -76,7 +76,7 @@ test-arm64: ## Run the quick tests of arithmetic and formats for arm64 (needs De
 emulate: ## Run the kernels that copy and decode on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin
-	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode)WithinTheirMemory' ./ndview/internal/stridedcopy ./compress/...
+	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode|Encode)WithinTheirMemory' ./ndview/internal/stridedcopy ./compress/...
 
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images

@@ -176,7 +176,7 @@ __device__ uint32_t encode_weights(Literals& m, int n) {
     return w.size;
 }
 
-// Makes the description of a code. Returns its size, or 0 if there is none.
+// Makes the description of a code. Returns its size, or 0 if it has none.
 __device__ uint32_t describe_code(Literals& m, int last, int longest) {
     for (int s = lane(); s < last; s += warp_size) m.weights[s] = m.bits[s] ? longest + 1 - m.bits[s] : 0;
     __syncwarp();
