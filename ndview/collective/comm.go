@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -52,6 +53,7 @@ type Comm struct {
 // comm is one rank's part of a communicator.
 type comm struct {
 	rank, size int
+	number     int64 // orders the communicators of the process
 	dev        arrowbuf.Device
 	options    Options
 	mesh       *mesh
@@ -61,6 +63,9 @@ type comm struct {
 	mu     sync.Mutex
 	closed bool
 }
+
+// commNumbers counts the communicators of the process.
+var commNumbers atomic.Int64
 
 // engine runs operations: hostEngine or ncclEngine.
 type engine interface {
@@ -146,7 +151,7 @@ func (s *setup) join(at, token string) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &comm{rank: s.rank, size: s.size, dev: s.dev, options: s.options, mesh: m}
+	c := &comm{rank: s.rank, size: s.size, number: commNumbers.Add(1), dev: s.dev, options: s.options, mesh: m}
 	if s.nccl == nil {
 		c.engine = &hostEngine{c}
 	} else if c.engine, err = newNCCL(s, c); err != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -332,21 +331,6 @@ func (m *mesh) failureOrClosed() error {
 		return err
 	}
 	return ErrClosed
-}
-
-// exchange sends each rank its message and receives one of the same length from each, which
-// it returns by rank; this rank's is its own. All ranks must call it with the same length.
-func (m *mesh) exchange(message []byte, deadline time.Time) ([][]byte, error) {
-	all := make([][]byte, m.size)
-	all[m.rank] = slices.Clone(message)
-	transfers := make([]transfer, 0, 2*m.size)
-	for rank := range m.peers {
-		if rank != m.rank {
-			all[rank] = make([]byte, len(message))
-			transfers = append(transfers, transfer{rank: rank, send: true, bytes: message}, transfer{rank: rank, bytes: all[rank]})
-		}
-	}
-	return all, m.move(transfers, deadline)
 }
 
 // transfer is bytes sent to a rank, or received from it.

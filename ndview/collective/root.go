@@ -152,7 +152,7 @@ func (r *root) serve(deadline time.Time) {
 		}
 	}
 	token := newToken()
-	reply := roster{Token: hex.EncodeToString(token[:]), Ranks: make([]member, size)}
+	reply := roster{Token: tokenText(token), Ranks: make([]member, size)}
 	for rank, a := range joined {
 		reply.Ranks[rank] = member{a.hello.Listen, a.hello.Endpoint}
 	}
@@ -238,6 +238,9 @@ func (r *root) readHello(conn net.Conn) (h hello, err error) {
 	}
 	return h, nil
 }
+
+// tokenText returns a secret as text.
+func tokenText(token [idTokenBytes]byte) string { return hex.EncodeToString(token[:]) }
 
 // errMessage means that a message of the handshake cannot be read.
 var errMessage = errors.New("invalid message")
