@@ -120,4 +120,3 @@ func exchangeByStore(conn io.ReadWriter, key string, set bool, id ID) (ID, error
 	}
 	return ParseID(value)
 }
-
