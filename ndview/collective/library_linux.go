@@ -186,11 +186,6 @@ func (l *library) asyncError(comm uintptr) Result {
 	return Result(state)
 }
 
-// free destroys or aborts a communicator.
-func (l *library) free(f function, comm uintptr) error {
-	return l.check(f, comm, l.call(f, comm))
-}
-
 // group begins or ends a group of the calling thread.
 func (l *library) group(f function) error { return l.check(f, 0, l.call(f)) }
 

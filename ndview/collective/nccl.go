@@ -28,6 +28,7 @@ type ncclEngine struct {
 	parent, main ncclHandle
 
 	issued   atomic.Int64 // operations enqueued so far
+	entered  atomic.Int64 // when the running call of NCCL began, in nanoseconds; 0 for none
 	active   atomic.Bool  // the watcher has to look
 	activity chan struct{}
 	stop     chan struct{} // closed to end the watcher
@@ -40,9 +41,8 @@ type ncclEngine struct {
 const (
 	startPause = 200 * time.Microsecond
 	watchPause = 20 * time.Millisecond
-	// blockedLimit is how long an abort waits for a call that enqueues. NCCL returns from
-	// calls of an aborted communicator, but may be in one that waits for a dead rank.
-	blockedLimit = time.Second
+	// blockedLimit is how long an abort waits for a call of NCCL to return.
+	blockedLimit = 10 * time.Second
 )
 
 // newNCCL makes the communicator of NCCL for connected ranks.
@@ -141,6 +141,10 @@ func runNCCL(ops []*operation) error {
 			return err
 		}
 	}
+	for e := range engines {
+		e.begin()
+		defer e.end()
+	}
 	if err := first.lib.group(ncclGroupStart); err != nil {
 		return err
 	}
@@ -152,11 +156,11 @@ func runNCCL(ops []*operation) error {
 	}
 	// The group ends even after an error: it belongs to the thread.
 	err = errors.Join(err, first.call(func() error { return first.lib.group(ncclGroupEnd) }))
+	if err == nil {
+		return nil
+	}
 	for e := range engines {
-		e.begun()
-		if err != nil {
-			e.mesh.fail(fmt.Errorf("rank %d: %w", e.rank, err), e.rank)
-		}
+		e.mesh.fail(fmt.Errorf("rank %d: %w", e.rank, err), e.rank)
 	}
 	return err
 }
@@ -168,8 +172,9 @@ func (e *ncclEngine) enqueueOne(o *operation) error {
 	if err := e.mesh.failure(); err != nil {
 		return err
 	}
+	e.begin()
 	err := e.enqueue(o)
-	e.begun()
+	e.end()
 	if err != nil {
 		e.mesh.fail(fmt.Errorf("rank %d: %w", e.rank, err), e.rank)
 		return e.mesh.failureOrClosed()
@@ -177,15 +182,22 @@ func (e *ncclEngine) enqueueOne(o *operation) error {
 	return nil
 }
 
-// begun wakes the watcher after an operation was enqueued.
-func (e *ncclEngine) begun() {
-	e.issued.Add(1)
+// begin wakes the watcher for a call of NCCL, which may itself wait for other ranks: the
+// first operations connect them.
+func (e *ncclEngine) begin() {
+	e.entered.Store(time.Now().UnixNano())
 	if !e.active.Swap(true) {
 		select {
 		case e.activity <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// end counts an operation that is enqueued.
+func (e *ncclEngine) end() {
+	e.issued.Add(1)
+	e.entered.Store(0)
 }
 
 // compareRanks compares the operation with those of the other ranks, for Options.Check.
@@ -349,14 +361,17 @@ func (e *ncclEngine) watchWork() bool {
 		if err == nil && marker != nil {
 			done, err = marker.Done()
 		}
+		entered := e.entered.Load()
 		switch {
 		case err != nil:
-		case done && marked == e.issued.Load():
+		case entered != 0 && limit > 0 && time.Since(time.Unix(0, entered)) > limit:
+			err = fmt.Errorf("NCCL of rank %d waits longer than %v: %w", e.rank, limit, ErrTimeout)
+		case done && entered == 0 && marked == e.issued.Load():
 			e.active.Store(false)
-			if marked == e.issued.Load() {
+			if e.entered.Load() == 0 && marked == e.issued.Load() {
 				return true
 			}
-			e.active.Store(true) // an operation was enqueued meanwhile
+			e.active.Store(true) // an operation began meanwhile
 		case done || marker == nil:
 			if marker == nil {
 				if marker, err = e.cuda.NewEvent(cudabuf.EventOptions{}); err != nil {
@@ -414,35 +429,38 @@ func (e *ncclEngine) close() error {
 	}
 	var err error
 	e.aborting.Do(func() {
-		err = e.call(func() error {
-			return errors.Join(e.lib.free(ncclCommDestroy, e.main.get()), e.lib.free(ncclCommDestroy, e.parent.get()))
-		})
+		err = errors.Join(e.free(ncclCommDestroy, e.main), e.free(ncclCommDestroy, e.parent))
 		e.unpin()
 	})
 	return err
 }
 
-// abort ends the work of the communicators and frees them, once.
+// abort ends the work of the communicators and frees them, once. The two share the flag that
+// ends work, so aborting the first one also ends a call that waits in the other. Only then
+// the other can be freed.
 func (e *ncclEngine) abort() {
 	e.aborting.Do(func() {
+		_ = e.free(ncclCommAbort, e.parent) // the communicator has failed already
 		locked := e.calling.TryLock()
 		for until := time.Now().Add(blockedLimit); !locked && time.Now().Before(until); locked = e.calling.TryLock() {
 			time.Sleep(startPause)
 		}
-		if locked {
-			defer e.calling.Unlock() // later calls find the failure first
+		if !locked {
+			return // a call still uses it
 		}
-		// The error would be that of a communicator which has failed already.
-		_ = e.call(func() error {
-			for _, h := range []ncclHandle{e.main, e.parent} {
-				if comm := h.get(); comm != 0 {
-					_ = e.lib.free(ncclCommAbort, comm)
-				}
-			}
-			return nil
-		})
+		defer e.calling.Unlock() // later calls find the failure first
+		_ = e.free(ncclCommAbort, e.main)
 		e.unpin()
 	})
+}
+
+// free calls a function that frees a communicator, if it was made.
+func (e *ncclEngine) free(f function, h ncclHandle) error {
+	comm := h.get()
+	if comm == 0 {
+		return nil
+	}
+	return e.call(func() error { return e.lib.check(f, 0, e.lib.call(f, comm)) })
 }
 
 func (e *ncclEngine) unpin() {

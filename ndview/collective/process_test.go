@@ -26,7 +26,7 @@ import (
 // The tasks of child processes. Each is one rank, on the device that QUIVER_COLLECTIVE_DEVICE
 // names, at the rendezvous QUIVER_COLLECTIVE_AT or, without it, that of the environment.
 func runTask(task string) int {
-	tasks := map[string]func(w *worker) error{"sum": (*worker).sum, "loop": (*worker).loop}
+	tasks := map[string]func(w *worker) error{"sum": (*worker).sum, "loop": (*worker).loop, "bench": (*worker).bench}
 	w, err := newWorker()
 	if err == nil {
 		err = tasks[task](w)
