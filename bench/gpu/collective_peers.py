@@ -31,8 +31,6 @@ def main() -> None:
     rank = int(os.environ["RANK"])
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-    if rank == 0:
-        print(json.dumps({"torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version()))}), flush=True)
     size = 1 << 10
     while size <= 1 << 30:
         whole, other, part = (torch.zeros(n // 4, device="cuda") for n in (size, size, size // 2))
@@ -50,7 +48,7 @@ def main() -> None:
             for _ in range(min(iterations, 100)):
                 start = time.perf_counter()
                 run()
-                torch.cuda.synchronize()
+                torch.cuda.current_stream().synchronize()
                 times.append(time.perf_counter() - start)
             if rank == 0:
                 print(json.dumps({"Name": name, "Bytes": size, "Stream": stream, "Latency": statistics.median(times)}), flush=True)

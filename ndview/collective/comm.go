@@ -125,7 +125,7 @@ func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 	if o.Stream != nil && (!ok || o.Stream.Device() != cuda) {
 		return nil, fmt.Errorf("stream of another device than %v: %w", dev, arrowbuf.ErrDevice)
 	}
-	if !ok || cuda.RunsHostKernels() {
+	if !ok || !usesNCCL(cuda) {
 		return s, nil
 	}
 	var err error
@@ -135,6 +135,9 @@ func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 	s.endpoint.Backend, s.endpoint.Version, s.endpoint.GPU = "nccl", s.nccl.version, cuda.UUID().String()
 	return s, nil
 }
+
+// usesNCCL reports whether ranks of a device communicate by NCCL. Tests replace it.
+var usesNCCL = func(d *cudabuf.Device) bool { return !d.RunsHostKernels() }
 
 // joinID joins the ranks that have an ID.
 func (s *setup) joinID(id ID) (*Comm, error) {

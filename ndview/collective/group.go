@@ -115,10 +115,13 @@ func run(ops []*operation) (err error) {
 	}
 	var onGPU []*operation
 	var hosts errgroup.Group
+	for _, o := range ops {
+		if _, ok := o.comm.engine.(*ncclEngine); ok {
+			onGPU = append(onGPU, o) // in the caller's order
+		}
+	}
 	for _, c := range comms {
-		if _, ok := c.engine.(*ncclEngine); ok {
-			onGPU = append(onGPU, byComm[c]...)
-		} else {
+		if _, ok := c.engine.(*hostEngine); ok {
 			hosts.Go(func() error { return c.engine.run(byComm[c]) })
 		}
 	}

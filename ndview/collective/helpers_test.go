@@ -3,6 +3,7 @@ package collective_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -217,3 +218,13 @@ func shapeText(shape []int64) string { return strings.Trim(fmt.Sprint(shape), "[
 
 // newSimulated returns a simulated device.
 func newSimulated(t *testing.T) arrowbuf.Device { return cudatest.NewDevice(t) }
+
+func dialTCP(port string) (net.Conn, error) { return net.Dial("tcp", "127.0.0.1:"+port) }
+
+// leaveSocket leaves the file of a Unix socket at which no process listens.
+func leaveSocket(t *testing.T, path string) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	require.NoError(t, err)
+	l.SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
+}

@@ -391,32 +391,15 @@ func (e *ncclEngine) watchWork() bool {
 	}
 }
 
-// wait returns when all work of the stream is done, or the communicator has failed and its
-// work was aborted.
+// wait returns when all work of the stream is done. The work of a communicator that fails
+// ends too, because the watcher aborts it.
 func (e *ncclEngine) wait() error {
-	done, err := e.cuda.NewEvent(cudabuf.EventOptions{})
-	if err != nil {
-		return err
+	err := e.stream.Synchronize()
+	if failed := e.mesh.failure(); failed != nil {
+		<-e.watched
+		return failed
 	}
-	defer done.Close()
-	if err := e.stream.Record(done); err != nil {
-		return err
-	}
-	for pause := time.Duration(0); ; pause = min(pause+time.Microsecond, time.Millisecond) {
-		if complete, err := done.Done(); complete || err != nil {
-			return errors.Join(err, e.mesh.failure())
-		}
-		if pause < 50*time.Microsecond {
-			runtime.Gosched()
-			continue
-		}
-		select {
-		case <-e.mesh.failed:
-			<-e.watched // the watcher aborts
-			return e.mesh.failure()
-		case <-time.After(pause):
-		}
-	}
+	return err
 }
 
 // close ends the watcher and destroys the communicators.
