@@ -26,7 +26,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 		"lz4":  {Functions: map[string]any{"Decode": lz4.Decode, "DecodeBlock": lz4.DecodeBlock, "EncodeBlock": lz4.EncodeBlock, "EncodedSize": lz4.EncodedSize, "Implementation": lz4.Implementation}},
 		"pack": {Functions: map[string]any{"Copy": pack.Copy}},
 		"shuffle": {Functions: map[string]any{
-			"Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
+			"Apply": shuffle.Apply, "Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
 			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached,
 		}},
 		"zstd": {Functions: map[string]any{"Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},
