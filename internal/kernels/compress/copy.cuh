@@ -16,6 +16,7 @@ __device__ __forceinline__ uint4 shift_bytes(const uint4& low, const uint4& high
 // outside the words of 16 bytes that contain the source.
 __device__ __forceinline__ void copy_bytes(uint8_t* dst, const uint8_t* src, int size, int thread, int threads) {
     const int head = min(size, (int)(-(uintptr_t)dst & 15));
+#pragma unroll 1
     for (int i = thread; i < head; i += threads) dst[i] = src[i];
     dst += head, src += head, size -= head;
     const int count = size / 16, shift = (uintptr_t)src & 15;
@@ -28,5 +29,6 @@ __device__ __forceinline__ void copy_bytes(uint8_t* dst, const uint8_t* src, int
 #pragma unroll 2
         for (int i = thread; i < count; i += threads) to[i] = shift_bytes(from[i], from[i + 1], shift);
     }
+#pragma unroll 1
     for (int i = 16 * count + thread; i < size; i += threads) dst[i] = src[i];
 }
