@@ -19,9 +19,9 @@ const (
 	// link and kernels run at the same time.
 	deviceBatch    = 128 << 20
 	deviceInFlight = 3
-	// minDeviceRead is the size in bytes from which a GPU decodes what is read. Less is
-	// decoded sooner by the host.
-	minDeviceRead = 1 << 20
+	// minDeviceBytes is the size in bytes from which a GPU decodes what is read, and
+	// encodes what is written. Less is done sooner by the host.
+	minDeviceBytes = 1 << 20
 	// inputAlignment makes the kernels' reads of neighboring inputs independent.
 	inputAlignment = 16
 )
@@ -46,7 +46,7 @@ type deviceChunk struct {
 // onDevice returns how the device of nd reads a box into it, or nil if the host must
 // decode the chunks. The caller must release nd of the result.
 func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error) {
-	if _, ok := arrowbuf.As[*cudabuf.Device](nd.Device()); !ok || nd.NBytes() < minDeviceRead {
+	if _, ok := arrowbuf.As[*cudabuf.Device](nd.Device()); !ok || nd.NBytes() < minDeviceBytes {
 		return nil, nil
 	}
 	for index := range a.grid.Chunks(box) {

@@ -191,7 +191,7 @@ func alignBatch(n int64) int64 { return (n + batchAlignment - 1) / batchAlignmen
 // encoderOf returns the GPU that encodes values of the chain, or nil for the host.
 func (c *Chain) encoderOf(v element.Values) *cudabuf.Device {
 	nd, ok := v.(*ndview.NDBuffer)
-	if !ok || !c.serializesOnDevice() || !c.encodesOnDevice() {
+	if !ok || !c.EncodesOnDevice() {
 		return nil
 	}
 	if _, onHost := arrowbuf.HostBytes(nd.Buffer()); onHost {
@@ -205,6 +205,9 @@ func (c *Chain) encoderOf(v element.Values) *cudabuf.Device {
 func (c *Chain) encodesOnDevice() bool {
 	return c.deviceEncoders() > 0 || c.axisOrder != nil || c.serializer.(*bytesSerializer).swap
 }
+
+// EncodesOnDevice reports whether a GPU has something to do to encode chunks of the chain.
+func (c *Chain) EncodesOnDevice() bool { return c.serializesOnDevice() && c.encodesOnDevice() }
 
 // serializesOnDevice reports whether a GPU can put elements in the order of the encoding,
 // and back: without other array-to-array codecs than leading transposes.
