@@ -7,6 +7,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress/blosc"
 	"github.com/quiver-gpu/quiver/compress/gzip"
 	"github.com/quiver-gpu/quiver/compress/lz4"
+	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/internal/apitest"
@@ -23,6 +24,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 		},
 		"gzip": {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
 		"lz4":  {Functions: map[string]any{"Decode": lz4.Decode, "DecodeBlock": lz4.DecodeBlock, "EncodeBlock": lz4.EncodeBlock, "EncodedSize": lz4.EncodedSize, "Implementation": lz4.Implementation}},
+		"pack": {Functions: map[string]any{"Copy": pack.Copy}},
 		"shuffle": {Functions: map[string]any{
 			"Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
 			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached,
