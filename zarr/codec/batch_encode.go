@@ -1,12 +1,12 @@
 package codec
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 )
@@ -267,14 +267,20 @@ func (x *encoding) releaseUnused() {
 // copyToHost packs the bytes of all chunks into one buffer, and copies that.
 func (x *encoding) copyToHost(e *Encoded, s *Scratch) error {
 	var size int64
-	moves := map[arrowbuf.Buffer][]move{}
+	moves := map[arrowbuf.Buffer]*compress.Batch{}
 	var stay []*encodingChunk
 	for _, c := range x.chunks {
 		if c.empty || c.err != nil {
 			continue
 		}
-		moves[c.buf] = append(moves[c.buf], move{c.at, size})
-		c.at.Offset = size
+		m := moves[c.buf]
+		if m == nil {
+			m = &compress.Batch{Src: c.buf}
+			moves[c.buf] = m
+		}
+		to := compress.Range{Offset: size, Length: c.at.Length}
+		m.In, m.Out = append(m.In, c.at), append(m.Out, to)
+		c.at = to
 		stay = append(stay, c)
 		size += c.at.Length
 	}
@@ -285,8 +291,9 @@ func (x *encoding) copyToHost(e *Encoded, s *Scratch) error {
 	if err != nil {
 		return err
 	}
-	for from, list := range moves {
-		if err := pack(packed, from, list); err != nil {
+	for _, m := range moves {
+		m.Dst = packed
+		if err := pack.Copy(*m); err != nil {
 			return err
 		}
 	}
@@ -324,36 +331,5 @@ func (x *encoding) finishOnHost(e *Encoded) error {
 		c := rest[i]
 		e.chunks[c.id], e.errs[c.id] = c.Chain.compress(scratches[i], e.chunks[c.id], c.steps)
 	})
-	return nil
-}
-
-// move is bytes to copy within a device: a range, to an offset.
-type move struct {
-	from compress.Range
-	to   int64
-}
-
-// pack copies ranges of a buffer to another one.
-func pack(dst, src arrowbuf.Buffer, moves []move) (err error) {
-	cuda, ok := arrowbuf.As[*cudabuf.Buffer](dst)
-	if !ok {
-		return fmt.Errorf("%v: %w", dst.Device(), arrowbuf.ErrDevice)
-	}
-	s, err := cuda.Device().(*cudabuf.Device).NewStream(cudabuf.StreamOptions{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	for _, m := range moves {
-		part, err := src.Slice(m.from.Offset, m.from.Length)
-		if err != nil {
-			return err
-		}
-		_, err = cuda.CopyFromDeviceAsync(part, m.to, s)
-		part.Release()
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }

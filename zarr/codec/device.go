@@ -7,6 +7,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/lz4"
+	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/zstd"
 )
 
@@ -40,11 +41,7 @@ func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
 // are 0.
 func readHeads(buf arrowbuf.Buffer, ranges []compress.Range, n int64) ([]byte, error) {
 	heads := make([]byte, n*int64(len(ranges)))
-	var moves []move
-	for i, r := range ranges {
-		moves = append(moves, move{compress.Range{Offset: r.Offset, Length: min(r.Length, n)}, n * int64(i)})
-	}
-	if len(moves) == 0 {
+	if len(heads) == 0 {
 		return heads, nil
 	}
 	packed, err := buf.Device().Alloc(int64(len(heads)))
@@ -55,7 +52,13 @@ func readHeads(buf arrowbuf.Buffer, ranges []compress.Range, n int64) ([]byte, e
 	if _, err := packed.CopyFromHost(heads, 0); err != nil {
 		return nil, err
 	}
-	if err := pack(packed, buf, moves); err != nil {
+	b := compress.Batch{Src: buf, Dst: packed}
+	for i, r := range ranges {
+		size := min(r.Length, n)
+		b.In = append(b.In, compress.Range{Offset: r.Offset, Length: size})
+		b.Out = append(b.Out, compress.Range{Offset: n * int64(i), Length: size})
+	}
+	if err := pack.Copy(b); err != nil {
 		return nil, err
 	}
 	_, err = packed.CopyToHost(heads, 0)
