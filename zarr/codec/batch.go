@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -186,6 +187,10 @@ func forEach(n, jobs int, f func(i int)) {
 // independently, and in words.
 const batchAlignment = 256
 
+// maxOnDevice is the size in bytes of the largest chunk that a GPU encodes or decodes: all
+// encodings of it are within the limit of batches.
+const maxOnDevice = compress.MaxSize/2 - 1<<16
+
 func alignBatch(n int64) int64 { return (n + batchAlignment - 1) / batchAlignment * batchAlignment }
 
 // encoderOf returns the GPU that encodes values of the chain, or nil for the host.
@@ -213,7 +218,7 @@ func (c *Chain) EncodesOnDevice() bool { return c.serializesOnDevice() && c.enco
 // and back: without other array-to-array codecs than leading transposes.
 func (c *Chain) serializesOnDevice() bool {
 	raw, ok := c.serializer.(*bytesSerializer)
-	if !ok || len(c.transforms) > 0 {
+	if !ok || len(c.transforms) > 0 || c.chunk.nbytes() > maxOnDevice {
 		return false
 	}
 	t := raw.chunk.Type

@@ -122,7 +122,7 @@ func (d *decoding) upload() error {
 	var size int64
 	for _, c := range d.chunks {
 		n := int64(len(c.host))
-		if c.steps == 0 && n != c.Chain.serializer.spec().nbytes() {
+		if n > compress.MaxSize || c.steps == 0 && n != c.Chain.serializer.spec().nbytes() {
 			c.failed = true
 		}
 		if c.failed {

@@ -67,11 +67,7 @@ func (s *Scratch) nextBuffer() *[]byte {
 // HostBytes returns n uninitialized bytes of the host memory that copies to and from
 // dev fastest. They are valid until s encodes, decodes or is reset.
 func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
-	size := n
-	if dev.Type() != arrowbuf.DeviceCPU {
-		size = pinnedSize(n)
-	}
-	m, err := allocHost(dev, int(size))
+	m, err := allocHost(dev, n)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +136,7 @@ type hostMemory struct {
 
 // allocHost returns n bytes. Allocators report failure by a panic with an error, which
 // allocHost returns.
-func allocHost(dev arrowbuf.Device, n int) (m hostMemory, err error) {
+func allocHost(dev arrowbuf.Device, n int64) (m hostMemory, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			failure, ok := p.(error)
@@ -150,7 +146,10 @@ func allocHost(dev arrowbuf.Device, n int) (m hostMemory, err error) {
 			err = fmt.Errorf("host memory for %s: %w", dev, failure)
 		}
 	}()
-	return hostMemory{data: dev.HostAllocator().Allocate(n), dev: dev}, nil
+	if dev.Type() != arrowbuf.DeviceCPU {
+		n = pinnedSize(n)
+	}
+	return hostMemory{data: dev.HostAllocator().Allocate(int(n)), dev: dev}, nil
 }
 
 func (m hostMemory) free() { m.dev.HostAllocator().Free(m.data) }
