@@ -47,7 +47,9 @@ func conversion(output string, partitions int) zarrio.Conversion {
 	return zarrio.Conversion{Input: flights, Output: output, Partitions: partitions, Options: arrowzarr.Options{ChunkRows: 512}}
 }
 
-func reportText(r arrowzarr.Report) string { return fmt.Sprintf("%d rows in %d columns", r.Rows, r.Columns) }
+func reportText(r arrowzarr.Report) string {
+	return fmt.Sprintf("%d rows in %d columns", r.Rows, r.Columns)
+}
 
 func requireVerified(t *testing.T, output string) {
 	t.Helper()
