@@ -166,7 +166,7 @@ func copyRanges(dst arrowbuf.Buffer, ranges []arrowbuf.HostRange) error {
 	return cuda.CopyRangesFromHost(ranges)
 }
 
-// decompress decodes one of the bytes-to-bytes codecs of all chunks that have so many
+// decompress decodes one of the bytes-to-bytes codecs of all chunks with that many steps
 // left. The last one decodes to the final places.
 func (d *decoding) decompress(step int) error {
 	type group struct {

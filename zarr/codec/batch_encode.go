@@ -202,7 +202,7 @@ func (c *Chain) encodedFill() []byte {
 	return swapped
 }
 
-// compress runs one of the bytes-to-bytes codecs of all chunks that have so many on the
+// compress runs one of the bytes-to-bytes codecs of all chunks with more steps on the
 // GPU. It reports whether there were any.
 func (x *encoding) compress(step int) (any bool, err error) {
 	groups := map[deviceEncoder][]*encodingChunk{}
