@@ -121,7 +121,7 @@ func TestWriteChunksNamesTheChunkThatIsWrong(t *testing.T) {
 	a := create(t, store.NewMemory(), "a", ints([]int64{100}, []int64{10}, codec.Zstd{Level: 1}))
 	good := zarr.ChunkWrite{Array: a, Index: []int64{0}, Values: counting(t, dev, 0, 1, 10)}
 	for want, bad := range map[string]zarr.ChunkWrite{
-		`chunk 1: nil array`:                                                   {},
+		`chunk 1: nil array`: {},
 		`chunk 1: array "a": chunk [1 2] has 2 indices, want 1`:                {Array: a, Index: []int64{1, 2}, Values: good.Values},
 		`array "a": chunk [1]: values of shape [11] are larger than`:           {Array: a, Index: []int64{1}, Values: counting(t, dev, 0, 1, 11)},
 		`array "a": chunk [1]: values of shape [2 5] do not fit chunk shape [`: {Array: a, Index: []int64{1}, Values: counting(t, dev, 0, 1, 2, 5)},
