@@ -25,13 +25,13 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 		},
 		"crc32c": {Functions: map[string]any{"Sums": crc32c.Sums, "Verify": crc32c.Verify}},
 		"gzip":   {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
-		"lz4":    {Functions: map[string]any{"Decode": lz4.Decode, "DecodeBlock": lz4.DecodeBlock, "EncodeBlock": lz4.EncodeBlock, "EncodedSize": lz4.EncodedSize, "Implementation": lz4.Implementation}},
+		"lz4":    {Functions: map[string]any{"Decode": lz4.Decode, "Bound": lz4.Bound, "DecodeBlock": lz4.DecodeBlock, "Encode": lz4.Encode, "EncodeBlock": lz4.EncodeBlock, "Implementation": lz4.Implementation}},
 		"pack":   {Functions: map[string]any{"Copy": pack.Copy}},
 		"shuffle": {Functions: map[string]any{
 			"Apply": shuffle.Apply, "Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
 			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached,
 		}},
-		"zstd": {Functions: map[string]any{"Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},
+		"zstd": {Functions: map[string]any{"Bound": zstd.Bound, "Encode": zstd.Encode, "Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},
 	} {
 		t.Run(folder, func(t *testing.T) { zeros.Run(t, folder) })
 	}

@@ -30,7 +30,7 @@ func TestBatchesAreTransformedAsOnTheHost(t *testing.T) {
 					}
 					inputs, lengths = append(inputs, random(n)), append(lengths, n)
 				}
-				got, results := batchtest.Decode(t, dev, inputs, lengths, func(b compress.Batch) ([]compress.Result, error) {
+				got, results := batchtest.Run(t, dev, inputs, lengths, func(b compress.Batch) ([]compress.Result, error) {
 					results := make([]compress.Result, len(b.In))
 					for i, in := range b.In {
 						results[i].Length = in.Length

@@ -133,6 +133,28 @@ func RunHost(b compress.Batch, decode func(dst, src []byte) (int64, error)) ([]O
 	return outcomes, nil
 }
 
+// RunStaged is RunHost for a batch on a GPU, through host memory.
+func RunStaged(b compress.Batch, encode func(dst, src []byte) (int64, error)) ([]Outcome, error) {
+	src := make([]byte, b.Src.Len())
+	if _, err := b.Src.CopyToHost(src, 0); err != nil {
+		return nil, err
+	}
+	var size int64
+	items := Items(b)
+	for i := range items {
+		items[i].Dst = size
+		size += items[i].DstSize
+	}
+	dst, outcomes := make([]byte, size), make([]Outcome, len(items))
+	DecodeItems(dst, src, items, outcomes, encode)
+	for i, o := range outcomes {
+		if _, err := b.Dst.CopyFromHost(dst[items[i].Dst:items[i].Dst+o.Size], b.Out[i].Offset); err != nil {
+			return nil, err
+		}
+	}
+	return outcomes, nil
+}
+
 // DecodeItems calls decode for each item, on all cores.
 func DecodeItems(dst, src []byte, items []Item, outcomes []Outcome, decode func(dst, src []byte) (int64, error)) {
 	var next atomic.Int64
