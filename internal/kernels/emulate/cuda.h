@@ -10,7 +10,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
-struct Index { unsigned x; };
+struct Index { unsigned x = 0, y = 0; };
 extern Index threadIdx, blockIdx, blockDim, gridDim;
 extern unsigned char dynamic_shared[];
 
