@@ -41,7 +41,7 @@ type rechunker struct {
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
 	codecsChosen bool
-	placed       bool // it is decided which columns are copied to the device
+	placed       bool         // it is decided which columns are copied to the device
 	pending      []batchSlice // rows that are not in a chunk yet
 	pendingRows  int64
 	pendingBytes int64 // of the batches in pending
