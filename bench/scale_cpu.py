@@ -59,7 +59,7 @@ def plan(scratch: Path, files: int) -> list[dict]:
 
 
 def finalize(scratch: Path, chunks: int) -> list[dict]:
-    """Finalizes a table with so many chunks: ten flat columns, and a list in pieces."""
+    """Finalizes a table with a number of chunks: ten flat columns, and a list in pieces."""
     source, output = scratch / "rows.arrow", scratch / "finalized.zarr"
     rows = chunks // 10
     columns = {f"c{i}": pa.array((np.arange(rows) % 100).astype(np.int8)) for i in range(10)}

@@ -1,4 +1,4 @@
-// Command slowstore is an S3 server in memory that answers each request after a delay, for
+// Command slowstore is an S3 server in memory that delays each response, for
 // scale_cpu.py. It prints its address, and runs until its standard input ends.
 package main
 
