@@ -163,6 +163,10 @@ bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and 
 bench-tables: bin/arrow2zarr $(VENV) ## Measure nested columns, text, dictionaries and restore beside their peers, and record it
 	.venv/bin/python bench/tables_cpu.py
 
+.PHONY: bench-scale
+bench-scale: bin/arrow2zarr $(VENV) ## Measure plan, finalize and a slow object store, and record it in bench/results
+	.venv/bin/python bench/scale_cpu.py
+
 .PHONY: bench-table
 bench-table: ## Print the newest recorded result of each topic
 	@$(GO) run ./bench/table bench/results
