@@ -1,4 +1,4 @@
-// Package batchtest decodes batches in tests of the formats.
+// Package batchtest runs batches in tests of the formats.
 package batchtest
 
 import (
@@ -45,9 +45,9 @@ func Download(t testing.TB, b arrowbuf.Buffer) []byte {
 // filler is what the bytes outside of the outputs have.
 const filler = 0xEE
 
-// Decode decodes inputs at odd places of one buffer, and checks that no byte outside of
+// Run encodes or decodes inputs at odd places of one buffer, and checks that no byte outside of
 // the outputs changes.
-func Decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, decode func(compress.Batch) ([]compress.Result, error)) ([][]byte, []compress.Result) {
+func Run(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, run func(compress.Batch) ([]compress.Result, error)) ([][]byte, []compress.Result) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	var b compress.Batch
@@ -63,7 +63,7 @@ func Decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, dec
 	}
 	dst += 5
 	b.Src, b.Dst = Upload(t, dev, src), Upload(t, dev, bytes.Repeat([]byte{filler}, int(dst)))
-	results, err := decode(b)
+	results, err := run(b)
 	require.NoError(t, err)
 	require.Len(t, results, len(inputs))
 	got := Download(t, b.Dst)
