@@ -142,10 +142,7 @@ const (
 func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 	y := *x
 	arguments := []any{launch.In(a.buf, a.offset), launch.In(b.buf, b.offset), launch.InOut(c.buf, c.offset)}
-	program, suffix := integerProgram, "_"+e.number.name
-	if !e.number.integer {
-		program = floatProgram
-	}
+	suffix := "_" + e.number.name
 	thin := min(x.m, x.n) <= thinLimit
 	tiles := x.batch
 	if thin {
@@ -160,7 +157,7 @@ func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 	}
 	if splits > 1 {
 		y.split = 1
-		if err := e.launch(integerProgram, "quiver_scale"+suffix, (x.m*x.n*x.batch-1)/launch.Threads+1, arguments[2], launch.StructBytes(&y)); err != nil {
+		if err := e.launch("quiver_scale"+suffix, (x.m*x.n*x.batch-1)/launch.Threads+1, arguments[2], launch.StructBytes(&y)); err != nil {
 			return err
 		}
 	}
@@ -168,28 +165,28 @@ func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 	if thin && e.number.integer {
 		name = "quiver_multiply_thin" + suffix
 	}
-	return e.launch(program, name, tiles*splits, append(arguments, launch.StructBytes(&y), splits)...)
+	return e.launch(name, tiles*splits, append(arguments, launch.StructBytes(&y), splits)...)
 }
 
 // launch launches a kernel whose blocks take a tile after the other if there are more
 // tiles than a grid has blocks.
-func (e *kernelExecutor) launch(p *cudabuf.Program, name string, blocks int64, args ...any) error {
-	return launch.OnStream(e.stream, p, name, min(blocks, maxGridSize), launch.Threads, args...)
+func (e *kernelExecutor) launch(name string, blocks int64, args ...any) error {
+	return launch.OnStream(e.stream, multiplyProgram, name, min(blocks, maxGridSize), launch.Threads, args...)
 }
 
-// integerProgram has the kernels of integers, and floatProgram only host implementations of
-// what cuBLAS computes.
-var integerProgram, floatProgram = func() (integers, floats *cudabuf.Program) {
-	ofIntegers, ofFloats := map[string]cudabuf.HostKernel{}, map[string]cudabuf.HostKernel{}
+// multiplyProgram has the kernels of integers and bool. For the other numbers, which cuBLAS
+// multiplies on a GPU, it has only a host implementation.
+var multiplyProgram = func() *cudabuf.Program {
+	hosts := map[string]cudabuf.HostKernel{}
 	for dtype, n := range numbers {
 		size := dtype.Size()
 		multiply := func(l *cudabuf.HostLaunch) { multiplyHostKernel(l, n, size) }
+		hosts["quiver_multiply_"+n.name] = multiply
 		if !n.integer {
-			ofFloats["quiver_multiply_"+n.name] = multiply
 			continue
 		}
-		ofIntegers["quiver_multiply_"+n.name], ofIntegers["quiver_multiply_thin_"+n.name] = multiply, multiply
-		ofIntegers["quiver_scale_"+n.name] = func(l *cudabuf.HostLaunch) {
+		hosts["quiver_multiply_thin_"+n.name] = multiply
+		hosts["quiver_scale_"+n.name] = func(l *cudabuf.HostLaunch) {
 			x := launch.StructArg[product](l, 1)
 			_, _, nc := x.sizes()
 			launch.MustAlign(l, 0, size)
@@ -197,7 +194,7 @@ var integerProgram, floatProgram = func() (integers, floats *cudabuf.Program) {
 			n.host(&x, nil, nil, launch.PointerArg(l, 0, 0, nc*size))
 		}
 	}
-	return launch.Program("blas/multiply", ofIntegers), &cudabuf.Program{HostKernels: ofFloats}
+	return launch.Program("blas/multiply", hosts)
 }()
 
 // multiplyHostKernel is the host implementation of the kernels that multiply.

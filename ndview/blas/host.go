@@ -35,7 +35,12 @@ type vectors[T any] struct {
 	ld     int64 // from the start of one vector to that of the next
 }
 
-func (v *vectors[T]) at(i, k int64) []T { return v.values[i*v.ld:][:k] }
+func (v *vectors[T]) at(i, k int64) []T {
+	if k == 0 {
+		return nil
+	}
+	return v.values[i*v.ld:][:k]
+}
 
 // rowsOfA returns the rows of op(A), and columnsOfB the columns of op(B). convert may be nil
 // if T is S.
@@ -295,9 +300,6 @@ func bitsOf(from vectors[uint8], n, k, words int64) vectors[uint64] {
 	v := vectors[uint64]{make([]uint64, n*words), words}
 	for i := range n {
 		to := v.at(i, words)
-		if k == 0 {
-			continue
-		}
 		for l, truth := range from.at(i, k) {
 			if truth != 0 {
 				to[l/64] |= 1 << (l % 64)

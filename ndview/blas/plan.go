@@ -210,9 +210,9 @@ func (p *problem) run(out *ndview.NDBuffer, beta scalar) error {
 		x.k = 0
 	}
 	if x.k == 0 { // operands that are not read, and have any layout
-		n := len(c.shape)
-		a := matrices{buf: c.buf, offset: c.offset, shape: []int64{c.shape[n-2], 0}, strides: []int64{0, p.dtype.Size()}}
-		b := matrices{buf: c.buf, offset: c.offset, shape: []int64{0, c.shape[n-1]}, strides: []int64{p.dtype.Size(), 0}}
+		n, strides := len(c.shape), []int64{p.dtype.Size(), p.dtype.Size()}
+		a := matrices{buf: c.buf, offset: c.offset, shape: []int64{c.shape[n-2], 0}, strides: strides}
+		b := matrices{buf: c.buf, offset: c.offset, shape: []int64{0, c.shape[n-1]}, strides: strides}
 		return p.runStacks(e, a, b, c, x)
 	}
 	a, releaseA, err := p.readable(p.a)
