@@ -239,9 +239,15 @@ const (
 // device's pool: calls on several streams share none, a graph keeps that of its calls, and
 // nothing is held between calls.
 type cublasExecutor struct {
+	cublasCaller
 	handles *handles
 	device  *cudabuf.Device
 	stream  *cudabuf.Stream
+}
+
+// cublasCaller calls the functions that compute products.
+type cublasCaller struct {
+	*library
 	number  *cublasType
 	compute int32
 }
@@ -251,7 +257,7 @@ func newCublasExecutor(dev *cudabuf.Device, s *cudabuf.Stream, p *problem) (*cub
 	if err != nil {
 		return nil, err
 	}
-	e := &cublasExecutor{handles: h, device: dev, stream: s, number: &p.number.cublas, compute: p.number.cublas.compute}
+	e := &cublasExecutor{cublasCaller{h.library, &p.number.cublas, p.number.cublas.compute}, h, dev, s}
 	if p.o.TF32 {
 		e.compute = e.number.tf32
 	}
@@ -281,7 +287,7 @@ func (e *cublasExecutor) multiply(x *product, a, b, c operand) error {
 		if err := e.bind(h, workspace.Address(), size); err != nil {
 			return err
 		}
-		return e.call(h.id, x, bufferA.Address()+uintptr(a.offset), bufferB.Address()+uintptr(b.offset), bufferC.Address()+uintptr(c.offset))
+		return e.product(h.id, x, bufferA.Address()+uintptr(a.offset), bufferB.Address()+uintptr(b.offset), bufferC.Address()+uintptr(c.offset))
 	}, cudabuf.In(bufferA, 0), cudabuf.In(bufferB, 0), cudabuf.InOut(bufferC, 0), cudabuf.InOut(workspace, 0))
 }
 
@@ -293,19 +299,19 @@ func (e *cublasExecutor) bind(h *handle, workspace uintptr, size int64) error {
 	}
 	h.workspace = 0
 	// cublasSetStream selects the handle's own workspace, so it comes first.
-	if err := e.handles.library.call(cublasSetStream, h.id, stream); err != nil {
+	if err := e.call(cublasSetStream, h.id, stream); err != nil {
 		return err
 	}
-	if err := e.handles.library.call(cublasSetWorkspace, h.id, workspace, uintptr(size)); err != nil {
+	if err := e.call(cublasSetWorkspace, h.id, workspace, uintptr(size)); err != nil {
 		return err
 	}
 	h.stream, h.workspace = stream, workspace
 	return nil
 }
 
-// call calls the function that computes a product fastest.
-func (e *cublasExecutor) call(h uintptr, x *product, a, b, c uintptr) error {
-	l, t := e.handles.library, e.number
+// product calls the function that computes a product fastest.
+func (l *cublasCaller) product(h uintptr, x *product, a, b, c uintptr) error {
+	t := l.number
 	one, beta := x.batch == 1 && x.k > 0, x.beta
 	// Distances of the elements of operands that are vectors.
 	columnA, rowA, columnB, rowB := int64(1), x.lda, int64(1), x.ldb
@@ -333,13 +339,13 @@ func (e *cublasExecutor) call(h uintptr, x *product, a, b, c uintptr) error {
 		if x.opA != opN {
 			rows, columns = columns, rows
 		}
-		return e.gemv(h, x, x.opA, rows, columns, a, x.lda, b, columnB, c, 1)
+		return l.gemv(h, x, x.opA, rows, columns, a, x.lda, b, columnB, c, 1)
 	case one && x.m == 1 && x.opA != opC && x.opB != opC && (t.gemv != noFunction || t.halfGemv != noFunction):
 		op, rows, columns := opT, x.k, x.n
 		if x.opB != opN {
 			op, rows, columns = opN, columns, rows
 		}
-		return e.gemv(h, x, op, rows, columns, b, x.ldb, a, rowA, c, x.ldc)
+		return l.gemv(h, x, op, rows, columns, b, x.ldb, a, rowA, c, x.ldc)
 	case one && x.k == 1 && beta == t.one && x.opA != opC && t.ger != noFunction:
 		f := t.ger
 		if x.opB == opC {
@@ -349,20 +355,20 @@ func (e *cublasExecutor) call(h uintptr, x *product, a, b, c uintptr) error {
 	case x.batch == 1:
 		return l.call(cublasGemmEx, h, uintptr(x.opA), uintptr(x.opB), uintptr(x.m), uintptr(x.n), uintptr(x.k),
 			uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(t.data), uintptr(x.lda), b, uintptr(t.data), uintptr(x.ldb),
-			uintptr(unsafe.Pointer(&x.beta)), c, uintptr(t.data), uintptr(x.ldc), uintptr(e.compute), gemmDefault)
+			uintptr(unsafe.Pointer(&x.beta)), c, uintptr(t.data), uintptr(x.ldc), uintptr(l.compute), gemmDefault)
 	}
 	return l.call(cublasGemmStridedBatchedEx, h, uintptr(x.opA), uintptr(x.opB), uintptr(x.m), uintptr(x.n), uintptr(x.k),
 		uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(t.data), uintptr(x.lda), uintptr(x.strideA), b, uintptr(t.data), uintptr(x.ldb), uintptr(x.strideB),
-		uintptr(unsafe.Pointer(&x.beta)), c, uintptr(t.data), uintptr(x.ldc), uintptr(x.strideC), uintptr(x.batch), uintptr(e.compute), gemmDefault)
+		uintptr(unsafe.Pointer(&x.beta)), c, uintptr(t.data), uintptr(x.ldc), uintptr(x.strideC), uintptr(x.batch), uintptr(l.compute), gemmDefault)
 }
 
 // gemv calls cublas<t>gemv, or for halves its batched form.
-func (e *cublasExecutor) gemv(h uintptr, x *product, op int32, rows, columns int64, a uintptr, lda int64, v uintptr, step int64, y uintptr, stepY int64) error {
-	if e.number.gemv == noFunction {
-		return e.handles.library.call(e.number.halfGemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda), 0,
+func (l *cublasCaller) gemv(h uintptr, x *product, op int32, rows, columns int64, a uintptr, lda int64, v uintptr, step int64, y uintptr, stepY int64) error {
+	if l.number.gemv == noFunction {
+		return l.call(l.number.halfGemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda), 0,
 			v, uintptr(step), 0, uintptr(unsafe.Pointer(&x.beta)), y, uintptr(stepY), 0, 1)
 	}
-	return e.handles.library.call(e.number.gemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda),
+	return l.call(l.number.gemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda),
 		v, uintptr(step), uintptr(unsafe.Pointer(&x.beta)), y, uintptr(stepY))
 }
 
