@@ -59,14 +59,15 @@ template <class T> __device__ __forceinline__ void add_to_part(T* p, uint32_t v)
 __device__ __forceinline__ void add_to(uint16_t* p, uint32_t v) { add_to_part(p, v); }
 __device__ __forceinline__ void add_to(uint8_t* p, uint32_t v) { add_to_part(p, v); }
 
-// Writes one result, given the sum of its products.
-template <class T, class Sum> __device__ __forceinline__ void store(Integer<T>, T* to, Sum sum, const Product& p) {
+// Writes one result, given the sum of its products. It is not inlined, since each thread
+// has 16 results.
+template <class T, class Sum> __device__ __noinline__ void store(Integer<T>, T* to, Sum sum, const Product& p) {
     sum = Integer<T>::scaled(p.alpha[0], sum);
     if (p.split) add_to(to, sum);
     else *to = Integer<T>::result(p.read_c ? Integer<T>::add(sum, Integer<T>::scaled(p.beta[0], *to)) : sum);
 }
 
-template <class T, class Sum> __device__ __forceinline__ void store(Truth, T* to, Sum sum, const Product& p) {
+template <class T, class Sum> __device__ __noinline__ void store(Truth, T* to, Sum sum, const Product& p) {
     sum = Truth::scaled(p.alpha[0], sum);
     if (p.split) {
         if (sum) *to = 1;  // all blocks write the same
@@ -123,7 +124,7 @@ template <class A> __device__ __forceinline__ void multiply(const typename A::El
             load(rows, from_a, p.m, at_m, step_a, l, high, stride_a);
             load(columns, from_b, p.n, at_n, step_b, l, high, stride_b);
             __syncthreads();
-#pragma unroll
+#pragma unroll 4
             for (int d = 0; d < depth; d++) {
                 T r[per], s[per];
 #pragma unroll
@@ -195,15 +196,15 @@ template <class A> __device__ __forceinline__ void scale(typename A::Element* c,
 }
 
 #define MULTIPLY(name, A)                                                                                                            \
-    extern "C" __global__ void __launch_bounds__(threads) quiver_multiply_##name(const A::Element* a, const A::Element* b,           \
-                                                                                 A::Element* c, const Product p, int64_t splits) {   \
+    extern "C" __global__ void __launch_bounds__(threads) quiver_multiply_##name(                                                    \
+        const A::Element* a, const A::Element* b, A::Element* c, const __grid_constant__ Product p, int64_t splits) {                \
         multiply<A>(a, b, c, p, splits);                                                                                             \
     }                                                                                                                                \
     extern "C" __global__ void __launch_bounds__(threads) quiver_multiply_thin_##name(                                               \
-        const A::Element* a, const A::Element* b, A::Element* c, const Product p, int64_t splits) {                                  \
+        const A::Element* a, const A::Element* b, A::Element* c, const __grid_constant__ Product p, int64_t splits) {                \
         multiply_thin<A>(a, b, c, p, splits);                                                                                        \
     }                                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(threads) quiver_scale_##name(A::Element* c, const Product p) { scale<A>(c, p); }
+    extern "C" __global__ void __launch_bounds__(threads) quiver_scale_##name(A::Element* c, const __grid_constant__ Product p) { scale<A>(c, p); }
 
 MULTIPLY(bool, Truth)
 MULTIPLY(u8, Integer<uint8_t>)

@@ -8,6 +8,7 @@
 #define __global__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 
 struct Index { unsigned x; };
@@ -59,5 +60,15 @@ inline uint32_t __funnelshift_rc(uint32_t low, uint32_t high, uint32_t by) { ret
 template <typename T> T atomicOr(T* p, T v) {
     const T before = *p;
     *p |= v;
+    return before;
+}
+template <typename T> T atomicAdd(T* p, T v) {
+    const T before = *p;
+    *p += v;
+    return before;
+}
+template <typename T> T atomicCAS(T* p, T compare, T v) {
+    const T before = *p;
+    if (before == compare) *p = v;
     return before;
 }
