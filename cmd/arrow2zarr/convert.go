@@ -21,8 +21,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
-	"github.com/quiver-gpu/quiver/cmd/internal/device"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/device"
 )
 
 // convertFlags are the flags of convert, not parsed further.

@@ -51,6 +51,7 @@ template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
     const int lane = threadIdx.x % 32;
     return __shfl_sync(mask, value, lane >= by ? lane - by : lane);
 }
+template <typename T> T __shfl_xor_sync(unsigned mask, T value, int with) { return __shfl_sync(mask, value, threadIdx.x % 32 ^ with); }
 inline int __any_sync(unsigned mask, int truth) { return __ballot_sync(mask, truth) != 0; }
 inline int __popc(uint32_t v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
@@ -60,6 +61,11 @@ inline uint32_t __funnelshift_rc(uint32_t low, uint32_t high, uint32_t by) { ret
 template <typename T> T atomicOr(T* p, T v) {
     const T before = *p;
     *p |= v;
+    return before;
+}
+template <typename T> T atomicXor(T* p, T v) {
+    const T before = *p;
+    *p ^= v;
     return before;
 }
 template <typename T> T atomicAdd(T* p, T v) {
