@@ -38,10 +38,10 @@ func TestKernelsMultiplyWithinTheirMemory(t *testing.T) {
 	}
 	for _, dtype := range []ndview.DType{ndview.Bool, ndview.Uint8, ndview.Uint16, ndview.Uint32, ndview.Uint64} {
 		n, size := numbers[dtype], dtype.Size()
-		for round := range 30 {
-			x := product{m: 1 + r.Int64N(150), n: 1 + r.Int64N(150), k: r.Int64N(80), batch: 1 + r.Int64N(3), opA: r.Int32N(2), opB: r.Int32N(2), readC: r.Int32N(2)}
+		for round := range 10 {
+			x := product{m: 1 + r.Int64N(100), n: 1 + r.Int64N(100), k: r.Int64N(50), batch: 1 + r.Int64N(3), opA: r.Int32N(2), opB: r.Int32N(2), readC: r.Int32N(2)}
 			if round%3 == 0 {
-				x.m, x.n, x.k = 1+r.Int64N(9), 1+r.Int64N(9), 1+r.Int64N(3000)
+				x.m, x.n, x.k = 1+r.Int64N(9), 1+r.Int64N(9), 1+r.Int64N(1000)
 			}
 			x.alpha[0], x.beta[0] = r.Uint64(), r.Uint64()
 			x.lda, x.ldb, x.ldc = max(x.m, x.k)+r.Int64N(3), max(x.n, x.k)+r.Int64N(3), x.m+r.Int64N(3)

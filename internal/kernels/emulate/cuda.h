@@ -11,7 +11,7 @@
 #define __noinline__
 #define __launch_bounds__(...)
 
-struct Index { unsigned x; };
+struct Index { unsigned x, y; };
 extern Index threadIdx, blockIdx, blockDim, gridDim;
 extern unsigned char dynamic_shared[];
 
