@@ -68,7 +68,7 @@ def finalize(scratch: Path, chunks: int) -> list[dict]:
     with pa.ipc.new_file(source, table.schema) as writer:
         writer.write_table(table)
     run(ARROW2ZARR, "plan", source, output, "--partitions", PARTITIONS, "--chunk-rows", 1, "--codec", "none")
-    run(ARROW2ZARR, "partition", output, *range(PARTITIONS), "--quiet")
+    run(ARROW2ZARR, "partition", output, *range(PARTITIONS))
     seconds, mib = run(ARROW2ZARR, "finalize", output)
     run(ARROW2ZARR, "verify", source, output)
     shutil.rmtree(output)
@@ -89,8 +89,8 @@ def processes(scratch: Path) -> list[dict]:
             with contextlib.ExitStack() as stack:
                 for i in range(n):
                     numbers = map(str, range(i, PROCESS_PARTITIONS, n))
-                    command = [ARROW2ZARR, "partition", output, *numbers, "--quiet", "--jobs", str(CORES_EACH)]
-                    process = stack.enter_context(subprocess.Popen(command, env=os.environ | {"GOMAXPROCS": str(CORES_EACH)}))
+                    command = [ARROW2ZARR, "partition", output, *numbers, "--jobs", str(CORES_EACH)]
+                    process = stack.enter_context(subprocess.Popen(command, env=os.environ | {"GOMAXPROCS": str(CORES_EACH)}, stdout=subprocess.DEVNULL))
                     stack.callback(process.wait)
             best = min(best, time.perf_counter() - start)
             run(ARROW2ZARR, "finalize", output)
@@ -108,7 +108,7 @@ def slow_store(scratch: Path, server: Path | None) -> list[dict]:
     if server is None:
         server = scratch / "slowstore"
         subprocess.run([os.environ.get("GO", "go"), "build", "-o", server, "./bench/slowstore"], cwd=record.ROOT, check=True)
-    rows = 1 << 25
+    rows = 1 << 27
     table = pa.table({"value": pa.array(np.arange(rows))})
     with pa.ipc.new_file(source, table.schema) as writer:
         writer.write_table(table, max_chunksize=1 << 20)

@@ -77,7 +77,7 @@ func check(b compress.Batch) error {
 // The launches of the kernels of kernels/compress/crc32c.cu.
 const (
 	tileBytes     = 32 << 10 // of which a warp computes the remainder
-	addThreads    = 512
+	addThreads    = 1024
 	tilesPerBlock = addThreads / 32
 	threads       = 256 // of kernels with a thread per item
 )

@@ -87,8 +87,8 @@ func (t Transform) name() string {
 var program = launch.Program("compress/shuffle", hostKernels())
 
 const (
-	tileBytes = 16 << 10
-	threads   = 256
+	tileBytes = 8 << 10
+	threads   = 128
 )
 
 func hostKernels() map[string]cudabuf.HostKernel {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -229,20 +228,28 @@ func (c *Chain) serializesOnDevice() bool {
 // deviceEncoders returns how many of the leading bytes-to-bytes codecs have kernels that
 // encode.
 func (c *Chain) deviceEncoders() int {
-	n := slices.IndexFunc(c.compressors, func(codec BytesCodec) bool { _, ok := codec.(deviceEncoder); return !ok })
-	if n < 0 {
-		return len(c.compressors)
-	}
-	return n
+	return leading(c.compressors, func(codec BytesCodec) bool {
+		e, ok := codec.(deviceEncoder)
+		return ok && e.hasKernels()
+	})
 }
 
 // deviceDecoders is the same for decoding.
 func (c *Chain) deviceDecoders() int {
-	n := slices.IndexFunc(c.compressors, func(codec BytesCodec) bool { _, ok := codec.(deviceDecoder); return !ok })
-	if n < 0 {
-		return len(c.compressors)
+	return leading(c.compressors, func(codec BytesCodec) bool {
+		d, ok := codec.(deviceDecoder)
+		return ok && d.hasKernels()
+	})
+}
+
+// leading returns the number of codecs before the first that f is false for.
+func leading(codecs []BytesCodec, f func(BytesCodec) bool) int {
+	for i, codec := range codecs {
+		if !f(codec) {
+			return i
+		}
 	}
-	return n
+	return len(codecs)
 }
 
 // DecodesOnDevice reports whether a GPU has something to do to decode chunks of the chain,

@@ -14,6 +14,7 @@ import (
 // the ranges of a batch, whatever the bytes of the inputs are.
 type deviceDecoder interface {
 	BytesCodec
+	hasKernels() bool // with its configuration
 	// decodeBatch decodes a batch on its device.
 	decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error)
 }

@@ -14,6 +14,7 @@ import (
 // deviceEncoder is a codec with kernels that encode.
 type deviceEncoder interface {
 	BytesCodec
+	hasKernels() bool // with its configuration
 	// bound returns a size that suffices for each encoding of n bytes.
 	bound(n int64) int64
 	// encodeBatch encodes a batch on its device.

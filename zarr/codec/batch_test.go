@@ -50,7 +50,8 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 		for _, list := range [][]codec.Codec{
 			{little}, {codec.Bytes{Endian: codec.Big}}, {little, codec.Zstd{Level: 1}}, {little, codec.Zstd{Level: 3, Checksum: true}},
 			{little, codec.LZ4{}}, {little, codec.LZ4{}, codec.Zstd{Level: 1}, codec.CRC32C{}}, {little, codec.Adler32{}, codec.Zstd{}},
-			{codec.Delta{DType: "<i4"}, little, codec.Zstd{}},
+			{codec.Delta{DType: "<i4"}, little, codec.Zstd{}}, {little, codec.Shuffle{ElementSize: 4}, codec.Zstd{Level: 1}},
+			{little, codec.Shuffle{ElementSize: 400}, codec.LZ4{}}, {little, codec.CRC32C{Location: codec.Start}}, {little, codec.CRC32C{}, codec.LZ4{}},
 		} {
 			chain := batchChain(t, list...)
 			items = append(items,
@@ -168,6 +169,16 @@ func TestStatsSayWhereEachStepRan(t *testing.T) {
 			[]codec.Codec{codec.Bytes{Endian: codec.Big}, codec.Adler32{}, codec.LZ4{}},
 			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.lz4": codec.OnHost, "numcodecs.adler32": codec.OnHost},
 			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.lz4": codec.OnHost, "numcodecs.adler32": codec.OnHost},
+		},
+		{
+			[]codec.Codec{little, codec.Shuffle{ElementSize: 4}, codec.Zstd{Level: 1}, codec.CRC32C{}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "zstd": codec.OnDevice, "crc32c": codec.OnDevice},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "zstd": codec.OnDevice, "crc32c": codec.OnDevice},
+		},
+		{
+			[]codec.Codec{little, codec.Shuffle{ElementSize: 400}, codec.Zstd{Level: 1}},
+			map[string]codec.Engine{"bytes": codec.OnHost, "numcodecs.shuffle": codec.OnHost, "zstd": codec.OnHost},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnHost, "zstd": codec.OnHost},
 		},
 		{
 			[]codec.Codec{codec.Delta{DType: "<i4"}, little, codec.Zstd{Level: 1}},

@@ -6,10 +6,17 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/crc32c"
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
+	"github.com/quiver-gpu/quiver/compress/shuffle"
 	"github.com/quiver-gpu/quiver/compress/zstd"
 )
+
+func (Zstd) hasKernels() bool      { return true }
+func (LZ4) hasKernels() bool       { return true }
+func (CRC32C) hasKernels() bool    { return true }
+func (s Shuffle) hasKernels() bool { return s.ElementSize <= 255 }
 
 func (Zstd) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error) {
 	return zstd.Decode(b, compress.Options{Scratch: scratch})
@@ -85,6 +92,88 @@ func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
 		}
 	}
 	return results, err
+}
+
+func (Shuffle) bound(n int64) int64 { return n }
+
+func (s Shuffle) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+	return s.applyBatch(b, shuffle.Transform{Size: s.ElementSize})
+}
+
+func (s Shuffle) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+	return s.applyBatch(b, shuffle.Transform{Size: s.ElementSize, Inverse: true})
+}
+
+// applyBatch transforms the inputs that are whole elements and fit their outputs.
+func (s Shuffle) applyBatch(b compress.Batch, t shuffle.Transform) ([]compress.Result, error) {
+	results := make([]compress.Result, len(b.In))
+	whole := compress.Batch{Src: b.Src, Dst: b.Dst}
+	for i, in := range b.In {
+		switch {
+		case in.Length%int64(s.ElementSize) != 0:
+			results[i].Err = fmt.Errorf("shuffle: %d bytes are not a multiple of %d: %w", in.Length, s.ElementSize, compress.ErrCorrupt)
+		case in.Length > b.Out[i].Length:
+			results[i].Err = compress.ErrTooLarge
+		default:
+			whole.In, whole.Out = append(whole.In, in), append(whole.Out, b.Out[i])
+			results[i].Length = in.Length
+		}
+	}
+	return results, shuffle.Apply(whole, t)
+}
+
+func (CRC32C) bound(n int64) int64 { return n + crc32c.Size }
+
+// encodeBatch copies the inputs, and writes their checksums beside them.
+func (c CRC32C) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+	results := make([]compress.Result, len(b.In))
+	data, sums := b, b
+	data.Out, sums.Out = make([]compress.Range, len(b.Out)), make([]compress.Range, len(b.Out))
+	for i, in := range b.In {
+		data.Out[i], sums.Out[i] = c.split(compress.Range{Offset: b.Out[i].Offset, Length: c.bound(in.Length)})
+		results[i].Length = c.bound(in.Length)
+	}
+	if err := pack.Copy(data); err != nil {
+		return nil, err
+	}
+	return results, crc32c.Sums(sums)
+}
+
+// decodeBatch verifies the checksums of the inputs, and copies those that are right.
+func (c CRC32C) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+	results := make([]compress.Result, len(b.In))
+	data, sums := compress.Batch{Src: b.Src, Dst: b.Dst}, compress.Batch{Src: b.Src, Dst: b.Src}
+	var ids []int
+	for i, in := range b.In {
+		switch {
+		case in.Length < crc32c.Size:
+			results[i].Err = fmt.Errorf("crc32c: %d bytes are too few for a checksum: %w", in.Length, compress.ErrCorrupt)
+		case in.Length-crc32c.Size > b.Out[i].Length:
+			results[i].Err = compress.ErrTooLarge
+		default:
+			bytes, sum := c.split(in)
+			data.In, data.Out = append(data.In, bytes), append(data.Out, b.Out[i])
+			sums.In, sums.Out = append(sums.In, bytes), append(sums.Out, sum)
+			ids = append(ids, i)
+		}
+	}
+	verified, err := crc32c.Verify(sums)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range verified {
+		results[ids[i]] = r
+	}
+	return results, pack.Copy(data)
+}
+
+// split returns where the data and the checksum are in an encoded chunk.
+func (c CRC32C) split(r compress.Range) (data, sum compress.Range) {
+	n := r.Length - crc32c.Size
+	if c.Location == Start {
+		return compress.Range{Offset: r.Offset + crc32c.Size, Length: n}, compress.Range{Offset: r.Offset, Length: crc32c.Size}
+	}
+	return compress.Range{Offset: r.Offset, Length: n}, compress.Range{Offset: r.Offset + n, Length: crc32c.Size}
 }
 
 // readHeads returns the first n bytes of each range of a buffer. Those of shorter ranges

@@ -8,7 +8,7 @@
 #include "compress/tiles.cuh"
 
 constexpr uint32_t polynomial = 0x82f63b78, one = 0x80000000;
-constexpr int threads = 512, tile_bytes = 32 << 10;
+constexpr int threads = 1024, tile_bytes = 32 << 10;
 
 // Returns the product of two polynomials.
 __device__ constexpr uint32_t multiply(uint32_t a, uint32_t b) {

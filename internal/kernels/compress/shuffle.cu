@@ -8,7 +8,7 @@
 #include "compress/copy.cuh"
 #include "compress/tiles.cuh"
 
-constexpr int threads = 256, tile_bytes = 16 << 10;
+constexpr int threads = 128, tile_bytes = 8 << 10;
 
 // The largest number of elements in a tile: a multiple of 32.
 __device__ __forceinline__ int tile_elements(int size) { return tile_bytes / size & ~31; }

@@ -11,7 +11,7 @@
 #define __noinline__
 #define __launch_bounds__(...)
 
-struct Index { unsigned x, y; };
+struct Index { unsigned x = 0, y = 0; };
 extern Index threadIdx, blockIdx, blockDim, gridDim;
 extern unsigned char dynamic_shared[];
 
