@@ -55,6 +55,17 @@ func sameBatch(got, want arrow.RecordBatch, dev arrowbuf.Device) error {
 	if got == nil {
 		return errors.New("got no batch")
 	}
+	for _, column := range got.Columns() {
+		for _, b := range column.Data().Buffers() {
+			if on, ok := arrowbuf.FromArrow(b); ok {
+				same := on.Device() == dev
+				on.Release()
+				if !same {
+					return fmt.Errorf("a buffer lies on %v, want %v", on.Device(), dev)
+				}
+			}
+		}
+	}
 	host, err := arrowbuf.CopyTo(got, arrowbuf.CPU())
 	if err != nil {
 		return err

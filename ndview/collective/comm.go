@@ -280,7 +280,7 @@ func (c *Comm) Abort() {
 		return
 	}
 	c.mesh.fail(fmt.Errorf("rank %d called Abort: %w", c.rank, ErrAborted), c.rank)
-	c.finish(false)
+	_ = c.finish(false) // the error is ErrAborted, or the earlier failure
 }
 
 // Close waits for the operations of this rank, and frees the communicator. All ranks must

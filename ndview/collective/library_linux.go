@@ -16,7 +16,7 @@ type function int
 
 const (
 	ncclGetVersion function = iota
-	ncclGetUniqueId
+	ncclGetUniqueID
 	ncclGetLastError
 	ncclCommInitRankScalable
 	ncclCommSplit
@@ -158,8 +158,8 @@ func (h ncclHandle) unpin()       { h.pinner.Unpin() }
 // uniqueID returns a new ncclUniqueId.
 func (l *library) uniqueID() ([]byte, error) {
 	id := make([]byte, IDBytes)
-	r := l.call(ncclGetUniqueId, uintptr(unsafe.Pointer(&id[0])))
-	return id, l.check(ncclGetUniqueId, 0, r)
+	r := l.call(ncclGetUniqueID, uintptr(unsafe.Pointer(&id[0])))
+	return id, l.check(ncclGetUniqueID, 0, r)
 }
 
 // start begins to make a non-blocking communicator whose Split shares its resources.

@@ -106,7 +106,7 @@ func join(at string, h hello, deadline time.Time) (_ *mesh, err error) {
 	for rank, p := range m.peers {
 		if p != nil {
 			m.readers.Add(1)
-			go m.readNotices(rank, p)
+			go m.readNotice(rank, p)
 		}
 	}
 	return m, nil
@@ -196,31 +196,23 @@ func (m *mesh) accept(l net.Listener, token string, deadline time.Time) error {
 	return nil
 }
 
-// readNotices reads the control connection of a rank until it ends.
-func (m *mesh) readNotices(rank int, p *peer) {
+// readNotice waits for the one notice of a rank, or the end of its control connection.
+func (m *mesh) readNotice(rank int, p *peer) {
 	defer m.readers.Done()
-	decoder := json.NewDecoder(io.LimitReader(p.control, 1<<20))
-	for {
-		var n notice
-		if err := decoder.Decode(&n); err != nil {
-			select {
-			case <-p.left:
-			default:
-				m.fail(fmt.Errorf("rank %d has died: %w", rank, ErrPeer), rank)
-			}
-			return
-		}
-		if n.Kind == "closed" {
-			close(p.left)
-			return
-		}
-		kind, ok := failureKinds[n.Kind]
-		if !ok {
-			kind = ErrPeer
-		}
-		m.fail(fmt.Errorf("rank %d reports: %s: %w", rank, n.Text, kind), n.Rank)
+	var n notice
+	if err := json.NewDecoder(io.LimitReader(p.control, 1<<20)).Decode(&n); err != nil {
+		m.fail(fmt.Errorf("rank %d has died: %w", rank, ErrPeer), rank)
 		return
 	}
+	if n.Kind == "closed" {
+		close(p.left)
+		return
+	}
+	kind, ok := failureKinds[n.Kind]
+	if !ok {
+		kind = ErrPeer
+	}
+	m.fail(fmt.Errorf("rank %d reports: %s: %w", rank, n.Text, kind), n.Rank)
 }
 
 // fail ends the communicator at all ranks. Only the first error counts. origin is the rank

@@ -83,12 +83,12 @@ func (f *fakeNCCL) calls() string {
 	return text
 }
 
-// fakeRanks returns communicators of simulated devices on the fake library.
-func fakeRanks(t *testing.T, n int, o Options) (*fakeNCCL, []*Comm) {
+// fakeRanks returns communicators of two simulated devices on the fake library.
+func fakeRanks(t *testing.T, o Options) (*fakeNCCL, []*Comm) {
 	t.Helper()
 	f := useFake(t)
-	d := cudatest.Start(t, cudatest.Config{Devices: n})
-	devices := make([]arrowbuf.Device, n)
+	devices := make([]arrowbuf.Device, 2)
+	d := cudatest.Start(t, cudatest.Config{Devices: len(devices)})
 	for i := range devices {
 		dev, err := d.Device(i)
 		require.NoError(t, err)
@@ -115,7 +115,7 @@ func array(t *testing.T, c *Comm, dtype ndview.DType, n int64) *ndview.NDBuffer 
 }
 
 func TestNCCLIsCalledAsDocumented(t *testing.T) {
-	f, comms := fakeRanks(t, 2, Options{})
+	f, comms := fakeRanks(t, Options{})
 	start := strings.Split(strings.TrimSpace(f.calls()), "\n")
 	slices.Sort(start)
 	assert.Equal(t, []string{
@@ -192,7 +192,7 @@ func TestNCCLIsCalledAsDocumented(t *testing.T) {
 
 // An error that NCCL reports later ends the communicator at all ranks.
 func TestAsynchronousErrorsOfNCCLEndTheCommunicator(t *testing.T) {
-	f, comms := fakeRanks(t, 2, Options{})
+	f, comms := fakeRanks(t, Options{})
 	a := array(t, comms[0], ndview.Float32, 10)
 	f.set("fake_error", int32(RemoteError))
 	require.NoError(t, comms[0].AllReduceInto(a, a, Sum))
@@ -212,7 +212,7 @@ func TestAsynchronousErrorsOfNCCLEndTheCommunicator(t *testing.T) {
 
 // A call of NCCL that fails ends the communicator.
 func TestFailedCallsOfNCCLEndTheCommunicator(t *testing.T) {
-	f, comms := fakeRanks(t, 2, Options{})
+	f, comms := fakeRanks(t, Options{})
 	a := array(t, comms[0], ndview.Float32, 10)
 	f.set("fake_refuse", int32(InvalidArgument))
 	err := comms[0].AllReduceInto(a, a, Sum)
@@ -225,7 +225,7 @@ func TestFailedCallsOfNCCLEndTheCommunicator(t *testing.T) {
 // A call that waits for a dead rank returns after an abort, which frees the communicator only
 // when no call uses it.
 func TestCallsThatWaitInNCCLTimeOut(t *testing.T) {
-	f, comms := fakeRanks(t, 2, Options{Timeout: 100 * time.Millisecond})
+	f, comms := fakeRanks(t, Options{Timeout: 100 * time.Millisecond})
 	f.calls()
 	f.set("fake_block", 1)
 	a := array(t, comms[0], ndview.Float32, 10)
@@ -237,7 +237,7 @@ func TestCallsThatWaitInNCCLTimeOut(t *testing.T) {
 
 // The watcher counts a call of a group too.
 func TestGroupsThatWaitInNCCLAreAborted(t *testing.T) {
-	f, comms := fakeRanks(t, 2, Options{})
+	f, comms := fakeRanks(t, Options{})
 	f.set("fake_block", 1)
 	done := make(chan error)
 	a := array(t, comms[0], ndview.Float32, 10)

@@ -367,13 +367,10 @@ type memory struct {
 
 func memoryOf(a *ndview.NDBuffer) memory { return memory{a.Buffer(), a.Offset()} }
 
-// at returns the memory n bytes later.
-func (m memory) at(n int64) memory { return memory{m.buffer, m.offset + n} }
-
 // address returns the address of the first byte.
 func (m memory) address() uintptr { return m.buffer.Address() + uintptr(m.offset) }
 
-// pointers returns the device memory for Stream.Enqueue.
+// pointer returns the device memory for Stream.Enqueue.
 func (m memory) pointer(writes bool) cudabuf.Pointer {
 	b, _ := arrowbuf.As[*cudabuf.Buffer](m.buffer)
 	if writes {

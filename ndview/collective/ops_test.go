@@ -121,7 +121,7 @@ func checkReductions(c *collective.Comm, k kind, dtype ndview.DType, op collecti
 		got, err := c.AllReduce(src, op)
 		if !supported {
 			if !errors.Is(err, ndview.ErrDType) {
-				return fmt.Errorf("got error %v, want ErrDType", err)
+				return fmt.Errorf("got error %w, want ErrDType", err)
 			}
 			return nil
 		}

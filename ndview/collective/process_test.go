@@ -190,7 +190,7 @@ func processDevices(t *testing.T, ranks int) []string {
 	if cudatest.OnGPU() {
 		d, err := cudabuf.Open()
 		require.NoError(t, err)
-		defer d.Close()
+		defer func() { require.NoError(t, d.Close()) }()
 		if d.Count() >= ranks {
 			return append(devices, "cuda")
 		}

@@ -141,7 +141,7 @@ func (s *setup) meetAtFile(path string) (*Comm, error) {
 		if err := writeFile(path, []byte(id.String()+"\n")); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrRendezvous, err)
 		}
-		defer os.Remove(path)
+		defer func() { _ = os.Remove(path) }() // a file that stays is replaced
 		return s.joinID(id)
 	}
 	for deadline := s.deadline(); ; time.Sleep(5 * time.Millisecond) {
