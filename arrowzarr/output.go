@@ -84,6 +84,9 @@ func stagingPath(output string) string {
 // renames reports whether the output is built elsewhere and renamed.
 func (t *target) renames() bool { return t.staging != "" }
 
+// isRemote reports whether the output is in an object store.
+func (t *target) isRemote() bool { return t.path == "" }
+
 // close releases the lock and closes the store.
 func (t *target) close() error { return errors.Join(t.lock.release(), store.Close(t.store)) }
 
@@ -348,6 +351,9 @@ func checkReplaceable(ctx context.Context, s store.Store, location string) error
 	}
 	if len(keys) == 0 {
 		return nil
+	}
+	if slices.Contains(keys, planKey) {
+		return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr clean %s restores the table as it was)", location, location)
 	}
 	if !slices.ContainsFunc(metadataNames[:3], func(name string) bool { return slices.Contains(keys, name) }) {
 		return fmt.Errorf("%s holds no zarr.json, so it is not overwritten: expected a Zarr hierarchy or nothing", location)

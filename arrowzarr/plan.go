@@ -37,6 +37,7 @@ type plan struct {
 
 	// The rest is empty if one process converts all rows.
 
+	Append     bool           `json:"append,omitempty"`  // rows are appended to a table
 	Planned    bool           `json:"planned,omitempty"` // Plan has made it
 	ChunkRows  int64          `json:"chunk_rows,omitempty"`
 	Partitions []partition    `json:"partitions,omitempty"`
@@ -115,7 +116,7 @@ func (p *plan) layout(t *target) layout {
 	if t.renames() {
 		return layout{building: buildingPrefix}
 	}
-	return layout{grouped: p.Grouped}
+	return layout{grouped: p.Grouped, appending: p.Append}
 }
 
 // readPlan returns the plan of an unfinished output. The error wraps store.ErrNotFound if
@@ -139,6 +140,8 @@ func readPlan(ctx context.Context, s store.Store) (*plan, error) {
 // begun.
 func (p *plan) checkResumable(before *plan) error {
 	switch {
+	case before.Append:
+		return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr clean %s restores the table as it was)", p.Output, p.Output)
 	case before.Planned:
 		return fmt.Errorf("%s is planned in partitions, so it is not resumed (arrow2zarr partition and finalize complete it)", p.Output)
 	case p.Fingerprint != before.Fingerprint:
