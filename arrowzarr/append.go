@@ -33,6 +33,7 @@ type AppendReport struct {
 	StoredBytes    int64   `json:"stored_bytes"` // of the chunks that were written
 	Seconds        float64 `json:"seconds"`
 	BytesPerSecond float64 `json:"bytes_per_second"` // RawBytes over Seconds
+	Stages         []Stage `json:"stages"`
 }
 
 // Append appends the rows of an input to a table that Convert has written, in a folder or
@@ -68,7 +69,7 @@ func Append(ctx context.Context, input, output string, options Options) (*Append
 		Input: input, Format: a.format, Output: a.plan.Output, Device: a.options.Device.String(),
 		Appended: p.state.Rows - a.existing.rows, Rows: p.state.Rows, Columns: len(a.chosen.plans),
 		ChunkRows: p.state.ChunkRows, ShardRows: p.state.ShardRows,
-		RawBytes: p.state.RawBytes, StoredBytes: p.state.Stored, Seconds: time.Since(start).Seconds(),
+		RawBytes: p.state.RawBytes, StoredBytes: p.state.Stored, Seconds: time.Since(start).Seconds(), Stages: p.stats.report(),
 	}
 	r.BytesPerSecond = float64(r.RawBytes) / r.Seconds
 	return r, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +103,9 @@ func isChunk(nodes map[string]zarr.Node, key string) bool {
 
 func TestAppendedTablesEqualTheirInputs(t *testing.T) {
 	lengths := []int{37, 1, 0, 20, 64, 3}
+	if testing.Short() {
+		lengths = []int{37, 0, 20}
+	}
 	for kind, whole := range map[string]table{
 		"flat":               sampleTable(1, lengths, 0.2),
 		"flat, nulls late":   sampleTable(2, lengths, 0, 0, 0, 0.3, 0, 0.1),
@@ -114,7 +116,11 @@ func TestAppendedTablesEqualTheirInputs(t *testing.T) {
 	} {
 		inputs := parts(t, whole)
 		for name, options := range grids {
+			if strings.HasPrefix(kind, "nested") && (options.ChunkRows == 1 || testing.Short() && options.ShardRows == 0) {
+				continue // a hundred arrays of hundreds of chunks
+			}
 			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				for place, output := range places(t) {
 					_, err := arrowzarr.Convert(t.Context(), inputs[0], output, options)
 					require.NoError(t, err)
@@ -144,6 +150,7 @@ func TestKilledAppendsAreRepeated(t *testing.T) {
 	inputs := parts(t, whole)
 	for name, options := range grids {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			o, url := newObjects(t)
 			_, err := arrowzarr.Convert(t.Context(), inputs[0], url, options)
 			require.NoError(t, err)
@@ -157,10 +164,11 @@ func TestKilledAppendsAreRepeated(t *testing.T) {
 			_, err = arrowzarr.Append(t.Context(), inputs[1], url, arrowzarr.Options{})
 			require.NoError(t, err)
 			o.fail = nil
-			step := 1
+			rounds := 25
 			if testing.Short() {
-				step = max(len(moments)/20, 1)
+				rounds = 4
 			}
+			step := max(len(moments)/rounds, 1)
 			for i := 0; i < len(moments); i += step {
 				left, url := newObjects(t)
 				for key, value := range moments[i] {
@@ -213,10 +221,8 @@ func TestFailedAppendsChangeNothing(t *testing.T) {
 					return
 				}
 				require.Error(t, err)
-				// Chunks that are not full have rows that no reader reads.
-				after := content(t, o)
-				require.ElementsMatch(t, slices.Collect(keysIn(before)), slices.Collect(keysIn(after)))
-				require.Equal(t, before["zarr.json"], after["zarr.json"])
+				// The chunks that were not full may have rows that no reader reads.
+				require.Equal(t, before["zarr.json"], content(t, o)["zarr.json"])
 				requireAppended(t, inputs[:1], url)
 			})
 		}
@@ -224,26 +230,15 @@ func TestFailedAppendsChangeNothing(t *testing.T) {
 	t.Run("folder", func(t *testing.T) {
 		output, _ := convertFile(t, inputs[0], arrowzarr.Options{ChunkRows: 16})
 		before := contentAt(t, output)
-		broken := whole.batches[1]
-		reader, err := array.NewRecordReader(whole.schema, []arrow.RecordBatch{broken})
+		reader, err := array.NewRecordReader(whole.schema, whole.batches[1:])
 		require.NoError(t, err)
 		_, err = arrowzarr.AppendReader(t.Context(), failingReader{reader, full}, output, arrowzarr.Options{})
 		require.ErrorIs(t, err, full)
 		requirePart(t, arrowzarr.PartInput, err)
 		requireOnly(t, filepath.Dir(output), filepath.Base(output))
-		require.ElementsMatch(t, slices.Collect(keysIn(before)), slices.Collect(keysIn(contentAt(t, output))))
+		require.Equal(t, before["zarr.json"], contentAt(t, output)["zarr.json"])
 		requireAppended(t, inputs[:1], output)
 	})
-}
-
-func keysIn(m map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range m {
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // failingReader fails after the batches of a reader.
