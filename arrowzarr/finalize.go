@@ -289,7 +289,7 @@ func (s *arrayStream) writeChunk(ctx context.Context, array *arrayWriter, chunk 
 		return err
 	}
 	defer values.Release()
-	return array.write(ctx, chunk, values)
+	return arrayChunk{array, chunk, values}.write(ctx)
 }
 
 // Finalize makes the output of the partitions that RunPartition has written: it joins the

@@ -353,7 +353,7 @@ func checkReplaceable(ctx context.Context, s store.Store, location string) error
 		return nil
 	}
 	if slices.Contains(keys, planKey) {
-		return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr clean %s restores the table as it was)", location, location)
+		return errAppending(location)
 	}
 	if !slices.ContainsFunc(metadataNames[:3], func(name string) bool { return slices.Contains(keys, name) }) {
 		return fmt.Errorf("%s holds no zarr.json, so it is not overwritten: expected a Zarr hierarchy or nothing", location)
@@ -392,6 +392,11 @@ func checkReplaceable(ctx context.Context, s store.Store, location string) error
 		foreign = foreign[:maxForeign]
 	}
 	return fmt.Errorf("%s holds files that are not part of a Zarr hierarchy, so it is not overwritten: %s%s", location, strings.Join(foreign, ", "), more)
+}
+
+// errAppending is the error of writing to a table to which rows are appended.
+func errAppending(location string) error {
+	return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr clean %s restores the table as it was)", location, location)
 }
 
 // isChunkOf reports whether a key is that of a chunk of one of the arrays, whose paths end

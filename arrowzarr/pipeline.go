@@ -46,6 +46,7 @@ type pipeline struct {
 	jobs        int           // goroutines of worker and writer
 	rows        chan columnRows
 	chunks      chan writeTask
+	onDevice    chan *columnChunk // chunks that a device encodes
 	progress    *Progress
 	stats       pipelineStats
 }
@@ -56,7 +57,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	options, columns := c.options, c.chosen.plans
 	p := &pipeline{
 		jobs: options.Jobs, progress: options.Progress, automatic: part.automatic,
-		rows: make(chan columnRows), chunks: make(chan writeTask), state: part.state,
+		rows: make(chan columnRows), chunks: make(chan writeTask), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
 	}
 	if p.progress == nil {
 		p.progress = &Progress{}
@@ -129,10 +130,14 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 	if part.grid.chunkRows > 0 {
 		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
 	}
+	chunks := options.Jobs
+	if options.Device.Type() != arrowbuf.DeviceCPU {
+		chunks += deviceChunks
+	}
 	p.worker = &worker{
 		columns: columns, device: options.Device, codec: options.codecs(),
-		memory: newChunkMemory(shares.chunks, options.Jobs, c.src.mapping()), maxBytes: shares.batches,
-		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
+		memory: newChunkMemory(shares.chunks, chunks, c.src.mapping()), maxBytes: shares.batches,
+		stats: &p.stats.kernels, in: p.rows, out: p.chunks, onDevice: p.onDevice,
 	}
 }
 
@@ -218,7 +223,8 @@ func (p *pipeline) run(ctx context.Context) error {
 		closeRows = func() { close(p.rows); close(p.checkpoints.marks) }
 	}
 	startStage(group, 1, func() error { return p.rechunker.run(groupCtx) }, closeRows)
-	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks) })
+	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks); close(p.onDevice) })
+	startStage(group, deviceBatches, func() error { return p.writer.runBatches(groupCtx, p.onDevice, p.jobs) }, func() {})
 	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
 	err := group.Wait()
 	if err == nil {

@@ -55,6 +55,9 @@ func (p *plan) codecs(column int) map[string]Codec {
 	return p.Codecs[column]
 }
 
+// rows returns the number of rows of all partitions.
+func (p *plan) rows() int64 { return p.Partitions[len(p.Partitions)-1].To }
+
 // partition is a range of rows that is written by itself.
 type partition struct {
 	From int64 `json:"from"`
@@ -141,10 +144,16 @@ func readPlan(ctx context.Context, s store.Store) (*plan, error) {
 func (p *plan) checkResumable(before *plan) error {
 	switch {
 	case before.Append:
-		return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr clean %s restores the table as it was)", p.Output, p.Output)
+		return errAppending(p.Output)
 	case before.Planned:
 		return fmt.Errorf("%s is planned in partitions, so it is not resumed (arrow2zarr partition and finalize complete it)", p.Output)
-	case p.Fingerprint != before.Fingerprint:
+	}
+	return p.checkSame(before)
+}
+
+// checkSame returns an error unless another plan has the same input and options.
+func (p *plan) checkSame(before *plan) error {
+	if p.Fingerprint != before.Fingerprint {
 		return fmt.Errorf("%s was begun from another input, or the input has changed: it was %s, and is %s", p.Output, before.Fingerprint, p.Fingerprint)
 	}
 	now, err := json.Marshal(p.Options)

@@ -42,6 +42,7 @@ type rechunker struct {
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
 	codecsChosen bool
+	placed       bool         // it is decided which columns are copied to the device
 	pending      []batchSlice // rows that are not in a chunk yet
 	pendingRows  int64
 	pendingBytes int64 // of the batches in pending
@@ -200,6 +201,10 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 			return nil, err
 		}
 	}
+	if !r.placed {
+		r.placed = true
+		place(r.columns, r.device)
+	}
 	if r.grid.chunkRows == 0 {
 		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
 	}
@@ -268,7 +273,7 @@ func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error)
 	columns := make([]arrow.Array, len(r.columns))
 	var copied []int
 	for i, plan := range r.columns {
-		if plan.onDevice() && r.device != arrowbuf.CPU() {
+		if plan.onDevice {
 			copied = append(copied, i)
 			continue
 		}

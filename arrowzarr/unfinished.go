@@ -95,7 +95,7 @@ func (t *target) status(ctx context.Context, s *OutputStatus) error {
 		return err
 	}
 	s.Missing = missingParts(done, len(p.Partitions))
-	s.Rows = p.Partitions[len(p.Partitions)-1].To
+	s.Rows = p.rows()
 	s.RowsDone = s.Rows
 	for _, number := range s.Missing {
 		s.RowsDone -= p.Partitions[number].To - p.Partitions[number].From

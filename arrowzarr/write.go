@@ -224,9 +224,18 @@ func (w *columnWriter) arrays() []*arrayWriter {
 
 // write stores a chunk of the column.
 func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) error {
+	pieces, err := w.split(index, c)
+	for _, p := range pieces {
+		err = errors.Join(err, p.write(ctx))
+	}
+	return err
+}
+
+// split returns the chunks of the column's arrays.
+func (w *columnWriter) split(index int64, c *chunkArrays) ([]arrayChunk, error) {
 	if c.mask != nil || c.elementMask != nil {
 		if w.whole {
-			return partErrorf(PartInput, "the input says that no value is null, but some are")
+			return nil, partErrorf(PartInput, "the input says that no value is null, but some are")
 		}
 		if c.mask != nil {
 			w.missing.Store(true)
@@ -235,13 +244,14 @@ func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) e
 			w.elementMissing.Store(true)
 		}
 	}
-	if w.whole {
-		return w.values.write(ctx, index, c.values)
+	pieces := []arrayChunk{{w.values, index, c.values}}
+	if w.mask != nil && !w.whole {
+		pieces = append(pieces, arrayChunk{w.mask, index, maskValues(c.mask)})
 	}
-	return errors.Join(
-		w.values.write(ctx, index, c.values),
-		w.mask.write(ctx, index, maskValues(c.mask)),
-		w.elements.write(ctx, index, maskValues(c.elementMask)))
+	if w.elements != nil && !w.whole {
+		pieces = append(pieces, arrayChunk{w.elements, index, maskValues(c.elementMask)})
+	}
+	return pieces, nil
 }
 
 // maskValues returns nil for a nil mask, instead of an interface that holds one.
@@ -327,13 +337,13 @@ func (b arrayBuilder) newArray(path string, m *zarr.ArrayMetadata) (*arrayWriter
 	if w.array, err = zarr.New(b.store, path, m); err != nil {
 		return nil, markPart(PartOutput, err)
 	}
-	w.array.Trace = b.stats.trace()
+	w.array.Trace, w.array.Stats = b.stats.trace(), &b.stats.codecs
 	w.store, w.stored = b.store, b.existing.storedUnits(path, m)
 	return w, nil
 }
 
 // arrayWriter writes the chunks of one array, in any order, and closes each shard
-// when it has all of its chunks. A nil arrayWriter writes nothing.
+// when it has all of its chunks.
 type arrayWriter struct {
 	array *zarr.Array
 	store store.Store
@@ -353,31 +363,59 @@ type openShard struct {
 	seen   int64
 }
 
-// write stores a chunk. Nil values are a chunk of fill values, which is not
+// arrayChunk is a chunk of an array. Nil values are a chunk of fill values, which is not
 // stored, but counts for its shard.
-func (w *arrayWriter) write(ctx context.Context, index int64, values element.Values) error {
-	if w == nil {
-		return nil
+type arrayChunk struct {
+	array  *arrayWriter
+	index  int64
+	values element.Values
+}
+
+// write stores the chunk.
+func (c arrayChunk) write(ctx context.Context) error {
+	w, ok, err := c.chunkWrite(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+	case w.Shard != nil:
+		err = w.Shard.WriteChunk(ctx, w.Index, w.Values)
+	default:
+		err = w.Array.WriteChunk(ctx, w.Index, w.Values)
 	}
-	if w.perShard == 0 {
-		switch {
-		case values != nil:
-			return w.array.WriteChunk(ctx, w.index(index), values)
-		case index < w.stored:
-			return w.store.Delete(ctx, w.array.Path()+"/"+w.array.Metadata().ChunkKeyEncoding.Key(w.index(index)))
-		}
-		return nil
-	}
-	shard, err := w.shard(ctx, index/w.perShard)
 	if err != nil {
 		return err
 	}
-	if values != nil {
-		if err := shard.writer.WriteChunk(ctx, w.index(index%w.perShard), values); err != nil {
-			return err
+	return c.array.countChunk(ctx, c.index)
+}
+
+// chunkWrite returns what to store, and false for nothing. Afterwards, the chunk must be
+// counted.
+func (c arrayChunk) chunkWrite(ctx context.Context) (w zarr.ChunkWrite, ok bool, err error) {
+	a := c.array
+	w = zarr.ChunkWrite{Array: a.array, Values: c.values}
+	if a.perShard == 0 {
+		w.Index = a.index(c.index)
+		if c.values == nil && c.index < a.stored {
+			err = a.store.Delete(ctx, a.array.Path()+"/"+a.array.Metadata().ChunkKeyEncoding.Key(w.Index))
 		}
+		return w, c.values != nil, err
+	}
+	shard, err := a.shard(ctx, c.index/a.perShard)
+	if err != nil {
+		return w, false, err
+	}
+	w.Shard, w.Index = shard.writer, a.index(c.index%a.perShard)
+	return w, c.values != nil, nil
+}
+
+// countChunk counts a chunk that is stored, and closes its shard after the last one.
+func (w *arrayWriter) countChunk(ctx context.Context, index int64) error {
+	if w.perShard == 0 {
+		return nil
 	}
 	w.mu.Lock()
+	shard := w.shards[index/w.perShard]
 	shard.seen++
 	full := shard.seen == w.perShard
 	if full {

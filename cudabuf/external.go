@@ -71,6 +71,41 @@ func (b *Buffer) RecordStream(s *Stream) error {
 	return b.dev.submit(s, []access{{b.memory, writes}}, func(driver.Stream) error { return nil })
 }
 
+// Enqueue lets another library enqueue work in the order of the stream, such as cuBLAS or
+// NCCL. call enqueues on Stream.Handle. It runs once, before Enqueue returns, on a thread
+// whose current context is the device's. memory lists what the work reads ([In]) and
+// writes ([InOut]). Work on other streams is ordered against it as for a launch, the
+// memory stays until the work is done, and a graph that the stream captures keeps it.
+//
+// call must not use buffers or streams of the device otherwise, since the memory is
+// locked meanwhile. An error of call is returned with the name of the device.
+func (s *Stream) Enqueue(call func() error, memory ...Pointer) error {
+	if err := checkStream("Stream.Enqueue", s); err != nil {
+		return err
+	}
+	if call == nil {
+		return fmt.Errorf("cudabuf.Stream.Enqueue: nil function: %w", ErrNil)
+	}
+	l := launchStates.Get().(*launchState)
+	defer l.recycle()
+	for i, p := range memory {
+		if err := l.addPointer(s.dev, p); err != nil {
+			return fmt.Errorf("cudabuf.Stream.Enqueue: memory %d: %w", i, err)
+		}
+	}
+	enqueue := func(driver.Stream) error { return call() }
+	switch {
+	case s.closed.Load():
+		return fmt.Errorf("%v: stream: %w", s.dev, ErrClosed)
+	case s.capture != nil:
+		return s.capture.record(s, l.accesses, enqueue)
+	}
+	if err := s.dev.bindContext(); err != nil {
+		return err
+	}
+	return s.dev.unbindContext(s.cudaStream.submit(l.accesses, enqueue))
+}
+
 // EventAfter implements an interface of arrowbuf/cdevice. It returns a new event
 // (CUevent) that follows all earlier writes to the buffers, on any stream. The device's
 // default stream waits for these writes too. The error is arrowbuf.ErrDevice unless

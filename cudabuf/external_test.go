@@ -2,6 +2,7 @@ package cudabuf_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -177,5 +178,67 @@ func TestRecordStreamOrdersExternalWork(t *testing.T) {
 
 		none := newBuffer(t, dev, 0)
 		require.NoError(t, none.RecordStream(owner))
+	})
+}
+
+func TestEnqueueOrdersWorkOfOtherLibraries(t *testing.T) {
+	dev, calls := recordCalls(t)
+	a, b := newBuffer(t, dev, 64), newBuffer(t, dev, 64)
+	one, two := stream(t, dev), stream(t, dev)
+	enqueue := func(s *cudabuf.Stream, memory ...cudabuf.Pointer) {
+		t.Helper()
+		called := 0
+		require.NoError(t, s.Enqueue(func() error { called++; return nil }, memory...))
+		assert.Equal(t, 1, called)
+	}
+	calls()
+	enqueue(one, cudabuf.In(a, 8), cudabuf.InOut(b, 0), cudabuf.InOut(b, 32))
+	enqueue(two, cudabuf.In(a, 0))
+	assert.Empty(t, calls(), "readers do not wait")
+	enqueue(two, cudabuf.In(b, 0))
+	assert.Equal(t, "record wait", calls(), "a reader waits for a writer")
+	require.NoError(t, a.FillAsync(1, one))
+	assert.Equal(t, "record wait fill", calls(), "work of this package waits, too")
+}
+
+func TestFailedEnqueueIsNamed(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		s, b := stream(t, dev), newBuffer(t, dev, 64)
+		mine := errors.New("mine")
+		err := s.Enqueue(func() error { return mine }, cudabuf.In(b, 0))
+		assert.ErrorIs(t, err, mine)
+		assert.ErrorContains(t, err, dev.String())
+		never := func() error { t.Error("called"); return nil }
+		assert.ErrorIs(t, s.Enqueue(nil), cudabuf.ErrNil)
+		assert.ErrorIs(t, s.Enqueue(never, cudabuf.In(b, 65)), arrowbuf.ErrOutOfRange)
+		view, err := b.ReadOnly()
+		require.NoError(t, err)
+		defer view.Release()
+		assert.ErrorIs(t, s.Enqueue(never, cudabuf.InOut(view, 0)), cudabuf.ErrReadOnly)
+		gone, err := dev.NewBuffer(8)
+		require.NoError(t, err)
+		gone.Release()
+		assert.ErrorIs(t, s.Enqueue(never, cudabuf.In(gone, 0)), arrowbuf.ErrReleased)
+		closed, err := dev.NewStream(cudabuf.StreamOptions{})
+		require.NoError(t, err)
+		require.NoError(t, closed.Close())
+		assert.ErrorIs(t, closed.Enqueue(never), cudabuf.ErrClosed)
+	})
+}
+
+func TestGraphKeepsMemoryOfEnqueuedWork(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		b, err := dev.NewBuffer(64)
+		require.NoError(t, err)
+		assert.False(t, stream(t, dev).Capturing())
+		g, err := dev.Capture(func(s *cudabuf.Stream) error {
+			assert.True(t, s.Capturing())
+			return s.Enqueue(func() error { return nil }, cudabuf.InOut(b, 0))
+		})
+		require.NoError(t, err)
+		b.Release()
+		assert.Positive(t, dev.MemoryStats().InUse)
+		require.NoError(t, g.Close())
+		assert.Zero(t, dev.MemoryStats().InUse)
 	})
 }

@@ -105,6 +105,10 @@ func (s *Stream) Device() *Device { return s.dev }
 // Handle returns the CUstream for other libraries in the process.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
+// Capturing reports whether the stream belongs to a [Device.Capture], so that its work runs
+// when the graph is launched.
+func (s *Stream) Capturing() bool { return s != nil && s.capture != nil }
+
 // Priority returns the priority that CUDA chose (cuStreamGetPriority).
 func (s *Stream) Priority() (priority int, err error) {
 	err = s.withContext(func() (err error) { priority, err = s.dev.api.StreamGetPriority(s.handle); return err })

@@ -21,8 +21,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
-	"github.com/quiver-gpu/quiver/cmd/internal/device"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/device"
 )
 
 // convertFlags are the flags of convert, not parsed further.
@@ -164,6 +164,9 @@ func (f convertFlags) withDevice(cmd *cobra.Command, do func(arrowzarr.Options) 
 			err = &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: e}
 		}
 	}()
+	if f.device == "auto" && device.Type() != arrowbuf.DeviceCPU && !options.FasterOnDevice() {
+		device, why = arrowbuf.CPU(), fmt.Sprintf("%s is not known to be faster with this codec", device)
+	}
 	options.Device = device
 	if f.verbose && why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "device %s (%s)\n", device, why)
@@ -254,6 +257,12 @@ func printReport(out io.Writer, r *arrowzarr.Report, verbose bool) error {
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.Codecs)) {
 		fmt.Fprintf(w, "  %s is stored as %s\n", path, r.Codecs[path])
+	}
+	if r.DeviceReason != "" {
+		fmt.Fprintf(w, "  on %s, since %s\n", r.Device, r.DeviceReason)
+	}
+	for _, e := range r.Engines {
+		fmt.Fprintf(w, "  %s encoded %s chunks on the %s, %s\n", e.Codec, humanize.Comma(e.Chunks), e.Engine, humanize.IBytes(uint64(e.Bytes)))
 	}
 	if r.Nested > 0 {
 		fmt.Fprintf(w, "  %d nested columns assembled on the host\n", r.Nested)

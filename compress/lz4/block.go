@@ -14,8 +14,8 @@ import (
 // MaxSize is the size of the largest input of [EncodeBlock] in bytes.
 const MaxSize = 0x7E000000
 
-// EncodedSize returns an upper bound on the size of the block of n bytes.
-func EncodedSize(n int) int { return n + n/255 + 16 }
+// Bound returns an upper bound on the size of the block of n bytes.
+func Bound(n int64) int64 { return n + n/255 + 16 }
 
 // EncodeBlock fills the start of dst with the block of src on the host. It returns the
 // size of the block, or 0 if dst is too small. src and dst must not overlap. The larger

@@ -28,7 +28,7 @@ func TestBlocksRoundTripInEachImplementation(t *testing.T) {
 		for _, n := range []int{1, 5, 12, 13, 64, 1000, 70_000, 300_000} {
 			for _, src := range batchtest.Samples(r, n) {
 				for _, acceleration := range []int{1, 5, 1000} {
-					enc := make([]byte, EncodedSize(n))
+					enc := make([]byte, Bound(int64(n)))
 					size := encode(enc, src, acceleration)
 					require.Positive(t, size, name)
 					enc = enc[:size]
@@ -51,7 +51,7 @@ func TestBlocksRoundTripInEachImplementation(t *testing.T) {
 
 func TestBlocksOfOtherSizesAreErrors(t *testing.T) {
 	src := bytes.Repeat([]byte("some text 1234567"), 40)
-	enc := make([]byte, EncodedSize(len(src)))
+	enc := make([]byte, Bound(int64(len(src))))
 	n, err := EncodeBlock(enc, src, 1)
 	require.NoError(t, err)
 	enc = enc[:n]
@@ -72,7 +72,7 @@ func TestImplementationNamesTheLibrary(t *testing.T) {
 // malformed blocks that the other does not.
 func FuzzDecodeBlock(f *testing.F) {
 	for _, src := range batchtest.Samples(rand.New(rand.NewPCG(1, 2)), 300) {
-		enc := make([]byte, EncodedSize(len(src)))
+		enc := make([]byte, Bound(int64(len(src))))
 		f.Add(enc[:encodeGo(enc, src, 1)], uint16(len(src)))
 	}
 	f.Fuzz(func(t *testing.T, src []byte, size uint16) {
@@ -92,7 +92,7 @@ func BenchmarkBlock(b *testing.B) {
 	src := batchtest.Samples(rand.New(rand.NewPCG(1, 2)), 1<<20)
 	for name, encode := range encoders() {
 		for i, src := range src {
-			enc := make([]byte, EncodedSize(len(src)))
+			enc := make([]byte, Bound(int64(len(src))))
 			enc = enc[:encode(enc, src, 5)]
 			run := func(what string, f func()) {
 				b.Run(name+"/"+what+"/"+string(rune('a'+i)), func(b *testing.B) {
@@ -103,7 +103,7 @@ func BenchmarkBlock(b *testing.B) {
 				})
 			}
 			out := make([]byte, len(src))
-			room := make([]byte, EncodedSize(len(src)))
+			room := make([]byte, Bound(int64(len(src))))
 			run("encode", func() { encode(room, src, 5) })
 			if name == "Go" {
 				run("decode", func() { _ = decodeGo(out, enc) })

@@ -52,7 +52,7 @@ func TestBlocksDecode(t *testing.T) {
 		}
 	}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		got, results := batchtest.Decode(t, dev, inputs, sizes, quiver.Decode)
+		got, results := batchtest.Run(t, dev, inputs, sizes, quiver.Decode)
 		for i := range want {
 			require.NoError(t, results[i].Err)
 			require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(want[i]))
@@ -85,7 +85,7 @@ func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 				}
 				inputs, sizes = append(inputs, in), append(sizes, len(d))
 			}
-			got, results := batchtest.Decode(t, dev, inputs, sizes, quiver.Decode)
+			got, results := batchtest.Run(t, dev, inputs, sizes, quiver.Decode)
 			for i, d := range data {
 				if i%2 == 0 {
 					require.NoError(t, results[i].Err)
@@ -118,10 +118,10 @@ func TestInvalidBlocksAreErrors(t *testing.T) {
 	}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, in := range inputs {
-			_, results := batchtest.Decode(t, dev, [][]byte{in}, []int{100}, quiver.Decode)
+			_, results := batchtest.Run(t, dev, [][]byte{in}, []int{100}, quiver.Decode)
 			require.Error(t, results[0].Err, name)
 		}
-		got, results := batchtest.Decode(t, dev, [][]byte{{1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0}}, []int{1000}, quiver.Decode)
+		got, results := batchtest.Run(t, dev, [][]byte{{1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0}}, []int{1000}, quiver.Decode)
 		require.NoError(t, results[0].Err)
 		require.Equal(t, bytes.Repeat([]byte("a"), 531), got[0])
 	})

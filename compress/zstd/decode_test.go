@@ -20,7 +20,7 @@ import (
 // decode decodes a batch of inputs at odd places of one buffer.
 func decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, o compress.Options) ([][]byte, []compress.Result) {
 	t.Helper()
-	return batchtest.Decode(t, dev, inputs, sizes, func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, o) })
+	return batchtest.Run(t, dev, inputs, sizes, func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, o) })
 }
 
 func TestFramesOfEveryLevelDecode(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// EncodeOptions are the parameters of [EncodeFrame].
+// EncodeOptions are the parameters of [Encode] and [EncodeFrame]. The zero value is valid.
 type EncodeOptions struct {
 	// Level is that of the reference implementation, -131072 to 22; 0 means its default,
 	// 3. The Go implementation has four levels: it maps levels below 0, 1 and 2 to
@@ -19,6 +19,17 @@ type EncodeOptions struct {
 	Level int
 	// Checksum adds a checksum to the frame.
 	Checksum bool
+	// Scratch is the size in bytes up to which a GPU's memory is used at a time, beside
+	// Src and Dst; 0 is 1 GiB. A batch that needs more is encoded in several steps. One
+	// input may exceed the limit if it needs more by itself.
+	Scratch int64
+}
+
+func (o EncodeOptions) check() error {
+	if o.Level < MinLevel || o.Level > MaxLevel {
+		return fmt.Errorf("level %d is not within %d to %d", o.Level, MinLevel, MaxLevel)
+	}
+	return nil
 }
 
 // The levels of [EncodeOptions].
@@ -142,9 +153,10 @@ func EncodeFrame(dst, src []byte, o EncodeOptions) ([]byte, error) {
 }
 
 func (o EncodeOptions) encodeFrame(dst, src []byte) ([]byte, error) {
-	if o.Level < MinLevel || o.Level > MaxLevel {
-		return nil, fmt.Errorf("level %d is not within %d to %d", o.Level, MinLevel, MaxLevel)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
+	o.Scratch = 0 // encoders of the host do not depend on it
 	found, ok := encoders.Load(o)
 	if !ok {
 		found, _ = encoders.LoadOrStore(o, new(idleEncoders))

@@ -40,37 +40,17 @@ func TestUnusableLibrariesAreNamed(t *testing.T) {
 	assert.EqualError(t, err, "nvrtc: "+path+": got version 11.3, want at least 11.4")
 }
 
-func TestSearchFindsToolkitsAndEnvironments(t *testing.T) {
-	root := t.TempDir()
-	place := func(path string) string {
-		path = filepath.Join(root, path)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte("no library"), 0o600))
-		return path
-	}
-	want := []string{
-		place("toolkit/lib64/libnvrtc.so.13"),
-		place("venv/lib/python3.14/site-packages/nvidia/cu13/lib/libnvrtc.so.13"),
-		place("venv/lib/python3.14/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12"),
-		place("conda/lib/libnvrtc.so"),
-	}
-	place("toolkit/lib64/libnvrtc.so.13.0.88")
-	t.Setenv("CUDA_HOME", filepath.Join(root, "toolkit"))
-	t.Setenv("CUDA_PATH", "")
-	t.Setenv("VIRTUAL_ENV", filepath.Join(root, "venv"))
-	t.Setenv("CONDA_PREFIX", filepath.Join(root, "conda"))
-	got := candidatePaths()
-	require.GreaterOrEqual(t, len(got), len(sonames)+len(want))
-	assert.Equal(t, sonames, got[:len(sonames)], "the dynamic loader's path comes first")
-	assert.Equal(t, want, got[len(sonames):len(sonames)+len(want)])
-
-	_, err := openFirst(want)
-	assert.ErrorIs(t, err, ErrNotFound)
-	for _, hint := range []string{"libnvrtc.so.12", "LD_LIBRARY_PATH", "/usr/local/cuda/lib64", "Install", Override, want[0] + ": "} {
-		assert.ErrorContains(t, err, hint)
-	}
+func TestSearchOpensTheFirstLibraryThatLoads(t *testing.T) {
+	t.Setenv(Override, "")
+	lib64 := filepath.Join(t.TempDir(), "lib64")
+	require.NoError(t, os.MkdirAll(lib64, 0o700))
 	fake := buildFake(t)
-	c, err := openFirst(append(want, fake))
+	for _, name := range []string{"libnvrtc.so.12", "libnvrtc.so.11.2"} {
+		require.NoError(t, os.WriteFile(filepath.Join(lib64, name), []byte("no library"), 0o600))
+	}
+	require.NoError(t, os.Rename(fake, filepath.Join(lib64, "libnvrtc.so")))
+	t.Setenv("CUDA_HOME", filepath.Dir(lib64))
+	c, err := findLibrary()
 	require.NoError(t, err, "files that cannot be opened are skipped")
 	assert.NotNil(t, c)
 }

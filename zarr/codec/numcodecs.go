@@ -40,7 +40,7 @@ func (c LZ4) Encode(dst, src []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%d bytes, want at most %d", len(src), lz4.MaxSize)
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(src)))
-	bound := lz4.EncodedSize(len(src))
+	bound := int(lz4.Bound(int64(len(src))))
 	dst = slices.Grow(dst, bound)
 	n, err := lz4.EncodeBlock(dst[len(dst):len(dst)+bound], src, c.Acceleration)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
@@ -125,13 +124,34 @@ func Structs[T any](l *cudabuf.HostLaunch, i int, n int64) []T {
 // RunHost calls decode for each item of a batch in host memory, on all cores. decode
 // writes to dst, whose length is the capacity, and returns the size of the output.
 func RunHost(b compress.Batch, decode func(dst, src []byte) (int64, error)) ([]Outcome, error) {
-	src, ok := arrowbuf.HostBytes(b.Src)
-	dst, ok2 := arrowbuf.HostBytes(b.Dst)
-	if !ok || !ok2 {
-		return nil, fmt.Errorf("compress: %v has no kernels, and its memory is not the host's: %w", b.Src.Device(), arrowbuf.ErrDevice)
+	dst, src, err := HostMemory(b)
+	if err != nil {
+		return nil, err
 	}
 	outcomes := make([]Outcome, len(b.In))
 	DecodeItems(dst, src, Items(b), outcomes, decode)
+	return outcomes, nil
+}
+
+// RunStaged is RunHost for a batch on a GPU, through host memory.
+func RunStaged(b compress.Batch, encode func(dst, src []byte) (int64, error)) ([]Outcome, error) {
+	src := make([]byte, b.Src.Len())
+	if _, err := b.Src.CopyToHost(src, 0); err != nil {
+		return nil, err
+	}
+	var size int64
+	items := Items(b)
+	for i := range items {
+		items[i].Dst = size
+		size += items[i].DstSize
+	}
+	dst, outcomes := make([]byte, size), make([]Outcome, len(items))
+	DecodeItems(dst, src, items, outcomes, encode)
+	for i, o := range outcomes {
+		if _, err := b.Dst.CopyFromHost(dst[items[i].Dst:items[i].Dst+o.Size], b.Out[i].Offset); err != nil {
+			return nil, err
+		}
+	}
 	return outcomes, nil
 }
 

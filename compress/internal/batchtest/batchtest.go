@@ -1,4 +1,4 @@
-// Package batchtest decodes batches in tests of the formats.
+// Package batchtest runs batches in tests of the formats.
 package batchtest
 
 import (
@@ -22,12 +22,32 @@ func ForEachDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
+// Upload returns a buffer with some bytes, which is released after the test.
+func Upload(t testing.TB, dev arrowbuf.Device, data []byte) arrowbuf.Buffer {
+	t.Helper()
+	buf, err := dev.Alloc(int64(len(data)))
+	require.NoError(t, err)
+	t.Cleanup(buf.Release)
+	_, err = buf.CopyFromHost(data, 0)
+	require.NoError(t, err)
+	return buf
+}
+
+// Download returns the bytes of a buffer.
+func Download(t testing.TB, b arrowbuf.Buffer) []byte {
+	t.Helper()
+	data := make([]byte, b.Len())
+	_, err := b.CopyToHost(data, 0)
+	require.NoError(t, err)
+	return data
+}
+
 // filler is what the bytes outside of the outputs have.
 const filler = 0xEE
 
-// Decode decodes inputs at odd places of one buffer, and checks that no byte outside of
+// Run encodes or decodes inputs at odd places of one buffer, and checks that no byte outside of
 // the outputs changes.
-func Decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, decode func(compress.Batch) ([]compress.Result, error)) ([][]byte, []compress.Result) {
+func Run(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, run func(compress.Batch) ([]compress.Result, error)) ([][]byte, []compress.Result) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	var b compress.Batch
@@ -42,23 +62,11 @@ func Decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, dec
 		dst += int64(sizes[i])
 	}
 	dst += 5
-	alloc := func(n int64) arrowbuf.Buffer {
-		buf, err := dev.Alloc(n)
-		require.NoError(t, err)
-		t.Cleanup(buf.Release)
-		return buf
-	}
-	b.Src, b.Dst = alloc(int64(len(src))), alloc(dst)
-	_, err := b.Src.CopyFromHost(src, 0)
-	require.NoError(t, err)
-	_, err = b.Dst.CopyFromHost(bytes.Repeat([]byte{filler}, int(dst)), 0)
-	require.NoError(t, err)
-	results, err := decode(b)
+	b.Src, b.Dst = Upload(t, dev, src), Upload(t, dev, bytes.Repeat([]byte{filler}, int(dst)))
+	results, err := run(b)
 	require.NoError(t, err)
 	require.Len(t, results, len(inputs))
-	got := make([]byte, dst)
-	_, err = b.Dst.CopyToHost(got, 0)
-	require.NoError(t, err)
+	got := Download(t, b.Dst)
 	outputs := make([][]byte, len(inputs))
 	at := int64(0)
 	for i, out := range b.Out {

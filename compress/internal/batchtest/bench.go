@@ -40,11 +40,7 @@ func BenchmarkDecode(b *testing.B, format string, encode func([]byte) []byte, de
 	files, err := filepath.Glob(filepath.Join(folder, "*."+format))
 	require.NoError(b, err)
 	require.NotEmpty(b, files, "batches of %s", format)
-	driver, err := cudabuf.Open()
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, driver.Close()) })
-	dev, err := driver.Device(0)
-	require.NoError(b, err)
+	dev := openGPU(b)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), "."+format)
 		b.Run("cuda/"+name, func(b *testing.B) {
@@ -55,6 +51,25 @@ func BenchmarkDecode(b *testing.B, format string, encode func([]byte) []byte, de
 			benchmarkBatch(b, dev, encoded, raw, decode)
 		})
 	}
+}
+
+func openGPU(b *testing.B) *cudabuf.Device {
+	driver, err := cudabuf.Open()
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, driver.Close()) })
+	dev, err := driver.Device(0)
+	require.NoError(b, err)
+	return dev
+}
+
+// BenchmarkDevice runs a benchmark of some bytes: 2 GiB on the GPU if QUIVER_TEST_DEVICE is
+// cuda, and otherwise 64 MiB on the CPU.
+func BenchmarkDevice(b *testing.B, run func(b *testing.B, dev arrowbuf.Device, total int64)) {
+	if os.Getenv("QUIVER_TEST_DEVICE") == "cuda" {
+		b.Run("cuda", func(b *testing.B) { run(b, openGPU(b), 2<<30) })
+		return
+	}
+	b.Run("cpu", func(b *testing.B) { run(b, arrowbuf.CPU(), 64<<20) })
 }
 
 func benchmarkBatch(b *testing.B, dev arrowbuf.Device, file, raw []byte, decode func(compress.Batch) ([]compress.Result, error)) {

@@ -10,7 +10,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
-struct Index { unsigned x; };
+struct Index { unsigned x = 0, y = 0; };
 extern Index threadIdx, blockIdx, blockDim, gridDim;
 extern unsigned char dynamic_shared[];
 
@@ -50,6 +50,7 @@ template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
     const int lane = threadIdx.x % 32;
     return __shfl_sync(mask, value, lane >= by ? lane - by : lane);
 }
+template <typename T> T __shfl_xor_sync(unsigned mask, T value, int with) { return __shfl_sync(mask, value, threadIdx.x % 32 ^ with); }
 inline int __any_sync(unsigned mask, int truth) { return __ballot_sync(mask, truth) != 0; }
 inline int __popc(uint32_t v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
@@ -59,5 +60,10 @@ inline uint32_t __funnelshift_rc(uint32_t low, uint32_t high, uint32_t by) { ret
 template <typename T> T atomicOr(T* p, T v) {
     const T before = *p;
     *p |= v;
+    return before;
+}
+template <typename T> T atomicXor(T* p, T v) {
+    const T before = *p;
+    *p ^= v;
     return before;
 }

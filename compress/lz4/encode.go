@@ -1,0 +1,55 @@
+package lz4
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/internal/batch"
+	"github.com/quiver-gpu/quiver/cudabuf"
+)
+
+// EncodeOptions are the parameters of [Encode]. The zero value is valid.
+type EncodeOptions struct {
+	// Acceleration is that of [EncodeBlock] on the CPU device. GPUs have one level.
+	Acceleration int
+	// Scratch is the size in bytes up to which a GPU's memory is used at a time, beside
+	// Src and Dst; 0 is 1 GiB. A batch that needs more is encoded in several steps. One
+	// input may exceed the limit if it needs more by itself.
+	Scratch int64
+}
+
+// Encode encodes each input of a batch as one block (lz4_Block_format.md), and returns
+// when it is done. An output of [Bound] bytes always suffices; a shorter one may be an
+// error of its input, which wraps compress.ErrTooLarge. Inputs larger than [MaxSize] are
+// errors that wrap errors.ErrUnsupported. The error of Encode is that of the whole batch:
+// it is not valid, or the device failed.
+func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
+	if err := b.Check(); err != nil {
+		return nil, fmt.Errorf("lz4.Encode: %w", err)
+	}
+	var outcomes []batch.Outcome
+	var err error
+	if _, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
+		outcomes, err = batch.RunStaged(b, o.encodeInto)
+	} else {
+		outcomes, err = batch.RunHost(b, o.encodeInto)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lz4.Encode: %w", err)
+	}
+	return batch.Results("lz4.Encode", outcomes), nil
+}
+
+// encodeInto encodes src into dst on the host, and returns the size of the block.
+func (o EncodeOptions) encodeInto(dst, src []byte) (int64, error) {
+	if len(src) > MaxSize {
+		return 0, errors.ErrUnsupported
+	}
+	n, err := EncodeBlock(dst, src, o.Acceleration)
+	if err == nil && n == 0 {
+		err = compress.ErrTooLarge
+	}
+	return int64(n), err
+}

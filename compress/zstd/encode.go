@@ -1,0 +1,51 @@
+package zstd
+
+import (
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/internal/batch"
+	"github.com/quiver-gpu/quiver/cudabuf"
+)
+
+// Bound returns an upper bound on the size of the frame of n bytes, for each device and
+// level.
+func Bound(n int64) int64 { return n + n/256 + 64 }
+
+// Encode encodes each input of a batch as one frame (RFC 8878), and returns when it is
+// done. An output of [Bound] bytes always suffices; a shorter one may be an error of its
+// input, which wraps compress.ErrTooLarge. The error of Encode is that of the whole batch:
+// it is not valid, or the device failed.
+func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
+	if err := b.Check(); err != nil {
+		return nil, fmt.Errorf("zstd.Encode: %w", err)
+	}
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("zstd.Encode: %w", err)
+	}
+	var outcomes []batch.Outcome
+	var err error
+	if _, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
+		outcomes, err = batch.RunStaged(b, o.encodeInto)
+	} else {
+		outcomes, err = batch.RunHost(b, o.encodeInto)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("zstd.Encode: %w", err)
+	}
+	return batch.Results("zstd.Encode", outcomes), nil
+}
+
+// encodeInto encodes src into dst on the host, and returns the size of the frame.
+func (o EncodeOptions) encodeInto(dst, src []byte) (int64, error) {
+	out, err := o.encodeFrame(dst[:0], src)
+	if err != nil {
+		return 0, err
+	}
+	if len(out) > len(dst) {
+		return 0, compress.ErrTooLarge
+	}
+	copy(dst, out) // does nothing unless dst was shorter than the encoder's own bound
+	return int64(len(out)), nil
+}
