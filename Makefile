@@ -76,7 +76,7 @@ test-arm64: ## Run the quick tests of arithmetic and formats for arm64 (needs De
 emulate: ## Run the kernels that copy and decode on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin
-	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode|Encode)WithinTheirMemory' ./ndview/internal/stridedcopy ./compress/...
+	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode|Encode|Multiply)WithinTheirMemory' ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images
@@ -85,7 +85,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
-	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./compress/...
+	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 	GOARCH=arm64 $(GO) vet ./...
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
@@ -102,7 +102,7 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 	GO=$(GO) .ci/check-modules
 
 .PHONY: interop
-interop: build $(VENV) $(NODE_MODULES) stores ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata and zarrita (needs gcc)
+interop: build $(VENV) $(NODE_MODULES) stores beam ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata, zarrita and Beam (needs gcc)
 	.venv/bin/python interop/check.py
 	.venv/bin/python interop/tables.py --tables 100 --seed 1
 	GO=$(GO) .venv/bin/python interop/compression.py
@@ -116,6 +116,14 @@ interop: build $(VENV) $(NODE_MODULES) stores ## Check against NumPy, pyarrow, n
 .PHONY: stores
 stores: $(STORE_SERVERS) ## Check stores against servers of S3, Google Cloud Storage and Azure (needs Node)
 	CI=true $(GO) test -count 1 -run Servers ./zarr/store/blobstore ./cmd/arrow2zarr
+
+.PHONY: beam
+beam: ## Vet and test the module for Apache Beam, on its runner Prism
+	cd beam && $(GO) vet ./... && $(GO) test ./...
+
+.PHONY: beam-flink
+beam-flink: bin/arrow2zarr $(VENV) ## Convert on a Flink cluster here, kill a part of it, and record the result (needs Java and Maven)
+	GO=$(GO) .venv/bin/python beam/flink/run.py
 
 .PHONY: programs
 programs: bin/arrow2zarr $(VENV) ## Check random programs of arrays and random tables, others each time
@@ -155,6 +163,10 @@ bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and 
 .PHONY: bench-tables
 bench-tables: bin/arrow2zarr $(VENV) ## Measure nested columns, text, dictionaries and restore beside their peers, and record it
 	.venv/bin/python bench/tables_cpu.py
+
+.PHONY: bench-scale
+bench-scale: bin/arrow2zarr $(VENV) ## Measure plan, finalize and a slow object store, and record it in bench/results
+	.venv/bin/python bench/scale_cpu.py
 
 .PHONY: bench-table
 bench-table: ## Print the newest recorded result of each topic

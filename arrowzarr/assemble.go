@@ -28,6 +28,8 @@ type worker struct {
 	stats    *stageStats
 	in       <-chan columnRows
 	out      chan<- writeTask
+	// onDevice is the output of chunks that a device encodes; nil without one.
+	onDevice chan<- *columnChunk
 
 	// mu is held while a chunk waits for memory, so that no more than one at a
 	// time reads its offsets and views before it has memory.
@@ -68,8 +70,15 @@ func (w *worker) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		out, onDevice := w.out, w.onDevice
+		if w.columns[rows.column].onDevice {
+			out = nil // a nil channel is never ready
+		} else {
+			onDevice = nil
+		}
 		select {
-		case w.out <- chunk:
+		case out <- chunk:
+		case onDevice <- chunk:
 		case <-ctx.Done():
 			chunk.release(nil)
 			return context.Cause(ctx)
@@ -91,7 +100,7 @@ func (w *worker) assemble(ctx context.Context, rows columnRows) (_ *columnChunk,
 		return nil, err
 	}
 	a := assembler{device: arrowbuf.CPU(), kernels: w.stats}
-	if plan.onDevice() {
+	if plan.onDevice {
 		a.device = w.device
 	}
 	err = catchPanic(func() (err error) {
@@ -263,6 +272,9 @@ func (w *worker) chunkBytes(plan *column, rows columnRows, inputs []columnSlice,
 	}
 	// An encoder is reused, and keeps the tables of its largest chunk.
 	w.tableBytes = max(w.tableBytes, w.codec.tableBytes(values))
+	if plan.onDevice { // only the encoded chunk is on the host
+		return values + masks
+	}
 	// Encoding hardly makes a chunk larger.
 	need := 2*(values+masks) + float64(outsideHeap(int64(w.tableBytes)))
 	if plan.kind == kindFixed && plan.layout.viewable() && len(inputs) == 1 && inputs[0].values.NullN() == 0 && padding == 0 {

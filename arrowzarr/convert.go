@@ -11,17 +11,20 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // Report describes a finished conversion.
 type Report struct {
-	Input      string `json:"input"`
-	Format     string `json:"format"`
-	Output     string `json:"output"`
-	Device     string `json:"device"`
-	Codec      string `json:"codec"`                // as Options.AddCodec parses it; several are separated by spaces
-	Compressor string `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
+	Input  string `json:"input"`
+	Format string `json:"format"`
+	Output string `json:"output"`
+	Device string `json:"device"`
+	// DeviceReason says why Device is not that of the options.
+	DeviceReason string `json:"device_reason,omitempty"`
+	Codec        string `json:"codec"`                // as Options.AddCodec parses it; several are separated by spaces
+	Compressor   string `json:"compressor,omitempty"` // the codec's implementation: "libzstd 1.5.4" or "Go"
 	// Codecs are those of all arrays by path, if they differ or a sample decided them.
 	Codecs  map[string]string `json:"codecs,omitempty"`
 	Rows    int64             `json:"rows"`
@@ -37,6 +40,8 @@ type Report struct {
 	Seconds        float64           `json:"seconds"`
 	BytesPerSecond float64           `json:"bytes_per_second"` // RawBytes over Seconds
 	Stages         []Stage           `json:"stages"`
+	// Engines says where the codecs encoded the chunks: on the host, or on the device.
+	Engines []codec.StepCount `json:"engines"`
 }
 
 // Convert reads an Arrow IPC file, an Arrow IPC stream or a Parquet file and
@@ -237,12 +242,12 @@ func (c *conversion) report(p *pipeline, took time.Duration) *Report {
 	state := p.state
 	r := &Report{
 		Input: c.input, Format: c.format, Output: c.plan.Output,
-		Device: c.options.Device.String(), Codec: strings.Join(c.options.codecRules(), " "),
+		Device: c.options.Device.String(), DeviceReason: c.options.deviceReason, Codec: strings.Join(c.options.codecRules(), " "),
 		Compressor: c.options.codecs().implementation(),
 		Rows:       state.Rows, Columns: len(c.chosen.plans), Skipped: c.chosen.skipped,
 		ChunkRows: state.ChunkRows, ShardRows: state.ShardRows,
 		RawBytes: state.RawBytes, StoredBytes: state.Stored,
-		Seconds: took.Seconds(), Stages: p.stats.report(),
+		Seconds: took.Seconds(), Stages: p.stats.report(), Engines: p.stats.codecs.Counts(),
 	}
 	for _, column := range c.chosen.plans {
 		if column.kind == kindNested {

@@ -28,6 +28,7 @@ import (
 var (
 	none  = arrowzarr.Codec{Name: "none"}
 	gzip  = arrowzarr.Codec{Name: "gzip", Level: 6}
+	lz4s  = arrowzarr.Codec{Name: "lz4"}
 	zstd1 = arrowzarr.Codec{Name: "zstd", Level: 1}
 	fast  = arrowzarr.Codec{Name: "zstd", Level: -5}
 )
@@ -58,18 +59,18 @@ var conversions = []struct {
 	{"chunks of 1 row", []int{2, 0, 1}, []float64{0, 0, 0.5}, 1, 0, none, "stream"},
 	{"chunks of 1 row in shards", []int{5, 8}, []float64{0.3}, 1, 4, zstd1, "file"},
 	{"chunks of 7 rows", []int{3, 8, 1, 4}, []float64{0}, 7, 0, gzip, "zstd stream"},
-	{"chunks of 7 rows with nulls", []int{3, 8, 0, 5}, []float64{0.4}, 7, 0, none, "file"},
+	{"chunks of 7 rows with nulls", []int{3, 8, 0, 5}, []float64{0.4}, 7, 0, lz4s, "file"},
 	{"chunks of 7 rows with nulls in the last", []int{15, 5}, []float64{0, 0.5}, 7, 0, none, "LZ4 file"},
 	{"chunks of 7 rows of nulls", []int{10, 6}, []float64{1}, 7, 0, zstd1, "stream"},
-	{"chunks of 7 rows that are batches", []int{7, 7}, []float64{0}, 7, 0, none, "file"},
+	{"chunks of 7 rows that are batches", []int{7, 7}, []float64{0}, 7, 0, lz4s, "file"},
 	{"chunks of 7 rows in shards", []int{9, 30, 1, 50}, []float64{0}, 7, 21, zstd1, "file"},
-	{"chunks of 7 rows in shards with nulls", []int{9, 30, 1, 50}, []float64{0, 0.3}, 7, 21, none, "stream"},
+	{"chunks of 7 rows in shards with nulls", []int{9, 30, 1, 50}, []float64{0, 0.3}, 7, 21, lz4s, "stream"},
 	{"chunks of 7 rows in shards of nulls", []int{40}, []float64{1}, 7, 14, gzip, "file"},
 	{"a chunk that is a shard", []int{10, 10}, []float64{0.2}, 7, 7, fast, "zstd stream"},
 	{"chunks longer than the input", []int{10, 3}, []float64{0.2}, 1000, 2000, zstd1, "file"},
 	{"a batch of no rows", []int{0}, []float64{0}, 0, 0, zstd1, "file"},
 	{"no batches", nil, nil, 0, 0, zstd1, "stream"},
-	{"no batches for shards", nil, nil, 7, 21, none, "file"},
+	{"no batches for shards", nil, nil, 7, 21, lz4s, "file"},
 }
 
 // Every value of every supported type is in the output, on every device. The metadata
@@ -92,7 +93,12 @@ func TestEveryTypeConvertsOnEveryDevice(t *testing.T) {
 				options.Device = dev
 				onDevice, report := convertFile(t, input, options)
 				requireTable(t, want, onDevice)
-				assert.Equal(t, "cuda:0", report.Device)
+				if c.codec == none || c.codec == gzip {
+					assert.Equal(t, "cpu", report.Device)
+					assert.Contains(t, report.DeviceReason, "cuda:0 has nothing to encode with the codec "+c.codec.String())
+				} else {
+					assert.Equal(t, "cuda:0", report.Device)
+				}
 				require.Equal(t, documents(t, onCPU), documents(t, onDevice))
 			})
 		})

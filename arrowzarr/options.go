@@ -2,7 +2,9 @@ package arrowzarr
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -27,7 +29,8 @@ const (
 // Options are the options of Convert. The zero value converts all columns on the
 // CPU with the default codec.
 type Options struct {
-	// Device assembles the columns of fixed width. Nil is the CPU device.
+	// Device encodes the columns of fixed width whose codecs it has kernels for, and then
+	// assembles their chunks, too. Nil is the CPU device.
 	Device arrowbuf.Device `json:"-"`
 	// Codec compresses the chunks of arrays that neither of the next two has a codec for.
 	Codec Codec
@@ -55,6 +58,8 @@ type Options struct {
 	Input InputOptions
 	// reader is the input of ConvertReader; otherwise nil.
 	reader array.RecordReader
+	// deviceReason says why Device is not the one of the caller.
+	deviceReason string
 	// Jobs is the number of chunks that are assembled or encoded at once. 0 means
 	// GOMAXPROCS.
 	Jobs int `json:"-"`
@@ -84,6 +89,19 @@ type Options struct {
 	Progress *Progress `json:"-"`
 }
 
+// fasterOnDevice has the codecs with which a GPU converts faster than the CPU of the same
+// machine, by the records of bench/results.
+var fasterOnDevice = map[string]bool{}
+
+// FasterOnDevice reports whether a GPU is known to convert faster than the CPU: whether
+// some record of bench/results shows it for the codec of most arrays.
+func (o Options) FasterOnDevice() bool {
+	if o.Codec == (Codec{}) {
+		o.Codec = DefaultCodec
+	}
+	return fasterOnDevice[o.Codec.Name]
+}
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Device == nil {
 		o.Device = arrowbuf.CPU()
@@ -105,6 +123,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if err := errors.Join(o.validateCodecs(), o.Input.validate()); err != nil {
 		return o, markPart(PartUsage, err)
+	}
+	if o.Device.Type() != arrowbuf.DeviceCPU && !o.codecs().encodeOnDevice() {
+		o.Device, o.deviceReason = arrowbuf.CPU(), fmt.Sprintf("%s has nothing to encode with the codec %s", o.Device, strings.Join(o.codecRules(), " "))
 	}
 	switch {
 	case o.Jobs < 0:

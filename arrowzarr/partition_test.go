@@ -169,6 +169,50 @@ func TestPlannedOutputsAreLockedUntilTheyAreFinalized(t *testing.T) {
 	}
 }
 
+// A scheduler may run the step that plans again, when partitions are done already.
+func TestPlansAreKeptWithResume(t *testing.T) {
+	input := inputFile(t, mixedTable(t, 5, 200).stream(t))
+	other := inputFile(t, mixedTable(t, 6, 200).stream(t))
+	_, url := newObjects(t)
+	for _, output := range []string{filepath.Join(t.TempDir(), "output.zarr"), url} {
+		options := arrowzarr.Options{ChunkRows: 16, Resume: true}
+		first, err := arrowzarr.Plan(t.Context(), input, output, 6, options)
+		require.NoError(t, err)
+		_, err = arrowzarr.RunPartition(t.Context(), output, 3, options)
+		require.NoError(t, err)
+
+		again, err := arrowzarr.Plan(t.Context(), input, output, 6, options)
+		require.NoError(t, err)
+		first.Seconds, again.Seconds = 0, 0
+		assert.Equal(t, first, again)
+		status, err := arrowzarr.Status(t.Context(), output)
+		require.NoError(t, err)
+		assert.Equal(t, []int{0, 1, 2, 4, 5}, status.Missing)
+
+		for _, wrong := range []struct {
+			input      string
+			partitions int
+			options    arrowzarr.Options
+			message    string
+		}{
+			{input, 5, options, "is planned in 6 partitions, expected 5"},
+			{input, 6, arrowzarr.Options{ChunkRows: 8, Resume: true}, "was begun with other options"},
+			{other, 6, options, "was begun from another input"},
+		} {
+			_, err = arrowzarr.Plan(t.Context(), wrong.input, output, wrong.partitions, wrong.options)
+			requirePart(t, arrowzarr.PartOutput, err)
+			assert.Contains(t, err.Error(), wrong.message)
+		}
+		for number := range 6 {
+			_, err = arrowzarr.RunPartition(t.Context(), output, number, options)
+			require.NoError(t, err)
+		}
+		_, err = arrowzarr.Finalize(t.Context(), output, options)
+		require.NoError(t, err)
+		requireVerified(t, input, output)
+	}
+}
+
 func TestAbortDeletesWhatIsUnfinished(t *testing.T) {
 	input := inputFile(t, mixedTable(t, 5, 200).stream(t))
 	options := arrowzarr.Options{ChunkRows: 16}

@@ -24,6 +24,8 @@ type part struct {
 	pieces     string         // the prefix of the pieces of a partition
 	complete   bool           // the values of all dictionaries are known
 
+	existing *existingTable // to which the rows are appended; nil for a new output
+
 	checkpoints time.Duration // between two; 0 for none
 	last        *checkpoint   // from which the part begins; nil for the first row
 }
@@ -44,6 +46,7 @@ type pipeline struct {
 	jobs        int           // goroutines of worker and writer
 	rows        chan columnRows
 	chunks      chan writeTask
+	onDevice    chan *columnChunk // chunks that a device encodes
 	progress    *Progress
 	stats       pipelineStats
 }
@@ -54,7 +57,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	options, columns := c.options, c.chosen.plans
 	p := &pipeline{
 		jobs: options.Jobs, progress: options.Progress, automatic: part.automatic,
-		rows: make(chan columnRows), chunks: make(chan writeTask), state: part.state,
+		rows: make(chan columnRows), chunks: make(chan writeTask), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
 	}
 	if p.progress == nil {
 		p.progress = &Progress{}
@@ -62,10 +65,12 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	shares := divideMemory(options.MaxMemory)
 	batchBytes, shardBytes := shares.batches, int64(0)
 	chunkStore, documents := c.stores(part)
-	if !c.target.renames() {
+	if c.target.isRemote() {
 		var puts int64
 		batchBytes, puts, shardBytes = shares.forObjects(options.ShardRows > 0)
-		chunkStore = newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
+		queue := newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
+		queue.existing = part.existing != nil
+		chunkStore = queue
 	}
 	readAhead := batchBytes
 	if options.Device.Type() == arrowbuf.DeviceCPU {
@@ -75,6 +80,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	values := newCategoryMemory(shares.batches)
 	all := newCategories(columns, values)
 	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.codecs(), p.progress, &p.stats, p.chunks)
+	p.writer.existing = part.existing
 	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
@@ -84,6 +90,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	}
 	nestedGrid := rowGrid{chunkRows: c.plan.StreamRows, shardRows: options.ShardRows}
 	p.rechunker.nested = p.addNested(c.target.store, nestedGrid, options.ChunkRows == 0, part.pieces, values)
+	p.rechunker.existing = part.existing
 	if part.checkpoints > 0 {
 		p.checkpoints = &checkpointer{
 			work: c.target.store, interval: part.checkpoints, writer: p.writer, last: part.last,
@@ -91,7 +98,10 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 		}
 		p.rechunker.checkpoints = p.checkpoints
 	}
-	return p, markPart(PartOutput, p.restore(ctx, c.target.store, part))
+	if err := p.restore(ctx, c.target.store, part); err != nil {
+		return p, markPart(PartOutput, err)
+	}
+	return p, markPart(PartOutput, part.existing.attach(ctx, p.rechunker.nested))
 }
 
 // stores returns the stores of chunks and of metadata.
@@ -120,10 +130,14 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 	if part.grid.chunkRows > 0 {
 		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
 	}
+	chunks := options.Jobs
+	if options.Device.Type() != arrowbuf.DeviceCPU {
+		chunks += deviceChunks
+	}
 	p.worker = &worker{
 		columns: columns, device: options.Device, codec: options.codecs(),
-		memory: newChunkMemory(shares.chunks, options.Jobs, c.src.mapping()), maxBytes: shares.batches,
-		stats: &p.stats.kernels, in: p.rows, out: p.chunks,
+		memory: newChunkMemory(shares.chunks, chunks, c.src.mapping()), maxBytes: shares.batches,
+		stats: &p.stats.kernels, in: p.rows, out: p.chunks, onDevice: p.onDevice,
 	}
 }
 
@@ -209,7 +223,8 @@ func (p *pipeline) run(ctx context.Context) error {
 		closeRows = func() { close(p.rows); close(p.checkpoints.marks) }
 	}
 	startStage(group, 1, func() error { return p.rechunker.run(groupCtx) }, closeRows)
-	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks) })
+	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks); close(p.onDevice) })
+	startStage(group, deviceBatches, func() error { return p.writer.runBatches(groupCtx, p.onDevice, p.jobs) }, func() {})
 	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
 	err := group.Wait()
 	if err == nil {

@@ -37,6 +37,7 @@ type plan struct {
 
 	// The rest is empty if one process converts all rows.
 
+	Append     bool           `json:"append,omitempty"`  // rows are appended to a table
 	Planned    bool           `json:"planned,omitempty"` // Plan has made it
 	ChunkRows  int64          `json:"chunk_rows,omitempty"`
 	Partitions []partition    `json:"partitions,omitempty"`
@@ -53,6 +54,9 @@ func (p *plan) codecs(column int) map[string]Codec {
 	}
 	return p.Codecs[column]
 }
+
+// rows returns the number of rows of all partitions.
+func (p *plan) rows() int64 { return p.Partitions[len(p.Partitions)-1].To }
 
 // partition is a range of rows that is written by itself.
 type partition struct {
@@ -115,7 +119,7 @@ func (p *plan) layout(t *target) layout {
 	if t.renames() {
 		return layout{building: buildingPrefix}
 	}
-	return layout{grouped: p.Grouped}
+	return layout{grouped: p.Grouped, appending: p.Append}
 }
 
 // readPlan returns the plan of an unfinished output. The error wraps store.ErrNotFound if
@@ -139,9 +143,17 @@ func readPlan(ctx context.Context, s store.Store) (*plan, error) {
 // begun.
 func (p *plan) checkResumable(before *plan) error {
 	switch {
+	case before.Append:
+		return errAppending(p.Output)
 	case before.Planned:
 		return fmt.Errorf("%s is planned in partitions, so it is not resumed (arrow2zarr partition and finalize complete it)", p.Output)
-	case p.Fingerprint != before.Fingerprint:
+	}
+	return p.checkSame(before)
+}
+
+// checkSame returns an error unless another plan has the same input and options.
+func (p *plan) checkSame(before *plan) error {
+	if p.Fingerprint != before.Fingerprint {
 		return fmt.Errorf("%s was begun from another input, or the input has changed: it was %s, and is %s", p.Output, before.Fingerprint, p.Fingerprint)
 	}
 	now, err := json.Marshal(p.Options)

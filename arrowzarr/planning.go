@@ -13,6 +13,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // PlanReport describes a plan.
@@ -39,6 +41,11 @@ const maxPartitions = 1 << 20
 // Plan reads metadata, the first batch, and all of the columns that are nested or
 // dictionaries: where a partition begins in their arrays depends on all rows before. The
 // input must be readable under its absolute path wherever partitions run.
+//
+// With Options.Resume, a plan of the output is kept, with the partitions that are done.
+// The input, the options and the number of partitions must be those of the plan. A local
+// plan that a killed process left without partitions is made again; in an object store, it
+// must be aborted first.
 func Plan(ctx context.Context, input, output string, partitions int, options Options) (*PlanReport, error) {
 	start := time.Now()
 	if partitions < 1 || partitions > maxPartitions {
@@ -54,26 +61,26 @@ func Plan(ctx context.Context, input, output string, partitions int, options Opt
 	if err != nil {
 		return nil, markPart(PartInput, err)
 	}
-	more := options.Input.More
-	options.Input.More = make([]string, len(more))
-	for i := range more {
-		if options.Input.More[i], err = absolutePath(more[i]); err != nil {
-			return nil, markPart(PartInput, err)
-		}
-	}
 	c, err := openConversion(ctx, input, output, options)
 	if err != nil {
 		return nil, err
 	}
+	total, kept := int64(0), false
 	if c.plan, err = c.newPlan(ctx); err == nil {
 		c.plan.Planned = true
-		err = c.target.create(ctx, c.plan, c.options.Overwrite)
+		if options.Resume {
+			kept, err = c.keepPlan(ctx, partitions)
+		}
+		if err == nil && !kept {
+			err = c.target.create(ctx, c.plan, c.options.Overwrite)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	total, err := c.planPartitions(ctx, int64(partitions))
-	if err != nil {
+	if kept {
+		total = c.plan.rows()
+	} else if total, err = c.planPartitions(ctx, int64(partitions)); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -87,6 +94,31 @@ func Plan(ctx context.Context, input, output string, partitions int, options Opt
 		ChunkRows: c.plan.ChunkRows, ShardRows: c.options.ShardRows, Partitions: len(c.plan.Partitions),
 		Seconds: time.Since(start).Seconds(),
 	}, nil
+}
+
+// keepPlan takes over the plan of an unfinished output, and reports whether there is one.
+func (c *conversion) keepPlan(ctx context.Context, partitions int) (bool, error) {
+	t := c.target
+	before, err := readPlan(ctx, t.store)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, markPart(PartOutput, err)
+	}
+	if before.Planned && len(before.Partitions) == 0 && t.renames() {
+		return false, markPart(PartOutput, t.removeLeftover(ctx, true))
+	}
+	switch {
+	case len(before.Partitions) == 0:
+		err = fmt.Errorf("%s is unfinished: another process plans or converts it, or was interrupted (arrow2zarr abort %s deletes it)", t.location, t.location)
+	case len(before.Partitions) != partitions:
+		err = fmt.Errorf("%s is planned in %d partitions, expected %d", t.location, len(before.Partitions), partitions)
+	default:
+		err = c.plan.checkSame(before)
+	}
+	c.plan = before
+	return true, markPart(PartOutput, err)
 }
 
 // absolutePath returns the absolute path of a local input, since partitions may run in

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
 )
 
 // Progress counts what a conversion has done so far. Its methods may be called from
@@ -101,6 +102,8 @@ func (s *stageStats) report(name string) Stage {
 // pipelineStats are the statistics of one conversion.
 type pipelineStats struct {
 	read, h2d, kernels, d2h, encode, write stageStats
+
+	codecs codec.Stats
 }
 
 func (s *pipelineStats) report() []Stage {

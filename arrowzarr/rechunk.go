@@ -35,12 +35,14 @@ type rechunker struct {
 	stats      *stageStats // of copies to the device
 	out        chan<- columnRows
 	nested     []*nestedWriter // by column; nil for other than nested columns
+	existing   *existingTable  // to which the rows are appended; nil for a new output
 
 	checkpoints *checkpointer // nil for none
 
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
 	codecsChosen bool
+	placed       bool         // it is decided which columns are copied to the device
 	pending      []batchSlice // rows that are not in a chunk yet
 	pendingRows  int64
 	pendingBytes int64 // of the batches in pending
@@ -132,6 +134,9 @@ func (r *rowChunk) release() bool {
 // run rechunks the whole input.
 func (r *rechunker) run(ctx context.Context) error {
 	defer r.releasePending()
+	if err := r.existing.loadNested(ctx, r.nested); err != nil {
+		return err
+	}
 	for {
 		b, err := r.in.next(ctx, r.pendingBytes)
 		if errors.Is(err, io.EOF) {
@@ -195,6 +200,10 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 		if err := chooseCodecs(r.columns, b.batch, r.sizer.jobs); err != nil {
 			return nil, err
 		}
+	}
+	if !r.placed {
+		r.placed = true
+		place(r.columns, r.device)
 	}
 	if r.grid.chunkRows == 0 {
 		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
@@ -264,7 +273,7 @@ func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error)
 	columns := make([]arrow.Array, len(r.columns))
 	var copied []int
 	for i, plan := range r.columns {
-		if plan.onDevice() && r.device != arrowbuf.CPU() {
+		if plan.onDevice {
 			copied = append(copied, i)
 			continue
 		}
@@ -375,7 +384,7 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 					r.progress.rows.Add(rows.rows)
 				}
 			}()
-			return r.nested[rows.column].append(ctx, rows.columnSlices())
+			return r.nested[rows.column].append(ctx, r.existing.skipRows(rows.columnSlices(), r.rows-rows.rows))
 		})
 	}
 	err := group.Wait()

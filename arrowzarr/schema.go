@@ -41,11 +41,9 @@ type column struct {
 	nested  *node              // of kindNested
 	dims    []string           // the names of the axes, the rows' first
 	codecs  columnCodecs       // of its arrays
-}
 
-// onDevice reports whether the column is copied to the device. Text and the codes of
-// dictionaries are encoded by the host, so copying them would only cost time.
-func (c *column) onDevice() bool { return c.kind == kindFixed && !c.runs }
+	onDevice bool // the column is copied to the device; see place
+}
 
 // nameColumns gives each column the name of its node in Zarr. A name that a node can
 // have is kept.

@@ -26,6 +26,7 @@ type writer struct {
 	progress *Progress
 	stats    *pipelineStats
 	in       <-chan writeTask
+	existing *existingTable // to which rows are appended; nil for a new output
 
 	begun    sync.Once
 	beginErr error
@@ -47,6 +48,9 @@ type layout struct {
 	building string
 	// grouped has the columns that are groups of values and masks, if building is "".
 	grouped []bool
+	// appending reports whether the arrays exist. Masks are at their paths in a group, and
+	// the values are moved there at the end if the column was one array.
+	appending bool
 }
 
 // path returns the path of an array of a column.
@@ -54,12 +58,12 @@ func (l layout) path(w *columnWriter, array string) string {
 	if l.building != "" {
 		return fmt.Sprintf("%s/%d/%s", l.building, w.number, array)
 	}
-	return finalPath(w.plan, array, l.grouped[w.number])
+	return finalPath(w.plan, array, l.grouped[w.number] || l.appending && array != arrayValues)
 }
 
 // isWhole reports whether a column is known to be one array before it is read.
 func (l layout) isWhole(w *columnWriter) bool {
-	return l.building == "" && !l.grouped[w.number] && w.plan.kind != kindDictionary
+	return l.building == "" && !l.appending && !l.grouped[w.number] && w.plan.kind != kindDictionary
 }
 
 // finalPath returns the path of an array of a column in the output.
@@ -196,7 +200,7 @@ func (w *columnWriter) begin(b arrayBuilder) error {
 		return nil
 	}
 	w.whole = b.layout.isWhole(w)
-	for _, a := range b.columnArrays(w.plan) {
+	for _, a := range b.columnArrays(w) {
 		writer, err := b.newArray(b.layout.path(w, a.name), a.metadata)
 		if err != nil {
 			return err
@@ -220,9 +224,18 @@ func (w *columnWriter) arrays() []*arrayWriter {
 
 // write stores a chunk of the column.
 func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) error {
+	pieces, err := w.split(index, c)
+	for _, p := range pieces {
+		err = errors.Join(err, p.write(ctx))
+	}
+	return err
+}
+
+// split returns the chunks of the column's arrays.
+func (w *columnWriter) split(index int64, c *chunkArrays) ([]arrayChunk, error) {
 	if c.mask != nil || c.elementMask != nil {
 		if w.whole {
-			return partErrorf(PartInput, "the input says that no value is null, but some are")
+			return nil, partErrorf(PartInput, "the input says that no value is null, but some are")
 		}
 		if c.mask != nil {
 			w.missing.Store(true)
@@ -231,13 +244,14 @@ func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) e
 			w.elementMissing.Store(true)
 		}
 	}
-	if w.whole {
-		return w.values.write(ctx, index, c.values)
+	pieces := []arrayChunk{{w.values, index, c.values}}
+	if w.mask != nil && !w.whole {
+		pieces = append(pieces, arrayChunk{w.mask, index, maskValues(c.mask)})
 	}
-	return errors.Join(
-		w.values.write(ctx, index, c.values),
-		w.mask.write(ctx, index, maskValues(c.mask)),
-		w.elements.write(ctx, index, maskValues(c.elementMask)))
+	if w.elements != nil && !w.whole {
+		pieces = append(pieces, arrayChunk{w.elements, index, maskValues(c.elementMask)})
+	}
+	return pieces, nil
 }
 
 // maskValues returns nil for a nil mask, instead of an interface that holds one.
@@ -276,7 +290,16 @@ type columnArray struct {
 }
 
 // columnArrays returns the arrays that a column may have.
-func (b arrayBuilder) columnArrays(c *column) []columnArray {
+func (b arrayBuilder) columnArrays(w *columnWriter) []columnArray {
+	all := b.newColumnArrays(w.plan)
+	for i, a := range all {
+		all[i].metadata = b.existing.reuse(w.number, a.name, a.metadata)
+	}
+	return all
+}
+
+// newColumnArrays returns the arrays that a column may have in a new output.
+func (b arrayBuilder) newColumnArrays(c *column) []columnArray {
 	values := b.metadata(c.dataType(), c.layout.row, c.codecs.compressors(arrayValues, c.class(), c.dataType()))
 	all := []columnArray{{arrayValues, values}}
 	if c.kind == kindDictionary {
@@ -314,15 +337,20 @@ func (b arrayBuilder) newArray(path string, m *zarr.ArrayMetadata) (*arrayWriter
 	if w.array, err = zarr.New(b.store, path, m); err != nil {
 		return nil, markPart(PartOutput, err)
 	}
-	w.array.Trace = b.stats.trace()
+	w.array.Trace, w.array.Stats = b.stats.trace(), &b.stats.codecs
+	w.store, w.stored = b.store, b.existing.storedUnits(path, m)
 	return w, nil
 }
 
 // arrayWriter writes the chunks of one array, in any order, and closes each shard
-// when it has all of its chunks. A nil arrayWriter writes nothing.
+// when it has all of its chunks.
 type arrayWriter struct {
 	array *zarr.Array
+	store store.Store
 	ndim  int
+	// stored is the number of chunks, or shards, that the array has before rows are
+	// appended. Those that become fill values are deleted.
+	stored int64
 	// perShard is the number of chunks in a shard; 0 without shards.
 	perShard int64
 
@@ -335,28 +363,59 @@ type openShard struct {
 	seen   int64
 }
 
-// write stores a chunk. Nil values are a chunk of fill values, which is not
+// arrayChunk is a chunk of an array. Nil values are a chunk of fill values, which is not
 // stored, but counts for its shard.
-func (w *arrayWriter) write(ctx context.Context, index int64, values element.Values) error {
-	if w == nil {
-		return nil
+type arrayChunk struct {
+	array  *arrayWriter
+	index  int64
+	values element.Values
+}
+
+// write stores the chunk.
+func (c arrayChunk) write(ctx context.Context) error {
+	w, ok, err := c.chunkWrite(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+	case w.Shard != nil:
+		err = w.Shard.WriteChunk(ctx, w.Index, w.Values)
+	default:
+		err = w.Array.WriteChunk(ctx, w.Index, w.Values)
 	}
-	if w.perShard == 0 {
-		if values == nil {
-			return nil
-		}
-		return w.array.WriteChunk(ctx, w.index(index), values)
-	}
-	shard, err := w.shard(ctx, index/w.perShard)
 	if err != nil {
 		return err
 	}
-	if values != nil {
-		if err := shard.writer.WriteChunk(ctx, w.index(index%w.perShard), values); err != nil {
-			return err
+	return c.array.countChunk(ctx, c.index)
+}
+
+// chunkWrite returns what to store, and false for nothing. Afterwards, the chunk must be
+// counted.
+func (c arrayChunk) chunkWrite(ctx context.Context) (w zarr.ChunkWrite, ok bool, err error) {
+	a := c.array
+	w = zarr.ChunkWrite{Array: a.array, Values: c.values}
+	if a.perShard == 0 {
+		w.Index = a.index(c.index)
+		if c.values == nil && c.index < a.stored {
+			err = a.store.Delete(ctx, a.array.Path()+"/"+a.array.Metadata().ChunkKeyEncoding.Key(w.Index))
 		}
+		return w, c.values != nil, err
+	}
+	shard, err := a.shard(ctx, c.index/a.perShard)
+	if err != nil {
+		return w, false, err
+	}
+	w.Shard, w.Index = shard.writer, a.index(c.index%a.perShard)
+	return w, c.values != nil, nil
+}
+
+// countChunk counts a chunk that is stored, and closes its shard after the last one.
+func (w *arrayWriter) countChunk(ctx context.Context, index int64) error {
+	if w.perShard == 0 {
+		return nil
 	}
 	w.mu.Lock()
+	shard := w.shards[index/w.perShard]
 	shard.seen++
 	full := shard.seen == w.perShard
 	if full {

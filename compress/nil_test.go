@@ -5,6 +5,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/compress/crc32c"
 	"github.com/quiver-gpu/quiver/compress/gzip"
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
@@ -19,14 +20,15 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 	for folder, zeros := range map[string]apitest.Zeros{
 		".": {Values: map[string]any{"Batch": compress.Batch{}}},
 		"blosc": {
-			Functions: map[string]any{"Decode": blosc.Decode, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "ParseCompressor": blosc.ParseCompressor},
+			Functions: map[string]any{"Bound": blosc.Bound, "Decode": blosc.Decode, "DecodeBatch": blosc.DecodeBatch, "EncodeBatch": blosc.EncodeBatch, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "ParseCompressor": blosc.ParseCompressor},
 			Values:    map[string]any{"Compressor": blosc.Compressor(99)},
 		},
-		"gzip": {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
-		"lz4":  {Functions: map[string]any{"Decode": lz4.Decode, "Bound": lz4.Bound, "DecodeBlock": lz4.DecodeBlock, "Encode": lz4.Encode, "EncodeBlock": lz4.EncodeBlock, "Implementation": lz4.Implementation}},
-		"pack": {Functions: map[string]any{"Copy": pack.Copy}},
+		"crc32c": {Functions: map[string]any{"Sums": crc32c.Sums, "Verify": crc32c.Verify}},
+		"gzip":   {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
+		"lz4":    {Functions: map[string]any{"Decode": lz4.Decode, "Bound": lz4.Bound, "DecodeBlock": lz4.DecodeBlock, "Encode": lz4.Encode, "EncodeBlock": lz4.EncodeBlock, "Implementation": lz4.Implementation}},
+		"pack":   {Functions: map[string]any{"Copy": pack.Copy}},
 		"shuffle": {Functions: map[string]any{
-			"Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
+			"Apply": shuffle.Apply, "Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
 			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached,
 		}},
 		"zstd": {Functions: map[string]any{"Bound": zstd.Bound, "Encode": zstd.Encode, "Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},

@@ -37,6 +37,8 @@ type Array struct {
 	ChunkCache int64
 	// Trace, if not nil, receives the duration of each stage of writing.
 	Trace *Trace
+	// Stats, if not nil, counts the chunks that codecs encode and decode, and where.
+	Stats *codec.Stats
 
 	store       store.Store
 	path        string
@@ -228,7 +230,7 @@ func (a *Array) storedChunks(ctx context.Context) ([][]int64, error) {
 		if a.path != "" {
 			key = strings.TrimPrefix(key, a.path+"/")
 		}
-		if index, ok := a.keyEncoding.index(key, len(a.grid)); ok && a.grid.Has(index) {
+		if index, ok := a.keyEncoding.Index(key, len(a.grid)); ok && a.grid.Has(index) {
 			indices = append(indices, index)
 		}
 	}
@@ -296,7 +298,7 @@ func (a *Array) chainFor(index []int64) (*codec.Chain, error) {
 
 func (a *Array) scratch() *codec.Scratch {
 	s := codec.GetScratch()
-	s.KeepEmpty = a.WriteEmptyChunks
+	s.KeepEmpty, s.Stats = a.WriteEmptyChunks, a.Stats
 	return s
 }
 

@@ -2,13 +2,10 @@ package zarr
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"math/bits"
 	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -22,10 +19,9 @@ const (
 	// link and kernels run at the same time.
 	deviceBatch    = 128 << 20
 	deviceInFlight = 3
-	slabUnit       = 48 << 20
-	// minDeviceRead is the size in bytes from which a GPU decodes what is read. Less is
-	// decoded sooner by the host.
-	minDeviceRead = 1 << 20
+	// minDeviceBytes is the size in bytes from which a GPU decodes what is read, and
+	// encodes what is written. Less is done sooner by the host.
+	minDeviceBytes = 1 << 20
 	// inputAlignment makes the kernels' reads of neighboring inputs independent.
 	inputAlignment = 16
 )
@@ -36,8 +32,7 @@ func align(n int64) int64 { return (n + inputAlignment - 1) / inputAlignment * i
 // bytes cross the link, and chunks go to their places on the device.
 type deviceRead struct {
 	region
-	nd    *ndview.NDBuffer // the shape of the box, C order
-	codec *codec.DeviceCodec
+	nd *ndview.NDBuffer // the shape of the box, C order
 }
 
 // deviceChunk is an encoded chunk on the host. Its data is nil if it is not stored.
@@ -51,7 +46,7 @@ type deviceChunk struct {
 // onDevice returns how the device of nd reads a box into it, or nil if the host must
 // decode the chunks. The caller must release nd of the result.
 func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error) {
-	if _, ok := arrowbuf.As[*cudabuf.Device](nd.Device()); !ok || nd.NBytes() < minDeviceRead {
+	if _, ok := arrowbuf.As[*cudabuf.Device](nd.Device()); !ok || nd.NBytes() < minDeviceBytes {
 		return nil, nil
 	}
 	for index := range a.grid.Chunks(box) {
@@ -62,15 +57,14 @@ func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error)
 		if layout, ok := chain.ShardLayout(); ok {
 			chain = layout.ChunkChain()
 		}
-		decoder := chain.DeviceCodec()
-		if decoder == nil {
+		if !chain.DecodesOnDevice() {
 			return nil, nil
 		}
 		shaped, err := nd.ReshapeView(box.Shape...)
 		if err != nil {
 			return nil, err
 		}
-		return &deviceRead{region{array: a, box: box}, shaped, decoder}, nil
+		return &deviceRead{region{array: a, box: box}, shaped}, nil
 	}
 	return nil, nil // no chunks
 }
@@ -82,7 +76,7 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 		if err := d.fetch(ctx, s, chunks, jobs); err != nil {
 			return err
 		}
-		return d.decode(chunks)
+		return d.decode(chunks, jobs)
 	})
 }
 
@@ -143,14 +137,14 @@ func (d *deviceRead) chunksOf(u unit) iter.Seq[deviceChunk] {
 func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []deviceChunk, jobs int) error {
 	var n int64
 	for _, c := range chunks {
-		n += align(d.codec.EncodedSize(c.size))
+		n += c.slotSize()
 	}
-	slab, err := s.HostBytes(d.nd.Device(), slabSize(n))
+	slab, err := s.HostBytes(d.nd.Device(), n)
 	if err != nil {
 		return err
 	}
 	for i := range chunks {
-		size := align(d.codec.EncodedSize(chunks[i].size))
+		size := chunks[i].slotSize()
 		chunks[i].slot, slab = slab[:0:size], slab[size:]
 	}
 	// Where reading a chunk takes a round trip, chunks of one shard are read together.
@@ -161,13 +155,12 @@ func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []devic
 	return forEachParallel(ctx, jobs, runs(chunks, together), d.fetchCell)
 }
 
-// slabSize rounds n up to one of few sizes. Allocating pinned memory takes longer than
-// reading a batch, so the allocator should find memory of earlier batches.
-func slabSize(n int64) int64 {
-	if n <= slabUnit/2 {
-		return 1 << bits.Len64(uint64(n))
+// slotSize returns the bytes of pinned memory for the encoded chunk.
+func (c deviceChunk) slotSize() int64 {
+	if c.chain == nil { // the error is that of fetching
+		return 0
 	}
-	return (n + slabUnit - 1) / slabUnit * slabUnit
+	return align(c.chain.UsualEncodedSize())
 }
 
 // runs yields the longest parts of s of which each neighbor belongs together.
@@ -220,20 +213,19 @@ func (d *deviceRead) fetchCell(ctx context.Context, chunks []deviceChunk) error 
 
 // deviceOutputs are the chunks of a batch that are decoded into one buffer.
 type deviceOutputs struct {
-	compress.Batch
-	chunks   []deviceChunk
-	payloads [][]byte
-	bytes    int64
+	chunks []deviceChunk
+	items  []codec.DecodeItem
+	bytes  int64
 }
 
-func (o *deviceOutputs) add(c deviceChunk, payload []byte, out int64) {
-	o.chunks, o.payloads = append(o.chunks, c), append(o.payloads, payload)
-	o.Out = append(o.Out, compress.Range{Offset: out, Length: c.size})
+func (o *deviceOutputs) add(c deviceChunk, at int64, stats *codec.Stats) {
+	o.chunks = append(o.chunks, c)
+	o.items = append(o.items, codec.DecodeItem{Chain: c.chain, Encoded: c.data, At: at, Stats: stats})
 }
 
 // decode decodes chunks to their places in the array. A chunk that is contiguous there is
 // decoded in place, others by way of a buffer of their own.
-func (d *deviceRead) decode(chunks []deviceChunk) error {
+func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 	var direct, staged deviceOutputs
 	for _, c := range chunks {
 		if c.data == nil {
@@ -242,62 +234,33 @@ func (d *deviceRead) decode(chunks []deviceChunk) error {
 			}
 			continue
 		}
-		payload, err := d.codec.Payload(c.data, c.size)
-		if err != nil {
-			payload = nil // the host has the error
-		}
 		part, _ := c.box.Intersect(d.box)
 		start, run := part.RelativeTo(d.box.Origin).ContiguousRange(d.box.Shape)
 		if run && slices.Equal(part.Shape, c.box.Shape) {
-			direct.add(c, payload, d.nd.Offset()+start*d.width())
+			direct.add(c, d.nd.Offset()+start*d.width(), d.array.Stats)
 		} else {
-			staged.add(c, payload, staged.bytes)
+			staged.add(c, staged.bytes, d.array.Stats)
 			staged.bytes += align(c.size)
 		}
 	}
-	if len(direct.chunks) > 0 {
-		direct.Dst = d.nd.Buffer()
-		if err := d.run(&direct, nil); err != nil {
-			return err
-		}
-	}
-	if len(staged.chunks) == 0 {
-		return nil
-	}
-	var err error
-	if staged.Dst, err = d.nd.Device().Alloc(staged.bytes); err != nil {
+	if err := d.run(d.nd.Buffer(), &direct, jobs); err != nil || len(staged.chunks) == 0 {
 		return err
 	}
-	defer staged.Dst.Release()
-	return d.run(&staged, func(c deviceChunk, at int64) error {
-		whole, err := ndview.FromBuffer(staged.Dst, d.nd.DType(), at, c.box.Shape, nil)
-		if err != nil {
-			return err
-		}
-		defer whole.Release()
-		return d.placePart(c, whole)
-	})
-}
-
-// run decodes a batch and calls then, if that is not nil, with each chunk and its place
-// in Dst. What the device cannot decode is decoded on the host, which has the error of a
-// corrupt chunk.
-func (d *deviceRead) run(o *deviceOutputs, then func(c deviceChunk, at int64) error) error {
-	decode := d.runKernels
-	if d.codec.Decode == nil {
-		decode = d.copyPlain
-	}
-	decoded, err := decode(o)
+	buf, err := d.nd.Device().Alloc(staged.bytes)
 	if err != nil {
 		return err
 	}
-	for i, c := range o.chunks {
-		switch {
-		case !decoded[i]:
-			err = d.decodeOnHost(c)
-		case then != nil:
-			err = then(c, o.Out[i].Offset)
+	defer buf.Release()
+	if err := d.run(buf, &staged, jobs); err != nil {
+		return err
+	}
+	for i, c := range staged.chunks {
+		whole, err := ndview.FromBuffer(buf, d.nd.DType(), staged.items[i].At, c.box.Shape, nil)
+		if err != nil {
+			return c.wrap(err)
 		}
+		err = d.placePart(c, whole)
+		whole.Release()
 		if err != nil {
 			return c.wrap(err)
 		}
@@ -305,71 +268,21 @@ func (d *deviceRead) run(o *deviceOutputs, then func(c deviceChunk, at int64) er
 	return nil
 }
 
-// copyPlain copies chunks that are their elements. It reports which of them have the
-// right size.
-func (d *deviceRead) copyPlain(o *deviceOutputs) (copied []bool, err error) {
-	copied = make([]bool, len(o.chunks))
-	var ranges []arrowbuf.HostRange
-	for i, payload := range o.payloads {
-		if copied[i] = int64(len(payload)) == o.Out[i].Length; copied[i] {
-			ranges = append(ranges, arrowbuf.HostRange{Bytes: payload, Pos: o.Out[i].Offset})
+// run decodes chunks into a buffer. The error is that of the first chunk.
+func (d *deviceRead) run(dst arrowbuf.Buffer, o *deviceOutputs, jobs int) error {
+	if len(o.chunks) == 0 {
+		return nil
+	}
+	errs, err := codec.DecodeBatch(dst, o.items, codec.BatchOptions{Jobs: jobs})
+	if err != nil {
+		return err
+	}
+	for i, err := range errs {
+		if err != nil {
+			return o.chunks[i].wrap(err)
 		}
 	}
-	return copied, copyRanges(o.Dst, ranges)
-}
-
-// runKernels decodes the payloads. It reports which of them were decoded.
-func (d *deviceRead) runKernels(o *deviceOutputs) (decoded []bool, err error) {
-	var n int64
-	ranges := make([]arrowbuf.HostRange, len(o.payloads))
-	for i, payload := range o.payloads {
-		ranges[i] = arrowbuf.HostRange{Bytes: payload, Pos: n}
-		o.In = append(o.In, compress.Range{Offset: n, Length: int64(len(payload))})
-		n += align(int64(len(payload)))
-	}
-	if o.Src, err = d.nd.Device().Alloc(n); err != nil {
-		return nil, err
-	}
-	defer o.Src.Release()
-	if err := copyRanges(o.Src, ranges); err != nil {
-		return nil, err
-	}
-	results, err := d.codec.Decode(o.Batch, compress.Options{})
-	if err != nil {
-		return nil, err
-	}
-	decoded = make([]bool, len(results))
-	for i, r := range results {
-		decoded[i] = o.payloads[i] != nil && r.Err == nil && r.Length == o.Out[i].Length
-	}
-	return decoded, nil
-}
-
-func copyRanges(dst arrowbuf.Buffer, ranges []arrowbuf.HostRange) error {
-	cuda, ok := arrowbuf.As[*cudabuf.Buffer](dst)
-	if !ok {
-		return fmt.Errorf("%v: %w", dst.Device(), arrowbuf.ErrDevice)
-	}
-	return cuda.CopyRangesFromHost(ranges)
-}
-
-// decodeOnHost decodes one chunk on the host.
-func (d *deviceRead) decodeOnHost(c deviceChunk) error {
-	if err := arrowbuf.CheckHostMemory(c.size); err != nil { // a chunk may be much larger than its array
-		return err
-	}
-	s := d.array.scratch()
-	defer s.Release()
-	raw := make([]byte, c.size)
-	if err := c.chain.DecodeFixed(s, raw, c.data); err != nil {
-		return err
-	}
-	whole, err := ndview.FromBytes(arrowbuf.CPU(), d.nd.DType(), raw, c.box.Shape...)
-	if err != nil {
-		return err
-	}
-	defer whole.Release()
-	return d.placePart(c, whole)
+	return nil
 }
 
 // fill sets the part of a chunk that is not stored to the fill value.

@@ -59,6 +59,9 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 		counts[i] = axis.Count(box.Origin[i]+box.Shape[i]) - axis.Count(box.Origin[i])
 	}
 	jobs = parallelism(jobs)
+	if a.encodesOnDevice(box, v) {
+		return a.writeBoxOnDevice(ctx, box, v, jobs)
+	}
 	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
 	within := max(jobs/across, 1) // remaining goroutines per shard
 	return forEachParallel(ctx, across, a.grid.Chunks(box), func(ctx context.Context, index []int64) error {
@@ -150,11 +153,12 @@ func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values,
 // Trace receives the duration of each stage of writing. A nil function is skipped.
 // Writing goroutines call the functions concurrently.
 type Trace struct {
-	// ToHost is called after the elements of a chunk were copied from a device to the
-	// host.
+	// ToHost is called after the elements of a chunk, or the encoded chunks of a batch,
+	// were copied from a device to the host.
 	ToHost func(bytes int64, took time.Duration)
 	// Encode is called after the codecs converted a chunk. The encoded size is 0 for a
-	// chunk of fill values. The duration excludes that of ToHost.
+	// chunk of fill values. The duration excludes that of ToHost. Of a chunk that was
+	// encoded with others, it is the share by size.
 	Encode func(raw, encoded int64, took time.Duration)
 	// Store is called after the store accepted bytes.
 	Store func(bytes int64, took time.Duration)

@@ -209,7 +209,7 @@ func simulatedDriver() (*cudabuf.Driver, error) {
 func TestDeviceFlagSelectsTheDevice(t *testing.T) {
 	withDriver(t, simulatedDriver)
 	input := inputFile(t, stream(t, weather(), weather()))
-	for name, want := range map[string]string{"auto": "cuda:0", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
+	for name, want := range map[string]string{"auto": "cpu", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
 		output := outputPath(t)
 		e := mustRun(t, "convert", input, output, "--device", name, "-v")
 		assert.Contains(t, e.stdout, " on "+want+"\n", name)
@@ -218,8 +218,27 @@ func TestDeviceFlagSelectsTheDevice(t *testing.T) {
 			for _, stage := range []string{"h2d", "d2h"} {
 				assert.Regexp(t, `(?m)^  `+stage+` `, e.stdout)
 			}
+			assert.Regexp(t, `(?m)^  zstd encoded \d+ chunks on the device, `, e.stdout)
+		} else {
+			assert.NotContains(t, e.stdout, "chunks on the device")
 		}
+		assert.Regexp(t, `(?m)^  zstd encoded \d+ chunks on the host, `, e.stdout, "text is encoded on the host")
 	}
+}
+
+// Bytes that a device would not change do not cross its link.
+func TestADeviceIsNotUsedForCodecsThatItLacks(t *testing.T) {
+	withDriver(t, simulatedDriver)
+	for _, codec := range []string{"none", "gzip"} {
+		e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "--device", "cuda", "--codec", codec, "-v")
+		assert.Contains(t, e.stdout, " on cpu\n")
+		assert.Contains(t, e.stdout, "on cpu, since cuda:0 has nothing to encode with the codec "+codec)
+		assert.NotContains(t, e.stdout, "h2d")
+	}
+	e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "--device", "cuda", "--codec", "none", "--codec", "float=zstd", "--json")
+	assert.Contains(t, e.stdout, `"device":"cuda:0"`)
+	assert.Contains(t, e.stdout, `{"codec":"zstd","engine":"device","chunks":`)
+	assert.Contains(t, e.stdout, `{"codec":"bytes","engine":"host","chunks":`)
 }
 
 func TestAutoReportsWhyItUsesTheCPU(t *testing.T) {

@@ -58,6 +58,7 @@ locked for other conversions until finalize or abort.`,
 	f.addTableFlags(cmd.Flags())
 	f.addWorkFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
+	cmd.Flags().BoolVar(&f.resume, "resume", false, "keep a plan of the same inputs, options and partitions")
 	return cmd
 }
 

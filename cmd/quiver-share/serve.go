@@ -20,8 +20,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
-	"github.com/quiver-gpu/quiver/cmd/internal/device"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/device"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/quiver-gpu/quiver/compress"
 )
 
 // Compressor is a compression format and the way to write it.
@@ -65,8 +67,9 @@ type Options struct {
 	BlockSize int
 }
 
-// ErrCorrupt reports that bytes are not a valid chunk. Test with errors.Is.
-var ErrCorrupt = errors.New("corrupt Blosc chunk")
+// ErrCorrupt reports that bytes are not a valid chunk. Test with errors.Is. It wraps
+// compress.ErrCorrupt.
+var ErrCorrupt = fmt.Errorf("corrupt Blosc chunk: %w", compress.ErrCorrupt)
 
 // Overhead is the largest number of bytes that [Encode] adds.
 const Overhead = headerSize
@@ -134,19 +137,29 @@ type header struct {
 
 func (h *header) blocks() int { return int((h.size + int64(h.blockSize) - 1) / int64(h.blockSize)) }
 
+// block returns the place of a block in the decoded chunk.
+func (h *header) block(i int) compress.Range {
+	begin := int64(i) * int64(h.blockSize)
+	return compress.Range{Offset: begin, Length: min(int64(h.blockSize), h.size-begin)}
+}
+
+func (h *header) format() int { return int(h.flags >> formatShift) }
+
 func (h *header) stored() bool { return h.flags&flagMemcpy != 0 }
 
 // DecodedSize returns the size of a decoded chunk in bytes. It returns ErrCorrupt unless
 // src has the header and the length of a chunk.
 func DecodedSize(src []byte) (int64, error) {
-	h, err := parseHeader(src)
+	h, err := parseHeader(src, int64(len(src)))
 	if err != nil {
 		return 0, fmt.Errorf("blosc.DecodedSize: %w", err)
 	}
 	return h.size, nil
 }
 
-func parseHeader(src []byte) (*header, error) {
+// parseHeader parses the header of a chunk of a size, of which src has the first bytes: at
+// least those of the header.
+func parseHeader(src []byte, chunkSize int64) (*header, error) {
 	if len(src) < headerSize {
 		return nil, fmt.Errorf("%w: %d bytes are less than a header", ErrCorrupt, len(src))
 	}
@@ -160,8 +173,8 @@ func parseHeader(src []byte) (*header, error) {
 		return nil, fmt.Errorf("%w: version %d", ErrCorrupt, src[0])
 	case h.flags&flagReserved != 0 || h.flags>>formatShift > formatZstd:
 		return nil, fmt.Errorf("%w: flags %#02x", ErrCorrupt, h.flags)
-	case int64(length) != int64(len(src)):
-		return nil, fmt.Errorf("%w: %d bytes, header has %d", ErrCorrupt, len(src), length)
+	case int64(length) != chunkSize:
+		return nil, fmt.Errorf("%w: %d bytes, header has %d", ErrCorrupt, chunkSize, length)
 	case h.typeSize == 0:
 		return nil, fmt.Errorf("%w: elements of 0 bytes", ErrCorrupt)
 	case h.size > math.MaxInt32:

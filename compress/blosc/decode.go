@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 )
 
@@ -12,12 +13,12 @@ import (
 // dst must not overlap. It returns ErrCorrupt if src is not exactly one chunk, and an
 // error if the result exceeds limit bytes.
 func Decode(dst, src []byte, limit int64) ([]byte, error) {
-	h, err := parseHeader(src)
+	h, err := parseHeader(src, int64(len(src)))
 	if err != nil {
 		return nil, fmt.Errorf("blosc.Decode: %w", err)
 	}
 	if h.size > limit {
-		return nil, fmt.Errorf("blosc.Decode: chunk of %d bytes, want at most %d", h.size, limit)
+		return nil, fmt.Errorf("blosc.Decode: %w: chunk of %d bytes, want at most %d", compress.ErrTooLarge, h.size, limit)
 	}
 	dst = slices.Grow(dst[:0], int(h.size))[:h.size]
 	if h.size == 0 || h.stored() {
@@ -80,7 +81,7 @@ func (h *header) decodeBlock(block, shuffled, src []byte) error {
 		if int64(length) > int64(len(src)) {
 			return fmt.Errorf("part %d: %d bytes, but only %d remain", i, length, len(src))
 		}
-		if err := decompress(int(h.flags>>formatShift), out[i*size:(i+1)*size], src[:length]); err != nil {
+		if err := decompress(h.format(), out[i*size:(i+1)*size], src[:length]); err != nil {
 			return fmt.Errorf("part %d: %w", i, err)
 		}
 		src = src[length:]

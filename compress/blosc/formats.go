@@ -121,15 +121,19 @@ func decompressZstd(dst, src []byte) error {
 	return checkLength(len(out), dst, err)
 }
 
+// zstdLevel returns the level of Zstandard that c-blosc uses.
+func zstdLevel(level int) int {
+	if level == 9 {
+		return 22
+	}
+	return 2*level - 1
+}
+
 func compressZstd(dst, src []byte, level int) (int, error) {
 	e, ok := zstdEncoders[level].Get().(*zstd.Encoder)
 	if !ok {
-		reference := 2*level - 1 // what c-blosc uses
-		if level == 9 {
-			reference = 22
-		}
 		var err error
-		if e, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(reference)),
+		if e, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(zstdLevel(level))),
 			zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true)); err != nil {
 			return 0, err
 		}

@@ -17,23 +17,24 @@ import (
 func TestKernelsCopyWithinTheirMemory(t *testing.T) {
 	e, r := batchtest.StartEmulator(t), rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
-		var all []piece
-		var tiles, src, dst int64
+		pieces := batch.Pieces{TileBytes: tileBytes}
+		var src, dst int64
 		for range 1 + r.IntN(100) {
 			n := 1 + r.Int64N(100)
 			if r.IntN(50) == 0 {
 				n = 1 + r.Int64N(60_000)
 			}
 			src, dst = src+r.Int64N(20), dst+r.Int64N(20)
-			all = append(all, piece{src, dst, n, tiles})
-			src, dst, tiles = src+n, dst+n, tiles+(n+tileBytes-1)/tileBytes
+			pieces.Add(src, dst, n)
+			src, dst = src+n, dst+n
 		}
 		from, want, got := make([]byte, src), make([]byte, dst), make([]byte, dst)
 		for i := range from {
 			from[i] = byte(r.Uint32())
 		}
-		copyPieces(want, from, all, tiles)
-		e.Launch("quiver_pack", (tiles+tilesPerBlock-1)/tilesPerBlock, threads, got, from, batch.Bytes(all), int64(len(all)), tiles)
+		copyPieces(want, from, pieces)
+		e.Launch("quiver_pack", (pieces.Tiles+tilesPerBlock-1)/tilesPerBlock, threads,
+			got, from, batch.Bytes(pieces.All), int64(len(pieces.All)), pieces.Tiles)
 		require.Equal(t, want, got, "round %d", round)
 	}
 }

@@ -42,6 +42,7 @@ type Chain struct {
 	axisOrder   []int       // product of the leading transposes; nil for identity
 	transforms  []transform // the other array-to-array codecs
 	serializer  chunkSerializer
+	serializes  Codec // serializer, as the list has it
 	compressors []BytesCodec
 	sharding    *shardSerializer // serializer, if that is sharding_indexed; otherwise nil
 }
@@ -82,10 +83,12 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 		case ArrayCodec:
 			spec, err = c.addArrayCodec(codec, spec)
 		case chunkCodec:
+			c.serializes = codec
 			if c.serializer, err = codec.compile(spec); err == nil {
 				c.sharding, _ = c.serializer.(*shardSerializer)
 			}
 		case ArrayBytesCodec:
+			c.serializes = codec
 			c.serializer, err = compileHost(codec, spec)
 		case BytesCodec:
 			if sized, ok := codec.(elementSized); ok {
@@ -267,15 +270,22 @@ func (c *Chain) encode(s *Scratch, v element.Values) ([]byte, error) {
 	if err != nil || out == nil {
 		return nil, err
 	}
-	for _, codec := range c.compressors {
+	s.Stats.add(c.serializes, OnHost, false, int64(len(out)))
+	return c.compress(s, out, 0)
+}
+
+// compress applies the bytes-to-bytes codecs from one on.
+func (c *Chain) compress(s *Scratch, raw []byte, from int) (_ []byte, err error) {
+	for _, codec := range c.compressors[from:] {
 		buf := s.nextBuffer()
-		*buf, err = codec.Encode((*buf)[:0], out)
+		*buf, err = codec.Encode((*buf)[:0], raw)
 		if err != nil {
 			return nil, fmt.Errorf("codec %q: %w", codec.Name(), err)
 		}
-		out = *buf
+		s.Stats.add(codec, OnHost, false, int64(len(raw)))
+		raw = *buf
 	}
-	return out, nil
+	return raw, nil
 }
 
 // transform applies the transforms on the host. It returns nil for a chunk of fill
@@ -320,14 +330,15 @@ func (c *Chain) DecodeFixed(s *Scratch, dst, src []byte) error {
 }
 
 func (c *Chain) decodeFixed(s *Scratch, dst, src []byte) error {
+	s.Stats.add(c.serializes, OnHost, true, c.serializer.spec().nbytes())
 	if c.axisOrder == nil && len(c.transforms) == 0 {
-		raw, err := c.decompress(s, dst, src)
+		raw, err := c.decompress(s, dst, src, 0)
 		if err != nil {
 			return err
 		}
 		return c.serializer.decodeFixed(s, dst, raw)
 	}
-	raw, err := c.decompress(s, nil, src)
+	raw, err := c.decompress(s, nil, src, 0)
 	if err != nil {
 		return err
 	}
@@ -381,7 +392,7 @@ func (c *Chain) DecodeVLen(s *Scratch, src []byte) (*element.VLen, error) {
 }
 
 func (c *Chain) decodeVLen(s *Scratch, src []byte) (*element.VLen, error) {
-	raw, err := c.decompress(s, nil, src)
+	raw, err := c.decompress(s, nil, src, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -396,12 +407,15 @@ func (c *Chain) decodeVLen(s *Scratch, src []byte) (*element.VLen, error) {
 	return moved.(*element.VLen), nil
 }
 
-// decompress applies the bytes-to-bytes codecs in reverse. If the last step yields
-// exactly a decoded chunk, it writes to dst directly.
-func (c *Chain) decompress(s *Scratch, dst, src []byte) ([]byte, error) {
+// decompress applies the bytes-to-bytes codecs in reverse, down to one. If the last step
+// yields exactly a decoded chunk, it writes to dst directly.
+func (c *Chain) decompress(s *Scratch, dst, src []byte, downTo int) ([]byte, error) {
 	want, exact := c.serializer.size()
 	limits := c.sizeLimits()
 	for i, codec := range slices.Backward(c.compressors) {
+		if i < downTo {
+			return src, nil
+		}
 		limit, whole := limits[i], exact && i == 0
 		if most := maxDecoded(codec, int64(len(src))); most < limit { // claims more than src can hold, or src is truncated
 			if whole {
@@ -425,6 +439,7 @@ func (c *Chain) decompress(s *Scratch, dst, src []byte) ([]byte, error) {
 		if cap(out) > cap(*buf) && !sameMemory(out, src) {
 			*buf = out // keep the grown buffer
 		}
+		s.Stats.add(codec, OnHost, true, int64(len(out)))
 		src = out
 	}
 	if exact && int64(len(src)) != want {

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ type Scratch struct {
 	KeepEmpty bool
 	// OnHostCopy, if not nil, is called after each copy from a device.
 	OnHostCopy func(bytes int64, took time.Duration)
+	// Stats, if not nil, counts what is encoded and decoded.
+	Stats *Stats
 
 	buffers []*[]byte
 	used    int
@@ -33,7 +36,7 @@ func GetScratch() *Scratch { return scratches.Get().(*Scratch) }
 // Release returns s to the pool. Encoded chunks in it become invalid.
 func (s *Scratch) Release() {
 	s.Reset()
-	s.KeepEmpty, s.OnHostCopy = false, nil
+	s.KeepEmpty, s.OnHostCopy, s.Stats = false, nil, nil
 	scratches.Put(s)
 }
 
@@ -64,12 +67,22 @@ func (s *Scratch) nextBuffer() *[]byte {
 // HostBytes returns n uninitialized bytes of the host memory that copies to and from
 // dev fastest. They are valid until s encodes, decodes or is reset.
 func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
-	m, err := allocHost(dev, int(n))
+	m, err := allocHost(dev, n)
 	if err != nil {
 		return nil, err
 	}
 	s.pinned = append(s.pinned, m)
-	return m.data, nil
+	return m.data[:n:n], nil
+}
+
+// pinnedSize rounds a size up to one of few. Allocating pinned memory takes longer than
+// encoding a batch, so an allocator should find memory of earlier batches.
+func pinnedSize(n int64) int64 {
+	const unit = 48 << 20
+	if n <= unit/2 {
+		return 1 << bits.Len64(uint64(max(n, 1)-1))
+	}
+	return (n + unit - 1) / unit * unit
 }
 
 // Bytes returns n uninitialized bytes. They are valid until s encodes, decodes or is
@@ -123,7 +136,7 @@ type hostMemory struct {
 
 // allocHost returns n bytes. Allocators report failure by a panic with an error, which
 // allocHost returns.
-func allocHost(dev arrowbuf.Device, n int) (m hostMemory, err error) {
+func allocHost(dev arrowbuf.Device, n int64) (m hostMemory, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			failure, ok := p.(error)
@@ -133,7 +146,10 @@ func allocHost(dev arrowbuf.Device, n int) (m hostMemory, err error) {
 			err = fmt.Errorf("host memory for %s: %w", dev, failure)
 		}
 	}()
-	return hostMemory{data: dev.HostAllocator().Allocate(n), dev: dev}, nil
+	if dev.Type() != arrowbuf.DeviceCPU {
+		n = pinnedSize(n)
+	}
+	return hostMemory{data: dev.HostAllocator().Allocate(int(n)), dev: dev}, nil
 }
 
 func (m hostMemory) free() { m.dev.HostAllocator().Free(m.data) }

@@ -27,7 +27,7 @@ func (t Type) layoutOf() layout {
 		return t.form.layout
 	}
 	var l layout
-	if width := t.numberWidth(); width > 1 {
+	if width := t.NumberWidth(); width > 1 {
 		l.numbers = []span{{width: width, count: t.Size() / width}}
 	}
 	if t.isNarrow() {
@@ -36,9 +36,9 @@ func (t Type) layoutOf() layout {
 	return l
 }
 
-// numberWidth returns the number of bytes that a byte order applies to: an element, one
+// NumberWidth returns the number of bytes that a byte order applies to: an element, one
 // part of a complex number, or one code point. It is 0 for structs, 1 for bytes.
-func (t Type) numberWidth() int64 {
+func (t Type) NumberWidth() int64 {
 	switch t.kind() {
 	case formUTF32:
 		return 4
@@ -114,7 +114,7 @@ func (t Type) IsStruct() bool { return t.kind() == formStruct }
 func (t Type) SwapBytes(dst, src []byte) {
 	n := min(len(dst), len(src))
 	dst, src = dst[:n], src[:n]
-	if width := t.numberWidth(); width > 1 {
+	if width := t.NumberWidth(); width > 1 {
 		swapNumbers(dst, src, width)
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
@@ -125,10 +124,9 @@ func Structs[T any](l *cudabuf.HostLaunch, i int, n int64) []T {
 // RunHost calls decode for each item of a batch in host memory, on all cores. decode
 // writes to dst, whose length is the capacity, and returns the size of the output.
 func RunHost(b compress.Batch, decode func(dst, src []byte) (int64, error)) ([]Outcome, error) {
-	src, ok := arrowbuf.HostBytes(b.Src)
-	dst, ok2 := arrowbuf.HostBytes(b.Dst)
-	if !ok || !ok2 {
-		return nil, fmt.Errorf("compress: %v has no kernels, and its memory is not the host's: %w", b.Src.Device(), arrowbuf.ErrDevice)
+	dst, src, err := HostMemory(b)
+	if err != nil {
+		return nil, err
 	}
 	outcomes := make([]Outcome, len(b.In))
 	DecodeItems(dst, src, Items(b), outcomes, decode)

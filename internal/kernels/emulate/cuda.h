@@ -8,9 +8,10 @@
 #define __global__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 
-struct Index { unsigned x; };
+struct Index { unsigned x = 0, y = 0; };
 extern Index threadIdx, blockIdx, blockDim, gridDim;
 extern unsigned char dynamic_shared[];
 
@@ -72,9 +73,19 @@ template <typename T> T atomicOr(T* p, T v) {
     *p |= v;
     return before;
 }
+template <typename T> T atomicXor(T* p, T v) {
+    const T before = *p;
+    *p ^= v;
+    return before;
+}
 template <typename T> T atomicAdd(T* p, T v) {
     const T before = *p;
     *p += v;
+    return before;
+}
+template <typename T> T atomicCAS(T* p, T compare, T v) {
+    const T before = *p;
+    if (before == compare) *p = v;
     return before;
 }
 template <typename T> T atomicMax(T* p, T v) {

@@ -9,7 +9,7 @@
 
 #include "cuda.h"
 
-Index threadIdx, blockIdx, blockDim, gridDim;
+Index threadIdx, blockIdx, blockDim, gridDim = {1, 1};
 alignas(256) unsigned char dynamic_shared[most_shared];
 
 namespace {

@@ -1,0 +1,248 @@
+package blosc_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+)
+
+func decodeWith(o blosc.DecodeOptions) func(compress.Batch) ([]compress.Result, error) {
+	return func(b compress.Batch) ([]compress.Result, error) { return blosc.DecodeBatch(b, o) }
+}
+
+func TestBatchesOfNumcodecsDecode(t *testing.T) {
+	var chunks []struct {
+		Size, TypeSize int
+		Name           string
+		Chunk          []byte
+	}
+	require.NoError(t, json.Unmarshal(golden, &chunks))
+	var inputs, want [][]byte
+	var sizes []int
+	for _, c := range chunks {
+		inputs, want, sizes = append(inputs, c.Chunk), append(want, recipe(c.Size, c.TypeSize)), append(sizes, c.Size)
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, scratch := range []int64{0, 100_000} {
+			var stats blosc.Stats
+			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(blosc.DecodeOptions{Scratch: scratch, Stats: &stats}))
+			for i, c := range chunks {
+				require.NoError(t, results[i].Err, c.Name)
+				require.True(t, bytes.Equal(want[i], got[i]), "%s, %d bytes of %d", c.Name, c.Size, c.TypeSize)
+			}
+			require.EqualValues(t, len(inputs), stats.Device+stats.Host)
+			if dev == arrowbuf.CPU() {
+				require.Zero(t, stats.Device)
+			} else {
+				require.Greater(t, stats.Device, int64(len(inputs)/2))
+				require.NotZero(t, stats.Host, "chunks of BloscLZ and zlib")
+			}
+		}
+	})
+}
+
+// batchOptions are options of which each compressor and shuffle has several.
+func batchOptions() []blosc.Options {
+	var all []blosc.Options
+	for c := blosc.BloscLZ; c <= blosc.Zstd; c++ {
+		for _, o := range []blosc.Options{
+			{Level: 5, TypeSize: 1}, {Level: 0, TypeSize: 4}, {Level: 9, TypeSize: 1, Shuffle: blosc.BitShuffle},
+			{Level: 1, TypeSize: 4, Shuffle: blosc.ByteShuffle}, {Level: 3, TypeSize: 8, Shuffle: blosc.BitShuffle},
+			{Level: 2, TypeSize: 3, Shuffle: blosc.ByteShuffle, BlockSize: 700}, {Level: 5, TypeSize: 17, Shuffle: blosc.BitShuffle},
+			{Level: 1, TypeSize: 1000, Shuffle: blosc.ByteShuffle}, {Level: 1, TypeSize: 2, Shuffle: blosc.BitShuffle, BlockSize: 100},
+		} {
+			o.Compressor = c
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func TestBatchesRoundTrip(t *testing.T) {
+	lengths := []int{0, 1, 127, 128, 129, 1000, 4099, 70_000}
+	if !testing.Short() {
+		lengths = append(lengths, 300_001)
+	}
+	var want [][]byte
+	var capacities []int
+	for _, n := range lengths {
+		for _, src := range inputs(n) {
+			want, capacities = append(want, src), append(capacities, n+blosc.Overhead)
+		}
+	}
+	var sizes []int
+	for _, w := range want {
+		sizes = append(sizes, len(w))
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		for k, o := range batchOptions() {
+			name := fmt.Sprintf("%s %+v", o.Compressor, o)
+			scratch := []int64{0, 200_000}[k%2]
+			var stats blosc.Stats
+			encoded, results := batchtest.Run(t, dev, want, capacities, func(b compress.Batch) ([]compress.Result, error) {
+				return blosc.EncodeBatch(b, blosc.EncodeOptions{Options: o, Scratch: scratch, Stats: &stats})
+			})
+			onDevice := dev != arrowbuf.CPU() && (o.Level == 0 || o.Compressor == blosc.LZ4 || o.Compressor == blosc.Zstd)
+			if onDevice {
+				require.Equal(t, blosc.Stats{Device: int64(len(want))}, stats, name)
+			} else {
+				require.Equal(t, blosc.Stats{Host: int64(len(want))}, stats, name)
+			}
+			for i, w := range want {
+				require.NoError(t, results[i].Err, name)
+				got, err := blosc.Decode(nil, encoded[i], int64(len(w)))
+				require.NoError(t, err, "%s, %d bytes", name, len(w))
+				require.True(t, bytes.Equal(w, got), "%s, %d bytes", name, len(w))
+			}
+			got, results := batchtest.Run(t, dev, encoded, sizes, decodeWith(blosc.DecodeOptions{Scratch: scratch}))
+			for i, w := range want {
+				require.NoError(t, results[i].Err, name)
+				require.True(t, bytes.Equal(w, got[i]), "%s, %d bytes", name, len(w))
+			}
+		}
+	})
+}
+
+func TestAnOutputThatIsTooShortIsAnErrorOfItsInput(t *testing.T) {
+	want := [][]byte{recipe(5000, 4), inputs(5000)["random"], recipe(5000, 4)}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		for c := blosc.BloscLZ; c <= blosc.Zstd; c++ {
+			o := blosc.EncodeOptions{Options: blosc.Options{Compressor: c, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4}}
+			encoded, results := batchtest.Run(t, dev, want, []int{20, 5000, 5016}, func(b compress.Batch) ([]compress.Result, error) {
+				return blosc.EncodeBatch(b, o)
+			})
+			require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
+			require.ErrorIs(t, results[1].Err, compress.ErrTooLarge)
+			require.NoError(t, results[2].Err)
+			_, results = batchtest.Run(t, dev, [][]byte{encoded[2], encoded[2], {}, {9, 9}}, []int{4999, 5000, 10, 10}, decodeWith(blosc.DecodeOptions{}))
+			require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
+			require.NoError(t, results[1].Err)
+			require.ErrorIs(t, results[2].Err, compress.ErrCorrupt)
+			require.ErrorIs(t, results[3].Err, compress.ErrCorrupt)
+		}
+	})
+}
+
+// mutate changes bytes of a chunk, or cuts it. The length in its header stays right, so
+// that more is decoded.
+func mutate(r *rand.Rand, in []byte) []byte {
+	in = bytes.Clone(in)
+	for range 1 + r.IntN(3) {
+		at := r.IntN(len(in))
+		if r.IntN(2) == 0 {
+			at = r.IntN(min(len(in), 64)) // headers, starts of blocks and sizes of parts
+		}
+		if r.IntN(2) == 0 {
+			in[at] = byte(r.Uint32())
+		} else {
+			in[at] ^= 1 << r.IntN(8)
+		}
+	}
+	if r.IntN(4) == 0 {
+		in = in[:r.IntN(len(in))]
+	}
+	if len(in) >= 16 {
+		binary.LittleEndian.PutUint32(in[12:], uint32(len(in)))
+	}
+	return in
+}
+
+// TestACorruptChunkIsAnErrorOfItself changes every second input. QUIVER_MUTATED_INPUTS is
+// their number.
+func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const perBatch = 1000
+	total := 4000
+	if testing.Short() {
+		total = 1000
+	}
+	if n, err := strconv.Atoi(os.Getenv("QUIVER_MUTATED_INPUTS")); err == nil {
+		total = n
+	}
+	var data, chunks [][]byte
+	for range 60 {
+		for _, o := range batchOptions() {
+			if o.Compressor != blosc.LZ4 && o.Compressor != blosc.Zstd && r.IntN(10) > 0 {
+				continue
+			}
+			samples := batchtest.Samples(r, 1+r.IntN(3000))
+			src := samples[r.IntN(len(samples))]
+			chunk, err := blosc.Encode(nil, src, o)
+			require.NoError(t, err)
+			data, chunks = append(data, src), append(chunks, chunk)
+		}
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		failed, changed := 0, 0
+		for changed < total {
+			var inputs [][]byte
+			var numbers, sizes []int
+			for range perBatch {
+				k := r.IntN(len(chunks))
+				in := chunks[k]
+				if len(inputs)%2 == 1 {
+					in = mutate(r, in)
+				}
+				inputs, numbers, sizes = append(inputs, in), append(numbers, k), append(sizes, len(data[k]))
+			}
+			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(blosc.DecodeOptions{}))
+			for i, k := range numbers {
+				if i%2 == 0 {
+					require.NoError(t, results[i].Err)
+					require.True(t, bytes.Equal(data[k], got[i]))
+					continue
+				}
+				changed++
+				want, err := blosc.Decode(nil, inputs[i], int64(sizes[i]))
+				switch {
+				case results[i].Err != nil:
+					failed++
+					known := errors.Is(results[i].Err, compress.ErrCorrupt) || errors.Is(results[i].Err, compress.ErrTooLarge) || errors.Is(results[i].Err, errors.ErrUnsupported)
+					require.True(t, known, "%v", results[i].Err)
+				case err == nil:
+					require.True(t, bytes.Equal(want, got[i]), "%x", inputs[i])
+				}
+			}
+		}
+		assert.Greater(t, failed, total/4, "changed inputs that are errors")
+	})
+}
+
+// FuzzDecodeBatch decodes on the simulated device what the CPU decodes, with the same
+// result.
+func FuzzDecodeBatch(f *testing.F) {
+	for _, c := range []blosc.Compressor{blosc.LZ4, blosc.Zstd, blosc.Zlib} {
+		for _, s := range []blosc.Shuffle{blosc.NoShuffle, blosc.ByteShuffle, blosc.BitShuffle} {
+			enc, err := blosc.Encode(nil, recipe(1500, 4), blosc.Options{Compressor: c, Level: 1, Shuffle: s, TypeSize: 4, BlockSize: 1024})
+			require.NoError(f, err)
+			f.Add(enc)
+		}
+	}
+	dev := cudatest.NewDevice(f)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		const limit = 1 << 14
+		if len(src) >= 16 { // lets the fuzzer change lengths
+			binary.LittleEndian.PutUint32(src[12:], uint32(len(src)))
+		}
+		want, err := blosc.Decode(nil, src, limit)
+		got, results := batchtest.Run(t, dev, [][]byte{src}, []int{limit}, decodeWith(blosc.DecodeOptions{}))
+		if err == nil && results[0].Err == nil {
+			require.True(t, bytes.Equal(want, got[0]))
+		}
+	})
+}

@@ -1,0 +1,355 @@
+package blosc
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/internal/batch"
+	"github.com/quiver-gpu/quiver/compress/lz4"
+	"github.com/quiver-gpu/quiver/compress/pack"
+	"github.com/quiver-gpu/quiver/compress/shuffle"
+	quiverzstd "github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
+)
+
+// minDeviceBlock is the size in bytes of the smallest block that is decoded on a GPU, if a
+// chunk has several. The descriptions of smaller ones would be larger than themselves.
+const minDeviceBlock = 256
+
+// chunk is the struct Chunk of kernels/compress/blosc.cu.
+type chunk struct {
+	src, size                   int64
+	firstBlock, firstPart       int64
+	blocks, parts, lastParts, _ int32
+}
+
+// part is the struct Part of blosc.cu.
+type part struct {
+	src    int64
+	size   uint32
+	status batch.Status
+}
+
+const threads = 256
+
+var program = launch.Program("compress/blosc", map[string]cudabuf.HostKernel{"quiver_blosc_parts": partsHostKernel})
+
+// partsHostKernel is the host implementation of the kernel.
+func partsHostKernel(l *cudabuf.HostLaunch) {
+	for _, c := range batch.Structs[chunk](l, 1, l.Int64(2)) {
+		end := c.firstPart + int64(c.blocks-1)*int64(c.parts) + int64(c.lastParts)
+		c.findParts(l.Memory(l.Pointer(0)+uintptr(c.src), c.size), batch.Structs[part](l, 3, end)[c.firstPart:])
+	}
+}
+
+// findParts finds the parts of one chunk.
+func (c chunk) findParts(src []byte, parts []part) {
+	for b := range int64(c.blocks) {
+		n := c.parts
+		if b == int64(c.blocks)-1 {
+			n = c.lastParts
+		}
+		at, status := int64(binary.LittleEndian.Uint32(src[headerSize+4*b:])), batch.OK
+		for k := range n {
+			p := part{src: c.src}
+			if at > c.size-4 {
+				status = batch.Truncated
+			}
+			if status == batch.OK {
+				size := binary.LittleEndian.Uint32(src[at:])
+				at += 4
+				if int64(size) > c.size-at {
+					status = batch.Truncated
+				} else {
+					p = part{src: c.src + at, size: size}
+					at += int64(size)
+				}
+			}
+			p.status = status
+			parts[b*int64(c.parts)+int64(k)] = p
+		}
+	}
+}
+
+// decoding is the decoding of a batch on a GPU.
+type decoding struct {
+	dev      *cudabuf.Device
+	batch    compress.Batch
+	options  DecodeOptions
+	headers  []*header // nil unless the input is decoded by kernels
+	outcomes []batch.Outcome
+}
+
+func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o DecodeOptions) ([]batch.Outcome, error) {
+	d := &decoding{dev: dev, batch: b, options: o, headers: make([]*header, len(b.In)), outcomes: make([]batch.Outcome, len(b.In))}
+	var stored jobs
+	var onHost, onDevice []int
+	heads, err := d.readHeaders()
+	if err != nil {
+		return nil, err
+	}
+	for i, in := range b.In {
+		h, err := parseHeader(heads[i], in.Length)
+		switch {
+		case err != nil:
+			d.outcomes[i].Status = batch.StatusOf(err)
+		case h.size > b.Out[i].Length:
+			d.outcomes[i].Status = batch.TooLarge
+		case h.size == 0 || h.stored():
+			d.outcomes[i].Size = h.size
+			stored.add(compress.Range{Offset: in.Offset + headerSize, Length: h.size}, b.Out[i], i)
+		case h.blocks() > 1 && h.blockSize < minDeviceBlock, h.format() != formatLZ4 && h.format() != formatZstd:
+			onHost = append(onHost, i)
+		case h.blockSize%splits(h.flags, h.typeSize, h.blockSize, false) != 0:
+			d.outcomes[i].Status = batch.Corrupt
+		default:
+			d.outcomes[i].Size = h.size
+			d.headers[i] = h
+			onDevice = append(onDevice, i)
+		}
+	}
+	if err := pack.Copy(stored.batch(b.Dst, b.Src)); err != nil {
+		return nil, err
+	}
+	limit := scratchLimit(o.Scratch) / 2
+	for len(onDevice) > 0 {
+		n, need := 0, int64(0)
+		for n < len(onDevice) && (n == 0 || need+d.headers[onDevice[n]].size <= limit) {
+			need += d.headers[onDevice[n]].size
+			n++
+		}
+		if err := d.decode(onDevice[:n], limit); err != nil {
+			return nil, err
+		}
+		onDevice = onDevice[n:]
+	}
+	if err := runOnHost(dev, b, onHost, d.outcomes, decodeInto); err != nil {
+		return nil, err
+	}
+	o.Stats.add(len(b.In)-len(onHost), len(onHost))
+	return d.outcomes, nil
+}
+
+// readHeaders returns the first bytes of each input: a header, or fewer.
+func (d *decoding) readHeaders() ([][]byte, error) {
+	heads := make([][]byte, len(d.batch.In))
+	var copies jobs
+	for i, in := range d.batch.In {
+		n := min(in.Length, headerSize)
+		copies.add(compress.Range{Offset: in.Offset, Length: n}, compress.Range{Offset: headerSize * int64(i), Length: n}, i)
+	}
+	all, err := d.dev.NewBuffer(headerSize * int64(len(heads)))
+	if err != nil {
+		return nil, err
+	}
+	defer all.Release()
+	if err := pack.Copy(copies.batch(all, d.batch.Src)); err != nil {
+		return nil, err
+	}
+	bytes := make([]byte, all.Len())
+	if _, err := all.CopyToHost(bytes, 0); err != nil {
+		return nil, err
+	}
+	for i, out := range copies.out {
+		heads[i] = bytes[out.Offset : out.Offset+out.Length]
+	}
+	return heads, nil
+}
+
+// findParts returns the parts of some inputs in order.
+func (d *decoding) findParts(inputs []int) (_ []part, err error) {
+	chunks := make([]chunk, len(inputs))
+	var blocks, count int64
+	for i, input := range inputs {
+		h, in := d.headers[input], d.batch.In[input]
+		n := h.blocks()
+		c := chunk{src: in.Offset, size: in.Length, firstBlock: blocks, firstPart: count, blocks: int32(n),
+			parts:     int32(splits(h.flags, h.typeSize, h.blockSize, false)),
+			lastParts: int32(splits(h.flags, h.typeSize, h.blockSize, h.size%int64(h.blockSize) != 0))}
+		blocks += int64(n)
+		count += int64(n-1)*int64(c.parts) + int64(c.lastParts)
+		chunks[i] = c
+	}
+	parts := make([]part, count)
+	memory, err := batch.Upload(d.dev, chunks)
+	if err != nil {
+		return nil, err
+	}
+	defer memory.Release()
+	found, err := d.dev.NewBuffer(int64(len(batch.Bytes(parts))))
+	if err != nil {
+		return nil, err
+	}
+	defer found.Release()
+	s, err := d.dev.NewStream(cudabuf.StreamOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = launch.OnStream(s, program, "quiver_blosc_parts", (blocks+threads-1)/threads, threads,
+		launch.In(d.batch.Src, 0), launch.In(memory, 0), int64(len(chunks)), launch.InOut(found, 0), blocks)
+	if err != nil {
+		return nil, err
+	}
+	_, err = found.CopyToHost(batch.Bytes(parts), 0)
+	return parts, err
+}
+
+// partJobs are the parts that are written to one buffer, by how.
+type partJobs struct{ stored, lz4, zstd jobs }
+
+// decode decodes some inputs.
+func (d *decoding) decode(inputs []int, limit int64) error {
+	parts, err := d.findParts(inputs)
+	if err != nil {
+		return err
+	}
+	var direct, shuffled partJobs // to the outputs, and to memory from which they are unshuffled
+	unshuffles := map[shuffle.Transform]*jobs{}
+	size := int64(0) // of that memory
+	for _, input := range inputs {
+		h := d.headers[input]
+		mode := h.shuffle()
+		to := &direct
+		at := d.batch.Out[input].Offset
+		if mode != NoShuffle {
+			to = &shuffled
+			at = size
+			key := shuffle.Transform{Size: h.typeSize, Bits: mode == BitShuffle, Inverse: true}
+			if unshuffles[key] == nil {
+				unshuffles[key] = &jobs{}
+			}
+			for b := range h.blocks() {
+				r := h.block(b)
+				unshuffles[key].add(compress.Range{Offset: at + r.Offset, Length: r.Length},
+					compress.Range{Offset: d.batch.Out[input].Offset + r.Offset, Length: r.Length}, input)
+			}
+			size += h.size
+		}
+		for b := range h.blocks() {
+			r := h.block(b)
+			n := splits(h.flags, h.typeSize, h.blockSize, r.Length != int64(h.blockSize))
+			each := r.Length / int64(n)
+			for k := range int64(n) {
+				p := parts[0]
+				parts = parts[1:]
+				in, out := compress.Range{Offset: p.src, Length: int64(p.size)}, compress.Range{Offset: at + r.Offset + k*each, Length: each}
+				switch {
+				case p.status != batch.OK:
+					d.fail(input, p.status)
+				case in.Length == each:
+					to.stored.add(in, out, input)
+				case h.format() == formatLZ4:
+					to.lz4.add(in, out, input)
+				default:
+					to.zstd.add(in, out, input)
+				}
+			}
+		}
+	}
+	if err := d.decodeParts(&direct, d.batch.Dst, limit); err != nil || size == 0 {
+		return err
+	}
+	memory, err := d.dev.NewBuffer(size)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	if err := d.decodeParts(&shuffled, memory, limit); err != nil {
+		return err
+	}
+	for transform, j := range unshuffles {
+		if err := shuffle.Apply(j.batch(d.batch.Dst, memory), transform); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail sets the error of an input unless it has one.
+func (d *decoding) fail(input int, status batch.Status) {
+	if d.outcomes[input].Status == batch.OK {
+		d.outcomes[input] = batch.Outcome{Status: status}
+	}
+}
+
+// decodeParts decodes parts to a buffer.
+func (d *decoding) decodeParts(p *partJobs, dst arrowbuf.Buffer, limit int64) error {
+	if err := pack.Copy(p.stored.batch(dst, d.batch.Src)); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		jobs   *jobs
+		decode func(compress.Batch) ([]compress.Result, error)
+	}{
+		{&p.lz4, lz4.Decode},
+		{&p.zstd, func(b compress.Batch) ([]compress.Result, error) {
+			return quiverzstd.Decode(b, compress.Options{Scratch: limit})
+		}},
+	} {
+		results, err := step.decode(step.jobs.batch(dst, d.batch.Src))
+		if err != nil {
+			return err
+		}
+		for i, r := range results {
+			if r.Err != nil {
+				d.fail(step.jobs.owner[i], batch.StatusOf(r.Err))
+			} else if r.Length != step.jobs.out[i].Length {
+				d.fail(step.jobs.owner[i], batch.Corrupt)
+			}
+		}
+	}
+	return nil
+}
+
+// runOnHost runs inputs of a batch on a GPU by code on the host, in steps of some size.
+func runOnHost(dev *cudabuf.Device, b compress.Batch, inputs []int, outcomes []batch.Outcome, run func(dst, src []byte) (int64, error)) error {
+	const most = 256 << 20
+	for len(inputs) > 0 {
+		var down, up jobs
+		var items []batch.Item
+		var srcSize, dstSize int64
+		n := 0
+		for ; n < len(inputs); n++ {
+			in, out := b.In[inputs[n]], b.Out[inputs[n]]
+			if n > 0 && srcSize+dstSize+in.Length+out.Length > most {
+				break
+			}
+			items = append(items, batch.Item{Src: srcSize, SrcSize: in.Length, Dst: dstSize, DstSize: out.Length})
+			down.add(in, compress.Range{Offset: srcSize, Length: in.Length}, inputs[n])
+			srcSize, dstSize = srcSize+in.Length, dstSize+out.Length
+		}
+		src, dst, done := make([]byte, srcSize), make([]byte, dstSize), make([]batch.Outcome, n)
+		memory, err := dev.NewBuffer(max(srcSize, dstSize))
+		if err != nil {
+			return err
+		}
+		defer memory.Release()
+		if err := pack.Copy(down.batch(memory, b.Src)); err != nil {
+			return err
+		}
+		if _, err := memory.CopyToHost(src, 0); err != nil {
+			return err
+		}
+		batch.DecodeItems(dst, src, items, done, run)
+		if _, err := memory.CopyFromHost(dst, 0); err != nil {
+			return err
+		}
+		for i, o := range done {
+			outcomes[inputs[i]] = o
+			if o.Status == batch.OK {
+				up.add(compress.Range{Offset: items[i].Dst, Length: o.Size}, b.Out[inputs[i]], inputs[i])
+			} else {
+				outcomes[inputs[i]].Size = 0
+			}
+		}
+		if err := pack.Copy(up.batch(b.Dst, memory)); err != nil {
+			return err
+		}
+		inputs = inputs[n:]
+	}
+	return nil
+}

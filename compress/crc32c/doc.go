@@ -1,0 +1,7 @@
+// Package crc32c makes and verifies CRC-32C (Castagnoli) checksums of many ranges of a
+// buffer on its device: the checksums of Zarr's codec crc32c, which are stored as 4 bytes,
+// little-endian.
+//
+// On a GPU a range is divided among warps and threads, whose remainders are combined by
+// multiplication with powers of x. The CPU device has hash/crc32.
+package crc32c

@@ -1,0 +1,308 @@
+package codec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview"
+)
+
+// deviceDecoder is a codec with kernels that decode. They never access memory outside of
+// the ranges of a batch, whatever the bytes of the inputs are.
+type deviceDecoder interface {
+	BytesCodec
+	hasKernels() bool // with its configuration
+	// decodeBatch decodes a batch on its device.
+	decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error)
+}
+
+// decoding is the decoding of a batch on a GPU.
+type decoding struct {
+	dev     *cudabuf.Device
+	dst     arrowbuf.Buffer
+	items   []DecodeItem
+	errs    []error
+	options BatchOptions
+	chunks  []*decodingChunk
+	buffers []arrowbuf.Buffer // to release at the end
+}
+
+// decodingChunk is a chunk during decoding. Its bytes before some steps lie at a range of
+// a buffer, and before that on the host.
+type decodingChunk struct {
+	DecodeItem
+	id     int
+	steps  int // bytes-to-bytes codecs on the GPU that are left
+	host   []byte
+	buf    arrowbuf.Buffer
+	at     compress.Range
+	failed bool // the host decodes the chunk
+}
+
+func (d *decoding) run() error {
+	defer func() {
+		for _, b := range d.buffers {
+			b.Release()
+		}
+	}()
+	for i, item := range d.items {
+		d.chunks = append(d.chunks, &decodingChunk{DecodeItem: item, id: i, host: item.Encoded, failed: !item.Chain.serializesOnDevice()})
+	}
+	scratches := d.beginOnHost()
+	err := d.upload()
+	for _, s := range scratches {
+		s.Release()
+	}
+	if err != nil {
+		return err
+	}
+	for step := d.mostSteps(); step > 0; step-- {
+		if err := d.decompress(step); err != nil {
+			return err
+		}
+	}
+	if err := d.deserialize(); err != nil {
+		return err
+	}
+	return d.decodeOnHost()
+}
+
+func (d *decoding) alloc(n int64) (arrowbuf.Buffer, error) {
+	b, err := d.dev.Alloc(max(n, 1))
+	if err != nil {
+		return nil, err
+	}
+	d.buffers = append(d.buffers, b)
+	return b, nil
+}
+
+// pending returns the chunks that did not fail.
+func (d *decoding) pending(f func(*decodingChunk) bool) []*decodingChunk {
+	return slices.DeleteFunc(slices.Clone(d.chunks), func(c *decodingChunk) bool { return c.failed || !f(c) })
+}
+
+func (d *decoding) mostSteps() (most int) {
+	for _, c := range d.chunks {
+		if !c.failed {
+			most = max(most, c.steps)
+		}
+	}
+	return most
+}
+
+// beginOnHost runs the steps up to the last one without kernels. The caller must release
+// the result after the bytes were copied.
+func (d *decoding) beginOnHost() (scratches []*Scratch) {
+	var first []*decodingChunk
+	for _, c := range d.chunks {
+		if c.failed {
+			continue
+		}
+		if c.steps = c.Chain.deviceDecoders(); c.steps < len(c.Chain.compressors) {
+			first = append(first, c)
+			s := GetScratch()
+			s.Stats = c.Stats
+			scratches = append(scratches, s)
+		}
+	}
+	forEach(len(first), d.options.Jobs, func(i int) {
+		c := first[i]
+		raw, err := c.Chain.decompress(scratches[i], nil, c.Encoded, c.steps)
+		c.host, c.failed = raw, err != nil
+	})
+	return scratches
+}
+
+// upload copies the bytes of all chunks to the device: to their places, if they are the
+// elements.
+func (d *decoding) upload() error {
+	var direct, others []arrowbuf.HostRange
+	var size int64
+	for _, c := range d.chunks {
+		n := int64(len(c.host))
+		if n > compress.MaxSize || c.steps == 0 && n != c.Chain.serializer.spec().nbytes() {
+			c.failed = true
+		}
+		if c.failed {
+			continue
+		}
+		if c.steps == 0 && c.Chain.axisOrder == nil {
+			c.buf, c.at = d.dst, compress.Range{Offset: c.At, Length: n}
+			direct = append(direct, arrowbuf.HostRange{Bytes: c.host, Pos: c.At})
+			continue
+		}
+		c.at = compress.Range{Offset: size, Length: n}
+		others = append(others, arrowbuf.HostRange{Bytes: c.host, Pos: size})
+		size += alignBatch(n)
+	}
+	if err := copyRanges(d.dst, direct); err != nil {
+		return err
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	encoded, err := d.alloc(size)
+	if err != nil {
+		return err
+	}
+	for _, c := range d.chunks {
+		if !c.failed && c.buf == nil {
+			c.buf = encoded
+		}
+	}
+	return copyRanges(encoded, others)
+}
+
+func copyRanges(dst arrowbuf.Buffer, ranges []arrowbuf.HostRange) error {
+	if len(ranges) == 0 {
+		return nil
+	}
+	cuda, ok := arrowbuf.As[*cudabuf.Buffer](dst)
+	if !ok {
+		return fmt.Errorf("%v: %w", dst.Device(), arrowbuf.ErrDevice)
+	}
+	return cuda.CopyRangesFromHost(ranges)
+}
+
+// decompress decodes one of the bytes-to-bytes codecs of all chunks with that many steps
+// left. The last one decodes to the final places.
+func (d *decoding) decompress(step int) error {
+	type group struct {
+		codec    deviceDecoder
+		src, dst arrowbuf.Buffer
+	}
+	groups := map[group][]*decodingChunk{}
+	var size int64
+	chunks := d.pending(func(c *decodingChunk) bool { return c.steps == step })
+	limits := make(map[*decodingChunk]compress.Range, len(chunks))
+	for _, c := range chunks {
+		g := group{codec: c.Chain.compressors[step-1].(deviceDecoder), src: c.buf}
+		limit := c.Chain.sizeLimits()[step-1]
+		if most := maxDecoded(g.codec, c.at.Length); most < limit { // claims more than it can hold
+			if step == 1 {
+				c.failed = true
+				continue
+			}
+			limit = most
+		}
+		out := compress.Range{Offset: size, Length: limit}
+		if step == 1 && c.Chain.axisOrder == nil {
+			g.dst, out.Offset = d.dst, c.At
+		} else {
+			size += alignBatch(limit)
+		}
+		limits[c] = out
+		groups[g] = append(groups[g], c)
+	}
+	var temporary arrowbuf.Buffer
+	if size > 0 {
+		var err error
+		if temporary, err = d.alloc(size); err != nil {
+			return err
+		}
+	}
+	for g, chunks := range groups {
+		b := compress.Batch{Src: g.src, Dst: g.dst}
+		if b.Dst == nil {
+			b.Dst = temporary
+		}
+		for _, c := range chunks {
+			b.In, b.Out = append(b.In, c.at), append(b.Out, limits[c])
+		}
+		results, err := g.codec.decodeBatch(b, d.options.Scratch)
+		if err != nil {
+			return err
+		}
+		for i, c := range chunks {
+			n := results[i].Length
+			if results[i].Err != nil || step == 1 && n != b.Out[i].Length {
+				c.failed = true // the host has the error
+				continue
+			}
+			c.Stats.add(g.codec, OnDevice, true, n)
+			c.buf, c.at, c.steps = b.Dst, compress.Range{Offset: b.Out[i].Offset, Length: n}, step-1
+		}
+	}
+	return nil
+}
+
+// deserialize makes elements of the bytes of all chunks, in place unless they are
+// transposed.
+func (d *decoding) deserialize() error {
+	for _, c := range d.pending(func(*decodingChunk) bool { return true }) {
+		if err := c.deserialize(d.dst); err != nil {
+			return err
+		}
+		c.Stats.add(c.Chain.serializes, OnDevice, true, c.at.Length)
+	}
+	return nil
+}
+
+func (c *decodingChunk) deserialize(dst arrowbuf.Buffer) error {
+	if err := swapOnDevice(c.Chain, c.buf, c.at); err != nil {
+		return err
+	}
+	scope := ndview.NewScope()
+	defer scope.Release()
+	spec := c.Chain.serializer.spec()
+	dtype, _ := spec.Type.DType()
+	if spec.Type.NeedsNormalize() { // bools
+		stored, err := scope.Add(ndview.FromBuffer(c.buf, ndview.Uint8, c.at.Offset, spec.Shape, nil))
+		if err != nil {
+			return err
+		}
+		values, err := scope.Add(ndview.FromBuffer(c.buf, dtype, c.at.Offset, spec.Shape, nil))
+		if err != nil {
+			return err
+		}
+		if err := ndview.NotEqual.Into(values, stored, uint8(0)); err != nil {
+			return err
+		}
+	}
+	if c.Chain.axisOrder == nil {
+		return nil
+	}
+	stored, err := scope.Add(ndview.FromBuffer(c.buf, dtype, c.at.Offset, spec.Shape, nil))
+	if err != nil {
+		return err
+	}
+	moved, err := scope.Add(stored.Transpose(invertPermutation(c.Chain.axisOrder)...))
+	if err != nil {
+		return err
+	}
+	whole, err := scope.Add(ndview.FromBuffer(dst, dtype, c.At, c.Chain.chunk.Shape, nil))
+	if err != nil {
+		return err
+	}
+	return whole.CopyFrom(moved)
+}
+
+// decodeOnHost decodes the chunks that the device did not, and copies them there.
+func (d *decoding) decodeOnHost() error {
+	failed := slices.DeleteFunc(slices.Clone(d.chunks), func(c *decodingChunk) bool { return !c.failed })
+	device := make([]error, len(failed))
+	forEach(len(failed), d.options.Jobs, func(i int) {
+		c := failed[i]
+		n := c.Chain.chunk.nbytes()
+		if d.errs[c.id] = arrowbuf.CheckHostMemory(n); d.errs[c.id] != nil { // a chunk may be much larger than its array
+			return
+		}
+		s, memory := GetScratch(), GetScratch()
+		defer s.Release()
+		defer memory.Release()
+		s.Stats = c.Stats
+		raw := memory.Bytes(n)
+		if d.errs[c.id] = c.Chain.decodeFixed(s, raw, c.Encoded); d.errs[c.id] == nil {
+			_, device[i] = d.dst.CopyFromHost(raw, c.At)
+		}
+	})
+	for _, err := range device {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package codec_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
+)
+
+// batchChain returns a chain for 1000 int32.
+func batchChain(t *testing.T, list ...codec.Codec) *codec.Chain {
+	t.Helper()
+	chain, err := codec.List(list).Compile(codec.ChunkSpec{Type: element.Of(ndview.Int32), Shape: []int64{1000}, Fill: []byte{7, 0, 0, 0}})
+	require.NoError(t, err)
+	return chain
+}
+
+// batchValues returns first, first+step, ... on a device.
+func batchValues(t *testing.T, dev arrowbuf.Device, n int, first, step int32) *ndview.NDBuffer {
+	t.Helper()
+	raw := make([]int32, n)
+	for i := range raw {
+		raw[i] = first + int32(i)*step
+	}
+	v, err := ndview.FromHost(dev, ndview.Int32, raw, int64(n))
+	require.NoError(t, err)
+	t.Cleanup(v.Release)
+	return v
+}
+
+// forEachBatchDevice also runs the test on the CPU device.
+func forEachBatchDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
+}
+
+// Chunks of different chains, one of fill values, one smaller than its chunk.
+func TestABatchDecodesToWhatItEncoded(t *testing.T) {
+	little := codec.Bytes{Endian: codec.Little}
+	forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		var items []codec.EncodeItem
+		for _, list := range [][]codec.Codec{
+			{little}, {codec.Bytes{Endian: codec.Big}}, {little, codec.Zstd{Level: 1}}, {little, codec.Zstd{Level: 3, Checksum: true}},
+			{little, codec.LZ4{}}, {little, codec.LZ4{}, codec.Zstd{Level: 1}, codec.CRC32C{}}, {little, codec.Adler32{}, codec.Zstd{}},
+			{codec.Delta{DType: "<i4"}, little, codec.Zstd{}}, {little, codec.Shuffle{ElementSize: 4}, codec.Zstd{Level: 1}},
+			{little, codec.Shuffle{ElementSize: 400}, codec.LZ4{}}, {little, codec.CRC32C{Location: codec.Start}}, {little, codec.CRC32C{}, codec.LZ4{}},
+		} {
+			chain := batchChain(t, list...)
+			items = append(items,
+				codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, int32(len(items)), 3)},
+				codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, 7, 0)},
+				codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, 7, 0), KeepEmpty: true},
+				codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 10, 1, 1)})
+		}
+		e, err := codec.EncodeBatch(items, codec.BatchOptions{Jobs: 2})
+		require.NoError(t, err)
+		defer e.Release()
+		var back []codec.DecodeItem
+		var want []byte
+		for i, item := range items {
+			enc, err := e.Chunk(i)
+			require.NoError(t, err)
+			if i%4 == 1 {
+				require.Nil(t, enc, "item %d equals the fill value", i)
+				continue
+			}
+			require.NotNil(t, enc)
+			s := codec.GetScratch()
+			single := make([]byte, 4000)
+			require.NoError(t, item.Chain.DecodeFixed(s, single, enc), "item %d", i)
+			s.Release()
+			back = append(back, codec.DecodeItem{Chain: item.Chain, Encoded: enc, At: int64(len(want))})
+			raw := make([]byte, item.Values.(*ndview.NDBuffer).NBytes())
+			require.NoError(t, item.Values.(*ndview.NDBuffer).CopyToHost(raw))
+			raw = append(raw, bytes.Repeat([]byte{7, 0, 0, 0}, (4000-len(raw))/4)...)
+			require.Equal(t, raw, single, "item %d", i)
+			want = append(want, raw...)
+		}
+		dst, err := dev.Alloc(int64(len(want)))
+		require.NoError(t, err)
+		defer dst.Release()
+		errs, err := codec.DecodeBatch(dst, back, codec.BatchOptions{Jobs: 2})
+		require.NoError(t, err)
+		got := make([]byte, len(want))
+		_, err = dst.CopyToHost(got, 0)
+		require.NoError(t, err)
+		for i := range errs {
+			require.NoError(t, errs[i])
+			require.Equal(t, want[4000*i:][:4000], got[4000*i:][:4000], "item %d", i)
+		}
+	})
+}
+
+func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
+	for name, list := range map[string][]codec.Codec{
+		"zstd": {codec.Zstd{Level: 1, Checksum: true}}, "lz4": {codec.LZ4{}}, "checksum": {codec.Zstd{Level: 1}, codec.CRC32C{}},
+		"checksum first": {codec.CRC32C{}, codec.Zstd{Level: 1}}, "plain": nil, "gzip": {codec.Gzip{Level: 1}},
+	} {
+		chain := batchChain(t, append([]codec.Codec{codec.Bytes{Endian: codec.Little}}, list...)...)
+		forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+			items := make([]codec.EncodeItem, 5)
+			for i := range items {
+				items[i] = codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, int32(1000*i), 7)}
+			}
+			e, err := codec.EncodeBatch(items, codec.BatchOptions{})
+			require.NoError(t, err)
+			defer e.Release()
+			back := make([]codec.DecodeItem, len(items))
+			for i := range items {
+				enc, err := e.Chunk(i)
+				require.NoError(t, err)
+				back[i] = codec.DecodeItem{Chain: chain, Encoded: enc, At: int64(4000 * i)}
+			}
+			back[1].Encoded = back[1].Encoded[:len(back[1].Encoded)-5]
+			back[3].Encoded = append([]byte{1, 2, 3}, back[3].Encoded...)
+			dst, err := dev.Alloc(20_000)
+			require.NoError(t, err)
+			defer dst.Release()
+			errs, err := codec.DecodeBatch(dst, back, codec.BatchOptions{})
+			require.NoError(t, err)
+			got := make([]byte, 20_000)
+			_, err = dst.CopyToHost(got, 0)
+			require.NoError(t, err)
+			for i, item := range items {
+				if i%2 == 1 {
+					require.Error(t, errs[i], "%s: item %d", name, i)
+					single := chain.DecodeFixed(new(codec.Scratch), make([]byte, 4000), back[i].Encoded)
+					require.EqualError(t, errs[i], single.Error(), "the error is the host's")
+					continue
+				}
+				require.NoError(t, errs[i], "%s: item %d", name, i)
+				want := make([]byte, 4000)
+				require.NoError(t, item.Values.(*ndview.NDBuffer).CopyToHost(want))
+				require.Equal(t, want, got[4000*i:][:4000], "%s: item %d", name, i)
+			}
+		})
+	}
+}
+
+// Encoding is on the device up to the first step without kernels, and decoding from the
+// last one on.
+func TestStatsSayWhereEachStepRan(t *testing.T) {
+	device := cudatest.NewDevice(t)
+	little := codec.Bytes{Endian: codec.Little}
+	for _, c := range []struct {
+		list             []codec.Codec
+		encoded, decoded map[string]codec.Engine
+	}{
+		{[]codec.Codec{little}, map[string]codec.Engine{"bytes": codec.OnHost}, map[string]codec.Engine{"bytes": codec.OnDevice}},
+		{[]codec.Codec{codec.Bytes{Endian: codec.Big}}, map[string]codec.Engine{"bytes": codec.OnDevice}, map[string]codec.Engine{"bytes": codec.OnDevice}},
+		{
+			[]codec.Codec{little, codec.Zstd{Level: 1}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "zstd": codec.OnDevice}, map[string]codec.Engine{"bytes": codec.OnDevice, "zstd": codec.OnDevice},
+		},
+		{
+			[]codec.Codec{little, codec.LZ4{}, codec.Adler32{}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.lz4": codec.OnDevice, "numcodecs.adler32": codec.OnHost},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.lz4": codec.OnDevice, "numcodecs.adler32": codec.OnHost},
+		},
+		{
+			[]codec.Codec{codec.Bytes{Endian: codec.Big}, codec.Adler32{}, codec.LZ4{}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.lz4": codec.OnHost, "numcodecs.adler32": codec.OnHost},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.lz4": codec.OnHost, "numcodecs.adler32": codec.OnHost},
+		},
+		{
+			[]codec.Codec{little, codec.Shuffle{ElementSize: 4}, codec.Zstd{Level: 1}, codec.CRC32C{}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "zstd": codec.OnDevice, "crc32c": codec.OnDevice},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "zstd": codec.OnDevice, "crc32c": codec.OnDevice},
+		},
+		{
+			[]codec.Codec{little, codec.Shuffle{ElementSize: 400}, codec.Zstd{Level: 1}},
+			map[string]codec.Engine{"bytes": codec.OnHost, "numcodecs.shuffle": codec.OnHost, "zstd": codec.OnHost},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnHost, "zstd": codec.OnHost},
+		},
+		{
+			[]codec.Codec{codec.Delta{DType: "<i4"}, little, codec.Zstd{Level: 1}},
+			map[string]codec.Engine{"bytes": codec.OnHost, "zstd": codec.OnHost}, map[string]codec.Engine{"bytes": codec.OnHost, "zstd": codec.OnHost},
+		},
+	} {
+		chain, encoding, decoding := batchChain(t, c.list...), new(codec.Stats), new(codec.Stats)
+		var items []codec.EncodeItem
+		for i := range 3 {
+			items = append(items, codec.EncodeItem{Chain: chain, Values: batchValues(t, device, 1000, int32(i), 2), Stats: encoding})
+		}
+		e, err := codec.EncodeBatch(items, codec.BatchOptions{})
+		require.NoError(t, err)
+		dst, err := device.Alloc(12_000)
+		require.NoError(t, err)
+		var back []codec.DecodeItem
+		for i := range items {
+			enc, err := e.Chunk(i)
+			require.NoError(t, err)
+			back = append(back, codec.DecodeItem{Chain: chain, Encoded: enc, At: int64(4000 * i), Stats: decoding})
+		}
+		_, err = codec.DecodeBatch(dst, back, codec.BatchOptions{})
+		require.NoError(t, err)
+		dst.Release()
+		e.Release()
+		for decode, want := range map[bool]map[string]codec.Engine{false: c.encoded, true: c.decoded} {
+			stats := encoding
+			if decode {
+				stats = decoding
+			}
+			got := map[string]codec.Engine{}
+			for _, n := range stats.Counts() {
+				got[n.Codec] = n.Engine
+				assert.Equal(t, decode, n.Decode)
+				assert.EqualValues(t, 3, n.Chunks, n.Codec)
+			}
+			assert.Equal(t, want, got, "%v, decoded: %v", c.list, decode)
+		}
+	}
+}
+
+func TestABatchRefusesItemsThatAreNotValid(t *testing.T) {
+	chain := batchChain(t, codec.Bytes{Endian: codec.Little})
+	dst, err := arrowbuf.CPU().Alloc(4000)
+	require.NoError(t, err)
+	defer dst.Release()
+	_, err = codec.DecodeBatch(dst, []codec.DecodeItem{{Chain: chain, At: 1}}, codec.BatchOptions{})
+	assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
+	_, err = codec.DecodeBatch(dst, []codec.DecodeItem{{}}, codec.BatchOptions{})
+	assert.ErrorContains(t, err, "item 0: nil chain")
+	_, err = codec.EncodeBatch([]codec.EncodeItem{{Values: batchValues(t, arrowbuf.CPU(), 1, 0, 0)}}, codec.BatchOptions{})
+	assert.ErrorContains(t, err, "item 0: nil chain")
+	_, err = codec.EncodeBatch([]codec.EncodeItem{{Chain: chain}}, codec.BatchOptions{})
+	assert.ErrorContains(t, err, "item 0: ")
+}
