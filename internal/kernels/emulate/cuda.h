@@ -8,6 +8,7 @@
 #define __global__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 
 struct Index { unsigned x = 0, y = 0; };
@@ -70,5 +71,15 @@ template <typename T> T atomicOr(T* p, T v) {
 template <typename T> T atomicXor(T* p, T v) {
     const T before = *p;
     *p ^= v;
+    return before;
+}
+template <typename T> T atomicAdd(T* p, T v) {
+    const T before = *p;
+    *p += v;
+    return before;
+}
+template <typename T> T atomicCAS(T* p, T compare, T v) {
+    const T before = *p;
+    if (before == compare) *p = v;
     return before;
 }
