@@ -76,7 +76,7 @@ test-arm64: ## Run the quick tests of arithmetic and formats for arm64 (needs De
 emulate: ## Run the kernels that copy and decode on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin
-	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode)WithinTheirMemory' ./ndview/internal/stridedcopy ./compress/...
+	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode|Multiply)WithinTheirMemory' ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images
@@ -85,7 +85,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
-	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./compress/...
+	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 	GOARCH=arm64 $(GO) vet ./...
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
@@ -106,6 +106,7 @@ interop: build $(VENV) $(NODE_MODULES) stores beam ## Check against NumPy, pyarr
 	.venv/bin/python interop/check.py
 	.venv/bin/python interop/tables.py --tables 100 --seed 1
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
+	GO=$(GO) .venv/bin/python interop/blosc.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
 	GO=$(GO) .venv/bin/python interop/share.py

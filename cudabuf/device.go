@@ -44,6 +44,7 @@ type Device struct {
 	staging        *stagingPool
 	sharedObjects  sharedAccount
 	callbacks      callbackSet
+	libraries      libraries
 }
 
 var _ arrowbuf.Device = (*Device)(nil)
@@ -228,7 +229,7 @@ func (d *Device) checkIdle() error {
 func (d *Device) close() error {
 	_, failure := d.sharedObjects.state()
 	_, unlocking := d.unpooledPinned.state()
-	failure = errors.Join(failure, unlocking, d.staging.trim(), d.programs.close(), d.pools.close(), d.pinned.close(), d.streams.close())
+	failure = errors.Join(failure, unlocking, d.libraries.close(d), d.staging.trim(), d.programs.close(), d.pools.close(), d.pinned.close(), d.streams.close())
 	d.closed.Store(true)
 	if !d.external {
 		failure = errors.Join(failure, d.api.DevicePrimaryCtxRelease(d.handle))

@@ -1,7 +1,12 @@
 package cudabuf
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
@@ -104,6 +109,54 @@ func (s *Stream) Enqueue(call func() error, memory ...Pointer) error {
 		return err
 	}
 	return s.dev.unbindContext(s.cudaStream.submit(l.accesses, enqueue))
+}
+
+// libraries holds what other packages keep per device.
+type libraries struct {
+	mu     sync.Mutex
+	values map[any]io.Closer
+	keys   []any // in the order of opening
+}
+
+// Library returns what open has returned for a key, such as the handles of another
+// library for the device. The first call with a key runs open, in the device's context;
+// a failed one is repeated by the next call. The value is closed in the device's
+// context when the device is closed. The key must be comparable.
+func (d *Device) Library(key any, open func() (io.Closer, error)) (io.Closer, error) {
+	if key == nil || open == nil {
+		return nil, fmt.Errorf("cudabuf.Device.Library: nil argument: %w", ErrNil)
+	}
+	if !reflect.TypeOf(key).Comparable() {
+		return nil, fmt.Errorf("cudabuf.Device.Library: key of type %T: want a comparable one: %w", key, ErrArguments)
+	}
+	l := &d.libraries
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v, ok := l.values[key]; ok {
+		return v, nil
+	}
+	var v io.Closer
+	err := d.withContext(func() (err error) { v, err = open(); return err })
+	if err != nil {
+		return nil, err
+	}
+	if l.values == nil {
+		l.values = map[any]io.Closer{}
+	}
+	l.values[key], l.keys = v, append(l.keys, key)
+	return v, nil
+}
+
+// close closes the values, the last one first.
+func (l *libraries) close(d *Device) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var failure error
+	for _, key := range slices.Backward(l.keys) {
+		failure = errors.Join(failure, d.withContext(l.values[key].Close))
+	}
+	l.values, l.keys = nil, nil
+	return failure
 }
 
 // EventAfter implements an interface of arrowbuf/cdevice. It returns a new event

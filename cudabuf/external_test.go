@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -241,4 +242,42 @@ func TestGraphKeepsMemoryOfEnqueuedWork(t *testing.T) {
 		require.NoError(t, g.Close())
 		assert.Zero(t, dev.MemoryStats().InUse)
 	})
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+func TestLibrariesAreOpenedOnceAndClosedWithTheDevice(t *testing.T) {
+	d := cudatest.New(cudatest.Config{})
+	dev, err := d.Device(0)
+	require.NoError(t, err)
+	type first struct{}
+	type second struct{}
+	var log []string
+	open := func(name string) func() (io.Closer, error) {
+		return func() (io.Closer, error) {
+			log = append(log, "open "+name)
+			return closer(func() error { log = append(log, "close "+name); return nil }), nil
+		}
+	}
+	mine := errors.New("mine")
+	_, err = dev.Library(first{}, func() (io.Closer, error) { return nil, mine })
+	assert.ErrorIs(t, err, mine)
+	a, err := dev.Library(first{}, open("first"))
+	require.NoError(t, err, "a failure is not remembered")
+	_, err = dev.Library(second{}, open("second"))
+	require.NoError(t, err)
+	again, err := dev.Library(first{}, open("third"))
+	require.NoError(t, err)
+	assert.NotNil(t, a)
+	assert.NotNil(t, again)
+	_, err = dev.Library(nil, open("fourth"))
+	assert.ErrorIs(t, err, cudabuf.ErrNil)
+	_, err = dev.Library([]int{1}, open("fourth"))
+	assert.ErrorIs(t, err, cudabuf.ErrArguments)
+	_, err = dev.Library(first{}, nil)
+	assert.ErrorIs(t, err, cudabuf.ErrNil)
+	require.NoError(t, d.Close())
+	assert.Equal(t, []string{"open first", "open second", "close second", "close first"}, log)
 }

@@ -31,13 +31,13 @@ var tables = map[string][]string{
 	},
 	"pygpu.md": concat(
 		numbers("G", 16), numbers("K", 4), numbers("A", 4),
-		numbers("E", 6), numbers("R", 3), numbers("T", 2), []string{"D1", "P1"}, numbers("N", 3), numbers("O", 4),
+		numbers("E", 6), numbers("R", 3), numbers("T", 2), []string{"D1", "P1"}, numbers("N", 3), numbers("O", 4), numbers("B", 5),
 		numbers("I", 10), numbers("S", 5), numbers("F", 6), numbers("RS", 12), numbers("L", 14),
 		[]string{"ptr", "kind", "devname", "unique_id", "lmemsize", "numprocs", "bin_id", "total_gmem, free_gmem", "maxlsize0-2", "maxgsize0-2", "largest_memblock"},
 		[]string{"dev", "sched", "context", "single_stream", "max_cache_size", "initial_cache_size", "kernel_cache_path"},
 		numbers("M", 5), numbers("V", 6),
 		[]string{"memory", "extcopy", "disk"},
-		numbers("EW", 10), numbers("RD", 5), numbers("X", 18),
+		numbers("EW", 10), numbers("RD", 5), numbers("BL", 7), []string{"C1", "C2"}, numbers("CC", 8), numbers("X", 18),
 	),
 }
 

@@ -43,7 +43,7 @@ func (a *NDBuffer) call(name string, compute func() (*NDBuffer, error)) (*NDBuff
 	}
 	made, err := compute()
 	if err == nil {
-		made, err = scopeOf(a).take(made)
+		made, err = ScopeOf(a).take(made)
 	}
 	return made, named(name, err)
 }
@@ -55,7 +55,7 @@ func callOn(name string, compute func() (*NDBuffer, error), arrays ...*NDBuffer)
 	}
 	made, err := compute()
 	if err == nil {
-		made, err = scopeOf(arrays...).take(made)
+		made, err = ScopeOf(arrays...).take(made)
 	}
 	return made, named(name, err)
 }
@@ -69,7 +69,7 @@ func (a *NDBuffer) callForAll(name string, compute func() ([]*NDBuffer, error)) 
 	if err != nil {
 		return nil, named(name, err)
 	}
-	scope := scopeOf(a)
+	scope := ScopeOf(a)
 	for i := range made {
 		if made[i], err = scope.take(made[i]); err != nil {
 			releaseAll(made[i+1:])

@@ -40,7 +40,7 @@ var nilCases = []nilCase{{
 		"FromLegacyDLPack": ndview.FromLegacyDLPack, "FromSlice": ndview.FromSlice, "FromTensor": ndview.FromTensor,
 		"Full": ndview.Full, "HSplit": ndview.HSplit, "HStack": ndview.HStack, "IntArray": ndview.IntArray,
 		"Ints": ndview.Ints, "Mask": ndview.Mask, "MayShareMemory": ndview.MayShareMemory, "New": ndview.New,
-		"NewScalar": ndview.NewScalar, "NewScope": ndview.NewScope, "NewTensorType": ndview.NewTensorType,
+		"NewScalar": ndview.NewScalar, "ScopeOf": ndview.ScopeOf, "NewScope": ndview.NewScope, "NewTensorType": ndview.NewTensorType,
 		"NonZero": ndview.NonZero, "ParseDType": ndview.ParseDType, "ParseTimeUnit": ndview.ParseTimeUnit,
 		"ParseZarrName": ndview.ParseZarrName, "Promote": ndview.Promote, "Put": ndview.Put, "Read": ndview.Read[float32],
 		"Record": ndview.Record, "ResultType": ndview.ResultType, "ScalarOf": ndview.ScalarOf, "Span": ndview.Span,

@@ -143,8 +143,8 @@ func (a *NDBuffer) leaveScope() {
 	s.mu.Unlock()
 }
 
-// scopeOf returns the scope made last of those that arrays belong to, or nil.
-func scopeOf(arrays ...*NDBuffer) *Scope {
+// ScopeOf returns the scope made last of those that arrays belong to, or nil.
+func ScopeOf(arrays ...*NDBuffer) *Scope {
 	var last *Scope
 	for _, a := range arrays {
 		if a == nil {
@@ -157,11 +157,11 @@ func scopeOf(arrays ...*NDBuffer) *Scope {
 	return last
 }
 
-// scopeOfValues is scopeOf for operands, of which some are no arrays.
+// scopeOfValues is ScopeOf for operands, of which some are no arrays.
 func scopeOfValues(operands ...any) *Scope {
 	var arrays [3]*NDBuffer
 	for i, v := range operands {
 		arrays[i], _ = v.(*NDBuffer)
 	}
-	return scopeOf(arrays[:]...)
+	return ScopeOf(arrays[:]...)
 }

@@ -233,7 +233,7 @@ func (o *operation) compute(in *operands) (*NDBuffer, error) {
 
 // scope returns the scope of a result.
 func (in *operands) scope() *Scope {
-	return scopeOf(in.in[0].array, in.in[1].array, in.in[2].array)
+	return ScopeOf(in.in[0].array, in.in[1].array, in.in[2].array)
 }
 
 // computeInto computes into out.

@@ -180,6 +180,7 @@ def pygpu(folder):
     for module in ("basic", "dtypes", "elemwise", "operations", "reduction", "tools"):
         public(module + ".", folder / f"{module}.py")
     public("elemwise.", folder / "_elemwise.pyx")
+    public("blas.", folder / "blas.pyx")
 
 
 def zarr_buffers():

@@ -8,6 +8,7 @@
 #define __global__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 
 struct Index { unsigned x = 0, y = 0; };
@@ -52,6 +53,11 @@ template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
 }
 template <typename T> T __shfl_xor_sync(unsigned mask, T value, int with) { return __shfl_sync(mask, value, threadIdx.x % 32 ^ with); }
 inline int __any_sync(unsigned mask, int truth) { return __ballot_sync(mask, truth) != 0; }
+inline uint32_t __brev(uint32_t v) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i++) r |= (v >> i & 1) << (31 - i);
+    return r;
+}
 inline int __popc(uint32_t v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
@@ -65,5 +71,15 @@ template <typename T> T atomicOr(T* p, T v) {
 template <typename T> T atomicXor(T* p, T v) {
     const T before = *p;
     *p ^= v;
+    return before;
+}
+template <typename T> T atomicAdd(T* p, T v) {
+    const T before = *p;
+    *p += v;
+    return before;
+}
+template <typename T> T atomicCAS(T* p, T compare, T v) {
+    const T before = *p;
+    if (before == compare) *p = v;
     return before;
 }
