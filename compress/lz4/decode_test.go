@@ -129,7 +129,7 @@ func TestInvalidBlocksAreErrors(t *testing.T) {
 	})
 }
 
-// TestMutatedBlocksFailAlone decodes QUIVER_MUTATED_FRAMES changed blocks.
+// TestMutatedBlocksFailAlone decodes QUIVER_MUTATED_INPUTS changed blocks.
 func TestMutatedBlocksFailAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	var valid []batchtest.Encoded
@@ -145,7 +145,7 @@ func TestMutatedBlocksFailAlone(t *testing.T) {
 		}
 	}
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		failed, agreed := batchtest.Mutate(t, dev, valid, quiver.Decode, func(dst, src []byte) ([]byte, error) {
+		failed, agreed := batchtest.DecodeMutated(t, dev, valid, quiver.Decode, func(dst, src []byte) ([]byte, error) {
 			n, err := lz4.UncompressBlock(src, dst)
 			if err != nil {
 				return nil, err

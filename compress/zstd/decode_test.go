@@ -195,7 +195,7 @@ func TestABatchIsChecked(t *testing.T) {
 	})
 }
 
-// TestMutatedFramesFailAlone decodes QUIVER_MUTATED_FRAMES changed frames.
+// TestMutatedFramesFailAlone decodes QUIVER_MUTATED_INPUTS changed frames.
 func TestMutatedFramesFailAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	var valid []batchtest.Encoded
@@ -214,7 +214,7 @@ func TestMutatedFramesFailAlone(t *testing.T) {
 		}
 	}
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		failed, agreed := batchtest.Mutate(t, dev, valid,
+		failed, agreed := batchtest.DecodeMutated(t, dev, valid,
 			func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.Options{}) },
 			func(dst, src []byte) ([]byte, error) { return quiver.DecodeFrames(dst, src, int64(len(dst))) })
 		t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)

@@ -80,7 +80,8 @@ func Run(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, run fu
 	return outputs, results
 }
 
-// Mutate returns a copy of an input with some changed bytes, which may be cut.
+// Mutate returns a copy of an input with some changed bytes. Parts may be repeated or
+// missing, and the end may be cut.
 func Mutate(r *rand.Rand, in []byte) []byte {
 	in = bytes.Clone(in)
 	for range r.IntN(4) {
@@ -96,6 +97,14 @@ func Mutate(r *rand.Rand, in []byte) []byte {
 		} else {
 			in[at] ^= 1 << r.IntN(8)
 		}
+	}
+	if r.IntN(4) == 0 {
+		at := r.IntN(len(in) + 1)
+		end := at + r.IntN(min(len(in)-at, 30)+1)
+		if r.IntN(2) == 0 {
+			at, end = end, at
+		}
+		in = append(in[:at:at], in[end:]...)
 	}
 	if r.IntN(4) == 0 {
 		in = in[:r.IntN(len(in)+1)]

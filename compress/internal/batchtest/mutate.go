@@ -15,8 +15,8 @@ import (
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 )
 
-// countVariable is the number of inputs that Mutate changes.
-const countVariable = "QUIVER_MUTATED_FRAMES"
+// countVariable is the number of inputs that DecodeMutated changes.
+const countVariable = "QUIVER_MUTATED_INPUTS"
 
 // Encoded is an input of a decoder and the size of its output.
 type Encoded struct {
@@ -24,11 +24,11 @@ type Encoded struct {
 	Size  int
 }
 
-// Mutate decodes changed copies of valid inputs in batches, and between them the valid
+// DecodeMutated decodes changed copies of valid inputs in batches, and between them the valid
 // ones. Where the device and host both accept an input, they must agree. host returns the
-// decoding in dst, which has the size of the valid output. Mutate returns how many inputs
+// decoding in dst, which has the size of the valid output. It returns how many inputs
 // failed, and how many both accepted.
-func Mutate(t *testing.T, dev arrowbuf.Device, valid []Encoded, decode func(compress.Batch) ([]compress.Result, error), host func(dst, src []byte) ([]byte, error)) (failed, agreed int64) {
+func DecodeMutated(t *testing.T, dev arrowbuf.Device, valid []Encoded, decode func(compress.Batch) ([]compress.Result, error), host func(dst, src []byte) ([]byte, error)) (failed, agreed int64) {
 	t.Helper()
 	const perBatch = 20_000
 	count := 4000
@@ -49,7 +49,7 @@ func Mutate(t *testing.T, dev arrowbuf.Device, valid []Encoded, decode func(comp
 			v := valid[r.IntN(len(valid))]
 			in := v.Bytes
 			if i%50 > 0 {
-				in = mutate(r, in)
+				in = Mutate(r, in)
 			}
 			inputs, sizes = append(inputs, in), append(sizes, v.Size)
 		}
@@ -75,34 +75,4 @@ func Mutate(t *testing.T, dev arrowbuf.Device, valid []Encoded, decode func(comp
 		})
 	}
 	return refused.Load(), same.Load()
-}
-
-// mutate returns a changed copy: bytes replaced, bits flipped, parts repeated or removed.
-func mutate(r *rand.Rand, in []byte) []byte {
-	in = bytes.Clone(in)
-	for range 1 + r.IntN(3) {
-		if len(in) == 0 {
-			return in
-		}
-		at := r.IntN(len(in))
-		if r.IntN(2) == 0 {
-			at = r.IntN(min(len(in), 40)) // headers and tables
-		}
-		end := at + r.IntN(min(len(in)-at, 30)+1)
-		switch r.IntN(8) {
-		case 0:
-			in = append(in[:at:at], in[end:]...)
-		case 1:
-			in = append(in[:end:end], in[at:]...)
-		case 2:
-			in = in[:at]
-		case 3, 4:
-			in[at] ^= 1 << r.IntN(8)
-		case 5:
-			in[at] = []byte{0, 0xFF, 0x80, 0x7F}[r.IntN(4)]
-		default:
-			in[at] = byte(r.Uint32())
-		}
-	}
-	return in
 }
