@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowbuftest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -47,8 +48,9 @@ func forEachKind(t *testing.T, n int, test func(t *testing.T, k kind)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) {
 		k := kind{name: "cpu"}
+		dev := arrowbuftest.Checked(t, arrowbuf.CPU()) // reports leaks
 		for range n {
-			k.devices = append(k.devices, arrowbuf.CPU())
+			k.devices = append(k.devices, dev)
 		}
 		test(t, k)
 	})
