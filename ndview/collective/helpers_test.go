@@ -24,14 +24,6 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/collective"
 )
 
-// TestMain runs the tests. In a child process of a test it is one rank.
-func TestMain(m *testing.M) {
-	if task := os.Getenv("QUIVER_COLLECTIVE_TASK"); task != "" {
-		os.Exit(runTask(task))
-	}
-	os.Exit(m.Run())
-}
-
 // limit is within what an error must arrive. It is far more than is needed, since machines
 // of tests are slow.
 const limit = 20 * time.Second
@@ -229,4 +221,13 @@ func leaveSocket(t *testing.T, path string) {
 	require.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	require.NoError(t, l.Close())
+}
+
+// freePort returns a TCP port at which no process listens.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, _ := strings.Cut(l.Addr().String(), ":")
+	return port
 }
