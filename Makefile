@@ -106,6 +106,7 @@ interop: build $(VENV) $(NODE_MODULES) stores beam ## Check against NumPy, pyarr
 	.venv/bin/python interop/check.py
 	.venv/bin/python interop/tables.py --tables 100 --seed 1
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
+	GO=$(GO) .venv/bin/python interop/blosc.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
 	GO=$(GO) .venv/bin/python interop/share.py

@@ -79,6 +79,29 @@ func Run(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, run fu
 	return outputs, results
 }
 
+// Mutate returns a copy of an input with some changed bytes, which may be cut.
+func Mutate(r *rand.Rand, in []byte) []byte {
+	in = bytes.Clone(in)
+	for range r.IntN(4) {
+		if len(in) == 0 {
+			break
+		}
+		at := r.IntN(len(in))
+		if r.IntN(2) == 0 {
+			at = r.IntN(min(len(in), 64)) // headers are near the start
+		}
+		if r.IntN(2) == 0 {
+			in[at] = byte(r.Uint32())
+		} else {
+			in[at] ^= 1 << r.IntN(8)
+		}
+	}
+	if r.IntN(4) == 0 {
+		in = in[:r.IntN(len(in)+1)]
+	}
+	return in
+}
+
 // Samples are data of n bytes each: random bytes, few symbols, zeros, numbers, runs, text.
 func Samples(r *rand.Rand, n int) [][]byte {
 	random, few, skewed, runs := make([]byte, n), make([]byte, n), make([]byte, n), make([]byte, n)

@@ -53,6 +53,11 @@ template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
 }
 template <typename T> T __shfl_xor_sync(unsigned mask, T value, int with) { return __shfl_sync(mask, value, threadIdx.x % 32 ^ with); }
 inline int __any_sync(unsigned mask, int truth) { return __ballot_sync(mask, truth) != 0; }
+inline uint32_t __brev(uint32_t v) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i++) r |= (v >> i & 1) << (31 - i);
+    return r;
+}
 inline int __popc(uint32_t v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
