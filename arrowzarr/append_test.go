@@ -38,9 +38,9 @@ func parts(tb testing.TB, t table) []string {
 	return inputs
 }
 
-// requireAppended checks that a table is that of all inputs, and that the hierarchy has
+// requireTableOf checks that a table is that of all inputs, and that the hierarchy has
 // nothing but it.
-func requireAppended(tb testing.TB, inputs []string, output string) {
+func requireTableOf(tb testing.TB, inputs []string, output string) {
 	tb.Helper()
 	report, err := arrowzarr.Verify(tb.Context(), inputs[0], output, arrowzarr.Options{Input: arrowzarr.InputOptions{More: inputs[1:]}})
 	require.NoError(tb, err)
@@ -128,7 +128,7 @@ func TestAppendedTablesEqualTheirInputs(t *testing.T) {
 						report, err := arrowzarr.Append(t.Context(), inputs[i], output, arrowzarr.Options{})
 						require.NoError(t, err, "%s, input %d", place, i)
 						require.Equal(t, whole.batches[i].NumRows(), report.Appended)
-						requireAppended(t, inputs[:i+1], output)
+						requireTableOf(t, inputs[:i+1], output)
 					}
 				}
 			})
@@ -183,10 +183,10 @@ func TestKilledAppendsAreRepeated(t *testing.T) {
 				deleted, err := arrowzarr.Abort(t.Context(), url)
 				require.NoError(t, err)
 				require.True(t, deleted)
-				requireAppended(t, inputs[:1], url)
+				requireTableOf(t, inputs[:1], url)
 				_, err = arrowzarr.Append(t.Context(), inputs[2], url, arrowzarr.Options{})
 				require.NoError(t, err)
-				requireAppended(t, []string{inputs[0], inputs[2]}, url)
+				requireTableOf(t, []string{inputs[0], inputs[2]}, url)
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestFailedAppendsChangeNothing(t *testing.T) {
 				require.Error(t, err)
 				// The chunks that were not full may have rows that no reader reads.
 				require.Equal(t, before["zarr.json"], content(t, o)["zarr.json"])
-				requireAppended(t, inputs[:1], url)
+				requireTableOf(t, inputs[:1], url)
 			})
 		}
 	}
@@ -237,7 +237,7 @@ func TestFailedAppendsChangeNothing(t *testing.T) {
 		requirePart(t, arrowzarr.PartInput, err)
 		requireOnly(t, filepath.Dir(output), filepath.Base(output))
 		require.Equal(t, before["zarr.json"], contentAt(t, output)["zarr.json"])
-		requireAppended(t, inputs[:1], output)
+		requireTableOf(t, inputs[:1], output)
 	})
 }
 
@@ -292,7 +292,7 @@ func TestAppendedColumnsAreFoundByName(t *testing.T) {
 	report, err := arrowzarr.Append(t.Context(), inputFile(t, more.stream(t)), output, arrowzarr.Options{Exclude: []string{"ex*"}})
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), report.Rows)
-	requireAppended(t, []string{first, inputFile(t, more.choose(2, 1).stream(t))}, output)
+	requireTableOf(t, []string{first, inputFile(t, more.choose(2, 1).stream(t))}, output)
 }
 
 // What others have added to the table is kept.
@@ -332,7 +332,7 @@ func TestOnlyTablesOfOneChunkGetOtherChunks(t *testing.T) {
 		report, err := arrowzarr.Append(t.Context(), inputs[1], output, arrowzarr.Options{ChunkRows: test.given})
 		require.NoError(t, err)
 		assert.Equal(t, test.want, report.ChunkRows)
-		requireAppended(t, inputs, output)
+		requireTableOf(t, inputs, output)
 	}
 	output, _ := convertFile(t, inputs[0], arrowzarr.Options{ChunkRows: 16})
 	_, err := arrowzarr.Append(t.Context(), inputs[1], output, arrowzarr.Options{ChunkRows: 8})
@@ -360,7 +360,7 @@ func TestOneProcessAppendsAtATime(t *testing.T) {
 			require.True(t, tried)
 			_, err = arrowzarr.Append(t.Context(), inputs[1], output, arrowzarr.Options{})
 			require.NoError(t, err)
-			requireAppended(t, inputs, output)
+			requireTableOf(t, inputs, output)
 		})
 	}
 }

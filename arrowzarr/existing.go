@@ -227,6 +227,11 @@ func reuseMetadata(existing, fresh *zarr.ArrayMetadata) *zarr.ArrayMetadata {
 	}
 	m := *existing
 	m.Shape, m.ChunkShape = fresh.Shape, fresh.ChunkShape
+	if isSharded(fresh) && !isSharded(existing) {
+		sharding := fresh.Codecs[0].(codec.Sharding)
+		sharding.Codecs = existing.Codecs
+		m.Codecs = codec.List{sharding}
+	}
 	return &m
 }
 
