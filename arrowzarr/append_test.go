@@ -324,6 +324,20 @@ func TestAppendKeepsForeignAttributesAndNodes(t *testing.T) {
 	requireOnly(t, output, "zarr.json", "c", "_index", "notes", "letter.txt")
 }
 
+// If pandas can hold no column any more, the table is no data frame, and has no index.
+func TestAppendedTablesMayLoseTheIndex(t *testing.T) {
+	inputs := parts(t, single("c", floats(1, 2), fromJSON(t, arrow.PrimitiveTypes.Float64, "[null]")))
+	for place, output := range places(t) {
+		_, err := arrowzarr.Convert(t.Context(), inputs[0], output, arrowzarr.Options{})
+		require.NoError(t, err)
+		require.Contains(t, contentAt(t, output), "_index/zarr.json", place)
+		_, err = arrowzarr.Append(t.Context(), inputs[1], output, arrowzarr.Options{})
+		require.NoError(t, err)
+		require.NotContains(t, contentAt(t, output), "_index/zarr.json", place)
+		requireTableOf(t, inputs, output)
+	}
+}
+
 // A table of one chunk gets longer ones; that of several keeps them.
 func TestOnlyTablesOfOneChunkGetOtherChunks(t *testing.T) {
 	inputs := parts(t, mixedTable(t, 8, 32, 30))

@@ -77,7 +77,23 @@ func (p parquetTypes) field(got arrow.Field, want *arrow.Field, node pqarrow.Sch
 		stored = want.Type
 	}
 	got.Type = p.dataType(got.Type, stored, node)
+	if want != nil && arrow.TypeEqual(got.Type, want.Type) {
+		got.Metadata = keepExtension(got.Metadata, want.Metadata)
+	}
 	return got
+}
+
+// keepExtension returns the metadata of a field with the name of an extension type that
+// arrow-go does not know, which it drops from fields inside of others.
+func keepExtension(got, want arrow.Metadata) arrow.Metadata {
+	name, ok := want.GetValue(extensionName)
+	if _, known := got.GetValue(extensionName); !ok || known {
+		return got
+	}
+	values := got.ToMap()
+	values[extensionName] = name
+	values[extensionMetadata], _ = want.GetValue(extensionMetadata)
+	return arrow.MetadataFrom(values)
 }
 
 // child returns field i of a nested type, nil if the type is nil or of another kind.
@@ -122,14 +138,15 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 			return got
 		}
 		var keys, items *arrow.Field
+		sorted := t.KeysSorted
 		if m, ok := want.(*arrow.MapType); ok {
 			key, item := m.KeyField(), m.ItemField()
-			keys, items = &key, &item
+			keys, items, sorted = &key, &item, m.KeysSorted
 		}
 		key := p.field(t.KeyField(), keys, entries.Children[0])
 		item := p.field(t.ItemField(), items, entries.Children[1])
 		made := arrow.MapOfFields(key, item)
-		made.KeysSorted = t.KeysSorted
+		made.KeysSorted = sorted
 		return made
 	case *arrow.ListType:
 		return arrow.ListOfField(only(arrow.LIST))
