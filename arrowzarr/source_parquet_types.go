@@ -204,11 +204,15 @@ func (p parquetTypes) leafType(got, want arrow.DataType, column *schema.Column) 
 func isBinary(t arrow.DataType) bool { return t.ID() == arrow.BINARY || t.ID() == arrow.STRING }
 
 // makeReadable changes the types of a field that arrow-go cannot read to what Parquet
-// stores: durations to integers, and JSON in large text or views to text.
+// stores: durations and bool8 to integers, and JSON in large text or views to text.
 func makeReadable(f *pqarrow.SchemaField) {
 	t := f.Field.Type
 	if t.ID() == arrow.DURATION {
 		f.Field.Type = arrow.PrimitiveTypes.Int64
+		return
+	}
+	if _, ok := t.(*extensions.Bool8Type); ok {
+		f.Field.Type = arrow.PrimitiveTypes.Int8
 		return
 	}
 	if json, ok := t.(*extensions.JSONType); ok && json.StorageType().ID() != arrow.STRING {
@@ -219,7 +223,7 @@ func makeReadable(f *pqarrow.SchemaField) {
 		makeReadable(&f.Children[i])
 	}
 	nested, ok := t.(arrow.NestedType)
-	if !ok || !hasDuration(t) {
+	if !ok || !hasIntegers(t) {
 		return
 	}
 	fields := make([]arrow.Field, len(f.Children))
@@ -243,15 +247,17 @@ func makeReadable(f *pqarrow.SchemaField) {
 	}
 }
 
-func hasDuration(t arrow.DataType) bool {
+// hasIntegers reports whether makeReadable changes a type inside of another to integers.
+func hasIntegers(t arrow.DataType) bool {
 	if nested, ok := t.(arrow.NestedType); ok {
 		for _, f := range nested.Fields() {
-			if hasDuration(f.Type) {
+			if hasIntegers(f.Type) {
 				return true
 			}
 		}
 	}
-	return t.ID() == arrow.DURATION
+	_, isBool := t.(*extensions.Bool8Type)
+	return isBool || t.ID() == arrow.DURATION
 }
 
 // convertTo returns an array of a type that parquetTypes has for its own. The caller owns

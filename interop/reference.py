@@ -158,7 +158,10 @@ def rows(a: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         return tuple(None if part is None else part[nested.runs(a)] for part in rows(values))
     if types.is_dictionary(a.type):
         # A null dictionary value is a missing row, like a null index.
-        return rows(a.dictionary.take(a.indices))
+        values = a.dictionary
+        if types.is_string_view(values.type) or types.is_binary_view(values.type):  # which take does not know
+            values = pa.array(values.to_pylist(), pa.string() if types.is_string_view(values.type) else pa.binary())
+        return rows(values.take(a.indices))
     missing = np.asarray(a.is_null().to_numpy(zero_copy_only=False), dtype=bool)
     if types.is_fixed_size_list(a.type):
         k = a.type.list_size

@@ -84,7 +84,8 @@ def append(checker: check.Checker, case: check.Case, table: pa.Table, compressio
         write(path, rows, compression, rng)
         if case.faults:
             return
-        flags = [f for f in ("--jobs", "1") if "--jobs" in case.flags]
+        pairs = zip(case.flags[::2], case.flags[1::2])
+        flags = itertools.chain.from_iterable(p for p in pairs if p[0] in ("--chunk-rows", "--jobs", "--max-memory"))
         run = checker.run("append", path, case.output, "--device", "cpu", *flags)
         if run.returncode != 0:
             case.faults.append(f"append of rows {cuts}: exit code {run.returncode}: {run.stderr.strip()[-500:]}")
