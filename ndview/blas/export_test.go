@@ -59,3 +59,20 @@ func NumbersOf() (dtypes []ndview.DType) {
 	}
 	return dtypes
 }
+
+// WithoutGemvOfHalves lets cuBLAS multiply halves by its gemm only, until restore is called.
+func WithoutGemvOfHalves() (restore func()) {
+	var restores []func()
+	for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {
+		before := numbers[dtype]
+		changed := before
+		changed.cublas.halfGemv = noFunction
+		numbers[dtype] = changed
+		restores = append(restores, func() { numbers[dtype] = before })
+	}
+	return func() {
+		for _, restore := range restores {
+			restore()
+		}
+	}
+}
