@@ -31,7 +31,7 @@ if len(sys.argv) > 1:
     import cupy as xp
 
     r = np.random.default_rng(int(sys.argv[3]))
-    most = 300
+    most = 96
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
           "bfloat16", "float16", "float32", "float64", "complex64", "complex128"]
