@@ -133,7 +133,7 @@ type shapes func(a, b *ndview.NDBuffer, o *Options) (*problem, error)
 // problem is an operation as a product of stacks of matrices.
 type problem struct {
 	dtype  ndview.DType
-	number number
+	number *number
 	a, b   matrices
 	shape  []int64 // of the result as matrices: leading axes, rows, columns
 	o      *Options
@@ -293,7 +293,7 @@ func multiply(check shapes, a, b *ndview.NDBuffer, o Options) (*ndview.NDBuffer,
 	if err != nil {
 		return nil, err
 	}
-	beta, err := p.scalar("Beta", o.Beta, 0)
+	beta, err := p.beta()
 	if err != nil {
 		return nil, err
 	}
@@ -348,11 +348,11 @@ func multiplyInto(check shapes, out, a, b *ndview.NDBuffer, o Options) error {
 	if !out.Flags().Writeable {
 		return fmt.Errorf("the result: %w", ndview.ErrReadOnly)
 	}
-	beta, err := p.scalar("Beta", o.Beta, 0)
+	beta, err := p.beta()
 	if err != nil {
 		return err
 	}
-	if p.usable(out) && !ndview.MayShareMemory(out, a) && !ndview.MayShareMemory(out, b) {
+	if p.usable(out) && !overlap(out, a) && !overlap(out, b) {
 		return p.run(out, beta)
 	}
 	if err := p.mayCopy("the result"); err != nil {
@@ -372,6 +372,16 @@ func multiplyInto(check shapes, out, a, b *ndview.NDBuffer, o Options) error {
 		return err
 	}
 	return out.CopyFrom(dense)
+}
+
+// overlap reports whether two arrays may have memory in common. Most arrays have buffers
+// that do not, which is found fast.
+func overlap(a, b *ndview.NDBuffer) bool {
+	x, y := a.Buffer(), b.Buffer()
+	if uint64(x.Address())+uint64(x.Len()) <= uint64(y.Address()) || uint64(y.Address())+uint64(y.Len()) <= uint64(x.Address()) {
+		return false
+	}
+	return ndview.MayShareMemory(a, b)
 }
 
 // checkResult returns an error unless an array has the dtype, shape and device of the
