@@ -12,6 +12,7 @@ import statistics
 import time
 
 import cupy as cp
+import cupy.cublas
 import torch
 
 import gobench
@@ -33,9 +34,6 @@ WORK = {
 }
 
 
-ALIASES = {"gemvg": "gemv", "gemvtg": "gemvt", "outerm": "outer"}
-
-
 def noise(dtype, *shape):
     count = 1
     for d in shape:
@@ -51,7 +49,6 @@ def noise(dtype, *shape):
 def peers(name):
     """Returns functions that compute a case, by library."""
     operation, type_name, n = name.split("/")
-    operation = ALIASES.get(operation, operation)
     n, t = int(n), TYPES[type_name]
     rows = n * 4 // t.itemsize
     found = {}
@@ -140,7 +137,8 @@ def records():
                 continue
             try:
                 for library, work in peers(name).items():
-                    theirs.setdefault(name, {}).setdefault(library, []).append(gpu_time(work))
+                    took = gpu_time(work)
+                    theirs.setdefault(name, {}).setdefault(library, []).append(took)
             except Exception as e:  # the other cases remain useful
                 if turn == 0:
                     faults.append(f"{name}: {e!r}")
@@ -155,8 +153,7 @@ def records():
             found.append(record.record(label, "us", us, command, peer=peer, peer_value=peer_us, turns=TURNS))
             continue
         operation, type_name, n = name.split("/")
-        operation = ALIASES.get(operation, operation)
-        flops = operation in ("gemm", "batch")
+            flops = operation in ("gemm", "batch")
         unit, scale = ("TFLOPS", 1e6) if flops else ("GB/s", 1e3)
         rate = lambda t: WORK[operation](type_name, int(n)) / t / scale if t else 0
         found.append(record.record(label, unit, rate(us), command, peer=peer, peer_value=rate(peer_us), turns=TURNS,

@@ -47,7 +47,7 @@ func BenchmarkProduct(b *testing.B) {
 		names = append(names, fmt.Sprintf("batch/bf16/%d", n), fmt.Sprintf("batch/f32/%d", n))
 	}
 	names = append(names, "gemm/i32/2048", "gemm/i8/2048", "gemv/f32/16384", "gemvt/f32/16384", "gemv/bf16/16384", "gemvt/bf16/16384",
-		"gemvg/bf16/16384", "gemvtg/bf16/16384", "ger/f32/16384", "outer/f32/16384", "outerm/f32/16384", "dot/f32/134217728", "dot/bf16/268435456", "dot/i32/134217728")
+		"ger/f32/16384", "outer/f32/16384", "dot/f32/134217728", "dot/bf16/268435456", "dot/i32/134217728")
 	for _, name := range names {
 		b.Run(name, func(b *testing.B) { benchmarkOnGPU(b, dev, name) })
 	}
@@ -70,11 +70,7 @@ func benchmarkCase(b *testing.B, dev arrowbuf.Device, name string) func() error 
 	case "batch":
 		x, y, z := array(batches[n], n, n), array(batches[n], n, n), array(batches[n], n, n)
 		return func() error { return blas.GemmInto(z, x, y, o) }
-	case "gemv", "gemvt", "gemvg", "gemvtg":
-		if strings.HasSuffix(operation, "g") {
-			b.Cleanup(blas.WithoutGemvOfHalves())
-			operation = strings.TrimSuffix(operation, "g")
-		}
+	case "gemv", "gemvt":
 		a, x, y := array(4/dtype.Size()*n, n), array(n), array(4/dtype.Size()*n)
 		if operation == "gemvt" {
 			x, y, o.TransA = y, x, blas.Transpose
@@ -88,11 +84,6 @@ func benchmarkCase(b *testing.B, dev arrowbuf.Device, name string) func() error 
 		a, x, y := array(n, n), array(n), array(n)
 		o.Beta = 0
 		return func() error { return blas.GerInto(a, x, y, o) }
-	case "outerm":
-		a, x, y := array(n, n), array(n), array(n)
-		column, err := x.ExpandDims(1)
-		own(b, column, err)
-		return func() error { return ndview.Multiply.Into(a, column, y) }
 	case "dot":
 		x, y, z := array(n), array(n), array()
 		return func() error { return blas.DotInto(z, x, y, o) }

@@ -137,6 +137,7 @@ type problem struct {
 	a, b   matrices
 	shape  []int64 // of the result as matrices: leading axes, rows, columns
 	o      *Options
+	outer  bool // of two vectors
 
 	dropRow, dropColumn bool    // of the result, because an operand is a vector
 	result              []int64 // the shape without them
@@ -186,7 +187,7 @@ func gerShapes(x, y *ndview.NDBuffer, o *Options) (*problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.a, p.b = column(x), row(y)
+	p.a, p.b, p.outer = column(x), row(y), true
 	p.b.conj = o.TransB == ConjTranspose
 	return p, p.broadcast()
 }
@@ -314,7 +315,9 @@ func multiply(check shapes, a, b *ndview.NDBuffer, o Options) (*ndview.NDBuffer,
 			err = out.CopyFrom(o.C)
 		}
 	}
-	if err == nil {
+	if err == nil && p.isOuter(beta) {
+		err = p.writeOuter(out)
+	} else if err == nil {
 		err = p.run(out, beta)
 	}
 	if err != nil {
@@ -352,6 +355,9 @@ func multiplyInto(check shapes, out, a, b *ndview.NDBuffer, o Options) error {
 	if err != nil {
 		return err
 	}
+	if p.isOuter(beta) {
+		return p.writeOuter(out)
+	}
 	if p.usable(out) && !overlap(out, a) && !overlap(out, b) {
 		return p.run(out, beta)
 	}
@@ -372,6 +378,35 @@ func multiplyInto(check shapes, out, a, b *ndview.NDBuffer, o Options) error {
 		return err
 	}
 	return out.CopyFrom(dense)
+}
+
+// isOuter reports whether the result is a product of two vectors, and nothing else. An
+// elementwise product then moves less memory than a product of matrices.
+func (p *problem) isOuter(beta scalar) bool {
+	return p.outer && beta.zero && p.o.Alpha == nil && p.o.Stream == nil
+}
+
+// writeOuter writes the elementwise product of a column and a row.
+func (p *problem) writeOuter(out *ndview.NDBuffer) error {
+	x, err := ndview.FromBuffer(p.a.buf, p.dtype, p.a.offset, p.a.shape, p.a.strides)
+	if err != nil {
+		return err
+	}
+	defer x.Release()
+	y, err := ndview.FromBuffer(p.b.buf, p.dtype, p.b.offset, p.b.shape, p.b.strides)
+	if err != nil {
+		return err
+	}
+	defer y.Release()
+	if p.b.conj && p.number.complex {
+		conjugated, err := ndview.Conjugate.Of(y)
+		if err != nil {
+			return err
+		}
+		defer conjugated.Release()
+		return ndview.Multiply.Into(out, x, conjugated)
+	}
+	return ndview.Multiply.Into(out, x, y)
 }
 
 // overlap reports whether two arrays may have memory in common. Most arrays have buffers

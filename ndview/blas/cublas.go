@@ -67,8 +67,6 @@ const (
 	cublasDgemv
 	cublasCgemv
 	cublasZgemv
-	cublasHSHgemvStridedBatched
-	cublasTSTgemvStridedBatched
 	cublasSger
 	cublasDger
 	cublasCgeru
@@ -99,7 +97,6 @@ var functions = [functionCount]string{
 	cublasSetWorkspace: "cublasSetWorkspace_v2", cublasSetPointerMode: "cublasSetPointerMode_v2", cublasSetMathMode: "cublasSetMathMode",
 	cublasGemmEx: "cublasGemmEx_64", cublasGemmStridedBatchedEx: "cublasGemmStridedBatchedEx_64",
 	cublasSgemv: "cublasSgemv_v2_64", cublasDgemv: "cublasDgemv_v2_64", cublasCgemv: "cublasCgemv_v2_64", cublasZgemv: "cublasZgemv_v2_64",
-	cublasHSHgemvStridedBatched: "cublasHSHgemvStridedBatched_64", cublasTSTgemvStridedBatched: "cublasTSTgemvStridedBatched_64",
 	cublasSger: "cublasSger_v2_64", cublasDger: "cublasDger_v2_64", cublasCgeru: "cublasCgeru_v2_64", cublasZgeru: "cublasZgeru_v2_64",
 	cublasCgerc: "cublasCgerc_v2_64", cublasZgerc: "cublasZgerc_v2_64", cublasDotEx: "cublasDotEx_64", cublasDotcEx: "cublasDotcEx_64",
 	cublasGetProperty: "cublasGetProperty",
@@ -171,7 +168,6 @@ type cublasType struct {
 	data, compute, tf32 int32    // cudaDataType, cublasComputeType_t
 	exec                int32    // cudaDataType in which a dot product is summed
 	gemv, ger, gerc     function // noFunction if cuBLAS has none
-	halfGemv            function // a gemv of halves exists only for batches
 }
 
 // Values of cudaDataType and cublasComputeType_t.
@@ -181,8 +177,8 @@ const (
 )
 
 var (
-	cublasFloat16    = cublasType{data: cudaR16F, compute: compute32F, tf32: compute32F, exec: cudaR32F, halfGemv: cublasHSHgemvStridedBatched}
-	cublasBFloat16   = cublasType{data: cudaR16BF, compute: compute32F, tf32: compute32F, exec: cudaR32F, halfGemv: cublasTSTgemvStridedBatched}
+	cublasFloat16    = cublasType{data: cudaR16F, compute: compute32F, tf32: compute32F, exec: cudaR32F}
+	cublasBFloat16   = cublasType{data: cudaR16BF, compute: compute32F, tf32: compute32F, exec: cudaR32F}
 	cublasFloat32    = cublasType{data: cudaR32F, compute: compute32F, tf32: compute32FTF32, exec: cudaR32F, gemv: cublasSgemv, ger: cublasSger, gerc: cublasSger}
 	cublasFloat64    = cublasType{data: cudaR64F, compute: compute64F, tf32: compute64F, exec: cudaR64F, gemv: cublasDgemv, ger: cublasDger, gerc: cublasDger}
 	cublasComplex64  = cublasType{data: cudaC32F, compute: compute32F, tf32: compute32FTF32, exec: cudaC32F, gemv: cublasCgemv, ger: cublasCgeru, gerc: cublasCgerc}
@@ -379,13 +375,13 @@ func (l *cublasCaller) product(h uintptr, x *product, a, b, c uintptr) error {
 		}
 		err := l.call(f, h, uintptr(x.k), a, uintptr(t.data), uintptr(rowA), b, uintptr(t.data), uintptr(columnB), c, uintptr(t.data), uintptr(t.exec))
 		return errors.Join(err, l.call(cublasSetPointerMode, h, pointerModeHost))
-	case one && x.n == 1 && x.opB != opC && (t.gemv != noFunction || t.halfGemv != noFunction):
+	case one && x.n == 1 && x.opB != opC && t.gemv != noFunction:
 		rows, columns := x.m, x.k
 		if x.opA != opN {
 			rows, columns = columns, rows
 		}
 		return l.gemv(h, x, x.opA, rows, columns, a, x.lda, b, columnB, c, 1)
-	case one && x.m == 1 && x.opA != opC && x.opB != opC && (t.gemv != noFunction || t.halfGemv != noFunction):
+	case one && x.m == 1 && x.opA != opC && x.opB != opC && t.gemv != noFunction:
 		op, rows, columns := opT, x.k, x.n
 		if x.opB != opN {
 			op, rows, columns = opN, columns, rows
@@ -407,12 +403,8 @@ func (l *cublasCaller) product(h uintptr, x *product, a, b, c uintptr) error {
 		uintptr(unsafe.Pointer(&x.beta)), c, uintptr(t.data), uintptr(x.ldc), uintptr(x.strideC), uintptr(x.batch), uintptr(l.compute), gemmDefault)
 }
 
-// gemv calls cublas<t>gemv, or for halves its batched form.
+// gemv calls cublas<t>gemv. cuBLAS has none for halves, whose gemm is as fast.
 func (l *cublasCaller) gemv(h uintptr, x *product, op int32, rows, columns int64, a uintptr, lda int64, v uintptr, step int64, y uintptr, stepY int64) error {
-	if l.number.cublas.gemv == noFunction {
-		return l.call(l.number.cublas.halfGemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda), 0,
-			v, uintptr(step), 0, uintptr(unsafe.Pointer(&x.beta)), y, uintptr(stepY), 0, 1)
-	}
 	return l.call(l.number.cublas.gemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda),
 		v, uintptr(step), uintptr(unsafe.Pointer(&x.beta)), y, uintptr(stepY))
 }

@@ -143,7 +143,7 @@ const (
 	tileSize    = 64  // rows and columns of a block's tile
 	thinLimit   = 8   // fewer rows or columns are computed one by one
 	blockDepth  = 512 // the least number of products that are worth a block
-	maxSplits   = 256
+	maxSplits   = 2048
 	maxGridSize = math.MaxInt32
 )
 
@@ -160,7 +160,7 @@ func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 	}
 	// Few results of many products are split, so that all multiprocessors work.
 	splits := int64(1)
-	if want := 4 * int64(e.stream.Device().Multiprocessors()); tiles < want && e.number.integer {
+	if want := 8 * int64(e.stream.Device().Multiprocessors()); tiles < want && e.number.integer {
 		splits = max(1, min(want/tiles, x.k/blockDepth, maxSplits))
 	}
 	if splits > 1 {

@@ -60,21 +60,6 @@ func NumbersOf() (dtypes []ndview.DType) {
 	return dtypes
 }
 
-// WithoutGemvOfHalves lets cuBLAS multiply halves by its gemm only, until restore is called.
-func WithoutGemvOfHalves() (restore func()) {
-	var restores []func()
-	for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {
-		n, before := numbers[dtype], numbers[dtype].cublas.halfGemv
-		n.cublas.halfGemv = noFunction
-		restores = append(restores, func() { n.cublas.halfGemv = before })
-	}
-	return func() {
-		for _, restore := range restores {
-			restore()
-		}
-	}
-}
-
 // MultiplyFloat8OnHost computes c = alpha a bᵀ by the libcublasLt of a path, which must
 // accept memory of the host, for m x k and n x k matrices in C order.
 func MultiplyFloat8OnHost(t testing.TB, path string, m, n, k int64, formatA, formatB Float8, alpha float32, a, b []byte) []float32 {

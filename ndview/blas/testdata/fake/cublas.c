@@ -124,14 +124,6 @@ GEMV(D, R_64F)
 GEMV(C, C_32F)
 GEMV(Z, C_64F)
 
-#define HALF_GEMV(name, type)                                                                                                                            \
-    int cublas##name##gemvStridedBatched_64(context* h, int o, i64 m, i64 n, const float* alpha, const void* a, i64 lda, i64 sa, const void* x, i64 incx, \
-                                            i64 sx, const float* beta, void* y, i64 incy, i64 sy, i64 batch) {                                           \
-        return batch == 1 ? gemv(h, o, m, n, alpha, a, lda, x, incx, beta, y, incy, type) : INVALID_VALUE;                                               \
-    }
-HALF_GEMV(HSH, R_16F)
-HALF_GEMV(TST, R_16BF)
-
 static int ger(context* h, i64 m, i64 n, const void* alpha, const void* x, i64 incx, const void* y, i64 incy, void* a, i64 lda, int type, int conjugate) {
     if (!h || h->pointer_mode || m < 1 || n < 1 || lda < m || !incx || !incy) return INVALID_VALUE;
     for (i64 j = 0; j < n; j++)
