@@ -177,11 +177,8 @@ func gerShapes(x, y *ndview.NDBuffer, o *Options) (*problem, error) {
 	if err := mustNotTranspose("TransA", o.TransA); err != nil {
 		return nil, err
 	}
-	if o.Beta == nil {
+	if o.Beta == nil && o.C != nil {
 		o.Beta = 1
-		if o.C == nil {
-			o.Beta = nil
-		}
 	}
 	p, err := newProblem(x, y, o)
 	if err != nil {
