@@ -49,12 +49,13 @@ type hierarchyWriter struct {
 	jobs      int
 	index     bool // the root is a data frame, with an index
 	nodes     map[string]zarr.Node
+	delayed   []string // paths of nodes whose documents are not written yet
 }
 
 // finalize gives every array its path and writes the metadata, the root's last. The
 // schema is that of the columns. The categories are by column.
 func (h *hierarchyWriter) finalize(ctx context.Context, schema *arrow.Schema, state *tableState, categories []*categories) error {
-	h.rows, h.grid, h.nodes = state.Rows, state.grid(), map[string]zarr.Node{}
+	h.rows, h.grid, h.nodes = state.Rows, state.grid(), h.existing.copyNodes()
 	columns := make([]*column, len(h.columns))
 	for i, c := range h.columns {
 		columns[i] = c.plan
@@ -69,10 +70,13 @@ func (h *hierarchyWriter) finalize(ctx context.Context, schema *arrow.Schema, st
 	if err == nil {
 		err = flushStore(ctx, h.store)
 	}
+	if err == nil {
+		err = h.writeDelayed(ctx)
+	}
 	if err != nil {
 		return markPart(PartOutput, err)
 	}
-	root := &zarr.GroupMetadata{Attributes: attributes, Consolidated: h.nodes}
+	root := &zarr.GroupMetadata{Attributes: h.existing.keepRoot(attributes), Consolidated: h.nodes}
 	return markPart(PartOutput, zarr.WriteNode(ctx, h.documents, "", root))
 }
 
@@ -88,7 +92,7 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, state col
 		return h.finishNested(ctx, w, attributes)
 	}
 	arrays := map[string]columnArray{}
-	for _, a := range (arrayBuilder{writer: h.writer, grid: h.grid}).columnArrays(w.plan) {
+	for _, a := range (arrayBuilder{writer: h.writer, grid: h.grid}).columnArrays(w) {
 		arrays[a.name] = a
 	}
 	values := arrays[arrayValues]
@@ -116,9 +120,28 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, state col
 }
 
 func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map[string]any) error {
-	m := &zarr.GroupMetadata{Attributes: attributes}
-	h.nodes[path] = m
-	return zarr.WriteNode(ctx, h.documents, path, m)
+	return h.node(ctx, path, &zarr.GroupMetadata{Attributes: h.existing.keep(path, attributes)})
+}
+
+// node writes the metadata of a node. Those of a table that exists are delayed until all
+// data are written.
+func (h *hierarchyWriter) node(ctx context.Context, path string, n zarr.Node) error {
+	h.nodes[path] = n
+	if h.existing != nil {
+		h.delayed = append(h.delayed, path)
+		return nil
+	}
+	return zarr.WriteNode(ctx, h.documents, path, n)
+}
+
+// writeDelayed writes the metadata that node has delayed.
+func (h *hierarchyWriter) writeDelayed(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(documentWrites)
+	for _, path := range h.delayed {
+		group.Go(func() error { return zarr.WriteNode(groupCtx, h.documents, path, h.nodes[path]) })
+	}
+	return group.Wait()
 }
 
 // array moves the chunks of an array of a length to a path, unless they are there, and
@@ -126,15 +149,20 @@ func (h *hierarchyWriter) group(ctx context.Context, path string, attributes map
 func (h *hierarchyWriter) array(ctx context.Context, w *columnWriter, a columnArray, path string, length int64, dims []string, attributes map[string]any) error {
 	m := a.metadata
 	m.Shape = append([]int64{length}, m.Shape[1:]...)
-	m.DimensionNames, m.Attributes = dims, attributes
+	m.DimensionNames, m.Attributes = dims, h.existing.keep(path, attributes)
 	if built := h.layout.path(w, a.name); built != path {
+		var err error
+		if h.layout.appending {
+			err = h.copyChunks(ctx, built, path, m)
+		} else {
+			err = store.Move(ctx, h.documents, built, path)
+		}
 		// An array of fill values has no chunks to move.
-		if err := store.Move(ctx, h.documents, built, path); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
-	h.nodes[path] = m
-	return zarr.WriteNode(ctx, h.documents, path, m)
+	return h.node(ctx, path, m)
 }
 
 // categories writes the values of a dictionary column.
@@ -154,8 +182,10 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 	for i := range plan.layout.row {
 		m.DimensionNames = append(m.DimensionNames, fmt.Sprintf("%s.category_%d", g.column.name, i+1))
 	}
-	h.nodes[path] = m
-	if err := zarr.WriteNode(ctx, h.documents, path, m); err != nil || g.codeOf.len() == 0 {
+	if done := h.existing.reuseCategories(path, m); done {
+		return nil
+	}
+	if err := h.node(ctx, path, m); err != nil || g.codeOf.len() == 0 {
 		return err
 	}
 	array, err := zarr.New(h.store, path, m)
@@ -193,7 +223,7 @@ func (h *hierarchyWriter) joinPieces(ctx context.Context, pieces []partPiece) er
 		first := pieces[0]
 		w := h.columns[first.Column]
 		s := w.nested.streams[first.Stream]
-		grid := s.sink.finalGrid(s.length)
+		grid := s.finalGrid()
 		unit := grid.unit() / grid.chunkRows
 		n := 1
 		for n < len(pieces) && pieces[n].Column == first.Column && pieces[n].Stream == first.Stream && pieces[n].Chunk/unit == first.Chunk/unit {

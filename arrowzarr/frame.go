@@ -154,13 +154,14 @@ func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []st
 		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 8}),
 		Attributes: map[string]any{attrEncType: "array", attrEncVer: "0.2.0"},
 	}
+	start := h.existing.reuseIndex(name, m)
 	array, err := zarr.New(h.store, name, m)
 	if err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(min(h.jobs, indexJobs))
-	for from := int64(0); from < h.rows; from += rows {
+	for from := start; from < h.rows; from += rows {
 		group.Go(func() error {
 			raw := make([]byte, 0, 8*rows)
 			for i := from; i < min(from+rows, h.rows); i++ {
@@ -177,6 +178,5 @@ func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []st
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	h.nodes[name] = m
-	return zarr.WriteNode(ctx, h.documents, name, m)
+	return h.node(ctx, name, m)
 }

@@ -148,7 +148,7 @@ func (h *hierarchyWriter) finishNested(ctx context.Context, w *columnWriter, att
 		if !s.kept {
 			return nil
 		}
-		m := s.metadata(n.sink.finalGrid(s.length))
+		m := s.metadata(s.finalGrid())
 		return h.array(ctx, w, columnArray{s.name, m}, name+"/"+s.name, s.length, streamDimensions(name, s), map[string]any{attrEncType: "array", attrEncVer: "0.2.0"})
 	})
 }

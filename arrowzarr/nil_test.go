@@ -22,7 +22,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 
 	apitest.Zeros{
 		Functions: map[string]any{
-			"Abort": arrowzarr.Abort, "Convert": arrowzarr.Convert, "ConvertReader": arrowzarr.ConvertReader, "Finalize": arrowzarr.Finalize,
+			"Abort": arrowzarr.Abort, "Append": arrowzarr.Append, "AppendReader": arrowzarr.AppendReader, "Convert": arrowzarr.Convert, "ConvertReader": arrowzarr.ConvertReader, "Finalize": arrowzarr.Finalize,
 			"Inspect": arrowzarr.Inspect, "NewTable": arrowzarr.NewTable, "OpenTable": arrowzarr.OpenTable, "ParseCodec": arrowzarr.ParseCodec,
 			"Plan": arrowzarr.Plan, "Restore": arrowzarr.Restore, "RunPartition": arrowzarr.RunPartition, "Status": arrowzarr.Status, "Verify": arrowzarr.Verify,
 		},

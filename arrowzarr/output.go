@@ -84,6 +84,9 @@ func stagingPath(output string) string {
 // renames reports whether the output is built elsewhere and renamed.
 func (t *target) renames() bool { return t.staging != "" }
 
+// isRemote reports whether the output is in an object store.
+func (t *target) isRemote() bool { return t.path == "" }
+
 // close releases the lock and closes the store.
 func (t *target) close() error { return errors.Join(t.lock.release(), store.Close(t.store)) }
 
@@ -349,6 +352,9 @@ func checkReplaceable(ctx context.Context, s store.Store, location string) error
 	if len(keys) == 0 {
 		return nil
 	}
+	if slices.Contains(keys, planKey) {
+		return errAppending(location)
+	}
 	if !slices.ContainsFunc(metadataNames[:3], func(name string) bool { return slices.Contains(keys, name) }) {
 		return fmt.Errorf("%s holds no zarr.json, so it is not overwritten: expected a Zarr hierarchy or nothing", location)
 	}
@@ -386,6 +392,11 @@ func checkReplaceable(ctx context.Context, s store.Store, location string) error
 		foreign = foreign[:maxForeign]
 	}
 	return fmt.Errorf("%s holds files that are not part of a Zarr hierarchy, so it is not overwritten: %s%s", location, strings.Join(foreign, ", "), more)
+}
+
+// errAppending is the error of writing to a table to which rows are appended.
+func errAppending(location string) error {
+	return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr clean %s restores the table as it was)", location, location)
 }
 
 // isChunkOf reports whether a key is that of a chunk of one of the arrays, whose paths end

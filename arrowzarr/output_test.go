@@ -30,6 +30,7 @@ type objects struct {
 	fail    func(key string) error // of Set; nil never fails
 
 	running, most atomic.Int64
+	failed        atomic.Bool // for fail
 	mu            sync.Mutex
 	log           []string // keys in the order in which they were set
 }

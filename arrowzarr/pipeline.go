@@ -24,6 +24,8 @@ type part struct {
 	pieces     string         // the prefix of the pieces of a partition
 	complete   bool           // the values of all dictionaries are known
 
+	existing *existingTable // to which the rows are appended; nil for a new output
+
 	checkpoints time.Duration // between two; 0 for none
 	last        *checkpoint   // from which the part begins; nil for the first row
 }
@@ -63,10 +65,12 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	shares := divideMemory(options.MaxMemory)
 	batchBytes, shardBytes := shares.batches, int64(0)
 	chunkStore, documents := c.stores(part)
-	if !c.target.renames() {
+	if c.target.isRemote() {
 		var puts int64
 		batchBytes, puts, shardBytes = shares.forObjects(options.ShardRows > 0)
-		chunkStore = newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
+		queue := newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
+		queue.existing = part.existing != nil
+		chunkStore = queue
 	}
 	readAhead := batchBytes
 	if options.Device.Type() == arrowbuf.DeviceCPU {
@@ -76,6 +80,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	values := newCategoryMemory(shares.batches)
 	all := newCategories(columns, values)
 	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.codecs(), p.progress, &p.stats, p.chunks)
+	p.writer.existing = part.existing
 	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
@@ -85,6 +90,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	}
 	nestedGrid := rowGrid{chunkRows: c.plan.StreamRows, shardRows: options.ShardRows}
 	p.rechunker.nested = p.addNested(c.target.store, nestedGrid, options.ChunkRows == 0, part.pieces, values)
+	p.rechunker.existing = part.existing
 	if part.checkpoints > 0 {
 		p.checkpoints = &checkpointer{
 			work: c.target.store, interval: part.checkpoints, writer: p.writer, last: part.last,
@@ -92,7 +98,10 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 		}
 		p.rechunker.checkpoints = p.checkpoints
 	}
-	return p, markPart(PartOutput, p.restore(ctx, c.target.store, part))
+	if err := p.restore(ctx, c.target.store, part); err != nil {
+		return p, markPart(PartOutput, err)
+	}
+	return p, markPart(PartOutput, part.existing.attach(ctx, p.rechunker.nested))
 }
 
 // stores returns the stores of chunks and of metadata.

@@ -37,6 +37,7 @@ type plan struct {
 
 	// The rest is empty if one process converts all rows.
 
+	Append     bool           `json:"append,omitempty"`  // rows are appended to a table
 	Planned    bool           `json:"planned,omitempty"` // Plan has made it
 	ChunkRows  int64          `json:"chunk_rows,omitempty"`
 	Partitions []partition    `json:"partitions,omitempty"`
@@ -118,7 +119,7 @@ func (p *plan) layout(t *target) layout {
 	if t.renames() {
 		return layout{building: buildingPrefix}
 	}
-	return layout{grouped: p.Grouped}
+	return layout{grouped: p.Grouped, appending: p.Append}
 }
 
 // readPlan returns the plan of an unfinished output. The error wraps store.ErrNotFound if
@@ -141,7 +142,10 @@ func readPlan(ctx context.Context, s store.Store) (*plan, error) {
 // checkResumable returns an error unless a conversion can go on with what another plan has
 // begun.
 func (p *plan) checkResumable(before *plan) error {
-	if before.Planned {
+	switch {
+	case before.Append:
+		return errAppending(p.Output)
+	case before.Planned:
 		return fmt.Errorf("%s is planned in partitions, so it is not resumed (arrow2zarr partition and finalize complete it)", p.Output)
 	}
 	return p.checkSame(before)

@@ -12,14 +12,14 @@ import (
 
 // putQueue is a store that writes many values at once: Set returns when the value is
 // copied, and the request continues. An object store takes long for each request, while
-// encoding must not wait. flush waits for the requests. It stores only new values, so it
-// has nothing to delete.
+// encoding must not wait. flush waits for the requests.
 type putQueue struct {
 	store.Store
 	ctx      context.Context // of the requests: the caller's may end when Set has returned
 	requests *semaphore.Weighted
 	memory   *semaphore.Weighted
 	size     int64 // of memory
+	existing bool  // the output has values before, which Delete deletes
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -75,9 +75,14 @@ func (q *putQueue) Set(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Delete does nothing, since the output is new: the arrays of Zarr delete chunks of fill
+// Delete does nothing if the output is new: the arrays of Zarr delete chunks of fill
 // values, which would be a request each.
-func (q *putQueue) Delete(ctx context.Context, _ string) error { return ctx.Err() }
+func (q *putQueue) Delete(ctx context.Context, key string) error {
+	if q.existing {
+		return q.Store.Delete(ctx, key)
+	}
+	return ctx.Err()
+}
 
 // flush waits for the requests that have begun, and returns the first error of any.
 func (q *putQueue) flush() error {

@@ -35,6 +35,7 @@ type rechunker struct {
 	stats      *stageStats // of copies to the device
 	out        chan<- columnRows
 	nested     []*nestedWriter // by column; nil for other than nested columns
+	existing   *existingTable  // to which the rows are appended; nil for a new output
 
 	checkpoints *checkpointer // nil for none
 
@@ -133,6 +134,9 @@ func (r *rowChunk) release() bool {
 // run rechunks the whole input.
 func (r *rechunker) run(ctx context.Context) error {
 	defer r.releasePending()
+	if err := r.existing.loadNested(ctx, r.nested); err != nil {
+		return err
+	}
 	for {
 		b, err := r.in.next(ctx, r.pendingBytes)
 		if errors.Is(err, io.EOF) {
@@ -380,7 +384,7 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 					r.progress.rows.Add(rows.rows)
 				}
 			}()
-			return r.nested[rows.column].append(ctx, rows.columnSlices())
+			return r.nested[rows.column].append(ctx, r.existing.skipRows(rows.columnSlices(), r.rows-rows.rows))
 		})
 	}
 	err := group.Wait()

@@ -29,6 +29,11 @@ type arrayStream struct {
 	row   []int64 // the axes after the first
 	fill  []byte  // the fill value; nil is zero
 	width int64   // bytes of an element along the first axis
+	grid  rowGrid // counts elements
+	// existing is the metadata of the array to which elements are appended; nil for a new
+	// one. If gridFixed, it keeps its grid.
+	existing  *zarr.ArrayMetadata
+	gridFixed bool
 
 	array   *arrayWriter // nil until the first chunk
 	kept    bool         // the array is part of the output
@@ -64,6 +69,9 @@ func newArrayStream(sink *streamSink, name string, dtype ndview.DType, row ...in
 	for _, d := range row {
 		s.width *= d
 	}
+	if sink != nil { // otherwise only the widths are of interest
+		s.grid = sink.builder.grid
+	}
 	return s
 }
 
@@ -83,11 +91,11 @@ type streamSink struct {
 	epoch     func() *epoch
 }
 
-// finalGrid returns the grid of an array of a length.
-func (s *streamSink) finalGrid(length int64) rowGrid {
-	grid := s.builder.grid
-	if s.automatic {
-		grid.chunkRows = min(grid.chunkRows, max(length, 1))
+// finalGrid returns the grid of the array, when all elements are known.
+func (s *arrayStream) finalGrid() rowGrid {
+	grid := s.grid
+	if s.sink.automatic && !s.gridFixed {
+		grid.chunkRows = min(grid.chunkRows, max(s.length, 1))
 	}
 	return grid
 }
@@ -155,7 +163,7 @@ func (s *arrayStream) append(elements []byte) error {
 // filled.
 func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p partPiece) error {
 	s.started, s.sent = true, p.Chunk // which may be full
-	if have := s.length - s.pendingFrom(); p.From != 0 || p.Count != have || have > s.sink.builder.grid.chunkRows {
+	if have := s.length - s.pendingFrom(); p.From != 0 || p.Count != have || have > s.grid.chunkRows {
 		return fmt.Errorf("piece %s has elements [%d, +%d) of chunk %d, expected %d: %w", p.key(p.folder), p.From, p.Count, p.Chunk, have, errMalformed)
 	}
 	s.pending = make([]byte, p.Count*s.width)
@@ -165,7 +173,7 @@ func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p partP
 // pendingFrom returns the first element of the chunk that is being filled which belongs
 // to the partition.
 func (s *arrayStream) pendingFrom() int64 {
-	return max(s.sent*s.sink.builder.grid.chunkRows, s.from)
+	return max(s.sent*s.grid.chunkRows, s.from)
 }
 
 // room returns the memory of the next elements, at least one and at most n, which the
@@ -196,7 +204,7 @@ func (s *arrayStream) room(n int64) ([]byte, error) {
 // chunkBytes returns the size that pending has when the partition has no more elements of
 // the chunk.
 func (s *arrayStream) chunkBytes() int64 {
-	return ((s.sent+1)*s.sink.builder.grid.chunkRows - s.pendingFrom()) * s.width
+	return ((s.sent+1)*s.grid.chunkRows - s.pendingFrom()) * s.width
 }
 
 // smallBytes is the most memory that grows with the elements. A stream of more gets that
@@ -255,7 +263,7 @@ func (s *arrayStream) start() {
 		return
 	}
 	s.started = true
-	s.sent = s.length / s.sink.builder.grid.chunkRows
+	s.sent = s.length / s.grid.chunkRows
 	if rest := int(s.length - s.pendingFrom()); rest > 0 {
 		s.pending = slices.Repeat(s.fillUnit(), rest)
 	}
@@ -266,8 +274,8 @@ func (s *arrayStream) isPiece(chunk int64) bool {
 	if s.to < 0 {
 		return false
 	}
-	unit := s.sink.builder.grid.unit()
-	first := chunk * s.sink.builder.grid.chunkRows / unit * unit
+	unit := s.grid.unit()
+	first := chunk * s.grid.chunkRows / unit * unit
 	return first < s.from || first+unit > s.to
 }
 
@@ -304,7 +312,7 @@ func (s *arrayStream) task(reserved *chunkReservation) (writeTask, error) {
 		s.pending = nil
 		return &pieceTask{sink: s.sink, piece: p, value: value, memory: reserved}, nil
 	}
-	if err := s.create(s.sink.builder.grid); err != nil {
+	if err := s.create(s.grid); err != nil {
 		return nil, err
 	}
 	pending := s.pending
@@ -321,7 +329,7 @@ func (s *arrayStream) task(reserved *chunkReservation) (writeTask, error) {
 func (s *arrayStream) pendingPiece() piece {
 	return piece{
 		Column: s.sink.column.number, Stream: s.index, Chunk: s.sent,
-		From:  s.pendingFrom() - s.sent*s.sink.builder.grid.chunkRows,
+		From:  s.pendingFrom() - s.sent*s.grid.chunkRows,
 		Count: int64(len(s.pending)) / s.width,
 	}
 }
@@ -353,7 +361,7 @@ func (s *arrayStream) metadata(grid rowGrid) *zarr.ArrayMetadata {
 	if s.fill != nil {
 		m.FillValue = s.fill
 	}
-	return m
+	return reuseMetadata(s.existing, m)
 }
 
 // create creates the array.
@@ -392,7 +400,7 @@ func (s *arrayStream) writePending(ctx context.Context) error {
 			return err
 		}
 	} else {
-		if err := s.create(s.sink.finalGrid(s.length)); err != nil {
+		if err := s.create(s.finalGrid()); err != nil {
 			return err
 		}
 		if err := s.writeChunk(ctx, s.array, s.sent, s.pending); err != nil {

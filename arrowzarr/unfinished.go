@@ -13,7 +13,8 @@ import (
 type OutputStatus struct {
 	Output string `json:"output"`
 	// State is complete, missing, partitions (Plan has planned it), converting (a process
-	// writes it, or an object store cannot say), or interrupted.
+	// writes it, or an object store cannot say), interrupted, or appending (rows are being
+	// appended, or that was interrupted; readers see the table as it was before).
 	State string `json:"state"`
 	// Input is that of an unfinished output.
 	Input string `json:"input,omitempty"`
@@ -39,6 +40,7 @@ const (
 	StatePartitions  = "partitions"
 	StateConverting  = "converting"
 	StateInterrupted = "interrupted"
+	StateAppending   = "appending"
 )
 
 // Status returns how far an output is.
@@ -57,12 +59,19 @@ func Status(ctx context.Context, output string) (*OutputStatus, error) {
 
 func (t *target) status(ctx context.Context, s *OutputStatus) error {
 	p, err := readPlan(ctx, t.store)
+	if errors.Is(err, store.ErrNotFound) && t.renames() && !t.zip {
+		p, err = readPlan(ctx, store.NewLocal(t.path)) // of an append
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		s.State, err = t.finishedState(ctx)
 		return err
 	}
 	if err != nil {
 		return err
+	}
+	if p.Append {
+		s.State, s.Input = StateAppending, p.Input
+		return nil
 	}
 	s.Input, s.Partitions = p.Input, len(p.Partitions)
 	s.Folder = t.location
@@ -126,7 +135,8 @@ func isLocked(staging string) bool {
 
 // Abort deletes what is unfinished of an output: planned partitions, or what a conversion
 // that was killed has left. It reports whether there was something. A complete output is
-// kept, also if the unfinished one was to replace it.
+// kept, also if the unfinished one was to replace it, and a table to which rows were being
+// appended is as it was.
 //
 // Local outputs are refused while a process works on them. In an object store that cannot
 // be known: end the processes before.
@@ -136,7 +146,9 @@ func Abort(ctx context.Context, output string) (deleted bool, err error) {
 		return false, err
 	}
 	if t.renames() {
-		deleted, err = t.abortLocal()
+		if deleted, err = t.abortLocal(); err == nil && !deleted {
+			deleted, err = t.abortAppend(ctx)
+		}
 	} else {
 		deleted, err = t.abortObjects(ctx)
 	}
@@ -169,10 +181,38 @@ func (t *target) abortLocal() (bool, error) {
 	return deleted, err
 }
 
+// abortAppend makes a table in a folder as it was before an append that was killed.
+func (t *target) abortAppend(ctx context.Context) (bool, error) {
+	table := store.NewLocal(t.path)
+	left, err := readPlan(ctx, table)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !left.Append || t.zip {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	lock, err := lockDirectory(t.path, true)
+	if errors.Is(err, errLocked) {
+		return false, partErrorf(PartOutput, "another process appends to %s", t.location)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err = restoreTable(ctx, table); err == nil {
+		err = store.DeleteAll(ctx, table, workPrefix)
+	}
+	return err == nil, errors.Join(err, lock.release())
+}
+
 func (t *target) abortObjects(ctx context.Context) (bool, error) {
 	working, err := t.store.List(ctx, workPrefix)
 	if err != nil || len(working) == 0 {
 		return false, err
+	}
+	if left, err := readPlan(ctx, t.store); err == nil && left.Append {
+		if err := restoreTable(ctx, t.store); err != nil {
+			return false, err
+		}
 	}
 	complete, err := store.Exists(ctx, t.store, "zarr.json")
 	if err != nil {

@@ -120,6 +120,42 @@ func appendValueKey(key []byte, a arrow.Array, i int) ([]byte, error) {
 	return append(key, raw[at*width:(at+1)*width]...), nil
 }
 
+// appendElementsKey is appendValueKey for rows of a column that is one array of numbers. A
+// list inside of a fixed_size_list that is missing equals one of missing elements, since
+// the array has no mask of lists.
+func appendElementsKey(key []byte, a arrow.Array, i int) ([]byte, error) {
+	if isNullValue(a, i) {
+		return append(key, 0), nil
+	}
+	a = unwrap(a)
+	for runs, ok := a.(*array.RunEndEncoded); ok; runs, ok = a.(*array.RunEndEncoded) {
+		a, i = unwrap(runs.Values()), runs.GetPhysicalIndex(i)
+	}
+	return appendLeafKeys(append(key, 1), a, i, false)
+}
+
+func appendLeafKeys(key []byte, a arrow.Array, i int, missing bool) ([]byte, error) {
+	list, ok := unwrap(a).(*array.FixedSizeList)
+	switch {
+	case !ok && missing:
+		return append(key, 0), nil
+	case !ok:
+		return appendValueKey(key, a, i)
+	}
+	start, end := list.ValueOffsets(i)
+	values := list.ListValues()
+	if start < 0 || end < start || end > int64(values.Len()) {
+		return nil, fmt.Errorf("a list of elements [%d, %d) of %d: %w", start, end, values.Len(), errMalformed)
+	}
+	var err error
+	for j := start; j < end; j++ {
+		if key, err = appendLeafKeys(key, values, int(j), missing || list.IsNull(i)); err != nil {
+			return nil, err
+		}
+	}
+	return key, nil
+}
+
 // valueWidth returns the bytes of a value of fixed width, or -1 for a single bit.
 func valueWidth(t arrow.DataType) (int, error) {
 	switch t.ID() {

@@ -142,7 +142,7 @@ func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch,
 	return t.forEachBatch(ctx, from, r.Rows, 0, func(got arrow.RecordBatch) error {
 		for i, column := range got.Columns() {
 			part := array.NewSlice(want.Column(i), at, at+got.NumRows())
-			err := r.compareColumn(t.schema.Field(i).Name, from+at, part, column)
+			err := r.compareColumn(t.columns[i].plan, from+at, part, column)
 			part.Release()
 			if err != nil {
 				return err
@@ -154,7 +154,11 @@ func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch,
 }
 
 // compareColumn compares rows of a column. The first is row of the table.
-func (r *VerifyReport) compareColumn(name string, row int64, want, got arrow.Array) error {
+func (r *VerifyReport) compareColumn(c *column, row int64, want, got arrow.Array) error {
+	name, appendKey := c.field.Name, appendValueKey
+	if c.kind == kindFixed && c.isList() {
+		appendKey = appendElementsKey
+	}
 	if want.Len() != got.Len() {
 		return r.differ("column %q: %d rows, expected %d", name, got.Len(), want.Len())
 	}
@@ -164,10 +168,10 @@ func (r *VerifyReport) compareColumn(name string, row int64, want, got arrow.Arr
 	var a, b []byte
 	for i := range want.Len() {
 		var err error
-		if a, err = appendValueKey(a[:0], want, i); err != nil {
+		if a, err = appendKey(a[:0], want, i); err != nil {
 			return err
 		}
-		if b, err = appendValueKey(b[:0], got, i); err != nil {
+		if b, err = appendKey(b[:0], got, i); err != nil {
 			return err
 		}
 		if !bytes.Equal(a, b) {

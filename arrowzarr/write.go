@@ -26,6 +26,7 @@ type writer struct {
 	progress *Progress
 	stats    *pipelineStats
 	in       <-chan writeTask
+	existing *existingTable // to which rows are appended; nil for a new output
 
 	begun    sync.Once
 	beginErr error
@@ -47,6 +48,9 @@ type layout struct {
 	building string
 	// grouped has the columns that are groups of values and masks, if building is "".
 	grouped []bool
+	// appending reports whether the arrays exist. Masks are at their paths in a group, and
+	// the values are moved there at the end if the column was one array.
+	appending bool
 }
 
 // path returns the path of an array of a column.
@@ -54,12 +58,12 @@ func (l layout) path(w *columnWriter, array string) string {
 	if l.building != "" {
 		return fmt.Sprintf("%s/%d/%s", l.building, w.number, array)
 	}
-	return finalPath(w.plan, array, l.grouped[w.number])
+	return finalPath(w.plan, array, l.grouped[w.number] || l.appending && array != arrayValues)
 }
 
 // isWhole reports whether a column is known to be one array before it is read.
 func (l layout) isWhole(w *columnWriter) bool {
-	return l.building == "" && !l.grouped[w.number] && w.plan.kind != kindDictionary
+	return l.building == "" && !l.appending && !l.grouped[w.number] && w.plan.kind != kindDictionary
 }
 
 // finalPath returns the path of an array of a column in the output.
@@ -196,7 +200,7 @@ func (w *columnWriter) begin(b arrayBuilder) error {
 		return nil
 	}
 	w.whole = b.layout.isWhole(w)
-	for _, a := range b.columnArrays(w.plan) {
+	for _, a := range b.columnArrays(w) {
 		writer, err := b.newArray(b.layout.path(w, a.name), a.metadata)
 		if err != nil {
 			return err
@@ -286,7 +290,16 @@ type columnArray struct {
 }
 
 // columnArrays returns the arrays that a column may have.
-func (b arrayBuilder) columnArrays(c *column) []columnArray {
+func (b arrayBuilder) columnArrays(w *columnWriter) []columnArray {
+	all := b.newColumnArrays(w.plan)
+	for i, a := range all {
+		all[i].metadata = b.existing.reuse(w.number, a.name, a.metadata)
+	}
+	return all
+}
+
+// newColumnArrays returns the arrays that a column may have in a new output.
+func (b arrayBuilder) newColumnArrays(c *column) []columnArray {
 	values := b.metadata(c.dataType(), c.layout.row, c.codecs.compressors(arrayValues, c.class(), c.dataType()))
 	all := []columnArray{{arrayValues, values}}
 	if c.kind == kindDictionary {
@@ -325,6 +338,7 @@ func (b arrayBuilder) newArray(path string, m *zarr.ArrayMetadata) (*arrayWriter
 		return nil, markPart(PartOutput, err)
 	}
 	w.array.Trace, w.array.Stats = b.stats.trace(), &b.stats.codecs
+	w.store, w.stored = b.store, b.existing.storedUnits(path, m)
 	return w, nil
 }
 
@@ -332,7 +346,11 @@ func (b arrayBuilder) newArray(path string, m *zarr.ArrayMetadata) (*arrayWriter
 // when it has all of its chunks.
 type arrayWriter struct {
 	array *zarr.Array
+	store store.Store
 	ndim  int
+	// stored is the number of chunks, or shards, that the array has before rows are
+	// appended. Those that become fill values are deleted.
+	stored int64
 	// perShard is the number of chunks in a shard; 0 without shards.
 	perShard int64
 
@@ -378,7 +396,10 @@ func (c arrayChunk) chunkWrite(ctx context.Context) (w zarr.ChunkWrite, ok bool,
 	w = zarr.ChunkWrite{Array: a.array, Values: c.values}
 	if a.perShard == 0 {
 		w.Index = a.index(c.index)
-		return w, c.values != nil, nil
+		if c.values == nil && c.index < a.stored {
+			err = a.store.Delete(ctx, a.array.Path()+"/"+a.array.Metadata().ChunkKeyEncoding.Key(w.Index))
+		}
+		return w, c.values != nil, err
 	}
 	shard, err := a.shard(ctx, c.index/a.perShard)
 	if err != nil {

@@ -230,7 +230,7 @@ func (a *Array) storedChunks(ctx context.Context) ([][]int64, error) {
 		if a.path != "" {
 			key = strings.TrimPrefix(key, a.path+"/")
 		}
-		if index, ok := a.keyEncoding.index(key, len(a.grid)); ok && a.grid.Has(index) {
+		if index, ok := a.keyEncoding.Index(key, len(a.grid)); ok && a.grid.Has(index) {
 			indices = append(indices, index)
 		}
 	}

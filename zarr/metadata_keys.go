@@ -68,9 +68,9 @@ func (k ChunkKeyEncoding) check() error {
 	return nil
 }
 
-// index returns the grid index of a chunk key with axes indices, or false if the key is
+// Index returns the grid index of a chunk key with axes indices, or false if the key is
 // none. It is the inverse of Key.
-func (k ChunkKeyEncoding) index(key string, axes int) ([]int64, bool) {
+func (k ChunkKeyEncoding) Index(key string, axes int) ([]int64, bool) {
 	if axes == 0 {
 		return nil, key == k.Key(nil)
 	}

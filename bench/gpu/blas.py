@@ -2,8 +2,8 @@
 CuPy. Ours and theirs take turns, and a figure is the median of the turns.
 
 Matrices of 8192 rows are multiplied in each type ("tf32" is float32 with TF32 allowed),
-and batches of 64 to 1024 rows; gemv, ger and dot read 1 GiB. Figures are TFLOPS for the
-products of matrices (of complex numbers, 8 operations each), GB/s of what is read and
+and batches of 64 to 1024 rows; gemv, ger and dot read 1 GiB. Figures are TFLOPS (of
+integers TOPS) for the products of matrices (of complex numbers, 8 operations each), GB/s of what is read and
 written otherwise, and for "launch" the host's time per call, in us. The peer is the
 faster of PyTorch and CuPy, which both use cuBLAS; PyTorch has no integers on a GPU.
 """
@@ -153,8 +153,8 @@ def records():
             found.append(record.record(label, "us", us, command, peer=peer, peer_value=peer_us, turns=TURNS))
             continue
         operation, type_name, n = name.split("/")
-            flops = operation in ("gemm", "batch")
-        unit, scale = ("TFLOPS", 1e6) if flops else ("GB/s", 1e3)
+        flops = operation in ("gemm", "batch")
+        unit, scale = ("TOPS" if type_name.startswith("i") else "TFLOPS", 1e6) if flops else ("GB/s", 1e3)
         rate = lambda t: WORK[operation](type_name, int(n)) / t / scale if t else 0
         found.append(record.record(label, unit, rate(us), command, peer=peer, peer_value=rate(peer_us), turns=TURNS,
                                    all_us=[round(t, 2) for t in times], peers_us={p: [round(x, 2) for x in t] for p, t in theirs.get(name, {}).items()}))  # fmt: skip

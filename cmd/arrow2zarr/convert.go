@@ -73,7 +73,7 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
-  arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
+  arrow2zarr convert flights.arrow flights.zarr --device cuda --codec zstd -v
   arrow2zarr convert flights.arrow flights.zarr --columns '*_delay,origin' --overwrite
   arrow2zarr convert flights.parquet flights.zarr --codec auto --codec float=blosc:zstd:5:shuffle
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
@@ -85,6 +85,13 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 	flags.BoolVar(&f.resume, "resume", false, "continue a conversion to OUTPUT that was killed, if there is one")
 	flags.DurationVar(&f.checkpoint, "checkpoint", arrowzarr.DefaultCheckpoint, "time between two checkpoints, from which --resume continues")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "replace OUTPUT if it is a Zarr hierarchy")
+	f.addOutputFlags(cmd)
+	return cmd
+}
+
+// addOutputFlags adds the flags of what a command prints. It must have that of JSON.
+func (f *convertFlags) addOutputFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.BoolVar(&f.progress, "progress", false, "show progress even if standard error is not a terminal")
 	flags.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print more: the device, and the rate of each stage")
@@ -93,12 +100,11 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 	for _, other := range []string{"json", "verbose", "progress"} {
 		cmd.MarkFlagsMutuallyExclusive("quiet", other)
 	}
-	return cmd
 }
 
 // addDeviceFlag adds the flag of the device.
 func (f *convertFlags) addDeviceFlag(flags *pflag.FlagSet) {
-	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID")
+	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID; auto is a GPU if records show that it is faster")
 }
 
 // addTableFlags adds the flags that decide what the output is.
@@ -261,13 +267,18 @@ func printReport(out io.Writer, r *arrowzarr.Report, verbose bool) error {
 	if r.Nested > 0 {
 		fmt.Fprintf(w, "  %d nested columns assembled on the host\n", r.Nested)
 	}
-	for _, s := range r.Stages {
+	printStages(w, r.Stages)
+	return w.Flush()
+}
+
+// printStages prints the rate of each stage.
+func printStages(w io.Writer, stages []arrowzarr.Stage) {
+	for _, s := range stages {
 		if s.Bytes > 0 {
 			fmt.Fprintf(w, "  %-8s %10s in %7.3f s, %s/s\n", s.Name,
 				humanize.IBytes(uint64(s.Bytes)), s.Seconds, humanize.IBytes(uint64(s.BytesPerSecond)))
 		}
 	}
-	return w.Flush()
 }
 
 func ratio(raw, stored int64) float64 {

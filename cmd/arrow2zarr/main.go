@@ -68,7 +68,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newConvertCommand(), newPlanCommand(), newPartitionCommand(), newFinalizeCommand(), newStatusCommand(), newAbortCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand(), newManCommand())
+	root.AddCommand(newConvertCommand(), newAppendCommand(), newPlanCommand(), newPartitionCommand(), newFinalizeCommand(), newStatusCommand(), newAbortCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand(), newManCommand())
 	root.SetOut(stdout) // the command of completion keeps it
 	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()
@@ -129,6 +129,8 @@ func interruption(command *cobra.Command) failure {
 	left := "nothing is left behind"
 	if name := command.Name(); name == "partition" || name == "finalize" {
 		left = "the plan is kept, so it can run again"
+	} else if name == "append" {
+		left = "the table is as it was"
 	} else if resume := command.Flags().Lookup("resume"); resume != nil && resume.Changed {
 		left = "what is written is kept: --resume continues it"
 	}

@@ -17,8 +17,9 @@ func newAbortCommand() *cobra.Command {
 		Aliases: []string{"clean"},
 		Short:   "Delete what is unfinished of an output",
 		Long: `Abort deletes planned partitions, and what a conversion that was killed has left. A
-complete output is kept, also if the unfinished one was to replace it. A local output is
-refused while a process writes it. For one in an object store, end the processes before.`,
+complete output is kept, also if the unfinished one was to replace it, and a table to
+which rows were being appended is as it was. A local output is refused while a process
+writes it. For one in an object store, end the processes before.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var failed error
@@ -63,6 +64,8 @@ func newStatusCommand() *cobra.Command {
 
 func describeStatus(s *arrowzarr.OutputStatus) string {
 	switch s.State {
+	case arrowzarr.StateAppending:
+		return "rows are being appended, or that was interrupted; the table is as it was before"
 	case arrowzarr.StateMissing:
 		return "does not exist"
 	case arrowzarr.StatePartitions:
