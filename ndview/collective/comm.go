@@ -36,8 +36,9 @@ type Options struct {
 }
 
 // Comm is a communicator: the ranks that take part in operations, seen from one of them. All
-// ranks must call the same operations in the same order. It may be used from any goroutine,
-// but the order of concurrent calls is not defined. Close it when it is no longer needed.
+// ranks must call the same operations in the same order, also those of several communicators
+// on the same GPUs. It may be used from any goroutine, but the order of concurrent calls is
+// not defined. Close it when it is no longer needed.
 //
 // Operations on the CPU device are complete when they return. On a GPU they are enqueued on
 // the stream of the communicator, and later work on their arrays waits for them. There a

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/collective"
 )
@@ -401,4 +404,31 @@ func TestRendezvousWithoutRankZeroTimesOut(t *testing.T) {
 	}
 	_, err := collective.Connect(arrowbuf.CPU(), collective.Rendezvous{Address: "tcp:127.0.0.1:0", Rank: 2, Size: 2}, collective.Options{})
 	assert.ErrorIs(t, err, collective.ErrRank)
+}
+
+// An error of one rank's device ends the operation of the others.
+func TestFailureOfADeviceIsAnErrorOfAllRanks(t *testing.T) {
+	var failing atomic.Bool
+	d := cudatest.Start(t, cudatest.Config{Devices: 2, Fail: func(call string, _ int) cudabuf.Result {
+		if failing.Load() && strings.HasPrefix(call, "cuMemcpyDtoH") {
+			return 2 // out of memory
+		}
+		return 0
+	}})
+	k := kind{name: "simulated"}
+	for i := range 2 {
+		dev, err := d.Device(i)
+		require.NoError(t, err)
+		k.devices = append(k.devices, dev)
+	}
+	k.devices[0] = arrowbuf.CPU() // which does not fail
+	comms := newAll(t, k, collective.Options{Timeout: limit})
+	failing.Store(true)
+	errs := each(comms, func(c *collective.Comm) error {
+		return withArray(c, ndview.Float32, 10, func(a *ndview.NDBuffer) error { return c.AllReduceInto(a, a, collective.Sum) })
+	})
+	failing.Store(false)
+	assert.ErrorIs(t, errs[1], arrowbuf.ErrOutOfMemory)
+	assert.ErrorIs(t, errs[0], collective.ErrPeer)
+	assert.ErrorContains(t, errs[0], "rank 1")
 }

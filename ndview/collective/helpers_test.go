@@ -17,19 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowbuftest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/collective"
 )
-
-// TestMain runs the tests. In a child process of a test it is one rank.
-func TestMain(m *testing.M) {
-	if task := os.Getenv("QUIVER_COLLECTIVE_TASK"); task != "" {
-		os.Exit(runTask(task))
-	}
-	os.Exit(m.Run())
-}
 
 // limit is within what an error must arrive. It is far more than is needed, since machines
 // of tests are slow.
@@ -47,8 +40,9 @@ func forEachKind(t *testing.T, n int, test func(t *testing.T, k kind)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) {
 		k := kind{name: "cpu"}
+		dev := arrowbuftest.Checked(t, arrowbuf.CPU()) // reports leaks
 		for range n {
-			k.devices = append(k.devices, arrowbuf.CPU())
+			k.devices = append(k.devices, dev)
 		}
 		test(t, k)
 	})
@@ -227,4 +221,13 @@ func leaveSocket(t *testing.T, path string) {
 	require.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	require.NoError(t, l.Close())
+}
+
+// freePort returns a TCP port at which no process listens.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, _ := strings.Cut(l.Addr().String(), ":")
+	return port
 }

@@ -212,8 +212,17 @@ func (m *mesh) readNotice(rank int, p *peer) {
 	if !ok {
 		kind = ErrPeer
 	}
-	m.fail(fmt.Errorf("rank %d reports: %s: %w", rank, n.Text, kind), n.Rank)
+	m.fail(&reported{fmt.Sprintf("rank %d reports: %s", rank, n.Text), kind}, n.Rank)
 }
+
+// reported is the error of another rank. Its text ends with that of kind already.
+type reported struct {
+	text string
+	kind error
+}
+
+func (e *reported) Error() string { return e.text }
+func (e *reported) Unwrap() error { return e.kind }
 
 // fail ends the communicator at all ranks. Only the first error counts. origin is the rank
 // that failed.

@@ -1,15 +1,17 @@
+//go:build linux
+
 package collective_test
 
 import (
 	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,14 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/collective"
 )
+
+// TestMain runs the tests. In a child process of a test it is one rank.
+func TestMain(m *testing.M) {
+	if task := os.Getenv("QUIVER_COLLECTIVE_TASK"); task != "" {
+		os.Exit(runTask(task))
+	}
+	os.Exit(m.Run())
+}
 
 // The tasks of child processes. Each is one rank, on the device that QUIVER_COLLECTIVE_DEVICE
 // names, at the rendezvous QUIVER_COLLECTIVE_AT or, without it, that of the environment.
@@ -70,7 +80,13 @@ func newWorker() (w *worker, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.comm, err = collective.Connect(w.dev, r, collective.Options{Timeout: limit})
+	o := collective.Options{Timeout: limit}
+	if text := os.Getenv("QUIVER_COLLECTIVE_TIMEOUT"); text != "" {
+		if o.Timeout, err = time.ParseDuration(text); err != nil {
+			return nil, err
+		}
+	}
+	w.comm, err = collective.Connect(w.dev, r, o)
 	return w, err
 }
 
@@ -131,9 +147,14 @@ func (w *worker) loop() error {
 			}
 		}
 	})
-	fmt.Println("peer", errors.Is(failure, collective.ErrPeer), failure)
-	if err := w.comm.Close(); !errors.Is(err, collective.ErrPeer) {
-		return fmt.Errorf("Close returned %w, want the failure", err)
+	for kind, sentinel := range map[string]error{"peer": collective.ErrPeer, "timeout": collective.ErrTimeout} {
+		if !errors.Is(failure, sentinel) {
+			continue
+		}
+		fmt.Println(kind, failure)
+		if err := w.comm.Close(); !errors.Is(err, sentinel) {
+			return fmt.Errorf("Close returned %w, want the failure", err)
+		}
 	}
 	// The memory of the operations comes back.
 	if w.driver != nil {
@@ -198,14 +219,6 @@ func processDevices(t *testing.T, ranks int) []string {
 	return devices
 }
 
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, _ := strings.Cut(l.Addr().String(), ":")
-	return port
-}
-
 func TestProcessesMeetAtEachKindOfRendezvous(t *testing.T) {
 	for _, device := range processDevices(t, 2) {
 		folder := t.TempDir()
@@ -249,8 +262,7 @@ func TestKilledRankIsAnErrorOfAllOthers(t *testing.T) {
 				for rank, c := range children {
 					if rank != victim {
 						line := c.line()
-						assert.Contains(t, line, "peer true", "rank %d", rank)
-						assert.Contains(t, line, fmt.Sprintf("rank %d", victim))
+						assert.Regexp(t, fmt.Sprintf("^peer .*rank %d", victim), line, "rank %d", rank)
 						assert.Less(t, time.Since(killed), limit)
 						t.Logf("rank %d after %v: %s", rank, time.Since(killed).Round(time.Millisecond), line)
 						assert.Empty(t, c.end(t))
@@ -258,5 +270,26 @@ func TestKilledRankIsAnErrorOfAllOthers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A rank that hangs is a timeout of all others.
+func TestStoppedRankIsATimeoutOfAllOthers(t *testing.T) {
+	for _, device := range processDevices(t, 2) {
+		t.Run(device, func(t *testing.T) {
+			children := startRanks(t, "loop", device, 2, "QUIVER_COLLECTIVE_AT=file:"+filepath.Join(t.TempDir(), "id"), "QUIVER_COLLECTIVE_TIMEOUT=2s")
+			for rank, c := range children {
+				require.Equal(t, "running", c.line(), "rank %d", rank)
+			}
+			stopped := time.Now()
+			require.NoError(t, children[0].cmd.Process.Signal(syscall.SIGSTOP))
+			assert.Regexp(t, "^timeout ", children[1].line())
+			assert.Less(t, time.Since(stopped), limit)
+			assert.Empty(t, children[1].end(t))
+			// A rank that goes on learns of it.
+			require.NoError(t, children[0].cmd.Process.Signal(syscall.SIGCONT))
+			assert.Regexp(t, "^timeout ", children[0].line())
+			assert.Empty(t, children[0].end(t))
+		})
 	}
 }

@@ -139,6 +139,29 @@ func TestRepliesOfOtherServersAreErrors(t *testing.T) {
 	}
 }
 
+// A rank that leaves before all have joined is an error of the others, not a wait.
+func TestRankThatLeavesWhileJoiningIsAnError(t *testing.T) {
+	id, err := NewID("unix")
+	require.NoError(t, err)
+	at, token, err := id.address()
+	require.NoError(t, err)
+	network, name, err := splitAddress(at)
+	require.NoError(t, err)
+	conn, err := net.Dial(network, name)
+	require.NoError(t, err)
+	require.NoError(t, writeMessage(conn, hello{Version: protocolVersion, Token: tokenText(token), Rank: 1, Size: 3, WaitMS: 60_000}))
+	joining := make(chan error)
+	go func() {
+		_, err := New(arrowbuf.CPU(), id, 0, 3, Options{Timeout: time.Minute})
+		joining <- err
+	}()
+	time.Sleep(20 * time.Millisecond) // in either order, the result is the same
+	require.NoError(t, conn.Close())
+	err = <-joining
+	assert.ErrorIs(t, err, ErrRendezvous)
+	assert.ErrorContains(t, err, "rank 1 left before all had joined")
+}
+
 // FuzzMessages reads what a stranger may send to a root, a rank or as an ID.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00{}"))
