@@ -76,7 +76,7 @@ test-arm64: ## Run the quick tests of arithmetic and formats for arm64 (needs De
 emulate: ## Run the kernels that copy and decode on the CPU, under AddressSanitizer (needs g++)
 	@mkdir -p .tools/bin
 	$(KERNELS)/emulate/build.sh .tools/bin
-	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode|Multiply)WithinTheirMemory' ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
+	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode|Encode|Multiply)WithinTheirMemory' ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images
@@ -105,7 +105,9 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 interop: build $(VENV) $(NODE_MODULES) stores beam ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata, zarrita and Beam (needs gcc)
 	.venv/bin/python interop/check.py
 	.venv/bin/python interop/tables.py --tables 100 --seed 1
+	GO=$(GO) .venv/bin/python interop/compression.py
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
+	GO=$(GO) .venv/bin/python interop/blosc.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
 	GO=$(GO) .venv/bin/python interop/share.py

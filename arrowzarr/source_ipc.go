@@ -525,7 +525,7 @@ type parallelReaderAt struct {
 }
 
 // stripeBytes is the number of bytes that one goroutine reads at a time.
-const stripeBytes = 4 << 20
+const stripeBytes = 1 << 20
 
 // Read is required by arrow-go's interface, but never called.
 func (r parallelReaderAt) Read([]byte) (int, error) { return 0, io.ErrNoProgress }

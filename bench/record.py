@@ -38,7 +38,8 @@ def machine(versions: dict[str, str], name: str = "", commit: str | None = None)
     gpus = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
     gpu, _, driver = gpus[0].partition(", ") if gpus else ("", "", "")
     if not name:
-        name = re.sub(r"[^a-z0-9]+", "-", gpu.lower().removeprefix("nvidia ")) or "gpu"
+        model = re.sub(r" \d+gb.*", "", gpu.lower().removeprefix("nvidia "))  # "h100 80gb hbm3"
+        name = re.sub(r"[^a-z0-9]+", "-", model) or "gpu"
         name += f"-x{len(gpus)}" * (len(gpus) > 1)
     return {
         "name": name,

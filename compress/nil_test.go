@@ -24,7 +24,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 			Values:    map[string]any{"Compressor": blosc.Compressor(99)},
 		},
 		"crc32c": {Functions: map[string]any{"Sums": crc32c.Sums, "Verify": crc32c.Verify}},
-		"gzip":   {Functions: map[string]any{"Decode": gzip.Decode, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
+		"gzip":   {Functions: map[string]any{"Decode": gzip.Decode, "DecodeBatch": gzip.DecodeBatch, "DecodeZlib": gzip.DecodeZlib, "Encode": gzip.Encode, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
 		"lz4":    {Functions: map[string]any{"Decode": lz4.Decode, "Bound": lz4.Bound, "DecodeBlock": lz4.DecodeBlock, "Encode": lz4.Encode, "EncodeBlock": lz4.EncodeBlock, "Implementation": lz4.Implementation}},
 		"pack":   {Functions: map[string]any{"Copy": pack.Copy}},
 		"shuffle": {Functions: map[string]any{

@@ -82,6 +82,16 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 			all = append(all, check{"performance.md", "| " + name + ", " + op + " |", []string{strings.Join(cells, "")}})
 		}
 	}
+	collective := of("h100-x2-collective")
+	for _, op := range []string{"all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv"} {
+		latency := collective(op + "-latency-1kib")
+		cells := fmt.Sprintf("| %.1f us, %.2fx |", latency.Value, latency.Ratio)
+		for _, size := range []string{"1mib", "16mib", "1024mib"} {
+			r := collective(op + "-" + size)
+			cells += fmt.Sprintf(" %.0f GB/s, %.2fx |", r.Value, r.Ratio)
+		}
+		all = append(all, check{"performance.md", "| " + op + " |", []string{cells}})
+	}
 	random, cached := onCPU("zarr-random"), onCPU("zarr-random-zstd1")
 	for _, c := range append(all, []check{
 		{"performance.md", "A random read of 100 elements", []string{fmt.Sprintf("%.1f us, %.2fx", random.Value, random.Ratio), fmt.Sprintf("%.0f us, %.2fx", cached.Value, cached.Ratio)}},

@@ -37,7 +37,7 @@ var tables = map[string][]string{
 		[]string{"dev", "sched", "context", "single_stream", "max_cache_size", "initial_cache_size", "kernel_cache_path"},
 		numbers("M", 5), numbers("V", 6),
 		[]string{"memory", "extcopy", "disk"},
-		numbers("EW", 10), numbers("RD", 5), numbers("BL", 7), numbers("X", 18),
+		numbers("EW", 10), numbers("RD", 5), numbers("BL", 7), []string{"C1", "C2"}, numbers("CC", 8), numbers("X", 18),
 	),
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -13,12 +14,17 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
+// readBatch is the most bytes of decoded chunks that a batch has, but for one unit more, and
+// minReadBatch the least. Several batches are in flight, so that files are read, bytes cross
+// the link and kernels run at the same time. Smaller arrays are divided into as many
+// batches. Tests make them smaller.
+var readBatch, minReadBatch int64 = 96 << 20, 32 << 20
+
 const (
-	// deviceBatch is how many bytes of decoded chunks one batch has, at most by one
-	// unit more. Some batches are in flight, so that files are read, bytes cross the
-	// link and kernels run at the same time.
-	deviceBatch    = 128 << 20
-	deviceInFlight = 3
+	readInFlight = 10
+	// fetchesAtOnce is the number of batches whose chunks are fetched at a time: the first
+	// should be complete early, for the GPU to begin.
+	fetchesAtOnce = 2
 	// minDeviceBytes is the size in bytes from which a GPU decodes what is read, and
 	// encodes what is written. Less is done sooner by the host.
 	minDeviceBytes = 1 << 20
@@ -32,7 +38,11 @@ func align(n int64) int64 { return (n + inputAlignment - 1) / inputAlignment * i
 // bytes cross the link, and chunks go to their places on the device.
 type deviceRead struct {
 	region
-	nd *ndview.NDBuffer // the shape of the box, C order
+	nd    *ndview.NDBuffer // the shape of the box, C order
+	batch int64            // bytes of decoded chunks per batch
+	// share is the largest encoded chunk so far, in 1024ths of its decoded size; 0 before
+	// it is known.
+	share atomic.Int64
 }
 
 // deviceChunk is an encoded chunk on the host. Its data is nil if it is not stored.
@@ -64,20 +74,39 @@ func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error)
 		if err != nil {
 			return nil, err
 		}
-		return &deviceRead{region{array: a, box: box}, shaped}, nil
+		return &deviceRead{region: region{array: a, box: box}, nd: shaped, batch: min(max(nd.NBytes()/readInFlight, minReadBatch), readBatch)}, nil
 	}
 	return nil, nil // no chunks
 }
 
 func (d *deviceRead) read(ctx context.Context, jobs int) error {
-	return forEachParallel(ctx, deviceInFlight, d.batches, func(ctx context.Context, chunks []deviceChunk) error {
+	inFlight, err := d.inFlight()
+	if err != nil {
+		return err
+	}
+	fetches := make(chan struct{}, fetchesAtOnce)
+	return forEachParallel(ctx, inFlight, d.batches, func(ctx context.Context, chunks []deviceChunk) error {
 		s := d.array.scratch()
 		defer s.Release()
-		if err := d.fetch(ctx, s, chunks, jobs); err != nil {
+		fetches <- struct{}{}
+		err := d.fetch(ctx, s, chunks, jobs)
+		<-fetches
+		if err != nil {
 			return err
 		}
 		return d.decode(chunks, jobs)
 	})
+}
+
+// inFlight returns the number of batches at a time. Decoding takes some times the memory
+// of a batch, of which a busy GPU has little.
+func (d *deviceRead) inFlight() (int, error) {
+	dev, ok := arrowbuf.As[*cudabuf.Device](d.nd.Device())
+	if !ok {
+		return 0, arrowbuf.ErrDevice
+	}
+	free, _, err := dev.MemInfo()
+	return int(min(max(free/(8*d.batch), 2), readInFlight)), err
 }
 
 // batches yields the chunks of the box in batches. Those of one unit are in one batch.
@@ -89,7 +118,7 @@ func (d *deviceRead) batches(yield func([]deviceChunk) bool) {
 			chunks = append(chunks, c)
 			bytes += c.size
 		}
-		if bytes >= deviceBatch {
+		if bytes >= d.batch {
 			if !yield(chunks) {
 				return
 			}
@@ -136,15 +165,16 @@ func (d *deviceRead) chunksOf(u unit) iter.Seq[deviceChunk] {
 // fetch reads the encoded chunks of a batch into pinned memory, as long as they fit.
 func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []deviceChunk, jobs int) error {
 	var n int64
+	share := d.share.Load()
 	for _, c := range chunks {
-		n += c.slotSize()
+		n += c.slotSize(share)
 	}
 	slab, err := s.HostBytes(d.nd.Device(), n)
 	if err != nil {
 		return err
 	}
 	for i := range chunks {
-		size := chunks[i].slotSize()
+		size := chunks[i].slotSize(share)
 		chunks[i].slot, slab = slab[:0:size], slab[size:]
 	}
 	// Where reading a chunk takes a round trip, chunks of one shard are read together.
@@ -152,15 +182,27 @@ func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []devic
 	if store.AsRangeReader(d.array.store) != nil {
 		together = func(_, _ deviceChunk) bool { return false }
 	}
-	return forEachParallel(ctx, jobs, runs(chunks, together), d.fetchCell)
+	if err := forEachParallel(ctx, jobs, runs(chunks, together), d.fetchCell); err != nil {
+		return err
+	}
+	for _, c := range chunks {
+		share = max(share, int64(len(c.data))*1024/max(c.size, 1)+1)
+	}
+	d.share.Store(share)
+	return nil
 }
 
-// slotSize returns the bytes of pinned memory for the encoded chunk.
-func (c deviceChunk) slotSize() int64 {
+// slotSize returns the bytes of pinned memory for the encoded chunk. share is the largest
+// so far, in 1024ths; a chunk that needs more has other memory.
+func (c deviceChunk) slotSize(share int64) int64 {
 	if c.chain == nil { // the error is that of fetching
 		return 0
 	}
-	return align(c.chain.UsualEncodedSize())
+	n := c.chain.UsualEncodedSize()
+	if share > 0 {
+		n = min(n, c.size/1024*(share+share/8+8))
+	}
+	return align(n)
 }
 
 // runs yields the longest parts of s of which each neighbor belongs together.

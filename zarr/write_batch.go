@@ -16,6 +16,13 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 )
 
+// writeBatch is the most bytes of chunks that a batch has, but for one chunk. Several
+// batches are in flight, so that kernels run, encoded bytes cross the link and are stored
+// at the same time. Tests make it smaller.
+var writeBatch int64 = 128 << 20
+
+const writeInFlight = 3
+
 // ChunkWrite is a chunk that [WriteChunks] stores.
 type ChunkWrite struct {
 	// Array has the chunk at Index. It is not used if Shard is not nil.
@@ -153,19 +160,19 @@ type batchWriter struct {
 }
 
 func (w *batchWriter) run(ctx context.Context, chunks func(func(ChunkWrite) bool)) error {
-	return forEachParallel(ctx, deviceInFlight, batchesOf(chunks), func(ctx context.Context, batch []ChunkWrite) error {
+	return forEachParallel(ctx, writeInFlight, batchesOf(chunks), func(ctx context.Context, batch []ChunkWrite) error {
 		return w.write(ctx, batch)
 	})
 }
 
-// batchesOf yields chunks in batches of deviceBatch bytes.
+// batchesOf yields chunks in batches of writeBatch bytes.
 func batchesOf(chunks func(func(ChunkWrite) bool)) func(func([]ChunkWrite) bool) {
 	return func(yield func([]ChunkWrite) bool) {
 		var batch []ChunkWrite
 		var bytes int64
 		for c := range chunks {
 			n := valuesBytes(c.Values)
-			if bytes+n > deviceBatch && len(batch) > 0 {
+			if bytes+n > writeBatch && len(batch) > 0 {
 				if !yield(batch) {
 					return
 				}

@@ -156,3 +156,31 @@ func TestAFailedWriteFromADeviceLeavesTheShardsBefore(t *testing.T) {
 		require.True(t, bytes.Equal(before, readAll(t, a)))
 	}
 }
+
+// The memory of a device limits how large a batch is, not how large an array is: here it
+// has 5 times the memory that the batches leave.
+func TestWritingAndReadingLargeArraysNeedsTheMemoryOfBatches(t *testing.T) {
+	zarr.UseSmallBatches(t, 256<<10)
+	const n = 4 << 20 // elements: 16 MiB
+	for name, list := range map[string]codec.List{
+		"chunks": {codec.Bytes{Endian: codec.Little}, codec.Zstd{Level: 1}},
+		"shards": {codec.Sharding{ChunkShape: []int64{16 << 10}, Codecs: codec.List{codec.Bytes{Endian: codec.Little}, codec.LZ4{}, codec.CRC32C{}}}},
+	} {
+		drv := cudatest.Start(t, cudatest.Config{MemoryBytes: n*4 + 12<<20})
+		dev, err := drv.Device(0)
+		require.NoError(t, err)
+		meta := ints([]int64{n}, []int64{64 << 10})
+		meta.Codecs = list
+		a := create(t, store.NewMemory(), "a", meta)
+		v := counting(t, arrowbuf.CPU(), 1, 3, n)
+		onDevice, err := v.To(dev)
+		require.NoError(t, err)
+		require.NoError(t, a.Write(t.Context(), onDevice, 2), name)
+		onDevice.Release()
+		require.True(t, bytes.Equal(bytesOf(t, v), readAll(t, a)))
+		back, err := a.Read(t.Context(), zarr.PrototypeOn(dev), 2)
+		require.NoError(t, err, name)
+		require.True(t, bytes.Equal(bytesOf(t, v), bytesOf(t, back)))
+		back.Release()
+	}
+}

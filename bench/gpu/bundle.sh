@@ -27,6 +27,7 @@ root=$("$GO" list -m)
 find . -name '.?*' -prune -o -name '*_test.go' -print | LC_ALL=C sort | xargs awk '
 	/^func Test/ { name = $2; sub(/\(.*/, "", name); asks = name ~ /TwoGPU|PeerAccess|AcrossDevices/ }
 	/ForEachDriver\(t, [2-9]/ { asks = 1 }
+	/onRanks\(t, |forEachKind\(t, |onCUDA\(t, [2-9]|processDevices\(t, 2/ && FILENAME ~ /collective/ { asks = 1 }
 	asks && name != "" { folder = FILENAME; sub(/^\.\//, "", folder); sub(/\/[^\/]*$/, "", folder); print folder, name; name = "" }
 	END { print "cudabuf/internal/drivertest TestGPU" }
 ' >.gpu/two-gpus

@@ -1,12 +1,13 @@
-"""The topic compress: Zstandard frames of libzstd at level 1 and LZ4 blocks of liblz4,
-decoded in batches of 512 MiB that lie on the GPU, in chunks of 64 KiB, 1 MiB and 16 MiB.
-Figures are GB/s of the output.
+"""The topics compress and encode: batches of 512 MiB that lie on the GPU, in chunks of 64
+KiB, 1 MiB and 16 MiB. compress decodes Zstandard frames of libzstd at level 1 and LZ4
+blocks of liblz4; figures are GB/s of the output. encode encodes the same data as such
+frames and blocks; figures are GB/s of the input, and "ratio-" the compression ratios.
 
 The data are the columns of bench/gen.py and a smooth float32 field, as they are and
 ("-shuffled") with the bytes of each chunk shuffled. The peers are nvCOMP on the GPU, if
-its wheel is there (bench/gpu/wheels.sh), and libzstd or liblz4 in a thread per core, through pyarrow and into fresh
-memory. The limit is
-a copy of the output on the device.
+its wheel is there (bench/gpu/wheels.sh), and libzstd or liblz4 in a thread per core,
+through pyarrow and into fresh memory. Ratios are compared with those of libzstd at level 1
+or liblz4. The limit is a copy of the output, or of the input, on the device.
 """
 
 import ctypes
@@ -68,7 +69,7 @@ def data_sets(size):
 
 
 def codec(format):
-    name, level, _ = FORMATS[format]
+    name, level, _ = FORMATS.get(format, (format, None, ""))
     return pa.Codec(name, level) if level else pa.Codec(name)
 
 
@@ -91,8 +92,13 @@ class Options(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_uint8 * 64)]
 
 
+SIZE, POINTER = ctypes.c_size_t, ctypes.c_void_p
+
+
 class Nvcomp:
     """Batches by nvCOMP 6, which reads them from arrays of device pointers."""
+
+    NAMES = {"zstd": "Zstd", "lz4": "LZ4"}
 
     def __init__(self):
         roots = [*site.getsitepackages(), *os.environ.get("PYTHONPATH", "").split(":")]
@@ -101,45 +107,74 @@ class Nvcomp:
             raise FileNotFoundError("libnvcomp.so.6 is missing: bench/gpu/wheels.sh")
         self.lib = ctypes.CDLL(str(found[0]))
 
-    def rate(self, format, encoded, chunks):
-        name = {"zstd": "Zstd", "lz4": "LZ4"}[format]
-        n = len(chunks)
-        sizes = np.array([len(e) for e in encoded], np.int64)
+    def place(self, buffers):
+        """Returns device memory with the buffers, their places in it and their sizes."""
+        sizes = np.array([len(b) for b in buffers], np.int64)
         starts = np.concatenate([[0], np.cumsum((sizes + 15) // 16 * 16)])
-        host = np.zeros(starts[-1], np.uint8)
-        for e, at in zip(encoded, starts, strict=False):
-            host[at : at + len(e)] = np.frombuffer(e, np.uint8)
-        src, lengths = cp.asarray(host), np.array([len(c) for c in chunks], np.int64)
-        places = np.concatenate([[0], np.cumsum(lengths)])
-        dst = cp.zeros(int(places[-1]), cp.uint8)
-        inputs, outputs = cp.asarray(starts[:-1] + src.data.ptr), cp.asarray(places[:-1] + dst.data.ptr)
+        host = np.zeros(max(starts[-1], 1), np.uint8)
+        for b, at in zip(buffers, starts, strict=False):
+            host[at : at + len(b)] = np.frombuffer(b, np.uint8)
+        return cp.asarray(host), starts[:-1], sizes
+
+    def call(self, function, *arguments):
+        if code := getattr(self.lib, f"nvcompBatched{function}")(*arguments):
+            raise RuntimeError(f"nvCOMP: {function}: status {code}")
+
+    def median(self, run):
+        """Returns the median of the seconds of five runs, after a first one."""
+        seconds = []
+        for _ in range(6):
+            start = time.perf_counter()
+            run()
+            cp.cuda.Stream.null.synchronize()
+            seconds.append(time.perf_counter() - start)
+        return sorted(seconds[1:])[2]
+
+    def rate(self, format, encoded, chunks):
+        """Returns GB/s of decoding."""
+        name, n, total = self.NAMES[format], len(chunks), sum(map(len, chunks))
+        src, starts, sizes = self.place(encoded)
+        dst, places, lengths = self.place([bytes(len(c)) for c in chunks])
+        inputs, outputs = cp.asarray(starts + src.data.ptr), cp.asarray(places + dst.data.ptr)
         in_sizes, out_sizes = cp.asarray(sizes), cp.asarray(lengths)
-        actual, status = cp.zeros(n, cp.int64), cp.zeros(n, cp.int32)
-        temp, size, none = ctypes.c_size_t(), ctypes.c_size_t, ctypes.c_void_p()
-        pointer = ctypes.c_void_p
-        largest = int(lengths.max())
-        if code := getattr(self.lib, f"nvcompBatched{name}DecompressGetTempSize")(
-            size(n), size(largest), Options(), ctypes.byref(temp), size(int(places[-1])), none):  # fmt: skip
-            raise RuntimeError(f"nvCOMP: status {code}")
+        actual, status, temp = cp.zeros(n, cp.int64), cp.zeros(n, cp.int32), ctypes.c_size_t()
+        self.call(f"{name}DecompressGetTempSize", SIZE(n), SIZE(int(lengths.max())), Options(), ctypes.byref(temp), SIZE(total), POINTER())
         scratch = cp.zeros(max(temp.value, 1), cp.uint8)
 
         def run():
-            if code := getattr(self.lib, f"nvcompBatched{name}DecompressAsync")(
-                pointer(inputs.data.ptr), pointer(in_sizes.data.ptr), pointer(out_sizes.data.ptr), pointer(actual.data.ptr),
-                size(n), pointer(scratch.data.ptr), size(temp.value), pointer(outputs.data.ptr), Options(),
-                pointer(status.data.ptr), none):  # fmt: skip
-                raise RuntimeError(f"nvCOMP: status {code}")
-            cp.cuda.Stream.null.synchronize()
+            self.call(
+                f"{name}DecompressAsync", POINTER(inputs.data.ptr), POINTER(in_sizes.data.ptr), POINTER(out_sizes.data.ptr),
+                POINTER(actual.data.ptr), SIZE(n), POINTER(scratch.data.ptr), SIZE(temp.value), POINTER(outputs.data.ptr),
+                Options(), POINTER(status.data.ptr), POINTER())  # fmt: skip
 
-        run()
-        seconds = []
-        for _ in range(5):
-            start = time.perf_counter()
-            run()
-            seconds.append(time.perf_counter() - start)
-        if not (status == 0).all() or not bool((dst == cp.asarray(np.concatenate(chunks))).all()):
+        seconds = self.median(run)
+        if not (status == 0).all() or not bool((dst == self.place(chunks)[0]).all()):
             raise RuntimeError("nvCOMP decoded wrong bytes")
-        return float(places[-1]) / sorted(seconds)[2] / 1e9
+        return total / seconds / 1e9
+
+    def encode_rate(self, format, chunks):
+        """Returns GB/s of encoding, and the compression ratio."""
+        name, n, total = self.NAMES[format], len(chunks), sum(map(len, chunks))
+        src, starts, sizes = self.place(chunks)
+        largest, temp, most = int(sizes.max()), ctypes.c_size_t(), ctypes.c_size_t()
+        self.call(f"{name}CompressGetTempSize", SIZE(n), SIZE(largest), Options(), ctypes.byref(temp), SIZE(total), POINTER())
+        self.call(f"{name}CompressGetMaxOutputChunkSize", SIZE(largest), Options(), ctypes.byref(most))
+        each = (most.value + 15) // 16 * 16
+        dst, scratch = cp.zeros(n * each, cp.uint8), cp.zeros(max(temp.value, 1), cp.uint8)
+        inputs, in_sizes = cp.asarray(starts + src.data.ptr), cp.asarray(sizes)
+        outputs = cp.asarray(np.arange(n, dtype=np.int64) * each + dst.data.ptr)
+        out_sizes, status = cp.zeros(n, cp.int64), cp.zeros(n, cp.int32)
+
+        def run():
+            self.call(
+                f"{name}CompressAsync", POINTER(inputs.data.ptr), POINTER(in_sizes.data.ptr), SIZE(largest), SIZE(n),
+                POINTER(scratch.data.ptr), SIZE(temp.value), POINTER(outputs.data.ptr), POINTER(out_sizes.data.ptr),
+                Options(), POINTER(status.data.ptr), POINTER())  # fmt: skip
+
+        seconds = self.median(run)
+        if not (status == 0).all():
+            raise RuntimeError("nvCOMP did not encode")
+        return total / seconds / 1e9, total / int(out_sizes.sum())
 
 
 def write_batch(path, encoded, chunks):
@@ -150,45 +185,95 @@ def write_batch(path, encoded, chunks):
             f.write(e)
 
 
-def records():
-    made, faults, peers = [], [], {}
-    limit = {"limit": "a copy of the output on the device", "limit_value": cupy_limits.device_copy() / 2}
+def open_nvcomp(faults):
     try:
-        nvcomp = Nvcomp()
+        return Nvcomp()
     except OSError as e:
-        nvcomp = None
         faults.append(str(e))
+
+
+def host_encode_rate(format, chunks):
+    """Returns the encoded chunks, and GB/s of encoding them on all cores."""
+    start = time.perf_counter()
+    encoded = encode(format, chunks)
+    return encoded, sum(map(len, chunks)) / (time.perf_counter() - start) / 1e9
+
+
+def measure(benchmark, peers_of, made_of):
+    """Runs a benchmark of all data. peers_of(format, encoded, chunks) returns figures of peers
+    in a dict, and made_of(format, name, figures of ours, peers, command) the records."""
+    made, faults = [], []
     folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
     try:
         for size_name, size in CHUNKS.items():
+            peers = {}
             for data, chunks in data_sets(size):
+                name = f"{data}-{size_name}"
                 for format in FORMATS:
-                    name = f"{data}-{size_name}"
-                    encoded = encode(format, chunks)
+                    encoded, rate = host_encode_rate(format, chunks)
                     write_batch(folder / f"{name}.{format}", encoded, chunks)
                     ratio = sum(map(len, chunks)) / sum(map(len, encoded))
-                    peers[format, name] = {"host": host_rate(format, encoded, chunks), "ratio": ratio}
-                    if nvcomp:
-                        peers[format, name]["nvcomp"] = nvcomp.rate(format, encoded, chunks)
-                        cupy_limits.free()
+                    peers[format, name] = {"ratio": ratio, "encoding": rate} | peers_of(format, encoded, chunks)
+                    cupy_limits.free()
                 with (folder / f"{name}.raw").open("wb") as f:
                     for c in chunks:
                         f.write(c)
             os.environ["QUIVER_BENCH_BATCHES"] = str(folder)
             for format in FORMATS:
-                ours = gobench.run(f"compress/{format}", "^BenchmarkDecode$", "-test.benchtime=5x", rounds=3)
+                ours = gobench.run(f"compress/{format}", f"^Benchmark{benchmark}$", "-test.benchtime=5x", rounds=3)
                 for (f, name), peer in peers.items():
-                    if f != format or not name.endswith(f"-{size_name}"):
+                    if f != format:
                         continue
-                    if not (got := ours.get(f"Decode/cuda/{name}")):
-                        faults.append(f"{format}-decode-{name}: its benchmark gave no figure for the GPU, see the log")
-                        continue
-                    command = f"go test ./compress/{format} -bench 'Decode$/cuda$/{name}$'"
-                    how, rate = ("nvCOMP 6", peer["nvcomp"]) if "nvcomp" in peer else (f"{FORMATS[format][2]} of pyarrow on all cores", peer["host"])
-                    note = f"compression ratio {peer['ratio']:.2f}; {FORMATS[format][2]} of pyarrow on all cores: {peer['host']:.1f} GB/s"
-                    made.append(record.record(f"{format}-decode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit))
+                    command = f"go test ./compress/{format} -bench '{benchmark}$/cuda$/{name}$'"
+                    if got := ours.get(f"{benchmark}/cuda/{name}"):
+                        made += made_of(format, name, got, peer, command)
+                    else:
+                        faults.append(f"{format}-{benchmark}-{name}: its benchmark gave no figure for the GPU, see the log")
             for file in folder.iterdir():
                 file.unlink()
     finally:
         shutil.rmtree(folder)
     return made, faults
+
+
+def copy_limit(what):
+    return {"limit": f"a copy of the {what} on the device", "limit_value": cupy_limits.device_copy() / 2}
+
+
+def records():
+    faults = []
+    nvcomp, limit = open_nvcomp(faults), copy_limit("output")
+
+    def peers_of(format, encoded, chunks):
+        peers = {"host": host_rate(format, encoded, chunks)}
+        return peers | {"nvcomp": nvcomp.rate(format, encoded, chunks)} if nvcomp else peers
+
+    def made_of(format, name, got, peer, command):
+        library = FORMATS[format][2]
+        how, rate = ("nvCOMP 6", peer["nvcomp"]) if nvcomp else (f"{library} of pyarrow on all cores", peer["host"])
+        note = f"compression ratio {peer['ratio']:.2f}; {library} of pyarrow on all cores: {peer['host']:.1f} GB/s"
+        return [record.record(f"{format}-decode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit)]
+
+    made, others = measure("Decode", peers_of, made_of)
+    return made, faults + others
+
+
+def encode_records():
+    faults = []
+    nvcomp, limit = open_nvcomp(faults), copy_limit("input")
+
+    def peers_of(format, encoded, chunks):
+        return {"nvcomp": nvcomp.encode_rate(format, chunks)} if nvcomp else {}
+
+    def made_of(format, name, got, peer, command):
+        library = FORMATS[format][2] + (" level 1" if format == "zstd" else "")
+        how, rate = ("nvCOMP 6", peer["nvcomp"][0]) if nvcomp else (f"{library} of pyarrow on all cores", peer["encoding"])
+        note = f"{library} of pyarrow on all cores: {peer['encoding']:.1f} GB/s"
+        ratios = f"the ratio of nvCOMP 6 is {peer['nvcomp'][1]:.3f}" if nvcomp else ""
+        return [
+            record.record(f"{format}-encode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit),
+            record.record(f"{format}-ratio-{name}", "input/output", got["ratio"], command, peer=library, peer_value=peer["ratio"], note=ratios),
+        ]
+
+    made, others = measure("Encode", peers_of, made_of)
+    return made, faults + others

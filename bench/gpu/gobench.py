@@ -1,6 +1,7 @@
 """Runs the bundled Go benchmarks on this machine's GPU."""
 
 import os
+import site
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,14 @@ GPU = record.ROOT / ".gpu"
 def commit() -> str:
     """The commit from which the bundle was built."""
     return (GPU / "commit").read_text().strip()
+
+
+def nccl() -> str:
+    """The path of the NCCL that PyTorch uses, or "" without one."""
+    for place in [*site.getsitepackages(), site.getusersitepackages(), *sys.path]:
+        if (path := Path(place) / "nvidia/nccl/lib/libnccl.so.2").exists():
+            return str(path)
+    return ""
 
 
 def run(package: str, benchmarks: str, *flags: str, rounds: int = 5, folder: str = "tests", seconds: int = 240) -> dict[str, dict[str, float]]:

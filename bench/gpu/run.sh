@@ -13,7 +13,8 @@
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
 #   kills           processes that share columns and are killed at random, 1,000 rounds
 #   bench           all benchmarks and their peers; bench-TOPIC runs one topic
-#                   (cudabuf, arrow, columns, share, arrays, convert, compress, read; permutations, a
+#                   (cudabuf, arrow, columns, share, arrays, convert, compress, encode, shuffle, blosc, read, blas; collective, which
+#                   needs two GPUs; permutations, a
 #                   part of arrays; or copykernels, which chooses the kernels of copies)
 #
 # PACKAGES=REGEX limits the tests and the sanitizer to some packages.

@@ -116,7 +116,7 @@ def execute(step: str, package: str, command: list[str], deadline: float, log: P
     limit = min(PACKAGE_SECONDS, deadline - time.monotonic())
     if limit < 5:
         return Run(step, package, 1, 0, f"not run: the step's limit of {STEP_SECONDS} s is used up")
-    environment = {"QUIVER_TEST_DEVICE": "cuda"} | os.environ
+    environment = {"QUIVER_TEST_DEVICE": "cuda", "QUIVER_LIBNCCL": gobench.nccl(), "NCCL_NVLS_ENABLE": "0"} | os.environ
     # Go prints the stacks of all goroutines at its own limit.
     command = [*command, "-test.v", f"-test.timeout={limit - 4:.0f}s"]
     start = time.monotonic()

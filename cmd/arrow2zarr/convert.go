@@ -73,7 +73,7 @@ column:NAME of one that is named like a class. A column's codec comes first.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr convert flights.parquet flights.zarr
-  arrow2zarr convert flights.arrow flights.zarr --device cuda --codec none
+  arrow2zarr convert flights.arrow flights.zarr --device cuda --codec zstd -v
   arrow2zarr convert flights.arrow flights.zarr --columns '*_delay,origin' --overwrite
   arrow2zarr convert flights.parquet flights.zarr --codec auto --codec float=blosc:zstd:5:shuffle
   arrow2zarr convert big.arrow big.zarr --chunk-rows 65536 --shard-rows 4194304
@@ -104,7 +104,7 @@ func (f *convertFlags) addOutputFlags(cmd *cobra.Command) {
 
 // addDeviceFlag adds the flag of the device.
 func (f *convertFlags) addDeviceFlag(flags *pflag.FlagSet) {
-	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID")
+	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda, cuda:N, cuda_managed:N or GPU-UUID; auto is a GPU if records show that it is faster")
 }
 
 // addTableFlags adds the flags that decide what the output is.

@@ -138,24 +138,9 @@ func TestAnOutputThatIsTooShortIsAnErrorOfItsInput(t *testing.T) {
 	})
 }
 
-// mutate changes bytes of a chunk, or cuts it. The length in its header stays right, so
-// that more is decoded.
+// mutate changes a chunk. The length in its header stays right, so that more is decoded.
 func mutate(r *rand.Rand, in []byte) []byte {
-	in = bytes.Clone(in)
-	for range 1 + r.IntN(3) {
-		at := r.IntN(len(in))
-		if r.IntN(2) == 0 {
-			at = r.IntN(min(len(in), 64)) // headers, starts of blocks and sizes of parts
-		}
-		if r.IntN(2) == 0 {
-			in[at] = byte(r.Uint32())
-		} else {
-			in[at] ^= 1 << r.IntN(8)
-		}
-	}
-	if r.IntN(4) == 0 {
-		in = in[:r.IntN(len(in))]
-	}
+	in = batchtest.Mutate(r, in)
 	if len(in) >= 16 {
 		binary.LittleEndian.PutUint32(in[12:], uint32(len(in)))
 	}

@@ -1,5 +1,7 @@
 // Package gzip compresses and decompresses whole buffers in the gzip format (RFC 1952)
-// and the zlib format (RFC 1950), on the host.
+// and the zlib format (RFC 1950): on the host, or batches of them, which [DecodeBatch]
+// decodes on their device. There is no encoder for GPUs: zstd and LZ4 are better choices
+// there, because parts of one buffer are decoded at the same time.
 //
 // [Decode] is for buffers whose decoded size is known or bounded, and is faster than a
 // reader of a stream: it writes into the result directly, which is also the history that

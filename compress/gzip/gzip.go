@@ -13,6 +13,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
+
+	"github.com/quiver-gpu/quiver/compress"
 )
 
 // MaxRatio is the most bytes that one byte of a deflate stream decodes to: a match of
@@ -56,6 +58,7 @@ type format struct {
 var (
 	gzipFormat = format{func(lib *libdeflate) uintptr { return lib.gzip }, true, (*inflater).members}
 	zlibFormat = format{func(lib *libdeflate) uintptr { return lib.zlib }, false, (*inflater).zlibStream}
+	rawFormat  = format{func(lib *libdeflate) uintptr { return lib.deflate }, false, (*inflater).rawStream}
 )
 
 // decode decodes src in dst[:0]. hint is the expected size, or 0 if it is unknown.
@@ -108,7 +111,7 @@ func (f *inflater) stream(src []byte) (n int, out []byte, err error) {
 			return f.consumed(), f.dst[f.start:f.out], err
 		}
 		if int64(len(f.dst)) >= f.limit {
-			return 0, nil, fmt.Errorf("more than %d bytes decoded", f.limit)
+			return 0, nil, fmt.Errorf("%w: more than %d bytes decoded", compress.ErrTooLarge, f.limit)
 		}
 		grown := slices.Grow(f.dst[:f.out], len(f.dst)+1)
 		f.dst = grown[:min(int64(cap(grown)), f.limit)]
@@ -149,7 +152,7 @@ func (f *inflater) member(src []byte) (int, error) {
 		return 0, errTruncated
 	}
 	if crc32.ChecksumIEEE(out) != le.Uint32(src[at:]) || uint32(len(out)) != le.Uint32(src[at+4:]) {
-		return 0, corrupt("checksum or size differs")
+		return 0, errChecksum
 	}
 	return at + 8, nil
 }
@@ -217,9 +220,15 @@ func (f *inflater) zlibStream(src []byte) (int, error) {
 	}
 	sum := src[n : n+4]
 	if adler32.Checksum(out) != uint32(sum[0])<<24|uint32(sum[1])<<16|uint32(sum[2])<<8|uint32(sum[3]) {
-		return 0, corrupt("checksum differs")
+		return 0, errChecksum
 	}
 	return n + 4, nil
+}
+
+// rawStream decompresses a deflate stream and returns its size.
+func (f *inflater) rawStream(src []byte) (int, error) {
+	n, _, err := f.stream(src)
+	return n, err
 }
 
 // encoder is a writer of klauspost/compress.

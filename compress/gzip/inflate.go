@@ -6,17 +6,23 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/quiver-gpu/quiver/compress"
 )
 
 var le = binary.LittleEndian
 
-// ErrCorrupt reports bytes that are not the format. Test with errors.Is.
-var ErrCorrupt = errors.New("corrupt input")
+// ErrCorrupt reports bytes that are not the format. Test with errors.Is. It wraps
+// compress.ErrCorrupt.
+var ErrCorrupt = fmt.Errorf("corrupt input: %w", compress.ErrCorrupt)
 
 var errTruncated = fmt.Errorf("%w: %w", ErrCorrupt, io.ErrUnexpectedEOF)
 
 // errFull reports that the output has no room for the next block.
 var errFull = errors.New("output is full")
+
+// errChecksum reports an output that its checksum or size does not fit.
+var errChecksum = fmt.Errorf("%w: %w", ErrCorrupt, compress.ErrChecksum)
 
 func corrupt(what string) error { return fmt.Errorf("%w: %s", ErrCorrupt, what) }
 

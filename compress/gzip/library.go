@@ -11,17 +11,18 @@ import (
 // libdeflate decompresses whole buffers in C. Systems have it as a shared library with
 // image formats and other packages. It does not say its version.
 type libdeflate struct {
-	alloc, free, gzip, zlib uintptr
+	alloc, free, gzip, zlib, deflate uintptr
 }
 
 // library returns libdeflate, or nil if the system has none.
 var library = sync.OnceValue(func() *libdeflate {
 	lib := &libdeflate{}
 	if !syslib.Open("libdeflate.so.0", "libdeflate.0.dylib", map[string]*uintptr{
-		"libdeflate_alloc_decompressor": &lib.alloc,
-		"libdeflate_free_decompressor":  &lib.free,
-		"libdeflate_gzip_decompress_ex": &lib.gzip,
-		"libdeflate_zlib_decompress_ex": &lib.zlib,
+		"libdeflate_alloc_decompressor":    &lib.alloc,
+		"libdeflate_free_decompressor":     &lib.free,
+		"libdeflate_gzip_decompress_ex":    &lib.gzip,
+		"libdeflate_zlib_decompress_ex":    &lib.zlib,
+		"libdeflate_deflate_decompress_ex": &lib.deflate,
 	}) {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pierrec/lz4/v4"
 
+	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	quiver "github.com/quiver-gpu/quiver/compress/lz4"
 )
@@ -18,4 +19,11 @@ func BenchmarkDecode(b *testing.B) {
 		}
 		return dst[:n]
 	}, quiver.Decode)
+}
+
+func BenchmarkEncode(b *testing.B) {
+	batchtest.BenchmarkEncode(b, "lz4", quiver.Bound,
+		func(batch compress.Batch) ([]compress.Result, error) {
+			return quiver.Encode(batch, quiver.EncodeOptions{})
+		}, quiver.Decode)
 }

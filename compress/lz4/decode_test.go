@@ -12,6 +12,8 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	quiver "github.com/quiver-gpu/quiver/compress/lz4"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // block returns the block of data. Data without any match is one run of literals.
@@ -124,5 +126,34 @@ func TestInvalidBlocksAreErrors(t *testing.T) {
 		got, results := batchtest.Run(t, dev, [][]byte{{1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0}}, []int{1000}, quiver.Decode)
 		require.NoError(t, results[0].Err)
 		require.Equal(t, bytes.Repeat([]byte("a"), 531), got[0])
+	})
+}
+
+// TestMutatedBlocksFailAlone decodes QUIVER_MUTATED_INPUTS changed blocks.
+func TestMutatedBlocksFailAlone(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	var valid []batchtest.Encoded
+	for round := range 60 {
+		n := r.IntN(1 << (3 + round%9))
+		if round == 0 {
+			n = 150_000
+		}
+		inputs := append(batchtest.Samples(r, n), batchtest.Adversarial(r, n)...)
+		own, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{})
+		for i, in := range inputs {
+			valid = append(valid, batchtest.Encoded{Bytes: block(t, in, round%2 == 0), Size: n}, batchtest.Encoded{Bytes: own[i], Size: n})
+		}
+	}
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		failed, agreed := batchtest.DecodeMutated(t, dev, valid, quiver.Decode, func(dst, src []byte) ([]byte, error) {
+			n, err := lz4.UncompressBlock(src, dst)
+			if err != nil {
+				return nil, err
+			}
+			return dst[:n], nil
+		})
+		t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)
+		require.NotZero(t, failed)
+		require.NotZero(t, agreed)
 	})
 }

@@ -31,8 +31,8 @@ func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
 	}
 	var outcomes []batch.Outcome
 	var err error
-	if _, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-		outcomes, err = batch.RunStaged(b, o.encodeInto)
+	if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
+		outcomes, err = encodeCUDA(dev, b, o)
 	} else {
 		outcomes, err = batch.RunHost(b, o.encodeInto)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,8 @@ import (
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	quiver "github.com/quiver-gpu/quiver/compress/lz4"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // encode encodes a batch of inputs at odd places of one buffer.
@@ -35,7 +38,7 @@ func TestEncodedBatchesDecode(t *testing.T) {
 	var inputs [][]byte
 	var sizes []int
 	for _, n := range []int{0, 1, 4, 5, 11, 12, 13, 14, 20, 100, 3000, 65_535, 65_536, 65_537, 131_073, 300_000} {
-		inputs = append(inputs, batchtest.Samples(r, n)...)
+		inputs = append(append(inputs, batchtest.Samples(r, n)...), batchtest.Adversarial(r, n)...)
 	}
 	for _, in := range inputs {
 		sizes = append(sizes, len(in))
@@ -96,5 +99,76 @@ func TestEncodeChecksItsArguments(t *testing.T) {
 		results, err := quiver.Encode(compress.Batch{Src: b, Dst: b}, quiver.EncodeOptions{})
 		require.NoError(t, err)
 		require.Empty(t, results)
+	})
+}
+
+// TestDevicesEncodeTheSameBytes compares each device that runs kernels with the host
+// implementations.
+func TestDevicesEncodeTheSameBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var inputs [][]byte
+	for _, n := range []int{0, 40, 700, 9_000, 66_000, 200_000} {
+		n += r.IntN(100)
+		inputs = append(append(inputs, batchtest.Samples(r, n)...), batchtest.Adversarial(r, n)...)
+	}
+	want, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{})
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		got, results := encode(t, dev, inputs, bounds(inputs), quiver.EncodeOptions{Scratch: 1 << 20})
+		for i, in := range inputs {
+			require.NoError(t, results[i].Err)
+			require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(in))
+		}
+	})
+}
+
+// TestBatchesOfManyAndOfHugeInputsEncode has a million inputs, and one of 2 GiB, on a GPU.
+func TestBatchesOfManyAndOfHugeInputsEncode(t *testing.T) {
+	many, huge := int64(20_000), int64(5<<20)
+	if cudatest.OnGPU() {
+		many, huge = 1_000_000, quiver.MaxSize
+	}
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		if cudatest.OnGPU() != strings.HasSuffix(t.Name(), "cuda") {
+			t.Skip("the test runs on the GPU")
+		}
+		check := func(data []byte, size int64) {
+			n := int64(len(data)) / size
+			b := compress.Batch{Src: batchtest.Upload(t, dev, data)}
+			room := min(quiver.Bound(size), compress.MaxSize)
+			var err error
+			b.Dst, err = dev.Alloc(n * room)
+			require.NoError(t, err)
+			defer b.Dst.Release()
+			for i := range n {
+				b.In = append(b.In, compress.Range{Offset: i * size, Length: size})
+				b.Out = append(b.Out, compress.Range{Offset: i * room, Length: room})
+			}
+			results, err := quiver.Encode(b, quiver.EncodeOptions{})
+			require.NoError(t, err)
+			back := compress.Batch{Src: b.Dst, Out: b.In}
+			for i, r := range results {
+				require.NoError(t, r.Err)
+				back.In = append(back.In, compress.Range{Offset: b.Out[i].Offset, Length: r.Length})
+			}
+			back.Dst, err = dev.Alloc(n * size)
+			require.NoError(t, err)
+			defer back.Dst.Release()
+			results, err = quiver.Decode(back)
+			require.NoError(t, err)
+			for _, r := range results {
+				require.NoError(t, r.Err)
+				require.Equal(t, size, r.Length)
+			}
+			require.True(t, bytes.Equal(data, batchtest.Download(t, back.Dst)))
+		}
+		data := make([]byte, max(100*many, huge))
+		r := rand.New(rand.NewPCG(9, 10))
+		for i := range data {
+			if i%5 == 0 || i < len(data)/2 {
+				data[i] = byte(r.Uint32()) // the first half is incompressible
+			}
+		}
+		check(data[int64(len(data))-100*many:], 100)
+		check(data[:huge], huge)
 	})
 }

@@ -17,3 +17,11 @@ func BenchmarkDecode(b *testing.B) {
 	batchtest.BenchmarkDecode(b, "zstd", func(data []byte) []byte { return e.EncodeAll(data, nil) },
 		func(batch compress.Batch) ([]compress.Result, error) { return quiver.Decode(batch, compress.Options{}) })
 }
+
+func BenchmarkEncode(b *testing.B) {
+	batchtest.BenchmarkEncode(b, "zstd", quiver.Bound,
+		func(batch compress.Batch) ([]compress.Result, error) {
+			return quiver.Encode(batch, quiver.EncodeOptions{Level: 1, Scratch: 3 << 30})
+		},
+		func(batch compress.Batch) ([]compress.Result, error) { return quiver.Decode(batch, compress.Options{}) })
+}

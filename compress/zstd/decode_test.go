@@ -15,6 +15,8 @@ import (
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	quiver "github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // decode decodes a batch of inputs at odd places of one buffer.
@@ -190,5 +192,33 @@ func TestABatchIsChecked(t *testing.T) {
 		results, err := quiver.Decode(compress.Batch{Src: b, Dst: b}, compress.Options{})
 		require.NoError(t, err)
 		require.Empty(t, results)
+	})
+}
+
+// TestMutatedFramesFailAlone decodes QUIVER_MUTATED_INPUTS changed frames.
+func TestMutatedFramesFailAlone(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	var valid []batchtest.Encoded
+	for round := range 60 {
+		n := r.IntN(1 << (3 + round%9))
+		if round == 0 {
+			n = 150_000
+		}
+		inputs := append(batchtest.Samples(r, n), batchtest.Adversarial(r, n)...)
+		level := zstd.SpeedFastest + zstd.EncoderLevel(r.IntN(4))
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(round%3 == 0), zstd.WithAllLitEntropyCompression(round%2 == 0))
+		require.NoError(t, err)
+		own, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{Checksum: round%4 == 0})
+		for i, in := range inputs {
+			valid = append(valid, batchtest.Encoded{Bytes: e.EncodeAll(in, nil), Size: n}, batchtest.Encoded{Bytes: own[i], Size: n})
+		}
+	}
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		failed, agreed := batchtest.DecodeMutated(t, dev, valid,
+			func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.Options{}) },
+			func(dst, src []byte) ([]byte, error) { return quiver.DecodeFrames(dst, src, int64(len(dst))) })
+		t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)
+		require.NotZero(t, failed)
+		require.NotZero(t, agreed)
 	})
 }

@@ -14,9 +14,10 @@ import (
 func Bound(n int64) int64 { return n + n/256 + 64 }
 
 // Encode encodes each input of a batch as one frame (RFC 8878), and returns when it is
-// done. An output of [Bound] bytes always suffices; a shorter one may be an error of its
-// input, which wraps compress.ErrTooLarge. The error of Encode is that of the whole batch:
-// it is not valid, or the device failed.
+// done. An output of [Bound] bytes suffices unless that exceeds compress.MaxSize. A
+// shorter one may be an error of its input, which wraps compress.ErrTooLarge. A GPU has one
+// level, whose ratio on columns is about that of level 1. The error of Encode is that of
+// the whole batch: it is not valid, or the device failed.
 func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
 	if err := b.Check(); err != nil {
 		return nil, fmt.Errorf("zstd.Encode: %w", err)
@@ -26,8 +27,8 @@ func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
 	}
 	var outcomes []batch.Outcome
 	var err error
-	if _, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-		outcomes, err = batch.RunStaged(b, o.encodeInto)
+	if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
+		outcomes, err = encodeCUDA(dev, b, o)
 	} else {
 		outcomes, err = batch.RunHost(b, o.encodeInto)
 	}

@@ -230,7 +230,7 @@ func (c *Chain) serializesOnDevice() bool {
 func (c *Chain) deviceEncoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		e, ok := codec.(deviceEncoder)
-		return ok && e.hasKernels()
+		return ok && e.encodesOnDevice()
 	})
 }
 
@@ -238,7 +238,7 @@ func (c *Chain) deviceEncoders() int {
 func (c *Chain) deviceDecoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		d, ok := codec.(deviceDecoder)
-		return ok && d.hasKernels()
+		return ok && d.decodesOnDevice()
 	})
 }
 

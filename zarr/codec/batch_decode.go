@@ -14,9 +14,10 @@ import (
 // the ranges of a batch, whatever the bytes of the inputs are.
 type deviceDecoder interface {
 	BytesCodec
-	hasKernels() bool // with its configuration
-	// decodeBatch decodes a batch on its device.
-	decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error)
+	decodesOnDevice() bool // with its configuration
+	// decodeBatch decodes a batch on its device. onHost is how many of the inputs lacked
+	// kernels nevertheless, so that code on the host decoded them.
+	decodeBatch(b compress.Batch, scratch int64) (results []compress.Result, onHost int64, err error)
 }
 
 // decoding is the decoding of a batch on a GPU.
@@ -212,7 +213,7 @@ func (d *decoding) decompress(step int) error {
 		for _, c := range chunks {
 			b.In, b.Out = append(b.In, c.at), append(b.Out, limits[c])
 		}
-		results, err := g.codec.decodeBatch(b, d.options.Scratch)
+		results, onHost, err := g.codec.decodeBatch(b, d.options.Scratch)
 		if err != nil {
 			return err
 		}
@@ -222,11 +223,19 @@ func (d *decoding) decompress(step int) error {
 				c.failed = true // the host has the error
 				continue
 			}
-			c.Stats.add(g.codec, OnDevice, true, n)
+			c.Stats.add(g.codec, engineOf(i, onHost), true, n)
 			c.buf, c.at, c.steps = b.Dst, compress.Range{Offset: b.Out[i].Offset, Length: n}, step-1
 		}
 	}
 	return nil
+}
+
+// engineOf returns where input i of a batch counts if the host did some of them.
+func engineOf(i int, onHost int64) Engine {
+	if int64(i) < onHost {
+		return OnHost
+	}
+	return OnDevice
 }
 
 // deserialize makes elements of the bytes of all chunks, in place unless they are

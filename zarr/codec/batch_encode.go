@@ -14,11 +14,12 @@ import (
 // deviceEncoder is a codec with kernels that encode.
 type deviceEncoder interface {
 	BytesCodec
-	hasKernels() bool // with its configuration
+	encodesOnDevice() bool // with its configuration
 	// bound returns a size that suffices for each encoding of n bytes.
 	bound(n int64) int64
-	// encodeBatch encodes a batch on its device.
-	encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error)
+	// encodeBatch encodes a batch on its device. onHost is how many of the inputs lacked
+	// kernels nevertheless, so that code on the host encoded them.
+	encodeBatch(b compress.Batch, scratch int64) (results []compress.Result, onHost int64, err error)
 }
 
 // encoding is the encoding of the items of one GPU.
@@ -231,7 +232,7 @@ func (x *encoding) compress(step int) (any bool, err error) {
 			b.In, b.Out = append(b.In, c.at), append(b.Out, compress.Range{Offset: end, Length: n})
 			end += alignBatch(n)
 		}
-		results, err := codec.encodeBatch(b, x.options.Scratch)
+		results, onHost, err := codec.encodeBatch(b, x.options.Scratch)
 		if err != nil {
 			return false, err
 		}
@@ -240,7 +241,7 @@ func (x *encoding) compress(step int) (any bool, err error) {
 				c.err = fmt.Errorf("codec %q: %w", codec.Name(), results[i].Err)
 				continue
 			}
-			c.Stats.add(codec, OnDevice, false, c.at.Length)
+			c.Stats.add(codec, engineOf(i, onHost), false, c.at.Length)
 			c.buf, c.at = out, compress.Range{Offset: b.Out[i].Offset, Length: results[i].Length}
 		}
 	}

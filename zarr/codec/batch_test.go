@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress/blosc"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -51,7 +52,10 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 			{little}, {codec.Bytes{Endian: codec.Big}}, {little, codec.Zstd{Level: 1}}, {little, codec.Zstd{Level: 3, Checksum: true}},
 			{little, codec.LZ4{}}, {little, codec.LZ4{}, codec.Zstd{Level: 1}, codec.CRC32C{}}, {little, codec.Adler32{}, codec.Zstd{}},
 			{codec.Delta{DType: "<i4"}, little, codec.Zstd{}}, {little, codec.Shuffle{ElementSize: 4}, codec.Zstd{Level: 1}},
-			{little, codec.Shuffle{ElementSize: 400}, codec.LZ4{}}, {little, codec.CRC32C{Location: codec.Start}}, {little, codec.CRC32C{}, codec.LZ4{}},
+			{little, codec.Shuffle{ElementSize: 400}, codec.LZ4{}}, {little, codec.CRC32C{Location: codec.Start}},
+			{little, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes}}, {little, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBits}},
+			{little, codec.Blosc{Compressor: blosc.BloscLZ, Level: 5}}, {little, codec.Blosc{Compressor: blosc.LZ4HC, Level: 5}},
+			{little, codec.CRC32C{}, codec.LZ4{}},
 		} {
 			chain := batchChain(t, list...)
 			items = append(items,
@@ -179,6 +183,18 @@ func TestStatsSayWhereEachStepRan(t *testing.T) {
 			[]codec.Codec{little, codec.Shuffle{ElementSize: 400}, codec.Zstd{Level: 1}},
 			map[string]codec.Engine{"bytes": codec.OnHost, "numcodecs.shuffle": codec.OnHost, "zstd": codec.OnHost},
 			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnHost, "zstd": codec.OnHost},
+		},
+		{
+			[]codec.Codec{little, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "blosc": codec.OnDevice}, map[string]codec.Engine{"bytes": codec.OnDevice, "blosc": codec.OnDevice},
+		},
+		{
+			[]codec.Codec{little, codec.Blosc{Compressor: blosc.LZ4HC, Level: 1, Shuffle: codec.BloscBytes}},
+			map[string]codec.Engine{"bytes": codec.OnHost, "blosc": codec.OnHost}, map[string]codec.Engine{"bytes": codec.OnDevice, "blosc": codec.OnDevice},
+		},
+		{
+			[]codec.Codec{little, codec.Blosc{Compressor: blosc.BloscLZ, Level: 1, Shuffle: codec.BloscBytes}},
+			map[string]codec.Engine{"bytes": codec.OnHost, "blosc": codec.OnHost}, map[string]codec.Engine{"bytes": codec.OnDevice, "blosc": codec.OnHost},
 		},
 		{
 			[]codec.Codec{codec.Delta{DType: "<i4"}, little, codec.Zstd{Level: 1}},

@@ -186,6 +186,10 @@ func (b Blosc) shuffle() BloscShuffle {
 
 // Encode appends the encoding of src to dst.
 func (b Blosc) Encode(dst, src []byte) ([]byte, error) {
+	return blosc.Encode(dst, src, b.options())
+}
+
+func (b Blosc) options() blosc.Options {
 	o := blosc.Options{Compressor: b.Compressor, Level: b.Level, TypeSize: max(b.TypeSize, 1), BlockSize: b.BlockSize}
 	switch b.shuffle() {
 	case BloscBits:
@@ -193,7 +197,7 @@ func (b Blosc) Encode(dst, src []byte) ([]byte, error) {
 	case BloscBytes:
 		o.Shuffle = blosc.ByteShuffle
 	}
-	return blosc.Encode(dst, src, o)
+	return o
 }
 
 // Decode returns the decoding of src: at most limit bytes.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/blosc"
 	"github.com/quiver-gpu/quiver/compress/crc32c"
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
@@ -13,25 +14,51 @@ import (
 	"github.com/quiver-gpu/quiver/compress/zstd"
 )
 
-func (Zstd) hasKernels() bool      { return true }
-func (LZ4) hasKernels() bool       { return true }
-func (CRC32C) hasKernels() bool    { return true }
-func (s Shuffle) hasKernels() bool { return s.ElementSize <= 255 }
+func (Zstd) encodesOnDevice() bool      { return true }
+func (Zstd) decodesOnDevice() bool      { return true }
+func (LZ4) encodesOnDevice() bool       { return true }
+func (LZ4) decodesOnDevice() bool       { return true }
+func (CRC32C) encodesOnDevice() bool    { return true }
+func (CRC32C) decodesOnDevice() bool    { return true }
+func (s Shuffle) encodesOnDevice() bool { return s.ElementSize <= 255 }
+func (s Shuffle) decodesOnDevice() bool { return s.ElementSize <= 255 }
 
-func (Zstd) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error) {
-	return zstd.Decode(b, compress.Options{Scratch: scratch})
+// The other formats of Blosc have no kernels.
+func (b Blosc) encodesOnDevice() bool {
+	return b.Compressor == blosc.Zstd || b.Compressor == blosc.LZ4
+}
+func (b Blosc) decodesOnDevice() bool { return b.encodesOnDevice() || b.Compressor == blosc.LZ4HC }
+
+func (Blosc) bound(n int64) int64 { return blosc.Bound(n) }
+
+func (b Blosc) encodeBatch(chunks compress.Batch, scratch int64) ([]compress.Result, int64, error) {
+	var stats blosc.Stats
+	results, err := blosc.EncodeBatch(chunks, blosc.EncodeOptions{Options: b.options(), Scratch: scratch, Stats: &stats})
+	return results, stats.Host, err
+}
+
+func (Blosc) decodeBatch(chunks compress.Batch, scratch int64) ([]compress.Result, int64, error) {
+	var stats blosc.Stats
+	results, err := blosc.DecodeBatch(chunks, blosc.DecodeOptions{Scratch: scratch, Stats: &stats})
+	return results, stats.Host, err
+}
+
+func (Zstd) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) {
+	results, err := zstd.Decode(b, compress.Options{Scratch: scratch})
+	return results, 0, err
 }
 
 func (Zstd) bound(n int64) int64 { return zstd.Bound(n) }
 
-func (z Zstd) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error) {
-	return zstd.Encode(b, zstd.EncodeOptions{Level: z.Level, Checksum: z.Checksum, Scratch: scratch})
+func (z Zstd) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) {
+	results, err := zstd.Encode(b, zstd.EncodeOptions{Level: z.Level, Checksum: z.Checksum, Scratch: scratch})
+	return results, 0, err
 }
 
 func (LZ4) bound(n int64) int64 { return lz4Header + lz4.Bound(n) }
 
 // encodeBatch puts the sizes before the blocks.
-func (c LZ4) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, error) {
+func (c LZ4) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) {
 	sizes := make([]byte, 0, lz4Header*len(b.In))
 	blocks := b
 	blocks.Out = make([]compress.Range, len(b.Out))
@@ -40,7 +67,7 @@ func (c LZ4) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, er
 		blocks.Out[i] = compress.Range{Offset: out.Offset + lz4Header, Length: out.Length - lz4Header}
 	}
 	if err := writeHeads(b.Dst, b.Out, sizes, lz4Header); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	results, err := lz4.Encode(blocks, lz4.EncodeOptions{Acceleration: c.Acceleration, Scratch: scratch})
 	for i := range results {
@@ -48,7 +75,7 @@ func (c LZ4) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, er
 			results[i].Length += lz4Header
 		}
 	}
-	return results, err
+	return results, 0, err
 }
 
 // writeHeads copies n bytes to the start of each range of a buffer.
@@ -73,10 +100,10 @@ func writeHeads(buf arrowbuf.Buffer, ranges []compress.Range, heads []byte, n in
 }
 
 // decodeBatch decodes the blocks after the sizes, which must be those of the outputs.
-func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
 	sizes, err := readHeads(b.Src, b.In, lz4Header)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	blocks := b
 	blocks.In = make([]compress.Range, len(b.In))
@@ -91,21 +118,21 @@ func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
 			*r = compress.Result{Err: fmt.Errorf("lz4: %d bytes decoded, want %d: %w", r.Length, size, compress.ErrCorrupt)}
 		}
 	}
-	return results, err
+	return results, 0, err
 }
 
 func (Shuffle) bound(n int64) int64 { return n }
 
-func (s Shuffle) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+func (s Shuffle) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
 	return s.applyBatch(b, shuffle.Transform{Size: s.ElementSize})
 }
 
-func (s Shuffle) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+func (s Shuffle) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
 	return s.applyBatch(b, shuffle.Transform{Size: s.ElementSize, Inverse: true})
 }
 
 // applyBatch transforms the inputs that are whole elements and fit their outputs.
-func (s Shuffle) applyBatch(b compress.Batch, t shuffle.Transform) ([]compress.Result, error) {
+func (s Shuffle) applyBatch(b compress.Batch, t shuffle.Transform) ([]compress.Result, int64, error) {
 	results := make([]compress.Result, len(b.In))
 	whole := compress.Batch{Src: b.Src, Dst: b.Dst}
 	for i, in := range b.In {
@@ -119,13 +146,13 @@ func (s Shuffle) applyBatch(b compress.Batch, t shuffle.Transform) ([]compress.R
 			results[i].Length = in.Length
 		}
 	}
-	return results, shuffle.Apply(whole, t)
+	return results, 0, shuffle.Apply(whole, t)
 }
 
 func (CRC32C) bound(n int64) int64 { return n + crc32c.Size }
 
 // encodeBatch copies the inputs, and writes their checksums beside them.
-func (c CRC32C) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+func (c CRC32C) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
 	results := make([]compress.Result, len(b.In))
 	data, sums := b, b
 	data.Out, sums.Out = make([]compress.Range, len(b.Out)), make([]compress.Range, len(b.Out))
@@ -134,13 +161,13 @@ func (c CRC32C) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, error
 		results[i].Length = c.bound(in.Length)
 	}
 	if err := pack.Copy(data); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return results, crc32c.Sums(sums)
+	return results, 0, crc32c.Sums(sums)
 }
 
 // decodeBatch verifies the checksums of the inputs, and copies those that are right.
-func (c CRC32C) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error) {
+func (c CRC32C) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
 	results := make([]compress.Result, len(b.In))
 	data, sums := compress.Batch{Src: b.Src, Dst: b.Dst}, compress.Batch{Src: b.Src, Dst: b.Src}
 	var ids []int
@@ -159,12 +186,12 @@ func (c CRC32C) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, error
 	}
 	verified, err := crc32c.Verify(sums)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for i, r := range verified {
 		results[ids[i]] = r
 	}
-	return results, pack.Copy(data)
+	return results, 0, pack.Copy(data)
 }
 
 // split returns where the data and the checksum are in an encoded chunk.

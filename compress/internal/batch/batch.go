@@ -133,38 +133,23 @@ func RunHost(b compress.Batch, decode func(dst, src []byte) (int64, error)) ([]O
 	return outcomes, nil
 }
 
-// RunStaged is RunHost for a batch on a GPU, through host memory.
-func RunStaged(b compress.Batch, encode func(dst, src []byte) (int64, error)) ([]Outcome, error) {
-	src := make([]byte, b.Src.Len())
-	if _, err := b.Src.CopyToHost(src, 0); err != nil {
-		return nil, err
-	}
-	var size int64
-	items := Items(b)
-	for i := range items {
-		items[i].Dst = size
-		size += items[i].DstSize
-	}
-	dst, outcomes := make([]byte, size), make([]Outcome, len(items))
-	DecodeItems(dst, src, items, outcomes, encode)
-	for i, o := range outcomes {
-		if _, err := b.Dst.CopyFromHost(dst[items[i].Dst:items[i].Dst+o.Size], b.Out[i].Offset); err != nil {
-			return nil, err
-		}
-	}
-	return outcomes, nil
-}
-
 // DecodeItems calls decode for each item, on all cores.
 func DecodeItems(dst, src []byte, items []Item, outcomes []Outcome, decode func(dst, src []byte) (int64, error)) {
+	ForEach(int64(len(items)), func(i int64) {
+		it := items[i]
+		n, err := decode(dst[it.Dst:it.Dst+it.DstSize:it.Dst+it.DstSize], src[it.Src:it.Src+it.SrcSize])
+		outcomes[i] = Outcome{Size: n, Status: StatusOf(err)}
+	})
+}
+
+// ForEach calls f with 0 to n - 1, on all cores.
+func ForEach(n int64, f func(i int64)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(items)) {
+	for range min(int64(runtime.GOMAXPROCS(0)), n) {
 		wait.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
-				it := items[i]
-				n, err := decode(dst[it.Dst:it.Dst+it.DstSize:it.Dst+it.DstSize], src[it.Src:it.Src+it.SrcSize])
-				outcomes[i] = Outcome{Size: n, Status: StatusOf(err)}
+			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+				f(i)
 			}
 		})
 	}

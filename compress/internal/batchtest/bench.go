@@ -15,7 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// folderVariable names a folder of batches for BenchmarkDecode. A batch is a file
+// folderVariable names a folder of batches for BenchmarkDecode and BenchmarkEncode. A batch is a file
 // NAME.FORMAT of little-endian int64: the number of buffers, then for each its encoded
 // and its decoded size; then all encoded bytes. NAME.raw has all decoded bytes.
 const folderVariable = "QUIVER_BENCH_BATCHES"
@@ -24,8 +24,7 @@ const folderVariable = "QUIVER_BENCH_BATCHES"
 // names on the GPU, or a small batch of encoded samples on the CPU without it. The rate
 // is that of the output.
 func BenchmarkDecode(b *testing.B, format string, encode func([]byte) []byte, decode func(compress.Batch) ([]compress.Result, error)) {
-	folder := os.Getenv(folderVariable)
-	if folder == "" {
+	if os.Getenv(folderVariable) == "" {
 		var encoded, raw []byte
 		head := binary.LittleEndian.AppendUint64(nil, 64)
 		data := bytes.Repeat([]byte("0123456789 a column of words, "), 2000)
@@ -34,9 +33,36 @@ func BenchmarkDecode(b *testing.B, format string, encode func([]byte) []byte, de
 			head = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(head, uint64(len(e))), uint64(len(data)))
 			encoded, raw = append(encoded, e...), append(raw, data...)
 		}
-		b.Run("cpu", func(b *testing.B) { benchmarkBatch(b, arrowbuf.CPU(), append(head, encoded...), raw, decode) })
+		b.Run("cpu", func(b *testing.B) { benchmarkDecode(b, arrowbuf.CPU(), append(head, encoded...), raw, decode) })
 		return
 	}
+	forEachFile(b, format, func(b *testing.B, dev arrowbuf.Device, file, raw []byte) { benchmarkDecode(b, dev, file, raw, decode) })
+}
+
+// BenchmarkEncode encodes the decoded bytes of those batches, or a small batch on the CPU.
+// The rate is that of the input. The metric "ratio" is the size of the input over that of
+// the output.
+func BenchmarkEncode(b *testing.B, format string, bound func(int64) int64, encode, decode func(compress.Batch) ([]compress.Result, error)) {
+	if os.Getenv(folderVariable) == "" {
+		raw, sizes := bytes.Repeat([]byte("0123456789 a column of words, "), 128_000), make([]int64, 64)
+		for i := range sizes {
+			sizes[i] = int64(len(raw) / len(sizes))
+		}
+		b.Run("cpu", func(b *testing.B) { benchmarkEncode(b, arrowbuf.CPU(), sizes, raw, bound, encode, decode) })
+		return
+	}
+	forEachFile(b, format, func(b *testing.B, dev arrowbuf.Device, file, raw []byte) {
+		sizes := make([]int64, binary.LittleEndian.Uint64(file))
+		for i := range sizes {
+			sizes[i] = int64(binary.LittleEndian.Uint64(file[16+16*i:]))
+		}
+		benchmarkEncode(b, dev, sizes, raw, bound, encode, decode)
+	})
+}
+
+// forEachFile runs a benchmark of each batch of a format on the GPU.
+func forEachFile(b *testing.B, format string, run func(b *testing.B, dev arrowbuf.Device, file, raw []byte)) {
+	folder := os.Getenv(folderVariable)
 	files, err := filepath.Glob(filepath.Join(folder, "*."+format))
 	require.NoError(b, err)
 	require.NotEmpty(b, files, "batches of %s", format)
@@ -48,7 +74,7 @@ func BenchmarkDecode(b *testing.B, format string, encode func([]byte) []byte, de
 			require.NoError(b, err)
 			raw, err := os.ReadFile(filepath.Join(folder, name+".raw"))
 			require.NoError(b, err)
-			benchmarkBatch(b, dev, encoded, raw, decode)
+			run(b, dev, encoded, raw)
 		})
 	}
 }
@@ -72,7 +98,7 @@ func BenchmarkDevice(b *testing.B, run func(b *testing.B, dev arrowbuf.Device, t
 	b.Run("cpu", func(b *testing.B) { run(b, arrowbuf.CPU(), 64<<20) })
 }
 
-func benchmarkBatch(b *testing.B, dev arrowbuf.Device, file, raw []byte, decode func(compress.Batch) ([]compress.Result, error)) {
+func benchmarkDecode(b *testing.B, dev arrowbuf.Device, file, raw []byte, decode func(compress.Batch) ([]compress.Result, error)) {
 	next := func() int64 {
 		v := int64(binary.LittleEndian.Uint64(file))
 		file = file[8:]
@@ -110,4 +136,51 @@ func benchmarkBatch(b *testing.B, dev arrowbuf.Device, file, raw []byte, decode 
 			b.Fatal(err)
 		}
 	}
+}
+
+func benchmarkEncode(b *testing.B, dev arrowbuf.Device, sizes []int64, raw []byte, bound func(int64) int64, encode, decode func(compress.Batch) ([]compress.Result, error)) {
+	var batch compress.Batch
+	var in, out int64
+	for _, n := range sizes {
+		batch.In = append(batch.In, compress.Range{Offset: in, Length: n})
+		batch.Out = append(batch.Out, compress.Range{Offset: out, Length: bound(n)})
+		in, out = in+n, out+bound(n)
+	}
+	var err error
+	batch.Src, err = dev.Alloc(in)
+	require.NoError(b, err)
+	defer batch.Src.Release()
+	batch.Dst, err = dev.Alloc(out)
+	require.NoError(b, err)
+	defer batch.Dst.Release()
+	_, err = batch.Src.CopyFromHost(raw, 0)
+	require.NoError(b, err)
+	results, err := encode(batch)
+	require.NoError(b, err)
+	back := compress.Batch{Src: batch.Dst, Out: batch.In}
+	total := int64(0)
+	for i, r := range results {
+		require.NoError(b, r.Err)
+		back.In = append(back.In, compress.Range{Offset: batch.Out[i].Offset, Length: r.Length})
+		total += r.Length
+	}
+	back.Dst, err = dev.Alloc(in)
+	require.NoError(b, err)
+	results, err = decode(back)
+	require.NoError(b, err)
+	for _, r := range results {
+		require.NoError(b, r.Err)
+	}
+	got := make([]byte, in)
+	_, err = back.Dst.CopyToHost(got, 0)
+	require.NoError(b, err)
+	require.True(b, bytes.Equal(raw, got), "decoded bytes")
+	back.Dst.Release()
+	b.SetBytes(in)
+	for b.Loop() {
+		if _, err := encode(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(in)/float64(total), "ratio")
 }

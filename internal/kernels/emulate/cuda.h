@@ -51,11 +51,26 @@ template <typename T> T __shfl_up_sync(unsigned mask, T value, int by) {
     const int lane = threadIdx.x % 32;
     return __shfl_sync(mask, value, lane >= by ? lane - by : lane);
 }
+template <typename T> T __shfl_down_sync(unsigned mask, T value, int by) {
+    const int lane = threadIdx.x % 32;
+    return __shfl_sync(mask, value, lane + by < 32 ? lane + by : lane);
+}
 template <typename T> T __shfl_xor_sync(unsigned mask, T value, int with) { return __shfl_sync(mask, value, threadIdx.x % 32 ^ with); }
+inline unsigned __match_any_sync(unsigned mask, uint32_t value) {
+    unsigned same = 0;
+    for (int i = 0; i < 32; i++) same |= (__shfl_sync(mask, value, i) == value) << i;
+    return same;
+}
 inline int __any_sync(unsigned mask, int truth) { return __ballot_sync(mask, truth) != 0; }
+inline uint32_t __brev(uint32_t v) {
+    uint32_t r = 0;
+    for (int i = 0; i < 32; i++) r |= (v >> i & 1) << (31 - i);
+    return r;
+}
 inline int __popc(uint32_t v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
+inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, uint32_t by) { return by & 31 ? high << (by & 31) | low >> (32 - (by & 31)) : high; }
 inline uint32_t __funnelshift_lc(uint32_t low, uint32_t high, uint32_t by) { return by >= 32 ? low : by ? high << by | low >> (32 - by) : high; }
 inline uint32_t __funnelshift_rc(uint32_t low, uint32_t high, uint32_t by) { return by >= 32 ? high : by ? low >> by | high << (32 - by) : low; }
 template <typename T> T atomicOr(T* p, T v) {
@@ -76,5 +91,10 @@ template <typename T> T atomicAdd(T* p, T v) {
 template <typename T> T atomicCAS(T* p, T compare, T v) {
     const T before = *p;
     if (before == compare) *p = v;
+    return before;
+}
+template <typename T> T atomicMax(T* p, T v) {
+    const T before = *p;
+    if (v > before) *p = v;
     return before;
 }

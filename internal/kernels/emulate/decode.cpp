@@ -1,4 +1,4 @@
-// Runs the kernels that decode on a CPU, under sanitizers. Every buffer has exactly its
+// Runs the kernels of compress on a CPU, under sanitizers. Every buffer has exactly its
 // size, rounded up to the words of 16 bytes that kernels read; an access outside ends this
 // program with a report.
 //

@@ -1,0 +1,436 @@
+// Encodes the literals and the sequences of Zstandard blocks: a warp for each block.
+
+#include "compress/zstd_encode.cuh"
+
+constexpr int max_bits = 11, per_lane = 256 / warp_size;
+constexpr uint32_t min_literals = 64;  // fewer are not encoded
+constexpr uint32_t one_stream = 256;   // fewer are one stream
+constexpr int weights_log = 6, most_description = 256;
+
+// The memory for literals. Leaves of the Huffman tree are the symbols, in the order of
+// their counts; the last inner node is the root.
+struct Literals {
+    uint32_t counts[256], sums[256];
+    uint16_t codes[256], parents[512];
+    uint8_t order[256], depths[256], bits[256], weights[256];
+    uint8_t description[most_description];
+    uint32_t weight_counts[max_bits + 2];
+    EncodingTable table;
+    uint32_t description_size;
+};
+
+// The codes of sequences, in the order of their tables: of literals lengths, offsets and
+// match lengths.
+constexpr int code_kinds = 3, most_codes = EncodingTable::most_symbols;
+
+// The memory for sequences.
+struct Sequences {
+    EncodingTable tables[code_kinds];
+    uint32_t counts[code_kinds][most_codes];
+    uint8_t description[code_kinds][most_description / 2];
+    uint8_t codes[code_kinds][warp_size];
+    uint32_t bits[code_kinds][warp_size];  // of the states: their number << 16 | value
+    uint32_t description_size[code_kinds], mode[code_kinds];
+};
+
+union Memory {
+    Literals literals;
+    Sequences sequences;
+};
+
+// Writes the section of literals that are not encoded, or the first of equal ones. Returns
+// its size.
+__device__ uint32_t plain_literals(uint8_t* to, const uint8_t* from, uint32_t n, LiteralsType type) {
+    const uint32_t header = n < 32 ? 1 : n < 4096 ? 2 : 3, v = type | (header == 1 ? n << 3 : n << 4 | (header == 2 ? 1 : 3) << 2);
+    if (lane() < header) to[lane()] = v >> 8 * lane();
+    if (type == rle_literals) n = 1;
+    copy_bytes(to + header, from, n);
+    return header + n;
+}
+
+// Makes the Huffman code of the counts, of which at least two are not 0. Returns the number
+// of bits of the longest code. last = the highest symbol.
+__device__ int build_code(Literals& m, int& last) {
+    // The rank of a symbol is the number of symbols before it.
+    uint32_t keys[per_lane], ranks[per_lane], mine = 0, n;
+#pragma unroll
+    for (int i = 0; i < per_lane; i++) {
+        const int s = per_lane * lane() + i;
+        keys[i] = m.counts[s] << 8 | s, ranks[i] = 0;
+        mine += m.counts[s] > 0;
+    }
+    warp_sum_before(mine, n);
+    for (int s = 0; s < 256; s++) {
+        const uint32_t count = m.counts[s], key = count << 8 | s;
+        if (count == 0) continue;
+        last = s;
+#pragma unroll
+        for (int i = 0; i < per_lane; i++) ranks[i] += key < keys[i];
+    }
+#pragma unroll
+    for (int i = 0; i < per_lane; i++) {
+        const int s = per_lane * lane() + i;
+        m.bits[s] = 0;
+        if (m.counts[s] > 0) m.order[ranks[i]] = s;
+    }
+    __syncwarp();
+    if (lane() == 0) {
+        // Of two nodes with equal counts, a leaf is merged before an inner node.
+        uint32_t leaf = 0, inner = 0, leaf_count = m.counts[m.order[0]];
+        for (uint32_t made = 0; made < n - 1; made++) {
+            uint32_t sum = 0;
+            for (int i = 0; i < 2; i++) {
+                const uint32_t inner_count = inner < made ? m.sums[inner] : ~0u;
+                if (leaf < n && leaf_count <= inner_count) {
+                    sum += leaf_count;
+                    m.parents[leaf++] = made;
+                    if (leaf < n) leaf_count = m.counts[m.order[leaf]];
+                } else {
+                    sum += inner_count;
+                    m.parents[n + inner++] = made;
+                }
+            }
+            m.sums[made] = sum;
+        }
+        m.depths[n - 2] = 0;
+        for (int i = (int)n - 3; i >= 0; i--) m.depths[i] = m.depths[m.parents[n + i]] + 1;
+    }
+    __syncwarp();
+    uint32_t sum = 0, longest = 0;
+    for (uint32_t i = lane(); i < n; i += warp_size) {
+        const uint32_t bits = min(max_bits, m.depths[m.parents[i]] + 1);
+        m.bits[m.order[i]] = bits;
+        sum += 1u << (max_bits - bits);
+    }
+    sum = warp_sum(sum);
+    __syncwarp();
+    if (lane() == 0) {
+        // If codes were too long, others become longer, and then some shorter again.
+        for (uint32_t i = 0; sum > 1u << max_bits; i++)
+            for (uint8_t& bits = m.bits[m.order[i]]; bits < max_bits && sum > 1u << max_bits;) sum -= 1u << (max_bits - ++bits);
+        for (int i = (int)n - 1; sum < 1u << max_bits; i--)
+            for (uint8_t& bits = m.bits[m.order[i]]; sum + (1u << (max_bits - bits)) <= 1u << max_bits;) sum += 1u << (max_bits - bits--);
+    }
+    __syncwarp();
+    uint32_t bits[per_lane];
+#pragma unroll
+    for (int i = 0; i < per_lane; i++) {
+        bits[i] = m.bits[per_lane * lane() + i];
+        longest = max(longest, bits[i]);
+    }
+#pragma unroll
+    for (int step = warp_size / 2; step; step /= 2) longest = max(longest, __shfl_xor_sync(~0u, longest, step));
+    // Codes of equal lengths follow each other, longer ones first.
+    uint32_t at = 0;
+    for (uint32_t length = longest; length > 0; length--) {
+        uint32_t count = 0, all;
+#pragma unroll
+        for (int i = 0; i < per_lane; i++) count += bits[i] == length;
+        const uint32_t width = longest - length;
+        uint32_t code = (at >> width) + warp_sum_before(count, all);
+#pragma unroll
+        for (int i = 0; i < per_lane; i++)
+            if (bits[i] == length) m.codes[per_lane * lane() + i] = code++;
+        at += all << width;
+    }
+    __syncwarp();
+    return longest;
+}
+
+// Writes the n weights in finite state entropy after the first byte of the description.
+// Returns its size, or a large one. Runs in one thread.
+__device__ uint32_t encode_weights(Literals& m, int n) {
+    if (n < 3) return ~0u;
+    uint32_t distinct = 0, total = n;
+    for (int w = 0; w < max_bits + 2; w++) m.weight_counts[w] = 0;
+    for (int s = 0; s < n; s++) distinct += m.weight_counts[m.weights[s]]++ == 0;
+    if (distinct == 1) {
+        // A table of one symbol would need no bits, by which a decoder finds the end.
+        m.weight_counts[m.weight_counts[0] > 0]++;
+        distinct++, total++;
+    }
+    const int log = m.table.log = table_log(total, distinct, weights_log);
+    m.table.symbols = max_bits + 2;
+    normalize(m.weight_counts, m.table.symbols, total, log, m.table.norm);
+    ByteWriter w = {m.description + 1};
+    write_counts(w, m.table.norm, log);
+    w.flush();
+    build_encoding(m.table);
+    int states[2];
+    for (int k = n - 1; k >= 0; k--) {
+        const int weight = m.weights[k];
+        int& state = states[k & 1];
+        if (k >= n - 2) {
+            state = first_state(m.table, weight);
+            continue;
+        }
+        const Transform f = m.table.transforms[weight];
+        const int bits = (state + f.bits) >> 16;
+        w.add(state & ((1 << bits) - 1), bits);
+        state = m.table.states[(state >> bits) + f.find];
+    }
+    w.add(states[1] & ((1 << log) - 1), log);
+    w.add(states[0] & ((1 << log) - 1), log);
+    w.add(1, 1);
+    w.flush();
+    return w.size;
+}
+
+// Makes the description of a code. Returns its size, or 0 if it has none.
+__device__ uint32_t describe_code(Literals& m, int last, int longest) {
+    for (int s = lane(); s < last; s += warp_size) m.weights[s] = m.bits[s] ? longest + 1 - m.bits[s] : 0;
+    __syncwarp();
+    if (lane() == 0) {
+        const uint32_t direct = last <= 128 ? 1 + (last + 1) / 2 : ~0u, coded = encode_weights(m, last);
+        if (coded < 128 && coded + 1 < direct) {
+            m.description[0] = coded;
+            m.description_size = coded + 1;
+        } else if (direct != ~0u) {
+            m.description[0] = 127 + last;
+            for (int i = 0; i < last; i += 2) m.description[1 + i / 2] = m.weights[i] << 4 | (i + 1 < last ? m.weights[i + 1] : 0);
+            m.description_size = direct;
+        } else {
+            m.description_size = 0;
+        }
+    }
+    __syncwarp();
+    return m.description_size;
+}
+
+// Writes the section of n literals to a region of the scratch memory. Returns its size,
+// which is at most n + 3.
+__device__ uint32_t encode_literals(Literals& m, uint32_t* buffer, uint8_t* to, uint32_t region, const uint8_t* from, uint32_t n) {
+    if (n < min_literals) {
+        bool same = true;
+        for (uint32_t i = lane(); i < n; i += warp_size) same &= from[i] == from[0];
+        return plain_literals(to, from, n, n > 2 && __ballot_sync(~0u, same) == ~0u ? rle_literals : raw_literals);
+    }
+    for (int i = lane(); i < 256; i += warp_size) m.counts[i] = 0;
+    __syncwarp();
+    const uint32_t words = n / 4;
+    for (uint32_t i = lane(); i < words; i += warp_size) {
+        const uint32_t v = ((const uint32_t*)from)[i];
+#pragma unroll
+        for (int k = 0; k < 4; k++) atomicAdd(&m.counts[v >> 8 * k & 255], 1u);
+    }
+    if (4 * words + lane() < n) atomicAdd(&m.counts[from[4 * words + lane()]], 1u);
+    __syncwarp();
+    uint32_t largest = 0;
+    for (int i = lane(); i < 256; i += warp_size) largest = max(largest, m.counts[i]);
+#pragma unroll
+    for (int step = warp_size / 2; step; step /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, step));
+    if (largest == n) return plain_literals(to, from, n, rle_literals);
+    if (largest <= (n >> 7) + 4) return plain_literals(to, from, n, raw_literals);
+
+    int last = 0;
+    const int longest = build_code(m, last);
+    uint32_t bits = 0;
+    for (int s = lane(); s < 256; s += warp_size) bits += m.counts[s] * m.bits[s];
+    bits = warp_sum(bits);
+    const uint32_t description = describe_code(m, last, longest);
+    const uint32_t form = n < one_stream ? 0 : n < 1 << 10 ? 1 : n < 1 << 14 ? 2 : 3, header = form == 3 ? 5 : form == 2 ? 4 : 3;
+    const uint32_t streams = form ? 4 : 1, each = form ? (n + 3) / 4 : n, jumps = form ? 6 : 0;
+    if (description == 0 || header + description + jumps + bits / 8 + 2 * streams >= n) return plain_literals(to, from, n, raw_literals);
+    for (uint32_t i = lane(); i < description; i += warp_size) to[header + i] = m.description[i];
+    __syncwarp();
+    uint32_t at = header + description + jumps;
+    for (uint32_t k = 0; k < streams; k++) {
+        const uint8_t* const part = from + k * each;
+        const uint32_t size = min(each, n - k * each), begin = at;
+        WarpBits out;
+        out.open(buffer, to, at, region);
+        for (uint32_t done = 0; done < size; done += 4 * warp_size) {
+            uint64_t v = 0;
+            uint32_t length = 0;
+#pragma unroll
+            for (int t = 0; t < 4; t++) {
+                const uint32_t i = done + 4 * lane() + t;  // from the end
+                if (i < size) {
+                    const uint8_t s = part[size - 1 - i];
+                    v |= (uint64_t)m.codes[s] << length;
+                    length += m.bits[s];
+                }
+            }
+            out.add(v, v >> 32, 0, length);
+        }
+        at = out.close();
+        if (k < 3 && jumps && lane() == 0) {
+            uint8_t* const jump = to + header + description + 2 * k;
+            jump[0] = at - begin, jump[1] = (at - begin) >> 8;
+        }
+        __syncwarp();
+    }
+    const int width = form == 3 ? 18 : form == 2 ? 14 : 10;
+    const uint64_t v = huffman_literals | form << 2 | n << 4 | (uint64_t)(at - header) << (4 + width);
+    if (lane() < header) to[lane()] = v >> 8 * lane();
+    __syncwarp();
+    return at;
+}
+
+__device__ __forceinline__ uint32_t literals_code(uint32_t n) { return n < 16 ? n : n < 24 ? 8 + n / 2 : n < 32 ? 14 + n / 4 : n < 48 ? 18 + n / 8 : n < 64 ? 24 : high_bit(n) + 19; }
+
+// Returns the code of a match of n + 3 bytes.
+__device__ __forceinline__ uint32_t match_code(uint32_t n) {
+    return n < 32 ? n : n < 40 ? 16 + n / 2 : n < 48 ? 26 + n / 4 : n < 64 ? 32 + n / 8 : n < 96 ? 36 + n / 16 : n < 128 ? 42 : high_bit(n) + 36;
+}
+
+// Return the number of bits that a code has beside its own.
+__device__ __forceinline__ int literals_bits(uint32_t code) { return code < 16 ? 0 : code < 20 ? 1 : code < 22 ? 2 : code < 24 ? 3 : code < 25 ? 4 : code - 19; }
+__device__ __forceinline__ int match_bits(uint32_t code) { return code < 32 ? 0 : code < 36 ? 1 : code < 38 ? 2 : code < 40 ? 3 : code < 42 ? 4 : code < 43 ? 5 : code - 36; }
+
+__constant__ int symbols_of[code_kinds] = {36, 32, 53}, most_logs[code_kinds] = {9, 8, 9};
+__constant__ int default_symbols[code_kinds] = {36, 29, 53}, default_logs[code_kinds] = {6, 5, 6};
+__constant__ int8_t default_norms[code_kinds][most_codes] = {
+    {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1},
+    {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1},
+    {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1},
+};
+
+// Chooses and builds the table for n codes of a kind, and makes its description. Runs in
+// one thread for each kind.
+__device__ void choose_table(Sequences& m, int kind, uint32_t n) {
+    EncodingTable& t = m.tables[kind];
+    const uint32_t* const counts = m.counts[kind];
+    uint32_t distinct = 0, largest = 0, last = 0;
+    t.symbols = symbols_of[kind];
+    for (int s = 0; s < t.symbols; s++) {
+        if (counts[s] == 0) continue;
+        distinct++, last = s;
+        largest = max(largest, counts[s]);
+    }
+    ByteWriter w = {m.description[kind]};
+    if (largest == n) {
+        w.out[0] = last;
+        m.mode[kind] = rle_table, m.description_size[kind] = 1;
+        t.log = 0, t.transforms[last] = {0, 0}, t.states[0] = 0;
+        return;
+    }
+    t.log = table_log(n, distinct, most_logs[kind]);
+    normalize(counts, t.symbols, n, t.log, t.norm);
+    write_counts(w, t.norm, t.log);
+    w.flush();
+    uint32_t own = 8 * 256 * w.size, fixed = 0;
+    for (int s = 0; s < t.symbols; s++) {
+        if (counts[s] == 0) continue;
+        own += counts[s] * ((t.log << 8) - log256(t.norm[s]));
+        if (s < default_symbols[kind])
+            fixed += counts[s] * ((default_logs[kind] << 8) - log256(max((int)default_norms[kind][s], 1)));
+        else
+            fixed = 1u << 30;
+    }
+    m.mode[kind] = described, m.description_size[kind] = w.size;
+    if (fixed <= own) {
+        m.mode[kind] = predefined, m.description_size[kind] = 0;
+        t.symbols = default_symbols[kind], t.log = default_logs[kind];
+        for (int s = 0; s < t.symbols; s++) t.norm[s] = default_norms[kind][s];
+    }
+    build_encoding(t);
+}
+
+// Goes from the state after a symbol to the one before, for count symbols. bits gets what
+// each adds to the stream. Runs in one thread.
+__device__ __forceinline__ void run_states(const EncodingTable& t, int& state, const uint8_t* codes, uint32_t* bits, int count, bool last) {
+    int i = 0;
+    if (last) {
+        state = first_state(t, codes[0]);
+        bits[i++] = 0;
+    }
+    for (; i < count; i++) {
+        const Transform f = t.transforms[codes[i]];
+        const int n = (state + f.bits) >> 16;
+        bits[i] = n << 16 | (state & ((1 << n) - 1));
+        state = t.states[(state >> n) + f.find];
+    }
+}
+
+// Adds n bits to 96 others, of which size are used.
+__device__ __forceinline__ void append(uint32_t v[3], uint32_t& size, uint32_t value, uint32_t n) {
+    const uint32_t shift = size % 32, low = value << shift, high = __funnelshift_l(value, 0, shift);
+    if (size < 32)
+        v[0] |= low, v[1] |= high;
+    else if (size < 64)
+        v[1] |= low, v[2] |= high;
+    else
+        v[2] |= low;
+    size += n;
+}
+
+// Writes the section of sequences of a block at a position of its region. Returns the end,
+// or region if that is too small.
+__device__ uint32_t encode_sequences(Sequences& m, uint32_t* buffer, uint8_t* to, uint32_t at, uint32_t region, const EncodedSequence* list, uint32_t n) {
+    if (lane() == 0) {
+        if (n < 128)
+            to[at] = n;
+        else
+            to[at] = (n >> 8) + 128, to[at + 1] = n;
+    }
+    at += n < 128 ? 1 : 2;
+    if (n == 0) return at;
+    for (int i = lane(); i < code_kinds * most_codes; i += warp_size) (&m.counts[0][0])[i] = 0;
+    __syncwarp();
+    for (uint32_t i = lane(); i < n; i += warp_size) {
+        const EncodedSequence s = list[i];
+        atomicAdd(&m.counts[0][literals_code(s.literals)], 1u);
+        atomicAdd(&m.counts[1][high_bit(s.value)], 1u);
+        atomicAdd(&m.counts[2][match_code(s.match - 3)], 1u);
+    }
+    __syncwarp();
+    if (lane() < code_kinds) choose_table(m, lane(), n);
+    __syncwarp();
+    if (at + 1 + m.description_size[0] + m.description_size[1] + m.description_size[2] >= region) return region;
+    if (lane() == 0) to[at] = m.mode[0] << 6 | m.mode[1] << 4 | m.mode[2] << 2;
+    at++;
+    for (int k = 0; k < code_kinds; k++) {
+        for (uint32_t i = lane(); i < m.description_size[k]; i += warp_size) to[at + i] = m.description[k][i];
+        at += m.description_size[k];
+    }
+    __syncwarp();
+    WarpBits out;
+    out.open(buffer, to, at, region);
+    int state = 0;
+    for (uint32_t done = 0; done < n && out.word < out.limit; done += warp_size) {
+        const uint32_t i = done + lane(), count = min((uint32_t)warp_size, n - done);  // from the end
+        EncodedSequence s = {1, 0, 3};
+        if (i < n) s = list[n - 1 - i];
+        const uint32_t codes[3] = {literals_code(s.literals), (uint32_t)high_bit(s.value), match_code(s.match - 3)};
+        for (int k = 0; k < 3; k++) m.codes[k][lane()] = codes[k];
+        __syncwarp();
+        if (lane() < code_kinds) run_states(m.tables[lane()], state, m.codes[lane()], m.bits[lane()], count, done == 0);
+        __syncwarp();
+        uint32_t v[3] = {0, 0, 0}, size = 0;
+        if (i < n) {
+            const auto add_state = [&](int k) { append(v, size, m.bits[k][lane()] & 0xFFFF, m.bits[k][lane()] >> 16); };
+            const auto add_extra = [&](uint32_t value, int bits) { append(v, size, value & ((1u << bits) - 1), bits); };
+            add_state(1), add_state(2), add_state(0);
+            add_extra(s.literals, literals_bits(codes[0]));
+            add_extra(s.match - 3, match_bits(codes[2]));
+            add_extra(s.value, codes[1]);
+        }
+        out.add(v[0], v[1], v[2], size);
+    }
+    uint32_t v[3] = {0, 0, 0}, size = 0;
+    for (int k = 2; k >= 0; k--) append(v, size, __shfl_sync(~0u, state, k) & ((1 << m.tables[k].log) - 1), m.tables[k].log);
+    if (lane() != 0) v[0] = v[1] = size = 0;
+    out.add(v[0], v[1], 0, size);
+    return min(out.close(), region);
+}
+
+extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_entropy(const uint8_t* src, const SourceBlock* blocks, const uint8_t* literals, uint8_t* contents, const EncodedSequence* sequences, EncodedBlock* encoded) {
+    __shared__ Memory memory;
+    __shared__ uint32_t buffer[WarpBits::words];
+    const SourceBlock block = blocks[blockIdx.x];
+    EncodedBlock result = encoded[blockIdx.x];
+    const EncodedSequence* const list = sequences + block.scratch / 4;
+    uint8_t* const to = contents + block.scratch;
+    const uint32_t region = scratch_size(block.size);
+    result.type = raw_block, result.size = block.size;
+    if (result.sequences == 1 && result.literals <= 1 && list[0].value == 4 && list[0].literals + list[0].match == block.size) {
+        result.type = rle_block, result.size = 1;  // a match at offset 1 is all but the first byte, or all
+    } else if (result.sequences > 0 || result.literals >= min_literals) {
+        result.section = encode_literals(memory.literals, buffer, to, region, literals + block.scratch, result.literals);
+        __syncwarp();
+        const uint32_t size = encode_sequences(memory.sequences, buffer, to, result.section, region, list, result.sequences);
+        if (size < block.size) result.type = compressed_block, result.size = size;
+    }
+    if (lane() == 0) encoded[blockIdx.x] = result;
+}
