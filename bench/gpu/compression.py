@@ -69,7 +69,7 @@ def data_sets(arrays, size):
 
 
 def codec(format):
-    name, level, _ = FORMATS[format]
+    name, level, _ = FORMATS.get(format, (format, None, ""))
     return pa.Codec(name, level) if level else pa.Codec(name)
 
 

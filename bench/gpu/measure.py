@@ -2,8 +2,8 @@
 writes result files.
 
 Usage: measure.py TOPIC... --tests FILE --results FOLDER --log FILE, run by run.sh. A
-topic is cudabuf, arrow, columns, share, arrays, convert, compress, encode, read, collective
-or all; the module of a topic describes it. collective needs two GPUs and is not part of all.
+topic is cudabuf, arrow, columns, share, arrays, convert, compress, encode, shuffle, blosc, read, blas,
+collective or all; the module of a topic describes it. collective needs two GPUs and is not part of all.
 permutations is the part of arrays that only copies;
 copykernels compares the kernels of such copies. The output is a
 summary; the log has all details.
@@ -22,8 +22,8 @@ import record
 
 TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "columns": "columns", "share": "share",
           "arrays": "arrays", "permutations": "arrays.permutations", "copykernels": "arrays.copy_kernels",
-          "convert": "conversion", "compress": "compression", "encode": "compression.encode_records",
-          "read": "reading", "collective": "collective"}  # fmt: skip  # modules by topic, or their functions other than records
+          "convert": "conversion", "compress": "compression", "encode": "compression.encode_records", "shuffle": "batches.shuffle_records", "blosc": "batches.blosc_records",
+          "read": "reading", "blas": "blas", "collective": "collective"}  # fmt: skip  # modules by topic, or their functions other than records
 PARTS = {"permutations", "copykernels", "collective"}  # not part of all
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "nvidia-nccl-cu13", "nvidia-nccl-cu12", "rmm-cu13", "rmm-cu12", "numpy", "pyarrow")
 

@@ -133,10 +133,11 @@ type shapes func(a, b *ndview.NDBuffer, o *Options) (*problem, error)
 // problem is an operation as a product of stacks of matrices.
 type problem struct {
 	dtype  ndview.DType
-	number number
+	number *number
 	a, b   matrices
 	shape  []int64 // of the result as matrices: leading axes, rows, columns
 	o      *Options
+	outer  bool // of two vectors
 
 	dropRow, dropColumn bool    // of the result, because an operand is a vector
 	result              []int64 // the shape without them
@@ -176,17 +177,14 @@ func gerShapes(x, y *ndview.NDBuffer, o *Options) (*problem, error) {
 	if err := mustNotTranspose("TransA", o.TransA); err != nil {
 		return nil, err
 	}
-	if o.Beta == nil {
+	if o.Beta == nil && o.C != nil {
 		o.Beta = 1
-		if o.C == nil {
-			o.Beta = nil
-		}
 	}
 	p, err := newProblem(x, y, o)
 	if err != nil {
 		return nil, err
 	}
-	p.a, p.b = column(x), row(y)
+	p.a, p.b, p.outer = column(x), row(y), true
 	p.b.conj = o.TransB == ConjTranspose
 	return p, p.broadcast()
 }
@@ -293,7 +291,7 @@ func multiply(check shapes, a, b *ndview.NDBuffer, o Options) (*ndview.NDBuffer,
 	if err != nil {
 		return nil, err
 	}
-	beta, err := p.scalar("Beta", o.Beta, 0)
+	beta, err := p.beta()
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +312,9 @@ func multiply(check shapes, a, b *ndview.NDBuffer, o Options) (*ndview.NDBuffer,
 			err = out.CopyFrom(o.C)
 		}
 	}
-	if err == nil {
+	if err == nil && p.isOuter(beta) {
+		err = p.writeOuter(out)
+	} else if err == nil {
 		err = p.run(out, beta)
 	}
 	if err != nil {
@@ -348,11 +348,14 @@ func multiplyInto(check shapes, out, a, b *ndview.NDBuffer, o Options) error {
 	if !out.Flags().Writeable {
 		return fmt.Errorf("the result: %w", ndview.ErrReadOnly)
 	}
-	beta, err := p.scalar("Beta", o.Beta, 0)
+	beta, err := p.beta()
 	if err != nil {
 		return err
 	}
-	if p.usable(out) && !ndview.MayShareMemory(out, a) && !ndview.MayShareMemory(out, b) {
+	if p.isOuter(beta) {
+		return p.writeOuter(out)
+	}
+	if p.usable(out) && !overlap(out, a) && !overlap(out, b) {
 		return p.run(out, beta)
 	}
 	if err := p.mayCopy("the result"); err != nil {
@@ -372,6 +375,45 @@ func multiplyInto(check shapes, out, a, b *ndview.NDBuffer, o Options) error {
 		return err
 	}
 	return out.CopyFrom(dense)
+}
+
+// isOuter reports whether the result is a product of two vectors, and nothing else. An
+// elementwise product then moves less memory than a product of matrices.
+func (p *problem) isOuter(beta scalar) bool {
+	return p.outer && beta.zero && p.o.Alpha == nil && p.o.Stream == nil
+}
+
+// writeOuter writes the elementwise product of a column and a row.
+func (p *problem) writeOuter(out *ndview.NDBuffer) error {
+	x, err := ndview.FromBuffer(p.a.buf, p.dtype, p.a.offset, p.a.shape, p.a.strides)
+	if err != nil {
+		return err
+	}
+	defer x.Release()
+	y, err := ndview.FromBuffer(p.b.buf, p.dtype, p.b.offset, p.b.shape, p.b.strides)
+	if err != nil {
+		return err
+	}
+	defer y.Release()
+	if p.b.conj && p.number.complex {
+		conjugated, err := ndview.Conjugate.Of(y)
+		if err != nil {
+			return err
+		}
+		defer conjugated.Release()
+		return ndview.Multiply.Into(out, x, conjugated)
+	}
+	return ndview.Multiply.Into(out, x, y)
+}
+
+// overlap reports whether two arrays may have memory in common. Most arrays have buffers
+// that do not, which is found fast.
+func overlap(a, b *ndview.NDBuffer) bool {
+	x, y := a.Buffer(), b.Buffer()
+	if uint64(x.Address())+uint64(x.Len()) <= uint64(y.Address()) || uint64(y.Address())+uint64(y.Len()) <= uint64(x.Address()) {
+		return false
+	}
+	return ndview.MayShareMemory(a, b)
 }
 
 // checkResult returns an error unless an array has the dtype, shape and device of the

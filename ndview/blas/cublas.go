@@ -67,8 +67,6 @@ const (
 	cublasDgemv
 	cublasCgemv
 	cublasZgemv
-	cublasHSHgemvStridedBatched
-	cublasTSTgemvStridedBatched
 	cublasSger
 	cublasDger
 	cublasCgeru
@@ -78,6 +76,19 @@ const (
 	cublasDotEx
 	cublasDotcEx
 	cublasGetProperty
+	// Functions of libcublasLt.
+	cublasLtCreate
+	cublasLtDestroy
+	cublasLtMatmulDescCreate
+	cublasLtMatmulDescDestroy
+	cublasLtMatmulDescSetAttribute
+	cublasLtMatrixLayoutCreate
+	cublasLtMatrixLayoutDestroy
+	cublasLtMatmulPreferenceCreate
+	cublasLtMatmulPreferenceDestroy
+	cublasLtMatmulPreferenceSetAttribute
+	cublasLtMatmulAlgoGetHeuristic
+	cublasLtMatmul
 	functionCount
 )
 
@@ -86,16 +97,23 @@ var functions = [functionCount]string{
 	cublasSetWorkspace: "cublasSetWorkspace_v2", cublasSetPointerMode: "cublasSetPointerMode_v2", cublasSetMathMode: "cublasSetMathMode",
 	cublasGemmEx: "cublasGemmEx_64", cublasGemmStridedBatchedEx: "cublasGemmStridedBatchedEx_64",
 	cublasSgemv: "cublasSgemv_v2_64", cublasDgemv: "cublasDgemv_v2_64", cublasCgemv: "cublasCgemv_v2_64", cublasZgemv: "cublasZgemv_v2_64",
-	cublasHSHgemvStridedBatched: "cublasHSHgemvStridedBatched_64", cublasTSTgemvStridedBatched: "cublasTSTgemvStridedBatched_64",
 	cublasSger: "cublasSger_v2_64", cublasDger: "cublasDger_v2_64", cublasCgeru: "cublasCgeru_v2_64", cublasZgeru: "cublasZgeru_v2_64",
 	cublasCgerc: "cublasCgerc_v2_64", cublasZgerc: "cublasZgerc_v2_64", cublasDotEx: "cublasDotEx_64", cublasDotcEx: "cublasDotcEx_64",
 	cublasGetProperty: "cublasGetProperty",
+
+	cublasLtCreate: "cublasLtCreate", cublasLtDestroy: "cublasLtDestroy",
+	cublasLtMatmulDescCreate: "cublasLtMatmulDescCreate", cublasLtMatmulDescDestroy: "cublasLtMatmulDescDestroy",
+	cublasLtMatmulDescSetAttribute: "cublasLtMatmulDescSetAttribute",
+	cublasLtMatrixLayoutCreate:     "cublasLtMatrixLayoutCreate", cublasLtMatrixLayoutDestroy: "cublasLtMatrixLayoutDestroy",
+	cublasLtMatmulPreferenceCreate: "cublasLtMatmulPreferenceCreate", cublasLtMatmulPreferenceDestroy: "cublasLtMatmulPreferenceDestroy",
+	cublasLtMatmulPreferenceSetAttribute: "cublasLtMatmulPreferenceSetAttribute",
+	cublasLtMatmulAlgoGetHeuristic:       "cublasLtMatmulAlgoGetHeuristic", cublasLtMatmul: "cublasLtMatmul",
 }
 
-// library is an open libcublas.
+// library is an open libcublas or libcublasLt.
 type library struct {
 	entries [functionCount]uintptr
-	version [3]int
+	version [3]int // of libcublas
 }
 
 // Version returns the version of cuBLAS, such as 13.1.0, which it opens. It needs no GPU.
@@ -119,7 +137,10 @@ func sharedLibrary() (*library, error) {
 	defer loaded.mu.Unlock()
 	if loaded.open == nil {
 		err := cublas.Open(func(path string) (missing, err error) {
-			loaded.open, missing, err = openLibrary(path)
+			loaded.open, missing, err = openLibrary(path, cublasCreate, cublasGetProperty)
+			if missing == nil && err == nil {
+				err = loaded.open.readVersion()
+			}
 			return missing, err
 		})
 		if err != nil {
@@ -130,13 +151,23 @@ func sharedLibrary() (*library, error) {
 	return loaded.open, nil
 }
 
+// readVersion reads the version of libcublas.
+func (l *library) readVersion() error {
+	for i := range l.version {
+		var v int32
+		if err := l.call(cublasGetProperty, uintptr(i), uintptr(unsafe.Pointer(&v))); err != nil {
+			return err
+		}
+		l.version[i] = int(v)
+	}
+	return nil
+}
+
 // cublasType is how cuBLAS computes a dtype.
 type cublasType struct {
-	data, compute, tf32 int32 // cudaDataType, cublasComputeType_t
-	exec                int32 // cudaDataType in which a dot product is summed
-	one                 [2]uint64
+	data, compute, tf32 int32    // cudaDataType, cublasComputeType_t
+	exec                int32    // cudaDataType in which a dot product is summed
 	gemv, ger, gerc     function // noFunction if cuBLAS has none
-	halfGemv            function // a gemv of halves exists only for batches
 }
 
 // Values of cudaDataType and cublasComputeType_t.
@@ -146,15 +177,12 @@ const (
 )
 
 var (
-	oneFloat32 = [2]uint64{0x3f800000}
-	oneFloat64 = [2]uint64{0x3ff0000000000000}
-
-	cublasFloat16    = cublasType{data: cudaR16F, compute: compute32F, tf32: compute32F, exec: cudaR32F, one: oneFloat32, halfGemv: cublasHSHgemvStridedBatched}
-	cublasBFloat16   = cublasType{data: cudaR16BF, compute: compute32F, tf32: compute32F, exec: cudaR32F, one: oneFloat32, halfGemv: cublasTSTgemvStridedBatched}
-	cublasFloat32    = cublasType{data: cudaR32F, compute: compute32F, tf32: compute32FTF32, exec: cudaR32F, one: oneFloat32, gemv: cublasSgemv, ger: cublasSger, gerc: cublasSger}
-	cublasFloat64    = cublasType{data: cudaR64F, compute: compute64F, tf32: compute64F, exec: cudaR64F, one: oneFloat64, gemv: cublasDgemv, ger: cublasDger, gerc: cublasDger}
-	cublasComplex64  = cublasType{data: cudaC32F, compute: compute32F, tf32: compute32FTF32, exec: cudaC32F, one: oneFloat32, gemv: cublasCgemv, ger: cublasCgeru, gerc: cublasCgerc}
-	cublasComplex128 = cublasType{data: cudaC64F, compute: compute64F, tf32: compute64F, exec: cudaC64F, one: oneFloat64, gemv: cublasZgemv, ger: cublasZgeru, gerc: cublasZgerc}
+	cublasFloat16    = cublasType{data: cudaR16F, compute: compute32F, tf32: compute32F, exec: cudaR32F}
+	cublasBFloat16   = cublasType{data: cudaR16BF, compute: compute32F, tf32: compute32F, exec: cudaR32F}
+	cublasFloat32    = cublasType{data: cudaR32F, compute: compute32F, tf32: compute32FTF32, exec: cudaR32F, gemv: cublasSgemv, ger: cublasSger, gerc: cublasSger}
+	cublasFloat64    = cublasType{data: cudaR64F, compute: compute64F, tf32: compute64F, exec: cudaR64F, gemv: cublasDgemv, ger: cublasDger, gerc: cublasDger}
+	cublasComplex64  = cublasType{data: cudaC32F, compute: compute32F, tf32: compute32FTF32, exec: cudaC32F, gemv: cublasCgemv, ger: cublasCgeru, gerc: cublasCgerc}
+	cublasComplex128 = cublasType{data: cudaC64F, compute: compute64F, tf32: compute64F, exec: cudaC64F, gemv: cublasZgemv, ger: cublasZgeru, gerc: cublasZgerc}
 )
 
 // handles has the cuBLAS handles of a device. A handle serves one call at a time, on any
@@ -248,7 +276,7 @@ type cublasExecutor struct {
 // cublasCaller calls the functions that compute products.
 type cublasCaller struct {
 	*library
-	number  *cublasType
+	number  *number
 	compute int32
 }
 
@@ -257,9 +285,9 @@ func newCublasExecutor(dev *cudabuf.Device, s *cudabuf.Stream, p *problem) (*cub
 	if err != nil {
 		return nil, err
 	}
-	e := &cublasExecutor{cublasCaller{h.library, &p.number.cublas, p.number.cublas.compute}, h, dev, s}
+	e := &cublasExecutor{cublasCaller{h.library, p.number, p.number.cublas.compute}, h, dev, s}
 	if p.o.TF32 {
-		e.compute = e.number.tf32
+		e.compute = p.number.cublas.tf32
 	}
 	return e, nil
 }
@@ -273,9 +301,9 @@ func (e *cublasExecutor) multiply(x *product, a, b, c operand) error {
 	if major, _ := e.device.ComputeCapability(); major >= 9 {
 		size = workspaceHopper
 	}
-	workspace, err := e.device.Pool().AllocOn(size, e.stream)
+	workspace, err := allocWorkspace(size, e.stream)
 	if err != nil {
-		return fmt.Errorf("the workspace: %w", err)
+		return err
 	}
 	defer workspace.Release()
 	return e.stream.Enqueue(func() error {
@@ -289,6 +317,19 @@ func (e *cublasExecutor) multiply(x *product, a, b, c operand) error {
 		}
 		return e.product(h.id, x, bufferA.Address()+uintptr(a.offset), bufferB.Address()+uintptr(b.offset), bufferC.Address()+uintptr(c.offset))
 	}, cudabuf.In(bufferA, 0), cudabuf.In(bufferB, 0), cudabuf.InOut(bufferC, 0), cudabuf.InOut(workspace, 0))
+}
+
+// allocWorkspace returns memory for a call on a stream.
+func allocWorkspace(size int64, s *cudabuf.Stream) (workspace *cudabuf.Buffer, err error) {
+	if s.Capturing() {
+		workspace, err = s.Device().Pool().Alloc(size)
+	} else {
+		workspace, err = s.Device().Pool().AllocOn(size, s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the workspace: %w", err)
+	}
+	return workspace, nil
 }
 
 // bind makes a handle use the stream and the workspace.
@@ -311,8 +352,8 @@ func (e *cublasExecutor) bind(h *handle, workspace uintptr, size int64) error {
 
 // product calls the function that computes a product fastest.
 func (l *cublasCaller) product(h uintptr, x *product, a, b, c uintptr) error {
-	t := l.number
-	one, beta := x.batch == 1 && x.k > 0, x.beta
+	t, factor := &l.number.cublas, l.number.one
+	one := x.batch == 1 && x.k > 0
 	// Distances of the elements of operands that are vectors.
 	columnA, rowA, columnB, rowB := int64(1), x.lda, int64(1), x.ldb
 	if x.opA != opN {
@@ -322,7 +363,7 @@ func (l *cublasCaller) product(h uintptr, x *product, a, b, c uintptr) error {
 		columnB, rowB = rowB, columnB
 	}
 	switch {
-	case one && x.m == 1 && x.n == 1 && x.alpha == t.one && x.readC == 0 && (x.opA != opC || x.opB != opC):
+	case one && x.m == 1 && x.n == 1 && x.alpha == factor && x.readC == 0 && (x.opA != opC || x.opB != opC):
 		f := cublasDotEx
 		if x.opA == opC {
 			f = cublasDotcEx
@@ -334,19 +375,19 @@ func (l *cublasCaller) product(h uintptr, x *product, a, b, c uintptr) error {
 		}
 		err := l.call(f, h, uintptr(x.k), a, uintptr(t.data), uintptr(rowA), b, uintptr(t.data), uintptr(columnB), c, uintptr(t.data), uintptr(t.exec))
 		return errors.Join(err, l.call(cublasSetPointerMode, h, pointerModeHost))
-	case one && x.n == 1 && x.opB != opC && (t.gemv != noFunction || t.halfGemv != noFunction):
+	case one && x.n == 1 && x.opB != opC && t.gemv != noFunction:
 		rows, columns := x.m, x.k
 		if x.opA != opN {
 			rows, columns = columns, rows
 		}
 		return l.gemv(h, x, x.opA, rows, columns, a, x.lda, b, columnB, c, 1)
-	case one && x.m == 1 && x.opA != opC && x.opB != opC && (t.gemv != noFunction || t.halfGemv != noFunction):
+	case one && x.m == 1 && x.opA != opC && x.opB != opC && t.gemv != noFunction:
 		op, rows, columns := opT, x.k, x.n
 		if x.opB != opN {
 			op, rows, columns = opN, columns, rows
 		}
 		return l.gemv(h, x, op, rows, columns, b, x.ldb, a, rowA, c, x.ldc)
-	case one && x.k == 1 && beta == t.one && x.opA != opC && t.ger != noFunction:
+	case one && x.k == 1 && x.beta == factor && x.opA != opC && t.ger != noFunction:
 		f := t.ger
 		if x.opB == opC {
 			f = t.gerc
@@ -362,13 +403,9 @@ func (l *cublasCaller) product(h uintptr, x *product, a, b, c uintptr) error {
 		uintptr(unsafe.Pointer(&x.beta)), c, uintptr(t.data), uintptr(x.ldc), uintptr(x.strideC), uintptr(x.batch), uintptr(l.compute), gemmDefault)
 }
 
-// gemv calls cublas<t>gemv, or for halves its batched form.
+// gemv calls cublas<t>gemv. cuBLAS has none for halves, whose gemm is as fast.
 func (l *cublasCaller) gemv(h uintptr, x *product, op int32, rows, columns int64, a uintptr, lda int64, v uintptr, step int64, y uintptr, stepY int64) error {
-	if l.number.gemv == noFunction {
-		return l.call(l.number.halfGemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda), 0,
-			v, uintptr(step), 0, uintptr(unsafe.Pointer(&x.beta)), y, uintptr(stepY), 0, 1)
-	}
-	return l.call(l.number.gemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda),
+	return l.call(l.number.cublas.gemv, h, uintptr(op), uintptr(rows), uintptr(columns), uintptr(unsafe.Pointer(&x.alpha)), a, uintptr(lda),
 		v, uintptr(step), uintptr(unsafe.Pointer(&x.beta)), y, uintptr(stepY))
 }
 

@@ -5,14 +5,13 @@ package blas
 import (
 	"fmt"
 	"runtime"
-	"unsafe"
 
 	"github.com/ebitengine/purego"
 )
 
-// openLibrary opens one library. missing is the reason why it cannot be opened; err
+// openLibrary opens one library and finds a range of functions. missing is the reason why it cannot be opened; err
 // reports that the opened library is not usable.
-func openLibrary(path string) (l *library, missing, err error) {
+func openLibrary(path string, first, last function) (l *library, missing, err error) {
 	runtime.LockOSThread() // the loader keeps its message, dlerror, per thread
 	defer runtime.UnlockOSThread()
 	handle, missing := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
@@ -20,20 +19,10 @@ func openLibrary(path string) (l *library, missing, err error) {
 		return nil, missing, nil
 	}
 	l = &library{}
-	for f, name := range functions {
-		if name == "" {
-			continue
+	for f := first; f <= last; f++ {
+		if l.entries[f], err = purego.Dlsym(handle, functions[f]); err != nil {
+			return nil, nil, fmt.Errorf("%s lacks %s: not cuBLAS, or older than version 12", path, functions[f])
 		}
-		if l.entries[f], err = purego.Dlsym(handle, name); err != nil {
-			return nil, nil, fmt.Errorf("%s lacks %s: not cuBLAS, or older than version 12", path, name)
-		}
-	}
-	for i := range l.version {
-		var v int32
-		if err := l.call(cublasGetProperty, uintptr(i), uintptr(unsafe.Pointer(&v))); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		l.version[i] = int(v)
 	}
 	return l, nil, nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // openLibrary reports that cuBLAS is supported only on Linux.
-func openLibrary(string) (l *library, missing, err error) {
+func openLibrary(string, function, function) (l *library, missing, err error) {
 	return nil, nil, fmt.Errorf("cuBLAS is not supported on %s: want linux: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 

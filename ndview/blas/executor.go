@@ -15,29 +15,37 @@ import (
 type number struct {
 	name    string       // in the names of kernels
 	scalar  ndview.DType // of alpha and beta
+	one     [2]uint64    // its number 1
 	complex bool
 	integer bool       // or bool: a GPU uses kernels of this package
 	cublas  cublasType // otherwise
 	host    func(x *product, a, b, c unsafe.Pointer)
 }
 
-var numbers = map[ndview.DType]number{
-	ndview.Float16:    {name: "f16", scalar: ndview.Float32, cublas: cublasFloat16, host: multiplyFloat16},
-	ndview.BFloat16:   {name: "bf16", scalar: ndview.Float32, cublas: cublasBFloat16, host: multiplyBFloat16},
-	ndview.Float32:    {name: "f32", scalar: ndview.Float32, cublas: cublasFloat32, host: multiplyFloat32},
-	ndview.Float64:    {name: "f64", scalar: ndview.Float64, cublas: cublasFloat64, host: multiplyFloat64},
-	ndview.Complex64:  {name: "c64", scalar: ndview.Complex64, complex: true, cublas: cublasComplex64, host: multiplyComplex64},
-	ndview.Complex128: {name: "c128", scalar: ndview.Complex128, complex: true, cublas: cublasComplex128, host: multiplyComplex128},
-	ndview.Bool:       {name: "bool", scalar: ndview.Bool, integer: true, host: multiplyBool},
+// The number 1 as a factor.
+var (
+	oneFloat32 = [2]uint64{0x3f800000}
+	oneFloat64 = [2]uint64{0x3ff0000000000000}
+	oneInteger = [2]uint64{1}
+)
+
+var numbers = map[ndview.DType]*number{
+	ndview.Float16:    {name: "f16", scalar: ndview.Float32, one: oneFloat32, cublas: cublasFloat16, host: multiplyFloat16},
+	ndview.BFloat16:   {name: "bf16", scalar: ndview.Float32, one: oneFloat32, cublas: cublasBFloat16, host: multiplyBFloat16},
+	ndview.Float32:    {name: "f32", scalar: ndview.Float32, one: oneFloat32, cublas: cublasFloat32, host: multiplyFloat32},
+	ndview.Float64:    {name: "f64", scalar: ndview.Float64, one: oneFloat64, cublas: cublasFloat64, host: multiplyFloat64},
+	ndview.Complex64:  {name: "c64", scalar: ndview.Complex64, complex: true, one: oneFloat32, cublas: cublasComplex64, host: multiplyComplex64},
+	ndview.Complex128: {name: "c128", scalar: ndview.Complex128, complex: true, one: oneFloat64, cublas: cublasComplex128, host: multiplyComplex128},
+	ndview.Bool:       {name: "bool", scalar: ndview.Bool, one: oneInteger, integer: true, host: multiplyBool},
 	// Two's complement: the low bits of sums and products do not depend on the sign.
-	ndview.Int8:   {name: "u8", scalar: ndview.Int8, integer: true, host: multiplyIntegers[uint8]},
-	ndview.Uint8:  {name: "u8", scalar: ndview.Uint8, integer: true, host: multiplyIntegers[uint8]},
-	ndview.Int16:  {name: "u16", scalar: ndview.Int16, integer: true, host: multiplyIntegers[uint16]},
-	ndview.Uint16: {name: "u16", scalar: ndview.Uint16, integer: true, host: multiplyIntegers[uint16]},
-	ndview.Int32:  {name: "u32", scalar: ndview.Int32, integer: true, host: multiplyIntegers[uint32]},
-	ndview.Uint32: {name: "u32", scalar: ndview.Uint32, integer: true, host: multiplyIntegers[uint32]},
-	ndview.Int64:  {name: "u64", scalar: ndview.Int64, integer: true, host: multiplyIntegers[uint64]},
-	ndview.Uint64: {name: "u64", scalar: ndview.Uint64, integer: true, host: multiplyIntegers[uint64]},
+	ndview.Int8:   {name: "u8", scalar: ndview.Int8, one: oneInteger, integer: true, host: multiplyIntegers[uint8]},
+	ndview.Uint8:  {name: "u8", scalar: ndview.Uint8, one: oneInteger, integer: true, host: multiplyIntegers[uint8]},
+	ndview.Int16:  {name: "u16", scalar: ndview.Int16, one: oneInteger, integer: true, host: multiplyIntegers[uint16]},
+	ndview.Uint16: {name: "u16", scalar: ndview.Uint16, one: oneInteger, integer: true, host: multiplyIntegers[uint16]},
+	ndview.Int32:  {name: "u32", scalar: ndview.Int32, one: oneInteger, integer: true, host: multiplyIntegers[uint32]},
+	ndview.Uint32: {name: "u32", scalar: ndview.Uint32, one: oneInteger, integer: true, host: multiplyIntegers[uint32]},
+	ndview.Int64:  {name: "u64", scalar: ndview.Int64, one: oneInteger, integer: true, host: multiplyIntegers[uint64]},
+	ndview.Uint64: {name: "u64", scalar: ndview.Uint64, one: oneInteger, integer: true, host: multiplyIntegers[uint64]},
 }
 
 // executor computes products.
@@ -90,7 +98,7 @@ func (x *product) sizes() (a, b, c int64) {
 
 // hostExecutor computes products in memory of the host.
 type hostExecutor struct {
-	number number
+	number *number
 	size   int64
 }
 
@@ -126,7 +134,7 @@ func (o operand) onHost(n int64) (unsafe.Pointer, error) {
 // kernelExecutor launches kernels of this package: those of integers on a GPU, and their
 // host implementations for all numbers on a simulated device.
 type kernelExecutor struct {
-	number number
+	number *number
 	stream *cudabuf.Stream
 }
 
@@ -135,7 +143,7 @@ const (
 	tileSize    = 64  // rows and columns of a block's tile
 	thinLimit   = 8   // fewer rows or columns are computed one by one
 	blockDepth  = 512 // the least number of products that are worth a block
-	maxSplits   = 256
+	maxSplits   = 2048
 	maxGridSize = math.MaxInt32
 )
 
@@ -152,7 +160,7 @@ func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 	}
 	// Few results of many products are split, so that all multiprocessors work.
 	splits := int64(1)
-	if want := 4 * int64(e.stream.Device().Multiprocessors()); tiles < want && e.number.integer {
+	if want := 8 * int64(e.stream.Device().Multiprocessors()); tiles < want && e.number.integer {
 		splits = max(1, min(want/tiles, x.k/blockDepth, maxSplits))
 	}
 	if splits > 1 {
@@ -198,10 +206,10 @@ var multiplyProgram = func() *cudabuf.Program {
 }()
 
 // multiplyHostKernel is the host implementation of the kernels that multiply.
-func multiplyHostKernel(l *cudabuf.HostLaunch, n number, size int64) {
+func multiplyHostKernel(l *cudabuf.HostLaunch, n *number, size int64) {
 	x := launch.StructArg[product](l, 3)
 	if x.split != 0 { // the result is scaled already
-		x.beta, x.readC = [2]uint64{1}, 1
+		x.beta, x.readC = oneInteger, 1
 	}
 	na, nb, nc := x.sizes()
 	for i := range 3 {

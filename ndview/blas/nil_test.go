@@ -16,9 +16,10 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 		Functions: map[string]any{
 			"Dot": blas.Dot, "DotInto": blas.DotInto, "Gemm": blas.Gemm, "GemmInto": blas.GemmInto, "Gemv": blas.Gemv, "GemvInto": blas.GemvInto,
 			"Ger": blas.Ger, "GerInto": blas.GerInto, "MatMul": blas.MatMul, "MatMulInto": blas.MatMulInto,
-			"Version": nil, // without arguments
+			"MatMulFloat8": blas.MatMulFloat8,
+			"Version":      nil, // without arguments
 		},
-		Values: map[string]any{"Error": &blas.Error{Call: "cublasGemmEx_64", Code: 15}, "Trans": blas.Transpose},
-		Args:   []any{a, blas.Options{}},
+		Values: map[string]any{"Error": &blas.Error{Call: "cublasGemmEx_64", Code: 15}, "Trans": blas.Transpose, "Float8": blas.E4M3},
+		Args:   []any{a, blas.Options{}, blas.Float8Options{}},
 	}.Run(t, ".")
 }

@@ -193,7 +193,7 @@ func (p *problem) usable(out *ndview.NDBuffer) bool {
 
 // run computes the product into an array that usable accepts.
 func (p *problem) run(out *ndview.NDBuffer, beta scalar) error {
-	alpha, err := p.scalar("Alpha", p.o.Alpha, 1)
+	alpha, err := p.alpha()
 	if err != nil || out.Size() == 0 {
 		return err
 	}
@@ -291,7 +291,10 @@ func (p *problem) copied(m matrices) (_ matrices, release func(), err error) {
 // few calls of the executor.
 func (p *problem) runStacks(e executor, a, b, c matrices, x product) error {
 	size, lead := p.dtype.Size(), len(c.shape)-2
-	nest := layout.Collapse(c.shape[:lead], c.strides[:lead], a.leadingStrides(c.shape[:lead]), b.leadingStrides(c.shape[:lead]))
+	nest := oneMatrix()
+	if lead > 0 {
+		nest = layout.Collapse(c.shape[:lead], c.strides[:lead], a.leadingStrides(c.shape[:lead]), b.leadingStrides(c.shape[:lead]))
+	}
 	atC, atA, atB := operand{c.buf, c.offset + nest.Offsets[0]}, operand{a.buf, a.offset + nest.Offsets[1]}, operand{b.buf, b.offset + nest.Offsets[2]}
 	for _, strides := range nest.Strides {
 		for i := range strides {
@@ -335,6 +338,11 @@ func (p *problem) runStacks(e executor, a, b, c matrices, x product) error {
 			return nil
 		}
 	}
+}
+
+// oneMatrix returns the nest of arrays without leading axes.
+func oneMatrix() layout.Nest {
+	return layout.Nest{Strides: make([][]int64, 3), Offsets: make([]int64, 3)}
 }
 
 // next increments an index, without one axis. It returns false after the last index.
@@ -421,11 +429,23 @@ type scalar struct {
 	zero bool
 }
 
-// scalar converts Alpha or Beta; nil means a number.
-func (p *problem) scalar(name string, v any, byDefault int) (s scalar, err error) {
-	if v == nil {
-		v = byDefault
+// alpha and beta convert the factors. nil means 1 and 0.
+func (p *problem) alpha() (scalar, error) {
+	if p.o.Alpha == nil {
+		return scalar{bits: p.number.one}, nil
 	}
+	return p.scalar("Alpha", p.o.Alpha)
+}
+
+func (p *problem) beta() (scalar, error) {
+	if p.o.Beta == nil {
+		return scalar{zero: true}, nil
+	}
+	return p.scalar("Beta", p.o.Beta)
+}
+
+// scalar converts a factor.
+func (p *problem) scalar(name string, v any) (s scalar, err error) {
 	number, err := ndview.ScalarOf(v)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", name, err)

@@ -124,14 +124,6 @@ GEMV(D, R_64F)
 GEMV(C, C_32F)
 GEMV(Z, C_64F)
 
-#define HALF_GEMV(name, type)                                                                                                                            \
-    int cublas##name##gemvStridedBatched_64(context* h, int o, i64 m, i64 n, const float* alpha, const void* a, i64 lda, i64 sa, const void* x, i64 incx, \
-                                            i64 sx, const float* beta, void* y, i64 incy, i64 sy, i64 batch) {                                           \
-        return batch == 1 ? gemv(h, o, m, n, alpha, a, lda, x, incx, beta, y, incy, type) : INVALID_VALUE;                                               \
-    }
-HALF_GEMV(HSH, R_16F)
-HALF_GEMV(TST, R_16BF)
-
 static int ger(context* h, i64 m, i64 n, const void* alpha, const void* x, i64 incx, const void* y, i64 incy, void* a, i64 lda, int type, int conjugate) {
     if (!h || h->pointer_mode || m < 1 || n < 1 || lda < m || !incx || !incy) return INVALID_VALUE;
     for (i64 j = 0; j < n; j++)
@@ -169,4 +161,59 @@ int cublasDotEx_64(context* h, i64 n, const void* x, int tx, i64 incx, const voi
 #endif
 int cublasDotcEx_64(context* h, i64 n, const void* x, int tx, i64 incx, const void* y, int ty, i64 incy, void* result, int tr, int exec) {
     return dot(h, n, x, tx, incx, y, ty, incy, result, tr, exec, 1);
+}
+
+// cublasLt, for 8-bit floats only.
+
+enum { E4M3 = 28, E5M2 = 29 };
+typedef struct { int compute, scale, trans[2]; } lt_desc;
+typedef struct { int type; uint64_t rows, cols; i64 ld; } lt_layout;
+typedef struct { uint64_t algo[8]; size_t workspace; int state; float waves; int reserved[4]; } lt_heuristic;
+
+int cublasLtCreate(void** h) { return *h = calloc(1, 1), 0; }
+int cublasLtDestroy(void* h) { return free(h), 0; }
+int cublasLtMatmulDescCreate(lt_desc** d, int compute, int scale) { return *d = calloc(1, sizeof **d), (*d)->compute = compute, (*d)->scale = scale, 0; }
+int cublasLtMatmulDescDestroy(lt_desc* d) { return free(d), 0; }
+int cublasLtMatmulDescSetAttribute(lt_desc* d, int attribute, const void* value, size_t size) {
+    return size == 4 && (attribute == 3 || attribute == 4) ? d->trans[attribute - 3] = *(int*)value, 0 : INVALID_VALUE;
+}
+int cublasLtMatrixLayoutCreate(lt_layout** l, int type, uint64_t rows, uint64_t cols, i64 ld) {
+    return *l = calloc(1, sizeof **l), **l = (lt_layout){type, rows, cols, ld}, ld >= (i64)rows ? 0 : INVALID_VALUE;
+}
+int cublasLtMatrixLayoutDestroy(lt_layout* l) { return free(l), 0; }
+int cublasLtMatmulPreferenceCreate(size_t** p) { return *p = calloc(1, sizeof **p), 0; }
+int cublasLtMatmulPreferenceDestroy(size_t* p) { return free(p), 0; }
+int cublasLtMatmulPreferenceSetAttribute(size_t* p, int attribute, const void* value, size_t size) {
+    return attribute == 1 && size == 8 ? *p = *(size_t*)value, 0 : INVALID_VALUE;
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void* h, lt_desc* d, lt_layout* a, lt_layout* b, lt_layout* c, lt_layout* result, size_t* preference, int requested,
+                                   lt_heuristic* found, int* n) {
+    if (!h || requested < 1 || sizeof *found != 112 - 16) return INVALID_VALUE;
+    *n = 0;
+    int eights = (a->type == E4M3 || a->type == E5M2) && (b->type == E4M3 || b->type == E5M2) && !(a->type == E5M2 && b->type == E5M2);
+    if (!eights || d->compute != 68 || d->scale != R_32F || d->trans[0] != 1 || d->trans[1] != 0) return NOT_SUPPORTED;
+    if (a->rows != b->rows || a->cols != c->rows || b->cols != c->cols || (a->rows | a->cols | b->cols) % 16 || c->type == R_64F) return NOT_SUPPORTED;
+    found->algo[7] = 0x5eed, found->workspace = *preference, *n = 1;
+    return 0;
+}
+
+static float eight(uint8_t bits, int type) {
+    int mantissa_bits = type == E4M3 ? 3 : 2, bias = type == E4M3 ? 7 : 15;
+    int exponent = (bits & 127) >> mantissa_bits, mantissa = bits & ((1 << mantissa_bits) - 1);
+    float v = exponent ? mantissa + (1 << mantissa_bits) : mantissa;
+    for (int i = (exponent ? exponent : 1) - bias - mantissa_bits; i; i += i < 0 ? 1 : -1) v *= i < 0 ? 0.5f : 2;
+    return bits & 128 ? -v : v;
+}
+
+int cublasLtMatmul(void* h, lt_desc* d, const float* alpha, const uint8_t* a, lt_layout* la, const uint8_t* b, lt_layout* lb, const float* beta, const void* c,
+                   lt_layout* lc, void* result, lt_layout* lr, const uint64_t* algo, void* workspace, size_t bytes, void* stream) {
+    if (!h || algo[7] != 0x5eed || !workspace || !bytes || lc != lr || c != result || *beta != 0 || stream != (void*)77) return INVALID_VALUE;
+    for (uint64_t j = 0; j < lr->cols; j++)
+        for (uint64_t i = 0; i < lr->rows; i++) {
+            float sum = 0;
+            for (uint64_t l = 0; l < la->rows; l++) sum += eight(a[l + i * la->ld], la->type) * eight(b[l + j * lb->ld], lb->type);
+            set(result, i + j * lr->ld, lr->type, *alpha * sum);
+        }
+    return 0;
 }
