@@ -221,6 +221,10 @@ func (c *conversion) convert(ctx context.Context, last *checkpoint) (*pipeline, 
 	return p, err
 }
 
+// choosesShards reports whether the arrays of rows may have shards that the options do not
+// say: if the output is in an object store, where few large objects are better.
+func (c *conversion) choosesShards() bool { return c.target.isRemote() && c.options.ChunkRows == 0 }
+
 // wholeInput returns the part that goes from a checkpoint to the end.
 func (c *conversion) wholeInput(last *checkpoint) part {
 	whole := part{rows: allRows, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}

@@ -227,6 +227,11 @@ func reuseMetadata(existing, fresh *zarr.ArrayMetadata) *zarr.ArrayMetadata {
 	}
 	m := *existing
 	m.Shape, m.ChunkShape = fresh.Shape, fresh.ChunkShape
+	if isSharded(fresh) && !isSharded(existing) {
+		sharding := fresh.Codecs[0].(codec.Sharding)
+		sharding.Codecs = existing.Codecs
+		m.Codecs = codec.List{sharding}
+	}
 	return &m
 }
 
@@ -324,6 +329,17 @@ func (t *existingTable) reuseIndex(path string, m *zarr.ArrayMetadata) int64 {
 	return old.Shape[0] / m.ChunkShape[0] * m.ChunkShape[0]
 }
 
+// dropIndex deletes the row numbers from the nodes, if the table is a data frame no more.
+func (t *existingTable) dropIndex(nodes map[string]zarr.Node) {
+	if t == nil {
+		return
+	}
+	index, ok := t.attributes[attrIndex].(string)
+	if ok && !slices.ContainsFunc(t.columns, func(c existingColumn) bool { return c.name == index }) {
+		delete(nodes, index)
+	}
+}
+
 // skipRows returns slices of rows, of which the first is row start, without those that
 // nested columns have.
 func (t *existingTable) skipRows(slices []columnSlice, start int64) []columnSlice {
@@ -405,8 +421,6 @@ func (t *existingTable) restore(ctx context.Context, s store.Store) error {
 				if err := zarr.WriteNode(groupCtx, s, path, node); err != nil {
 					return err
 				}
-			} else if err := s.Delete(groupCtx, path+"/zarr.json"); err != nil {
-				return err
 			}
 			return t.deleteStale(groupCtx, s, path)
 		})
@@ -414,8 +428,14 @@ func (t *existingTable) restore(ctx context.Context, s store.Store) error {
 	return group.Wait()
 }
 
-// deleteStale deletes the chunks at a path that are not of the array there.
+// deleteStale deletes the chunks at a path that are not of the array there, and the
+// document if there is no node.
 func (t *existingTable) deleteStale(ctx context.Context, s store.Store, path string) error {
+	if t.nodes[path] == nil {
+		if err := s.Delete(ctx, path+"/zarr.json"); err != nil {
+			return err
+		}
+	}
 	keys, err := s.List(ctx, path)
 	if err != nil {
 		return err

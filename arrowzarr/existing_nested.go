@@ -164,7 +164,7 @@ func findOptions(form any, optional map[string]bool) {
 // setLengths sets the lengths of the streams of a node of n elements, and of those below.
 func (t *existingTable) setLengths(ctx context.Context, c *tableColumn, w *nodeWriter, n int64, optional map[string]bool) error {
 	p := w.plan
-	w.missing = optional[p.key]
+	w.missing = optional[p.key] && p.kind != nodeUnion // whose key is also that of a record around it
 	for _, s := range []*arrayStream{w.mask, w.index, w.tags} {
 		if s != nil {
 			s.length = n

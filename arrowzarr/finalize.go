@@ -377,7 +377,7 @@ func (c *conversion) joinResults(ctx context.Context) (*tableState, []partPiece,
 		return nil, nil, err
 	}
 	state := &tableState{
-		Rows: c.plan.Partitions[n-1].To, ChunkRows: c.plan.ChunkRows, ShardRows: c.options.ShardRows,
+		Rows: c.plan.Partitions[n-1].To, ChunkRows: c.plan.ChunkRows, ShardRows: c.plan.ShardRows,
 		Columns: make([]columnState, len(c.chosen.plans)),
 	}
 	var pieces []partPiece

@@ -125,6 +125,7 @@ func (h *hierarchyWriter) frame(ctx context.Context, schema *arrow.Schema, attri
 	order, index := h.frameColumns(schema)
 	attributes[attrOrder] = order
 	if len(order) == 0 || !h.index {
+		h.existing.dropIndex(h.nodes)
 		return nil
 	}
 	if index == "" {

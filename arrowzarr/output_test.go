@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -362,4 +364,77 @@ func TestShardsForObjectStoresMustFitIntoMemory(t *testing.T) {
 	_, err = arrowzarr.Convert(t.Context(), input, url, options)
 	require.NoError(t, err)
 	convertFile(t, input, arrowzarr.Options{ChunkRows: 1 << 20, ShardRows: 1 << 23, MaxMemory: 256 << 20})
+}
+
+// In an object store, arrays get shards of at most 64 MiB, so that objects are large while
+// chunks stay small. Options that name chunks say so themselves.
+func TestObjectStoresGetShardsByDefault(t *testing.T) {
+	rows := 3 << 20
+	if !testing.Short() {
+		rows = 40 << 20
+	}
+	input := inputFile(t, single("c", ramp(rows)).stream(t))
+	none := arrowzarr.Codec{Name: "none"}
+	folder, want := convertFile(t, input, arrowzarr.Options{Codec: none})
+	assert.Zero(t, want.ShardRows)
+	requireTableOf(t, []string{input}, folder)
+
+	o, location := newObjects(t)
+	report, err := arrowzarr.Convert(t.Context(), input, location, arrowzarr.Options{Codec: none})
+	require.NoError(t, err)
+	assert.Equal(t, want.ChunkRows, report.ChunkRows)
+	assert.Zero(t, report.ShardRows%report.ChunkRows)
+	assert.Greater(t, report.ShardRows, report.ChunkRows)
+	objects := 0
+	for key, value := range content(t, o) {
+		if strings.HasPrefix(key, "c/c/") {
+			objects++
+			assert.LessOrEqual(t, len(value), 64<<20)
+		}
+	}
+	assert.Equal(t, (rows+int(report.ShardRows)-1)/int(report.ShardRows), objects)
+	requireTableOf(t, []string{input}, location)
+
+	_, location = newObjects(t)
+	report, err = arrowzarr.Convert(t.Context(), input, location, arrowzarr.Options{Codec: none, ChunkRows: 1 << 20})
+	require.NoError(t, err)
+	assert.Zero(t, report.ShardRows)
+
+	_, location = newObjects(t)
+	plan, err := arrowzarr.Plan(t.Context(), input, location, 2, arrowzarr.Options{Codec: none})
+	require.NoError(t, err)
+	for i := range 2 {
+		_, err := arrowzarr.RunPartition(t.Context(), location, i, arrowzarr.Options{})
+		require.NoError(t, err)
+	}
+	finished, err := arrowzarr.Finalize(t.Context(), location, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Equal(t, plan.ShardRows, finished.ShardRows)
+	assert.LessOrEqual(t, plan.ShardRows, int64(rows/2))
+	requireTableOf(t, []string{input}, location)
+}
+
+// A short table in an object store has one chunk. Rows that are appended to it make shards.
+func TestAppendedTablesInObjectStoresGetShards(t *testing.T) {
+	inputs := parts(t, single("c", ramp(100), ramp(3<<20)))
+	_, location := newObjects(t)
+	report, err := arrowzarr.Convert(t.Context(), inputs[0], location, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Zero(t, report.ShardRows)
+	for range 2 {
+		appended, err := arrowzarr.Append(t.Context(), inputs[1], location, arrowzarr.Options{})
+		require.NoError(t, err)
+		assert.Greater(t, appended.ShardRows, appended.ChunkRows)
+	}
+	requireTableOf(t, append(inputs, inputs[1]), location)
+}
+
+// ramp returns the numbers from 0 on.
+func ramp(n int) arrow.Array {
+	b := array.NewInt16Builder(memory.DefaultAllocator)
+	b.Reserve(n)
+	for i := range n {
+		b.UnsafeAppend(int16(i))
+	}
+	return b.NewArray()
 }

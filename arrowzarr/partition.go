@@ -190,7 +190,7 @@ func (c *conversion) openPlannedInput(ctx context.Context) (err error) {
 // part returns what a pipeline must know of a partition.
 func (p *plan) part(number int) part {
 	this := p.Partitions[number]
-	state := &tableState{Rows: this.From, ChunkRows: p.ChunkRows, ShardRows: p.Options.ShardRows}
+	state := &tableState{Rows: this.From, ChunkRows: p.ChunkRows, ShardRows: p.ShardRows}
 	for i, nested := range this.Nested {
 		state.Columns = append(state.Columns, columnState{Nested: nested, Codecs: p.codecs(i)})
 	}

@@ -67,7 +67,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	chunkStore, documents := c.stores(part)
 	if c.target.isRemote() {
 		var puts int64
-		batchBytes, puts, shardBytes = shares.forObjects(options.ShardRows > 0)
+		batchBytes, puts, shardBytes = shares.forObjects(options.ShardRows > 0 || c.choosesShards())
 		queue := newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
 		queue.existing = part.existing != nil
 		chunkStore = queue
@@ -84,7 +84,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
-		p.rechunker.sizer.shardMemory = shardBytes
+		p.rechunker.sizer.shardMemory, p.rechunker.sizer.choosesShards = shardBytes, c.choosesShards()
 	} else {
 		p.rechunker = &rechunker{categories: all}
 	}

@@ -40,6 +40,7 @@ type plan struct {
 	Append     bool           `json:"append,omitempty"`  // rows are appended to a table
 	Planned    bool           `json:"planned,omitempty"` // Plan has made it
 	ChunkRows  int64          `json:"chunk_rows,omitempty"`
+	ShardRows  int64          `json:"shard_rows,omitempty"`
 	Partitions []partition    `json:"partitions,omitempty"`
 	End        []*nestedState `json:"end,omitempty"`        // the nested columns after the last partition
 	Categories []string       `json:"categories,omitempty"` // keys of the values of dictionaries

@@ -91,7 +91,7 @@ func Plan(ctx context.Context, input, output string, partitions int, options Opt
 	}
 	return &PlanReport{
 		Input: input, Output: output, Rows: total, Columns: len(c.chosen.plans), Skipped: c.chosen.skipped,
-		ChunkRows: c.plan.ChunkRows, ShardRows: c.options.ShardRows, Partitions: len(c.plan.Partitions),
+		ChunkRows: c.plan.ChunkRows, ShardRows: c.plan.ShardRows, Partitions: len(c.plan.Partitions),
 		Seconds: time.Since(start).Seconds(),
 	}, nil
 }
@@ -141,13 +141,20 @@ func (c *conversion) planPartitions(ctx context.Context, n int64) (int64, error)
 		return 0, markPart(PartInput, err)
 	}
 	columns := c.chosen.plans
-	c.plan.ChunkRows = c.options.ChunkRows
+	c.plan.ChunkRows, c.plan.ShardRows = c.options.ChunkRows, c.options.ShardRows
 	if c.plan.ChunkRows == 0 || slices.ContainsFunc(columns, func(p *column) bool { return p.codecs.hasAuto() }) {
 		if err := c.readFirstBatch(ctx, total); err != nil {
 			return 0, err
 		}
 	}
-	grid := rowGrid{chunkRows: c.plan.ChunkRows, shardRows: c.options.ShardRows}
+	// Every partition should have a shard.
+	if most := total / n / c.plan.ChunkRows * c.plan.ChunkRows; c.choosesShards() && c.plan.ShardRows > most {
+		c.plan.ShardRows = most
+	}
+	if c.choosesShards() && c.plan.ShardRows <= c.plan.ChunkRows {
+		c.plan.ShardRows = 0
+	}
+	grid := rowGrid{chunkRows: c.plan.ChunkRows, shardRows: c.plan.ShardRows}
 	if err := c.sizer().checkShardIndexes(grid, len(columns)); err != nil {
 		return 0, err
 	}
@@ -166,7 +173,12 @@ func (c *conversion) planPartitions(ctx context.Context, n int64) (int64, error)
 }
 
 func (c *conversion) sizer() chunkSizer {
-	return chunkSizer{automatic: c.options.ChunkRows == 0, shares: divideMemory(c.options.MaxMemory), jobs: c.options.Jobs, codec: c.options.codecs()}
+	shares := divideMemory(c.options.MaxMemory)
+	_, _, shards := shares.forObjects(true)
+	return chunkSizer{
+		automatic: c.options.ChunkRows == 0, shares: shares, jobs: c.options.Jobs, codec: c.options.codecs(),
+		shardMemory: shards, choosesShards: c.choosesShards(),
+	}
 }
 
 // readFirstBatch chooses the rows of a chunk and the codecs by the first batch with rows,
@@ -216,7 +228,8 @@ func (c *conversion) chooseByBatch(batch arrow.RecordBatch) error {
 		}
 	}
 	if c.plan.ChunkRows == 0 {
-		c.plan.ChunkRows = c.sizer().chunkRows(c.chosen.plans, batch)
+		grid := c.sizer().defaultGrid(c.chosen.plans, batch)
+		c.plan.ChunkRows, c.plan.ShardRows = grid.chunkRows, grid.shardRows
 	}
 	return nil
 }

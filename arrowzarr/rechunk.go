@@ -206,7 +206,7 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 		place(r.columns, r.device)
 	}
 	if r.grid.chunkRows == 0 {
-		r.grid.chunkRows = r.sizer.chunkRows(r.columns, b.batch)
+		r.grid = r.sizer.defaultGrid(r.columns, b.batch)
 	}
 	if err := r.sizer.checkShardMemory(r.grid, r.columns, b.batch); err != nil {
 		return nil, err
@@ -444,7 +444,7 @@ func (r *rechunker) fixGrid(atEnd bool) error {
 	}
 	r.gridFixed = true
 	if atEnd && r.sizer.automatic {
-		r.grid.chunkRows = max(r.pendingRows, 1)
+		r.grid = rowGrid{chunkRows: max(r.pendingRows, 1)}
 	}
 	return r.sizer.checkShardIndexes(r.grid, len(r.columns))
 }
@@ -458,6 +458,38 @@ type chunkSizer struct {
 	// shardMemory is the memory of the shards that are open, if the store keeps them in
 	// memory; otherwise it is 0.
 	shardMemory int64
+	// choosesShards reports whether defaultGrid has shards, and shardMemory is no limit of
+	// the caller's.
+	choosesShards bool
+}
+
+// objectBytes is the most that an object of a store has by default, without compression.
+// Requests of 8 to 64 MiB are as fast as a store is, and larger ones must be repeated whole.
+const objectBytes = 64 << 20
+
+// defaultGrid returns the grid of an input whose options do not say it. Shards have as many
+// chunks as fit into an object, if that is at least two: those of the widest column, and of
+// all in memory. Encoded chunks may be longer than those of the first batch.
+func (s chunkSizer) defaultGrid(columns []*column, batch arrow.RecordBatch) rowGrid {
+	grid := rowGrid{chunkRows: s.chunkRows(columns, batch)}
+	if !s.choosesShards {
+		return grid
+	}
+	var row, widest float64
+	for i, plan := range columns {
+		if plan.kind != kindNested { // its arrays have grids of their own
+			width := plan.rowBytes(batch.Column(i), batch.NumRows())
+			row, widest = row+width, max(widest, width)
+		}
+	}
+	if row == 0 {
+		return grid
+	}
+	rows := min(objectBytes/widest, float64(s.shardMemory)/2/row)
+	if chunks := int64(rows / float64(grid.chunkRows)); chunks >= 2 {
+		grid.shardRows = chunks * grid.chunkRows
+	}
+	return grid
 }
 
 // chunkRows returns DefaultChunkRows, halved until the rows at work fit into the
@@ -489,7 +521,7 @@ func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 
 // checkShardMemory refuses shards that would not fit into memory, if the store keeps them
 // there until they are whole. Each column has one that is open.
 func (s chunkSizer) checkShardMemory(grid rowGrid, columns []*column, batch arrow.RecordBatch) error {
-	if grid.shardRows == 0 || s.shardMemory == 0 {
+	if grid.shardRows == 0 || s.shardMemory == 0 || s.choosesShards {
 		return nil
 	}
 	var row float64

@@ -100,6 +100,10 @@ func nestedTypes() []arrow.DataType {
 		arrow.ListOf(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint32, ValueType: i32}),
 		arrow.ListOf(arrow.FixedWidthTypes.Float16), arrow.ListOf(arrow.FixedWidthTypes.Duration_s), arrow.ListOf(arrow.FixedSizeListOf(2, i32)),
 		arrow.ListOf(&arrow.FixedSizeBinaryType{ByteWidth: 0}),
+		arrow.SparseUnionOf([]arrow.Field{
+			{Name: "n", Type: arrow.StructOf(arrow.Field{Name: "null", Type: arrow.Null, Nullable: true}), Nullable: true},
+			{Name: "l", Type: arrow.LargeListViewOf(arrow.Null), Nullable: true}, {Name: "i", Type: i32, Nullable: true},
+		}, []arrow.UnionTypeCode{0, 1, 2}),
 	}
 }
 

@@ -77,7 +77,23 @@ func (p parquetTypes) field(got arrow.Field, want *arrow.Field, node pqarrow.Sch
 		stored = want.Type
 	}
 	got.Type = p.dataType(got.Type, stored, node)
+	if want != nil && arrow.TypeEqual(got.Type, want.Type) {
+		got.Metadata = keepExtension(got.Metadata, want.Metadata)
+	}
 	return got
+}
+
+// keepExtension returns the metadata of a field with the name of an extension type that
+// arrow-go does not know, which it drops from fields inside of others.
+func keepExtension(got, want arrow.Metadata) arrow.Metadata {
+	name, ok := want.GetValue(extensionName)
+	if _, known := got.GetValue(extensionName); !ok || known {
+		return got
+	}
+	values := got.ToMap()
+	values[extensionName] = name
+	values[extensionMetadata], _ = want.GetValue(extensionMetadata)
+	return arrow.MetadataFrom(values)
 }
 
 // child returns field i of a nested type, nil if the type is nil or of another kind.
@@ -122,14 +138,15 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 			return got
 		}
 		var keys, items *arrow.Field
+		sorted := t.KeysSorted
 		if m, ok := want.(*arrow.MapType); ok {
 			key, item := m.KeyField(), m.ItemField()
-			keys, items = &key, &item
+			keys, items, sorted = &key, &item, m.KeysSorted
 		}
 		key := p.field(t.KeyField(), keys, entries.Children[0])
 		item := p.field(t.ItemField(), items, entries.Children[1])
 		made := arrow.MapOfFields(key, item)
-		made.KeysSorted = t.KeysSorted
+		made.KeysSorted = sorted
 		return made
 	case *arrow.ListType:
 		return arrow.ListOfField(only(arrow.LIST))
@@ -187,11 +204,15 @@ func (p parquetTypes) leafType(got, want arrow.DataType, column *schema.Column) 
 func isBinary(t arrow.DataType) bool { return t.ID() == arrow.BINARY || t.ID() == arrow.STRING }
 
 // makeReadable changes the types of a field that arrow-go cannot read to what Parquet
-// stores: durations to integers, and JSON in large text or views to text.
+// stores: durations and bool8 to integers, and JSON in large text or views to text.
 func makeReadable(f *pqarrow.SchemaField) {
 	t := f.Field.Type
 	if t.ID() == arrow.DURATION {
 		f.Field.Type = arrow.PrimitiveTypes.Int64
+		return
+	}
+	if _, ok := t.(*extensions.Bool8Type); ok {
+		f.Field.Type = arrow.PrimitiveTypes.Int8
 		return
 	}
 	if json, ok := t.(*extensions.JSONType); ok && json.StorageType().ID() != arrow.STRING {
@@ -202,7 +223,7 @@ func makeReadable(f *pqarrow.SchemaField) {
 		makeReadable(&f.Children[i])
 	}
 	nested, ok := t.(arrow.NestedType)
-	if !ok || !hasDuration(t) {
+	if !ok || !hasIntegers(t) {
 		return
 	}
 	fields := make([]arrow.Field, len(f.Children))
@@ -226,15 +247,17 @@ func makeReadable(f *pqarrow.SchemaField) {
 	}
 }
 
-func hasDuration(t arrow.DataType) bool {
+// hasIntegers reports whether makeReadable changes a type inside of another to integers.
+func hasIntegers(t arrow.DataType) bool {
 	if nested, ok := t.(arrow.NestedType); ok {
 		for _, f := range nested.Fields() {
-			if hasDuration(f.Type) {
+			if hasIntegers(f.Type) {
 				return true
 			}
 		}
 	}
-	return t.ID() == arrow.DURATION
+	_, isBool := t.(*extensions.Bool8Type)
+	return isBool || t.ID() == arrow.DURATION
 }
 
 // convertTo returns an array of a type that parquetTypes has for its own. The caller owns

@@ -51,6 +51,8 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 		"decimal32 decimal32(9, 2)", "decimal64 decimal64(18, 2)", "text_view string_view", "bytes_view binary_view",
 		"durations list<element: duration[ms], nullable>",
 		"json_large extension<arrow.json[storage_type=large_utf8]>", "json_view extension<arrow.json[storage_type=string_view]>",
+		"flags struct<on: extension<arrow.bool8> nullable, n: int64 nullable>", "sorted map<utf8, int16, keys_sorted, items_nullable>",
+		"tensors list<element: fixed_size_list<element: int16, nullable>[4], nullable>",
 		"nested struct<x: decimal32(9, 2) nullable, t: timestamp[ms, tz=Europe/Berlin] nullable, v: string_view nullable>",
 	}
 	var got []string
@@ -81,6 +83,8 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 	}
 	value, _ := facts.Schema.Metadata().GetValue("geo")
 	assert.Equal(t, `{"version": "1.1"}`, value, "the file's own metadata")
+	tensors, _ := facts.Schema.Field(15).Type.(*arrow.ListType).ElemField().Metadata.GetValue("ARROW:extension:name")
+	assert.Equal(t, "arrow.fixed_shape_tensor", tensors)
 	output, _ := convertFile(t, filepath.Join("testdata", "parquet", "types.parquet"), arrowzarr.Options{})
 	verified, err := arrowzarr.Verify(t.Context(), filepath.Join("testdata", "parquet", "types.parquet"), output, arrowzarr.Options{})
 	require.NoError(t, err)

@@ -788,8 +788,11 @@ func (c *tableColumn) readUnion(ctx context.Context, n *node, from, to int64) (a
 		// The slots that other types select hold any value.
 		var spread arrow.Array
 		if count[i] == 0 {
-			spread = array.MakeArrayOfNull(memory.DefaultAllocator, children[i].DataType(), len(tags))
-		} else if spread, err = columns.Take(children[i], columns.Indices(positions[i]...)); err != nil {
+			spread, err = nullArray(children[i].DataType(), len(tags))
+		} else {
+			spread, err = columns.Take(children[i], columns.Indices(positions[i]...))
+		}
+		if err != nil {
 			return nil, err
 		}
 		children[i].Release()

@@ -39,7 +39,11 @@ def supported(t: pa.DataType) -> bool:
         value = storage(t.value_type)
         return not types.is_dictionary(value) and not types.is_null(value) and supported(value)
     if types.is_fixed_size_list(t):
-        inner = storage(t.value_type)
+        inner = t.value_type
+        while isinstance(inner, pa.BaseExtensionType):
+            inner = inner.storage_type
+        if types.is_run_end_encoded(inner):  # nested: only the runs of whole columns are decoded before
+            return False
         return is_number(inner) or types.is_boolean(inner) or (types.is_fixed_size_list(inner) and supported(inner))
     return is_text(t) or is_binary(t) or types.is_null(t) or is_fixed(t)
 
@@ -123,7 +127,7 @@ def empty(t: pa.DataType) -> pa.Array:
     if types.is_dictionary(stored):
         a = pa.DictionaryArray.from_arrays(pa.array([], stored.index_type), empty(stored.value_type))
     else:
-        a = pa.array([], stored)
+        a = pa.nulls(0, stored)  # pa.array does not make runs
     return pa.ExtensionArray.from_storage(t, a) if isinstance(t, pa.BaseExtensionType) else a
 
 
@@ -154,7 +158,10 @@ def rows(a: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         return tuple(None if part is None else part[nested.runs(a)] for part in rows(values))
     if types.is_dictionary(a.type):
         # A null dictionary value is a missing row, like a null index.
-        return rows(a.dictionary.take(a.indices))
+        values = a.dictionary
+        if types.is_string_view(values.type) or types.is_binary_view(values.type):  # which take does not know
+            values = pa.array(values.to_pylist(), pa.string() if types.is_string_view(values.type) else pa.binary())
+        return rows(values.take(a.indices))
     missing = np.asarray(a.is_null().to_numpy(zero_copy_only=False), dtype=bool)
     if types.is_fixed_size_list(a.type):
         k = a.type.list_size

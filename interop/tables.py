@@ -1,9 +1,10 @@
 """Checks arrow2zarr with random tables of every type that pyarrow has.
 
 Each table is written as an Arrow IPC file or stream or as Parquet, and converted with
-random flags. What zarr-python, tensorstore, anndata, awkward and xarray read must equal
-what pyarrow reads from the input. The restored table must equal the input, and verify
-must agree; of an input in which one value is another, it must find the difference.
+random flags, some of them by convert and append. What zarr-python, tensorstore, anndata,
+awkward and xarray read must equal what pyarrow reads from the input. The restored table
+must equal the input, and verify must agree; of an input in which one value is another,
+it must find the difference.
 
 Usage: tables.py [--tables 200] [--seed SEED] [--first 0] [--keep FOLDER]
 The seed and the number of a table that fails are printed; --first NUMBER --tables 1
@@ -12,6 +13,8 @@ repeats it.
 
 import argparse
 import concurrent.futures
+import dataclasses
+import itertools
 import os
 import shutil
 import sys
@@ -66,6 +69,28 @@ def flags(rng: np.random.Generator) -> tuple[str, ...]:
     return tuple(chosen)
 
 
+def append(checker: check.Checker, case: check.Case, table: pa.Table, compression: str | None, rng: np.random.Generator) -> None:
+    """Converts the first rows of a table, and appends the others by two or three calls."""
+    cuts = sorted(int(c) for c in rng.integers(0, table.num_rows + 1, int(rng.integers(1, 3))))
+    first, *more = [table.slice(a, b - a) for a, b in itertools.pairwise([0, *cuts, table.num_rows])]
+    if case.path.suffix == ".arrows" and compression not in ("zstd", "lz4"):
+        compression = None
+    part = dataclasses.replace(case, path=case.path.with_stem("part0"), table=first, faults=case.faults)
+    write(part.path, first, compression, rng)
+    checker.convert(part, 0)
+    case.output = part.output
+    for i, rows in enumerate(more):
+        path = case.path.with_stem(f"part{i + 1}")
+        write(path, rows, compression, rng)
+        if case.faults:
+            return
+        pairs = zip(case.flags[::2], case.flags[1::2])
+        flags = itertools.chain.from_iterable(p for p in pairs if p[0] in ("--chunk-rows", "--jobs", "--max-memory"))
+        run = checker.run("append", path, case.output, "--device", "cpu", *flags)
+        if run.returncode != 0:
+            case.faults.append(f"append of rows {cuts}: exit code {run.returncode}: {run.stderr.strip()[-500:]}")
+
+
 def try_table(command: Path, folder: Path, seed: int, number: int) -> list[str]:
     """Checks one table, and returns what is wrong."""
     rng = np.random.default_rng([seed, number, 1])
@@ -83,7 +108,10 @@ def try_table(command: Path, folder: Path, seed: int, number: int) -> list[str]:
         write(path, table, None, rng)
     case = check.Case(path, reference.read(path), flags=flags(rng), piped=path.suffix == ".arrows" and rng.random() < 0.3)
     checker = check.Checker(command, "cpu", folder / "zarr")
-    checker.convert(case, 0)
+    if rng.random() < 0.35 and table.num_rows > 1:
+        append(checker, case, table, compression, rng)
+    else:
+        checker.convert(case, 0)
     if case.faults:
         return case.faults
     checker.check(case, [readers.Tensorstore()])

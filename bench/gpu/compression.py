@@ -61,9 +61,9 @@ def shuffled(chunk, width):
     return np.ascontiguousarray(chunk.reshape(-1, width).T).reshape(-1)
 
 
-def data_sets(size):
-    for name, arrays in (("columns", columns()), ("field", field())):
-        chunks = [(values[i : i + size], width) for values, width in arrays for i in range(0, values.size, size)]
+def data_sets(arrays, size):
+    for name, values_of in arrays.items():
+        chunks = [(values[i : i + size], width) for values, width in values_of for i in range(0, values.size, size)]
         yield name, [chunk for chunk, _ in chunks]
         yield f"{name}-shuffled", list(POOL.map(lambda c: shuffled(*c), chunks))
 
@@ -199,15 +199,16 @@ def host_encode_rate(format, chunks):
     return encoded, sum(map(len, chunks)) / (time.perf_counter() - start) / 1e9
 
 
-def measure(benchmark, peers_of, made_of):
+def measure(benchmark, peers_of, made_of, rounds=3):
     """Runs a benchmark of all data. peers_of(format, encoded, chunks) returns figures of peers
     in a dict, and made_of(format, name, figures of ours, peers, command) the records."""
     made, faults = [], []
     folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
     try:
+        arrays = {"columns": columns(), "field": field()}
         for size_name, size in CHUNKS.items():
             peers = {}
-            for data, chunks in data_sets(size):
+            for data, chunks in data_sets(arrays, size):
                 name = f"{data}-{size_name}"
                 for format in FORMATS:
                     encoded, rate = host_encode_rate(format, chunks)
@@ -220,7 +221,7 @@ def measure(benchmark, peers_of, made_of):
                         f.write(c)
             os.environ["QUIVER_BENCH_BATCHES"] = str(folder)
             for format in FORMATS:
-                ours = gobench.run(f"compress/{format}", f"^Benchmark{benchmark}$", "-test.benchtime=5x", rounds=3)
+                ours = gobench.run(f"compress/{format}", f"^Benchmark{benchmark}$", "-test.benchtime=5x", rounds=rounds)
                 for (f, name), peer in peers.items():
                     if f != format:
                         continue
@@ -275,5 +276,5 @@ def encode_records():
             record.record(f"{format}-ratio-{name}", "input/output", got["ratio"], command, peer=library, peer_value=peer["ratio"], note=ratios),
         ]
 
-    made, others = measure("Encode", peers_of, made_of)
+    made, others = measure("Encode", peers_of, made_of, rounds=2)
     return made, faults + others

@@ -111,7 +111,7 @@ func (f *convertFlags) addDeviceFlag(flags *pflag.FlagSet) {
 func (f *convertFlags) addTableFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.codecs, "codec", nil, fmt.Sprintf("[CLASS= or COLUMN=]CODEC, see below; may be repeated (default %s)", arrowzarr.DefaultCodec))
 	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
-	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: no shards)")
+	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: none, or of 64 MiB in an object store)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to convert (default all)")
 	flags.StringSliceVar(&f.exclude, "exclude", nil, "names or patterns of columns to leave out")
 	flags.BoolVar(&f.skipUnsupported, "skip-unsupported", false, "leave out columns that cannot be converted, and name them")
@@ -167,12 +167,32 @@ func (f convertFlags) withDevice(cmd *cobra.Command, do func(arrowzarr.Options) 
 	if f.device == "auto" && device.Type() != arrowbuf.DeviceCPU && !options.FasterOnDevice() {
 		device, why = arrowbuf.CPU(), fmt.Sprintf("%s is not known to be faster with this codec", device)
 	}
+	if err := keepMemory(device); err != nil {
+		return err
+	}
 	options.Device = device
 	if f.verbose && why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "device %s (%s)\n", device, why)
 	}
 	debug.SetMemoryLimit(options.GoMemoryLimit())
 	return do(options)
+}
+
+// keepMemory makes a GPU keep freed memory. Batches of chunks have many sizes, and the
+// built-in pool frees idle memory before it allocates, which waits for the kernels.
+func keepMemory(device arrowbuf.Device) error {
+	gpu, ok := arrowbuf.As[*cudabuf.Device](device)
+	if !ok {
+		return nil
+	}
+	pool, err := gpu.NewPool(cudabuf.PoolOptions{Slack: -1})
+	if err == nil {
+		err = gpu.SetPool(pool)
+	}
+	if err != nil {
+		return &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: err}
+	}
+	return nil
 }
 
 func (f convertFlags) options() (arrowzarr.Options, error) {

@@ -309,47 +309,57 @@ func (d *decoding) decodeParts(p *partJobs, dst arrowbuf.Buffer, limit int64) er
 func runOnHost(dev *cudabuf.Device, b compress.Batch, inputs []int, outcomes []batch.Outcome, run func(dst, src []byte) (int64, error)) error {
 	const most = 256 << 20
 	for len(inputs) > 0 {
-		var down, up jobs
-		var items []batch.Item
-		var srcSize, dstSize int64
-		n := 0
+		n, size := 0, int64(0)
 		for ; n < len(inputs); n++ {
-			in, out := b.In[inputs[n]], b.Out[inputs[n]]
-			if n > 0 && srcSize+dstSize+in.Length+out.Length > most {
+			need := b.In[inputs[n]].Length + b.Out[inputs[n]].Length
+			if n > 0 && size+need > most {
 				break
 			}
-			items = append(items, batch.Item{Src: srcSize, SrcSize: in.Length, Dst: dstSize, DstSize: out.Length})
-			down.add(in, compress.Range{Offset: srcSize, Length: in.Length}, inputs[n])
-			srcSize, dstSize = srcSize+in.Length, dstSize+out.Length
+			size += need
 		}
-		src, dst, done := make([]byte, srcSize), make([]byte, dstSize), make([]batch.Outcome, n)
-		memory, err := dev.NewBuffer(max(srcSize, dstSize))
-		if err != nil {
-			return err
-		}
-		defer memory.Release()
-		if err := pack.Copy(down.batch(memory, b.Src)); err != nil {
-			return err
-		}
-		if _, err := memory.CopyToHost(src, 0); err != nil {
-			return err
-		}
-		batch.DecodeItems(dst, src, items, done, run)
-		if _, err := memory.CopyFromHost(dst, 0); err != nil {
-			return err
-		}
-		for i, o := range done {
-			outcomes[inputs[i]] = o
-			if o.Status == batch.OK {
-				up.add(compress.Range{Offset: items[i].Dst, Length: o.Size}, b.Out[inputs[i]], inputs[i])
-			} else {
-				outcomes[inputs[i]].Size = 0
-			}
-		}
-		if err := pack.Copy(up.batch(b.Dst, memory)); err != nil {
+		if err := runStep(dev, b, inputs[:n], outcomes, run); err != nil {
 			return err
 		}
 		inputs = inputs[n:]
 	}
 	return nil
+}
+
+// runStep is runOnHost for a few inputs. They cross the link in one piece, and their outputs
+// too.
+func runStep(dev *cudabuf.Device, b compress.Batch, inputs []int, outcomes []batch.Outcome, run func(dst, src []byte) (int64, error)) error {
+	var down, up jobs
+	items, done := make([]batch.Item, len(inputs)), make([]batch.Outcome, len(inputs))
+	var srcSize, dstSize int64
+	for i, input := range inputs {
+		in, out := b.In[input], b.Out[input]
+		items[i] = batch.Item{Src: srcSize, SrcSize: in.Length, Dst: dstSize, DstSize: out.Length}
+		down.add(in, compress.Range{Offset: srcSize, Length: in.Length}, input)
+		srcSize, dstSize = srcSize+in.Length, dstSize+out.Length
+	}
+	src, dst := make([]byte, srcSize), make([]byte, dstSize)
+	memory, err := dev.NewBuffer(max(srcSize, dstSize))
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	if err := pack.Copy(down.batch(memory, b.Src)); err != nil {
+		return err
+	}
+	if _, err := memory.CopyToHost(src, 0); err != nil {
+		return err
+	}
+	batch.DecodeItems(dst, src, items, done, run)
+	if _, err := memory.CopyFromHost(dst, 0); err != nil {
+		return err
+	}
+	for i, o := range done {
+		if o.Status != batch.OK {
+			outcomes[inputs[i]] = batch.Outcome{Status: o.Status}
+			continue
+		}
+		outcomes[inputs[i]] = o
+		up.add(compress.Range{Offset: items[i].Dst, Length: o.Size}, b.Out[inputs[i]], inputs[i])
+	}
+	return pack.Copy(up.batch(b.Dst, memory))
 }

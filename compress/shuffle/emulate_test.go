@@ -16,7 +16,7 @@ import (
 // with the last range.
 func TestKernelsCopyWithinTheirMemory(t *testing.T) {
 	e, r := batchtest.StartEmulator(t), rand.New(rand.NewPCG(1, 2))
-	for round := range 3 {
+	for round := range 8 {
 		for _, size := range []int64{1, 2, 3, 4, 5, 8, 12, 16, 100, 255} {
 			for _, tr := range []Transform{{}, {Bits: true}, {Inverse: true}, {Bits: true, Inverse: true}} {
 				if tr.Size = int(size); size == 1 && !tr.Bits {

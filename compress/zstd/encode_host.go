@@ -23,6 +23,7 @@ const (
 	minLiterals      = 64 // fewer literals are not encoded
 	oneStream        = 256
 	weightsLog       = 6
+	codesLog         = 8         // of the tables of sequences; larger ones gain nothing
 	window           = 128 << 10 // larger frames are not a single segment
 	windowDescriptor = 7 << 3
 )
@@ -513,7 +514,7 @@ func encodeSequences(out []byte, sequences []encodedSequence) []byte {
 			tables[k] = encodingTable{0, make([]transform, last+1), make([]uint16, 1)}
 			continue
 		}
-		log := tableLog(n, distinct, maxLogs[k])
+		log := tableLog(n, distinct, codesLog)
 		norm := normalize(counts, n, log)
 		var w bitWriter
 		writeCounts(&w, norm, log)

@@ -7,6 +7,7 @@
 // [Rendezvous], [NewAll] from the devices of one process, and [Comm.Split] from another
 // communicator.
 //
-// Ranks are connected by sockets beside NCCL. So a rank that dies, fails or disagrees is an
-// error of all others, and no call waits longer than [Options.Timeout].
+// Ranks are connected by sockets beside NCCL. So a rank that dies or fails is an error of all
+// others, and operations end after [Options.Timeout]. Ranks that call different operations
+// get [ErrMismatch]; on GPUs if [Options.Check] is set.
 package collective

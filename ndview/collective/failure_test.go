@@ -86,7 +86,12 @@ func TestDisagreementIsAnErrorOfAllRanks(t *testing.T) {
 
 // A rank that does not take part is a timeout of the others.
 func TestOperationsTimeOut(t *testing.T) {
-	onRanks(t, 2, collective.Options{Timeout: 300 * time.Millisecond}, func(t *testing.T, k kind, comms []*collective.Comm) {
+	forEachKind(t, 2, func(t *testing.T, k kind) {
+		o := collective.Options{Timeout: time.Second} // within which the ranks also join
+		if k.name == "cuda" {
+			o.Timeout = 5 * time.Second
+		}
+		comms := newAll(t, k, o)
 		start := time.Now()
 		err := withArray(comms[0], ndview.Float32, 1000, func(a *ndview.NDBuffer) error {
 			return errors.Join(comms[0].AllReduceInto(a, a, collective.Sum), comms[0].Wait())
@@ -361,12 +366,13 @@ func TestRanksThatDoNotFitAreErrors(t *testing.T) {
 	}
 	cpu := arrowbuf.CPU()
 	for name, one := range map[string]struct {
-		ranks []rank
-		text  string
+		ranks   []rank
+		timeout time.Duration
+		text    string
 	}{
-		"sizes":     {[]rank{{cpu, 0, 2}, {cpu, 1, 3}}, "ranks, others want"},
-		"same rank": {[]rank{{cpu, 0, 3}, {cpu, 1, 3}, {cpu, 1, 3}}, "two processes are rank 1"},
-		"a missing": {[]rank{{cpu, 0, 3}, {cpu, 2, 3}}, "2 of 3 ranks have joined, missing [1]"},
+		"sizes":     {[]rank{{cpu, 0, 2}, {cpu, 1, 3}}, limit, "ranks, others want"},
+		"same rank": {[]rank{{cpu, 0, 3}, {cpu, 1, 3}, {cpu, 1, 3}}, limit, "two processes are rank 1"},
+		"a missing": {[]rank{{cpu, 0, 3}, {cpu, 2, 3}}, time.Second, "2 of 3 ranks have joined, missing [1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := resourcesInUse()
@@ -376,7 +382,7 @@ func TestRanksThatDoNotFitAreErrors(t *testing.T) {
 			var joining sync.WaitGroup
 			for i, r := range one.ranks {
 				joining.Go(func() {
-					_, errs[i] = collective.New(r.dev, id, r.rank, r.size, collective.Options{Timeout: 300 * time.Millisecond})
+					_, errs[i] = collective.New(r.dev, id, r.rank, r.size, collective.Options{Timeout: one.timeout})
 				})
 			}
 			joining.Wait()

@@ -223,7 +223,7 @@ func TestFailedCallsOfNCCLEndTheCommunicator(t *testing.T) {
 // A call that waits for a dead rank returns after an abort, which frees the communicator only
 // when no call uses it.
 func TestCallsThatWaitInNCCLTimeOut(t *testing.T) {
-	f, comms := fakeRanks(t, Options{Timeout: 100 * time.Millisecond})
+	f, comms := fakeRanks(t, Options{Timeout: time.Second})
 	f.calls()
 	f.set("fake_block", 1)
 	a := array(t, comms[0], ndview.Float32, 10)

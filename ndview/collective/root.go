@@ -229,6 +229,8 @@ func (r *root) readHello(conn net.Conn) (h hello, err error) {
 	switch {
 	case h.Version != protocolVersion:
 		return h, fmt.Errorf("got version %d of the protocol, want %d", h.Version, protocolVersion)
+	case h.WaitMS < 0 || h.WaitMS > never.Milliseconds():
+		return h, fmt.Errorf("a wait of %d ms: %w", h.WaitMS, errMessage)
 	case h.Size < 1 || h.Size > ranksMax || h.Rank < 0 || h.Rank >= h.Size:
 		return h, fmt.Errorf("rank %d of %d: %w", h.Rank, h.Size, ErrRank)
 	}

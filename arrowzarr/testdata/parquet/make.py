@@ -18,6 +18,9 @@ def types():
     decimals = [d("1.23"), None, d("-99999.99")]
     text = ["a text that does not fit into twelve bytes", None, ""]
     nested = pa.struct([("x", pa.decimal32(9, 2)), ("t", pa.timestamp("s", tz="Europe/Berlin")), ("v", pa.string_view())])
+    tensor = pa.fixed_shape_tensor(pa.int16(), (2, 2), permutation=(1, 0))
+    bools = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None, 0], pa.int8()))
+    flags = pa.StructArray.from_arrays([bools, pa.array([1, 2, 3])], ["on", "n"], mask=pa.array([False, True, False]))
     moment = datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc)
     table = pa.table({
         "berlin": pa.array(instants, pa.timestamp("s", tz="Europe/Berlin")),
@@ -33,6 +36,9 @@ def types():
         "durations": pa.array([[1, None], None, []], pa.list_(pa.duration("ms"))),
         "json_large": pa.array(['{"a": 1}', None, "[]"], pa.json_(pa.large_string())),
         "json_view": pa.array(['{"a": 1}', None, "[]"], pa.json_(pa.string_view())),
+        "flags": flags,
+        "sorted": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int16(), keys_sorted=True)),
+        "tensors": pa.ListArray.from_arrays(pa.array([0, 1, None, 1], pa.int32()), pa.ExtensionArray.from_storage(tensor, pa.array([[1, 2, 3, 4]], tensor.storage_type))),
         "nested": pa.array([{"x": d("1.23"), "t": moment, "v": "abc"}, None, {"x": None, "t": None, "v": None}], nested),
     })
     with pq.ParquetWriter(FOLDER / "types.parquet", table.schema) as w:

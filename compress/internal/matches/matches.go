@@ -13,7 +13,8 @@ const PieceSize = 1 << 16
 // The constants of matches.cuh.
 const (
 	lanes       = 32 // positions of a step, one for each thread of a warp
-	tableBits   = 12
+	tableBits   = 11
+	inserted    = 2
 	tagBits     = 16
 	hashed      = 5
 	nearby      = 16
@@ -96,13 +97,10 @@ func common(src []byte, a, b, most uint32) uint32 {
 func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, emit func(Match)) {
 	var hashes, candidates, lengths [lanes]uint32
 	var gains [lanes + 1]int
-	repeat, misses := uint32(0), uint32(0)
+	repeat, misses, anchor := uint32(0), uint32(0), begin
 	for at := begin; at+nearby <= end; {
 		n := min(lanes, end-nearby-at+1)
 		clear(gains[:])
-		// Positions of this step by their hashes: the latest one, and the one before each, plus 1.
-		var latest [64]uint8
-		var earlier [lanes]uint8
 		for i := range n {
 			pos := at + i
 			h := hash(binary.LittleEndian.Uint64(src[pos:]))
@@ -111,14 +109,14 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 			if e := f.table[slot]; e&(1<<tagBits-1) == tag {
 				candidate = e >> tagBits
 			}
-			bucket := h >> 26
-			for k := latest[bucket]; k > 0; k = earlier[k-1] {
-				if hashes[k-1] == h {
-					candidate = at + uint32(k-1)
+			hashes[i] = h
+			// A near position of this step with the same hash goes first.
+			for distance := uint32(1); distance <= 16 && distance <= i; distance *= 2 {
+				if hashes[i-distance] == h {
+					candidate = pos - distance
 					break
 				}
 			}
-			hashes[i], earlier[i], latest[bucket] = h, latest[bucket], uint8(i+1)
 			var length uint32
 			var gain int
 			if candidate < pos {
@@ -135,9 +133,11 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 			candidates[i], lengths[i], gains[i] = candidate, length, gain
 		}
 		for i, h := range hashes[:n] {
-			f.table[h>>(32-tableBits)] = (at+uint32(i))<<tagBits | h>>(32-tableBits-tagBits)&(1<<tagBits-1)
+			if pos := at + uint32(i); pos%inserted == 0 {
+				f.table[h>>(32-tableBits)] = pos<<tagBits | h>>(32-tableBits-tagBits)&(1<<tagBits-1)
+			}
 		}
-		covered := at
+		found := false
 		for i := uint32(0); i < n; i++ {
 			if gains[i] == 0 {
 				continue
@@ -150,17 +150,26 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 			if m.Length == nearby {
 				m.Length += common(src, candidates[i]+nearby, m.Position+nearby, end-m.Position-nearby)
 			}
+			// Up to 4 bytes before may be equal, too.
+			for range min(4, m.Position-anchor) {
+				if candidates[i] < 4 || src[m.Position-1] != src[m.Position-1-m.Offset] {
+					break
+				}
+				m.Position--
+				m.Length++
+			}
 			emit(m)
-			repeat = m.Offset
-			covered = m.Position + m.Length
-			i = covered - at - 1
+			repeat, found = m.Offset, true
+			anchor = m.Position + m.Length
+			i = anchor - at - 1
 		}
-		if covered > at {
+		at += n
+		if found {
 			misses = 0
-			at = max(at+lanes, covered)
+			at = max(at, anchor)
 		} else {
 			misses++
-			at += lanes * (1 + min(misses/patience, 3))
+			at += min(lanes*min(misses/patience, 3), end-at)
 		}
 	}
 }

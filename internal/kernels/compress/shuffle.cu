@@ -123,6 +123,16 @@ template <bool back> __device__ __forceinline__ void move_bits(uint8_t* planes, 
 // Copies rows of a tile between shared memory and a range, in which a row begins every
 // `step` bytes. Some threads share a row.
 template <bool store> __device__ __forceinline__ void move_rows(uint8_t* tile, int pitch, uint8_t* range, int64_t step, int rows, int bytes) {
+    if (!store && (((uintptr_t)range | step | bytes | pitch) & 15) == 0) {
+        // Words of several rows are loaded before the first one is stored.
+        const int words = bytes / 16;
+#pragma unroll 4
+        for (int i = threadIdx.x; i < rows * words; i += threads) {
+            const int r = i / words, w = i % words;
+            ((uint4*)(tile + r * pitch))[w] = ((const uint4*)(range + r * step))[w];
+        }
+        return;
+    }
     const int together = bytes > 256 ? 32 : bytes > 128 ? 16 : bytes > 64 ? 8 : 4;
     const int thread = threadIdx.x % together;
     for (int r = threadIdx.x / together; r < rows; r += threads / together)
