@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -265,8 +267,9 @@ func (o *deviceOutputs) add(c deviceChunk, at int64, stats *codec.Stats) {
 	o.items = append(o.items, codec.DecodeItem{Chain: c.chain, Encoded: c.data, At: at, Stats: stats})
 }
 
-// decode decodes chunks to their places in the array. A chunk that is contiguous there is
-// decoded in place, others by way of a buffer of their own.
+// decode decodes chunks to their places in the array, by way of a buffer of the batch.
+// Kernels of several batches that write to one buffer would wait for each other. Chunks
+// that are their elements cross the link to their places.
 func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 	var direct, staged deviceOutputs
 	for _, c := range chunks {
@@ -276,10 +279,8 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 			}
 			continue
 		}
-		part, _ := c.box.Intersect(d.box)
-		start, run := part.RelativeTo(d.box.Origin).ContiguousRange(d.box.Shape)
-		if run && slices.Equal(part.Shape, c.box.Shape) {
-			direct.add(c, d.nd.Offset()+start*d.width(), d.array.Stats)
+		if at, whole := d.place(c); whole && c.chain.IsPlain() {
+			direct.add(c, at, d.array.Stats)
 		} else {
 			staged.add(c, staged.bytes, d.array.Stats)
 			staged.bytes += align(c.size)
@@ -296,8 +297,15 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 	if err := d.run(buf, &staged, jobs); err != nil {
 		return err
 	}
+	moves := compress.Batch{Src: buf, Dst: d.nd.Buffer()}
 	for i, c := range staged.chunks {
-		whole, err := ndview.FromBuffer(buf, d.nd.DType(), staged.items[i].At, c.box.Shape, nil)
+		from := staged.items[i].At
+		if at, whole := d.place(c); whole {
+			moves.In = append(moves.In, compress.Range{Offset: from, Length: c.size})
+			moves.Out = append(moves.Out, compress.Range{Offset: at, Length: c.size})
+			continue
+		}
+		whole, err := ndview.FromBuffer(buf, d.nd.DType(), from, c.box.Shape, nil)
 		if err != nil {
 			return c.wrap(err)
 		}
@@ -307,7 +315,37 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 			return c.wrap(err)
 		}
 	}
-	return nil
+	return copyMoves(moves)
+}
+
+// copyMoves copies ranges of one buffer to another. Those of more than compress.MaxSize
+// bytes are no part of a batch.
+func copyMoves(b compress.Batch) error {
+	small := compress.Batch{Src: b.Src, Dst: b.Dst}
+	for i, in := range b.In {
+		if in.Length <= compress.MaxSize {
+			small.In, small.Out = append(small.In, in), append(small.Out, b.Out[i])
+			continue
+		}
+		part, err := b.Src.Slice(in.Offset, in.Length)
+		if err != nil {
+			return err
+		}
+		_, err = b.Dst.CopyFromDevice(part, b.Out[i].Offset)
+		part.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return pack.Copy(small)
+}
+
+// place returns where a chunk begins in the memory of the array, and whether it is whole
+// and contiguous there.
+func (d *deviceRead) place(c deviceChunk) (at int64, whole bool) {
+	part, _ := c.box.Intersect(d.box)
+	start, run := part.RelativeTo(d.box.Origin).ContiguousRange(d.box.Shape)
+	return d.nd.Offset() + start*d.width(), run && slices.Equal(part.Shape, c.box.Shape)
 }
 
 // run decodes chunks into a buffer. The error is that of the first chunk.

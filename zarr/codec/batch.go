@@ -3,6 +3,7 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"time"
 
@@ -185,6 +186,17 @@ func forEach(n, jobs int, f func(i int)) {
 // batchAlignment is that of chunks in a buffer of many: kernels read neighbors
 // independently, and in words.
 const batchAlignment = 256
+
+// sizeClass rounds a size up to one of few: powers of two and halves between them. Batches
+// have all sizes, and a pool reuses memory only for a request of about its size.
+func sizeClass(n int64) int64 {
+	n = max(n, batchAlignment)
+	whole := int64(1) << bits.Len64(uint64(n-1))
+	if half := whole / 4 * 3; n <= half {
+		return half
+	}
+	return whole
+}
 
 // maxOnDevice is the size in bytes of the largest chunk that a GPU encodes or decodes: all
 // encodings of it are within the limit of batches.

@@ -72,7 +72,7 @@ func (d *decoding) run() error {
 }
 
 func (d *decoding) alloc(n int64) (arrowbuf.Buffer, error) {
-	b, err := d.dev.Alloc(max(n, 1))
+	b, err := d.dev.Alloc(sizeClass(n))
 	if err != nil {
 		return nil, err
 	}
