@@ -68,13 +68,23 @@ def data_sets(arrays, size):
         yield f"{name}-shuffled", list(POOL.map(lambda c: shuffled(*c), chunks))
 
 
-def codec(format):
-    name, level, _ = FORMATS.get(format, (format, None, ""))
-    return pa.Codec(name, level) if level else pa.Codec(name)
+def codec(format, level=None):
+    name, usual, _ = FORMATS.get(format, (format, None, ""))
+    return pa.Codec(name, level or usual) if usual else pa.Codec(name)
 
 
-def encode(format, chunks):
-    return list(POOL.map(lambda c: codec(format).compress(pa.py_buffer(c)), chunks))
+def encode(format, chunks, level=None):
+    """Encodes on all cores, each with a codec of its own."""
+
+    def part(first):
+        own = codec(format, level)
+        return [own.compress(pa.py_buffer(c)) for c in chunks[first::threads]]
+
+    threads = os.cpu_count()
+    encoded = [None] * len(chunks)
+    for first, some in enumerate(POOL.map(part, range(threads))):
+        encoded[first::threads] = some
+    return encoded
 
 
 def host_rate(format, encoded, chunks):
