@@ -119,14 +119,16 @@ func TestDevicesEncodeTheSameBytes(t *testing.T) {
 		n += r.IntN(100)
 		inputs = append(append(inputs, batchtest.Samples(r, n)...), batchtest.Adversarial(r, n)...)
 	}
-	want, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{})
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		got, results := encode(t, dev, inputs, bounds(inputs), quiver.EncodeOptions{Scratch: 1 << 20})
-		for i, in := range inputs {
-			require.NoError(t, results[i].Err)
-			require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(in))
-		}
-	})
+	for _, level := range []int{0, 1} {
+		want, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{Level: level})
+		cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+			got, results := encode(t, dev, inputs, bounds(inputs), quiver.EncodeOptions{Level: level, Scratch: 1 << 20})
+			for i, in := range inputs {
+				require.NoError(t, results[i].Err)
+				require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(in))
+			}
+		})
+	}
 }
 
 // TestBatchesOfManyAndOfHugeInputsEncode has a million inputs, and one of 2 GiB, on a GPU.

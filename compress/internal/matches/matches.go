@@ -13,7 +13,6 @@ const PieceSize = 1 << 16
 // The constants of matches.cuh.
 const (
 	lanes       = 32 // positions of a step, one for each thread of a warp
-	tableBits   = 11
 	inserted    = 2
 	tagBits     = 16
 	hashed      = 5
@@ -27,10 +26,20 @@ const (
 // Match is a number of bytes that equal those Offset bytes before.
 type Match struct{ Position, Length, Offset uint32 }
 
-// Finder finds the matches of a piece. The zero value has seen no bytes.
+// The sizes of a table: bits of a hash. The large one finds more, slower.
+const (
+	SmallTable = 11
+	LargeTable = 13
+)
+
+// Finder finds the matches of a piece.
 type Finder struct {
-	table [1 << tableBits]uint32 // position << tagBits | tag, by hash
+	table     []uint32 // position << tagBits | tag, by hash
+	tableBits int
 }
+
+// NewFinder returns a finder with a table of 1 << tableBits positions.
+func NewFinder(tableBits int) *Finder { return &Finder{make([]uint32, 1<<tableBits), tableBits} }
 
 // Log256 returns about 256 * log2(v).
 func Log256(v int) int {
@@ -90,6 +99,11 @@ func common(src []byte, a, b, most uint32) uint32 {
 	return n
 }
 
+// slot returns the index of a hash in the table, and its tag.
+func (f *Finder) slot(hash uint32) (slot, tag uint32) {
+	return hash >> (32 - f.tableBits), hash >> (32 - f.tableBits - tagBits) & (1<<tagBits - 1)
+}
+
 // Find calls emit for each match in [begin, end) of a piece, in order. Matches may read
 // earlier bytes of the piece, and do not overlap. Calls for one piece go from its start to
 // its end. With repeats, a match with the offset of the one before costs less, and others
@@ -104,7 +118,7 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 		for i := range n {
 			pos := at + i
 			h := hash(binary.LittleEndian.Uint64(src[pos:]))
-			slot, tag := h>>(32-tableBits), h>>(32-tableBits-tagBits)&(1<<tagBits-1)
+			slot, tag := f.slot(h)
 			candidate := pos
 			if e := f.table[slot]; e&(1<<tagBits-1) == tag {
 				candidate = e >> tagBits
@@ -134,7 +148,8 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 		}
 		for i, h := range hashes[:n] {
 			if pos := at + uint32(i); pos%inserted == 0 {
-				f.table[h>>(32-tableBits)] = pos<<tagBits | h>>(32-tableBits-tagBits)&(1<<tagBits-1)
+				slot, tag := f.slot(h)
+				f.table[slot] = pos<<tagBits | tag
 			}
 		}
 		found := false

@@ -57,9 +57,9 @@ struct PieceWriter {
 };
 
 extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const uint8_t* src, const SourcePiece* pieces, EncodedSequence* sequences, EncodedPiece* encoded) {
-    __shared__ uint32_t table[1 << table_bits];
+    __shared__ uint32_t table[1 << small_table];
     const SourcePiece piece = pieces[blockIdx.x];
-    Finder finder;
+    Finder<small_table> finder;
     finder.open(table, src + piece.src);
     PieceWriter out = {sequences + piece.scratch};
     finder.find<false>(0, piece.matched, 8 * entropy_unit, out);

@@ -2,14 +2,15 @@
 // 32 positions, one for each thread, and the result does not depend on the order in which
 // threads run: compress/internal/matches is the host implementation.
 //
-// The table is small so that many warps fit into a multiprocessor, as each waits for memory
-// most of the time.
+// The small table lets many warps fit into a multiprocessor, as each waits for memory most
+// of the time.
 
 #pragma once
 #include "compress/batch.cuh"
 
 constexpr uint32_t piece_size = 1 << 16;
-constexpr int table_bits = 11, tag_bits = 16;
+constexpr int tag_bits = 16;
+constexpr int small_table = 11, large_table = 13;  // bits of a hash; the large one finds more, slower
 constexpr uint32_t inserted = 2;        // every second position goes into the table
 constexpr uint32_t hashed = 5;         // bytes: the shortest match
 constexpr uint32_t nearby = 16;        // bytes that are compared for each position; no match begins later before the end
@@ -80,7 +81,7 @@ __device__ __forceinline__ void copy_bytes(uint8_t* to, const uint8_t* from, uin
     for (uint32_t i = lane(); i < words; i += warp_size) ((uint32_t*)(to + head))[i] = load_word(from + head + 4 * i);
 }
 
-struct Finder {
+template <int table_bits> struct Finder {
     uint32_t* table;     // in shared memory: position << tag_bits | tag, by hash
     const uint8_t* src;  // the piece
 

@@ -48,20 +48,29 @@ struct BlockWriter {
     }
 };
 
-extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
+template <int table_bits> __device__ __forceinline__ void find_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
     __shared__ uint32_t table[1 << table_bits];
     __shared__ uint32_t counts[128];
     const uint32_t first = pieces[blockIdx.x], last = pieces[blockIdx.x + 1];
     const uint8_t* const piece = src + blocks[first].src;
-    Finder finder;
+    Finder<table_bits> finder;
     finder.open(table, piece);
     uint32_t begin = 0;
     for (uint32_t k = first; k < last; k++) {
         const SourceBlock block = blocks[k];
         const uint32_t end = begin + block.size;
         BlockWriter out = {literals + block.scratch, sequences + block.scratch / 4, piece, begin};
-        finder.find<true>(begin, end, finder.entropy(begin, end, counts), out);
+        finder.template find<true>(begin, end, finder.entropy(begin, end, counts), out);
         if (lane() == 0) encoded[k] = {out.used, out.count, 0, 0, raw_block, 0};
         begin = end;
     }
+}
+
+extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
+    find_matches<small_table>(src, blocks, pieces, literals, sequences, encoded);
+}
+
+// The same with more matches.
+extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_more_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
+    find_matches<large_table>(src, blocks, pieces, literals, sequences, encoded);
 }
