@@ -15,7 +15,7 @@ import (
 
 // record is a record of bench/results; CONTRIBUTING.md describes it.
 type record struct {
-	Name                string
+	Name, Unit          string
 	Value, Ratio, Share float64
 	PeerValue           float64 `json:"peer_value"`
 	Median              float64
@@ -92,6 +92,49 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		}
 		all = append(all, check{"performance.md", "| " + op + " |", []string{cells}})
 	}
+	shuffles, codecs := of("h100-shuffle"), of("h100-blosc")
+	for row, kind := range map[string]string{"byte shuffle": "bytes", "byte unshuffle": "un-bytes", "bit shuffle": "bits", "bit unshuffle": "un-bits"} {
+		cells := ""
+		for _, size := range []string{"2", "4", "8"} {
+			r := shuffles("shuffle-" + kind + "-" + size)
+			cells += fmt.Sprintf("| %.0f GB/s, %s ", r.Value, percent(r.Share))
+		}
+		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+	}
+	for row, name := range map[string]string{"Blosc, LZ4, encode": "blosc-lz4-encode", "Blosc, LZ4, decode": "blosc-lz4-decode",
+		"Blosc, zstd, encode": "blosc-zstd-encode", "Blosc, zstd, decode": "blosc-zstd-decode", "gzip, columns, decode": "gzip-decode-columns", "gzip, field, decode": "gzip-decode-field"} {
+		sizes := []string{"64k", "1m", "16m"}
+		if strings.HasPrefix(name, "gzip") {
+			sizes = sizes[:2]
+		}
+		cells := ""
+		for _, size := range sizes {
+			r := codecs(name + "-" + size)
+			cells += fmt.Sprintf("| %.1f GB/s, %.1fx ", r.Value, r.Ratio)
+		}
+		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+	}
+	sums := shuffles("crc32c")
+	all = append(all, check{"performance.md", "CRC-32C of ranges of 1 MiB", []string{fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share))}})
+	products := of("h100-blas")
+	for row, names := range map[string][]string{
+		"gemm, 8192 rows: bfloat16 / float16 / TF32 / float32 / float64 / complex64": {"gemm-bf16-8192", "gemm-f16-8192", "gemm-tf32-8192", "gemm-f32-8192", "gemm-f64-8192", "gemm-c64-8192"},
+		"batches of bfloat16, 64 / 128 / 256 / 512 / 1024 rows":                      {"batch-bf16-64", "batch-bf16-128", "batch-bf16-256", "batch-bf16-512", "batch-bf16-1024"},
+		"batches of float32, 64 / 128 / 256 / 512 / 1024 rows":                       {"batch-f32-64", "batch-f32-128", "batch-f32-256", "batch-f32-512", "batch-f32-1024"},
+		"gemm of integers, 2048 rows: int32 / int8":                                  {"gemm-i32-2048", "gemm-i8-2048"},
+		"float32, 1 GiB: gemv / transposed gemv / ger / outer product / dot":         {"gemv-f32-16384", "gemvt-f32-16384", "ger-f32-16384", "outer-f32-16384", "dot-f32-134217728"},
+		"bfloat16, 1 GiB: gemv / transposed gemv / dot":                              {"gemv-bf16-16384", "gemvt-bf16-16384", "dot-bf16-268435456"},
+	} {
+		var values, ratios []string
+		for _, name := range names {
+			r := products("blas-" + name)
+			values, ratios = append(values, fmt.Sprintf("%.0f", r.Value)), append(ratios, fmt.Sprintf("%.2fx", r.Ratio))
+		}
+		unit := products("blas-" + names[0]).Unit
+		all = append(all, check{"performance.md", "| " + row + " |", []string{"| " + strings.Join(values, " / ") + " " + unit + " | " + strings.Join(ratios, " / ") + " |"}})
+	}
+	launched := products("blas-launch-f32-64")
+	all = append(all, check{"performance.md", "| a call of a small gemm |", []string{fmt.Sprintf("| %.1f us | %.2fx |", launched.Value, launched.Ratio)}})
 	random, cached := onCPU("zarr-random"), onCPU("zarr-random-zstd1")
 	for _, c := range append(all, []check{
 		{"performance.md", "A random read of 100 elements", []string{fmt.Sprintf("%.1f us, %.2fx", random.Value, random.Ratio), fmt.Sprintf("%.0f us, %.2fx", cached.Value, cached.Ratio)}},

@@ -4,9 +4,12 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -22,9 +25,10 @@ var readBatch, minReadBatch int64 = 96 << 20, 32 << 20
 
 const (
 	readInFlight = 10
-	// fetchesAtOnce is the number of batches whose chunks are fetched at a time: the first
-	// should be complete early, for the GPU to begin.
-	fetchesAtOnce = 2
+	// fetchesAtOnce is the number of batches whose chunks are fetched or copied to the GPU
+	// at a time: the first should be complete early, for the GPU to begin. Pinned memory of
+	// more would exceed what its allocator keeps for reuse.
+	fetchesAtOnce = 3
 	// minDeviceBytes is the size in bytes from which a GPU decodes what is read, and
 	// encodes what is written. Less is done sooner by the host.
 	minDeviceBytes = 1 << 20
@@ -86,15 +90,16 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 	}
 	fetches := make(chan struct{}, fetchesAtOnce)
 	return forEachParallel(ctx, inFlight, d.batches, func(ctx context.Context, chunks []deviceChunk) error {
-		s := d.array.scratch()
-		defer s.Release()
+		// A batch that is fetched holds its place until its bytes are on the device, which
+		// bounds the pinned memory.
 		fetches <- struct{}{}
-		err := d.fetch(ctx, s, chunks, jobs)
-		<-fetches
-		if err != nil {
+		s := d.array.scratch()
+		copied := sync.OnceFunc(func() { s.Release(); <-fetches })
+		defer copied()
+		if err := d.fetch(ctx, s, chunks, jobs); err != nil {
 			return err
 		}
-		return d.decode(chunks, jobs)
+		return d.decode(chunks, jobs, copied)
 	})
 }
 
@@ -265,9 +270,10 @@ func (o *deviceOutputs) add(c deviceChunk, at int64, stats *codec.Stats) {
 	o.items = append(o.items, codec.DecodeItem{Chain: c.chain, Encoded: c.data, At: at, Stats: stats})
 }
 
-// decode decodes chunks to their places in the array. A chunk that is contiguous there is
-// decoded in place, others by way of a buffer of their own.
-func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
+// decode decodes chunks to their places in the array, by way of a buffer of the batch.
+// Kernels of several batches that write to one buffer would wait for each other. Chunks
+// that are their elements cross the link to their places.
+func (d *deviceRead) decode(chunks []deviceChunk, jobs int, copied func()) error {
 	var direct, staged deviceOutputs
 	for _, c := range chunks {
 		if c.data == nil {
@@ -276,16 +282,14 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 			}
 			continue
 		}
-		part, _ := c.box.Intersect(d.box)
-		start, run := part.RelativeTo(d.box.Origin).ContiguousRange(d.box.Shape)
-		if run && slices.Equal(part.Shape, c.box.Shape) {
-			direct.add(c, d.nd.Offset()+start*d.width(), d.array.Stats)
+		if at, whole := d.place(c); whole && c.chain.IsPlain() {
+			direct.add(c, at, d.array.Stats)
 		} else {
 			staged.add(c, staged.bytes, d.array.Stats)
 			staged.bytes += align(c.size)
 		}
 	}
-	if err := d.run(d.nd.Buffer(), &direct, jobs); err != nil || len(staged.chunks) == 0 {
+	if err := d.run(d.nd.Buffer(), &direct, jobs, nil); err != nil || len(staged.chunks) == 0 {
 		return err
 	}
 	buf, err := d.nd.Device().Alloc(staged.bytes)
@@ -293,11 +297,18 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 		return err
 	}
 	defer buf.Release()
-	if err := d.run(buf, &staged, jobs); err != nil {
+	if err := d.run(buf, &staged, jobs, copied); err != nil {
 		return err
 	}
+	moves := compress.Batch{Src: buf, Dst: d.nd.Buffer()}
 	for i, c := range staged.chunks {
-		whole, err := ndview.FromBuffer(buf, d.nd.DType(), staged.items[i].At, c.box.Shape, nil)
+		from := staged.items[i].At
+		if at, whole := d.place(c); whole {
+			moves.In = append(moves.In, compress.Range{Offset: from, Length: c.size})
+			moves.Out = append(moves.Out, compress.Range{Offset: at, Length: c.size})
+			continue
+		}
+		whole, err := ndview.FromBuffer(buf, d.nd.DType(), from, c.box.Shape, nil)
 		if err != nil {
 			return c.wrap(err)
 		}
@@ -307,15 +318,45 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 			return c.wrap(err)
 		}
 	}
-	return nil
+	return copyMoves(moves)
+}
+
+// copyMoves copies ranges of one buffer to another. Those of more than compress.MaxSize
+// bytes are no part of a batch.
+func copyMoves(b compress.Batch) error {
+	small := compress.Batch{Src: b.Src, Dst: b.Dst}
+	for i, in := range b.In {
+		if in.Length <= compress.MaxSize {
+			small.In, small.Out = append(small.In, in), append(small.Out, b.Out[i])
+			continue
+		}
+		part, err := b.Src.Slice(in.Offset, in.Length)
+		if err != nil {
+			return err
+		}
+		_, err = b.Dst.CopyFromDevice(part, b.Out[i].Offset)
+		part.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return pack.Copy(small)
+}
+
+// place returns where a chunk begins in the memory of the array, and whether it is whole
+// and contiguous there.
+func (d *deviceRead) place(c deviceChunk) (at int64, whole bool) {
+	part, _ := c.box.Intersect(d.box)
+	start, run := part.RelativeTo(d.box.Origin).ContiguousRange(d.box.Shape)
+	return d.nd.Offset() + start*d.width(), run && slices.Equal(part.Shape, c.box.Shape)
 }
 
 // run decodes chunks into a buffer. The error is that of the first chunk.
-func (d *deviceRead) run(dst arrowbuf.Buffer, o *deviceOutputs, jobs int) error {
+func (d *deviceRead) run(dst arrowbuf.Buffer, o *deviceOutputs, jobs int, copied func()) error {
 	if len(o.chunks) == 0 {
 		return nil
 	}
-	errs, err := codec.DecodeBatch(dst, o.items, codec.BatchOptions{Jobs: jobs})
+	errs, err := codec.DecodeBatch(dst, o.items, codec.BatchOptions{Jobs: jobs, OnCopied: copied})
 	if err != nil {
 		return err
 	}

@@ -82,8 +82,9 @@ def measure_gzip(maker, copy):
     peers = {}
     folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
     try:
+        arrays = {"columns": compression.columns(), "field": compression.field()}
         for size in GZIP_CHUNKS:
-            for data, chunks in compression.data_sets(compression.CHUNKS[size]):
+            for data, chunks in compression.data_sets(arrays, compression.CHUNKS[size]):
                 if data.endswith("-shuffled"):
                     continue
                 name = f"{data}-{size}"

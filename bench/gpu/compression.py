@@ -61,20 +61,30 @@ def shuffled(chunk, width):
     return np.ascontiguousarray(chunk.reshape(-1, width).T).reshape(-1)
 
 
-def data_sets(size):
-    for name, arrays in (("columns", columns()), ("field", field())):
-        chunks = [(values[i : i + size], width) for values, width in arrays for i in range(0, values.size, size)]
+def data_sets(arrays, size):
+    for name, values_of in arrays.items():
+        chunks = [(values[i : i + size], width) for values, width in values_of for i in range(0, values.size, size)]
         yield name, [chunk for chunk, _ in chunks]
         yield f"{name}-shuffled", list(POOL.map(lambda c: shuffled(*c), chunks))
 
 
-def codec(format):
-    name, level, _ = FORMATS.get(format, (format, None, ""))
-    return pa.Codec(name, level) if level else pa.Codec(name)
+def codec(format, level=None):
+    name, usual, _ = FORMATS.get(format, (format, None, ""))
+    return pa.Codec(name, level or usual) if usual else pa.Codec(name)
 
 
-def encode(format, chunks):
-    return list(POOL.map(lambda c: codec(format).compress(pa.py_buffer(c)), chunks))
+def encode(format, chunks, level=None):
+    """Encodes on all cores, each with a codec of its own."""
+
+    def part(first):
+        own = codec(format, level)
+        return [own.compress(pa.py_buffer(c)) for c in chunks[first::threads]]
+
+    threads = os.cpu_count()
+    encoded = [None] * len(chunks)
+    for first, some in enumerate(POOL.map(part, range(threads))):
+        encoded[first::threads] = some
+    return encoded
 
 
 def host_rate(format, encoded, chunks):
@@ -192,41 +202,45 @@ def open_nvcomp(faults):
         faults.append(str(e))
 
 
-def host_encode_rate(format, chunks):
-    """Returns the encoded chunks, and GB/s of encoding them on all cores."""
-    start = time.perf_counter()
-    encoded = encode(format, chunks)
-    return encoded, sum(map(len, chunks)) / (time.perf_counter() - start) / 1e9
+def host_encode(format, chunks, level=None):
+    """Returns the encoded chunks, GB/s of encoding them on all cores, and the ratio."""
+    total, seconds = sum(map(len, chunks)), []
+    for _ in range(2):  # the first one meets cold caches
+        start = time.perf_counter()
+        encoded = encode(format, chunks, level)
+        seconds.append(time.perf_counter() - start)
+    return encoded, total / min(seconds) / 1e9, total / sum(map(len, encoded))
 
 
-def measure(benchmark, peers_of, made_of):
-    """Runs a benchmark of all data. peers_of(format, encoded, chunks) returns figures of peers
-    in a dict, and made_of(format, name, figures of ours, peers, command) the records."""
+def measure(benchmarks, peers_of, made_of, rounds=3):
+    """Runs the benchmarks of each format with all data. peers_of(format, encoded, chunks)
+    returns figures of peers in a dict, and made_of(format, benchmark, name of the data, our
+    figures, peers, command) the records."""
     made, faults = [], []
     folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
     try:
+        arrays = {"columns": columns(), "field": field()}
         for size_name, size in CHUNKS.items():
             peers = {}
-            for data, chunks in data_sets(size):
+            for data, chunks in data_sets(arrays, size):
                 name = f"{data}-{size_name}"
                 for format in FORMATS:
-                    encoded, rate = host_encode_rate(format, chunks)
+                    encoded, rate, ratio = host_encode(format, chunks)
                     write_batch(folder / f"{name}.{format}", encoded, chunks)
-                    ratio = sum(map(len, chunks)) / sum(map(len, encoded))
                     peers[format, name] = {"ratio": ratio, "encoding": rate} | peers_of(format, encoded, chunks)
                     cupy_limits.free()
                 with (folder / f"{name}.raw").open("wb") as f:
                     for c in chunks:
                         f.write(c)
             os.environ["QUIVER_BENCH_BATCHES"] = str(folder)
-            for format in FORMATS:
-                ours = gobench.run(f"compress/{format}", f"^Benchmark{benchmark}$", "-test.benchtime=5x", rounds=3)
+            for format, benchmark in benchmarks:
+                ours = gobench.run(f"compress/{format}", f"^Benchmark{benchmark}$", f"-test.benchtime={15 // rounds}x", rounds=rounds)
                 for (f, name), peer in peers.items():
                     if f != format:
                         continue
                     command = f"go test ./compress/{format} -bench '{benchmark}$/cuda$/{name}$'"
                     if got := ours.get(f"{benchmark}/cuda/{name}"):
-                        made += made_of(format, name, got, peer, command)
+                        made += made_of(format, benchmark, name, got, peer, command)
                     else:
                         faults.append(f"{format}-{benchmark}-{name}: its benchmark gave no figure for the GPU, see the log")
             for file in folder.iterdir():
@@ -248,13 +262,13 @@ def records():
         peers = {"host": host_rate(format, encoded, chunks)}
         return peers | {"nvcomp": nvcomp.rate(format, encoded, chunks)} if nvcomp else peers
 
-    def made_of(format, name, got, peer, command):
+    def made_of(format, _, name, got, peer, command):
         library = FORMATS[format][2]
         how, rate = ("nvCOMP 6", peer["nvcomp"]) if nvcomp else (f"{library} of pyarrow on all cores", peer["host"])
         note = f"compression ratio {peer['ratio']:.2f}; {library} of pyarrow on all cores: {peer['host']:.1f} GB/s"
         return [record.record(f"{format}-decode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit)]
 
-    made, others = measure("Decode", peers_of, made_of)
+    made, others = measure([(f, "Decode") for f in FORMATS], peers_of, made_of)
     return made, faults + others
 
 
@@ -263,17 +277,22 @@ def encode_records():
     nvcomp, limit = open_nvcomp(faults), copy_limit("input")
 
     def peers_of(format, encoded, chunks):
-        return {"nvcomp": nvcomp.encode_rate(format, chunks)} if nvcomp else {}
+        peers = {"nvcomp": nvcomp.encode_rate(format, chunks)} if nvcomp else {}
+        return peers | {"level 3": host_encode(format, chunks, 3)[1:]} if format == "zstd" else peers
 
-    def made_of(format, name, got, peer, command):
-        library = FORMATS[format][2] + (" level 1" if format == "zstd" else "")
-        how, rate = ("nvCOMP 6", peer["nvcomp"][0]) if nvcomp else (f"{library} of pyarrow on all cores", peer["encoding"])
-        note = f"{library} of pyarrow on all cores: {peer['encoding']:.1f} GB/s"
+    def made_of(format, benchmark, name, got, peer, command):
+        rate, ratio, library, level = peer["encoding"], peer["ratio"], FORMATS[format][2], ""
+        if format == "zstd":
+            library += " level 1"
+        if benchmark == "EncodeLevel3":
+            (rate, ratio), library, level = peer["level 3"], "libzstd level 3", "level3-"
+        how, peer_rate = ("nvCOMP 6", peer["nvcomp"][0]) if nvcomp else (f"{library} of pyarrow on all cores", rate)
+        note = f"{library} of pyarrow on all cores: {rate:.1f} GB/s"
         ratios = f"the ratio of nvCOMP 6 is {peer['nvcomp'][1]:.3f}" if nvcomp else ""
         return [
-            record.record(f"{format}-encode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit),
-            record.record(f"{format}-ratio-{name}", "input/output", got["ratio"], command, peer=library, peer_value=peer["ratio"], note=ratios),
+            record.record(f"{format}-encode-{level}{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=peer_rate, note=note, **limit),
+            record.record(f"{format}-ratio-{level}{name}", "input/output", got["ratio"], command, peer=library, peer_value=ratio, note=ratios),
         ]
 
-    made, others = measure("Encode", peers_of, made_of)
+    made, others = measure([("zstd", "Encode"), ("zstd", "EncodeLevel3"), ("lz4", "Encode")], peers_of, made_of, rounds=1)
     return made, faults + others

@@ -1,5 +1,6 @@
-"""The topic convert: the stages of `arrow2zarr convert --device cuda`. The limit of
-the copy stages is the rate of pinned memory."""
+"""The topic convert: `arrow2zarr convert --device cuda`, from memory to memory, beside the
+same on all cores, and the stages of one. Figures are GB/s of the arrays. The limit of a
+copy stage is the rate of pinned memory."""
 
 import json
 import os
@@ -16,8 +17,10 @@ import pyarrow as pa
 import gen
 import record
 
-ROUNDS = 5
-TIMES = 24  # the input of the conversion, in GiB
+ROUNDS = 3
+TIMES = 8  # the input of the conversion, in GiB
+CODECS = {"zstd": "zstd:1", "lz4": "lz4", "blosc": "blosc:zstd:1", "none": "none"}
+STAGES = "zstd"  # the codec whose stages are recorded
 
 
 def lengthen(path: Path, times: int) -> Path:
@@ -35,37 +38,44 @@ def lengthen(path: Path, times: int) -> Path:
     return longer
 
 
+def convert(source: Path, output: Path, flags: list[str]) -> dict:
+    shutil.rmtree(output, ignore_errors=True)
+    command = [str(gobench.GPU / "arrow2zarr"), "convert", str(source), str(output), *flags]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit code {run.returncode}\n{run.stderr}")
+    print(run.stdout)
+    return json.loads(run.stdout)
+
+
 def records() -> tuple[list[dict], list[str]]:
-    """The rates of the stages of a conversion from memory to memory. The input is so
-    long that the cost of pinning memory at the start is small."""
+    """The rates of conversions. Both devices take turns, and the best of each counts: the
+    first rounds pin memory and touch pages."""
     folder = Path(tempfile.mkdtemp(prefix="quiver-", dir="/dev/shm"))
+    found, cores = [], len(os.sched_getaffinity(0))
+    limits = {"h2d": cupy_limits.bus_copy(True), "d2h": cupy_limits.bus_copy(False)}
+    cupy_limits.free()
     try:
         gen.main(folder)
         source = lengthen(folder / "stations.arrow", TIMES)
-        best: dict[str, float] = {}
-        wall = 0.0
-        # Half of the cores encode; the others read and serve the device.
-        jobs = str(max(1, len(os.sched_getaffinity(0)) // 2))
-        flags = ["--device", "cuda", "--codec", "none", "--chunk-rows", str(gen.BATCH), "--jobs", jobs, "--json", "--no-progress"]
-        for _ in range(ROUNDS):
-            output = folder / "out.zarr"
-            shutil.rmtree(output, ignore_errors=True)
-            command = [str(gobench.GPU / "arrow2zarr"), "convert", str(source), str(output), *flags]
-            run = subprocess.run(command, capture_output=True, text=True)
-            if run.returncode != 0:
-                raise RuntimeError(f"{' '.join(command)}: exit code {run.returncode}\n{run.stderr}")
-            summary = json.loads(run.stdout)
-            print(run.stdout)
-            wall = max(wall, summary["bytes_per_second"] / 1e9)
-            for stage in summary["stages"]:
-                if stage["bytes"] and stage["seconds"]:
-                    best[stage["name"]] = max(best.get(stage["name"], 0), stage["bytes_per_second"] / 1e9)
+        for name, codec in CODECS.items():
+            best, stages, ratio = {"cuda": 0.0, "cpu": 0.0}, {}, 1.0
+            flags = ["--codec", codec, "--max-memory", "4GiB", "--json", "--no-progress"]
+            for _ in range(ROUNDS):
+                for device in best:
+                    summary = convert(source, folder / "out.zarr", ["--device", device, *flags])
+                    best[device] = max(best[device], summary["bytes_per_second"] / 1e9)
+                    if device == "cuda":
+                        ratio = summary["raw_bytes"] / summary["stored_bytes"]
+                        for stage in summary["stages"]:
+                            stages[stage["name"]] = max(stages.get(stage["name"], 0), stage["bytes_per_second"] / 1e9)
+            shown = f"arrow2zarr convert {source.name} OUT --device cuda {' '.join(flags)}"
+            found.append(record.record(f"convert-gpu-{name}", "GB/s", best["cuda"], shown, peer=f"--device cpu, {cores} cores",
+                                       peer_value=best["cpu"], compression=round(ratio, 3)))  # fmt: skip
+            if name == STAGES:
+                for stage, rate in stages.items():
+                    bound = {"limit": f"pinned {stage}", "limit_value": limits[stage]} if stage in limits else {}
+                    found.append(record.record(f"convert-gpu-{name}-{stage}", "GB/s", rate, shown, **bound))
     finally:
         shutil.rmtree(folder)
-    shown = f"arrow2zarr convert {source.name} OUT {' '.join(flags)}"
-    limits = {"h2d": cupy_limits.bus_copy(True), "d2h": cupy_limits.bus_copy(False)}
-    found = [record.record("convert-cuda", "GB/s", wall, shown)]
-    for stage, rate in best.items():
-        bound = {"limit": f"pinned {stage}", "limit_value": limits[stage]} if stage in limits else {}
-        found.append(record.record(f"convert-{stage}", "GB/s", rate, shown, **bound))
     return found, []

@@ -167,12 +167,36 @@ func (f convertFlags) withDevice(cmd *cobra.Command, do func(arrowzarr.Options) 
 	if f.device == "auto" && device.Type() != arrowbuf.DeviceCPU && !options.FasterOnDevice() {
 		device, why = arrowbuf.CPU(), fmt.Sprintf("%s is not known to be faster with this codec", device)
 	}
+	if err := keepMemory(device); err != nil {
+		return err
+	}
 	options.Device = device
 	if f.verbose && why != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "device %s (%s)\n", device, why)
 	}
 	debug.SetMemoryLimit(options.GoMemoryLimit())
 	return do(options)
+}
+
+// keepMemory makes a GPU keep freed memory. Batches of chunks have many sizes, and the
+// built-in pool frees idle memory before it allocates, which waits for the kernels. A
+// driver without memory pools gets a pool that keeps whole allocations.
+func keepMemory(device arrowbuf.Device) error {
+	gpu, ok := arrowbuf.As[*cudabuf.Device](device)
+	if !ok {
+		return nil
+	}
+	pool, err := gpu.NewPool(cudabuf.PoolOptions{Kind: cudabuf.StreamOrderedPool})
+	if err != nil {
+		pool, err = gpu.NewPool(cudabuf.PoolOptions{Slack: -1})
+	}
+	if err == nil {
+		err = gpu.SetPool(pool)
+	}
+	if err != nil {
+		return &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: err}
+	}
+	return nil
 }
 
 func (f convertFlags) options() (arrowzarr.Options, error) {

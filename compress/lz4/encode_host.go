@@ -46,7 +46,7 @@ func matchesHostKernel(l *cudabuf.HostLaunch) {
 		list := sequencesOf(l, 2, p, p.size/shortestMatch)
 		var e encodedPiece
 		anchor := uint32(0)
-		new(matches.Finder).Find(l.Memory(l.Pointer(0)+uintptr(p.src), int64(p.size)), 0, p.matched, matches.Incompressible, false, func(m matches.Match) {
+		matches.NewFinder(matches.SmallTable).Find(l.Memory(l.Pointer(0)+uintptr(p.src), int64(p.size)), 0, p.matched, matches.Incompressible, false, func(m matches.Match) {
 			before := m.Position - anchor
 			list[e.sequences] = encodedSequence{literals: uint16(before), match: uint16(m.Length), offset: uint16(m.Offset)}
 			if e.sequences == 0 {

@@ -172,3 +172,21 @@ func TestBatchesOfManyAndOfHugeInputsEncode(t *testing.T) {
 		check(data[:huge], huge)
 	})
 }
+
+// FuzzEncode encodes by the host implementations of the kernels. The input is repeated some
+// times, so that it may exceed a block.
+func FuzzEncode(f *testing.F) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for _, in := range append(batchtest.Samples(r, 300), batchtest.Adversarial(r, 300)...) {
+		f.Add(in, uint8(1))
+		f.Add(in, uint8(200))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, times uint8) {
+		in = bytes.Repeat(in, int(times))
+		out, results := encode(t, batchtest.Simulated(t), [][]byte{in}, bounds([][]byte{in}), quiver.EncodeOptions{})
+		require.NoError(t, results[0].Err)
+		got := make([]byte, len(in))
+		require.NoError(t, quiver.DecodeBlock(got, out[0]))
+		require.True(t, bytes.Equal(in, got))
+	})
+}

@@ -18,10 +18,15 @@ func BenchmarkDecode(b *testing.B) {
 		func(batch compress.Batch) ([]compress.Result, error) { return quiver.Decode(batch, compress.Options{}) })
 }
 
-func BenchmarkEncode(b *testing.B) {
+func BenchmarkEncode(b *testing.B) { benchmarkEncode(b, 1) }
+
+// BenchmarkEncodeLevel3 finds more matches on a GPU.
+func BenchmarkEncodeLevel3(b *testing.B) { benchmarkEncode(b, 3) }
+
+func benchmarkEncode(b *testing.B, level int) {
 	batchtest.BenchmarkEncode(b, "zstd", quiver.Bound,
 		func(batch compress.Batch) ([]compress.Result, error) {
-			return quiver.Encode(batch, quiver.EncodeOptions{Level: 1, Scratch: 3 << 30})
+			return quiver.Encode(batch, quiver.EncodeOptions{Level: level, Scratch: 3 << 30})
 		},
 		func(batch compress.Batch) ([]compress.Result, error) { return quiver.Decode(batch, compress.Options{}) })
 }

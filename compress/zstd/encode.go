@@ -15,8 +15,9 @@ func Bound(n int64) int64 { return n + n/256 + 64 }
 
 // Encode encodes each input of a batch as one frame (RFC 8878), and returns when it is
 // done. An output of [Bound] bytes suffices unless that exceeds compress.MaxSize. A
-// shorter one may be an error of its input, which wraps compress.ErrTooLarge. A GPU has one
-// level, whose ratio on columns is about that of level 1. The error of Encode is that of
+// shorter one may be an error of its input, which wraps compress.ErrTooLarge. A GPU has
+// two levels: a fast one below 3, and one that finds more matches for 0 and from 3 on. The
+// error of Encode is that of
 // the whole batch: it is not valid, or the device failed.
 func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
 	if err := b.Check(); err != nil {

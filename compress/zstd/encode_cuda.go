@@ -13,7 +13,9 @@ import (
 
 // The kernels of kernels/compress; zstd_encode.cuh says what each does.
 var (
-	matchesProgram = launch.Program("compress/zstd_matches", map[string]cudabuf.HostKernel{"quiver_zstd_matches": matchesHostKernel})
+	matchesProgram = launch.Program("compress/zstd_matches", map[string]cudabuf.HostKernel{
+		"quiver_zstd_matches": matchesHostKernel, "quiver_zstd_more_matches": moreMatchesHostKernel,
+	})
 	entropyProgram = launch.Program("compress/zstd_entropy", map[string]cudabuf.HostKernel{"quiver_zstd_entropy": entropyHostKernel})
 	frameProgram   = launch.Program("compress/zstd_frame", map[string]cudabuf.HostKernel{
 		"quiver_zstd_frame": frameHostKernel, "quiver_zstd_pack": packHostKernel,
@@ -28,6 +30,8 @@ const (
 	smallInput     = 256 << 10
 	smallBlockSize = 16 << 10
 	blockSize      = 32 << 10
+
+	moreMatchesLevel = 3 // levels from here on, and 0, find more matches
 
 	scratchUnit  = 64
 	sequenceSize = int64(unsafe.Sizeof(encodedSequence{}))
@@ -97,7 +101,7 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) (_ []bat
 			end++
 		}
 		p.finish()
-		if err := p.encode(dev, stream, b, o.Checksum, outcomes[first:end]); err != nil {
+		if err := p.encode(dev, stream, b, o, outcomes[first:end]); err != nil {
 			return nil, err
 		}
 		first = end
@@ -106,7 +110,7 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) (_ []bat
 }
 
 // encode encodes the items of the plan.
-func (p *encodingPlan) encode(dev *cudabuf.Device, stream *cudabuf.Stream, b compress.Batch, checksum bool, outcomes []batch.Outcome) error {
+func (p *encodingPlan) encode(dev *cudabuf.Device, stream *cudabuf.Stream, b compress.Batch, o EncodeOptions, outcomes []batch.Outcome) error {
 	items, err := batch.Upload(dev, p.items)
 	if err != nil {
 		return err
@@ -144,8 +148,12 @@ func (p *encodingPlan) encode(dev *cudabuf.Device, stream *cudabuf.Stream, b com
 	defer memory.Release()
 
 	n, blockCount, sum := int64(len(p.items)), int64(len(p.blocks)), int64(0)
-	if checksum {
+	if o.Checksum {
 		sum = 1
+	}
+	find := "matches"
+	if o.Level == 0 || o.Level >= moreMatchesLevel {
+		find = "more_matches"
 	}
 	src, dst := launch.In(b.Src, 0), launch.InOut(b.Dst, 0)
 	literals, contents, sequences := launch.InOut(memory, 0), launch.InOut(memory, p.scratch), launch.InOut(memory, 2*p.scratch)
@@ -158,7 +166,7 @@ func (p *encodingPlan) encode(dev *cudabuf.Device, stream *cudabuf.Stream, b com
 		arguments       []any
 	}
 	for _, s := range []step{
-		{matchesProgram, "matches", int64(len(p.pieces)) - 1, warp, []any{src, from, launch.In(pieces, 0), literals, sequences, state}},
+		{matchesProgram, find, int64(len(p.pieces)) - 1, warp, []any{src, from, launch.In(pieces, 0), literals, sequences, state}},
 		{entropyProgram, "entropy", blockCount, warp, []any{src, from, literals, contents, sequences, state}},
 		{frameProgram, "frame", ceil(n*warp, frameThreads), frameThreads, []any{dst, src, launch.In(items, 0), launch.In(starts, 0), state, out, n, sum}},
 		{frameProgram, "pack", blockCount, packThreads, []any{dst, src, launch.In(items, 0), launch.In(starts, 0), from, contents, state, out}},

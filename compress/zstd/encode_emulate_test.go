@@ -16,7 +16,7 @@ import (
 )
 
 // encodeEmulated runs the kernels on inputs, as encodingPlan.encode does.
-func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, size int64, checksum int64) ([]batch.Outcome, []byte) {
+func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, size int64, checksum int64, find string) ([]batch.Outcome, []byte) {
 	var p encodingPlan
 	for _, it := range items {
 		p.add(it)
@@ -28,7 +28,7 @@ func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, size 
 	blocks, starts, pieces := batch.Bytes(p.blocks), batch.Bytes(p.starts), batch.Bytes(p.pieces)
 	n := int64(len(p.blocks))
 	if n > 0 {
-		e.Launch("quiver_zstd_matches", int64(len(p.pieces))-1, warp, src, blocks, pieces, literals, sequences, encoded)
+		e.Launch("quiver_zstd_"+find, int64(len(p.pieces))-1, warp, src, blocks, pieces, literals, sequences, encoded)
 		e.Launch("quiver_zstd_entropy", n, warp, src, blocks, literals, contents, sequences, encoded)
 	}
 	e.Launch("quiver_zstd_frame", ceil(int64(len(items))*warp, frameThreads), frameThreads, dst, src, batch.Bytes(items), starts, encoded, batch.Bytes(outcomes), int64(len(items)), checksum)
@@ -58,13 +58,17 @@ func TestKernelsEncodeWithinTheirMemory(t *testing.T) {
 			src = append(src, in...)
 			size += 3 + Bound(int64(len(in)))
 		}
-		outcomes, dst := encodeEmulated(e, src, items, size, int64(round&1))
+		level, find := 1, "matches"
+		if round%3 == 0 {
+			level, find = 0, "more_matches"
+		}
+		outcomes, dst := encodeEmulated(e, src, items, size, int64(round&1), find)
 		sizes := make([]int, len(inputs))
 		for i := range sizes {
 			sizes[i] = int(items[i].DstSize)
 		}
 		want, results := batchtest.Run(t, dev, inputs, sizes, func(b compress.Batch) ([]compress.Result, error) {
-			return Encode(b, EncodeOptions{Checksum: round&1 == 1})
+			return Encode(b, EncodeOptions{Level: level, Checksum: round&1 == 1})
 		})
 		for i, in := range inputs {
 			require.Equal(t, batch.OK, outcomes[i].Status)

@@ -23,6 +23,7 @@ const (
 	minLiterals      = 64 // fewer literals are not encoded
 	oneStream        = 256
 	weightsLog       = 6
+	codesLog         = 8         // of the tables of sequences; larger ones gain nothing
 	window           = 128 << 10 // larger frames are not a single segment
 	windowDescriptor = 7 << 3
 )
@@ -513,7 +514,7 @@ func encodeSequences(out []byte, sequences []encodedSequence) []byte {
 			tables[k] = encodingTable{0, make([]transform, last+1), make([]uint16, 1)}
 			continue
 		}
-		log := tableLog(n, distinct, maxLogs[k])
+		log := tableLog(n, distinct, codesLog)
 		norm := normalize(counts, n, log)
 		var w bitWriter
 		writeCounts(&w, norm, log)
@@ -596,7 +597,10 @@ func (r *repeats) value(offset uint32, literals uint32) uint32 {
 	return offset + 3
 }
 
-func matchesHostKernel(l *cudabuf.HostLaunch) {
+func matchesHostKernel(l *cudabuf.HostLaunch)     { findMatches(l, matches.SmallTable) }
+func moreMatchesHostKernel(l *cudabuf.HostLaunch) { findMatches(l, matches.LargeTable) }
+
+func findMatches(l *cudabuf.HostLaunch, tableBits int) {
 	n := int64(l.Grid.X)
 	pieces := batch.Structs[uint32](l, 2, n+1)
 	blocks := batch.Structs[sourceBlock](l, 1, int64(pieces[n]))
@@ -605,7 +609,7 @@ func matchesHostKernel(l *cudabuf.HostLaunch) {
 		part := blocks[pieces[i]:pieces[i+1]]
 		last := part[len(part)-1]
 		piece := l.Memory(l.Pointer(0)+uintptr(part[0].src), last.src+int64(last.size)-part[0].src)
-		finder, begin := new(matches.Finder), uint32(0)
+		finder, begin := matches.NewFinder(tableBits), uint32(0)
 		for k, b := range part {
 			end := begin + b.size
 			literals := l.Memory(l.Pointer(3)+uintptr(b.scratch), int64(b.size))[:0]

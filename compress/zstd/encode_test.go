@@ -119,14 +119,16 @@ func TestDevicesEncodeTheSameBytes(t *testing.T) {
 		n += r.IntN(100)
 		inputs = append(append(inputs, batchtest.Samples(r, n)...), batchtest.Adversarial(r, n)...)
 	}
-	want, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{})
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		got, results := encode(t, dev, inputs, bounds(inputs), quiver.EncodeOptions{Scratch: 1 << 20})
-		for i, in := range inputs {
-			require.NoError(t, results[i].Err)
-			require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(in))
-		}
-	})
+	for _, level := range []int{0, 1} {
+		want, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{Level: level})
+		cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+			got, results := encode(t, dev, inputs, bounds(inputs), quiver.EncodeOptions{Level: level, Scratch: 1 << 20})
+			for i, in := range inputs {
+				require.NoError(t, results[i].Err)
+				require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(in))
+			}
+		})
+	}
 }
 
 // TestBatchesOfManyAndOfHugeInputsEncode has a million inputs, and one of 2 GiB, on a GPU.
@@ -178,5 +180,23 @@ func TestBatchesOfManyAndOfHugeInputsEncode(t *testing.T) {
 		}
 		check(data[int64(len(data))-100*many:], 100)
 		check(data[:huge], huge)
+	})
+}
+
+// FuzzEncode encodes by the host implementations of the kernels. The input is repeated some
+// times, so that it may exceed a block.
+func FuzzEncode(f *testing.F) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for _, in := range append(batchtest.Samples(r, 300), batchtest.Adversarial(r, 300)...) {
+		f.Add(in, uint8(1))
+		f.Add(in, uint8(200))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, times uint8) {
+		in = bytes.Repeat(in, int(times))
+		out, results := encode(t, batchtest.Simulated(t), [][]byte{in}, bounds([][]byte{in}), quiver.EncodeOptions{})
+		require.NoError(t, results[0].Err)
+		got, err := quiver.DecodeFrames(nil, out[0], int64(len(in)))
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(in, got))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowbuftest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -193,6 +194,32 @@ func TestErrorsOfFloatsAreWithinBounds(t *testing.T) {
 					}
 					require.InDelta(t, sum, real(vc[i*n+j]), bound, "%s", dtype)
 				}
+			}
+		}
+	})
+}
+
+// TF32 has 10 bits of mantissa: each operand has an error of at most 2^-11 of it.
+func TestErrorsOfTF32AreWithinBounds(t *testing.T) {
+	const n = 64
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(14, 15))
+		values := make([]float32, n*n)
+		for i := range values {
+			values[i] = float32(r.NormFloat64())
+		}
+		a := fromHost(t, dev, ndview.Float32, values, n, n)
+		got, err := blas.Gemm(a, a, blas.Options{TF32: true})
+		own(t, got, err)
+		results := numbersOf(t, got)
+		for i := range n {
+			for j := range n {
+				sum, magnitude := 0.0, 0.0
+				for l := range n {
+					p := float64(values[i*n+l]) * float64(values[l*n+j])
+					sum, magnitude = sum+p, magnitude+math.Abs(p)
+				}
+				require.InDelta(t, sum, real(results[i*n+j]), (2.01*0x1p-11+n*0x1p-24)*magnitude)
 			}
 		}
 	})
@@ -490,5 +517,75 @@ func TestProductsAreRepeatable(t *testing.T) {
 			})
 		}
 		wait.Wait()
+	})
+}
+
+func TestProductsInManagedMemory(t *testing.T) {
+	cudatest.ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) {
+		dev, err := d.ManagedDevice(0)
+		require.NoError(t, err)
+		r := rand.New(rand.NewPCG(12, 13))
+		for _, dtype := range []ndview.DType{ndview.Float64, ndview.Int16} {
+			a, va := random(t, r, dev, dtype, 20, 30)
+			b, vb := random(t, r, dev, dtype, 30, 10)
+			got, err := blas.Gemm(a, b, blas.Options{})
+			own(t, got, err)
+			assert.Equal(t, expected(dtype, va, vb, 20, 10, 30), numbersOf(t, got))
+		}
+	})
+}
+
+// Temporaries of every kind are released: the checked device reports leaks.
+func TestProductsOnCheckedDevicesLeakNothing(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		checked := arrowbuftest.Checked(t, dev)
+		x, err := ndview.Full(checked, ndview.Complex64, 2, 6, 8)
+		require.NoError(t, err)
+		defer x.Release()
+		gaps, err := x.Index(ndview.SpanStep(0, 6, 2), ndview.SpanStep(0, 8, 3))
+		require.NoError(t, err)
+		defer gaps.Release()
+		for _, trans := range []blas.Trans{blas.Transpose, blas.ConjTranspose} {
+			got, err := blas.Gemm(gaps, gaps, blas.Options{TransA: trans, Beta: 1i, C: gaps})
+			require.NoError(t, err)
+			assert.Equal(t, checked, got.Device())
+			assert.Equal(t, complex(12, 2), numbersOf(t, got)[0])
+			got.Release()
+			require.NoError(t, blas.GemmInto(gaps, gaps, gaps, blas.Options{TransB: trans, Alpha: 0.25, Beta: 0}))
+			assert.Equal(t, complex128(3), numbersOf(t, gaps)[0])
+			require.NoError(t, gaps.Fill(2))
+		}
+	})
+}
+
+// Sizes and offsets have 64 bits.
+func TestProductsReachBeyond32Bits(t *testing.T) {
+	if !cudatest.OnGPU() {
+		t.Skip("needs a GPU")
+	}
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		if dev.RunsHostKernels() {
+			t.Skip("needs a GPU")
+		}
+		const rows, columns = 1<<16 + 1, 1<<15 + 5
+		for _, dtype := range []ndview.DType{ndview.Uint8, ndview.BFloat16} {
+			a, err := ndview.Zeros(dev, dtype, rows, columns)
+			own(t, a, err)
+			last, err := a.Index(ndview.Span(rows-1, rows), ndview.Span(columns-2, columns))
+			own(t, last, err)
+			require.NoError(t, last.Fill(3))
+			x, err := ndview.Full(dev, dtype, 2, columns)
+			own(t, x, err)
+			y, err := blas.Gemv(a, x, blas.Options{})
+			own(t, y, err)
+			values := numbersOf(t, y)
+			assert.Equal(t, complex128(12), values[rows-1], "%s", dtype)
+			assert.Equal(t, complex128(0), values[rows-2], "%s", dtype)
+			flat, err := a.Reshape(-1)
+			own(t, flat, err)
+			z, err := blas.Dot(flat, flat, blas.Options{})
+			own(t, z, err)
+			assert.Equal(t, complex128(18), numbersOf(t, z)[0], "%s", dtype)
+		}
 	})
 }

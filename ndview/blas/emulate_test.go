@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -38,7 +39,7 @@ func TestKernelsMultiplyWithinTheirMemory(t *testing.T) {
 	}
 	for _, dtype := range []ndview.DType{ndview.Bool, ndview.Uint8, ndview.Uint16, ndview.Uint32, ndview.Uint64} {
 		n, size := numbers[dtype], dtype.Size()
-		for round := range 10 {
+		for round := range 12 {
 			x := product{m: 1 + r.Int64N(100), n: 1 + r.Int64N(100), k: r.Int64N(50), batch: 1 + r.Int64N(3), opA: r.Int32N(2), opB: r.Int32N(2), readC: r.Int32N(2)}
 			if round%3 == 0 {
 				x.m, x.n, x.k = 1+r.Int64N(9), 1+r.Int64N(9), 1+r.Int64N(1000)
@@ -67,9 +68,9 @@ func TestKernelsMultiplyWithinTheirMemory(t *testing.T) {
 				n.host(&scaled, nil, nil, unsafe.Pointer(unsafe.SliceData(buffers[2])))
 				want = append(want, bytes.Clone(buffers[2]), bytes.Clone(launch.StructBytes(&x)))
 			}
-			name := "quiver_multiply_" + n.name
-			if round%2 == 0 {
-				name = "quiver_multiply_thin_" + n.name
+			name := []string{"quiver_multiply_", "quiver_multiply_thin_", "quiver_multiply_wide_"}[(round+round/3)%3] + n.name
+			if size == 8 {
+				name = strings.Replace(name, "wide_", "", 1)
 			}
 			add(name, 1+r.Int64N(5), buffers, &x, splits)
 			want = append(want, bytes.Clone(buffers[0]), bytes.Clone(buffers[1]))

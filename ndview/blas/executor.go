@@ -141,6 +141,7 @@ type kernelExecutor struct {
 // Sizes of kernels/blas/multiply.cu.
 const (
 	tileSize    = 64  // rows and columns of a block's tile
+	wideSize    = 128 // those of a wide tile, which 64-bit integers do not have
 	thinLimit   = 8   // fewer rows or columns are computed one by one
 	blockDepth  = 512 // the least number of products that are worth a block
 	maxSplits   = 2048
@@ -151,12 +152,14 @@ func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 	y := *x
 	arguments := []any{launch.In(a.buf, a.offset), launch.In(b.buf, b.offset), launch.InOut(c.buf, c.offset)}
 	suffix := "_" + e.number.name
-	thin := min(x.m, x.n) <= thinLimit
-	tiles := x.batch
-	if thin {
-		tiles *= x.m * x.n
-	} else {
-		tiles *= ((x.m-1)/tileSize + 1) * ((x.n-1)/tileSize + 1)
+	name, tiles := "quiver_multiply", x.tiles(tileSize)
+	if e.number.integer {
+		switch {
+		case min(x.m, x.n) <= thinLimit:
+			name, tiles = "quiver_multiply_thin", x.m*x.n*x.batch
+		case e.number.scalar.Size() < 8 && x.tiles(wideSize) >= int64(e.stream.Device().Multiprocessors()):
+			name, tiles = "quiver_multiply_wide", x.tiles(wideSize)
+		}
 	}
 	// Few results of many products are split, so that all multiprocessors work.
 	splits := int64(1)
@@ -169,11 +172,12 @@ func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 			return err
 		}
 	}
-	name := "quiver_multiply" + suffix
-	if thin && e.number.integer {
-		name = "quiver_multiply_thin" + suffix
-	}
-	return e.launch(name, tiles*splits, append(arguments, launch.StructBytes(&y), splits)...)
+	return e.launch(name+suffix, tiles*splits, append(arguments, launch.StructBytes(&y), splits)...)
+}
+
+// tiles returns the number of square tiles of all results.
+func (x *product) tiles(size int64) int64 {
+	return ((x.m-1)/size + 1) * ((x.n-1)/size + 1) * x.batch
 }
 
 // launch launches a kernel whose blocks take a tile after the other if there are more
@@ -193,7 +197,7 @@ var multiplyProgram = func() *cudabuf.Program {
 		if !n.integer {
 			continue
 		}
-		hosts["quiver_multiply_thin_"+n.name] = multiply
+		hosts["quiver_multiply_thin_"+n.name], hosts["quiver_multiply_wide_"+n.name] = multiply, multiply
 		hosts["quiver_scale_"+n.name] = func(l *cudabuf.HostLaunch) {
 			x := launch.StructArg[product](l, 1)
 			_, _, nc := x.sizes()

@@ -3,7 +3,9 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,6 +31,9 @@ type BatchOptions struct {
 	Jobs int
 	// OnHostCopy, if not nil, is called after each copy from a device.
 	OnHostCopy func(bytes int64, took time.Duration)
+	// OnCopied, if not nil, is called once when DecodeBatch needs the encoded chunks on the
+	// host no longer, at the latest when it returns.
+	OnCopied func()
 }
 
 // EncodeItem is a chunk to encode. Values may be smaller than the chunk along any axis;
@@ -129,6 +134,10 @@ type DecodeItem struct {
 // undefined, or the error of the whole batch: an item that is not valid, or a failure of
 // the device.
 func DecodeBatch(dst arrowbuf.Buffer, items []DecodeItem, o BatchOptions) ([]error, error) {
+	if o.OnCopied != nil {
+		o.OnCopied = sync.OnceFunc(o.OnCopied)
+		defer o.OnCopied()
+	}
 	if dst == nil {
 		return nil, errors.New("codec.DecodeBatch: nil destination")
 	}
@@ -185,6 +194,17 @@ func forEach(n, jobs int, f func(i int)) {
 // batchAlignment is that of chunks in a buffer of many: kernels read neighbors
 // independently, and in words.
 const batchAlignment = 256
+
+// sizeClass rounds a size up to one of few: powers of two and halves between them. Batches
+// have all sizes, and a pool reuses memory only for a request of about its size.
+func sizeClass(n int64) int64 {
+	n = max(n, batchAlignment)
+	whole := int64(1) << bits.Len64(uint64(n-1))
+	if half := whole / 4 * 3; n <= half {
+		return half
+	}
+	return whole
+}
 
 // maxOnDevice is the size in bytes of the largest chunk that a GPU encodes or decodes: all
 // encodings of it are within the limit of batches.

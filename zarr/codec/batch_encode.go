@@ -79,7 +79,7 @@ func (x *encoding) release() {
 
 // alloc returns device memory that lives until release.
 func (x *encoding) alloc(n int64) (arrowbuf.Buffer, error) {
-	b, err := x.dev.Alloc(max(n, 1))
+	b, err := x.dev.Alloc(sizeClass(n))
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ const PieceSize = 1 << 16
 // The constants of matches.cuh.
 const (
 	lanes       = 32 // positions of a step, one for each thread of a warp
-	tableBits   = 12
+	inserted    = 2
 	tagBits     = 16
 	hashed      = 5
 	nearby      = 16
@@ -26,10 +26,20 @@ const (
 // Match is a number of bytes that equal those Offset bytes before.
 type Match struct{ Position, Length, Offset uint32 }
 
-// Finder finds the matches of a piece. The zero value has seen no bytes.
+// The sizes of a table: bits of a hash. The large one finds more, slower.
+const (
+	SmallTable = 11
+	LargeTable = 13
+)
+
+// Finder finds the matches of a piece.
 type Finder struct {
-	table [1 << tableBits]uint32 // position << tagBits | tag, by hash
+	table     []uint32 // position << tagBits | tag, by hash
+	tableBits int
 }
+
+// NewFinder returns a finder with a table of 1 << tableBits positions.
+func NewFinder(tableBits int) *Finder { return &Finder{make([]uint32, 1<<tableBits), tableBits} }
 
 // Log256 returns about 256 * log2(v).
 func Log256(v int) int {
@@ -89,6 +99,11 @@ func common(src []byte, a, b, most uint32) uint32 {
 	return n
 }
 
+// slot returns the index of a hash in the table, and its tag.
+func (f *Finder) slot(hash uint32) (slot, tag uint32) {
+	return hash >> (32 - f.tableBits), hash >> (32 - f.tableBits - tagBits) & (1<<tagBits - 1)
+}
+
 // Find calls emit for each match in [begin, end) of a piece, in order. Matches may read
 // earlier bytes of the piece, and do not overlap. Calls for one piece go from its start to
 // its end. With repeats, a match with the offset of the one before costs less, and others
@@ -96,29 +111,26 @@ func common(src []byte, a, b, most uint32) uint32 {
 func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, emit func(Match)) {
 	var hashes, candidates, lengths [lanes]uint32
 	var gains [lanes + 1]int
-	repeat, misses := uint32(0), uint32(0)
+	repeat, misses, anchor := uint32(0), uint32(0), begin
 	for at := begin; at+nearby <= end; {
 		n := min(lanes, end-nearby-at+1)
 		clear(gains[:])
-		// Positions of this step by their hashes: the latest one, and the one before each, plus 1.
-		var latest [64]uint8
-		var earlier [lanes]uint8
 		for i := range n {
 			pos := at + i
 			h := hash(binary.LittleEndian.Uint64(src[pos:]))
-			slot, tag := h>>(32-tableBits), h>>(32-tableBits-tagBits)&(1<<tagBits-1)
+			slot, tag := f.slot(h)
 			candidate := pos
 			if e := f.table[slot]; e&(1<<tagBits-1) == tag {
 				candidate = e >> tagBits
 			}
-			bucket := h >> 26
-			for k := latest[bucket]; k > 0; k = earlier[k-1] {
-				if hashes[k-1] == h {
-					candidate = at + uint32(k-1)
+			hashes[i] = h
+			// A near position of this step with the same hash goes first.
+			for distance := uint32(1); distance <= 16 && distance <= i; distance *= 2 {
+				if hashes[i-distance] == h {
+					candidate = pos - distance
 					break
 				}
 			}
-			hashes[i], earlier[i], latest[bucket] = h, latest[bucket], uint8(i+1)
 			var length uint32
 			var gain int
 			if candidate < pos {
@@ -135,9 +147,12 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 			candidates[i], lengths[i], gains[i] = candidate, length, gain
 		}
 		for i, h := range hashes[:n] {
-			f.table[h>>(32-tableBits)] = (at+uint32(i))<<tagBits | h>>(32-tableBits-tagBits)&(1<<tagBits-1)
+			if pos := at + uint32(i); pos%inserted == 0 {
+				slot, tag := f.slot(h)
+				f.table[slot] = pos<<tagBits | tag
+			}
 		}
-		covered := at
+		found := false
 		for i := uint32(0); i < n; i++ {
 			if gains[i] == 0 {
 				continue
@@ -150,17 +165,26 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 			if m.Length == nearby {
 				m.Length += common(src, candidates[i]+nearby, m.Position+nearby, end-m.Position-nearby)
 			}
+			// Up to 4 bytes before may be equal, too.
+			for range min(4, m.Position-anchor) {
+				if candidates[i] < 4 || src[m.Position-1] != src[m.Position-1-m.Offset] {
+					break
+				}
+				m.Position--
+				m.Length++
+			}
 			emit(m)
-			repeat = m.Offset
-			covered = m.Position + m.Length
-			i = covered - at - 1
+			repeat, found = m.Offset, true
+			anchor = m.Position + m.Length
+			i = anchor - at - 1
 		}
-		if covered > at {
+		at += n
+		if found {
 			misses = 0
-			at = max(at+lanes, covered)
+			at = max(at, anchor)
 		} else {
 			misses++
-			at += lanes * (1 + min(misses/patience, 3))
+			at += min(lanes*min(misses/patience, 3), end-at)
 		}
 	}
 }

@@ -70,8 +70,9 @@ extern "C" __global__ __launch_bounds__(threads) void quiver_crc32c_add(uint32_t
     const int skip = (uintptr_t)begin & 15;
     const int64_t left = p.size - (tile - p.tile) * tile_bytes;
     const int size = min(left, (int64_t)tile_bytes) + skip;
-    const int row = (size + 64 * warp_size - 1) / (64 * warp_size) * 64;
-    const int first = min(lane() * row, size), end = min(first + row, size);
+    // The last row has up to 15 bytes more, so that all rows of a whole tile are equal.
+    const int row = (size - skip + 64 * warp_size - 1) / (64 * warp_size) * 64;
+    const int first = min(lane() * row, size), end = lane() == warp_size - 1 ? size : min(first + row, size);
     const uint32_t* table = byte + lane();
     uint32_t r = 0;
     int at = first;

@@ -35,15 +35,13 @@ struct EncodedPiece {
 // Returns the number of bytes that extend a length in a token.
 __device__ __forceinline__ uint32_t extension(uint32_t length) { return length < 15 ? 0 : (length - 15) / 255 + 1; }
 
-extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const uint8_t* src, const SourcePiece* pieces, EncodedSequence* sequences, EncodedPiece* encoded) {
-    __shared__ uint32_t table[1 << table_bits];
-    const SourcePiece piece = pieces[blockIdx.x];
-    EncodedSequence* const list = sequences + piece.scratch;
-    Finder finder;
-    finder.open(table, src + piece.src);
+// Writes the sequences of a piece. Literals stay where they are.
+struct PieceWriter {
+    EncodedSequence* list;
     EncodedPiece e = {};
-    uint32_t anchor = 0;
-    finder.find<false>(0, piece.matched, 8 * entropy_unit, [&](const Match& m) {
+    uint32_t anchor = 0;  // where the last match ends
+
+    __device__ __forceinline__ void match(const Match& m) {
         const uint32_t before = m.position - anchor;
         if (lane() == 0) list[e.sequences] = {(uint16_t)before, (uint16_t)m.length, (uint16_t)m.offset, 0};
         if (e.sequences++ == 0)
@@ -52,9 +50,21 @@ extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const
             e.rest += 1 + extension(before) + before;
         e.rest += 2 + extension(m.length - 4);
         anchor = m.position + m.length;
-    });
-    e.tail = piece.size - anchor;
-    if (lane() == 0) encoded[blockIdx.x] = e;
+    }
+    __device__ __forceinline__ void drop(uint32_t) {}
+    __device__ __forceinline__ void step(unsigned, uint32_t) {}
+    __device__ __forceinline__ void gap(uint32_t, uint32_t) {}
+};
+
+extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const uint8_t* src, const SourcePiece* pieces, EncodedSequence* sequences, EncodedPiece* encoded) {
+    __shared__ uint32_t table[1 << small_table];
+    const SourcePiece piece = pieces[blockIdx.x];
+    Finder<small_table> finder;
+    finder.open(table, src + piece.src);
+    PieceWriter out = {sequences + piece.scratch};
+    finder.find<false>(0, piece.matched, 8 * entropy_unit, out);
+    out.e.tail = piece.size - out.anchor;
+    if (lane() == 0) encoded[blockIdx.x] = out.e;
 }
 
 // A thread for each item. The pieces of item i are those from starts[i] on.

@@ -1,12 +1,17 @@
 // Finds repeated bytes, for encoders: a warp for each piece of an input. It takes steps of
 // 32 positions, one for each thread, and the result does not depend on the order in which
 // threads run: compress/internal/matches is the host implementation.
+//
+// The small table lets many warps fit into a multiprocessor, as each waits for memory most
+// of the time.
 
 #pragma once
 #include "compress/batch.cuh"
 
 constexpr uint32_t piece_size = 1 << 16;
-constexpr int table_bits = 12, tag_bits = 16;
+constexpr int tag_bits = 16;
+constexpr int small_table = 11, large_table = 13;  // bits of a hash; the large one finds more, slower
+constexpr uint32_t inserted = 2;        // every second position goes into the table
 constexpr uint32_t hashed = 5;         // bytes: the shortest match
 constexpr uint32_t nearby = 16;        // bytes that are compared for each position; no match begins later before the end
 constexpr uint32_t assumed = 40;       // length of a match of nearby or more bytes, until it is chosen
@@ -27,14 +32,17 @@ __device__ __forceinline__ uint4 load_nearby(const uint8_t* p) {
     return {__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift), shift ? __funnelshift_r(d, e, shift) : d};
 }
 
-__device__ __forceinline__ uint32_t equal_bytes(uint32_t difference) { return difference ? (__ffs(difference) - 1) / 8 : 4; }
+// Return how many bytes of two words are equal, from the first or from the last one on.
+__device__ __forceinline__ uint32_t equal_bytes(uint32_t difference) { return (uint32_t)__clz(__brev(difference)) >> 3; }
+__device__ __forceinline__ uint32_t equal_bytes_before(uint32_t difference) { return (uint32_t)__clz(difference) >> 3; }
 
 // Returns how many bytes are equal from the first one on.
 __device__ __forceinline__ uint32_t common_bytes(uint4 a, uint4 b) {
-    if (a.x != b.x) return equal_bytes(a.x ^ b.x);
-    if (a.y != b.y) return 4 + equal_bytes(a.y ^ b.y);
-    if (a.z != b.z) return 8 + equal_bytes(a.z ^ b.z);
-    return 12 + equal_bytes(a.w ^ b.w);
+    uint32_t difference = a.w ^ b.w, before = 12;
+    if (a.z != b.z) difference = a.z ^ b.z, before = 8;
+    if (a.y != b.y) difference = a.y ^ b.y, before = 4;
+    if (a.x != b.x) difference = a.x ^ b.x, before = 0;
+    return before + equal_bytes(difference);
 }
 
 // Returns about 256 * log2(v).
@@ -74,7 +82,7 @@ __device__ __forceinline__ void copy_bytes(uint8_t* to, const uint8_t* from, uin
     for (uint32_t i = lane(); i < words; i += warp_size) ((uint32_t*)(to + head))[i] = load_word(from + head + 4 * i);
 }
 
-struct Finder {
+template <int table_bits> struct Finder {
     uint32_t* table;     // in shared memory: position << tag_bits | tag, by hash
     const uint8_t* src;  // the piece
 
@@ -85,49 +93,53 @@ struct Finder {
         __syncwarp();
     }
 
-    // Returns the entropy of bytes in units per byte, from a sample. counts has 256 elements
-    // in shared memory.
+    // Returns the entropy of bytes in units per byte, from a sample. counts has 128 elements
+    // in shared memory: two counts each.
     __device__ __forceinline__ uint32_t entropy(uint32_t begin, uint32_t end, uint32_t* counts) const {
-        for (int i = lane(); i < 256; i += warp_size) counts[i] = 0;
+        for (int i = lane(); i < 128; i += warp_size) counts[i] = 0;
         __syncwarp();
-        for (uint32_t p = begin + sample_step * lane(); p < end; p += sample_step * warp_size) atomicAdd(&counts[src[p]], 1u);
+        for (uint32_t p = begin + sample_step * lane(); p < end; p += sample_step * warp_size) atomicAdd(&counts[src[p] / 2], 1u << 16 * (src[p] & 1));
         __syncwarp();
         const uint32_t n = (end - begin + sample_step - 1) / sample_step;
         uint32_t sum = 0;
-        for (int i = lane(); i < 256; i += warp_size)
-            if (counts[i]) sum += counts[i] * (log256(n) - log256(counts[i]));
+        for (int i = lane(); i < 128; i += warp_size) {
+            const uint32_t even = counts[i] & 0xFFFF, odd = counts[i] >> 16;
+            if (even) sum += even * (log256(n) - log256(even));
+            if (odd) sum += odd * (log256(n) - log256(odd));
+        }
         sum = warp_sum(sum);
         __syncwarp();
         return sum / n / (256 / entropy_unit);
     }
 
-    // Calls emit for each match in [begin, end), in order, with all threads. Calls for one
-    // piece go from its start to its end. With repeats, a match with the offset of the one
-    // before costs less, and others cost the bits of their offset.
-    template <bool repeats, typename Emit> __device__ __forceinline__ void find(uint32_t begin, uint32_t end, uint32_t entropy, Emit emit) {
-        uint32_t repeat = 0, misses = 0;
-        for (uint32_t at = begin; at + nearby <= end;) {
+    // Finds matches in [begin, end), in order. Calls for one piece go from its start to its
+    // end. With repeats, a match with the offset of the one before costs less, and others
+    // cost the bits of their offset. All threads call these methods of out:
+    //
+    //	match(m)            a match
+    //	drop(n)             the last n literals are part of the next match
+    //	step(threads, byte) each of some threads has a literal
+    //	gap(position, n)    n literals
+    template <bool repeats, typename Out> __device__ __forceinline__ void find(uint32_t begin, uint32_t end, uint32_t entropy, Out& out) {
+        uint32_t repeat = 0, misses = 0, anchor = begin, at = begin;
+        while (at + nearby <= end) {
             const uint32_t n = min((uint32_t)warp_size, end - nearby - at + 1), pos = at + lane();
             const bool active = lane() < n;
             uint4 own = {0, 0, 0, 0};
-            uint32_t hash = 0, entry = 0;
+            uint32_t hash = 0, candidate = pos, length = 0, back = 0;
             __syncwarp();
             if (active) {
                 own = load_nearby(src + pos);
                 hash = own.x * 0x9E3779B1u + (own.y & 0xFF) * 0x85EBCA77u;
-                entry = table[hash >> (32 - table_bits)];
+                const uint32_t entry = table[hash >> (32 - table_bits)];
+                if ((entry & ((1 << tag_bits) - 1)) == tag(hash)) candidate = entry >> tag_bits;
             }
-            // The nearest position of this step with the same hash, else that of the table.
-            const unsigned same = __match_any_sync(~0u, hash) & ((1u << lane()) - 1);
-            if (active) {
-                const uint32_t tag = hash >> (32 - table_bits - tag_bits) & ((1 << tag_bits) - 1);
-                atomicMax(&table[hash >> (32 - table_bits)], pos << tag_bits | tag);
-                if (same)
-                    entry = at + 31 - __clz(same);
-                else
-                    entry = (entry & ((1 << tag_bits) - 1)) == tag ? entry >> tag_bits : pos;
-            }
-            uint32_t candidate = entry, length = 0;
+            // A near position of this step with the same hash goes first.
+#pragma unroll
+            for (int distance = 16; distance > 0; distance /= 2)
+                if (__shfl_up_sync(~0u, hash, distance) == hash && lane() >= distance) candidate = pos - distance;
+            __syncwarp();
+            if (active && pos % inserted == 0) atomicMax(&table[hash >> (32 - table_bits)], pos << tag_bits | tag(hash));
             int gain = 0;
             if (active && candidate < pos) {
                 length = common_bytes(own, load_nearby(src + candidate));
@@ -138,33 +150,45 @@ struct Finder {
                 const int g = value(l, entropy) - (int)(4 * entropy_unit);
                 if (l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g;
             }
+            if (gain > 0 && candidate >= 4) back = equal_bytes_before(load_word(src + pos - 4) ^ load_word(src + candidate - 4));
             // A match is put off while one that begins a byte later gains more.
             const int later = __shfl_down_sync(~0u, gain, 1);
             const unsigned good = __ballot_sync(~0u, gain > 0);
             const unsigned better = __ballot_sync(~0u, lane() < warp_size - 1 && later > gain);
-            uint32_t covered = at;
+            unsigned literals = __ballot_sync(~0u, active);
             for (unsigned todo = good; todo;) {
                 int i = __ffs(todo) - 1;
                 i += __ffs(~(better >> i)) - 1;
-                const uint32_t chosen = __shfl_sync(~0u, candidate | length << 16, i);
-                Match m = {at + i, chosen >> 16, at + i - (chosen & 0xFFFF)};
+                const uint32_t chosen = __shfl_sync(~0u, candidate | length << 16 | back << 24, i);
+                Match m = {at + i, chosen >> 16 & 0xFF, at + i - (chosen & 0xFFFF)};
                 if (m.length == nearby) m.length += extend(m.position + nearby, m.offset, end);
-                emit(m);
+                const uint32_t before = min(chosen >> 24, m.position - anchor);
+                m.position -= before, m.length += before;
+                if (m.position < at) out.drop(at - m.position);
+                out.match(m);
                 repeat = m.offset;
-                covered = m.position + m.length;
-                todo = covered - at < warp_size ? good & ~0u << (covered - at) : 0;
+                anchor = m.position + m.length;
+                const unsigned after = anchor - at < warp_size ? ~0u << (anchor - at) : 0;
+                literals &= after | ((1u << (m.position > at ? m.position - at : 0)) - 1);
+                todo = good & after;
             }
+            out.step(literals, own.x);
+            at += n;
             if (good) {
                 misses = 0;
-                at = max(at + warp_size, covered);
+                at = max(at, anchor);
             } else {
-                misses++;
-                at += warp_size * (1 + min(misses / patience, 3u));
+                const uint32_t skipped = min(warp_size * min(++misses / patience, 3u), end - at);
+                if (skipped) out.gap(at, skipped);
+                at += skipped;
             }
         }
+        if (at < end) out.gap(at, end - at);
     }
 
 private:
+    static __device__ __forceinline__ uint32_t tag(uint32_t hash) { return hash >> (32 - table_bits - tag_bits) & ((1 << tag_bits) - 1); }
+
     static __device__ __forceinline__ int value(uint32_t length, uint32_t entropy) {
         return length == nearby ? assumed * max(entropy, 2 * entropy_unit) : length * entropy;
     }

@@ -116,7 +116,7 @@ struct Transform {
 
 // The table of such an encoder, with 1 << log states.
 struct EncodingTable {
-    static constexpr int most_symbols = 53, most_log = 9;
+    static constexpr int most_symbols = 53, most_log = 8;
     Transform transforms[most_symbols];
     uint16_t states[1 << most_log];
     uint8_t spread[1 << most_log];

@@ -278,7 +278,7 @@ __device__ __forceinline__ uint32_t match_code(uint32_t n) {
 __device__ __forceinline__ int literals_bits(uint32_t code) { return code < 16 ? 0 : code < 20 ? 1 : code < 22 ? 2 : code < 24 ? 3 : code < 25 ? 4 : code - 19; }
 __device__ __forceinline__ int match_bits(uint32_t code) { return code < 32 ? 0 : code < 36 ? 1 : code < 38 ? 2 : code < 40 ? 3 : code < 42 ? 4 : code < 43 ? 5 : code - 36; }
 
-__constant__ int symbols_of[code_kinds] = {36, 32, 53}, most_logs[code_kinds] = {9, 8, 9};
+__constant__ int symbols_of[code_kinds] = {36, 32, 53};
 __constant__ int default_symbols[code_kinds] = {36, 29, 53}, default_logs[code_kinds] = {6, 5, 6};
 __constant__ int8_t default_norms[code_kinds][most_codes] = {
     {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1},
@@ -305,7 +305,7 @@ __device__ void choose_table(Sequences& m, int kind, uint32_t n) {
         t.log = 0, t.transforms[last] = {0, 0}, t.states[0] = 0;
         return;
     }
-    t.log = table_log(n, distinct, most_logs[kind]);
+    t.log = table_log(n, distinct, EncodingTable::most_log);
     normalize(counts, t.symbols, n, t.log, t.norm);
     write_counts(w, t.norm, t.log);
     w.flush();

@@ -23,30 +23,54 @@ struct Repeats {
     }
 };
 
-extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
+// Writes the literals and sequences of a block.
+struct BlockWriter {
+    uint8_t* literals;
+    EncodedSequence* sequences;
+    const uint8_t* piece;
+    uint32_t anchor;  // where the last match ends
+    uint32_t used = 0, count = 0;
+    Repeats repeats;
+
+    __device__ __forceinline__ void match(const Match& m) {
+        const uint32_t before = m.position - anchor, value = repeats.value(m.offset, before > 0);
+        if (lane() == 0) sequences[count] = {value, (uint16_t)before, (uint16_t)m.length};
+        count++, anchor = m.position + m.length;
+    }
+    __device__ __forceinline__ void drop(uint32_t n) { used -= n; }
+    __device__ __forceinline__ void step(unsigned threads, uint32_t byte) {
+        if (threads >> lane() & 1) literals[used + __popc(threads & ((1u << lane()) - 1))] = byte;
+        used += __popc(threads);
+    }
+    __device__ __forceinline__ void gap(uint32_t position, uint32_t n) {
+        copy_bytes(literals + used, piece + position, n);
+        used += n;
+    }
+};
+
+template <int table_bits> __device__ __forceinline__ void find_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
     __shared__ uint32_t table[1 << table_bits];
-    __shared__ uint32_t counts[256];
+    __shared__ uint32_t counts[128];
     const uint32_t first = pieces[blockIdx.x], last = pieces[blockIdx.x + 1];
     const uint8_t* const piece = src + blocks[first].src;
-    Finder finder;
+    Finder<table_bits> finder;
     finder.open(table, piece);
     uint32_t begin = 0;
     for (uint32_t k = first; k < last; k++) {
         const SourceBlock block = blocks[k];
         const uint32_t end = begin + block.size;
-        uint8_t* const to = literals + block.scratch;
-        EncodedSequence* const list = sequences + block.scratch / 4;
-        uint32_t anchor = begin, used = 0, n = 0;
-        Repeats repeats;
-        finder.find<true>(begin, end, finder.entropy(begin, end, counts), [&](const Match& m) {
-            const uint32_t before = m.position - anchor;
-            copy_bytes(to + used, piece + anchor, before);
-            const uint32_t value = repeats.value(m.offset, before > 0);
-            if (lane() == 0) list[n] = {value, (uint16_t)before, (uint16_t)m.length};
-            n++, used += before, anchor = m.position + m.length;
-        });
-        copy_bytes(to + used, piece + anchor, end - anchor);
-        if (lane() == 0) encoded[k] = {used + end - anchor, n, 0, 0, raw_block, 0};
+        BlockWriter out = {literals + block.scratch, sequences + block.scratch / 4, piece, begin};
+        finder.template find<true>(begin, end, finder.entropy(begin, end, counts), out);
+        if (lane() == 0) encoded[k] = {out.used, out.count, 0, 0, raw_block, 0};
         begin = end;
     }
+}
+
+extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
+    find_matches<small_table>(src, blocks, pieces, literals, sequences, encoded);
+}
+
+// The same with more matches.
+extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_more_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
+    find_matches<large_table>(src, blocks, pieces, literals, sequences, encoded);
 }
