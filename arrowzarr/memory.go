@@ -26,7 +26,8 @@ import (
 // Options.GoMemoryLimit keeps Go's heap within 13/16. Go does not count the pages
 // of a mapped input and the tables of libzstd. They take at most 3/4 of the
 // chunks' share, because outsideHeap adds a third to them. For a GPU, batches lie
-// in pinned memory, which Go does not count either.
+// in pinned memory, which Go does not count either. There, chunks may take 1/8 more, since
+// no buffers are kept for batches, and their encodings lie in pinned memory, too.
 type memoryShares struct {
 	total   int64 // without programMemory
 	batches int64 // also the most that one buffer or message may take

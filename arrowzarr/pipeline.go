@@ -130,13 +130,14 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 	if part.grid.chunkRows > 0 {
 		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
 	}
-	chunks := options.Jobs
+	chunks, chunkBytes := options.Jobs, shares.chunks
 	if options.Device.Type() != arrowbuf.DeviceCPU {
 		chunks += deviceChunks
+		chunkBytes += shares.batches / 4
 	}
 	p.worker = &worker{
 		columns: columns, device: options.Device, codec: options.codecs(),
-		memory: newChunkMemory(shares.chunks, chunks, c.src.mapping()), maxBytes: shares.batches,
+		memory: newChunkMemory(chunkBytes, chunks, c.src.mapping()), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks, onDevice: p.onDevice,
 	}
 }

@@ -173,6 +173,11 @@ func (r *rechunker) add(b prefetchBatch) error {
 		r.memory.release(b.bytes)
 		return err
 	}
+	if !slices.ContainsFunc(r.columns, func(c *column) bool { return !c.onDevice }) {
+		// Columns on the host would keep the memory of the others, too.
+		r.memory.release(h.bytes)
+		h.bytes = 0
+	}
 	r.progress.input.Store(b.position)
 	r.progress.inputTotal.Store(b.size)
 	if h.rows == 0 {

@@ -92,6 +92,30 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		}
 		all = append(all, check{"performance.md", "| " + op + " |", []string{cells}})
 	}
+	shuffles, codecs := of("h100-shuffle"), of("h100-blosc")
+	for row, kind := range map[string]string{"byte shuffle": "bytes", "byte unshuffle": "un-bytes", "bit shuffle": "bits", "bit unshuffle": "un-bits"} {
+		cells := ""
+		for _, size := range []string{"2", "4", "8"} {
+			r := shuffles("shuffle-" + kind + "-" + size)
+			cells += fmt.Sprintf("| %.0f GB/s, %s ", r.Value, percent(r.Share))
+		}
+		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+	}
+	for row, name := range map[string]string{"Blosc, LZ4, encode": "blosc-lz4-encode", "Blosc, LZ4, decode": "blosc-lz4-decode",
+		"Blosc, zstd, encode": "blosc-zstd-encode", "Blosc, zstd, decode": "blosc-zstd-decode", "gzip, columns, decode": "gzip-decode-columns", "gzip, field, decode": "gzip-decode-field"} {
+		sizes := []string{"64k", "1m", "16m"}
+		if strings.HasPrefix(name, "gzip") {
+			sizes = sizes[:2]
+		}
+		cells := ""
+		for _, size := range sizes {
+			r := codecs(name + "-" + size)
+			cells += fmt.Sprintf("| %.1f GB/s, %.1fx ", r.Value, r.Ratio)
+		}
+		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+	}
+	sums := shuffles("crc32c")
+	all = append(all, check{"performance.md", "CRC-32C of ranges of 1 MiB", []string{fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share))}})
 	products := of("h100-blas")
 	for row, names := range map[string][]string{
 		"gemm, 8192 rows: bfloat16 / float16 / TF32 / float32 / float64 / complex64": {"gemm-bf16-8192", "gemm-f16-8192", "gemm-tf32-8192", "gemm-f32-8192", "gemm-f64-8192", "gemm-c64-8192"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -24,9 +25,10 @@ var readBatch, minReadBatch int64 = 96 << 20, 32 << 20
 
 const (
 	readInFlight = 10
-	// fetchesAtOnce is the number of batches whose chunks are fetched at a time: the first
-	// should be complete early, for the GPU to begin.
-	fetchesAtOnce = 2
+	// fetchesAtOnce is the number of batches whose chunks are fetched or copied to the GPU
+	// at a time: the first should be complete early, for the GPU to begin. Pinned memory of
+	// more would exceed what its allocator keeps for reuse.
+	fetchesAtOnce = 3
 	// minDeviceBytes is the size in bytes from which a GPU decodes what is read, and
 	// encodes what is written. Less is done sooner by the host.
 	minDeviceBytes = 1 << 20
@@ -88,15 +90,16 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 	}
 	fetches := make(chan struct{}, fetchesAtOnce)
 	return forEachParallel(ctx, inFlight, d.batches, func(ctx context.Context, chunks []deviceChunk) error {
-		s := d.array.scratch()
-		defer s.Release()
+		// A batch that is fetched holds its place until its bytes are on the device, which
+		// bounds the pinned memory.
 		fetches <- struct{}{}
-		err := d.fetch(ctx, s, chunks, jobs)
-		<-fetches
-		if err != nil {
+		s := d.array.scratch()
+		copied := sync.OnceFunc(func() { s.Release(); <-fetches })
+		defer copied()
+		if err := d.fetch(ctx, s, chunks, jobs); err != nil {
 			return err
 		}
-		return d.decode(chunks, jobs)
+		return d.decode(chunks, jobs, copied)
 	})
 }
 
@@ -270,7 +273,7 @@ func (o *deviceOutputs) add(c deviceChunk, at int64, stats *codec.Stats) {
 // decode decodes chunks to their places in the array, by way of a buffer of the batch.
 // Kernels of several batches that write to one buffer would wait for each other. Chunks
 // that are their elements cross the link to their places.
-func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
+func (d *deviceRead) decode(chunks []deviceChunk, jobs int, copied func()) error {
 	var direct, staged deviceOutputs
 	for _, c := range chunks {
 		if c.data == nil {
@@ -286,7 +289,7 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 			staged.bytes += align(c.size)
 		}
 	}
-	if err := d.run(d.nd.Buffer(), &direct, jobs); err != nil || len(staged.chunks) == 0 {
+	if err := d.run(d.nd.Buffer(), &direct, jobs, nil); err != nil || len(staged.chunks) == 0 {
 		return err
 	}
 	buf, err := d.nd.Device().Alloc(staged.bytes)
@@ -294,7 +297,7 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int) error {
 		return err
 	}
 	defer buf.Release()
-	if err := d.run(buf, &staged, jobs); err != nil {
+	if err := d.run(buf, &staged, jobs, copied); err != nil {
 		return err
 	}
 	moves := compress.Batch{Src: buf, Dst: d.nd.Buffer()}
@@ -349,11 +352,11 @@ func (d *deviceRead) place(c deviceChunk) (at int64, whole bool) {
 }
 
 // run decodes chunks into a buffer. The error is that of the first chunk.
-func (d *deviceRead) run(dst arrowbuf.Buffer, o *deviceOutputs, jobs int) error {
+func (d *deviceRead) run(dst arrowbuf.Buffer, o *deviceOutputs, jobs int, copied func()) error {
 	if len(o.chunks) == 0 {
 		return nil
 	}
-	errs, err := codec.DecodeBatch(dst, o.items, codec.BatchOptions{Jobs: jobs})
+	errs, err := codec.DecodeBatch(dst, o.items, codec.BatchOptions{Jobs: jobs, OnCopied: copied})
 	if err != nil {
 		return err
 	}

@@ -179,13 +179,17 @@ func (f convertFlags) withDevice(cmd *cobra.Command, do func(arrowzarr.Options) 
 }
 
 // keepMemory makes a GPU keep freed memory. Batches of chunks have many sizes, and the
-// built-in pool frees idle memory before it allocates, which waits for the kernels.
+// built-in pool frees idle memory before it allocates, which waits for the kernels. A
+// driver without memory pools gets a pool that keeps whole allocations.
 func keepMemory(device arrowbuf.Device) error {
 	gpu, ok := arrowbuf.As[*cudabuf.Device](device)
 	if !ok {
 		return nil
 	}
-	pool, err := gpu.NewPool(cudabuf.PoolOptions{Slack: -1})
+	pool, err := gpu.NewPool(cudabuf.PoolOptions{Kind: cudabuf.StreamOrderedPool})
+	if err != nil {
+		pool, err = gpu.NewPool(cudabuf.PoolOptions{Slack: -1})
+	}
 	if err == nil {
 		err = gpu.SetPool(pool)
 	}

@@ -1,7 +1,7 @@
 // Package kernels embeds the machine code of Quiver's CUDA kernels.
 //
 // `make kernels` compiles FOLDER/NAME.cu to images/FOLDER/NAME.zip; CONTRIBUTING.md
-// says how to add a kernel. The folders are copy, elementwise, index, reduce and
+// says how to add a kernel. The folders are copy, elementwise, index, reduce, blas and
 // columns, by what the kernels do, and common, which has headers only. An entry
 // point is named quiver_..., and its host implementation is registered under the
 // same name where the package that launches it calls launch.Program.

@@ -199,6 +199,32 @@ func TestErrorsOfFloatsAreWithinBounds(t *testing.T) {
 	})
 }
 
+// TF32 has 10 bits of mantissa: each operand has an error of at most 2^-11 of it.
+func TestErrorsOfTF32AreWithinBounds(t *testing.T) {
+	const n = 64
+	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		r := rand.New(rand.NewPCG(14, 15))
+		values := make([]float32, n*n)
+		for i := range values {
+			values[i] = float32(r.NormFloat64())
+		}
+		a := fromHost(t, dev, ndview.Float32, values, n, n)
+		got, err := blas.Gemm(a, a, blas.Options{TF32: true})
+		own(t, got, err)
+		results := numbersOf(t, got)
+		for i := range n {
+			for j := range n {
+				sum, magnitude := 0.0, 0.0
+				for l := range n {
+					p := float64(values[i*n+l]) * float64(values[l*n+j])
+					sum, magnitude = sum+p, magnitude+math.Abs(p)
+				}
+				require.InDelta(t, sum, real(results[i*n+j]), (2.01*0x1p-11+n*0x1p-24)*magnitude)
+			}
+		}
+	})
+}
+
 func TestResultsMayOverlapOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4}, 2, 2)

@@ -141,8 +141,7 @@ type kernelExecutor struct {
 // Sizes of kernels/blas/multiply.cu.
 const (
 	tileSize    = 64  // rows and columns of a block's tile
-	wideSize    = 128 // those of a wide tile
-	wideSize64  = 96  // those of a wide tile of 64-bit integers
+	wideSize    = 128 // those of a wide tile, which 64-bit integers do not have
 	thinLimit   = 8   // fewer rows or columns are computed one by one
 	blockDepth  = 512 // the least number of products that are worth a block
 	maxSplits   = 2048
@@ -155,15 +154,11 @@ func (e *kernelExecutor) multiply(x *product, a, b, c operand) error {
 	suffix := "_" + e.number.name
 	name, tiles := "quiver_multiply", x.tiles(tileSize)
 	if e.number.integer {
-		wide := int64(wideSize)
-		if e.number.name == "u64" {
-			wide = wideSize64
-		}
 		switch {
 		case min(x.m, x.n) <= thinLimit:
 			name, tiles = "quiver_multiply_thin", x.m*x.n*x.batch
-		case x.tiles(wide) >= int64(e.stream.Device().Multiprocessors()):
-			name, tiles = "quiver_multiply_wide", x.tiles(wide)
+		case e.number.scalar.Size() < 8 && x.tiles(wideSize) >= int64(e.stream.Device().Multiprocessors()):
+			name, tiles = "quiver_multiply_wide", x.tiles(wideSize)
 		}
 	}
 	// Few results of many products are split, so that all multiprocessors work.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,9 @@ type BatchOptions struct {
 	// OnHostCopy, if not nil, is called after each copy from a device, possibly from several
 	// goroutines at the same time.
 	OnHostCopy func(bytes int64, took time.Duration)
+	// OnCopied, if not nil, is called once when DecodeBatch needs the encoded chunks on the
+	// host no longer, at the latest when it returns.
+	OnCopied func()
 }
 
 // EncodeItem is a chunk to encode. Values may be smaller than the chunk along any axis;
@@ -131,6 +135,10 @@ type DecodeItem struct {
 // undefined, or the error of the whole batch: an item that is not valid, or a failure of
 // the device.
 func DecodeBatch(dst arrowbuf.Buffer, items []DecodeItem, o BatchOptions) ([]error, error) {
+	if o.OnCopied != nil {
+		o.OnCopied = sync.OnceFunc(o.OnCopied)
+		defer o.OnCopied()
+	}
 	if dst == nil {
 		return nil, errors.New("codec.DecodeBatch: nil destination")
 	}

@@ -41,6 +41,10 @@ type decodingChunk struct {
 	buf    arrowbuf.Buffer
 	at     compress.Range
 	failed bool // the host decodes the chunk
+	// copied has the encoded chunk on the device, if that is where its bytes were copied
+	// to; otherwise it is nil.
+	copied   arrowbuf.Buffer
+	copiedAt compress.Range
 }
 
 func (d *decoding) run() error {
@@ -57,9 +61,13 @@ func (d *decoding) run() error {
 	for _, s := range scratches {
 		s.Release()
 	}
+	if err == nil {
+		err = d.decodeOnHost() // what is known to have failed
+	}
 	if err != nil {
 		return err
 	}
+	d.forgetHost()
 	for step := d.mostSteps(); step > 0; step-- {
 		if err := d.decompress(step); err != nil {
 			return err
@@ -152,6 +160,9 @@ func (d *decoding) upload() error {
 	for _, c := range d.chunks {
 		if !c.failed && c.buf == nil {
 			c.buf = encoded
+			if c.steps == len(c.Chain.compressors) {
+				c.copied, c.copiedAt = encoded, c.at
+			}
 		}
 	}
 	return copyRanges(encoded, others)
@@ -289,9 +300,36 @@ func (c *decodingChunk) deserialize(dst arrowbuf.Buffer) error {
 	return whole.CopyFrom(moved)
 }
 
+// forgetHost calls OnCopied if the device has all encoded chunks that may fail.
+func (d *decoding) forgetHost() {
+	if d.options.OnCopied == nil || slices.ContainsFunc(d.chunks, func(c *decodingChunk) bool { return c.steps > 0 && c.copied == nil }) {
+		return
+	}
+	for _, c := range d.chunks {
+		c.Encoded, c.host = nil, nil
+	}
+	d.options.OnCopied()
+}
+
+// encoded returns the encoded chunk on the host.
+func (c *decodingChunk) encoded() ([]byte, error) {
+	if c.Encoded != nil || c.copied == nil {
+		return c.Encoded, nil
+	}
+	raw := make([]byte, c.copiedAt.Length)
+	_, err := c.copied.CopyToHost(raw, c.copiedAt.Offset)
+	return raw, err
+}
+
 // decodeOnHost decodes the chunks that the device did not, and copies them there.
 func (d *decoding) decodeOnHost() error {
-	failed := slices.DeleteFunc(slices.Clone(d.chunks), func(c *decodingChunk) bool { return !c.failed })
+	var failed []*decodingChunk
+	d.chunks = slices.DeleteFunc(d.chunks, func(c *decodingChunk) bool {
+		if c.failed {
+			failed = append(failed, c)
+		}
+		return c.failed
+	})
 	device := make([]error, len(failed))
 	forEach(len(failed), d.options.Jobs, func(i int) {
 		c := failed[i]
@@ -304,7 +342,12 @@ func (d *decoding) decodeOnHost() error {
 		defer memory.Release()
 		s.Stats = c.Stats
 		raw := memory.Bytes(n)
-		if d.errs[c.id] = c.Chain.decodeFixed(s, raw, c.Encoded); d.errs[c.id] == nil {
+		encoded, err := c.encoded()
+		if err != nil {
+			device[i] = err
+			return
+		}
+		if d.errs[c.id] = c.Chain.decodeFixed(s, raw, encoded); d.errs[c.id] == nil {
 			_, device[i] = d.dst.CopyFromHost(raw, c.At)
 		}
 	})

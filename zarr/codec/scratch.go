@@ -2,7 +2,6 @@ package codec
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -75,16 +74,6 @@ func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
 	return m.data[:n:n], nil
 }
 
-// pinnedSize rounds a size up to one of few. Allocating pinned memory takes longer than
-// encoding a batch, so an allocator should find memory of earlier batches.
-func pinnedSize(n int64) int64 {
-	const unit = 48 << 20
-	if n <= unit/2 {
-		return 1 << bits.Len64(uint64(max(n, 1)-1))
-	}
-	return (n + unit - 1) / unit * unit
-}
-
 // Bytes returns n uninitialized bytes. They are valid until s encodes, decodes or is
 // reset.
 func (s *Scratch) Bytes(n int64) []byte {
@@ -147,7 +136,7 @@ func allocHost(dev arrowbuf.Device, n int64) (m hostMemory, err error) {
 		}
 	}()
 	if dev.Type() != arrowbuf.DeviceCPU {
-		n = pinnedSize(n)
+		n = sizeClass(n) // pinning takes longer than encoding a batch
 	}
 	return hostMemory{data: dev.HostAllocator().Allocate(int(n)), dev: dev}, nil
 }

@@ -16,6 +16,7 @@ constexpr int depth = 8;   // products of each result that are in shared memory 
 template <class T> struct Integer {
     using Element = T;
     using Sum = uint32_t;
+    static constexpr int pack = 1;  // values in a word of Sum
     static __device__ __forceinline__ Sum value(T v) { return v; }
     static __device__ __forceinline__ Sum multiply_add(Sum sum, Sum a, Sum b) { return sum + a * b; }
     static __device__ __forceinline__ Sum add(Sum a, Sum b) { return a + b; }
@@ -26,6 +27,7 @@ template <class T> struct Integer {
 template <> struct Integer<uint64_t> {
     using Element = uint64_t;
     using Sum = uint64_t;
+    static constexpr int pack = 1;
     static __device__ __forceinline__ Sum value(uint64_t v) { return v; }
     static __device__ __forceinline__ Sum multiply_add(Sum sum, Sum a, Sum b) { return sum + a * b; }
     static __device__ __forceinline__ Sum add(Sum a, Sum b) { return a + b; }
@@ -33,9 +35,21 @@ template <> struct Integer<uint64_t> {
     static __device__ __forceinline__ uint64_t result(Sum v) { return v; }
 };
 
+template <> struct Integer<uint8_t> {
+    using Element = uint8_t;
+    using Sum = uint32_t;
+    static constexpr int pack = 4;
+    static __device__ __forceinline__ Sum value(uint8_t v) { return v; }
+    static __device__ __forceinline__ Sum multiply_add(Sum sum, Sum a, Sum b) { return __dp4a(a, b, sum); }
+    static __device__ __forceinline__ Sum add(Sum a, Sum b) { return a + b; }
+    static __device__ __forceinline__ Sum scaled(uint64_t factor, Sum v) { return (Sum)factor * v; }
+    static __device__ __forceinline__ uint8_t result(Sum v) { return v; }
+};
+
 struct Truth {
     using Element = uint8_t;
     using Sum = uint32_t;
+    static constexpr int pack = 4;
     static __device__ __forceinline__ Sum value(uint8_t v) { return v != 0; }
     static __device__ __forceinline__ Sum multiply_add(Sum sum, Sum a, Sum b) { return sum | (a & b); }
     static __device__ __forceinline__ Sum add(Sum a, Sum b) { return a | b; }
@@ -85,32 +99,51 @@ __device__ __forceinline__ void part_of(int64_t k, int64_t splits, int64_t part,
     high = min(k, low + size);
 }
 
-// Vectors of a matrix, of which a block needs `tile` from `at` on: rows of A or columns of B.
+// Vectors of a matrix: the rows of A or the columns of B that a tile needs. Shared memory
+// has A::pack products of a vector in each word.
 template <class A, int tile> struct Vectors {
+    using Element = typename A::Element;
     using Sum = typename A::Sum;
-    static constexpr int each = tile * depth / threads;  // elements that a thread copies
+    static constexpr int each = tile * depth / threads;  // words that a thread copies
 
-    const typename A::Element* from;
-    int64_t count, at, step, stride;  // step is the distance of vectors, stride that of products
+    // The first word of this thread, and the steps to the others. Neighbouring threads read
+    // neighbouring elements.
+    const Element* next;
+    int64_t stride, delta;
+    int vector, product, vector_step, product_step, vectors;
     Sum held[each];
 
-    // Reads products [low, low + depth), 0 outside of the matrix.
-    __device__ __forceinline__ void read(int64_t low, int64_t high) {
+    // Begins at a vector and a product. step is the distance of vectors, stride that of products.
+    __device__ __forceinline__ Vectors(const Element* from, int64_t count, int64_t at, int64_t step, int64_t low, int64_t stride)
+        : stride(stride), vectors((int)min(count - at, (int64_t)tile)) {
+        if (step == 1) {
+            vector = threadIdx.x % tile, product = threadIdx.x / tile, vector_step = 0, product_step = threads / tile;
+        } else {
+            vector = threadIdx.x / depth, product = threadIdx.x % depth, vector_step = threads / depth, product_step = 0;
+        }
+        next = from + (at + vector) * step + (low + product * A::pack) * stride;
+        delta = vector_step * step + product_step * A::pack * stride;
+    }
+
+    // Reads the next products, 0 after the last one.
+    __device__ __forceinline__ void read(int64_t left) {
+        const int n = (int)max((int64_t)0, min(left, (int64_t)depth * A::pack));
 #pragma unroll
         for (int i = 0; i < each; i++) {
-            const int v = vector(i), l = product(i);
-            held[i] = at + v < count && low + l < high ? A::value(from[(at + v) * step + (low + l) * stride]) : 0;
+            const Element* const p = next + i * delta;
+            Sum word = 0;
+#pragma unroll
+            for (int q = 0; q < A::pack; q++)
+                if (vector + i * vector_step < vectors && (product + i * product_step) * A::pack + q < n) word |= A::value(p[q * stride]) << 8 * q;
+            held[i] = word;
         }
+        next += depth * A::pack * stride;
     }
 
     __device__ __forceinline__ void write(Sum (&to)[depth][tile + 4]) {
 #pragma unroll
-        for (int i = 0; i < each; i++) to[product(i)][vector(i)] = held[i];
+        for (int i = 0; i < each; i++) to[product + i * product_step][vector + i * vector_step] = held[i];
     }
-
-    // Neighbouring threads read neighbouring elements.
-    __device__ __forceinline__ int vector(int i) { return step == 1 ? (threadIdx.x + i * threads) % tile : (threadIdx.x + i * threads) / depth; }
-    __device__ __forceinline__ int product(int i) { return step == 1 ? (threadIdx.x + i * threads) / tile : (threadIdx.x + i * threads) % depth; }
 };
 
 // Each block computes tiles of 16 per x 16 per results, each thread per x per of them.
@@ -132,17 +165,17 @@ template <class A, int per> __device__ __forceinline__ void multiply(const typen
         const int64_t matrix = rest % p.batch;
         int64_t low, high;
         part_of(p.k, splits, rest / p.batch, low, high);
-        Vectors<A, tile> of_a{a + matrix * p.stride_a, p.m, at_m, p.op_a ? p.lda : 1, p.op_a ? 1 : p.lda};
-        Vectors<A, tile> of_b{b + matrix * p.stride_b, p.n, at_n, p.op_b ? 1 : p.ldb, p.op_b ? p.ldb : 1};
+        Vectors<A, tile> of_a(a + matrix * p.stride_a, p.m, at_m, p.op_a ? p.lda : 1, low, p.op_a ? 1 : p.lda);
+        Vectors<A, tile> of_b(b + matrix * p.stride_b, p.n, at_n, p.op_b ? 1 : p.ldb, low, p.op_b ? p.ldb : 1);
         Sum sums[per][per] = {};
-        of_a.read(low, high);
-        of_b.read(low, high);
-        for (int64_t l = low; l < high; l += depth) {
+        of_a.read(high - low);
+        of_b.read(high - low);
+        for (int64_t left = high - low; left > 0; left -= depth * A::pack) {
             of_a.write(rows);
             of_b.write(columns);
             __syncthreads();
-            of_a.read(l + depth, high);  // while the block computes
-            of_b.read(l + depth, high);
+            of_a.read(left - depth * A::pack);  // while the block computes
+            of_b.read(left - depth * A::pack);
 #pragma unroll 2
             for (int d = 0; d < depth; d++) {
                 Sum r[per], s[per];
@@ -219,18 +252,26 @@ template <class A> __device__ __forceinline__ void scale(typename A::Element* c,
         const A::Element* a, const A::Element* b, A::Element* c, const __grid_constant__ Product p, int64_t splits) {                \
         multiply<A, 4>(a, b, c, p, splits);                                                                                          \
     }                                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(threads) quiver_multiply_wide_##name(                                               \
-        const A::Element* a, const A::Element* b, A::Element* c, const __grid_constant__ Product p, int64_t splits) {                \
-        multiply<A, sizeof(A::Sum) == 8 ? 6 : 8>(a, b, c, p, splits);                                                                \
-    }                                                                                                                                \
     extern "C" __global__ void __launch_bounds__(threads) quiver_multiply_thin_##name(                                               \
         const A::Element* a, const A::Element* b, A::Element* c, const __grid_constant__ Product p, int64_t splits) {                \
         multiply_thin<A>(a, b, c, p, splits);                                                                                        \
     }                                                                                                                                \
     extern "C" __global__ void __launch_bounds__(threads) quiver_scale_##name(A::Element* c, const __grid_constant__ Product p) { scale<A>(c, p); }
 
+#define MULTIPLY_WIDE(name, A)                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(threads) quiver_multiply_wide_##name(                                               \
+        const A::Element* a, const A::Element* b, A::Element* c, const __grid_constant__ Product p, int64_t splits) {                \
+        multiply<A, 8>(a, b, c, p, splits);                                                                                          \
+    }
+
 MULTIPLY(bool, Truth)
 MULTIPLY(u8, Integer<uint8_t>)
 MULTIPLY(u16, Integer<uint16_t>)
 MULTIPLY(u32, Integer<uint32_t>)
 MULTIPLY(u64, Integer<uint64_t>)
+
+// Registers do not suffice for wide tiles of 64-bit integers.
+MULTIPLY_WIDE(bool, Truth)
+MULTIPLY_WIDE(u8, Integer<uint8_t>)
+MULTIPLY_WIDE(u16, Integer<uint16_t>)
+MULTIPLY_WIDE(u32, Integer<uint32_t>)

@@ -32,16 +32,17 @@ __device__ __forceinline__ uint4 load_nearby(const uint8_t* p) {
     return {__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift), shift ? __funnelshift_r(d, e, shift) : d};
 }
 
-__device__ __forceinline__ uint32_t equal_bytes(uint32_t difference) { return difference ? (__ffs(difference) - 1) / 8 : 4; }
-
-__device__ __forceinline__ uint32_t equal_bytes_before(uint32_t difference) { return difference ? __clz(difference) / 8 : 4; }
+// Return how many bytes of two words are equal, from the first or from the last one on.
+__device__ __forceinline__ uint32_t equal_bytes(uint32_t difference) { return (uint32_t)__clz(__brev(difference)) >> 3; }
+__device__ __forceinline__ uint32_t equal_bytes_before(uint32_t difference) { return (uint32_t)__clz(difference) >> 3; }
 
 // Returns how many bytes are equal from the first one on.
 __device__ __forceinline__ uint32_t common_bytes(uint4 a, uint4 b) {
-    if (a.x != b.x) return equal_bytes(a.x ^ b.x);
-    if (a.y != b.y) return 4 + equal_bytes(a.y ^ b.y);
-    if (a.z != b.z) return 8 + equal_bytes(a.z ^ b.z);
-    return 12 + equal_bytes(a.w ^ b.w);
+    uint32_t difference = a.w ^ b.w, before = 12;
+    if (a.z != b.z) difference = a.z ^ b.z, before = 8;
+    if (a.y != b.y) difference = a.y ^ b.y, before = 4;
+    if (a.x != b.x) difference = a.x ^ b.x, before = 0;
+    return before + equal_bytes(difference);
 }
 
 // Returns about 256 * log2(v).
@@ -136,7 +137,7 @@ template <int table_bits> struct Finder {
             // A near position of this step with the same hash goes first.
 #pragma unroll
             for (int distance = 16; distance > 0; distance /= 2)
-                if (__shfl_up_sync(~0u, hash, distance) == hash && active && lane() >= distance) candidate = pos - distance;
+                if (__shfl_up_sync(~0u, hash, distance) == hash && lane() >= distance) candidate = pos - distance;
             __syncwarp();
             if (active && pos % inserted == 0) atomicMax(&table[hash >> (32 - table_bits)], pos << tag_bits | tag(hash));
             int gain = 0;

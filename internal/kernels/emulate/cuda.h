@@ -98,3 +98,7 @@ template <typename T> T atomicMax(T* p, T v) {
     if (v > before) *p = v;
     return before;
 }
+inline uint32_t __dp4a(uint32_t a, uint32_t b, uint32_t sum) {
+    for (int i = 0; i < 32; i += 8) sum += (a >> i & 255) * (b >> i & 255);
+    return sum;
+}
