@@ -70,9 +70,6 @@ func (w *writer) runBatches(ctx context.Context, in <-chan *columnChunk, jobs in
 			chunk.release(w)
 		}
 		if err != nil {
-			for chunk := range in { // the workers end, too, and close it
-				chunk.release(nil)
-			}
 			return err
 		}
 	}

@@ -228,6 +228,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	startStage(group, deviceBatches, func() error { return p.writer.runBatches(groupCtx, p.onDevice, p.jobs) }, func() {})
 	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
 	err := group.Wait()
+	for chunk := range p.onDevice { // left after an error; the workers have closed it
+		chunk.release(nil)
+	}
 	if err == nil {
 		err = p.complete(ctx)
 	}
