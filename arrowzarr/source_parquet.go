@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -241,6 +240,9 @@ func (s *parquetSource) open(ctx context.Context, fields []int, rows rowRange) e
 	if s.parts = s.newPartReader(ctx, groups); s.parts != nil {
 		return nil
 	}
+	if err := s.checkOpenColumns(groups); err != nil {
+		return err
+	}
 	return catchPanic(func() error {
 		for _, f := range fields {
 			column, err := s.arrow.GetRecordReader(ctx, appendLeaves(nil, s.arrow.Manifest.Fields[f]), groups)
@@ -296,22 +298,55 @@ func (s *parquetSource) newPartReader(ctx context.Context, groups []int) *partRe
 	if leaves < wideColumns {
 		return nil
 	}
-	rows := int64(math.MaxInt64)
-	var most int64
+	var most, widest int64
 	for _, g := range groups {
 		group := s.reader.MetaData().RowGroup(g)
 		if n := group.NumRows(); n > 0 {
-			width := max(group.TotalByteSize()/n, int64(8*leaves))
-			rows = min(rows, max(s.limit/8/width, 1))
+			widest = max(widest, group.TotalByteSize()/n, int64(8*leaves))
 			most = max(most, n)
 		}
 	}
-	if most/maxParts >= rows {
-		return nil
+	rows := max(s.limit/8/max(widest, 1), 1)
+	if least := (most + maxParts - 1) / maxParts; rows < least {
+		if least > s.limit/3/widest {
+			return nil
+		}
+		rows = least
 	}
 	p := &partReader{ctx: ctx, arrow: *s.arrow, groups: groups}
 	p.arrow.Props.BatchSize = rows
 	return p
+}
+
+// checkOpenColumns returns an error if the columns that are open at once take more than all
+// memory.
+func (s *parquetSource) checkOpenColumns(groups []int) error {
+	leaves := s.reader.MetaData().Schema.NumColumns()
+	if leaves < wideColumns {
+		return nil
+	}
+	// Each has its reader, which has a list of all columns (arrow-go v18.8), and a page in
+	// both forms.
+	const reader, page = 64 << 10, 1 << 20
+	var most int64
+	for _, g := range groups {
+		var open int64
+		group := s.reader.MetaData().RowGroup(g)
+		for _, f := range s.fields {
+			for _, leaf := range appendLeaves(nil, s.arrow.Manifest.Fields[f]) {
+				chunk, err := group.ColumnChunk(leaf)
+				if err != nil {
+					return err
+				}
+				open += reader + int64(4*leaves) + min(chunk.TotalCompressedSize(), page) + min(chunk.TotalUncompressedSize(), page)
+			}
+		}
+		most = max(most, open)
+	}
+	if all := 2 * s.limit; most > all {
+		return partErrorf(PartUsage, "the %d columns of Parquet that are read at once take about %d bytes, more than the %d that there are: choose some with --columns, or raise --max-memory", leaves, most, all)
+	}
+	return nil
 }
 
 // readPart reads the next part of a wide file, or returns io.EOF.

@@ -176,6 +176,25 @@ func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 	}
 }
 
+// A file whose open columns do not fit into memory is refused before it is read.
+func TestParquetOfTooManyOpenColumnsIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("300 MB")
+	}
+	values := floats(make([]float64, 140_000)...)
+	fields := make([]arrow.Field, 300)
+	columns := make([]arrow.Array, len(fields))
+	for i := range fields {
+		fields[i], columns[i] = arrow.Field{Name: fmt.Sprintf("c%d", i), Type: values.DataType()}, values
+	}
+	content := newTable(fields, columns).parquet(t, parquet.WithDictionaryDefault(false), parquet.WithCompression(compress.Codecs.Snappy))
+	input := inputFile(t, content)
+	message := refuse(t, arrowzarr.PartUsage, input, arrowzarr.Options{MaxMemory: 256 << 20})
+	assert.Contains(t, message, "the 300 columns of Parquet that are read at once take about")
+	assert.Contains(t, message, "choose some with --columns, or raise --max-memory")
+	convertFile(t, input, arrowzarr.Options{MaxMemory: 256 << 20, Columns: []string{"c1?"}})
+}
+
 // Columns of a wide file are opened one after another, in parts of its row groups.
 func TestWideParquetConverts(t *testing.T) {
 	rng := newRand(11)
@@ -199,7 +218,7 @@ func TestWideParquetConverts(t *testing.T) {
 	}
 	want, nulls := readRows(t, path, all, 0, -1)
 	require.Len(t, want, 58)
-	for _, limit := range []int64{200 << 10, 1 << 20} { // parts of 5 and 20 rows or so
+	for _, limit := range []int64{400 << 10, 1 << 20} { // parts of 5 and 20 rows or so
 		arrowzarr.TestMaxBuffer = limit
 		got, gotNulls := readRows(t, path, all, 0, -1)
 		assert.Equal(t, want, got)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -199,10 +200,10 @@ func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
 		items[i] = codec.EncodeItem{Chain: chain, Values: c.Values, KeepEmpty: a.WriteEmptyChunks, Stats: a.Stats}
 		raw += valuesBytes(c.Values)
 	}
-	var copying time.Duration
+	var copying atomic.Int64 // nanoseconds; chunks that the host encodes are copied at the same time
 	start := time.Now()
 	encoded, err := codec.EncodeBatch(items, codec.BatchOptions{Jobs: w.jobs, OnHostCopy: func(bytes int64, took time.Duration) {
-		copying += took
+		copying.Add(int64(took))
 		if trace := batch[0].array().Trace; trace != nil && trace.ToHost != nil {
 			trace.ToHost(bytes, took)
 		}
@@ -211,7 +212,7 @@ func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
 		return err
 	}
 	defer encoded.Release()
-	took := time.Since(start) - copying
+	took := time.Since(start) - time.Duration(copying.Load())
 	for i, c := range batch {
 		enc, err := encoded.Chunk(i)
 		if err != nil {
@@ -332,7 +333,9 @@ func (a *Array) writeBoxOnDevice(ctx context.Context, box grid.Box, v element.Va
 				}
 			}
 			if err != nil {
-				failure = err
+				if err != errStopped {
+					failure = err
+				}
 				return
 			}
 		}
@@ -352,9 +355,11 @@ func (a *Array) isSharded(cell []int64) bool {
 	return sharded
 }
 
+// errStopped means that the consumer of an iterator wants no more.
 var errStopped = errors.New("stopped")
 
-// splitShard yields the chunks of a whole shard, which is closed after the last of them.
+// splitShard yields the chunks of a whole shard, which is closed after the last of them. It
+// returns errStopped if yield returned false.
 func (w *batchWriter) splitShard(ctx context.Context, a *Array, cell []int64, v element.Values, yield func(ChunkWrite) bool) error {
 	s, err := a.NewShardWriter(ctx, cell)
 	if err != nil {
@@ -364,15 +369,11 @@ func (w *batchWriter) splitShard(ctx context.Context, a *Array, cell []int64, v 
 	w.mu.Lock()
 	w.shards[s] = n
 	w.mu.Unlock()
-	err = s.layout.Split(v, func(inner []int64, chunk element.Values) error {
+	return s.layout.Split(v, func(inner []int64, chunk element.Values) error {
 		chunk.Retain()
 		if !yield(ChunkWrite{Shard: s, Index: slices.Clone(inner), Values: chunk}) {
 			return errStopped
 		}
 		return nil
 	})
-	if errors.Is(err, errStopped) {
-		return nil
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package zarr_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -155,6 +156,31 @@ func TestAFailedWriteFromADeviceLeavesTheShardsBefore(t *testing.T) {
 		require.Equal(t, keys, keysOf(t, memory))
 		require.True(t, bytes.Equal(before, readAll(t, a)))
 	}
+}
+
+// full fails to store every value, but begins each.
+type full struct{ store.Store }
+
+func (full) Set(context.Context, string, []byte) error            { return errDiskFull }
+func (full) Create(context.Context, string) (store.Writer, error) { return fullWriter{}, nil }
+
+type fullWriter struct{ store.Writer }
+
+func (fullWriter) Write([]byte) (int, error) { return 0, errDiskFull }
+func (fullWriter) Commit() error             { return errDiskFull }
+func (fullWriter) Abort() error              { return nil }
+
+// No further shards are begun.
+func TestAStoreThatFailsEndsTheWriteOfShardsFromADevice(t *testing.T) {
+	zarr.UseSmallBatches(t, 64<<10)
+	dev := cudatest.NewDevice(t)
+	const n = 1 << 20 // elements: 4 MiB in 64 shards
+	meta := ints([]int64{n}, []int64{n / 64})
+	meta.Codecs = codec.List{codec.Sharding{ChunkShape: []int64{n / 256}, Codecs: codec.List{codec.Bytes{Endian: codec.Little}, codec.Zstd{Level: 1}}}}
+	a, err := zarr.New(full{store.NewMemory()}, "a", meta)
+	require.NoError(t, err)
+	v := toDevice(t, counting(t, arrowbuf.CPU(), 1, 3, n), dev)
+	require.ErrorIs(t, a.Write(t.Context(), v, 1), errDiskFull)
 }
 
 // The memory of a device limits how large a batch is, not how large an array is: here it

@@ -193,14 +193,21 @@ func NewAll(devices []arrowbuf.Device, o Options) ([]*Comm, error) {
 	if o.Stream != nil && len(devices) > 1 {
 		return nil, fmt.Errorf("collective.NewAll: one stream for %d devices: %w", len(devices), arrowbuf.ErrDevice)
 	}
-	id, err := NewID("unix")
+	ranks := make([]*setup, len(devices)) // all are valid before one waits for the others
+	for rank, dev := range devices {
+		var err error
+		if ranks[rank], err = newSetup(dev, rank, len(devices), o); err != nil {
+			return nil, fmt.Errorf("collective.NewAll: device %d: %w", rank, err)
+		}
+	}
+	id, err := newID("unix", ranks[0].deadline())
 	if err != nil {
 		return nil, fmt.Errorf("collective.NewAll: %w", err)
 	}
 	comms := make([]*Comm, len(devices))
 	var joining errgroup.Group
-	for rank, dev := range devices {
-		joining.Go(func() (err error) { comms[rank], err = New(dev, id, rank, len(devices), o); return err })
+	for rank, s := range ranks {
+		joining.Go(func() (err error) { comms[rank], err = s.joinID(id); return err })
 	}
 	if err := joining.Wait(); err != nil {
 		for _, c := range comms {
@@ -370,7 +377,8 @@ func (c *Comm) split(color, key int) (*Comm, error) {
 	// The first rank of each color makes the ID. All ranks take part in the second exchange.
 	var id ID
 	if color != NoColor && leader == c.rank {
-		if id, err = NewID(c.splitAddress()); err != nil {
+		deadline := (&setup{options: c.options, started: time.Now()}).deadline()
+		if id, err = newID(c.splitAddress(), deadline); err != nil {
 			c.mesh.fail(fmt.Errorf("rank %d in Split: %w", c.rank, err), c.rank)
 			return nil, err
 		}

@@ -63,22 +63,31 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // NewID returns a new ID, and waits for the ranks in the background of this process, which
-// need not be a rank itself. It must live until all ranks have joined. An ID that is not
-// used is given up after [DefaultTimeout].
+// need not be a rank itself. It must live until all ranks have joined. An ID is given up if
+// they have not within [DefaultTimeout], also if [Options] allow the ranks longer.
 //
 // address is where ranks connect: "unix" for ranks on this machine, or "tcp:HOST:PORT" with
 // an address of this machine that the other machines reach. PORT may be 0 for any port.
 func NewID(address string) (ID, error) {
-	r, err := newRoot(address)
+	id, err := newID(address, time.Now().Add(DefaultTimeout))
 	if err != nil {
 		return ID{}, fmt.Errorf("collective.NewID: %w", err)
+	}
+	return id, nil
+}
+
+// newID is NewID with the time at which the ID is given up.
+func newID(address string, deadline time.Time) (ID, error) {
+	r, err := newRoot(address)
+	if err != nil {
+		return ID{}, err
 	}
 	id, err := r.id()
 	if err != nil {
 		r.close()
-		return ID{}, fmt.Errorf("collective.NewID: %w", err)
+		return ID{}, err
 	}
-	go r.serve(time.Now().Add(DefaultTimeout))
+	go r.serve(deadline)
 	return id, nil
 }
 

@@ -134,6 +134,16 @@ func TestStaleRendezvousAreReplaced(t *testing.T) {
 	assert.ErrorIs(t, err, collective.ErrID)
 }
 
+func TestARendezvousDoesNotRemoveAFileThatIsNoSocket(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
+	_, err := collective.Connect(arrowbuf.CPU(), collective.Rendezvous{Address: "unix:" + file, Rank: 0, Size: 1}, collective.Options{})
+	assert.ErrorIs(t, err, collective.ErrRendezvous)
+	kept, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "precious", string(kept))
+}
+
 func TestEnvironmentOfTorchrunIsRead(t *testing.T) {
 	set := func(rank, size, host, port, agent string) {
 		t.Setenv("RANK", rank)

@@ -2,9 +2,13 @@ package collective_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/internal/apitest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/collective"
@@ -95,4 +99,34 @@ func TestNilArraysOfACommunicatorReturnErrors(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Without this error, the ranks would send what the others do not expect.
+func TestOneNilArrayIsAnErrorBeforeOtherRanksAreConcerned(t *testing.T) {
+	onRanks(t, 2, collective.Options{}, func(t *testing.T, k kind, comms []*collective.Comm) {
+		c := comms[0]
+		a, err := ndview.Zeros(c.Device(), ndview.Int32, 8)
+		require.NoError(t, err)
+		defer a.Release()
+		for name, err := range map[string]error{
+			"AllGatherInto without destination": c.AllGatherInto(nil, a),
+			"AllGatherInto without source":      c.AllGatherInto(a, nil),
+			"AllToAllInto without destination":  c.AllToAllInto(nil, a),
+			"AllToAllInto without source":       c.AllToAllInto(a, nil),
+			"GatherInto without destination":    c.GatherInto(nil, a, 0),
+			"GatherInto without source":         c.GatherInto(a, nil, 1),
+			"ScatterInto without destination":   c.ScatterInto(nil, a, 0),
+			"ScatterInto without source":        c.ScatterInto(a, nil, 0),
+		} {
+			assert.ErrorIs(t, err, ndview.ErrNil, name)
+		}
+		assert.NoError(t, c.Err())
+	})
+}
+
+func TestNewAllWithANilDeviceDoesNotWait(t *testing.T) {
+	start := time.Now()
+	_, err := collective.NewAll([]arrowbuf.Device{arrowbuf.CPU(), nil}, collective.Options{})
+	assert.ErrorIs(t, err, collective.ErrNil)
+	assert.Less(t, time.Since(start), limit)
 }

@@ -46,6 +46,23 @@ func (k opKind) String() string {
 func (k opKind) reduces() bool { return k <= opReduceScatter }
 func (k opKind) isPeer() bool  { return k == opSend || k == opRecv }
 
+// operands reports whether a rank reads a source and writes a destination.
+func (k opKind) operands(isRoot bool) (reads, writes bool) {
+	switch k {
+	case opBroadcast:
+		return isRoot, !isRoot
+	case opReduce, opGather:
+		return true, isRoot
+	case opScatter:
+		return isRoot, true
+	case opSend:
+		return true, false
+	case opRecv:
+		return false, true
+	}
+	return true, true
+}
+
 // operation is an operation of one rank, ready for an engine: src and dst are contiguous, and
 // their elements have a type that engines know.
 type operation struct {
@@ -169,8 +186,12 @@ func (c *Comm) movement(kind opKind, dst, src *ndview.NDBuffer, root int, dstPar
 	if err != nil {
 		return nil, err
 	}
-	if dst == nil && src == nil {
-		return nil, ndview.ErrNil
+	reads, writes := kind.operands(c.rank == root)
+	switch {
+	case reads && src == nil:
+		return nil, fmt.Errorf("source: %w", ndview.ErrNil)
+	case writes && dst == nil:
+		return nil, fmt.Errorf("destination: %w", ndview.ErrNil)
 	}
 	o := &operation{comm: c.comm, kind: kind, root: root, element: ndview.Uint8, count: count * dtype.Size(),
 		asked: signature{kind, 0, root, count, dtype}}
@@ -219,7 +240,7 @@ func (c *Comm) reduction(kind opKind, dst, src *ndview.NDBuffer, op Op, root int
 	if src == nil {
 		return nil, fmt.Errorf("source: %w", ndview.ErrNil)
 	}
-	if dst == nil && (kind != opReduce || c.rank == root) {
+	if _, writes := kind.operands(c.rank == root); writes && dst == nil {
 		return nil, fmt.Errorf("destination: %w", ndview.ErrNil)
 	}
 	if op >= opCount {

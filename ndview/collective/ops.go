@@ -113,7 +113,7 @@ func (c *Comm) reduce(dst, src *ndview.NDBuffer, op Op, root int) (*operation, e
 func (c *Comm) ReduceScatter(src *ndview.NDBuffer, op Op) (*ndview.NDBuffer, error) {
 	shape, err := c.partShape(src)
 	if err != nil {
-		return nil, fmt.Errorf("collective.Comm.ReduceScatter: %w", err)
+		return nil, c.submit("ReduceScatter", nil, err)
 	}
 	return c.into("ReduceScatter", src, shape, func(dst *ndview.NDBuffer) (*operation, error) { return c.reduceScatter(dst, src, op) })
 }
@@ -166,7 +166,7 @@ func (c *Comm) allGather(dst, src *ndview.NDBuffer) (*operation, error) {
 // multiple of the number of ranks.
 func (c *Comm) AllToAll(src *ndview.NDBuffer) (*ndview.NDBuffer, error) {
 	if _, err := c.partShape(src); err != nil {
-		return nil, fmt.Errorf("collective.Comm.AllToAll: %w", err)
+		return nil, c.submit("AllToAll", nil, err)
 	}
 	return c.into("AllToAll", src, src.Shape(), func(dst *ndview.NDBuffer) (*operation, error) { return c.allToAll(dst, src) })
 }
@@ -280,15 +280,16 @@ func (c *Comm) gatheredShape(src *ndview.NDBuffer) []int64 {
 
 // into runs an operation that writes into a new array.
 func (c *Comm) into(name string, src *ndview.NDBuffer, shape []int64, build func(dst *ndview.NDBuffer) (*operation, error)) (*ndview.NDBuffer, error) {
-	if err := c.usable(); err != nil {
-		return nil, fmt.Errorf("collective.Comm.%s: %w", name, err)
+	err := c.usable()
+	if err == nil && src == nil {
+		err = fmt.Errorf("source: %w", ndview.ErrNil)
 	}
-	if src == nil {
-		return nil, fmt.Errorf("collective.Comm.%s: source: %w", name, ndview.ErrNil)
+	if err != nil {
+		return nil, c.submit(name, nil, err)
 	}
 	dst, err := ndview.Empty(c.dev, src.DType(), shape...)
 	if err != nil {
-		return nil, fmt.Errorf("collective.Comm.%s: %w", name, err)
+		return nil, c.submit(name, nil, err)
 	}
 	o, err := build(dst)
 	if err := c.submit(name, o, err); err != nil {

@@ -121,6 +121,10 @@ func removeStaleSocket(address string) {
 	if err != nil || network != "unix" {
 		return
 	}
+	// Dialing a file that is no socket is refused as well.
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSocket {
+		return
+	}
 	conn, err := net.Dial(network, path)
 	if err == nil {
 		conn.Close()
@@ -134,7 +138,7 @@ func removeStaleSocket(address string) {
 // replaced it.
 func (s *setup) meetAtFile(path string) (*Comm, error) {
 	if s.rank == 0 {
-		id, err := NewID("unix")
+		id, err := newID("unix", s.deadline())
 		if err != nil {
 			return nil, err
 		}

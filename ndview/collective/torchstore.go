@@ -41,7 +41,7 @@ func (s *setup) meetAtTorchStore(address string) (*Comm, error) {
 		// Ranks on other machines reach the address from which this one reaches the store.
 		host, err := s.outgoingHost(address)
 		if err == nil {
-			id, err = NewID("tcp:" + net.JoinHostPort(host, "0"))
+			id, err = newID("tcp:"+net.JoinHostPort(host, "0"), s.deadline())
 		}
 		if err != nil {
 			return nil, err

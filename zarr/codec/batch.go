@@ -29,7 +29,8 @@ type BatchOptions struct {
 	Scratch int64
 	// Jobs is the number of goroutines of steps on the host; 0 is GOMAXPROCS.
 	Jobs int
-	// OnHostCopy, if not nil, is called after each copy from a device.
+	// OnHostCopy, if not nil, is called after each copy from a device, possibly from several
+	// goroutines at the same time.
 	OnHostCopy func(bytes int64, took time.Duration)
 	// OnCopied, if not nil, is called once when DecodeBatch needs the encoded chunks on the
 	// host no longer, at the latest when it returns.
