@@ -1,6 +1,6 @@
 // Package compress describes batches of independent buffers that its subpackages
-// compress and decompress: zstd, lz4, blosc and shuffle; crc32c makes and verifies
-// checksums, and pack copies ranges.
+// compress and decompress: zstd, lz4, blosc, gzip and shuffle; crc32c makes and
+// verifies checksums, and pack copies ranges.
 //
 // A [Batch] lies on one device. On a GPU all of its buffers are decoded at the same
 // time, and parts of one buffer too, where the format has independent parts. On the CPU

@@ -114,6 +114,26 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		}
 		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
 	}
+	encoders := of("h100-encode")
+	for row, name := range map[string]string{
+		"zstd, columns, encode":           "zstd-encode-columns",
+		"zstd, columns, shuffled, encode": "zstd-encode-columns-shuffled",
+		"zstd, field, encode":             "zstd-encode-field",
+		"zstd, field, shuffled, encode":   "zstd-encode-field-shuffled",
+		"LZ4, columns, encode":            "lz4-encode-columns",
+		"LZ4, columns, shuffled, encode":  "lz4-encode-columns-shuffled",
+		"LZ4, field, encode":              "lz4-encode-field",
+		"LZ4, field, shuffled, encode":    "lz4-encode-field-shuffled",
+	} {
+		cells := ""
+		for _, size := range []string{"64k", "1m", "16m"} {
+			r := encoders(name + "-" + size)
+			cells += fmt.Sprintf("| %.1f GB/s, %.1fx ", r.Value, r.Ratio)
+		}
+		ratio := encoders(strings.Replace(name, "-encode-", "-ratio-", 1) + "-1m")
+		cells += fmt.Sprintf("| %.2f / %.2f |", ratio.Value, ratio.PeerValue)
+		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+	}
 	sums := shuffles("crc32c")
 	all = append(all, check{"performance.md", "CRC-32C of ranges of 1 MiB", []string{fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share))}})
 	products := of("h100-blas")

@@ -169,18 +169,16 @@ func (d *deviceRead) chunksOf(u unit) iter.Seq[deviceChunk] {
 
 // fetch reads the encoded chunks of a batch into pinned memory, as long as they fit.
 func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []deviceChunk, jobs int) error {
-	var n int64
-	share := d.share.Load()
-	for _, c := range chunks {
-		n += c.slotSize(share)
+	sizes, share := make([]int64, len(chunks)), d.share.Load()
+	for i, c := range chunks {
+		sizes[i] = c.slotSize(share)
 	}
-	slab, err := s.HostBytes(d.nd.Device(), n)
+	slots, _, err := s.HostSlots(d.nd.Device(), sizes)
 	if err != nil {
 		return err
 	}
 	for i := range chunks {
-		size := chunks[i].slotSize(share)
-		chunks[i].slot, slab = slab[:0:size], slab[size:]
+		chunks[i].slot = slots[i][:0]
 	}
 	// Where reading a chunk takes a round trip, chunks of one shard are read together.
 	together := func(a, b deviceChunk) bool { return a.inner != nil && slices.Equal(a.cell, b.cell) }

@@ -124,6 +124,9 @@ func TestDevicesEncodeTheSameBytes(t *testing.T) {
 // TestBatchesOfManyAndOfHugeInputsEncode has a million inputs, and one of 2 GiB, on a GPU.
 func TestBatchesOfManyAndOfHugeInputsEncode(t *testing.T) {
 	many, huge := int64(20_000), int64(5<<20)
+	if testing.Short() {
+		many, huge = 1000, 1<<20
+	}
 	if cudatest.OnGPU() {
 		many, huge = 1_000_000, quiver.MaxSize
 	}

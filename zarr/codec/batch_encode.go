@@ -299,19 +299,26 @@ func (x *encoding) copyToHost(e *Encoded, s *Scratch) error {
 			return err
 		}
 	}
-	host, err := s.HostBytes(x.dev, size)
+	sizes := make([]int64, len(stay))
+	for i, c := range stay {
+		sizes[i] = c.at.Length
+	}
+	slots, pieces, err := s.HostSlots(x.dev, sizes)
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	if _, err := packed.CopyToHost(host, 0); err != nil {
-		return err
+	start, at := time.Now(), int64(0)
+	for _, piece := range pieces {
+		if _, err := packed.CopyToHost(piece, at); err != nil {
+			return err
+		}
+		at += int64(len(piece))
 	}
 	if x.options.OnHostCopy != nil {
 		x.options.OnHostCopy(size, time.Since(start))
 	}
-	for _, c := range stay {
-		e.chunks[c.id] = host[c.at.Offset:][:c.at.Length:c.at.Length]
+	for i, c := range stay {
+		e.chunks[c.id] = slots[i]
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -128,8 +129,19 @@ func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 			dst, err := dev.Alloc(20_000)
 			require.NoError(t, err)
 			defer dst.Release()
-			errs, err := codec.DecodeBatch(dst, back, codec.BatchOptions{})
+			lent := slices.Clone(back) // memory that the caller uses again when it may
+			for i := range lent {
+				lent[i].Encoded = bytes.Clone(back[i].Encoded)
+			}
+			copied := 0
+			errs, err := codec.DecodeBatch(dst, lent, codec.BatchOptions{OnCopied: func() {
+				copied++
+				for _, item := range lent {
+					clear(item.Encoded)
+				}
+			}})
 			require.NoError(t, err)
+			require.Equal(t, 1, copied)
 			got := make([]byte, 20_000)
 			_, err = dst.CopyToHost(got, 0)
 			require.NoError(t, err)
