@@ -90,8 +90,8 @@ type Options struct {
 }
 
 // fasterOnDevice has the codecs with which a GPU converts faster than the CPU of the same
-// machine, by the records of bench/results.
-var fasterOnDevice = map[string]bool{}
+// machine, by the records convert-gpu-* of bench/results.
+var fasterOnDevice = map[string]bool{"zstd": true, "blosc": true, "lz4": true}
 
 // FasterOnDevice reports whether a GPU is known to convert faster than the CPU: whether
 // some record of bench/results shows it for the codec of most arrays.

@@ -169,8 +169,15 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		{"performance.md", "| dictionary of 3 million texts |", []string{rateFigures(of("2-core-tables")("convert-dictionary-3m"))}},
 		{"performance.md", "| restored as an IPC file |", []string{rateFigures(of("2-core-tables")("restore-ipc"))}},
 		{"performance.md", "| restored as Parquet |", []string{rateFigures(of("2-core-tables")("restore-parquet"))}},
-		{"performance.md", "On the H200 a conversion of 26 GB", []string{fmt.Sprintf("%.1f GB/s", onGPU("convert-cuda").Value),
-			fmt.Sprintf("%.1f GB/s meanwhile, %s", onGPU("convert-h2d").Value, percent(onGPU("convert-h2d").Share))}},
+		{"performance.md", "| zstd:1 on a GPU |", gpuConversion(onGPU("convert-gpu-zstd"))},
+		{"performance.md", "| blosc:zstd:1 on a GPU |", gpuConversion(onGPU("convert-gpu-blosc"))},
+		{"performance.md", "| lz4 on a GPU |", gpuConversion(onGPU("convert-gpu-lz4"))},
+		{"performance.md", "| none: the CPU either way |", gpuConversion(onGPU("convert-gpu-none"))},
+		{"performance.md", "Encoding runs at", []string{fmt.Sprintf("%.1f GB/s meanwhile", onGPU("convert-gpu-zstd-encode").Value),
+			fmt.Sprintf("the file (%.1f GB/s)", onGPU("convert-gpu-zstd-read").Value), fmt.Sprintf("chunks (%.1f GB/s)", onGPU("convert-gpu-zstd-write").Value)}},
+		{"performance.md", "| Blosc, read to a GPU |", gpuReads(of("h200-read"), "blosc")},
+		{"performance.md", "| zstd, read to a GPU |", gpuReads(of("h200-read"), "zstd")},
+		{"performance.md", "| none, read to a GPU |", gpuReads(of("h200-read"), "none")},
 		{"performance.md", "| ordinary Go memory to the device", []string{fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", device("h2d-pageable").Value, device("h2d-pageable").Ratio, percent(device("h2d-pageable").Share))}},
 		{"performance.md", "| device to ordinary Go memory", []string{fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", device("d2h-pageable").Value, device("d2h-pageable").Ratio, percent(device("d2h-pageable").Share))}},
 		{"performance.md", "| 1 MiB allocated", []string{fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)}},
@@ -239,4 +246,18 @@ func TestTableOfArraysIsThatOfTheNewestRecords(t *testing.T) {
 	for _, row := range strings.Split(strings.TrimSpace(string(printed)), "\n") {
 		assert.True(t, strings.Contains(string(text), strings.ReplaceAll(row, "| - |", "| |")), "performance.md has no row %s", row)
 	}
+}
+
+func gpuConversion(r record) []string {
+	return []string{fmt.Sprintf("| %.1f GB/s | %.2fx |", r.Value, r.Ratio)}
+}
+
+// gpuReads returns the figures of a codec in the order of the columns.
+func gpuReads(of func(name string) record, codec string) []string {
+	line := "|"
+	for _, layout := range []string{"shards", "1m", "16m"} {
+		r := of("read-gpu-" + codec + "-" + layout)
+		line += fmt.Sprintf(" %.1f GB/s, %.1fx |", r.Value, r.Ratio)
+	}
+	return []string{line}
 }

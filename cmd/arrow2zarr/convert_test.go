@@ -209,7 +209,7 @@ func simulatedDriver() (*cudabuf.Driver, error) {
 func TestDeviceFlagSelectsTheDevice(t *testing.T) {
 	withDriver(t, simulatedDriver)
 	input := inputFile(t, stream(t, weather(), weather()))
-	for name, want := range map[string]string{"auto": "cpu", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
+	for name, want := range map[string]string{"auto": "cuda:0", "cuda": "cuda:0", "cuda:1": "cuda:1", "cpu": "cpu"} {
 		output := outputPath(t)
 		e := mustRun(t, "convert", input, output, "--device", name, "-v")
 		assert.Contains(t, e.stdout, " on "+want+"\n", name)
@@ -223,6 +223,16 @@ func TestDeviceFlagSelectsTheDevice(t *testing.T) {
 			assert.NotContains(t, e.stdout, "chunks on the device")
 		}
 		assert.Regexp(t, `(?m)^  zstd encoded \d+ chunks on the host, `, e.stdout, "text is encoded on the host")
+	}
+}
+
+// No record shows that a GPU converts faster with these.
+func TestAutoTakesTheCPUUnlessAGPUIsKnownToBeFaster(t *testing.T) {
+	withDriver(t, simulatedDriver)
+	for _, codec := range []string{"none", "gzip", "auto"} {
+		e := mustRun(t, "convert", inputFile(t, stream(t, weather())), outputPath(t), "--codec", codec, "-v")
+		assert.Contains(t, e.stdout, " on cpu\n")
+		assert.Contains(t, e.stderr, "device cpu (cuda:0 is not known to be faster with this codec)")
 	}
 }
 
