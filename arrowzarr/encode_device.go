@@ -23,7 +23,7 @@ func encodesOnDevice(t element.Type, compressors []codec.Codec) bool {
 func (s codecSet) encodeOnDevice() bool {
 	return slices.ContainsFunc(s, func(c Codec) bool {
 		if c.Name == "auto" {
-			return codecSet(autoCandidates[c.Effort]).encodeOnDevice()
+			return autoCandidates[c.Effort].encodeOnDevice()
 		}
 		return encodesOnDevice(element.Of(ndview.Int32), c.codecs(ClassInt, element.Of(ndview.Int32)))
 	})

@@ -44,7 +44,6 @@ type existingColumn struct {
 	grouped bool   // it is a group of arrays
 	// arrays are by name. Those that get another grid have other keys of chunks.
 	arrays map[string]*zarr.ArrayMetadata
-	nested *nestedState
 }
 
 // openExisting returns the table in a store.

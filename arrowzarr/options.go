@@ -1,6 +1,7 @@
 package arrowzarr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -96,10 +97,7 @@ var fasterOnDevice = map[string]bool{"zstd": true, "blosc": true, "lz4": true}
 // FasterOnDevice reports whether a GPU is known to convert faster than the CPU: whether
 // some record of bench/results shows it for the codec of most arrays.
 func (o Options) FasterOnDevice() bool {
-	if o.Codec == (Codec{}) {
-		o.Codec = DefaultCodec
-	}
-	return fasterOnDevice[o.Codec.Name]
+	return fasterOnDevice[cmp.Or(o.Codec.Name, DefaultCodec.Name)]
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -65,7 +65,8 @@ func Plan(ctx context.Context, input, output string, partitions int, options Opt
 	if err != nil {
 		return nil, err
 	}
-	total, kept := int64(0), false
+	var total int64
+	kept := false
 	if c.plan, err = c.newPlan(ctx); err == nil {
 		c.plan.Planned = true
 		if options.Resume {

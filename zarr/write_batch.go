@@ -333,7 +333,7 @@ func (a *Array) writeBoxOnDevice(ctx context.Context, box grid.Box, v element.Va
 				}
 			}
 			if err != nil {
-				if err != errStopped {
+				if !errors.Is(err, errStopped) {
 					failure = err
 				}
 				return

@@ -15,7 +15,7 @@ import (
 )
 
 func TestAppendedTablesVerify(t *testing.T) {
-	first, second, output := inputFile(t, stream(t, tags(0, 100))), inputFile(t, stream(t, tags(1, 100), tags(2, 100))), outputPath(t)
+	first, second, output := inputFile(t, stream(t, tags(0))), inputFile(t, stream(t, tags(1), tags(2))), outputPath(t)
 	mustRun(t, "convert", first, output)
 	assert.Contains(t, mustRun(t, "append", second, output).stdout, "200 rows appended to 5 columns, 300 rows in all")
 	mustRun(t, "verify", first, second, output)
@@ -82,7 +82,7 @@ func TestSignalsUndoAppends(t *testing.T) {
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	require.NoError(t, c.Start())
-	content := stream(t, tags(0, 100), tags(1, 100))
+	content := stream(t, tags(0), tags(1))
 	_, err = stdin.Write(content[:len(content)-8]) // without the end
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {

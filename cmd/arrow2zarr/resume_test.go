@@ -35,9 +35,10 @@ func killRounds(t *testing.T) int {
 	return 8
 }
 
-// tags returns a batch of rows with nulls, dictionaries that differ from batch to batch,
+// tags returns a batch of 100 rows with nulls, dictionaries that differ from batch to batch,
 // lists and numbers.
-func tags(number, rows int) arrow.RecordBatch {
+func tags(number int) arrow.RecordBatch {
+	const rows = 100
 	labels := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.PrimitiveTypes.Int64},
@@ -79,7 +80,7 @@ func manyTags(t *testing.T, n int) string {
 	t.Helper()
 	var batches []arrow.RecordBatch
 	for i := range n {
-		batches = append(batches, tags(i, 100))
+		batches = append(batches, tags(i))
 	}
 	return inputFile(t, stream(t, batches...))
 }
@@ -314,7 +315,7 @@ func TestSeveralInputsArePlanned(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for i, name := range []string{"a.arrows", "b.arrows"} {
-		require.NoError(t, os.WriteFile(name, stream(t, tags(2*i, 100), tags(2*i+1, 100)), 0o666))
+		require.NoError(t, os.WriteFile(name, stream(t, tags(2*i), tags(2*i+1)), 0o666))
 	}
 	whole, output := outputPath(t), outputPath(t)
 	mustRun(t, "convert", "a.arrows", "b.arrows", whole, "--chunk-rows", "32")

@@ -85,7 +85,7 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 			back = append(back, codec.DecodeItem{Chain: item.Chain, Encoded: enc, At: int64(len(want))})
 			raw := make([]byte, item.Values.(*ndview.NDBuffer).NBytes())
 			require.NoError(t, item.Values.(*ndview.NDBuffer).CopyToHost(raw))
-			raw = append(raw, bytes.Repeat([]byte{7, 0, 0, 0}, (4000-len(raw))/4)...)
+			raw = slices.Concat(raw, bytes.Repeat([]byte{7, 0, 0, 0}, (4000-len(raw))/4))
 			require.Equal(t, raw, single, "item %d", i)
 			want = append(want, raw...)
 		}

@@ -58,7 +58,7 @@ func (z Zstd) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, i
 func (LZ4) bound(n int64) int64 { return lz4Header + lz4.Bound(n) }
 
 // encodeBatch puts the sizes before the blocks.
-func (c LZ4) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) {
+func (c LZ4) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) { //nolint:unparam // Blosc has others
 	sizes := make([]byte, 0, lz4Header*len(b.In))
 	blocks := b
 	blocks.Out = make([]compress.Range, len(b.Out))
@@ -100,7 +100,7 @@ func writeHeads(buf arrowbuf.Buffer, ranges []compress.Range, heads []byte, n in
 }
 
 // decodeBatch decodes the blocks after the sizes, which must be those of the outputs.
-func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
+func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) { //nolint:unparam // Blosc has others
 	sizes, err := readHeads(b.Src, b.In, lz4Header)
 	if err != nil {
 		return nil, 0, err
@@ -152,7 +152,7 @@ func (s Shuffle) applyBatch(b compress.Batch, t shuffle.Transform) ([]compress.R
 func (CRC32C) bound(n int64) int64 { return n + crc32c.Size }
 
 // encodeBatch copies the inputs, and writes their checksums beside them.
-func (c CRC32C) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
+func (c CRC32C) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) { //nolint:unparam // Blosc has others
 	results := make([]compress.Result, len(b.In))
 	data, sums := b, b
 	data.Out, sums.Out = make([]compress.Range, len(b.Out)), make([]compress.Range, len(b.Out))
@@ -167,7 +167,7 @@ func (c CRC32C) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64
 }
 
 // decodeBatch verifies the checksums of the inputs, and copies those that are right.
-func (c CRC32C) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
+func (c CRC32C) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) { //nolint:unparam // Blosc has others
 	results := make([]compress.Result, len(b.In))
 	data, sums := compress.Batch{Src: b.Src, Dst: b.Dst}, compress.Batch{Src: b.Src, Dst: b.Src}
 	var ids []int
