@@ -53,7 +53,8 @@ func Bound(n int64) int64 { return n + Overhead }
 // DecodeBatch decodes the inputs of a batch, each exactly one chunk, and returns when it is
 // done. An output may be shorter than its range. On a GPU the parts of all blocks are
 // decoded at the same time. Blosc 2 is an error that wraps errors.ErrUnsupported. The
-// error of DecodeBatch is that of the whole batch: it is not valid, or the device failed.
+// output of an input with an error is undefined, and is within its range. The error of
+// DecodeBatch is that of the whole batch: it is not valid, or the device failed.
 func DecodeBatch(b compress.Batch, o DecodeOptions) ([]compress.Result, error) {
 	if err := b.Check(); err != nil {
 		return nil, fmt.Errorf("blosc.DecodeBatch: %w", err)

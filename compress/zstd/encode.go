@@ -17,8 +17,7 @@ func Bound(n int64) int64 { return n + n/256 + 64 }
 // done. An output of [Bound] bytes suffices unless that exceeds compress.MaxSize. A
 // shorter one may be an error of its input, which wraps compress.ErrTooLarge. A GPU has
 // two levels: a fast one below 3, and one that finds more matches for 0 and from 3 on. The
-// error of Encode is that of
-// the whole batch: it is not valid, or the device failed.
+// error of Encode is that of the whole batch: it is not valid, or the device failed.
 func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
 	if err := b.Check(); err != nil {
 		return nil, fmt.Errorf("zstd.Encode: %w", err)

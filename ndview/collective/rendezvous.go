@@ -20,7 +20,8 @@ import (
 // serves one communicator at a time.
 type Rendezvous struct {
 	// Address is "tcp:HOST:PORT" or "unix:PATH", where rank 0 listens, or "file:PATH", where
-	// rank 0 writes an ID. Ranks at a file or a Unix socket are on one machine.
+	// rank 0 writes an ID. Ranks at a file or a Unix socket are on one machine. FromEnv
+	// returns "torch:HOST:PORT" where torchrun itself listens: its store has the ID then.
 	Address string
 	Rank    int // of this process: 0 up to Size-1
 	Size    int // number of ranks
