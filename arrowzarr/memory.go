@@ -38,7 +38,7 @@ type memoryShares struct {
 const (
 	// programMemory is for the pages of the program's code, which the kernel maps
 	// in large folios, and for its threads.
-	programMemory = 48 << 20
+	programMemory = 54 << 20
 	// minMemory is the least Options.MaxMemory.
 	minMemory = 256 << 20
 )
