@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,7 +152,7 @@ func TestReceiveRejectsInvalidMessages(t *testing.T) {
 		{"a batch first", Endpoint{}, []message{header(0, metadata)}, arrow.ErrInvalid, "schema"},
 		{"a schema again", Endpoint{}, []message{header(0, schema), header(1, schema)}, ErrProtocol, "got Schema"},
 		// Bodies have a connection of their own: this one is found beside the schema, or late.
-		{"a body of a schema", Endpoint{}, []message{packedBody(0, body), header(0, schema), header(1, metadata), packedBody(1, body), end(2)}, ErrProtocol, "protocol: "},
+		{"a body of a schema", Endpoint{}, []message{packedBody(0, body), header(0, schema), header(1, metadata), packedBody(1, body), end(2)}, ErrProtocol, "message 0 has a body|got 0, but|messages after the end"},
 		{"metadata that is no flatbuffer", Endpoint{}, []message{header(0, schema), header(1, []byte("no flatbuffer"))}, arrow.ErrInvalid, "message 1"},
 		{"metadata of three bytes", Endpoint{}, []message{header(0, schema), {nil, []byte{1, 1, 0}}}, ErrProtocol, "3 bytes"},
 		{"a message of an unknown type", Endpoint{}, []message{header(0, schema), {nil, []byte{7, 1, 0, 0, 0}}}, ErrProtocol, "type 7"},
@@ -175,7 +177,7 @@ func TestReceiveRejectsInvalidMessages(t *testing.T) {
 				one.Release()
 			}
 			require.ErrorIs(t, err, c.is)
-			assert.ErrorContains(t, err, c.says)
+			assert.True(t, slices.ContainsFunc(strings.Split(c.says, "|"), func(says string) bool { return strings.Contains(err.Error(), says) }), "%v: want %s", err, c.says)
 		})
 	}
 }
