@@ -259,7 +259,7 @@ func (c *Chain) deviceEncoders() int {
 func (c *Chain) deviceDecoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		d, ok := codec.(deviceDecoder)
-		return ok && d.decodesOnDevice()
+		return ok && d.decodesOnDevice(c.chunk.nbytes())
 	})
 }
 

@@ -56,7 +56,7 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 			{little, codec.Shuffle{ElementSize: 400}, codec.LZ4{}}, {little, codec.CRC32C{Location: codec.Start}},
 			{little, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes}}, {little, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBits}},
 			{little, codec.Blosc{Compressor: blosc.BloscLZ, Level: 5}}, {little, codec.Blosc{Compressor: blosc.LZ4HC, Level: 5}},
-			{little, codec.CRC32C{}, codec.LZ4{}},
+			{little, codec.CRC32C{}, codec.LZ4{}}, {little, codec.Gzip{Level: 6}}, {little, codec.Shuffle{ElementSize: 4}, codec.Zlib{Level: 1}},
 		} {
 			chain := batchChain(t, list...)
 			items = append(items,
@@ -107,7 +107,7 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 	for name, list := range map[string][]codec.Codec{
 		"zstd": {codec.Zstd{Level: 1, Checksum: true}}, "lz4": {codec.LZ4{}}, "checksum": {codec.Zstd{Level: 1}, codec.CRC32C{}},
-		"checksum first": {codec.CRC32C{}, codec.Zstd{Level: 1}}, "plain": nil, "gzip": {codec.Gzip{Level: 1}},
+		"checksum first": {codec.CRC32C{}, codec.Zstd{Level: 1}}, "plain": nil, "gzip": {codec.Gzip{Level: 1}}, "zlib": {codec.Zlib{Level: 1}},
 	} {
 		chain := batchChain(t, append([]codec.Codec{codec.Bytes{Endian: codec.Little}}, list...)...)
 		forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -207,6 +207,11 @@ func TestStatsSayWhereEachStepRan(t *testing.T) {
 		{
 			[]codec.Codec{little, codec.Blosc{Compressor: blosc.BloscLZ, Level: 1, Shuffle: codec.BloscBytes}},
 			map[string]codec.Engine{"bytes": codec.OnHost, "blosc": codec.OnHost}, map[string]codec.Engine{"bytes": codec.OnDevice, "blosc": codec.OnHost},
+		},
+		{
+			[]codec.Codec{little, codec.Shuffle{ElementSize: 4}, codec.Gzip{Level: 1}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "gzip": codec.OnHost},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "gzip": codec.OnDevice},
 		},
 		{
 			[]codec.Codec{codec.Delta{DType: "<i4"}, little, codec.Zstd{Level: 1}},
