@@ -173,13 +173,39 @@ func (d *Device) isPinned(host []byte) bool {
 	return err == nil
 }
 
-// segment is host memory and the device address that it is copied to or from.
+// segment is bytes on the host and the device address that they are copied to or from:
+// the memory host, or what read returns from offset on.
 type segment struct {
 	device uintptr
+	length int64
 	host   []byte
+	read   func(dst []byte, offset int64) error
+	offset int64
 }
 
-// stagedCopy is a copy of ordinary memory. It is divided into parts, each of which
+func hostSegment(device uintptr, host []byte) segment {
+	return segment{device: device, length: int64(len(host)), host: host}
+}
+
+// part returns n bytes of the segment.
+func (s segment) part(skip, n int64) segment {
+	s.device, s.offset, s.length = s.device+uintptr(skip), s.offset+skip, n
+	if s.host != nil {
+		s.host = s.host[skip : skip+n]
+	}
+	return s
+}
+
+// fill fills dst with the bytes of the segment.
+func (s segment) fill(dst []byte) error {
+	if s.read != nil {
+		return s.read(dst, s.offset)
+	}
+	copy(dst, s.host)
+	return nil
+}
+
+// stagedCopy is a copy of ordinary memory, or of what functions read. It is divided into parts, each of which
 // passes through a staging buffer.
 type stagedCopy struct {
 	pool     *stagingPool
@@ -200,7 +226,7 @@ const segmentAlign = 64
 
 // alignedLen returns the length of a segment, rounded up to segmentAlign.
 func alignedLen(seg segment) int64 {
-	return (int64(len(seg.host)) + segmentAlign - 1) &^ (segmentAlign - 1)
+	return (seg.length + segmentAlign - 1) &^ (segmentAlign - 1)
 }
 
 func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stagedCopy {
@@ -299,8 +325,8 @@ func (c *stagedCopy) segmentsIn(b *stagingBuffer, part copyPart) iter.Seq2[segme
 			seg := c.segments[i]
 			skip := at - (c.ends[i] - alignedLen(seg))
 			end := min(c.ends[i], part.to)
-			if n := min(end-at, int64(len(seg.host))-skip); n > 0 {
-				if !yield(segment{seg.device + uintptr(skip), seg.host[skip : skip+n]}, b.memory[at-part.from:][:n]) {
+			if n := min(end-at, seg.length-skip); n > 0 {
+				if !yield(seg.part(skip, n), b.memory[at-part.from:][:n]) {
 					return
 				}
 			}
@@ -317,7 +343,10 @@ func (c *stagedCopy) uploadParts() error {
 			return err
 		}
 		for seg, chunk := range c.segmentsIn(b, part) {
-			copy(chunk, seg.host)
+			if err := seg.fill(chunk); err != nil {
+				c.pool.put(b)
+				return err
+			}
 		}
 		if err := c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
 			return c.pool.dev.api.MemcpyHtoDAsync(seg.device, chunk, h)
