@@ -298,23 +298,29 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int, copied func()) error
 	if err := d.run(buf, &staged, jobs, copied); err != nil {
 		return err
 	}
+	scope := ndview.NewScope()
+	defer scope.Release()
 	moves := compress.Batch{Src: buf, Dst: d.nd.Buffer()}
+	var to, from []*ndview.NDBuffer
 	for i, c := range staged.chunks {
-		from := staged.items[i].At
-		if at, whole := d.place(c); whole {
-			moves.In = append(moves.In, compress.Range{Offset: from, Length: c.size})
-			moves.Out = append(moves.Out, compress.Range{Offset: at, Length: c.size})
+		at := staged.items[i].At
+		if place, whole := d.place(c); whole {
+			moves.In = append(moves.In, compress.Range{Offset: at, Length: c.size})
+			moves.Out = append(moves.Out, compress.Range{Offset: place, Length: c.size})
 			continue
 		}
-		whole, err := ndview.FromBuffer(buf, d.nd.DType(), from, c.box.Shape, nil)
+		decoded, err := scope.Add(ndview.FromBuffer(buf, d.nd.DType(), at, c.box.Shape, nil))
 		if err != nil {
 			return c.wrap(err)
 		}
-		err = d.placePart(c, whole)
-		whole.Release()
+		part, place, err := d.partOf(scope, c, decoded)
 		if err != nil {
 			return c.wrap(err)
 		}
+		to, from = append(to, place), append(from, part)
+	}
+	if err := ndview.CopyAll(to, from); err != nil {
+		return err
 	}
 	return copyMoves(moves)
 }
@@ -373,28 +379,28 @@ func (d *deviceRead) fill(c deviceChunk) error {
 		return err
 	}
 	defer value.Release()
-	all, err := value.BroadcastTo(c.box.Shape...)
+	scope := ndview.NewScope()
+	defer scope.Release()
+	all, err := scope.Add(value.BroadcastTo(c.box.Shape...))
 	if err != nil {
 		return err
 	}
-	defer all.Release()
-	return d.placePart(c, all)
+	part, place, err := d.partOf(scope, c, all)
+	if err != nil {
+		return err
+	}
+	return place.CopyFrom(part)
 }
 
-// placePart copies the part of a decoded chunk that is in the box to its place.
-func (d *deviceRead) placePart(c deviceChunk, whole *ndview.NDBuffer) error {
-	part, _ := c.box.Intersect(d.box)
-	from, err := sliceBox(whole, part.RelativeTo(c.box.Origin))
-	if err != nil {
-		return err
+// partOf returns the part of a decoded chunk that is in the box, and its place. Both
+// belong to the scope.
+func (d *deviceRead) partOf(scope *ndview.Scope, c deviceChunk, decoded *ndview.NDBuffer) (part, place *ndview.NDBuffer, err error) {
+	box, _ := c.box.Intersect(d.box)
+	if part, err = scope.Add(sliceBox(decoded, box.RelativeTo(c.box.Origin))); err != nil {
+		return nil, nil, err
 	}
-	defer from.Release()
-	to, err := sliceBox(d.nd, part.RelativeTo(d.box.Origin))
-	if err != nil {
-		return err
-	}
-	defer to.Release()
-	return to.CopyFrom(from)
+	place, err = scope.Add(sliceBox(d.nd, box.RelativeTo(d.box.Origin)))
+	return part, place, err
 }
 
 // sliceBox returns a view of a box of an array.

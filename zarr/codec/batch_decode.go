@@ -252,52 +252,67 @@ func engineOf(i int, onHost int64) Engine {
 // deserialize makes elements of the bytes of all chunks, in place unless they are
 // transposed.
 func (d *decoding) deserialize() error {
-	for _, c := range d.pending(func(*decodingChunk) bool { return true }) {
-		if err := c.deserialize(d.dst); err != nil {
-			return err
+	var swaps, bools []numberRange
+	chunks := d.pending(func(*decodingChunk) bool { return true })
+	for _, c := range chunks {
+		swaps = appendSwap(swaps, c.Chain, c.buf, c.at)
+		if c.Chain.serializer.spec().Type.NeedsNormalize() { // bools
+			bools = appendRange(bools, numberRange{c.buf, c.at, 1})
 		}
 		c.Stats.add(c.Chain.serializes, OnDevice, true, c.at.Length)
 	}
-	return nil
-}
-
-func (c *decodingChunk) deserialize(dst arrowbuf.Buffer) error {
-	if err := swapOnDevice(c.Chain, c.buf, c.at); err != nil {
+	if err := swapAll(swaps); err != nil {
 		return err
+	}
+	for _, r := range bools {
+		if err := r.normalizeBools(); err != nil {
+			return err
+		}
 	}
 	scope := ndview.NewScope()
 	defer scope.Release()
+	var places, values []*ndview.NDBuffer
+	for _, c := range chunks {
+		if c.Chain.axisOrder == nil {
+			continue
+		}
+		place, v, err := c.transposed(scope, d.dst)
+		if err != nil {
+			return err
+		}
+		places, values = append(places, place), append(values, v)
+	}
+	return ndview.CopyAll(places, values)
+}
+
+// normalizeBools sets bytes that are not 0 to 1.
+func (r numberRange) normalizeBools() error {
+	stored, err := r.array(ndview.Uint8)
+	if err != nil {
+		return err
+	}
+	defer stored.Release()
+	values, err := r.array(ndview.Bool)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	return ndview.NotEqual.Into(values, stored, uint8(0))
+}
+
+// transposed returns the stored elements in the order of the chunk, and where they go.
+func (c *decodingChunk) transposed(scope *ndview.Scope, dst arrowbuf.Buffer) (place, values *ndview.NDBuffer, err error) {
 	spec := c.Chain.serializer.spec()
 	dtype, _ := spec.Type.DType()
-	if spec.Type.NeedsNormalize() { // bools
-		stored, err := scope.Add(ndview.FromBuffer(c.buf, ndview.Uint8, c.at.Offset, spec.Shape, nil))
-		if err != nil {
-			return err
-		}
-		values, err := scope.Add(ndview.FromBuffer(c.buf, dtype, c.at.Offset, spec.Shape, nil))
-		if err != nil {
-			return err
-		}
-		if err := ndview.NotEqual.Into(values, stored, uint8(0)); err != nil {
-			return err
-		}
-	}
-	if c.Chain.axisOrder == nil {
-		return nil
-	}
 	stored, err := scope.Add(ndview.FromBuffer(c.buf, dtype, c.at.Offset, spec.Shape, nil))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	moved, err := scope.Add(stored.Transpose(invertPermutation(c.Chain.axisOrder)...))
-	if err != nil {
-		return err
+	if values, err = scope.Add(stored.Transpose(invertPermutation(c.Chain.axisOrder)...)); err != nil {
+		return nil, nil, err
 	}
-	whole, err := scope.Add(ndview.FromBuffer(dst, dtype, c.At, c.Chain.chunk.Shape, nil))
-	if err != nil {
-		return err
-	}
-	return whole.CopyFrom(moved)
+	place, err = scope.Add(ndview.FromBuffer(dst, dtype, c.At, c.Chain.chunk.Shape, nil))
+	return place, values, err
 }
 
 // forgetHost calls OnCopied if the device has all encoded chunks that may fail.

@@ -100,72 +100,108 @@ func (x *encoding) serialize() error {
 	if err != nil {
 		return err
 	}
+	scope := ndview.NewScope()
+	defer scope.Release()
+	var places, values []*ndview.NDBuffer
 	for _, c := range x.chunks {
 		c.buf = slab
-		if err := c.serialize(); err != nil {
+		place, v, err := c.place(scope)
+		if err != nil {
 			return err
 		}
+		places, values = append(places, place), append(values, v)
 		c.Stats.add(c.Chain.serializes, OnDevice, false, c.at.Length)
+	}
+	if err := ndview.CopyAll(places, values); err != nil {
+		return err
+	}
+	var swaps []numberRange
+	for _, c := range x.chunks {
+		swaps = appendSwap(swaps, c.Chain, c.buf, c.at)
+	}
+	return swapAll(swaps)
+}
+
+// place returns the values in the order in which they are encoded, and where they go. It
+// fills the rest of the chunk.
+func (c *encodingChunk) place(scope *ndview.Scope) (place, values *ndview.NDBuffer, err error) {
+	spec := c.Chain.serializer.spec()
+	values = c.Values.(*ndview.NDBuffer)
+	if c.Chain.axisOrder != nil {
+		if values, err = scope.Add(values.Transpose(c.Chain.axisOrder...)); err != nil {
+			return nil, nil, err
+		}
+	}
+	whole, err := scope.Add(ndview.FromBuffer(c.buf, values.DType(), c.at.Offset, spec.Shape, nil))
+	if err != nil || values.Size() == whole.Size() {
+		return whole, values, err
+	}
+	fill, err := scope.Add(ndview.FromBytes(values.Device(), values.DType(), spec.Fill))
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := scope.Add(fill.BroadcastTo(spec.Shape...))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := whole.CopyFrom(all); err != nil {
+		return nil, nil, err
+	}
+	keys := make([]ndview.Key, len(spec.Shape))
+	for i, n := range values.Shape() {
+		keys[i] = ndview.Span(0, n)
+	}
+	place, err = scope.Add(whole.Index(keys...))
+	return place, values, err
+}
+
+// numberRange is adjacent numbers of one width in a buffer.
+type numberRange struct {
+	buf   arrowbuf.Buffer
+	at    compress.Range
+	width int64
+}
+
+// appendSwap appends the numbers of a chunk, if the chain stores them in the other byte
+// order. Those of adjacent chunks are one range.
+func appendSwap(all []numberRange, c *Chain, buf arrowbuf.Buffer, at compress.Range) []numberRange {
+	raw := c.serializer.(*bytesSerializer)
+	if !raw.swap {
+		return all
+	}
+	return appendRange(all, numberRange{buf, at, raw.chunk.Type.NumberWidth()})
+}
+
+func appendRange(all []numberRange, r numberRange) []numberRange {
+	if len(all) > 0 {
+		last := &all[len(all)-1]
+		if last.buf == r.buf && last.width == r.width && last.at.Offset+last.at.Length == r.at.Offset {
+			last.at.Length += r.at.Length
+			return all
+		}
+	}
+	return append(all, r)
+}
+
+// swapAll reverses the bytes of numbers.
+func swapAll(all []numberRange) error {
+	for _, r := range all {
+		numbers, err := r.array(map[int64]ndview.DType{2: ndview.Uint16, 4: ndview.Uint32, 8: ndview.Uint64}[r.width])
+		if err != nil {
+			return err
+		}
+		err = numbers.ByteSwap()
+		numbers.Release()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// serialize copies the elements to their place.
-func (c *encodingChunk) serialize() error {
-	scope := ndview.NewScope()
-	defer scope.Release()
-	spec, values := c.Chain.serializer.spec(), c.Values.(*ndview.NDBuffer)
-	if c.Chain.axisOrder != nil {
-		moved, err := scope.Add(values.Transpose(c.Chain.axisOrder...))
-		if err != nil {
-			return err
-		}
-		values = moved
-	}
-	whole, err := scope.Add(ndview.FromBuffer(c.buf, values.DType(), c.at.Offset, spec.Shape, nil))
-	if err != nil {
-		return err
-	}
-	part := whole
-	if values.Size() < whole.Size() {
-		fill, err := scope.Add(ndview.FromBytes(values.Device(), values.DType(), spec.Fill))
-		if err != nil {
-			return err
-		}
-		all, err := scope.Add(fill.BroadcastTo(spec.Shape...))
-		if err != nil {
-			return err
-		}
-		if err := whole.CopyFrom(all); err != nil {
-			return err
-		}
-		keys := make([]ndview.Key, len(spec.Shape))
-		for i, n := range values.Shape() {
-			keys[i] = ndview.Span(0, n)
-		}
-		if part, err = scope.Add(whole.Index(keys...)); err != nil {
-			return err
-		}
-	}
-	if err := part.CopyFrom(values); err != nil {
-		return err
-	}
-	return swapOnDevice(c.Chain, c.buf, c.at)
-}
-
-// swapOnDevice reverses the bytes of the numbers of a chunk, if the chain stores them so.
-func swapOnDevice(c *Chain, buf arrowbuf.Buffer, at compress.Range) error {
-	raw := c.serializer.(*bytesSerializer)
-	if !raw.swap {
-		return nil
-	}
-	width := raw.chunk.Type.NumberWidth()
-	numbers, err := ndview.FromBuffer(buf, map[int64]ndview.DType{2: ndview.Uint16, 4: ndview.Uint32, 8: ndview.Uint64}[width], at.Offset, []int64{at.Length / width}, nil)
-	if err != nil {
-		return err
-	}
-	defer numbers.Release()
-	return numbers.ByteSwap()
+// array returns the range as an array. The caller must release it.
+func (r numberRange) array(t ndview.DType) (*ndview.NDBuffer, error) {
+	return ndview.FromBuffer(r.buf, t, r.at.Offset, []int64{r.at.Length / r.width}, nil)
 }
 
 // findEmpty finds the chunks of fill values.
