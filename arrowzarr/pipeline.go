@@ -81,7 +81,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	all := newCategories(columns, values)
 	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.codecs(), p.progress, &p.stats, p.chunks)
 	p.writer.existing = part.existing
-	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
+	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, memory: shares.chunks, index: !options.NoIndex}
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
 		p.rechunker.sizer.shardMemory, p.rechunker.sizer.choosesShards = shardBytes, c.choosesShards()
