@@ -48,7 +48,7 @@ type hierarchyWriter struct {
 	rows      int64
 	jobs      int
 	memory    int64 // bytes, for chunks that are made at the end
-	index     bool // the root is a data frame, with an index
+	index     bool  // the root is a data frame, with an index
 	nodes     map[string]zarr.Node
 	delayed   []string // paths of nodes whose documents are not written yet
 }

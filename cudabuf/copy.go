@@ -285,14 +285,6 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 	return nil
 }
 
-// ReadRange is a range of a buffer, and what reads its bytes.
-type ReadRange struct {
-	Pos, Length int64
-	// Read fills dst with the bytes from an offset in the range on. Several goroutines call
-	// it at the same time.
-	Read func(dst []byte, offset int64) error
-}
-
 // CopyRangesFromReaders fills ranges of the buffer with what their functions read, in parts
 // of at most some MiB. Several goroutines read into staging buffers, from which the device
 // copies at the same time. So a file needs no memory of its size, and crosses the link
@@ -301,7 +293,7 @@ type ReadRange struct {
 // Nothing is read if a range does not lie in the buffer. The ranges must not overlap.
 // After an error, which is the first of any function, the bytes of all ranges are
 // undefined.
-func (b *Buffer) CopyRangesFromReaders(ranges []ReadRange) error {
+func (b *Buffer) CopyRangesFromReaders(ranges []arrowbuf.ReadRange) error {
 	if err := b.retainRangeToWrite(0, 0); err != nil {
 		return err
 	}

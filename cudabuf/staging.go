@@ -285,9 +285,14 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 // goroutine that starts after all parts are claimed: waking a thread may take longer
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers := int64(min(c.pool.workers, runtime.GOMAXPROCS(0)))
-	c.partSize = min(max((c.total/(2*workers)+4095)&^4095, c.pool.minPart), c.pool.bufferSize) // whole pages
-	parts := (c.total + c.partSize - 1) / c.partSize
+	workers, parts := int64(min(c.pool.workers, runtime.GOMAXPROCS(0))), int64(2)
+	if c.segments[0].read != nil {
+		// Reading takes system calls and may wait, so it needs all buffers. The device begins
+		// after the first parts, which should not be large.
+		workers, parts = int64(min(2*c.pool.workers, runtime.GOMAXPROCS(0))), 4
+	}
+	c.partSize = min(max((c.total/(parts*workers)+4095)&^4095, c.pool.minPart), c.pool.bufferSize) // whole pages
+	parts = (c.total + c.partSize - 1) / c.partSize
 	if err := c.pool.acquire(int(min(2*workers, parts))); err != nil {
 		return err
 	}
