@@ -117,10 +117,11 @@ func (d *decoding) beginOnHost() (scratches []*Scratch) {
 			scratches = append(scratches, s)
 		}
 	}
-	forEach(len(first), d.options.Jobs, func(i int) {
+	_ = forEach(len(first), d.options.Jobs, func(i int) error { // decodeOnHost has the error
 		c := first[i]
 		raw, err := c.Chain.decompress(scratches[i], nil, c.Encoded, c.steps)
 		c.host, c.failed = raw, err != nil
+		return nil
 	})
 	return scratches
 }
@@ -345,12 +346,11 @@ func (d *decoding) decodeOnHost() error {
 		}
 		return c.failed
 	})
-	device := make([]error, len(failed))
-	forEach(len(failed), d.options.Jobs, func(i int) {
+	return forEach(len(failed), d.options.Jobs, func(i int) error {
 		c := failed[i]
 		n := c.Chain.chunk.nbytes()
 		if d.errs[c.id] = arrowbuf.CheckHostMemory(n); d.errs[c.id] != nil { // a chunk may be much larger than its array
-			return
+			return nil
 		}
 		s, memory := GetScratch(), GetScratch()
 		defer s.Release()
@@ -359,17 +359,11 @@ func (d *decoding) decodeOnHost() error {
 		raw := memory.Bytes(n)
 		encoded, err := c.encoded()
 		if err != nil {
-			device[i] = err
-			return
-		}
-		if d.errs[c.id] = c.Chain.decodeFixed(s, raw, encoded); d.errs[c.id] == nil {
-			_, device[i] = d.dst.CopyFromHost(raw, c.At)
-		}
-	})
-	for _, err := range device {
-		if err != nil {
 			return err
 		}
-	}
-	return nil
+		if d.errs[c.id] = c.Chain.decodeFixed(s, raw, encoded); d.errs[c.id] == nil {
+			_, err = d.dst.CopyFromHost(raw, c.At)
+		}
+		return err
+	})
 }
