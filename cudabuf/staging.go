@@ -214,9 +214,9 @@ type stagedCopy struct {
 	ends     []int64 // of the segments, concatenated at multiples of segmentAlign
 	total    int64   // bytes
 
-	partSize   int64 // bytes
-	nextOffset atomic.Int64
-	group      workerGroup
+	parts    []copyPart
+	nextPart atomic.Int64
+	group    workerGroup
 }
 
 // segmentAlign is the alignment in bytes of segments in the staging buffers. Most
@@ -285,15 +285,15 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 // goroutine that starts after all parts are claimed: waking a thread may take longer
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers, parts := int64(min(c.pool.workers, runtime.GOMAXPROCS(0))), int64(2)
+	workers, partsPerWorker := min(c.pool.workers, runtime.GOMAXPROCS(0)), int64(2)
 	if c.segments[0].read != nil {
 		// Reading takes system calls and may wait, so it needs all buffers. The device begins
 		// after the first parts, which should not be large.
-		workers, parts = int64(min(2*c.pool.workers, runtime.GOMAXPROCS(0))), 4
+		workers, partsPerWorker = min(2*c.pool.workers, runtime.GOMAXPROCS(0)), 4
 	}
-	c.partSize = min(max((c.total/(parts*workers)+4095)&^4095, c.pool.minPart), c.pool.bufferSize) // whole pages
-	parts = (c.total + c.partSize - 1) / c.partSize
-	if err := c.pool.acquire(int(min(2*workers, parts))); err != nil {
+	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
+	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))
+	if err := c.pool.acquire(min(2*workers, len(c.parts))); err != nil {
 		return err
 	}
 	defer c.pool.release()
@@ -301,7 +301,7 @@ func (c *stagedCopy) run(mode accessMode) error {
 	if mode == reads {
 		worker = c.downloadParts
 	}
-	for range min(workers, parts) - 1 {
+	for range min(workers, len(c.parts)) - 1 {
 		go c.group.join(worker)
 	}
 	return c.group.runAndWait(worker)
@@ -310,12 +310,37 @@ func (c *stagedCopy) run(mode accessMode) error {
 // copyPart is bytes [from, to) of the concatenated segments.
 type copyPart struct{ from, to int64 }
 
+// divide divides the copy into parts of a size. Segments that are read are divided only if
+// they are larger than a buffer, since each part is a read.
+func (c *stagedCopy) divide(size int64) {
+	var from int64
+	add := func(to, size int64) {
+		for ; from < to; from = c.parts[len(c.parts)-1].to {
+			c.parts = append(c.parts, copyPart{from, min(from+size, to)})
+		}
+	}
+	if c.segments[0].read != nil {
+		for i, end := range c.ends {
+			begin := end - alignedLen(c.segments[i])
+			if end-from > size && begin > from {
+				add(begin, c.pool.bufferSize)
+			}
+			if end-begin > c.pool.bufferSize {
+				add(end, size)
+			}
+		}
+		add(c.total, c.pool.bufferSize)
+		return
+	}
+	add(c.total, size)
+}
+
 // claimParts yields parts that no other worker has claimed, until a worker fails.
 func (c *stagedCopy) claimParts() iter.Seq[copyPart] {
 	return func(yield func(copyPart) bool) {
 		for !c.group.failed.Load() {
-			from := c.nextOffset.Add(c.partSize) - c.partSize
-			if from >= c.total || !yield(copyPart{from, min(from+c.partSize, c.total)}) {
+			i := c.nextPart.Add(1) - 1
+			if i >= int64(len(c.parts)) || !yield(c.parts[i]) {
 				return
 			}
 		}
@@ -331,7 +356,7 @@ func (c *stagedCopy) segmentsIn(b *stagingBuffer, part copyPart) iter.Seq2[segme
 			skip := at - (c.ends[i] - alignedLen(seg))
 			end := min(c.ends[i], part.to)
 			if n := min(end-at, seg.length-skip); n > 0 {
-				if !yield(seg.part(skip, n), b.memory[at-part.from:][:n]) {
+				if !yield(seg.part(skip, n), b.memory[at-part.from:][:n:n]) {
 					return
 				}
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// readBatch is the most bytes of decoded chunks that a batch has, but for one unit more, and
-// minReadBatch the least. Several batches are in flight, so that files are read, bytes cross
+// readBatch is the most bytes of decoded chunks that a batch has, but for one chunk more,
+// and minReadBatch the least. Several batches are in flight, so that files are read, bytes cross
 // the link and kernels run at the same time. Smaller arrays are divided into as many
 // batches. Tests make them smaller.
 var readBatch, minReadBatch int64 = 96 << 20, 32 << 20
@@ -88,8 +88,16 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 	if err != nil {
 		return err
 	}
+	chunks := d.chunks
+	if d.readsInPlace() {
+		rest, err := d.readInPlace(ctx)
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		chunks = slices.Values(rest)
+	}
 	fetches := make(chan struct{}, fetchesAtOnce)
-	return forEachParallel(ctx, inFlight, d.batches, func(ctx context.Context, chunks []deviceChunk) error {
+	return forEachParallel(ctx, inFlight, d.batchesOf(chunks), func(ctx context.Context, chunks []deviceChunk) error {
 		// A batch that is fetched holds its place until its bytes are on the device, which
 		// bounds the pinned memory.
 		fetches <- struct{}{}
@@ -114,24 +122,35 @@ func (d *deviceRead) inFlight() (int, error) {
 	return int(min(max(free/(8*d.batch), 2), readInFlight)), err
 }
 
-// batches yields the chunks of the box in batches. Those of one unit are in one batch.
-func (d *deviceRead) batches(yield func([]deviceChunk) bool) {
-	var chunks []deviceChunk
-	var bytes int64
+// chunks yields the chunks of the box.
+func (d *deviceRead) chunks(yield func(deviceChunk) bool) {
 	for u := range d.units {
 		for c := range d.chunksOf(u) {
-			chunks = append(chunks, c)
-			bytes += c.size
-		}
-		if bytes >= d.batch {
-			if !yield(chunks) {
+			if !yield(c) {
 				return
 			}
-			chunks, bytes = nil, 0
 		}
 	}
-	if len(chunks) > 0 {
-		yield(chunks)
+}
+
+// batchesOf yields chunks in batches. Those of one shard may be in several, since a shard
+// may be larger than memory.
+func (d *deviceRead) batchesOf(chunks iter.Seq[deviceChunk]) iter.Seq[[]deviceChunk] {
+	return func(yield func([]deviceChunk) bool) {
+		var batch []deviceChunk
+		var bytes int64
+		for c := range chunks {
+			if batch, bytes = append(batch, c), bytes+c.size; bytes < d.batch {
+				continue
+			}
+			if !yield(batch) {
+				return
+			}
+			batch, bytes = nil, 0
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
 	}
 }
 

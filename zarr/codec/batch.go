@@ -277,6 +277,15 @@ func (c *Chain) DecodesOnDevice() bool {
 	return c.serializesOnDevice() && (c.deviceDecoders() > 0 || len(c.compressors) == 0)
 }
 
+// DecodesInPlace reports whether a GPU has nothing to do to decode chunks of the chain: an
+// encoded chunk is its elements.
+func (c *Chain) DecodesInPlace() bool {
+	return c.IsPlain() && c.serializesOnDevice() && !c.chunk.Type.NeedsNormalize()
+}
+
+// CountInPlace counts a chunk that was decoded in place on a device.
+func (c *Chain) CountInPlace(s *Stats) { s.add(c.serializes, OnDevice, true, c.chunk.nbytes()) }
+
 // UsualEncodedSize returns the size in bytes that few encoded chunks exceed.
 func (c *Chain) UsualEncodedSize() int64 {
 	n := c.chunk.nbytes()
