@@ -129,6 +129,10 @@ func (c ZFP) parameters(of ndview.DType, axes int) ([]uint64, error) {
 		if p.MinBits > p.MaxBits || p.MinBits > zfpMaxBits || p.MaxBits == 0 || p.MaxPrec == 0 || p.MaxPrec > zfpMaxPrecision {
 			return nil, fmt.Errorf("minbits %d, maxbits %d, maxprec %d: want minbits of at most %d and maxbits, and maxprec of 1 to %d", p.MinBits, p.MaxBits, p.MaxPrec, zfpMaxBits, zfpMaxPrecision)
 		}
+		if p.MinExp < zfpMinExponent && p.MinBits > zfpMinBits {
+			// zfp 1.0.1 does not pad blocks of zeros, but skips the padding.
+			return nil, fmt.Errorf("minbits %d without loss: %w", p.MinBits, errors.ErrUnsupported)
+		}
 	case ModeFixedAccuracy:
 		if !(c.Tolerance >= 0) || math.IsInf(c.Tolerance, 0) {
 			return nil, fmt.Errorf("tolerance: got %v, want a number of at least 0", c.Tolerance)

@@ -98,6 +98,7 @@ func TestInvalidZFPConfigurations(t *testing.T) {
 		`{"mode":"fixed_rate","rate":8,"precision":3}`, `{"mode":"fixed_precision","precision":0}`, `{"mode":"fixed_precision","precision":65}`, `{"mode":"fixed_precision","precision":1.5}`,
 		`{"mode":"fixed_accuracy","tolerance":-1}`, `{"mode":"fixed_accuracy","tolerance":"NaN"}`, `{"mode":"expert","minbits":1}`, `{"mode":"reversible","write_header":true}`,
 		`{"mode":"expert","minbits":2,"maxbits":1,"maxprec":1,"minexp":0}`, `{"mode":"expert","minbits":20000,"maxbits":20000,"maxprec":1,"minexp":0}`, `{"mode":"expert","minbits":0,"maxbits":1,"maxprec":65,"minexp":0}`,
+		`{"mode":"expert","minbits":2,"maxbits":9,"maxprec":64,"minexp":-1075}`,
 	} {
 		_, err := parseZFP(json.RawMessage(text))
 		assert.Error(t, err, text)
