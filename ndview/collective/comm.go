@@ -121,7 +121,7 @@ func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 	}
 	host, _ := os.Hostname() // only for errors
 	s := &setup{dev: dev, rank: rank, size: size, options: o, started: time.Now(),
-		endpoint: endpoint{Backend: "host", Device: dev.String(), Host: host}}
+		endpoint: endpoint{Backend: hostBackend, Device: dev.String(), Host: host}}
 	cuda, ok := arrowbuf.As[*cudabuf.Device](dev)
 	if o.Stream != nil && (!ok || o.Stream.Device() != cuda) {
 		return nil, fmt.Errorf("stream of another device than %v: %w", dev, arrowbuf.ErrDevice)
@@ -133,7 +133,7 @@ func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 	if s.nccl, err = sharedLibrary(); err != nil {
 		return nil, err
 	}
-	s.endpoint.Backend, s.endpoint.Version, s.endpoint.GPU = "nccl", s.nccl.version, cuda.UUID().String()
+	s.endpoint.Backend, s.endpoint.Version, s.endpoint.GPU = ncclBackend, s.nccl.version, cuda.UUID().String()
 	return s, nil
 }
 
@@ -427,7 +427,7 @@ func (c *comm) splitAddress() string {
 		if p == nil {
 			continue
 		}
-		if tcp, ok := p.data.LocalAddr().(*net.TCPAddr); ok {
+		if tcp, ok := p.sockets[control].LocalAddr().(*net.TCPAddr); ok {
 			return "tcp:" + net.JoinHostPort(tcp.IP.String(), "0")
 		}
 	}
