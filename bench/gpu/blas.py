@@ -1,6 +1,7 @@
 """The topic blas: products of matrices and vectors that lie on the GPU, beside PyTorch and
-CuPy. Ours and theirs take turns of 0.1 s on the same GPU, since its clock varies, and each
-begins as often as the others. A figure is the median of the turns.
+CuPy. Ours and theirs take short turns on the same GPU, since its clock varies, and each
+begins as often as the others. A figure is the median of the turns. There are more of them
+until all medians are certain to half a percent, or MOST is reached.
 
 Matrices of 8192 rows are multiplied in each type ("tf32" is float32 with TF32 allowed,
 "fp8" E4M3 with a result of bfloat16),
@@ -22,7 +23,8 @@ import torch
 import gobench
 from gobench import record
 
-TURNS = 6  # a multiple of the number of sides
+ROUND = 6  # turns, a multiple of the number of sides
+MOST = 60
 BATCHES = {64: 4096, 128: 2048, 256: 512, 512: 128, 1024: 32}
 CASES = [*(f"gemm/{t}/8192" for t in ("fp8", "bf16", "f16", "tf32", "f32", "f64", "c64")),
          *(f"batch/{t}/{n}" for n in BATCHES for t in ("bf16", "f32")),
@@ -111,9 +113,11 @@ def peers(name):
     return found
 
 
-def gpu_time(work):
-    """The time of a call on the GPU in us, by the rule of the Go benchmark."""
+def gpu_timer(work):
+    """Returns a function that measures the time of a call on the GPU in us, by the rule of
+    the Go benchmark."""
     stream = torch.cuda.current_stream()
+    calls = 0
 
     def run(n):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -124,10 +128,14 @@ def gpu_time(work):
         end.synchronize()
         return start.elapsed_time(end) * 1e3
 
-    with cp.cuda.ExternalStream(stream.cuda_stream):
-        run(1)
-        n = max(3, int(100_000 / max(run(1), 1)))
-        return run(n) / n
+    def measure():
+        nonlocal calls
+        with cp.cuda.ExternalStream(stream.cuda_stream):
+            run(1)
+            calls = calls or max(1, int(30_000 / max(run(1), 1)))
+            return run(calls) / calls
+
+    return measure
 
 
 def launch_time(work):
@@ -165,14 +173,23 @@ class Ours:
             raise RuntimeError(f"the Go benchmark: exit code {self.process.returncode}")
 
 
+def uncertain(times):
+    """Whether the median of some times is uncertain: their spread over the root of their
+    number is the scale of its error."""
+    low, middle, high = statistics.quantiles(times, n=4)
+    return (high - low) / middle / len(times) ** 0.5 > 0.005
+
+
 def measure(ours, name):
     """The times of each side in us, by its name."""
     work = peers(name)
-    timer = launch_time if name.startswith("launch/") else gpu_time
-    sides = {"Quiver": lambda: ours.time(name)} | {peer: lambda w=w: timer(w) for peer, w in work.items()}
+    timer = (lambda w: lambda: launch_time(w)) if name.startswith("launch/") else gpu_timer
+    sides = {"Quiver": lambda: ours.time(name)} | {peer: timer(w) for peer, w in work.items()}
     times = {side: [] for side in sides}
     order = list(sides)
-    for turn in range(TURNS):
+    for turn in range(MOST):
+        if turn >= 2 * ROUND and turn % ROUND == 0 and not any(uncertain(t) for t in times.values()):
+            break
         first = turn % len(order)
         for side in order[first:] + order[:first]:
             times[side].append(sides[side]())
@@ -197,7 +214,7 @@ def records():
         us = statistics.median(mine)
         peer, peer_us = min(((p, statistics.median(t)) for p, t in times.items()), key=lambda x: x[1])
         label = "blas-" + name.replace("/", "-")
-        details = {"turns": TURNS, "all_us": [round(t, 2) for t in mine], "peers_us": {p: [round(x, 2) for x in t] for p, t in times.items()}}
+        details = {"turns": len(mine), "all_us": [round(t, 2) for t in mine], "peers_us": {p: [round(x, 2) for x in t] for p, t in times.items()}}
         operation, type_name, n = name.split("/")
         if operation == "launch":
             found.append(record.record(label, "us", us, command, peer=peer, peer_value=peer_us, **details))

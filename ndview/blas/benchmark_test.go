@@ -178,9 +178,12 @@ func timerOnGPU(b *testing.B, dev *cudabuf.Device, name string) func() time.Dura
 		require.NoError(b, err)
 		return took
 	}
+	n := 0
 	return func() time.Duration {
 		run(1)
-		n := max(3, int(100*time.Millisecond/max(run(1), time.Microsecond)))
+		if n == 0 {
+			n = max(1, int(30*time.Millisecond/max(run(1), time.Microsecond)))
+		}
 		return run(n) / time.Duration(n)
 	}
 }
