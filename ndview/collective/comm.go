@@ -14,6 +14,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // DefaultTimeout is the limit of Options.Timeout if it is 0.
@@ -114,7 +115,7 @@ func (s *setup) deadline() time.Time {
 // newSetup checks the arguments of a rank and opens NCCL if its device needs it.
 func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 	if dev == nil {
-		return nil, fmt.Errorf("nil device: %w", ErrNil)
+		return nil, fmt.Errorf("nil device: %w", ndview.ErrNil)
 	}
 	if size < 1 || size > ranksMax || rank < 0 || rank >= size {
 		return nil, fmt.Errorf("rank %d of %d: %w", rank, size, ErrRank)
@@ -188,7 +189,7 @@ func New(dev arrowbuf.Device, id ID, rank, size int, o Options) (*Comm, error) {
 // A goroutine that calls operations of several communicators must put them in a [Group].
 func NewAll(devices []arrowbuf.Device, o Options) ([]*Comm, error) {
 	if len(devices) == 0 {
-		return nil, fmt.Errorf("collective.NewAll: no devices: %w", ErrNil)
+		return nil, fmt.Errorf("collective.NewAll: no devices: %w", ndview.ErrNil)
 	}
 	if o.Stream != nil && len(devices) > 1 {
 		return nil, fmt.Errorf("collective.NewAll: one stream for %d devices: %w", len(devices), arrowbuf.ErrDevice)
@@ -223,7 +224,7 @@ func NewAll(devices []arrowbuf.Device, o Options) ([]*Comm, error) {
 // usable returns an error if the communicator is nil, closed or has failed.
 func (c *Comm) usable() error {
 	if c == nil || c.comm == nil {
-		return fmt.Errorf("nil communicator: %w", ErrNil)
+		return fmt.Errorf("nil communicator: %w", ndview.ErrNil)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +297,7 @@ func (c *Comm) Abort() {
 // second Close does nothing.
 func (c *Comm) Close() error {
 	if c == nil || c.comm == nil {
-		return fmt.Errorf("collective.Comm.Close: nil communicator: %w", ErrNil)
+		return fmt.Errorf("collective.Comm.Close: nil communicator: %w", ndview.ErrNil)
 	}
 	if err := c.finish(true); err != nil {
 		return fmt.Errorf("collective.Comm.Close: %w", err)

@@ -217,7 +217,7 @@ var errStranger = errors.New("not a rank")
 // add stores a connection to a rank, and the memory that the two share for it.
 func (m *mesh) add(rank, use int, conn net.Conn) (err error) {
 	var memory *shared
-	if use == upward && m.members[m.rank].Endpoint.Backend == hostBackend {
+	if use == upward && m.members[m.rank].Endpoint.Backend == hostBackend && onOneMachine(conn) {
 		if memory, err = shareMemory(conn); err != nil {
 			return err
 		}
@@ -236,6 +236,12 @@ func (m *mesh) add(rank, use int, conn net.Conn) (err error) {
 		p.memory = memory
 	}
 	return nil
+}
+
+// onOneMachine reports whether the ranks of a connection can share memory. Tests replace it.
+var onOneMachine = func(conn net.Conn) bool {
+	_, local := conn.(*net.UnixConn)
+	return local && runtime.GOOS == "linux"
 }
 
 // direct sets the two directions of a pair. isHigher says that the other rank is the higher

@@ -13,12 +13,12 @@ import (
 // memoryName is the name of the files in /proc.
 const memoryName = "quiver-collective"
 
-// shareMemory returns the shared memory of the pair of ranks that a connection connects, or
-// nil if the other rank is on another machine. Both ranks call it at the same time.
+// shareMemory returns the shared memory of the pair of ranks that a Unix socket connects. Both
+// ranks call it at the same time.
 func shareMemory(conn net.Conn) (_ *shared, err error) {
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
-		return nil, nil
+		return nil, fmt.Errorf("a connection of %s: want a Unix socket: %w", conn.LocalAddr().Network(), errors.ErrUnsupported)
 	}
 	file, mine, err := memfile.Create(memoryName, fileBytes)
 	if err != nil {
@@ -31,17 +31,7 @@ func shareMemory(conn net.Conn) (_ *shared, err error) {
 			_ = memfile.Unmap(mine)
 		}
 	}()
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	sending := raw.Control(func(fd uintptr) {
-		_, _, err = unix.WriteMsgUnix([]byte{0}, syscall.UnixRights(int(fd)), nil)
-	})
-	if err == nil {
-		err = sending
-	}
-	if err != nil {
+	if err = sendFile(unix, file); err != nil {
 		return nil, err
 	}
 	other, err := receiveFile(unix)
@@ -53,6 +43,18 @@ func shareMemory(conn net.Conn) (_ *shared, err error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// sendFile sends a byte and a file.
+func sendFile(conn *net.UnixConn, file *os.File) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failure := raw.Control(func(fd uintptr) {
+		_, _, err = conn.WriteMsgUnix([]byte{0}, syscall.UnixRights(int(fd)), nil)
+	})
+	return errors.Join(failure, err)
 }
 
 // receiveFile receives one file from a socket.
