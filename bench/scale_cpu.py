@@ -1,6 +1,7 @@
 """Measures the steps of a conversion by many processes, and records the result in
-bench/results: plan of many files, finalize of many chunks, partitions in several
-processes at once, and writing to an object store whose responses are late.
+bench/results: plan of many files, finalize of many chunks, all three steps against
+convert, partitions in several processes at once, and writing to an object store whose
+responses are late.
 
 Usage: scale_cpu.py [--only TEXT] [--machine NAME] [--results FOLDER] [--scratch FOLDER]
                     [--slowstore PROGRAM]
@@ -15,6 +16,7 @@ import contextlib
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -112,6 +114,27 @@ def processes(scratch: Path) -> list[dict]:
             for n, (seconds, user, system) in best.items()]  # fmt: skip
 
 
+def steps(scratch: Path) -> list[dict]:
+    """Converts by the three steps with one partition, and by convert, in turns."""
+    gen.main(scratch)
+    source, output = scratch / "stations.arrow", scratch / "steps.zarr"
+    seconds: dict[str, list[float]] = {"convert": [], "steps": []}
+    for _ in range(7):
+        seconds["convert"].append(run(ARROW2ZARR, "convert", source, output, "--device", "cpu")[0])
+        shutil.rmtree(output)
+        seconds["steps"].append(sum(run(ARROW2ZARR, *command)[0] for command in (
+            ("plan", source, output, "--partitions", 1),
+            ("partition", output, 0, "--device", "cpu"),
+            ("finalize", output),
+        )))  # fmt: skip
+        shutil.rmtree(output)
+    for file in scratch.glob("stations.*"):
+        file.unlink()
+    convert, by_steps = (statistics.median(seconds[way]) for way in ("convert", "steps"))
+    note = "1 GiB of bench/gen.py as IPC, zstd 1, on a RAM disk; medians of 7"
+    return [record.record("scale-steps", "s", by_steps, "arrow2zarr plan, partition, finalize", peer="arrow2zarr convert", peer_value=convert, note=note)]
+
+
 def slow_store(scratch: Path, server: Path | None) -> list[dict]:
     """Writes to a store whose responses are late."""
     source = scratch / "rows.arrow"
@@ -151,6 +174,7 @@ def main() -> None:
         "plan-10000": lambda: plan(arguments.scratch, 10_000),
         "finalize-100000": lambda: finalize(arguments.scratch, 100_000),
         "finalize-1000000": lambda: finalize(arguments.scratch, 1_000_000),
+        "scale-steps": lambda: steps(arguments.scratch),
         "scale-processes": lambda: processes(arguments.scratch),
         "store-latency": lambda: slow_store(arguments.scratch, arguments.slowstore),
     }.items():
