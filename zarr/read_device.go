@@ -192,7 +192,7 @@ func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []devic
 	for i, c := range chunks {
 		sizes[i] = c.slotSize(share)
 	}
-	slots, _, err := s.HostSlots(d.nd.Device(), sizes)
+	slots, err := s.HostSlots(d.nd.Device(), sizes)
 	if err != nil {
 		return err
 	}

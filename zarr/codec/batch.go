@@ -53,7 +53,7 @@ type EncodeItem struct {
 }
 
 // EncodeBatch encodes chunks of any chains, and calls use for each with its encoding or its
-// error, from up to Jobs goroutines at the same time. The encoding is nil if all elements
+// error, from several goroutines at the same time. The encoding is nil if all elements
 // equal the fill value bitwise, unless KeepEmpty is set. It is valid until use returns,
 // which must not modify it.
 //
