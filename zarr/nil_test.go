@@ -32,7 +32,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 			return apitest.Zeros{Functions: map[string]any{"Default": nil}, Values: map[string]any{"Codec": pcodec.Default()}}
 		},
 		"codec/zfpy": func(*testing.T) apitest.Zeros {
-			return apitest.Zeros{Functions: map[string]any{"Lossless": nil}, Values: map[string]any{"Codec": zfpy.Lossless()}}
+			return apitest.Zeros{Functions: map[string]any{"Lossless": nil}, Values: map[string]any{"Codec": zfpy.Lossless(), "ZFP": zfpy.ZFP{Mode: zfpy.ModeReversible}}}
 		},
 		"store/blobstore": func(t *testing.T) apitest.Zeros {
 			s, err := blobstore.New(memblob.OpenBucket(nil), "mem://", blobstore.Native{})

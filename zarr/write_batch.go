@@ -39,7 +39,8 @@ type ChunkWrite struct {
 // [ShardWriter.WriteChunk]. A GPU encodes those whose values it has in batches, as far as
 // it has kernels for their codecs: only encoded bytes cross the link, while other batches
 // are encoded and stored. It needs device memory of about four times 384 MiB, or of four
-// chunks. WriteChunks uses jobs goroutines, or GOMAXPROCS if jobs is not positive. The
+// chunks. WriteChunks uses jobs goroutines, or GOMAXPROCS if jobs is not positive. For
+// chunks of a GPU it uses as many for each of up to three batches at the same time. The
 // same chunk must not be written twice. After an error, some of the chunks are stored.
 func WriteChunks(ctx context.Context, chunks []ChunkWrite, jobs int) error {
 	var batched, single []ChunkWrite
@@ -355,9 +356,6 @@ func (a *Array) isSharded(cell []int64) bool {
 	return sharded
 }
 
-// errStopped means that the consumer of an iterator wants no more.
-var errStopped = errors.New("stopped")
-
 // splitShard yields the chunks of a whole shard, which is closed after the last of them. It
 // returns errStopped if yield returned false.
 func (w *batchWriter) splitShard(ctx context.Context, a *Array, cell []int64, v element.Values, yield func(ChunkWrite) bool) error {
@@ -369,11 +367,11 @@ func (w *batchWriter) splitShard(ctx context.Context, a *Array, cell []int64, v 
 	w.mu.Lock()
 	w.shards[s] = n
 	w.mu.Unlock()
-	return s.layout.Split(v, func(inner []int64, chunk element.Values) error {
-		chunk.Retain()
-		if !yield(ChunkWrite{Shard: s, Index: slices.Clone(inner), Values: chunk}) {
+	var failure error
+	for c := range innerChunks(s.layout, v, &failure) {
+		if !yield(ChunkWrite{Shard: s, Index: c.index, Values: c.values}) {
 			return errStopped
 		}
-		return nil
-	})
+	}
+	return failure
 }

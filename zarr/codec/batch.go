@@ -57,8 +57,14 @@ type Encoded struct {
 
 // Chunk returns the encoding of item i, or its error. The encoding is nil if all elements
 // equal the fill value bitwise, unless KeepEmpty is set. It is valid until Release, and
-// the caller must not modify it.
-func (e *Encoded) Chunk(i int) ([]byte, error) { return e.chunks[i], e.errs[i] }
+// the caller must not modify it. Chunk returns an error after Release, and if the batch
+// has no item i.
+func (e *Encoded) Chunk(i int) ([]byte, error) {
+	if e == nil || i < 0 || i >= len(e.chunks) {
+		return nil, fmt.Errorf("codec.Encoded.Chunk: item %d is not in the batch, or the batch was released", i)
+	}
+	return e.chunks[i], e.errs[i]
+}
 
 // Release releases the memory of the encodings.
 func (e *Encoded) Release() {

@@ -104,6 +104,22 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 	})
 }
 
+func TestEncodedHasNoChunksAfterRelease(t *testing.T) {
+	items := []codec.EncodeItem{{Chain: batchChain(t, little), Values: batchValues(t, arrowbuf.CPU(), 1000, 1, 3)}}
+	e, err := codec.EncodeBatch(items, codec.BatchOptions{})
+	require.NoError(t, err)
+	_, err = e.Chunk(0)
+	require.NoError(t, err)
+	for _, i := range []int{-1, 1} {
+		_, err = e.Chunk(i)
+		require.ErrorContains(t, err, "not in the batch")
+	}
+	e.Release()
+	e.Release()
+	_, err = e.Chunk(0)
+	require.ErrorContains(t, err, "released")
+}
+
 func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 	for name, list := range map[string][]codec.Codec{
 		"zstd": {codec.Zstd{Level: 1, Checksum: true}}, "lz4": {codec.LZ4{}}, "checksum": {codec.Zstd{Level: 1}, codec.CRC32C{}},
