@@ -37,8 +37,8 @@ const (
 	encodeInFlight = 3
 	// writeInFlight is the number of batches that are encoded or stored.
 	writeInFlight = 6
-	// gatherWait is how long a batch waits for its next chunk. Who makes it may wait for
-	// the memory of chunks in the batch.
+	// gatherWait is how long a batch waits for its next chunk. The caller may need the
+	// memory of chunks in the batch to make it.
 	gatherWait = 2 * time.Millisecond
 )
 
