@@ -23,7 +23,8 @@ import (
 //	1/16 is for freed buffers that the next batch will reuse (cachingAllocator);
 //	3/16 is for garbage that Go's collector has not found yet.
 //
-// Options.GoMemoryLimit keeps Go's heap within 13/16. Go does not count the pages
+// Options.GoMemoryLimit keeps Go's heap within 13/16, less 1/32, by which Go exceeds a
+// limit while a collection runs. Go does not count the pages
 // of a mapped input and the tables of libzstd. They take at most 3/4 of the
 // chunks' share, because outsideHeap adds a third to them. For a GPU, batches lie
 // in pinned memory, which Go does not count either. There, chunks may take 1/8 more, since
@@ -70,7 +71,7 @@ func (o Options) GoMemoryLimit() int64 {
 		maxMemory = DefaultMaxMemory
 	}
 	shares := divideMemory(max(maxMemory, minMemory))
-	limit := shares.total - shares.chunks/4*3
+	limit := shares.total - shares.chunks/4*3 - shares.total/32
 	if o.Device != nil && o.Device.Type() != arrowbuf.DeviceCPU {
 		limit -= shares.batches
 	}
