@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -37,13 +38,16 @@ type parquetColumns struct {
 
 // parquetColumn is one column. arrow-go reads what parquetcolumn does not.
 type parquetColumn struct {
-	field int
-	name  string
-	kind  arrow.DataType        // in the schema of the source
-	own   *parquetcolumn.Column // nil if arrow-go reads the column
-	other atomic.Bool           // a page was found that only arrow-go reads
-	arrow *pqarrow.ColumnReader // nil unless it is open
-	made  arrow.Array           // of the current batch
+	at     int // in parquetColumns
+	field  int
+	name   string
+	leaves int
+	kind   arrow.DataType        // in the schema of the source
+	own    *parquetcolumn.Column // nil if arrow-go reads the column
+	other  atomic.Bool           // own has found a page that only arrow-go reads
+	left   atomic.Int64          // leaves that are not read
+	arrow  *pqarrow.ColumnReader // nil unless it is open
+	made   arrow.Array           // of the current batch
 }
 
 // parquetTask is a Parquet column to read for a batch.
@@ -62,7 +66,8 @@ func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int) (*
 	footer := s.reader.MetaData()
 	c := &parquetColumns{
 		ctx: ctx, arrow: s.arrow, footer: footer, memory: s.memory, groups: groups, jobs: s.jobs,
-		rows: s.batchRows, most: s.limit / 8, wide: footer.Schema.NumColumns() >= wideColumns,
+		rows: s.batchRows, wide: footer.Schema.NumColumns() >= wideColumns,
+		most: max(s.limit-int64(len(fields))*columnMemory/2, 0) / 3,
 	}
 	if s.file.local == nil {
 		c.jobs = max(c.jobs, len(fields)) // which wait for a store
@@ -77,7 +82,7 @@ func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int) (*
 		field := &s.arrow.Manifest.Fields[f]
 		makeReadable(field)
 		s.readDense(field.Field, f)
-		column := &parquetColumn{field: f, name: s.whole.Field(f).Name, kind: s.whole.Field(f).Type}
+		column := &parquetColumn{at: len(c.columns), field: f, name: s.whole.Field(f).Name, kind: s.whole.Field(f).Type}
 		own, err := parquetcolumn.New(*field, footer, groups, options)
 		switch {
 		case err == nil:
@@ -86,7 +91,9 @@ func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int) (*
 			return nil, fmt.Errorf("column %q: %w", column.name, err)
 		}
 		c.columns = append(c.columns, column)
-		for i, leaf := range appendLeaves(nil, *field) {
+		leaves := appendLeaves(nil, *field)
+		column.leaves = len(leaves)
+		for i, leaf := range leaves {
 			c.tasks = append(c.tasks, parquetTask{column: column, leaf: i, bytes: leafBytes(footer, groups, leaf)})
 		}
 	}
@@ -113,13 +120,7 @@ func (c *parquetColumns) next() ([]arrow.Array, error) {
 		return nil, io.EOF
 	}
 	rows := min(c.rows, c.footer.RowGroup(c.groups[0]).NumRows()-c.row)
-	err := c.run(len(c.tasks), func(i int) (*parquetColumn, error) {
-		task := c.tasks[i]
-		return task.column, c.read(task, rows)
-	})
-	if err == nil {
-		err = c.run(len(c.columns), func(i int) (*parquetColumn, error) { return c.columns[i], c.finish(c.columns[i], rows) })
-	}
+	err := c.readTasks(rows)
 	columns := make([]arrow.Array, 0, len(c.columns))
 	var bytes int64
 	for _, column := range c.columns {
@@ -148,42 +149,52 @@ func releaseArrays(arrays []arrow.Array) {
 	}
 }
 
-// run runs do for 0 to n-1, some at once, and returns the first error with the column that
-// it is about.
-func (c *parquetColumns) run(n int, do func(i int) (*parquetColumn, error)) error {
+// readTasks reads rows of each column, some at once. Its error is that of the first column
+// that has one.
+func (c *parquetColumns) readTasks(rows int64) error {
 	var group errgroup.Group
+	errs := make([]error, len(c.columns))
+	var mu sync.Mutex
 	group.SetLimit(c.jobs)
-	for i := range n {
+	for _, column := range c.columns {
+		column.left.Store(int64(column.leaves))
+	}
+	for _, t := range c.tasks {
 		group.Go(func() error {
-			var column *parquetColumn
-			err := catchPanic(func() (err error) {
-				column, err = do(i)
-				return err
+			err := catchPanic(func() error {
+				if err := c.read(t, rows); err != nil {
+					return err
+				}
+				if t.column.left.Add(-1) > 0 {
+					return nil
+				}
+				return c.finish(t.column, rows)
 			})
-			if err != nil && column != nil && !errors.Is(err, io.EOF) {
-				err = fmt.Errorf("column %q: %w", column.name, err)
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs[t.column.at] = fmt.Errorf("column %q: %w", t.column.name, unexpectedEOF(err))
 			}
 			return err
 		})
 	}
-	return group.Wait()
-}
-
-// read reads rows of a leaf, or of a column that arrow-go reads.
-func (c *parquetColumns) read(t parquetTask, rows int64) error {
-	column := t.column
-	if column.own != nil {
-		err := column.own.ReadLeaf(t.leaf, rows)
-		if errors.Is(err, errors.ErrUnsupported) {
-			column.other.Store(true)
-			return nil
-		}
-		return err
-	}
-	if t.leaf > 0 { // arrow-go reads all leaves
+	if group.Wait() == nil {
 		return nil
 	}
-	return c.readArrow(column, rows)
+	return errs[slices.IndexFunc(errs, func(err error) bool { return err != nil })]
+}
+
+// read reads rows of a leaf. arrow-go reads all leaves of a column, when finish is called.
+func (c *parquetColumns) read(t parquetTask, rows int64) error {
+	if t.column.own == nil {
+		return nil
+	}
+	err := t.column.own.ReadLeaf(t.leaf, rows)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.column.other.Store(true)
+		return nil
+	}
+	return err
 }
 
 // readArrow reads rows of a column with arrow-go.
@@ -245,15 +256,16 @@ func (c *parquetColumns) nextOfArrow(r *pqarrow.ColumnReader, rows int64) (arrow
 	}
 }
 
-// finish makes the array of what read has read.
+// finish makes the array of the leaves that are read, or reads the column with arrow-go.
 func (c *parquetColumns) finish(column *parquetColumn, rows int64) (err error) {
 	if column.own != nil && !column.other.Load() {
 		column.made, err = column.own.Array()
 	}
-	if column.other.Load() || errors.Is(err, errors.ErrUnsupported) {
+	if column.own != nil && (column.other.Load() || errors.Is(err, errors.ErrUnsupported)) {
 		column.own.Close()
 		column.own = nil
-		column.other.Store(false)
+	}
+	if column.own == nil {
 		err = c.readArrow(column, rows)
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package parquetcolumn
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -153,7 +152,6 @@ func (n *node) build() (arrow.ArrayData, error) {
 			return nil, err
 		}
 	}
-	mem := n.leaf.options.Memory
 	if storageOf(t).ID() == arrow.STRUCT {
 		slots, validity := n.structSlots(children[0].Len())
 		for i, child := range children {
@@ -161,38 +159,44 @@ func (n *node) build() (arrow.ArrayData, error) {
 				return nil, fmt.Errorf("struct of %d slots whose field %d has %d: %w", slots, i, child.Len(), ErrMalformed)
 			}
 		}
-		bitmap, nulls := makeBitmap(validity, mem)
+		bitmap, nulls := makeBitmap(validity, n.leaf.options.Memory)
 		if bitmap != nil {
 			defer bitmap.Release()
 		}
 		return array.NewData(t, slots, []*memory.Buffer{bitmap}, children, nulls, 0), nil
 	}
-	offsets, validity := n.listSlots()
-	last := offsets[len(offsets)-1]
-	if int64(children[0].Len()) != last {
-		return nil, fmt.Errorf("lists of %d elements, of which there are %d: %w", last, children[0].Len(), ErrMalformed)
+	return n.buildLists(children)
+}
+
+// buildLists returns the array of a list or map.
+func (n *node) buildLists(children []arrow.ArrayData) (arrow.ArrayData, error) {
+	mem := n.leaf.options.Memory
+	lists := countLists(n.leaf.out.reps, byte(n.LevelInfo.RepLevel))
+	buffer := memory.NewResizableBuffer(mem)
+	defer buffer.Release()
+	valid := resize(n.leaf.valid, lists+1)
+	n.leaf.valid = valid
+	var elements int64
+	if storageOf(n.Field.Type).ID() == arrow.LARGE_LIST {
+		buffer.Resize(8 * (lists + 1))
+		lists, elements = fillLists(n, view[uint64](buffer.Bytes(), lists+1), valid)
+		buffer.Resize(8 * (lists + 1))
+	} else {
+		buffer.Resize(4 * (lists + 1))
+		lists, elements = fillLists(n, view[uint32](buffer.Bytes(), lists+1), valid)
+		buffer.Resize(4 * (lists + 1))
+		if elements > math.MaxInt32 {
+			return nil, fmt.Errorf("lists of %d elements in one batch: %w", elements, errors.ErrUnsupported)
+		}
 	}
-	bitmap, nulls := makeBitmap(validity, mem)
+	if int64(children[0].Len()) != elements {
+		return nil, fmt.Errorf("lists of %d elements, of which there are %d: %w", elements, children[0].Len(), ErrMalformed)
+	}
+	bitmap, nulls := makeBitmap(valid[:lists], mem)
 	if bitmap != nil {
 		defer bitmap.Release()
 	}
-	buffer := memory.NewResizableBuffer(mem)
-	defer buffer.Release()
-	if storageOf(t).ID() == arrow.LARGE_LIST {
-		buffer.Resize(8 * len(offsets))
-		for i, v := range offsets {
-			binary.LittleEndian.PutUint64(buffer.Bytes()[8*i:], uint64(v))
-		}
-	} else {
-		if last > math.MaxInt32 {
-			return nil, fmt.Errorf("lists of %d elements in one batch: %w", last, errors.ErrUnsupported)
-		}
-		buffer.Resize(4 * len(offsets))
-		for i, v := range offsets {
-			binary.LittleEndian.PutUint32(buffer.Bytes()[4*i:], uint32(v))
-		}
-	}
-	return array.NewData(t, len(offsets)-1, []*memory.Buffer{bitmap, buffer}, children, nulls, 0), nil
+	return array.NewData(n.Field.Type, lists, []*memory.Buffer{bitmap, buffer}, children, nulls, 0), nil
 }
 
 // makeBitmap returns a bitmap of bytes that are 0 or 1, or nil if none is 0.
@@ -215,57 +219,61 @@ func (n *node) structSlots(fieldSlots int) (slots int, valid []byte) {
 	if n.leaf.maxDef == 0 {
 		return fieldSlots, nil
 	}
-	valid = make([]byte, len(defs)+1)
+	valid = resize(n.leaf.valid, len(defs)+1)
+	n.leaf.valid = valid
 	least, present, most := byte(info.RepeatedAncestorDefLevel), byte(info.DefLevel), byte(info.RepLevel)
+	if len(reps) == 0 {
+		for i, d := range defs {
+			valid[i] = atLeast(d, present)
+		}
+		return len(defs), valid[:len(defs)]
+	}
 	for i, d := range defs {
-		is, has := 0, byte(0)
-		if d >= least && (len(reps) == 0 || reps[i] <= most) {
-			is = 1
-		}
-		if d >= present {
-			has = 1
-		}
-		valid[slots] = has
-		slots += is
+		valid[slots] = atLeast(d, present)
+		slots += int(atLeast(d, least) & atLeast(most, reps[i]))
 	}
 	return slots, valid[:slots]
 }
 
-// listSlots returns the offsets of lists, and for each list 1 or 0.
-func (n *node) listSlots() (offsets []int64, valid []byte) {
+// fillLists writes the offset of each list and that of the end, and 1 for each list that
+// is not null, otherwise 0. It returns the number of lists and of their elements. Both
+// outputs have room for a list more. The loop has no branches, which would be unpredictable.
+func fillLists[T uint32 | uint64](n *node, offsets []T, valid []byte) (lists int, elements int64) {
 	defs, reps := n.leaf.out.defs, n.leaf.out.reps
+	reps = reps[:len(defs)]
 	info := n.LevelInfo
 	least, present, level := byte(info.RepeatedAncestorDefLevel), byte(info.DefLevel), byte(info.RepLevel)
-	size := countLists(reps, level)
-	offsets, valid = make([]int64, 0, size+1), make([]byte, 0, size)
-	elements := int64(0)
+	total := T(0)
 	for i, d := range defs {
 		rep := reps[i]
-		if d < least || rep > level {
-			continue // of a list around it that has no elements, or of one inside of an element
-		}
-		if rep < level {
-			offsets = append(offsets, elements)
-			has := byte(0)
-			if d+1 >= present {
-				has = 1
-			}
-			valid = append(valid, has)
-		}
-		if d >= present {
-			elements++
-		}
+		// Others are of a list around it without elements, or of one inside of an element.
+		of := atLeast(d, least) & atLeast(level, rep)
+		offsets[lists], valid[lists] = total, atLeast(d+1, present)
+		lists += int(of & ^atLeast(rep, level))
+		total += T(of & atLeast(d, present))
 	}
-	return append(offsets, elements), valid
+	offsets[lists] = total
+	return lists, int64(total)
+}
+
+// atLeast returns 1 if a >= b, otherwise 0.
+func atLeast(a, b byte) byte {
+	if a >= b {
+		return 1
+	}
+	return 0
 }
 
 // countLists returns how many lists begin at repetition levels, at most.
 func countLists(reps []byte, level byte) int {
 	n := 0
+	if level == 1 {
+		var counted int
+		n, counted = countZeros(reps, len(reps))
+		reps = reps[counted:]
+	}
 	for _, r := range reps {
-		if r < level {
-			n++
-		}
+		n += int(1 - atLeast(r, level))
 	}
 	return n
 }

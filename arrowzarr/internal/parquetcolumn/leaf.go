@@ -3,6 +3,7 @@ package parquetcolumn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -27,6 +28,7 @@ type leaf struct {
 	pages   pages
 	left    int64 // levels of the row group that no page has had
 	rows    int64 // of the row group that are not read
+	batch   int64 // rows of the batch
 	active  bool  // pages.memory is set
 	current page
 	done    int  // levels of the current page that are read
@@ -35,9 +37,10 @@ type leaf struct {
 	words   dictionary // of the row group
 	wordsAt int64      // where its page is; -1 if there is none
 
-	out output
-	// Of the last batch, as the next may be like it.
-	lastSlots, lastText int
+	out   output
+	valid []byte // of structs and lists around the leaf
+	// Of the last batch or, before the first, of the row group.
+	perRow, textPerRow float64
 }
 
 func newLeaf(field pqarrow.SchemaField, footer *metadata.FileMetaData, groups []int, options *Options) (*leaf, error) {
@@ -169,9 +172,22 @@ func (l *leaf) beginGroup() (bool, error) {
 		l.left, l.current, l.done = chunk.NumValues(), page{}, 0
 		l.words.release()
 		l.wordsAt = -1
+		l.estimate(chunk)
 		return true, nil
 	}
 	return false, nil
+}
+
+// maxEstimate bounds the memory that is allocated because the file says that it is needed.
+const maxEstimate = 4 << 20
+
+// estimate estimates the first batch from what a row group says of itself.
+func (l *leaf) estimate(chunk *metadata.ColumnChunkMetaData) {
+	l.perRow = float64(chunk.NumValues()) / float64(l.rows)
+	l.textPerRow = 0
+	if !chunk.HasDictionaryPage() {
+		l.textPerRow = float64(chunk.TotalUncompressedSize()) / float64(l.rows)
+	}
 }
 
 // beginPage decodes the next page with values.
@@ -216,10 +232,8 @@ func (l *leaf) decodePage(found page) error {
 			if err := found.defs.bytes(m.defs); err != nil {
 				return fmt.Errorf("definition levels: %w", err)
 			}
-			for _, d := range m.defs {
-				if d > l.maxDef {
-					return fmt.Errorf("definition level %d, expected at most %d: %w", d, l.maxDef, ErrMalformed)
-				}
+			if l.maxDef&(l.maxDef+1) != 0 && slices.Max(m.defs) > l.maxDef { // the bits allow more
+				return fmt.Errorf("definition level over %d: %w", l.maxDef, ErrMalformed)
 			}
 			l.defined = false
 		}
@@ -254,7 +268,6 @@ func (l *leaf) nextPage() (bool, error) {
 
 // read reads rows, all of one row group, into out.
 func (l *leaf) read(rows int64) error {
-	l.out.begin(l, rows)
 	if l.rows == 0 {
 		found, err := l.beginGroup()
 		if err == nil && !found {
@@ -264,12 +277,14 @@ func (l *leaf) read(rows int64) error {
 			return err
 		}
 	}
+	l.out.begin(l, rows)
 	if !l.active {
 		if err := l.resume(); err != nil {
 			return err
 		}
 	}
 	l.rows -= rows
+	l.batch = rows
 	if l.maxRep > 0 {
 		return l.readRecords(rows)
 	}
@@ -381,16 +396,10 @@ func (l *leaf) readLevels(n int) error {
 func findSlots(valid, defs []byte, least, most byte) (slots, values int) {
 	valid = valid[:len(defs)+1]
 	for _, d := range defs {
-		is, has := 0, 0
-		if d >= least {
-			is = 1
-		}
-		if d == most {
-			has = 1
-		}
-		valid[slots] = byte(has)
-		slots += is
-		values += has
+		has := atLeast(d, most) // d is at most that
+		valid[slots] = has
+		slots += int(atLeast(d, least))
+		values += int(has)
 	}
 	return slots, values
 }
@@ -408,7 +417,7 @@ type output struct {
 func (o *output) begin(l *leaf, rows int64) {
 	slots := int(rows)
 	if l.maxRep > 0 {
-		slots = l.lastSlots
+		slots = int(min(1.1*l.perRow*float64(rows), maxEstimate)) // some batches have more elements
 	}
 	o.release()
 	defs, reps := o.defs[:0], o.reps[:0]
@@ -420,7 +429,7 @@ func (o *output) begin(l *leaf, rows int64) {
 	if l.form.isText() {
 		o.offsets, o.text = memory.NewResizableBuffer(mem), memory.NewResizableBuffer(mem)
 		o.offsets.Reserve(4 * (slots + 1))
-		o.text.Reserve(l.lastText)
+		o.text.Reserve(int(min(1.1*l.textPerRow*float64(rows), maxEstimate)))
 		return
 	}
 	o.fixed = memory.NewResizableBuffer(mem)
@@ -458,9 +467,9 @@ func grow(b *memory.Buffer, have, n int) []byte {
 // array returns the slots as an array of a type whose storage is that of the leaf. The
 // caller owns it.
 func (l *leaf) array(t arrow.DataType) (arrow.ArrayData, error) {
-	l.lastSlots, l.lastText = l.out.slots, 0
+	l.perRow = float64(l.out.slots) / float64(l.batch)
 	if l.out.text != nil {
-		l.lastText = l.out.text.Len() + spare
+		l.textPerRow = float64(l.out.text.Len()+spare) / float64(l.batch)
 	}
 	return l.form.finish(&l.out, t, l)
 }

@@ -225,6 +225,9 @@ func (p *pages) decompress(src []byte, n int) ([]byte, error) {
 		}
 		return src, nil
 	}
+	if n == 0 {
+		return nil, nil
+	}
 	if cap(p.memory.body) < n+spare {
 		p.memory.body = make([]byte, n+spare)
 	}
