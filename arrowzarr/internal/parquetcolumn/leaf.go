@@ -35,7 +35,7 @@ type leaf struct {
 	defined bool // all levels of the current page are maxDef, and memory.defs is not set
 	values  valueDecoder
 	words   dictionary // of the row group
-	wordsAt int64      // where its page is; -1 if there is none
+	wordsAt int64      // where its page is; -1 without one
 
 	out   output
 	valid []byte // of structs and lists around the leaf
@@ -148,7 +148,7 @@ func (l *leaf) countValues(defs []byte) int {
 	return n
 }
 
-// beginGroup begins the next row group that has rows. It returns false if there is none.
+// beginGroup begins the next row group that has rows. It returns false after the last.
 func (l *leaf) beginGroup() (bool, error) {
 	for len(l.groups) > 0 {
 		group := l.footer.RowGroup(l.groups[0])
@@ -250,7 +250,7 @@ func (l *leaf) checkLevels(n int) error {
 	return nil
 }
 
-// nextPage begins the next page of the row group. It returns false if there is none.
+// nextPage begins the next page of the row group. It returns false after the last.
 func (l *leaf) nextPage() (bool, error) {
 	if l.left <= 0 {
 		return false, nil

@@ -76,7 +76,7 @@ func resize[T any](b []T, n int) []T {
 	return b[:n]
 }
 
-// read returns at least 1 byte of the file from an offset on, and n if it has so many.
+// read returns at least 1 byte of the file from an offset on, and n unless the file ends before.
 func (p *pages) read(at int64, n int) ([]byte, error) {
 	window := p.memory.window
 	if skip := at - p.windowAt; skip >= 0 && skip+int64(n) <= int64(len(window)) {

@@ -55,7 +55,7 @@ func readAll(content []byte, rows int64, mem memory.Allocator) (columns [][]arro
 		defer c.Close()
 		var batches []arrow.Array
 		for g := range groups {
-			for left := min(r.MetaData().RowGroup(g).NumRows(), 1<<16); left > 0; left -= rows {
+			for left := min(r.MetaData().RowGroup(g).NumRows(), 1000*rows); left > 0; left -= rows {
 				for leaf := range c.Leaves() {
 					if err := c.ReadLeaf(leaf, min(rows, left)); err != nil {
 						return append(columns, batches), err

@@ -136,7 +136,7 @@ func (v *valueDecoder) skip(l *leaf, values int) error {
 	return nil
 }
 
-// appendSlots appends slots with so many values. valid has 1 for each slot with a value,
+// appendSlots appends slots, of which some have values. valid has 1 for each slot with a value,
 // and 0 for others; nil if all have.
 func (l *leaf) appendSlots(valid []byte, slots, values int) error {
 	o := &l.out
