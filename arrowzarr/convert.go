@@ -290,14 +290,14 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	}
 	shares := divideMemory(options.MaxMemory, 0)
 	o := sourceOptions{
-		allocator: host,
-		maxBuffer: shares.batches,
-		batchRows: options.ChunkRows,
-		jobs:      options.Jobs,
-		input:     options.Input,
+		allocator:    host,
+		allowMapping: true,
+		maxBuffer:    shares.batches,
+		batchRows:    options.ChunkRows,
+		jobs:         options.Jobs,
+		input:        options.Input,
 	}
 	if options.Device.Type() == arrowbuf.DeviceCPU {
-		o.allowMapping = true
 		o.allocator = newCachingAllocator(host, shares.batches, shares.cached)
 	}
 	var src source

@@ -1,6 +1,7 @@
 """Measures the steps of a conversion by many processes, and records the result in
-bench/results: plan of many files, finalize of many chunks, partitions in several
-processes at once, and writing to an object store whose responses are late.
+bench/results: plan of many files, finalize of many chunks, all three steps against
+convert, partitions in several processes at once, and writing to an object store whose
+responses are late.
 
 Usage: scale_cpu.py [--only TEXT] [--machine NAME] [--results FOLDER] [--scratch FOLDER]
                     [--slowstore PROGRAM]
@@ -12,12 +13,16 @@ PROGRAM is bench/slowstore, for a machine without Go.
 
 import argparse
 import contextlib
+import math
+import multiprocessing
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gen
@@ -28,7 +33,8 @@ import record
 ARROW2ZARR = record.ROOT / "bin" / "arrow2zarr"
 PARTITIONS = 100
 ROWS_PER_FILE = 100_000
-PROCESS_PARTITIONS, CORES_EACH = 32, 4
+PROCESSES, PROCESS_PARTITIONS, CORES_EACH, INPUT_GIB = (1, 2, 4), 32, 4, 4
+PIECE = 1 << 19
 LATENCY, IN_FLIGHT, OBJECT = 0.05, 64, 64 << 10
 
 
@@ -79,31 +85,94 @@ def finalize(scratch: Path, chunks: int) -> list[dict]:
 
 
 def processes(scratch: Path) -> list[dict]:
-    """Writes the same partitions in 1, 2 and 4 processes at once, of CORES_EACH cores."""
-    gen.main(scratch)
-    source, output, records, alone = scratch / "stations.arrow", scratch / "partitions.zarr", [], 0.0
-    for n in (1, 2, 4):
-        best, user, system = float("inf"), 0.0, 0.0
-        for _ in range(3):
-            run(ARROW2ZARR, "plan", source, output, "--partitions", PROCESS_PARTITIONS, "--chunk-rows", 1 << 16)
-            start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-            with contextlib.ExitStack() as stack:
-                for i in range(n):
-                    numbers = map(str, range(i, PROCESS_PARTITIONS, n))
-                    command = [ARROW2ZARR, "partition", output, *numbers, "--jobs", str(CORES_EACH)]
-                    process = stack.enter_context(subprocess.Popen(command, env=os.environ | {"GOMAXPROCS": str(CORES_EACH)}, stdout=subprocess.DEVNULL))
-                    stack.callback(process.wait)
-            seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-            if seconds < best:
-                best, user, system = seconds, after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
-            run(ARROW2ZARR, "finalize", output)
-            shutil.rmtree(output)
-        rate = source.stat().st_size / best / 1e9
-        alone = alone or rate
-        note = f"1 GiB of bench/gen.py as IPC, zstd 1, {PROCESS_PARTITIONS} partitions, {CORES_EACH} cores per process, on a RAM disk; " \
-               f"the best of 3, with {user:.1f} s of CPU and {system:.1f} s of the kernel"
-        records.append(record.record(f"scale-processes-{n}", "GB/s", rate, "arrow2zarr partition", limit="n times one process", limit_value=n * alone, note=note))
+    """Writes the same partitions in 1, 2 and 4 processes at once, each with CORES_EACH
+    cores of its own, as schedulers give them. All encode on the CPU: on a machine with a
+    GPU they would share it, and each would initialize CUDA. The counts take turns. What
+    libzstd alone keeps of linear says how far the machine itself scales."""
+    source, output = scratch / "stations.arrow", scratch / "partitions.zarr"
+    batches = list(gen.batches())
+    with pa.ipc.new_file(source, gen.SCHEMA) as writer:
+        for batch in batches * INPUT_GIB:
+            writer.write_batch(batch)
+    del batches
+    best: dict[int, tuple[float, float, float]] = {}
+    libzstd: dict[int, float] = {}
+    for n in PROCESSES * 3:
+        run(ARROW2ZARR, "plan", source, output, "--partitions", PROCESS_PARTITIONS, "--chunk-rows", 1 << 16)
+        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        with contextlib.ExitStack() as stack:
+            for i in range(n):
+                numbers = map(str, range(i, PROCESS_PARTITIONS, n))
+                command = ["taskset", "--cpu-list", cores_of(i), ARROW2ZARR, "partition", output, *numbers, "--device", "cpu"]
+                process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+                stack.callback(process.wait)
+        seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken = (seconds, after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
+        best[n] = min(best.get(n, taken), taken)
+        run(ARROW2ZARR, "finalize", output)
+        shutil.rmtree(output)
+        libzstd[n] = min(libzstd.get(n, math.inf), compress_alone(source, n))
+    size = source.stat().st_size / 1e9
+    source.unlink()
+    alone, records = size / best[1][0], []
+    for n, (seconds, user, system) in best.items():
+        note = (
+            f"{INPUT_GIB} GiB of bench/gen.py as IPC, zstd 1, {PROCESS_PARTITIONS} partitions, {CORES_EACH} cores for each process, on a RAM disk; the best of 3, "
+            f"with {user:.1f} s of CPU and {system:.1f} s of the kernel; libzstd alone keeps {libzstd[1] / libzstd[n] / n:.3f} of linear"
+        )
+        records.append(record.record(f"scale-processes-{n}", "GB/s", size / seconds, "arrow2zarr partition --device cpu",
+                                     limit="n times one process", limit_value=n * alone, note=note))  # fmt: skip
     return records
+
+
+def cores_of(i: int) -> str:
+    return f"{i * CORES_EACH}-{(i + 1) * CORES_EACH - 1}"
+
+
+def compress_alone(source: Path, n: int) -> float:
+    """Returns the seconds in which n processes compress the file in memory."""
+    ready, go = multiprocessing.Barrier(n + 1), multiprocessing.Barrier(n + 1)
+
+    def work(i: int) -> None:
+        os.sched_setaffinity(0, range(i * CORES_EACH, (i + 1) * CORES_EACH))
+        codec, data = pa.Codec("zstd", compression_level=1), pa.memory_map(str(source)).read_buffer()
+        pieces = range(i * PIECE, data.size, n * PIECE)
+        with ThreadPoolExecutor(CORES_EACH) as pool:
+            ready.wait()
+            go.wait()
+            for _ in pool.map(lambda at: codec.compress(data.slice(at, min(PIECE, data.size - at))), pieces):
+                pass
+
+    workers = [multiprocessing.get_context("fork").Process(target=work, args=(i,)) for i in range(n)]
+    for worker in workers:
+        worker.start()
+    ready.wait()
+    start = time.perf_counter()
+    go.wait()
+    for worker in workers:
+        worker.join()
+    return time.perf_counter() - start
+
+
+def steps(scratch: Path) -> list[dict]:
+    """Converts by the three steps with one partition, and by convert, in turns."""
+    gen.main(scratch)
+    source, output = scratch / "stations.arrow", scratch / "steps.zarr"
+    seconds: dict[str, list[float]] = {"convert": [], "steps": []}
+    for _ in range(7):
+        seconds["convert"].append(run(ARROW2ZARR, "convert", source, output, "--device", "cpu")[0])
+        shutil.rmtree(output)
+        seconds["steps"].append(sum(run(ARROW2ZARR, *command)[0] for command in (
+            ("plan", source, output, "--partitions", 1),
+            ("partition", output, 0, "--device", "cpu"),
+            ("finalize", output),
+        )))  # fmt: skip
+        shutil.rmtree(output)
+    for file in scratch.glob("stations.*"):
+        file.unlink()
+    convert, by_steps = (statistics.median(seconds[way]) for way in ("convert", "steps"))
+    note = "1 GiB of bench/gen.py as IPC, zstd 1, on a RAM disk; medians of 7"
+    return [record.record("scale-steps", "s", by_steps, "arrow2zarr plan, partition, finalize", peer="arrow2zarr convert", peer_value=convert, note=note)]
 
 
 def slow_store(scratch: Path, server: Path | None) -> list[dict]:
@@ -145,6 +214,7 @@ def main() -> None:
         "plan-10000": lambda: plan(arguments.scratch, 10_000),
         "finalize-100000": lambda: finalize(arguments.scratch, 100_000),
         "finalize-1000000": lambda: finalize(arguments.scratch, 1_000_000),
+        "scale-steps": lambda: steps(arguments.scratch),
         "scale-processes": lambda: processes(arguments.scratch),
         "store-latency": lambda: slow_store(arguments.scratch, arguments.slowstore),
     }.items():

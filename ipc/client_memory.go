@@ -7,8 +7,8 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/memfile"
 	"github.com/quiver-gpu/quiver/ipc/handle"
-	"github.com/quiver-gpu/quiver/ipc/internal/memfile"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 

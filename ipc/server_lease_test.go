@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/internal/memfile"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
-	"github.com/quiver-gpu/quiver/ipc/internal/memfile"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 

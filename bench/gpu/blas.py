@@ -1,14 +1,23 @@
 """The topic blas: products of matrices and vectors that lie on the GPU, beside PyTorch and
-CuPy. Ours and theirs take turns, and a figure is the median of the turns.
+CuPy. Ours and theirs take short turns on the same GPU, since its clock varies, and each
+begins as often as the others. A figure is the median of the turns. There are more of them
+until all medians are certain to half a percent, or MOST is reached.
 
-Matrices of 8192 rows are multiplied in each type ("tf32" is float32 with TF32 allowed),
+Matrices of 8192 rows are multiplied in each type ("tf32" is float32 with TF32 allowed,
+"fp8" E4M3 with a result of bfloat16),
 and batches of 64 to 1024 rows; gemv, ger and dot read 1 GiB. Figures are TFLOPS (of
 integers TOPS) for the products of matrices (of complex numbers, 8 operations each), GB/s of what is read and
 written otherwise, and for "launch" the host's time per call, in us. The peer is the
 faster of PyTorch and CuPy, which both use cuBLAS; PyTorch has no integers on a GPU.
+
+"random-products" is the number of random products, of all dtypes, layouts and options, that
+equal CuPy's.
 """
 
+import os
 import statistics
+import subprocess
+import sys
 import time
 
 import cupy as cp
@@ -18,9 +27,14 @@ import torch
 import gobench
 from gobench import record
 
-TURNS = 3
+ROUND = 6  # turns, a multiple of the number of sides
+MOST = 60
 BATCHES = {64: 4096, 128: 2048, 256: 512, 512: 128, 1024: 32}
-TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "tf32": torch.float32, "f64": torch.float64,
+CASES = [*(f"gemm/{t}/8192" for t in ("fp8", "bf16", "f16", "tf32", "f32", "f64", "c64")),
+         *(f"batch/{t}/{n}" for n in BATCHES for t in ("bf16", "f32")),
+         "gemm/i32/2048", "gemm/i8/2048", "gemv/f32/16384", "gemvt/f32/16384", "gemv/bf16/16384", "gemvt/bf16/16384",
+         "ger/f32/16384", "outer/f32/16384", "dot/f32/134217728", "dot/bf16/268435456", "dot/i32/134217728", "launch/f32/64"]  # fmt: skip
+TYPES = {"fp8": torch.float8_e4m3fn, "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "tf32": torch.float32, "f64": torch.float64,
          "c64": torch.complex64, "i32": torch.int32, "i8": torch.int8}  # fmt: skip
 # What a case computes and moves: operations or bytes per call.
 WORK = {
@@ -39,6 +53,9 @@ def noise(dtype, *shape):
     for d in shape:
         count *= d
     part = min(max(count, 1), 1 << 20)
+    if dtype == torch.float8_e4m3fn:  # from 1/8 to 15/8, of both signs
+        bits = torch.randint(0x20, 0x40, (part,), device="cuda") | torch.randint(0, 2, (part,), device="cuda") << 7
+        return bits.to(torch.uint8).repeat(count // part).reshape(shape).view(dtype)
     if dtype.is_floating_point or dtype.is_complex:
         values = torch.randn(part, dtype=torch.float64, device="cuda").to(dtype)
     else:
@@ -50,6 +67,14 @@ def peers(name):
     """Returns functions that compute a case, by library."""
     operation, type_name, n = name.split("/")
     n, t = int(n), TYPES[type_name]
+    if operation == "launch":
+        x, y, z = (noise(t, n, n) for _ in range(3))
+        torch.backends.cuda.matmul.allow_tf32 = False
+        return {"PyTorch": lambda: torch.mm(x, y, out=z)}
+    if type_name == "fp8":
+        x, y = noise(t, n, n), noise(t, n, n).t()
+        one = torch.ones((), device="cuda")
+        return {"PyTorch": lambda: torch._scaled_mm(x, y, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)}
     rows = n * 4 // t.itemsize
     found = {}
     torch.backends.cuda.matmul.allow_tf32 = type_name == "tf32"
@@ -92,9 +117,11 @@ def peers(name):
     return found
 
 
-def gpu_time(work):
-    """The time of a call on the GPU in us, by the rule of the Go benchmark."""
+def gpu_timer(work):
+    """Returns a function that measures the time of a call on the GPU in us, by the rule of
+    the Go benchmark."""
     stream = torch.cuda.current_stream()
+    calls = 0
 
     def run(n):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -105,57 +132,117 @@ def gpu_time(work):
         end.synchronize()
         return start.elapsed_time(end) * 1e3
 
-    with cp.cuda.ExternalStream(stream.cuda_stream):
-        run(1)
-        n = max(3, int(100_000 / max(run(1), 1)))
-        return run(n) / n
+    def measure():
+        nonlocal calls
+        with cp.cuda.ExternalStream(stream.cuda_stream):
+            run(1)
+            calls = calls or max(1, int(30_000 / max(run(1), 1)))
+            return run(calls) / calls
+
+    return measure
 
 
-def launch_time():
-    x, y, z = (noise(torch.float32, 64, 64) for _ in range(3))
-    torch.backends.cuda.matmul.allow_tf32 = False
+def launch_time(work):
+    """The host's time per call in us."""
     best = 1e9
     for _ in range(20):
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(500):
-            torch.mm(x, y, out=z)
+            work()
         best = min(best, (time.perf_counter() - start) / 500 * 1e6)
     return best
 
 
+class Ours:
+    """The Go benchmark, which measures a case for each line that it reads."""
+
+    def __init__(self):
+        command = [str(gobench.GPU / "tests/ndview+blas"), "-test.run=^$", "-test.bench=^BenchmarkTurns$", "-test.benchtime=1x"]
+        self.process = subprocess.Popen(command, cwd=record.ROOT / "ndview/blas", env={"QUIVER_TEST_DEVICE": "cuda"} | os.environ,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+
+    def time(self, name):
+        self.process.stdin.write(name + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith("turn "):
+                return float(line.split()[1])
+        raise RuntimeError(f"the Go benchmark ended at {name}")
+
+    def close(self):
+        self.process.stdin.close()
+        print(self.process.stdout.read())
+        if self.process.wait():
+            raise RuntimeError(f"the Go benchmark: exit code {self.process.returncode}")
+
+
+def uncertain(times):
+    """Whether the median of some times is uncertain: their spread over the root of their
+    number is the scale of its error."""
+    low, middle, high = statistics.quantiles(times, n=4)
+    return (high - low) / middle / len(times) ** 0.5 > 0.005
+
+
+def measure(ours, name):
+    """The times of each side in us, by its name."""
+    work = peers(name)
+    timer = (lambda w: lambda: launch_time(w)) if name.startswith("launch/") else gpu_timer
+    sides = {"Quiver": lambda: ours.time(name)} | {peer: timer(w) for peer, w in work.items()}
+    times = {side: [] for side in sides}
+    order = list(sides)
+    for turn in range(MOST):
+        if turn >= 2 * ROUND and turn % ROUND == 0 and not any(uncertain(t) for t in times.values()):
+            break
+        first = turn % len(order)
+        for side in order[first:] + order[:first]:
+            times[side].append(sides[side]())
+    return times
+
+
+def random_products(count):
+    """Lets the Go tests compare random products with CuPy's, and returns how many agree."""
+    cases = gobench.GPU / "cupy.json"
+    with cases.open("w") as f:
+        subprocess.run([sys.executable, record.ROOT / "ndview/blas/testdata/golden/blas.py", "--cupy", str(count), str(time.time_ns())], stdout=f, check=True)
+    ended = subprocess.run([gobench.GPU / "tests/ndview+blas", "-test.run=^TestProductsMatchNumPy$/^cuda$", "-test.v"], cwd=record.ROOT / "ndview/blas",
+                           env={"QUIVER_TEST_DEVICE": "cuda", "QUIVER_BLAS_CASES": str(cases)} | os.environ, capture_output=True, text=True)  # fmt: skip
+    passed = ended.stdout.count("--- PASS: TestProductsMatchNumPy/cuda/")
+    if ended.returncode or passed != count:
+        raise RuntimeError(f"{passed} of {count} random products equal CuPy's\n{ended.stdout[-3000:]}{ended.stderr[-500:]}")
+    return passed
+
+
 def records():
-    ours, theirs, faults = {}, {}, []
-    for turn in range(TURNS):
-        printed = gobench.run("ndview/blas", "^BenchmarkProduct$", "-test.benchtime=1x", rounds=1)
-        for name, units in printed.items():
-            time_us = units.get("gpu-us", units.get("host-us"))
-            ours.setdefault(name.removeprefix("Product/"), []).append(time_us)
-        for name in ours:
-            if name.startswith("launch/"):
-                theirs.setdefault(name, {}).setdefault("PyTorch", []).append(launch_time())
-                continue
-            try:
-                for library, work in peers(name).items():
-                    took = gpu_time(work)
-                    theirs.setdefault(name, {}).setdefault(library, []).append(took)
-            except Exception as e:  # the other cases remain useful
-                if turn == 0:
-                    faults.append(f"{name}: {e!r}")
-            torch.cuda.empty_cache()
     command = "bench-blas"
-    found = []
-    for name, times in ours.items():
-        us = statistics.median(times)
-        peer, peer_us = min(((p, statistics.median(t)) for p, t in theirs.get(name, {}).items()), key=lambda x: x[1], default=("", 0))
-        label = "blas-" + name.replace("/", "-")
-        if name.startswith("launch/"):
-            found.append(record.record(label, "us", us, command, peer=peer, peer_value=peer_us, turns=TURNS))
+    found, faults = [], []
+    try:
+        found.append(record.record("blas-random-products", "cases", random_products(1500), command))
+    except (OSError, RuntimeError, subprocess.SubprocessError) as e:
+        faults.append(str(e))
+    ours = Ours()
+    for name in CASES:
+        try:
+            times = measure(ours, name)
+        except Exception as e:  # the other cases remain useful
+            faults.append(f"{name}: {e!r}")
+            if ours.process.poll() is not None:
+                break
             continue
+        finally:
+            torch.cuda.empty_cache()
+        mine = times.pop("Quiver")
+        us = statistics.median(mine)
+        peer, peer_us = min(((p, statistics.median(t)) for p, t in times.items()), key=lambda x: x[1])
+        label = "blas-" + name.replace("/", "-")
+        details = {"turns": len(mine), "all_us": [round(t, 2) for t in mine], "peers_us": {p: [round(x, 2) for x in t] for p, t in times.items()}}
         operation, type_name, n = name.split("/")
+        if operation == "launch":
+            found.append(record.record(label, "us", us, command, peer=peer, peer_value=peer_us, **details))
+            continue
         flops = operation in ("gemm", "batch")
         unit, scale = ("TOPS" if type_name.startswith("i") else "TFLOPS", 1e6) if flops else ("GB/s", 1e3)
-        rate = lambda t: WORK[operation](type_name, int(n)) / t / scale if t else 0
-        found.append(record.record(label, unit, rate(us), command, peer=peer, peer_value=rate(peer_us), turns=TURNS,
-                                   all_us=[round(t, 2) for t in times], peers_us={p: [round(x, 2) for x in t] for p, t in theirs.get(name, {}).items()}))  # fmt: skip
+        rate = lambda t: WORK[operation](type_name, int(n)) / t / scale
+        found.append(record.record(label, unit, rate(us), command, peer=peer, peer_value=rate(peer_us), **details))
+    ours.close()
     return found, faults

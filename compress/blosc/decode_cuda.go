@@ -114,17 +114,10 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o DecodeOptions) ([]batch
 	if err := pack.Copy(stored.batch(b.Dst, b.Src)); err != nil {
 		return nil, err
 	}
-	limit := scratchLimit(o.Scratch) / 2
-	for len(onDevice) > 0 {
-		n, need := 0, int64(0)
-		for n < len(onDevice) && (n == 0 || need+d.headers[onDevice[n]].size <= limit) {
-			need += d.headers[onDevice[n]].size
-			n++
-		}
-		if err := d.decode(onDevice[:n], limit); err != nil {
-			return nil, err
-		}
-		onDevice = onDevice[n:]
+	need := func(i int) int64 { return d.headers[onDevice[i]].size }
+	limit := batch.Limit(o.Scratch) / 2
+	if err := batch.InSteps(len(onDevice), limit, need, func(first, end int) error { return d.decode(onDevice[first:end], limit) }); err != nil {
+		return nil, err
 	}
 	if err := runOnHost(dev, b, onHost, d.outcomes, decodeInto); err != nil {
 		return nil, err

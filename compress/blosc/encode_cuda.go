@@ -38,17 +38,11 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		o.Stats.add(len(b.In)-len(inputs), len(inputs))
 		return e.outcomes, nil
 	}
-	limit := scratchLimit(o.Scratch) / 2
-	for len(inputs) > 0 {
-		n, need := 0, int64(0)
-		for n < len(inputs) && (n == 0 || need+3*b.In[inputs[n]].Length <= limit) {
-			need += 3 * b.In[inputs[n]].Length // shuffled, encoded with the encoder's bound, and headers
-			n++
-		}
-		if err := e.encode(inputs[:n], limit); err != nil {
-			return nil, err
-		}
-		inputs = inputs[n:]
+	// Shuffled, encoded with the encoder's bound, and headers.
+	need := func(i int) int64 { return 3 * b.In[inputs[i]].Length }
+	limit := batch.Limit(o.Scratch) / 2
+	if err := batch.InSteps(len(inputs), limit, need, func(first, end int) error { return e.encode(inputs[first:end], limit) }); err != nil {
+		return nil, err
 	}
 	o.Stats.add(len(b.In), 0)
 	return e.outcomes, nil

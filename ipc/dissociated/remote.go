@@ -13,7 +13,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/ipc/internal/memfile"
+	"github.com/quiver-gpu/quiver/internal/memfile"
 	"github.com/quiver-gpu/quiver/ipc/internal/unixsocket"
 )
 

@@ -1,8 +1,10 @@
 package blas_test
 
 import (
+	"bufio"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,44 +16,56 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/blas"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 // benchmarkTypes are the dtypes by their names in benchmarks; tf32 is float32.
 var benchmarkTypes = map[string]ndview.DType{
 	"bf16": ndview.BFloat16, "f16": ndview.Float16, "f32": ndview.Float32, "tf32": ndview.Float32, "f64": ndview.Float64,
-	"c64": ndview.Complex64, "i32": ndview.Int32, "i8": ndview.Int8,
+	"c64": ndview.Complex64, "fp8": ndview.Uint8, "i32": ndview.Int32, "i8": ndview.Int8,
 }
 
 // batches has the number of matrices of a batch by their rows.
 var batches = map[int64]int64{64: 4096, 128: 2048, 256: 512, 512: 128, 1024: 32}
 
-// BenchmarkProduct measures the cases of bench/gpu/blas.py on a GPU: gpu-us is the time of
-// a product on the GPU. On other devices it measures small products.
+// BenchmarkProduct measures small products on the CPU.
 func BenchmarkProduct(b *testing.B) {
+	for _, name := range []string{"gemm/f32/256", "gemm/f64/256", "gemm/bf16/256", "gemm/c64/256", "gemm/i32/256"} {
+		b.Run("cpu/"+name, func(b *testing.B) {
+			work := benchmarkCase(b, arrowbuf.CPU(), name)
+			for b.Loop() {
+				if err := work(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkTurns measures cases on a GPU when bench/gpu/blas.py asks for them, so that it
+// can let the peers take turns. Each line of the input is the name of a case, and each
+// reply "turn TIME" in us. The arrays of a case remain until another one is named.
+func BenchmarkTurns(b *testing.B) {
 	if !cudatest.OnGPU() {
-		for _, name := range []string{"gemm/f32/256", "gemm/f64/256", "gemm/bf16/256", "gemm/c64/256", "gemm/i32/256"} {
-			b.Run("cpu/"+name, func(b *testing.B) { benchmarkOnHost(b, name) })
-		}
-		return
+		b.Skip("needs a GPU")
 	}
 	driver, err := cudabuf.Open()
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, driver.Close()) })
 	dev, err := driver.Device(0)
 	require.NoError(b, err)
-	var names []string
-	for _, dtype := range []string{"bf16", "f16", "tf32", "f32", "f64", "c64"} {
-		names = append(names, "gemm/"+dtype+"/8192")
+	lines := bufio.NewScanner(os.Stdin)
+	more := lines.Scan()
+	for more {
+		name := lines.Text()
+		b.Run(name, func(b *testing.B) {
+			measure := timerOnGPU(b, dev, name)
+			for more && lines.Text() == name {
+				fmt.Printf("\nturn %.3f\n", float64(measure().Nanoseconds())/1e3)
+				more = lines.Scan()
+			}
+		})
 	}
-	for _, n := range []int64{64, 128, 256, 512, 1024} {
-		names = append(names, fmt.Sprintf("batch/bf16/%d", n), fmt.Sprintf("batch/f32/%d", n))
-	}
-	names = append(names, "gemm/i32/2048", "gemm/i8/2048", "gemv/f32/16384", "gemvt/f32/16384", "gemv/bf16/16384", "gemvt/bf16/16384",
-		"ger/f32/16384", "outer/f32/16384", "dot/f32/134217728", "dot/bf16/268435456", "dot/i32/134217728")
-	for _, name := range names {
-		b.Run(name, func(b *testing.B) { benchmarkOnGPU(b, dev, name) })
-	}
-	b.Run("launch/f32/64", func(b *testing.B) { benchmarkLaunch(b, dev) })
 }
 
 // benchmarkCase returns a function that computes the product of a case.
@@ -59,12 +73,25 @@ func benchmarkCase(b *testing.B, dev arrowbuf.Device, name string) func() error 
 	b.Helper()
 	var operation, typeName string
 	var n int64
-	_, err := fmt.Sscanf(name, "%s %s %d", &operation, &typeName, &n)
+	_, err := fmt.Sscanf(strings.ReplaceAll(name, "/", " "), "%s %s %d", &operation, &typeName, &n)
 	require.NoError(b, err)
 	dtype, o := benchmarkTypes[typeName], blas.Options{TF32: typeName == "tf32"}
 	array := func(shape ...int64) *ndview.NDBuffer { return noise(b, dev, dtype, shape...) }
 	switch operation {
 	case "gemm":
+		if typeName == "fp8" {
+			x := array(n, n)
+			y, err := array(n, n).Transpose()
+			ndtest.Own(b, y, err)
+			return func() error {
+				z, err := blas.MatMulFloat8(x, y, blas.Float8Options{DType: ndview.BFloat16})
+				if err != nil {
+					return err
+				}
+				z.Release()
+				return nil
+			}
+		}
 		x, y, z := array(n, n), array(n, n), array(n, n)
 		return func() error { return blas.GemmInto(z, x, y, o) }
 	case "batch":
@@ -92,18 +119,21 @@ func benchmarkCase(b *testing.B, dev arrowbuf.Device, name string) func() error 
 	return nil
 }
 
-// noise returns an array of normally distributed numbers, or of random integers. They
-// repeat after a million.
+// noise returns an array of normally distributed numbers, of random integers, or of 8-bit
+// floats. They repeat after a million.
 func noise(b *testing.B, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
 	b.Helper()
 	a, err := ndview.Empty(dev, dtype, shape...)
-	own(b, a, err)
+	ndtest.Own(b, a, err)
 	r := rand.New(rand.NewPCG(1, uint64(len(shape))))
 	part := min(max(a.Size(), 1), 1<<20)
 	values := make([]float64, part)
 	for i := range values {
 		values[i] = r.NormFloat64()
-		if dtype.IsInteger() {
+		switch {
+		case dtype == ndview.Uint8: // E4M3 from 1/8 to 15/8, of both signs
+			values[i] = float64(r.IntN(32) + 0x20 | r.IntN(2)<<7)
+		case dtype.IsInteger():
 			values[i] = float64(r.IntN(100) - 50)
 		}
 	}
@@ -120,14 +150,22 @@ func noise(b *testing.B, dev arrowbuf.Device, dtype ndview.DType, shape ...int64
 	return a
 }
 
-func benchmarkOnGPU(b *testing.B, dev *cudabuf.Device, name string) {
-	work := benchmarkCase(b, dev, spaced(name))
+// timerOnGPU returns a function that measures a case: the time of a call on the GPU or, of
+// "launch", on the host.
+func timerOnGPU(b *testing.B, dev *cudabuf.Device, name string) func() time.Duration {
+	if size, ok := strings.CutPrefix(name, "launch/"); ok {
+		work := benchmarkCase(b, dev, "gemm/"+size)
+		return func() time.Duration { return launchTime(b, dev, work) }
+	}
+	work := benchmarkCase(b, dev, name)
 	s, err := dev.DefaultStream()
 	require.NoError(b, err)
 	start, err := dev.NewEvent(cudabuf.EventOptions{Timing: true})
 	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, start.Close()) })
 	end, err := dev.NewEvent(cudabuf.EventOptions{Timing: true})
 	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, end.Close()) })
 	run := func(n int) time.Duration {
 		require.NoError(b, s.Record(start))
 		for range n {
@@ -141,18 +179,18 @@ func benchmarkOnGPU(b *testing.B, dev *cudabuf.Device, name string) {
 		require.NoError(b, err)
 		return took
 	}
-	run(1)
-	n := max(3, int(100*time.Millisecond/max(run(1), time.Microsecond)))
-	b.ResetTimer()
-	took := run(n)
-	b.ReportMetric(float64(took.Nanoseconds())/1e3/float64(n), "gpu-us")
-	require.NoError(b, start.Close())
-	require.NoError(b, end.Close())
+	n := 0
+	return func() time.Duration {
+		run(1)
+		if n == 0 {
+			n = max(1, int(30*time.Millisecond/max(run(1), time.Microsecond)))
+		}
+		return run(n) / time.Duration(n)
+	}
 }
 
-// benchmarkLaunch measures the host's time per small product.
-func benchmarkLaunch(b *testing.B, dev *cudabuf.Device) {
-	work := benchmarkCase(b, dev, "gemm f32 64")
+// launchTime returns the host's time per call.
+func launchTime(b *testing.B, dev *cudabuf.Device, work func() error) time.Duration {
 	const n = 500
 	best := time.Hour
 	for range 20 {
@@ -165,17 +203,5 @@ func benchmarkLaunch(b *testing.B, dev *cudabuf.Device) {
 		}
 		best = min(best, time.Since(before))
 	}
-	b.ReportMetric(float64(best.Nanoseconds())/1e3/n, "host-us")
+	return best / n
 }
-
-func benchmarkOnHost(b *testing.B, name string) {
-	work := benchmarkCase(b, arrowbuf.CPU(), spaced(name))
-	for b.Loop() {
-		if err := work(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// spaced returns a name with its parts separated by spaces.
-func spaced(name string) string { return strings.ReplaceAll(name, "/", " ") }

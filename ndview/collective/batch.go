@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // Record batches travel as Arrow IPC streams of one batch, in one buffer of the device. Their
-// lengths travel beside them, on the connections of the ranks. Batches of a call may have
+// lengths travel beside them, on the connections of the ranks. An error that one rank finds
+// while others wait for its stream ends the communicator, as that of a rank that fails. Batches of a call may have
 // different schemas and lengths, dictionaries included. A batch may lie on any device;
 // received batches lie on the communicator's, share the memory of that buffer, and must be
 // released. These methods cannot be part of a [Group]: a receiver must know the length first.
@@ -23,7 +25,7 @@ import (
 func (c *Comm) SendBatch(batch arrow.RecordBatch, to int) error {
 	err := c.checkBatches(to)
 	if err == nil && batch == nil {
-		err = fmt.Errorf("batch: %w", ErrNil)
+		err = fmt.Errorf("batch: %w", ndview.ErrNil)
 	}
 	if err == nil && to == c.rank {
 		err = fmt.Errorf("rank %d to itself: %w", to, ErrRank)
@@ -40,17 +42,25 @@ func (c *Comm) SendBatch(batch arrow.RecordBatch, to int) error {
 func (c *Comm) sendBatch(batch arrow.RecordBatch, to int) error {
 	stream, err := encodeBatch(batch, c.dev)
 	if err != nil {
-		return err
+		return c.give(err)
 	}
 	defer stream.Release()
+	c.order.Lock() // until the stream is sent: no other batch comes between it and its length
+	defer c.order.Unlock()
 	header := signature{kind: opBatch, count: 8}.header()
-	c.order.Lock()
-	err = c.mesh.move(message(to, header, length(stream)), c.deadline())
-	c.order.Unlock()
-	if err != nil {
+	if err := c.mesh.move(message(to, header, length(stream)), c.deadline()); err != nil {
 		return err
 	}
-	return c.Send(stream, to)
+	return c.runLocked(c.movement(opSend, nil, stream, to, 1, 1))
+}
+
+// runLocked runs one operation, while order is held. Its errors concern the other ranks, which
+// have the length of the stream already.
+func (c *Comm) runLocked(o *operation, err error) error {
+	if err != nil {
+		return c.give(err)
+	}
+	return runLocked([]*operation{o})
 }
 
 // RecvBatch receives a record batch from another rank.
@@ -70,23 +80,32 @@ func (c *Comm) RecvBatch(from int) (arrow.RecordBatch, error) {
 }
 
 func (c *Comm) recvBatch(from int) (arrow.RecordBatch, error) {
-	header := signature{kind: opBatch, count: 8}.header()
-	n := make([]byte, 8)
-	c.order.Lock()
-	err := c.mesh.move(c.mesh.expect(from, header, n), c.deadline())
-	c.order.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	stream, err := c.streamOf(n)
+	stream, err := c.recvStream(from)
 	if err != nil {
 		return nil, err
 	}
 	defer stream.Release()
-	if err := c.Recv(stream, from); err != nil {
+	return c.decodeBatch(stream)
+}
+
+// recvStream receives the length of a stream and the stream.
+func (c *Comm) recvStream(from int) (*ndview.NDBuffer, error) {
+	c.order.Lock()
+	defer c.order.Unlock()
+	header := signature{kind: opBatch, count: 8}.header()
+	n := make([]byte, 8)
+	if err := c.mesh.move(c.mesh.expect(from, header, n), c.deadline()); err != nil {
 		return nil, err
 	}
-	return c.decodeBatch(stream)
+	stream, err := c.streamOf(from, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.runLocked(c.movement(opRecv, stream, nil, from, 1, 1)); err != nil {
+		stream.Release()
+		return nil, err
+	}
+	return stream, nil
 }
 
 // BroadcastBatch returns the record batch of rank root at all ranks. The others pass nil; the
@@ -94,7 +113,7 @@ func (c *Comm) recvBatch(from int) (arrow.RecordBatch, error) {
 func (c *Comm) BroadcastBatch(batch arrow.RecordBatch, root int) (arrow.RecordBatch, error) {
 	err := c.checkBatches(root)
 	if err == nil && c.rank == root && batch == nil {
-		err = fmt.Errorf("batch: %w", ErrNil)
+		err = fmt.Errorf("batch: %w", ndview.ErrNil)
 	}
 	if err == nil {
 		batch, err = c.broadcastBatch(batch, root)
@@ -105,26 +124,19 @@ func (c *Comm) BroadcastBatch(batch arrow.RecordBatch, root int) (arrow.RecordBa
 	return batch, nil
 }
 
-func (c *Comm) broadcastBatch(batch arrow.RecordBatch, root int) (_ arrow.RecordBatch, err error) {
-	n := make([]byte, 8)
+func (c *Comm) broadcastBatch(batch arrow.RecordBatch, root int) (arrow.RecordBatch, error) {
 	var stream *ndview.NDBuffer
 	if c.rank == root {
+		var err error
 		if stream, err = encodeBatch(batch, c.dev); err != nil {
 			return nil, c.give(err)
 		}
-		n = length(stream)
 	}
-	lengths, err := c.exchangeLengths(n)
-	if err == nil && c.rank != root {
-		stream, err = c.streamOf(lengths[root])
-	}
-	if err == nil {
-		err = c.Broadcast(stream, root)
-	}
-	defer stream.Release()
+	stream, err := c.broadcastStream(stream, root)
 	if err != nil {
 		return nil, err
 	}
+	defer stream.Release()
 	if c.rank == root {
 		batch.Retain()
 		return batch, nil
@@ -132,11 +144,29 @@ func (c *Comm) broadcastBatch(batch arrow.RecordBatch, root int) (_ arrow.Record
 	return c.decodeBatch(stream)
 }
 
-// exchangeLengths sends each rank the length of a stream, and returns those of all.
-func (c *Comm) exchangeLengths(n []byte) ([][]byte, error) {
+// broadcastStream returns the stream of rank root, whose reference it takes.
+func (c *Comm) broadcastStream(stream *ndview.NDBuffer, root int) (_ *ndview.NDBuffer, err error) {
+	defer func() {
+		if err != nil {
+			stream.Release()
+		}
+	}()
+	n := make([]byte, 8)
+	if c.rank == root {
+		n = length(stream)
+	}
 	c.order.Lock()
 	defer c.order.Unlock()
-	return c.mesh.exchange(opBatches, n, c.deadline())
+	lengths, err := c.mesh.exchange(opBatches, n, c.deadline())
+	if err != nil {
+		return stream, err
+	}
+	if c.rank != root {
+		if stream, err = c.streamOf(root, lengths[root]); err != nil {
+			return stream, err
+		}
+	}
+	return stream, c.runLocked(c.broadcast(stream, root))
 }
 
 // AllGatherBatches returns the record batches of all ranks in the order of ranks.
@@ -188,7 +218,7 @@ func (c *Comm) checkBatches(rank int) error {
 
 func (c *Comm) exchangeBatches(name string, batches []arrow.RecordBatch, isNil bool) (all []arrow.RecordBatch, err error) {
 	if err = c.checkBatches(0); err == nil && isNil {
-		err = fmt.Errorf("batch: %w", ErrNil)
+		err = fmt.Errorf("batch: %w", ndview.ErrNil)
 	}
 	if err == nil {
 		all, err = c.exchangeStreams(batches)
@@ -232,32 +262,9 @@ func (c *Comm) exchangeStreams(batches []arrow.RecordBatch) (received []arrow.Re
 		}
 		lengths[rank] = length(encoded[b])
 	}
-	c.order.Lock()
-	theirs, err := c.mesh.exchangeEach(opBatches, lengths, c.deadline())
-	c.order.Unlock()
+	incoming, err := c.exchangeEncoded(batches, encoded, lengths)
+	streams = append(streams, incoming...)
 	if err != nil {
-		return received, err
-	}
-	var g Group
-	view := g.Comm(c)
-	incoming := make([]*ndview.NDBuffer, c.size)
-	for rank := range c.size {
-		if rank == c.rank {
-			continue
-		}
-		if b := batches[rank]; b != nil {
-			_ = view.Send(encoded[b], rank) // Run returns the error
-		}
-		if binary.LittleEndian.Uint64(theirs[rank]) == 0 {
-			continue
-		}
-		if incoming[rank], err = c.streamOf(theirs[rank]); err != nil {
-			return received, c.give(err)
-		}
-		streams = append(streams, incoming[rank])
-		_ = view.Recv(incoming[rank], rank)
-	}
-	if err := g.Run(); err != nil {
 		return received, err
 	}
 	for rank, stream := range incoming {
@@ -275,14 +282,62 @@ func (c *Comm) exchangeStreams(batches []arrow.RecordBatch) (received []arrow.Re
 	return received, nil
 }
 
+// exchangeEncoded sends each rank the stream of its batch, after its length, and returns the
+// streams that arrive: nil for a length of 0.
+func (c *Comm) exchangeEncoded(batches []arrow.RecordBatch, encoded map[arrow.RecordBatch]*ndview.NDBuffer, lengths [][]byte) ([]*ndview.NDBuffer, error) {
+	incoming := make([]*ndview.NDBuffer, c.size)
+	c.order.Lock()
+	defer c.order.Unlock()
+	theirs, err := c.mesh.exchangeEach(opBatches, lengths, c.deadline())
+	if err != nil {
+		return incoming, err
+	}
+	var ops []*operation
+	add := func(o *operation, err error) error {
+		if err == nil {
+			ops = append(ops, o)
+		}
+		return err
+	}
+	for rank := range c.size {
+		if rank == c.rank {
+			continue
+		}
+		if b := batches[rank]; b != nil && err == nil {
+			err = add(c.movement(opSend, nil, encoded[b], rank, 1, 1))
+		}
+		if err == nil && binary.LittleEndian.Uint64(theirs[rank]) != 0 {
+			if incoming[rank], err = c.streamOf(rank, theirs[rank]); err == nil {
+				err = add(c.movement(opRecv, incoming[rank], nil, rank, 1, 1))
+			}
+		}
+	}
+	if err != nil {
+		for _, o := range ops {
+			o.release()
+		}
+		return incoming, c.give(err)
+	}
+	if len(ops) == 0 {
+		return incoming, nil
+	}
+	return incoming, runLocked(ops)
+}
+
 // length returns the length of a stream as ranks send it.
 func length(stream *ndview.NDBuffer) []byte {
 	return binary.LittleEndian.AppendUint64(nil, uint64(stream.Size()))
 }
 
-// streamOf returns memory for a stream of a received length.
-func (c *Comm) streamOf(n []byte) (*ndview.NDBuffer, error) {
-	return ndview.Empty(c.dev, ndview.Uint8, int64(binary.LittleEndian.Uint64(n)))
+// streamOf returns memory for a stream of the length that a rank has sent. An error ends the
+// communicator, since that rank sends the stream.
+func (c *Comm) streamOf(rank int, sent []byte) (*ndview.NDBuffer, error) {
+	n := binary.LittleEndian.Uint64(sent)
+	if n < endOfStream || n > math.MaxInt64 {
+		return nil, c.give(fmt.Errorf("rank %d announces a record batch of %d bytes: %w", rank, n, ErrMismatch))
+	}
+	stream, err := ndview.Empty(c.dev, ndview.Uint8, int64(n))
+	return stream, c.give(err)
 }
 
 const (

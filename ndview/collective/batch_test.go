@@ -4,15 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/collective"
 )
 
@@ -182,6 +186,117 @@ func checkBatches(c *collective.Comm, rows int) error {
 	return nil
 }
 
+// Two goroutines of each rank exchange batches at the same time.
+func TestConcurrentBatchesKeepTheirLengths(t *testing.T) {
+	onRanks(t, 2, collective.Options{Timeout: limit}, func(t *testing.T, k kind, comms []*collective.Comm) {
+		const each = 20
+		want := map[int64]bool{}
+		for seed := range 2 * each {
+			want[int64(seed)] = true
+		}
+		var mu sync.Mutex
+		together(t, comms, func(c *collective.Comm) error {
+			var both errgroup.Group
+			for g := range 2 {
+				both.Go(func() error {
+					for i := range each {
+						if c.Rank() == 0 {
+							seed := g*each + i
+							b := batchOf(seed, 1+seed%50)
+							err := c.SendBatch(b, 1)
+							b.Release()
+							if err != nil {
+								return err
+							}
+							continue
+						}
+						got, err := c.RecvBatch(0)
+						if err != nil {
+							return err
+						}
+						host, err := arrowbuf.CopyTo(got, arrowbuf.CPU())
+						got.Release()
+						if err != nil {
+							return err
+						}
+						seed := host.Column(0).(*array.Int64).Value(0) / 1000
+						rows := host.NumRows()
+						host.Release()
+						mu.Lock()
+						if !want[seed] || rows != 1+seed%50 {
+							err = fmt.Errorf("got %d rows of batch %d, want each once", rows, seed)
+						}
+						delete(want, seed)
+						mu.Unlock()
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			return both.Wait()
+		})
+		assert.Empty(t, want)
+	})
+}
+
+// strangeBatch has a column of a type that Arrow's format does not have.
+type strangeBatch struct{ arrow.RecordBatch }
+
+func (strangeBatch) Schema() *arrow.Schema {
+	return arrow.NewSchema([]arrow.Field{{Name: "id", Type: strangeType{arrow.PrimitiveTypes.Int64}}}, nil)
+}
+
+type strangeType struct{ arrow.DataType }
+
+func (strangeType) ID() arrow.Type { return 99 }
+
+// A batch that its rank cannot encode is an error of the ranks that wait for it.
+func TestBatchThatCannotBeEncodedIsAnErrorOfAllRanks(t *testing.T) {
+	for name, call := range map[string]func(c *collective.Comm, mine arrow.RecordBatch) error{
+		"send": func(c *collective.Comm, mine arrow.RecordBatch) error {
+			if c.Rank() == 0 {
+				return c.SendBatch(mine, 1)
+			}
+			_, err := c.RecvBatch(0)
+			return err
+		},
+		"broadcast": func(c *collective.Comm, mine arrow.RecordBatch) error {
+			if c.Rank() != 0 {
+				mine = nil
+			}
+			_, err := c.BroadcastBatch(mine, 0)
+			return err
+		},
+		"gather": func(c *collective.Comm, mine arrow.RecordBatch) error {
+			_, err := c.AllGatherBatches(mine)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachKind(t, 2, func(t *testing.T, k kind) {
+				if k.name == "cuda" && name != "send" {
+					t.Skip("the error does not come from NCCL, whose communicators take seconds")
+				}
+				comms := newAll(t, k, collective.Options{Timeout: 5 * time.Minute})
+				errs := each(comms, func(c *collective.Comm) error {
+					b := batchOf(1, 3)
+					if c.Rank() == 0 {
+						b = strangeBatch{b}
+					}
+					defer b.Release()
+					return call(c, b)
+				})
+				require.Error(t, errs[0])
+				assert.NotErrorIs(t, errs[0], collective.ErrTimeout)
+				assert.ErrorIs(t, errs[1], collective.ErrPeer)
+				assert.ErrorContains(t, errs[1], "rank 0")
+			})
+		})
+	}
+}
+
 func TestBatchesOfInvalidCallsAreErrors(t *testing.T) {
 	onRanks(t, 2, collective.Options{}, func(t *testing.T, k kind, comms []*collective.Comm) {
 		c := comms[0]
@@ -192,9 +307,9 @@ func TestBatchesOfInvalidCallsAreErrors(t *testing.T) {
 		_, self := c.RecvBatch(0)
 		_, few := c.AllToAllBatches([]arrow.RecordBatch{b})
 		for name, one := range map[string]struct{ err, want error }{
-			"none":     {none, collective.ErrNil},
-			"root":     {root, collective.ErrNil},
-			"nil":      {c.SendBatch(nil, 1), collective.ErrNil},
+			"none":     {none, ndview.ErrNil},
+			"root":     {root, ndview.ErrNil},
+			"nil":      {c.SendBatch(nil, 1), ndview.ErrNil},
 			"self":     {c.SendBatch(b, 0), collective.ErrRank},
 			"receiver": {c.SendBatch(b, 2), collective.ErrRank},
 			"itself":   {self, collective.ErrRank},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // DefaultTimeout is the limit of Options.Timeout if it is 0.
@@ -114,14 +115,14 @@ func (s *setup) deadline() time.Time {
 // newSetup checks the arguments of a rank and opens NCCL if its device needs it.
 func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 	if dev == nil {
-		return nil, fmt.Errorf("nil device: %w", ErrNil)
+		return nil, fmt.Errorf("nil device: %w", ndview.ErrNil)
 	}
 	if size < 1 || size > ranksMax || rank < 0 || rank >= size {
 		return nil, fmt.Errorf("rank %d of %d: %w", rank, size, ErrRank)
 	}
 	host, _ := os.Hostname() // only for errors
 	s := &setup{dev: dev, rank: rank, size: size, options: o, started: time.Now(),
-		endpoint: endpoint{Backend: "host", Device: dev.String(), Host: host}}
+		endpoint: endpoint{Backend: hostBackend, Device: dev.String(), Host: host}}
 	cuda, ok := arrowbuf.As[*cudabuf.Device](dev)
 	if o.Stream != nil && (!ok || o.Stream.Device() != cuda) {
 		return nil, fmt.Errorf("stream of another device than %v: %w", dev, arrowbuf.ErrDevice)
@@ -130,10 +131,10 @@ func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 		return s, nil
 	}
 	var err error
-	if s.nccl, err = sharedLibrary(); err != nil {
+	if s.nccl, err = nccl.Get(); err != nil {
 		return nil, err
 	}
-	s.endpoint.Backend, s.endpoint.Version, s.endpoint.GPU = "nccl", s.nccl.version, cuda.UUID().String()
+	s.endpoint.Backend, s.endpoint.Version, s.endpoint.GPU = ncclBackend, s.nccl.version, cuda.UUID().String()
 	return s, nil
 }
 
@@ -188,7 +189,7 @@ func New(dev arrowbuf.Device, id ID, rank, size int, o Options) (*Comm, error) {
 // A goroutine that calls operations of several communicators must put them in a [Group].
 func NewAll(devices []arrowbuf.Device, o Options) ([]*Comm, error) {
 	if len(devices) == 0 {
-		return nil, fmt.Errorf("collective.NewAll: no devices: %w", ErrNil)
+		return nil, fmt.Errorf("collective.NewAll: no devices: %w", ndview.ErrNil)
 	}
 	if o.Stream != nil && len(devices) > 1 {
 		return nil, fmt.Errorf("collective.NewAll: one stream for %d devices: %w", len(devices), arrowbuf.ErrDevice)
@@ -223,7 +224,7 @@ func NewAll(devices []arrowbuf.Device, o Options) ([]*Comm, error) {
 // usable returns an error if the communicator is nil, closed or has failed.
 func (c *Comm) usable() error {
 	if c == nil || c.comm == nil {
-		return fmt.Errorf("nil communicator: %w", ErrNil)
+		return fmt.Errorf("nil communicator: %w", ndview.ErrNil)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +297,7 @@ func (c *Comm) Abort() {
 // second Close does nothing.
 func (c *Comm) Close() error {
 	if c == nil || c.comm == nil {
-		return fmt.Errorf("collective.Comm.Close: nil communicator: %w", ErrNil)
+		return fmt.Errorf("collective.Comm.Close: nil communicator: %w", ndview.ErrNil)
 	}
 	if err := c.finish(true); err != nil {
 		return fmt.Errorf("collective.Comm.Close: %w", err)
@@ -427,7 +428,7 @@ func (c *comm) splitAddress() string {
 		if p == nil {
 			continue
 		}
-		if tcp, ok := p.data.LocalAddr().(*net.TCPAddr); ok {
+		if tcp, ok := p.sockets[control].LocalAddr().(*net.TCPAddr); ok {
 			return "tcp:" + net.JoinHostPort(tcp.IP.String(), "0")
 		}
 	}

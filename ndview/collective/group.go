@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // Group collects operations and runs them together, so that none waits for another of the
@@ -40,7 +42,7 @@ func (g *Group) Comm(c *Comm) *Comm {
 // and runs nothing. It does nothing if the group is empty.
 func (g *Group) Run() error {
 	if g == nil {
-		return fmt.Errorf("collective.Group.Run: nil group: %w", ErrNil)
+		return fmt.Errorf("collective.Group.Run: nil group: %w", ndview.ErrNil)
 	}
 	ops, err := g.ops, g.err
 	g.ops, g.err = nil, nil
@@ -77,23 +79,12 @@ func (c *Comm) submit(name string, o *operation, err error) error {
 
 // run runs operations together, releases them and converts their results.
 func run(ops []*operation) (err error) {
-	defer func() {
-		for _, o := range ops {
-			if err == nil {
-				err = o.finish()
-			}
-			o.release()
-		}
-	}()
 	if len(ops) == 1 {
-		c := ops[0].comm
-		c.order.Lock()
-		defer c.order.Unlock()
-		if err := (&Comm{comm: c}).usable(); err != nil {
-			return err
-		}
-		return c.engine.run(ops)
+		ops[0].comm.order.Lock()
+		defer ops[0].comm.order.Unlock()
+		return runLocked(ops)
 	}
+	defer func() { err = finish(ops, err) }()
 	var comms []*comm
 	byComm := map[*comm][]*operation{}
 	for _, o := range ops {
@@ -129,4 +120,25 @@ func run(ops []*operation) (err error) {
 		err = runNCCL(onGPU)
 	}
 	return errors.Join(err, hosts.Wait())
+}
+
+// runLocked runs operations of one communicator, whose order is held.
+func runLocked(ops []*operation) error {
+	c := ops[0].comm
+	err := (&Comm{comm: c}).usable()
+	if err == nil {
+		err = c.engine.run(ops)
+	}
+	return finish(ops, err)
+}
+
+// finish releases operations and, after a success, converts their results.
+func finish(ops []*operation, err error) error {
+	for _, o := range ops {
+		if err == nil {
+			err = o.finish()
+		}
+		o.release()
+	}
+	return err
 }

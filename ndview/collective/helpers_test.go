@@ -173,9 +173,9 @@ var numericTypes = []ndview.DType{
 }
 
 // resources are what a communicator must release.
-type resources struct{ files, goroutines int }
+type resources struct{ files, goroutines, mappings int }
 
-// resourcesInUse counts open files, and the goroutines of this package. Simulated devices
+// resourcesInUse counts open files, shared memory, and the goroutines of this package. Simulated devices
 // have goroutines of their own.
 func resourcesInUse() resources {
 	files, _ := filepath.Glob("/proc/self/fd/*")
@@ -187,7 +187,13 @@ func resourcesInUse() resources {
 			goroutines++
 		}
 	}
-	return resources{len(files), goroutines}
+	return resources{len(files), goroutines, mappings()}
+}
+
+// mappings counts the mappings of memory that ranks share.
+func mappings() int {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	return strings.Count(string(maps), "memfd:quiver-collective")
 }
 
 // eventually fails unless the resources are no more than before within the limit.
@@ -195,7 +201,7 @@ func (r resources) eventually(t *testing.T) {
 	t.Helper()
 	var now resources
 	for until := time.Now().Add(limit); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		if now = resourcesInUse(); now.files <= r.files && now.goroutines <= r.goroutines {
+		if now = resourcesInUse(); now.files <= r.files && now.goroutines <= r.goroutines && now.mappings <= r.mappings {
 			return
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // hostEngine is the implementation for the CPU and the simulated device. Each rank sends its
-// header and the elements that another rank needs on the connection of the two. Elements are
-// combined in the order of ranks.
+// header and the elements that another rank needs to it, see mesh. Elements are combined in
+// the order of ranks.
 type hostEngine struct{ *comm }
 
 func (e *hostEngine) wait() error  { return e.mesh.failure() }

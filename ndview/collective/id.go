@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // Errors that a caller can act on; test with errors.Is.
@@ -35,8 +37,6 @@ var (
 	ErrClosed = errors.New("communicator closed")
 	// ErrRank means that a rank, a root or a number of ranks is out of range.
 	ErrRank = errors.New("rank out of range")
-	// ErrNil means that an argument is nil, or the value that a method is called on.
-	ErrNil = errors.New("nil argument")
 	// ErrNotFound means that NCCL was not found; the text names the searched paths.
 	ErrNotFound = errors.New("NCCL not found")
 )
@@ -116,7 +116,7 @@ func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 // UnmarshalText is the reverse of MarshalText. It returns ErrID for anything else.
 func (id *ID) UnmarshalText(text []byte) error {
 	if id == nil {
-		return fmt.Errorf("collective.ID.UnmarshalText: %w", ErrNil)
+		return fmt.Errorf("collective.ID.UnmarshalText: %w", ndview.ErrNil)
 	}
 	raw, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil {

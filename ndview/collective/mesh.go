@@ -13,9 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// mesh connects one rank with all others. Each pair of ranks has two connections. The one for
-// data carries headers and elements of the host implementation. The one for control carries
-// notices, and ends when a process dies.
+// mesh connects one rank with all others. Each pair of ranks has three connections. The one
+// for control carries notices, and ends when a process dies. The others carry headers, and the
+// elements of the host implementation, one in each direction. On one machine, ranks without
+// NCCL have shared memory for these (ring.go), and the sockets only wake the other rank.
 type mesh struct {
 	rank, size int
 	members    []member
@@ -30,9 +31,23 @@ type mesh struct {
 
 // peer is another rank.
 type peer struct {
-	control, data net.Conn
-	sending       sync.Mutex // of notices
-	left          chan struct{}
+	sockets [connections]net.Conn
+	to      outgoing
+	from    incoming
+	memory  *shared    // nil if to and from are sockets
+	sending sync.Mutex // of notices
+	left    chan struct{}
+}
+
+// outgoing and incoming are the two directions of a pair: sockets, or ends of rings.
+type outgoing interface {
+	io.Writer
+	SetDeadline(t time.Time) error
+}
+
+type incoming interface {
+	io.Reader
+	SetDeadline(t time.Time) error
 }
 
 // notice is a message on a control connection.
@@ -45,162 +60,11 @@ type notice struct {
 // failureKinds are the errors that a rank reports to the others, by name.
 var failureKinds = map[string]error{"peer": ErrPeer, "mismatch": ErrMismatch, "timeout": ErrTimeout, "aborted": ErrAborted}
 
-// link is the first message of a connection between ranks.
-type link struct {
-	Token   string
-	Rank    int
-	Control bool
-}
-
-// join says hello to the root at an address and connects to all ranks that it lists. at is
-// the address in the form of splitAddress.
-func join(at string, h hello, deadline time.Time) (_ *mesh, err error) {
-	conn, err := dialRoot(at, deadline)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	own := "unix"
-	if tcp, ok := conn.LocalAddr().(*net.TCPAddr); ok {
-		own = "tcp:" + net.JoinHostPort(tcp.IP.String(), "0")
-	}
-	l, err := listen(own)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	h.Version, h.Listen, h.WaitMS = protocolVersion, addressOf(l), max(time.Until(deadline).Milliseconds(), 0)
-	// The root reports at the deadline which ranks are missing.
-	_ = conn.SetDeadline(deadline.Add(time.Second))
-	if err := writeMessage(conn, h); err != nil {
-		return nil, fmt.Errorf("the rendezvous at %s: %w: %w", at, ErrRendezvous, err)
-	}
-	var list roster
-	switch err := readMessage(conn, rosterMax, &list); {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fmt.Errorf("the rendezvous at %s does not reply: %w: %w", at, ErrRendezvous, ErrTimeout)
-	case err != nil:
-		return nil, fmt.Errorf("the rendezvous at %s ended: %w: %w", at, ErrRendezvous, err)
-	case list.Error != "":
-		if len(list.Error) > 7 && list.Error[:7] == "timeout" {
-			return nil, fmt.Errorf("%s: %w: %w", list.Error, ErrRendezvous, ErrTimeout)
-		}
-		return nil, fmt.Errorf("%s: %w", list.Error, ErrRendezvous)
-	case len(list.Ranks) != h.Size:
-		return nil, fmt.Errorf("got a list of %d ranks, want %d: %w", len(list.Ranks), h.Size, ErrRendezvous)
-	}
-	m := &mesh{rank: h.Rank, size: h.Size, members: list.Ranks, peers: make([]*peer, h.Size), failed: make(chan struct{})}
-	for rank := range m.peers {
-		if rank != m.rank {
-			m.peers[rank] = &peer{left: make(chan struct{})}
-		}
-	}
-	// Ranks that have said hello are alive, so they connect soon.
-	if soon := time.Now().Add(3 * handshakeLimit); soon.Before(deadline) {
-		deadline = soon
-	}
-	if err := m.connect(l, list.Token, deadline); err != nil {
-		m.closeConnections()
-		return nil, fmt.Errorf("connecting the ranks: %w: %w", ErrRendezvous, err)
-	}
-	for rank, p := range m.peers {
-		if p != nil {
-			m.readers.Add(1)
-			go m.readNotice(rank, p)
-		}
-	}
-	return m, nil
-}
-
-// dialRoot dials until the root listens.
-func dialRoot(at string, deadline time.Time) (net.Conn, error) {
-	network, rest, err := splitAddress(at)
-	if err != nil {
-		return nil, err
-	}
-	pause := 2 * time.Millisecond
-	for {
-		conn, err := (&net.Dialer{Deadline: deadline}).Dial(network, rest)
-		if err == nil {
-			return conn, nil
-		}
-		if time.Now().Add(pause).After(deadline) {
-			return nil, fmt.Errorf("no rank 0 at %s: %w: %w: %w", at, ErrRendezvous, ErrTimeout, err)
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, 200*time.Millisecond)
-	}
-}
-
-// connect dials the lower ranks and accepts the higher ones.
-func (m *mesh) connect(l net.Listener, token string, deadline time.Time) error {
-	accepted := make(chan error, 1)
-	go func() { accepted <- m.accept(l, token, deadline) }()
-	for rank := range m.rank {
-		for _, control := range []bool{true, false} {
-			network, rest, err := splitAddress(m.members[rank].Listen)
-			if err == nil {
-				var conn net.Conn
-				if conn, err = (&net.Dialer{Deadline: deadline}).Dial(network, rest); err == nil {
-					m.set(rank, control, conn)
-					_ = conn.SetWriteDeadline(deadline)
-					err = writeMessage(conn, link{token, m.rank, control})
-					_ = conn.SetWriteDeadline(time.Time{})
-				}
-			}
-			if err != nil {
-				l.Close()
-				<-accepted
-				return fmt.Errorf("rank %d: %w", rank, err)
-			}
-		}
-	}
-	return <-accepted
-}
-
-// set stores a connection. It returns false if the rank has it already.
-func (m *mesh) set(rank int, control bool, conn net.Conn) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at := &m.peers[rank].data
-	if control {
-		at = &m.peers[rank].control
-	}
-	if *at != nil {
-		return false
-	}
-	*at = conn
-	return true
-}
-
-// accept accepts two connections of each higher rank. It closes those of strangers.
-func (m *mesh) accept(l net.Listener, token string, deadline time.Time) error {
-	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
-		_ = d.SetDeadline(deadline)
-	}
-	for want := 2 * (m.size - 1 - m.rank); want > 0; {
-		conn, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		_ = conn.SetReadDeadline(time.Now().Add(handshakeLimit))
-		var first link
-		err = readMessage(conn, helloMax, &first)
-		_ = conn.SetReadDeadline(time.Time{})
-		if err != nil || first.Token != token || first.Rank <= m.rank || first.Rank >= m.size || !m.set(first.Rank, first.Control, conn) {
-			conn.Close()
-			continue
-		}
-		want--
-	}
-	return nil
-}
-
 // readNotice waits for the one notice of a rank, or the end of its control connection.
 func (m *mesh) readNotice(rank int, p *peer) {
 	defer m.readers.Done()
 	var n notice
-	if err := json.NewDecoder(io.LimitReader(p.control, 1<<20)).Decode(&n); err != nil {
+	if err := json.NewDecoder(io.LimitReader(p.sockets[control], 1<<20)).Decode(&n); err != nil {
 		m.fail(fmt.Errorf("rank %d has died: %w", rank, ErrPeer), rank)
 		return
 	}
@@ -252,10 +116,10 @@ func (m *mesh) fail(err error, origin int) {
 func (p *peer) send(n notice) error {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	_ = p.control.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = p.sockets[control].SetWriteDeadline(time.Now().Add(time.Second))
 	body, err := json.Marshal(n)
 	if err == nil {
-		_, err = p.control.Write(body)
+		_, err = p.sockets[control].Write(body)
 	}
 	return err
 }
@@ -272,23 +136,23 @@ func (m *mesh) failure() error {
 	}
 }
 
-// close ends the communicator of this rank. The others can still read what was sent.
+// close ends the communicator of this rank, while no transfer runs. The others can still read
+// what was sent.
 func (m *mesh) close() {
 	m.mu.Lock()
-	if m.closed || m.cause != nil {
-		m.mu.Unlock()
-		m.readers.Wait()
-		return
-	}
+	orderly := !m.closed && m.cause == nil
 	m.closed = true
 	m.mu.Unlock()
-	for _, p := range m.peers {
-		if p != nil {
-			_ = p.send(notice{Kind: "closed", Rank: m.rank})
+	if orderly {
+		for _, p := range m.peers {
+			if p != nil {
+				_ = p.send(notice{Kind: "closed", Rank: m.rank})
+			}
 		}
+		m.closeConnections()
 	}
-	m.closeConnections()
 	m.readers.Wait()
+	m.unmap()
 }
 
 func (m *mesh) closeConnections() {
@@ -296,10 +160,20 @@ func (m *mesh) closeConnections() {
 		if p == nil {
 			continue
 		}
-		for _, c := range []net.Conn{p.data, p.control} {
+		for _, c := range p.sockets {
 			if c != nil {
 				c.Close()
 			}
+		}
+	}
+}
+
+// unmap unmaps the shared memory.
+func (m *mesh) unmap() {
+	for _, p := range m.peers {
+		if p != nil && p.memory != nil {
+			_ = p.memory.unmap() // fails only for memory that is not mapped
+			p.memory = nil
 		}
 	}
 }
@@ -324,6 +198,16 @@ func (m *mesh) broken(rank int, err error) error {
 		m.fail(fmt.Errorf("rank %d: %w: %w", rank, ErrPeer, err), m.rank)
 	}
 	return m.failureOrClosed()
+}
+
+// usable returns an error if the communicator has failed or is closed.
+func (m *mesh) usable() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cause == nil && m.closed {
+		return ErrClosed
+	}
+	return m.cause
 }
 
 // failureOrClosed is failure for operations that this rank's Close has interrupted.
@@ -356,7 +240,7 @@ func (m *mesh) move(transfers []transfer, deadline time.Time) error {
 		l := lane{t.rank, t.send}
 		lanes[l] = append(lanes[l], t)
 	}
-	if err := m.failure(); err != nil {
+	if err := m.usable(); err != nil {
 		return err
 	}
 	var wg errgroup.Group
@@ -367,18 +251,18 @@ func (m *mesh) move(transfers []transfer, deadline time.Time) error {
 }
 
 func (m *mesh) moveLane(l lane, list []transfer, deadline time.Time) error {
-	conn := m.peers[l.rank].data
+	p := m.peers[l.rank]
 	if l.send {
-		_ = conn.SetWriteDeadline(deadline)
+		_ = p.to.SetDeadline(deadline)
 	} else {
-		_ = conn.SetReadDeadline(deadline)
+		_ = p.from.SetDeadline(deadline)
 	}
 	for _, t := range list {
 		var err error
 		if l.send {
-			_, err = conn.Write(t.bytes)
+			_, err = p.to.Write(t.bytes)
 		} else {
-			_, err = io.ReadFull(conn, t.bytes)
+			_, err = io.ReadFull(p.from, t.bytes)
 		}
 		if err != nil {
 			return m.broken(l.rank, err)

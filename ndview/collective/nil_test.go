@@ -127,6 +127,6 @@ func TestOneNilArrayIsAnErrorBeforeOtherRanksAreConcerned(t *testing.T) {
 func TestNewAllWithANilDeviceDoesNotWait(t *testing.T) {
 	start := time.Now()
 	_, err := collective.NewAll([]arrowbuf.Device{arrowbuf.CPU(), nil}, collective.Options{})
-	assert.ErrorIs(t, err, collective.ErrNil)
+	assert.ErrorIs(t, err, ndview.ErrNil)
 	assert.Less(t, time.Since(start), limit)
 }

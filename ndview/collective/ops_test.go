@@ -110,6 +110,24 @@ func TestReductionsCombineAllRanks(t *testing.T) {
 	}
 }
 
+// Ranks on several machines have no shared memory.
+func TestSocketsCarryElementsWithoutSharedMemory(t *testing.T) {
+	collective.UseSockets(t)
+	before := mappings()
+	onRanks(t, 3, collective.Options{}, func(t *testing.T, k kind, comms []*collective.Comm) {
+		if k.name == "cuda" {
+			t.Skip("NCCL moves the elements")
+		}
+		assert.Equal(t, before, mappings())
+		for _, n := range []int{1, 1001, 200_000} {
+			together(t, comms, func(c *collective.Comm) error {
+				return errors.Join(checkReductions(c, k, ndview.Int32, collective.Sum, n), checkMovements(c, ndview.Float64, n))
+			})
+		}
+		together(t, comms, func(c *collective.Comm) error { return checkBatches(c, 1000) })
+	})
+}
+
 // checkReductions runs all reductions of n elements of a part.
 func checkReductions(c *collective.Comm, k kind, dtype ndview.DType, op collective.Op, n int) error {
 	size, rank := c.Size(), c.Rank()

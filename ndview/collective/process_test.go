@@ -122,6 +122,10 @@ func (w *worker) sum() error {
 		if err != nil {
 			return err
 		}
+		// Ranks on this machine share memory, however they meet.
+		if cuda := os.Getenv("QUIVER_COLLECTIVE_DEVICE") == "cuda"; (mappings() > 0) == cuda {
+			return fmt.Errorf("%d mappings of shared memory", mappings())
+		}
 		fmt.Println("sum", v)
 		return w.comm.Wait()
 	})
@@ -157,6 +161,9 @@ func (w *worker) loop() error {
 		}
 	}
 	// The memory of the operations comes back.
+	if n := mappings(); n > 0 {
+		return fmt.Errorf("%d mappings of shared memory after Close", n)
+	}
 	if w.driver != nil {
 		return w.driver.Close()
 	}

@@ -18,7 +18,7 @@ import (
 //
 //  1. Each rank listens at an address of its own, dials the root, and sends a hello.
 //  2. When all ranks have said hello, the root sends them the list of all, and is done.
-//  3. Each rank dials all lower ranks, so that each pair is connected (join in mesh.go).
+//  3. Each rank dials all lower ranks, so that each pair is connected (join.go).
 //
 // Messages of the handshake are JSON after their length in 4 bytes, little endian.
 
@@ -39,13 +39,19 @@ type hello struct {
 	Rank     int
 	Size     int
 	Listen   string // where higher ranks dial
+	Local    string // where those on the same machine dial first; may be empty
 	WaitMS   int64  // how long the rank waits for the others
 	Endpoint endpoint
 }
 
+const (
+	hostBackend = "host"
+	ncclBackend = "nccl"
+)
+
 // endpoint describes the device of a rank, so that ranks which do not fit are an error.
 type endpoint struct {
-	Backend string // "nccl" or "host"
+	Backend string // hostBackend or ncclBackend
 	Version int    // of NCCL
 	GPU     string // UUID of the GPU, empty for hosts
 	Device  string // name, for errors
@@ -60,8 +66,8 @@ type roster struct {
 }
 
 type member struct {
-	Listen   string
-	Endpoint endpoint
+	Listen, Local string
+	Endpoint      endpoint
 }
 
 // root waits for all ranks of one communicator.
@@ -154,7 +160,7 @@ func (r *root) serve(deadline time.Time) {
 	token := newToken()
 	reply := roster{Token: tokenText(token), Ranks: make([]member, size)}
 	for rank, a := range joined {
-		reply.Ranks[rank] = member{a.hello.Listen, a.hello.Endpoint}
+		reply.Ranks[rank] = member{a.hello.Listen, a.hello.Local, a.hello.Endpoint}
 	}
 	reply.Error = incompatible(reply.Ranks)
 	finish(reply)
