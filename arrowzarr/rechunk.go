@@ -220,7 +220,7 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	h.refs.Store(1)
 	var err error
 	if h.codes, err = mapDictionaries(r.columns, r.categories, b.batch); err == nil {
-		h.columns, err = r.copyToDevice(b.batch)
+		h.columns, err = r.copyToDevice(b)
 	}
 	return h, err
 }
@@ -274,7 +274,8 @@ func unwrapRuns(a arrow.Array) arrow.Array {
 
 // copyToDevice returns the columns of a batch, those of fixed width on the device.
 // The caller must release them.
-func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
+func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
+	batch := b.batch
 	columns := make([]arrow.Array, len(r.columns))
 	var copied []int
 	for i, plan := range r.columns {
@@ -291,17 +292,31 @@ func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error)
 	batch.Retain()
 	onHost := selectColumns(batch, selectSchema(batch.Schema(), copied), copied)
 	defer onHost.Release()
+	var options []arrowbuf.CopyOption
+	part := PartDevice
+	if r.mapping != nil && b.bytes == 0 { // no buffer was decompressed
+		part = PartInput
+		options = append(options, arrowbuf.WithReader(r.mapping.read))
+	}
 	start := time.Now()
-	onDevice, err := arrowbuf.CopyTo(onHost, r.device)
+	var onDevice arrow.RecordBatch
+	// Offsets and bitmaps are read in the input's memory, which may be truncated.
+	err := catchPanic(func() (err error) {
+		onDevice, err = arrowbuf.CopyTo(onHost, r.device, options...)
+		return err
+	})
 	if err != nil {
 		for _, column := range columns {
 			if column != nil {
 				column.Release()
 			}
 		}
-		return nil, markPart(PartDevice, err)
+		return nil, markPart(partOf(err, part), err)
 	}
 	defer onDevice.Release()
+	for _, c := range onHost.Columns() {
+		forEachRegion(c.Data(), r.mapping.evict)
+	}
 	r.stats.record(batchBytes(onHost, bufferLen), time.Since(start))
 	for i, c := range copied {
 		columns[c] = onDevice.Column(i)

@@ -173,13 +173,39 @@ func (d *Device) isPinned(host []byte) bool {
 	return err == nil
 }
 
-// segment is host memory and the device address that it is copied to or from.
+// segment is bytes on the host and the device address that they are copied to or from:
+// the memory host, or what read returns from offset on.
 type segment struct {
 	device uintptr
+	length int64
 	host   []byte
+	read   func(dst []byte, offset int64) error
+	offset int64
 }
 
-// stagedCopy is a copy of ordinary memory. It is divided into parts, each of which
+func hostSegment(device uintptr, host []byte) segment {
+	return segment{device: device, length: int64(len(host)), host: host}
+}
+
+// part returns n bytes of the segment.
+func (s segment) part(skip, n int64) segment {
+	s.device, s.offset, s.length = s.device+uintptr(skip), s.offset+skip, n
+	if s.host != nil {
+		s.host = s.host[skip : skip+n]
+	}
+	return s
+}
+
+// fill fills dst with the bytes of the segment.
+func (s segment) fill(dst []byte) error {
+	if s.read != nil {
+		return s.read(dst, s.offset)
+	}
+	copy(dst, s.host)
+	return nil
+}
+
+// stagedCopy is a copy of ordinary memory, or of what functions read. It is divided into parts, each of which
 // passes through a staging buffer.
 type stagedCopy struct {
 	pool     *stagingPool
@@ -188,9 +214,9 @@ type stagedCopy struct {
 	ends     []int64 // of the segments, concatenated at multiples of segmentAlign
 	total    int64   // bytes
 
-	partSize   int64 // bytes
-	nextOffset atomic.Int64
-	group      workerGroup
+	parts    []copyPart
+	nextPart atomic.Int64
+	group    workerGroup
 }
 
 // segmentAlign is the alignment in bytes of segments in the staging buffers. Most
@@ -200,7 +226,7 @@ const segmentAlign = 64
 
 // alignedLen returns the length of a segment, rounded up to segmentAlign.
 func alignedLen(seg segment) int64 {
-	return (int64(len(seg.host)) + segmentAlign - 1) &^ (segmentAlign - 1)
+	return (seg.length + segmentAlign - 1) &^ (segmentAlign - 1)
 }
 
 func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stagedCopy {
@@ -259,10 +285,15 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 // goroutine that starts after all parts are claimed: waking a thread may take longer
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers := int64(min(c.pool.workers, runtime.GOMAXPROCS(0)))
-	c.partSize = min(max((c.total/(2*workers)+4095)&^4095, c.pool.minPart), c.pool.bufferSize) // whole pages
-	parts := (c.total + c.partSize - 1) / c.partSize
-	if err := c.pool.acquire(int(min(2*workers, parts))); err != nil {
+	workers, partsPerWorker := min(c.pool.workers, runtime.GOMAXPROCS(0)), int64(2)
+	if c.segments[0].read != nil {
+		// Reading takes system calls and may wait, so it needs all buffers. The device begins
+		// after the first parts, which should not be large.
+		workers, partsPerWorker = min(2*c.pool.workers, runtime.GOMAXPROCS(0)), 4
+	}
+	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
+	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))
+	if err := c.pool.acquire(min(2*workers, len(c.parts))); err != nil {
 		return err
 	}
 	defer c.pool.release()
@@ -270,7 +301,7 @@ func (c *stagedCopy) run(mode accessMode) error {
 	if mode == reads {
 		worker = c.downloadParts
 	}
-	for range min(workers, parts) - 1 {
+	for range min(workers, len(c.parts)) - 1 {
 		go c.group.join(worker)
 	}
 	return c.group.runAndWait(worker)
@@ -279,12 +310,37 @@ func (c *stagedCopy) run(mode accessMode) error {
 // copyPart is bytes [from, to) of the concatenated segments.
 type copyPart struct{ from, to int64 }
 
+// divide divides the copy into parts of a size. Segments that are read are divided only if
+// they are larger than a buffer, since each part is a read.
+func (c *stagedCopy) divide(size int64) {
+	var from int64
+	add := func(to, size int64) {
+		for ; from < to; from = c.parts[len(c.parts)-1].to {
+			c.parts = append(c.parts, copyPart{from, min(from+size, to)})
+		}
+	}
+	if c.segments[0].read != nil {
+		for i, end := range c.ends {
+			begin := end - alignedLen(c.segments[i])
+			if end-from > size && begin > from {
+				add(begin, c.pool.bufferSize)
+			}
+			if end-begin > c.pool.bufferSize {
+				add(end, size)
+			}
+		}
+		add(c.total, c.pool.bufferSize)
+		return
+	}
+	add(c.total, size)
+}
+
 // claimParts yields parts that no other worker has claimed, until a worker fails.
 func (c *stagedCopy) claimParts() iter.Seq[copyPart] {
 	return func(yield func(copyPart) bool) {
 		for !c.group.failed.Load() {
-			from := c.nextOffset.Add(c.partSize) - c.partSize
-			if from >= c.total || !yield(copyPart{from, min(from+c.partSize, c.total)}) {
+			i := c.nextPart.Add(1) - 1
+			if i >= int64(len(c.parts)) || !yield(c.parts[i]) {
 				return
 			}
 		}
@@ -299,8 +355,8 @@ func (c *stagedCopy) segmentsIn(b *stagingBuffer, part copyPart) iter.Seq2[segme
 			seg := c.segments[i]
 			skip := at - (c.ends[i] - alignedLen(seg))
 			end := min(c.ends[i], part.to)
-			if n := min(end-at, int64(len(seg.host))-skip); n > 0 {
-				if !yield(segment{seg.device + uintptr(skip), seg.host[skip : skip+n]}, b.memory[at-part.from:][:n]) {
+			if n := min(end-at, seg.length-skip); n > 0 {
+				if !yield(seg.part(skip, n), b.memory[at-part.from:][:n:n]) {
 					return
 				}
 			}
@@ -317,7 +373,10 @@ func (c *stagedCopy) uploadParts() error {
 			return err
 		}
 		for seg, chunk := range c.segmentsIn(b, part) {
-			copy(chunk, seg.host)
+			if err := seg.fill(chunk); err != nil {
+				c.pool.put(b)
+				return err
+			}
 		}
 		if err := c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
 			return c.pool.dev.api.MemcpyHtoDAsync(seg.device, chunk, h)

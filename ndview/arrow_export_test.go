@@ -11,6 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +20,7 @@ import (
 func toArrow(t *testing.T, a *ndview.NDBuffer, o ndview.ArrowOptions) arrow.Array {
 	t.Helper()
 	column, err := ndview.ToArrow(a, o)
-	own(t, column, err)
+	ndtest.Own(t, column, err)
 	assert.EqualValues(t, a.Shape()[0], column.Len())
 	assert.Equal(t, a.Device(), arrowbuf.DeviceOf(column))
 	return column
@@ -30,7 +31,7 @@ func onHost(t *testing.T, column arrow.Array) arrow.Array {
 	t.Helper()
 	if d, ok := column.(*arrowbuf.Array); ok {
 		host, err := arrowbuf.CopyArrayTo(d, arrowbuf.CPU())
-		return own(t, host, err)
+		return ndtest.Own(t, host, err)
 	}
 	return column
 }
@@ -50,23 +51,23 @@ func TestToArrowMakesColumnsOfEveryType(t *testing.T) {
 		for _, tt := range columnCases {
 			column := fromJSON(t, tt.dtype, tt.json)
 			moved, err := arrowbuf.CopyArrayTo(column, dev)
-			own(t, moved, err)
+			ndtest.Own(t, moved, err)
 			a, err := ndview.FromArrow(moved)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			back := toArrow(t, a, ndview.ArrowOptions{Lists: true})
 			again, err := ndview.FromArrow(back)
-			own(t, again, err)
+			ndtest.Own(t, again, err)
 			assert.Equal(t, a.DType(), again.DType(), tt.dtype)
 			assert.Equal(t, a.Shape(), again.Shape(), tt.dtype)
-			assert.Equal(t, tt.values, elements(t, again), tt.dtype)
+			assert.Equal(t, tt.values, ndtest.Elements(t, again), tt.dtype)
 		}
-		assertColumn(t, arrow.FixedWidthTypes.Float16, `[1, -2]`, toArrow(t, fromHost(t, dev, ndview.Float16, []uint16{0x3c00, 0xc000}, 2), ndview.ArrowOptions{}))
+		assertColumn(t, arrow.FixedWidthTypes.Float16, `[1, -2]`, toArrow(t, ndtest.FromHost(t, dev, ndview.Float16, []uint16{0x3c00, 0xc000}, 2), ndview.ArrowOptions{}))
 		assertColumn(t, &arrow.TimestampType{Unit: arrow.Microsecond}, `[1, -9223372036854775808]`,
-			toArrow(t, fromHost(t, dev, ndview.Datetime64(ndview.Microsecond, 1), []int64{1, -1 << 63}, 2), ndview.ArrowOptions{}))
+			toArrow(t, ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Microsecond, 1), []int64{1, -1 << 63}, 2), ndview.ArrowOptions{}))
 		assertColumn(t, arrow.FixedWidthTypes.Duration_s, `[1, 2]`,
-			toArrow(t, fromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{1, 2}, 2), ndview.ArrowOptions{}))
+			toArrow(t, ndtest.FromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{1, 2}, 2), ndview.ArrowOptions{}))
 		assertColumn(t, &arrow.FixedSizeBinaryType{ByteWidth: 3}, `["YWJj", "ZGVm"]`,
-			toArrow(t, at(t, upload(t, dev, []byte("abcdef")), ndview.Bytes(3), 0, 2), ndview.ArrowOptions{}))
+			toArrow(t, ndtest.At(t, ndtest.Upload(t, dev, []byte("abcdef")), ndview.Bytes(3), 0, 2), ndview.ArrowOptions{}))
 	})
 }
 
@@ -82,15 +83,15 @@ func TestToArrowPacksBooleans(t *testing.T) {
 				}
 				json += fmt.Sprint(values[i])
 			}
-			assertColumn(t, arrow.FixedWidthTypes.Boolean, json+"]", toArrow(t, fromHost(t, dev, ndview.Bool, values, int64(n)), ndview.ArrowOptions{}))
+			assertColumn(t, arrow.FixedWidthTypes.Boolean, json+"]", toArrow(t, ndtest.FromHost(t, dev, ndview.Bool, values, int64(n)), ndview.ArrowOptions{}))
 		}
 	})
 }
 
 func TestToArrowSharesMemoryInCOrder(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 4, 3, 2)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 4, 3, 2)
 	rows, err := a.Slice(0, 1, 3)
-	own(t, rows, err)
+	ndtest.Own(t, rows, err)
 	host, ok := rows.HostBytes()
 	require.True(t, ok)
 	for _, lists := range []bool{true, false} {
@@ -102,12 +103,12 @@ func TestToArrowSharesMemoryInCOrder(t *testing.T) {
 		assert.Same(t, &host[0], &data.Buffers()[1].Bytes()[0])
 	}
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(24), 4, 3, 2)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(24), 4, 3, 2)
 		before := dev.MemoryStats().InUse
 		column := toArrow(t, a, ndview.ArrowOptions{})
 		assert.Equal(t, before, dev.MemoryStats().InUse)
 		back, err := ndview.FromArrow(column)
-		own(t, back, err)
+		ndtest.Own(t, back, err)
 		assert.Equal(t, a.Buffer().Address(), back.Buffer().Address()+uintptr(back.Offset()))
 	})
 }
@@ -124,10 +125,10 @@ func TestToArrowRetainsArrayMemory(t *testing.T) {
 
 func TestToArrowDescribesTensorMemoryOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(2*3*4*5), 2, 3, 4, 5)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(2*3*4*5), 2, 3, 4, 5)
 		for _, order := range [][]int{{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 3, 2, 1}} {
 			transposed, err := a.Transpose(order...)
-			own(t, transposed, err)
+			ndtest.Own(t, transposed, err)
 			column := toArrow(t, transposed, ndview.ArrowOptions{DimNames: []string{"a", "b", "c"}})
 			form := column.DataType().(*ndview.TensorType)
 			assert.Equal(t, []int64{3, 4, 5}, form.Shape(), "in memory order")
@@ -137,62 +138,62 @@ func TestToArrowDescribesTensorMemoryOrder(t *testing.T) {
 			}
 			assert.Equal(t, names, form.DimNames())
 			back, err := ndview.FromArrow(column)
-			own(t, back, err)
+			ndtest.Own(t, back, err)
 			assert.Equal(t, transposed.Shape(), back.Shape())
 			assert.Equal(t, transposed.Strides(), back.Strides())
-			assert.Equal(t, elements(t, transposed), elements(t, back))
+			assert.Equal(t, ndtest.Elements(t, transposed), ndtest.Elements(t, back))
 		}
 		// Rows in another order, or backwards, are copied.
 		for _, order := range [][]int{{1, 0, 2, 3}, {3, 2, 1, 0}} {
 			transposed, err := a.Transpose(order...)
-			own(t, transposed, err)
+			ndtest.Own(t, transposed, err)
 			column := toArrow(t, transposed, ndview.ArrowOptions{})
 			assert.Nil(t, column.DataType().(*ndview.TensorType).Permutation())
 			back, err := ndview.FromArrow(column)
-			own(t, back, err)
+			ndtest.Own(t, back, err)
 			assert.Equal(t, transposed.Shape(), back.Shape())
 			assert.True(t, back.IsContiguous())
-			assert.Equal(t, elements(t, transposed), elements(t, back))
+			assert.Equal(t, ndtest.Elements(t, transposed), ndtest.Elements(t, back))
 		}
 		backwards, err := ndview.FromBuffer(a.Buffer(), ndview.Int32, 4*5, []int64{2, 3}, []int64{12, -4})
-		own(t, backwards, err)
+		ndtest.Own(t, backwards, err)
 		back, err := ndview.FromArrow(toArrow(t, backwards, ndview.ArrowOptions{}))
-		own(t, back, err)
-		assert.Equal(t, raw[int32](5, 4, 3, 8, 7, 6), elements(t, back))
+		ndtest.Own(t, back, err)
+		assert.Equal(t, ndtest.Raw[int32](5, 4, 3, 8, 7, 6), ndtest.Elements(t, back))
 	})
 }
 
 func TestToArrowAlignsElements(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		odd := at(t, upload(t, dev, append([]byte{0}, raw[int32](7, 8)...)), ndview.Int32, 1, 2)
+		odd := ndtest.At(t, ndtest.Upload(t, dev, append([]byte{0}, ndtest.Raw[int32](7, 8)...)), ndview.Int32, 1, 2)
 		assertColumn(t, arrow.PrimitiveTypes.Int32, `[7, 8]`, toArrow(t, odd, ndview.ArrowOptions{}))
 	})
 }
 
 func TestToArrowTakesNullsFromMask(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(3), 3)
-		mask := fromHost(t, dev, ndview.Bool, []bool{false, true, false}, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
+		mask := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true, false}, 3)
 		column := toArrow(t, a, ndview.ArrowOptions{Mask: mask})
 		assertColumn(t, arrow.PrimitiveTypes.Int32, `[0, null, 2]`, column)
 		assert.Equal(t, 1, column.NullN())
 
-		none := fromHost(t, dev, ndview.Bool, []bool{false, false, false}, 3)
+		none := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, false, false}, 3)
 		assert.Zero(t, toArrow(t, a, ndview.ArrowOptions{Mask: none}).NullN())
 
-		pairs := fromHost(t, dev, ndview.Int32, count(4), 2, 2)
-		mask = fromHost(t, dev, ndview.Bool, []bool{false, true, false, false}, 2, 2)
+		pairs := ndtest.FromHost(t, dev, ndview.Int32, count(4), 2, 2)
+		mask = ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true, false, false}, 2, 2)
 		assertColumn(t, listOf(2, arrow.PrimitiveTypes.Int32), `[[0, null], [2, 3]]`, toArrow(t, pairs, ndview.ArrowOptions{Mask: mask, Lists: true}))
 
 		// The mask is permuted as the tensors are.
-		cube, transposedMask := fromHost(t, dev, ndview.Int32, count(6), 1, 3, 2), fromHost(t, dev, ndview.Bool, []bool{false, false, false, true, false, false}, 1, 2, 3)
+		cube, transposedMask := ndtest.FromHost(t, dev, ndview.Int32, count(6), 1, 3, 2), ndtest.FromHost(t, dev, ndview.Bool, []bool{false, false, false, true, false, false}, 1, 2, 3)
 		transposed, err := cube.Transpose(0, 2, 1)
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		values, got, err := ndview.FromArrowMasked(toArrow(t, transposed, ndview.ArrowOptions{Mask: transposedMask}))
-		own(t, values, err)
-		own(t, got, err)
-		assert.Equal(t, elements(t, transposed), elements(t, values))
-		assert.Equal(t, elements(t, transposedMask), elements(t, got))
+		ndtest.Own(t, values, err)
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Elements(t, transposed), ndtest.Elements(t, values))
+		assert.Equal(t, ndtest.Elements(t, transposedMask), ndtest.Elements(t, got))
 	})
 }
 
@@ -204,24 +205,24 @@ func TestToArrowRefusesUnsupportedArrays(t *testing.T) {
 		assert.ErrorIs(t, err, want)
 		assert.ErrorContains(t, err, about)
 	}
-	bytes := upload(t, dev, make([]byte, 64))
+	bytes := ndtest.Upload(t, dev, make([]byte, 64))
 	for _, dtype := range []ndview.DType{ndview.BFloat16, ndview.Complex64, ndview.Complex128, ndview.Datetime64(ndview.Day, 1),
 		ndview.Datetime64(ndview.Second, 25), ndview.Timedelta64(ndview.Day, 1)} {
-		refuses(ndview.ErrDType, dtype.String(), at(t, bytes, dtype, 0, 2), ndview.ArrowOptions{})
+		refuses(ndview.ErrDType, dtype.String(), ndtest.At(t, bytes, dtype, 0, 2), ndview.ArrowOptions{})
 	}
-	refuses(ndview.ErrShape, "no axis", at(t, bytes, ndview.Int8, 0), ndview.ArrowOptions{})
+	refuses(ndview.ErrShape, "no axis", ndtest.At(t, bytes, ndview.Int8, 0), ndview.ArrowOptions{})
 	for _, lists := range []bool{true, false} {
-		refuses(ndview.ErrShape, "fixed_size_list of 0", at(t, bytes, ndview.Int8, 0, 2, 0), ndview.ArrowOptions{Lists: lists})
+		refuses(ndview.ErrShape, "fixed_size_list of 0", ndtest.At(t, bytes, ndview.Int8, 0, 2, 0), ndview.ArrowOptions{Lists: lists})
 		wide, err := ndview.FromBuffer(bytes, ndview.Int8, 0, []int64{1, 1 << 31}, []int64{0, 0})
-		own(t, wide, err)
+		ndtest.Own(t, wide, err)
 		refuses(ndview.ErrShape, "fixed_size_list of 2147483648", wide, ndview.ArrowOptions{Lists: lists})
 	}
-	a := at(t, bytes, ndview.Int8, 0, 2, 3)
+	a := ndtest.At(t, bytes, ndview.Int8, 0, 2, 3)
 	refuses(ndview.ErrShape, "names", a, ndview.ArrowOptions{DimNames: []string{"a", "b"}})
 	refuses(ndview.ErrShape, "names", a, ndview.ArrowOptions{DimNames: []string{"a"}, Lists: true})
 	refuses(ndview.ErrDType, "mask of int8", a, ndview.ArrowOptions{Mask: a})
-	refuses(ndview.ErrShape, "mask of shape [3 2]", a, ndview.ArrowOptions{Mask: at(t, bytes, ndview.Bool, 0, 3, 2)})
-	refuses(arrowbuf.ErrDevice, "mask on", a, ndview.ArrowOptions{Mask: at(t, upload(t, otherThan(t, dev), make([]byte, 6)), ndview.Bool, 0, 2, 3)})
+	refuses(ndview.ErrShape, "mask of shape [3 2]", a, ndview.ArrowOptions{Mask: ndtest.At(t, bytes, ndview.Bool, 0, 3, 2)})
+	refuses(arrowbuf.ErrDevice, "mask on", a, ndview.ArrowOptions{Mask: ndtest.At(t, ndtest.Upload(t, otherThan(t, dev), make([]byte, 6)), ndview.Bool, 0, 2, 3)})
 }
 
 func TestFromArrowMaskedMarksNulls(t *testing.T) {
@@ -272,7 +273,7 @@ func TestFromArrowMaskedMarksNulls(t *testing.T) {
 
 func TestFromArrowMaskedLeaksNothingOnError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		validity := upload(t, dev, []byte{1}).Arrow()
+		validity := ndtest.Upload(t, dev, []byte{1}).Arrow()
 		defer validity.Release()
 		data := array.NewData(arrow.PrimitiveTypes.Int32, 2, []*memory.Buffer{validity, memory.NewBufferBytes(make([]byte, 4))}, nil, 1, 0)
 		defer data.Release()
@@ -290,11 +291,11 @@ func TestFromArrowPermutesTensors(t *testing.T) {
 		column := array.NewExtensionArrayWithStorage(form, storage)
 		defer column.Release()
 		moved, err := arrowbuf.CopyArrayTo(column, dev)
-		own(t, moved, err)
+		ndtest.Own(t, moved, err)
 		a, err := ndview.FromArrow(moved)
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		assert.Equal(t, []int64{2, 2, 3}, a.Shape())
-		assert.Equal(t, raw[int32](0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11), ndtest.Elements(t, a))
 	})
 }
 
@@ -329,15 +330,15 @@ func TestFromTensorViewsArrowTensors(t *testing.T) {
 		strides []int64
 		want    []byte
 	}{
-		{nil, raw[float64](0, 1, 2, 3, 4, 5)},
-		{[]int64{8, 16}, raw[float64](0, 2, 4, 1, 3, 5)},
+		{nil, ndtest.Raw[float64](0, 1, 2, 3, 4, 5)},
+		{[]int64{8, 16}, ndtest.Raw[float64](0, 2, 4, 1, 3, 5)},
 	} {
 		source := tensor.New(values, []int64{2, 3}, tt.strides, nil)
 		a, err := ndview.FromTensor(source)
 		source.Release()
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		assert.Equal(t, []int64{2, 3}, a.Shape())
-		assert.Equal(t, tt.want, elements(t, a))
+		assert.Equal(t, tt.want, ndtest.Elements(t, a))
 	}
 	beyond := tensor.New(values, []int64{2, 3}, []int64{8, 32}, nil)
 	defer beyond.Release()
@@ -365,6 +366,6 @@ func FuzzTensorTypesOfAnyText(f *testing.F) {
 		column := array.NewExtensionArrayWithStorage(form, fromJSON(t, storage, `[[0, 1, 2, 3, 4, 5]]`))
 		defer column.Release()
 		a, err := ndview.FromArrow(column)
-		assert.EqualValues(t, 6, own(t, a, err).Size())
+		assert.EqualValues(t, 6, ndtest.Own(t, a, err).Size())
 	})
 }

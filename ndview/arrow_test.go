@@ -14,6 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -28,41 +29,41 @@ var columnCases = []struct {
 	row    []int64 // the axes after the first
 	values []byte
 }{
-	{arrow.PrimitiveTypes.Int8, `[1, -2, 3, -128, 127]`, ndview.Int8, nil, raw[int8](1, -2, 3, -128, 127)},
-	{arrow.PrimitiveTypes.Int16, `[1, -2, 3, 4, 5]`, ndview.Int16, nil, raw[int16](1, -2, 3, 4, 5)},
-	{arrow.PrimitiveTypes.Int32, `[1, -2, 3, 4, 5]`, ndview.Int32, nil, raw[int32](1, -2, 3, 4, 5)},
-	{arrow.PrimitiveTypes.Int64, `[1, -2, 3, 4, 5]`, ndview.Int64, nil, raw[int64](1, -2, 3, 4, 5)},
-	{arrow.PrimitiveTypes.Uint8, `[1, 2, 3, 4, 255]`, ndview.Uint8, nil, raw[uint8](1, 2, 3, 4, 255)},
-	{arrow.PrimitiveTypes.Uint16, `[1, 2, 3, 4, 5]`, ndview.Uint16, nil, raw[uint16](1, 2, 3, 4, 5)},
-	{arrow.PrimitiveTypes.Uint32, `[1, 2, 3, 4, 5]`, ndview.Uint32, nil, raw[uint32](1, 2, 3, 4, 5)},
-	{arrow.PrimitiveTypes.Uint64, `[1, 2, 3, 4, 5]`, ndview.Uint64, nil, raw[uint64](1, 2, 3, 4, 5)},
-	{arrow.FixedWidthTypes.Float16, `[1, -1, 0.5, 2, 0]`, ndview.Float16, nil, raw[uint16](0x3c00, 0xbc00, 0x3800, 0x4000, 0)},
-	{arrow.PrimitiveTypes.Float32, `[1, -2.5, 3, 4, 5]`, ndview.Float32, nil, raw[float32](1, -2.5, 3, 4, 5)},
-	{arrow.PrimitiveTypes.Float64, `[1, -2.5, 3, 4, 5]`, ndview.Float64, nil, raw[float64](1, -2.5, 3, 4, 5)},
-	{arrow.FixedWidthTypes.Boolean, `[true, false, true, true, false]`, ndview.Bool, nil, raw(true, false, true, true, false)},
-	{arrow.PrimitiveTypes.Date32, `[1, -2, 3, 4, 5]`, ndview.Int32, nil, raw[int32](1, -2, 3, 4, 5)},
-	{arrow.PrimitiveTypes.Date64, `[86400000, -86400000, 0, 0, 0]`, ndview.Datetime64(ndview.Millisecond, 1), nil, raw[int64](86400000, -86400000, 0, 0, 0)},
-	{arrow.FixedWidthTypes.Time32s, `[1, 2, 3, 4, 5]`, ndview.Int32, nil, raw[int32](1, 2, 3, 4, 5)},
-	{arrow.FixedWidthTypes.Time64ns, `[1, 2, 3, 4, 5]`, ndview.Int64, nil, raw[int64](1, 2, 3, 4, 5)},
-	{&arrow.TimestampType{Unit: arrow.Second}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Second, 1), nil, raw[int64](1, -2, 3, 4, 5)},
-	{&arrow.TimestampType{Unit: arrow.Millisecond}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Millisecond, 1), nil, raw[int64](1, -2, 3, 4, 5)},
-	{&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Microsecond, 1), nil, raw[int64](1, -2, 3, 4, 5)},
-	{&arrow.TimestampType{Unit: arrow.Nanosecond}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Nanosecond, 1), nil, raw[int64](1, -2, 3, 4, 5)},
-	{arrow.FixedWidthTypes.Duration_ms, `[1, -2, 3, 4, 5]`, ndview.Timedelta64(ndview.Millisecond, 1), nil, raw[int64](1, -2, 3, 4, 5)},
-	{&arrow.Decimal32Type{Precision: 5, Scale: 2}, `["1.25", "-2", "0.01", "4", "5"]`, ndview.Int32, nil, raw[int32](125, -200, 1, 400, 500)},
-	{&arrow.Decimal64Type{Precision: 15, Scale: 1}, `["1.2", "-2", "0.1", "4", "5"]`, ndview.Int64, nil, raw[int64](12, -20, 1, 40, 50)},
+	{arrow.PrimitiveTypes.Int8, `[1, -2, 3, -128, 127]`, ndview.Int8, nil, ndtest.Raw[int8](1, -2, 3, -128, 127)},
+	{arrow.PrimitiveTypes.Int16, `[1, -2, 3, 4, 5]`, ndview.Int16, nil, ndtest.Raw[int16](1, -2, 3, 4, 5)},
+	{arrow.PrimitiveTypes.Int32, `[1, -2, 3, 4, 5]`, ndview.Int32, nil, ndtest.Raw[int32](1, -2, 3, 4, 5)},
+	{arrow.PrimitiveTypes.Int64, `[1, -2, 3, 4, 5]`, ndview.Int64, nil, ndtest.Raw[int64](1, -2, 3, 4, 5)},
+	{arrow.PrimitiveTypes.Uint8, `[1, 2, 3, 4, 255]`, ndview.Uint8, nil, ndtest.Raw[uint8](1, 2, 3, 4, 255)},
+	{arrow.PrimitiveTypes.Uint16, `[1, 2, 3, 4, 5]`, ndview.Uint16, nil, ndtest.Raw[uint16](1, 2, 3, 4, 5)},
+	{arrow.PrimitiveTypes.Uint32, `[1, 2, 3, 4, 5]`, ndview.Uint32, nil, ndtest.Raw[uint32](1, 2, 3, 4, 5)},
+	{arrow.PrimitiveTypes.Uint64, `[1, 2, 3, 4, 5]`, ndview.Uint64, nil, ndtest.Raw[uint64](1, 2, 3, 4, 5)},
+	{arrow.FixedWidthTypes.Float16, `[1, -1, 0.5, 2, 0]`, ndview.Float16, nil, ndtest.Raw[uint16](0x3c00, 0xbc00, 0x3800, 0x4000, 0)},
+	{arrow.PrimitiveTypes.Float32, `[1, -2.5, 3, 4, 5]`, ndview.Float32, nil, ndtest.Raw[float32](1, -2.5, 3, 4, 5)},
+	{arrow.PrimitiveTypes.Float64, `[1, -2.5, 3, 4, 5]`, ndview.Float64, nil, ndtest.Raw[float64](1, -2.5, 3, 4, 5)},
+	{arrow.FixedWidthTypes.Boolean, `[true, false, true, true, false]`, ndview.Bool, nil, ndtest.Raw(true, false, true, true, false)},
+	{arrow.PrimitiveTypes.Date32, `[1, -2, 3, 4, 5]`, ndview.Int32, nil, ndtest.Raw[int32](1, -2, 3, 4, 5)},
+	{arrow.PrimitiveTypes.Date64, `[86400000, -86400000, 0, 0, 0]`, ndview.Datetime64(ndview.Millisecond, 1), nil, ndtest.Raw[int64](86400000, -86400000, 0, 0, 0)},
+	{arrow.FixedWidthTypes.Time32s, `[1, 2, 3, 4, 5]`, ndview.Int32, nil, ndtest.Raw[int32](1, 2, 3, 4, 5)},
+	{arrow.FixedWidthTypes.Time64ns, `[1, 2, 3, 4, 5]`, ndview.Int64, nil, ndtest.Raw[int64](1, 2, 3, 4, 5)},
+	{&arrow.TimestampType{Unit: arrow.Second}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Second, 1), nil, ndtest.Raw[int64](1, -2, 3, 4, 5)},
+	{&arrow.TimestampType{Unit: arrow.Millisecond}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Millisecond, 1), nil, ndtest.Raw[int64](1, -2, 3, 4, 5)},
+	{&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Microsecond, 1), nil, ndtest.Raw[int64](1, -2, 3, 4, 5)},
+	{&arrow.TimestampType{Unit: arrow.Nanosecond}, `[1, -2, 3, 4, 5]`, ndview.Datetime64(ndview.Nanosecond, 1), nil, ndtest.Raw[int64](1, -2, 3, 4, 5)},
+	{arrow.FixedWidthTypes.Duration_ms, `[1, -2, 3, 4, 5]`, ndview.Timedelta64(ndview.Millisecond, 1), nil, ndtest.Raw[int64](1, -2, 3, 4, 5)},
+	{&arrow.Decimal32Type{Precision: 5, Scale: 2}, `["1.25", "-2", "0.01", "4", "5"]`, ndview.Int32, nil, ndtest.Raw[int32](125, -200, 1, 400, 500)},
+	{&arrow.Decimal64Type{Precision: 15, Scale: 1}, `["1.2", "-2", "0.1", "4", "5"]`, ndview.Int64, nil, ndtest.Raw[int64](12, -20, 1, 40, 50)},
 	{&arrow.FixedSizeBinaryType{ByteWidth: 3}, `["YWJj", "ZGVm", "Z2hp", "amts", "bW5v"]`, ndview.Bytes(3), nil, []byte("abcdefghijklmno")},
 	{listOf(2, arrow.PrimitiveTypes.Int16), `[[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]`, ndview.Int16, []int64{2},
-		raw[int16](0, 1, 2, 3, 4, 5, 6, 7, 8, 9)},
+		ndtest.Raw[int16](0, 1, 2, 3, 4, 5, 6, 7, 8, 9)},
 	{listOf(1, listOf(3, arrow.PrimitiveTypes.Float64)), `[[[0, 1, 2]], [[3, 4, 5]], [[6, 7, 8]], [[9, 10, 11]], [[12, 13, 14]]]`, ndview.Float64, []int64{1, 3},
-		raw[float64](0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)},
+		ndtest.Raw[float64](0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)},
 	{listOf(3, arrow.FixedWidthTypes.Boolean), `[[true, false, true], [true, true, false], [false, false, true], [true, true, true], [false, false, false]]`, ndview.Bool, []int64{3},
-		raw(true, false, true, true, true, false, false, false, true, true, true, true, false, false, false)},
-	{extensions.NewBool8Type(), `[true, false, true, true, false]`, ndview.Int8, nil, raw[int8](1, 0, 1, 1, 0)},
+		ndtest.Raw(true, false, true, true, true, false, false, false, true, true, true, true, false, false, false)},
+	{extensions.NewBool8Type(), `[true, false, true, true, false]`, ndview.Int8, nil, ndtest.Raw[int8](1, 0, 1, 1, 0)},
 	{extensions.NewOpaqueType(listOf(2, arrow.PrimitiveTypes.Int32), "pair", "test"), `[[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]`, ndview.Int32, []int64{2},
-		raw[int32](0, 1, 2, 3, 4, 5, 6, 7, 8, 9)},
+		ndtest.Raw[int32](0, 1, 2, 3, 4, 5, 6, 7, 8, 9)},
 	{listOf(2, extensions.NewBool8Type()), `[[true, false], [false, true], [true, true], [false, false], [true, false]]`, ndview.Int8, []int64{2},
-		raw[int8](1, 0, 0, 1, 1, 1, 0, 0, 1, 0)},
+		ndtest.Raw[int8](1, 0, 0, 1, 1, 1, 0, 0, 1, 0)},
 }
 
 // fromJSON returns an array whose memory must all be released when the test ends.
@@ -71,7 +72,7 @@ func fromJSON(t *testing.T, dtype arrow.DataType, json string) arrow.Array {
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	t.Cleanup(func() { mem.AssertSize(t, 0) })
 	a, _, err := array.FromJSON(mem, dtype, strings.NewReader(json))
-	return own(t, a, err)
+	return ndtest.Own(t, a, err)
 }
 
 // forSlice calls f with elements [i, j) of a column on a device: sliced before the
@@ -112,7 +113,7 @@ func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
 						assert.Equal(t, tt.want, a.DType(), about)
 						assert.Equal(t, append([]int64{int64(b[1] - b[0])}, tt.row...), a.Shape(), about)
 						assert.Equal(t, dev, a.Device(), about)
-						assert.Equal(t, tt.values[b[0]*width:b[1]*width], elements(t, a), about)
+						assert.Equal(t, tt.values[b[0]*width:b[1]*width], ndtest.Elements(t, a), about)
 					})
 				}
 			})
@@ -129,17 +130,17 @@ func TestFromArrowAcceptsEmptyColumns(t *testing.T) {
 				require.NoError(t, err, tt.dtype)
 				defer a.Release()
 				assert.Equal(t, append([]int64{0}, tt.row...), a.Shape(), tt.dtype)
-				assert.Empty(t, elements(t, a), tt.dtype)
+				assert.Empty(t, ndtest.Elements(t, a), tt.dtype)
 			})
 		}
 		// A slice of no rows, with an offset and without a buffer of values.
-		validity := upload(t, dev, []byte{0}).Arrow()
+		validity := ndtest.Upload(t, dev, []byte{0}).Arrow()
 		defer validity.Release()
 		for _, dtype := range []arrow.DataType{arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Boolean} {
 			data := array.NewData(dtype, 0, []*memory.Buffer{validity, nil}, nil, 0, 77)
 			defer data.Release()
 			a, err := ndview.FromArrow(fakeColumn{data: data})
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			assert.Zero(t, a.Size())
 			assert.Equal(t, dev, a.Device())
 		}
@@ -154,7 +155,7 @@ func TestFromArrowUnpacksSlicesOfBooleansFromAnyBit(t *testing.T) {
 	var want []byte
 	for i := range n {
 		v := i*i%7 < 3
-		json, want = append(json, fmt.Sprint(v)), append(want, raw(v)...)
+		json, want = append(json, fmt.Sprint(v)), append(want, ndtest.Raw(v)...)
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		column := fromJSON(t, arrow.FixedWidthTypes.Boolean, "["+strings.Join(json, ",")+"]")
@@ -164,7 +165,7 @@ func TestFromArrowUnpacksSlicesOfBooleansFromAnyBit(t *testing.T) {
 					a, err := ndview.FromArrow(column)
 					require.NoError(t, err)
 					defer a.Release()
-					assert.Equal(t, want[i:j], elements(t, a), "%d:%d", i, j)
+					assert.Equal(t, want[i:j], ndtest.Elements(t, a), "%d:%d", i, j)
 				})
 			}
 		}
@@ -177,17 +178,17 @@ func TestFromArrowCopiesNothing(t *testing.T) {
 	slice := array.NewSlice(column, 1, 3)
 	defer slice.Release()
 	a, err := ndview.FromArrow(slice)
-	own(t, a, err)
+	ndtest.Own(t, a, err)
 	host, ok := a.HostBytes()
 	require.True(t, ok)
 	assert.Same(t, &values.Bytes()[16], &host[0])
 
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		moved, err := arrowbuf.CopyArrayTo(column, dev)
-		own(t, moved, err)
+		ndtest.Own(t, moved, err)
 		before := dev.MemoryStats().InUse
 		a, err := ndview.FromArrow(moved)
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		assert.Equal(t, before, dev.MemoryStats().InUse)
 	})
 }
@@ -200,7 +201,7 @@ func TestFromArrowRetainsColumnMemory(t *testing.T) {
 		a, err := ndview.FromArrow(column)
 		require.NoError(t, err)
 		column.Release()
-		assert.Equal(t, raw[int64](1, 2, 3), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int64](1, 2, 3), ndtest.Elements(t, a))
 		a.Release()
 		assertAlive(t, dev, false)
 	})
@@ -358,6 +359,6 @@ func TestFromArrowCountsUnknownNulls(t *testing.T) {
 			assert.ErrorIs(t, err, ndview.ErrNulls)
 			continue
 		}
-		assert.Equal(t, raw[int32](1, 2), elements(t, own(t, a, err)))
+		assert.Equal(t, ndtest.Raw[int32](1, 2), ndtest.Elements(t, ndtest.Own(t, a, err)))
 	}
 }

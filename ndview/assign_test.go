@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -19,22 +20,22 @@ func TestAssignAcceptsScalarsInRange(t *testing.T) {
 		value any
 		want  []byte
 	}{
-		{ndview.Uint8, 255, raw[uint8](255)},
-		{ndview.Int8, 2.7, raw[int8](2)},
-		{ndview.Bool, 3, raw(true)},
-		{ndview.Uint64, uint(math.MaxUint64), raw[uint64](math.MaxUint64)},
-		{ndview.Float32, 1e300, raw(float32(math.Inf(1)))},
-		{ndview.Float16, 1, raw[uint16](0x3c00)},
-		{ndview.Complex64, 2, raw(complex64(2))},
-		{ndview.Uint8, int16(300), raw[uint8](44)}, // strong: its low bits
-		{ndview.Int32, complex64(7 + 2i), raw[int32](7)},
-		{ndview.Timedelta64(ndview.Millisecond, 1), 2 * time.Second, raw[int64](2000)},
+		{ndview.Uint8, 255, ndtest.Raw[uint8](255)},
+		{ndview.Int8, 2.7, ndtest.Raw[int8](2)},
+		{ndview.Bool, 3, ndtest.Raw(true)},
+		{ndview.Uint64, uint(math.MaxUint64), ndtest.Raw[uint64](math.MaxUint64)},
+		{ndview.Float32, 1e300, ndtest.Raw(float32(math.Inf(1)))},
+		{ndview.Float16, 1, ndtest.Raw[uint16](0x3c00)},
+		{ndview.Complex64, 2, ndtest.Raw(complex64(2))},
+		{ndview.Uint8, int16(300), ndtest.Raw[uint8](44)}, // strong: its low bits
+		{ndview.Int32, complex64(7 + 2i), ndtest.Raw[int32](7)},
+		{ndview.Timedelta64(ndview.Millisecond, 1), 2 * time.Second, ndtest.Raw[int64](2000)},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			a := empty(t, dev, tt.dtype, 1)
 			require.NoError(t, a.Assign(tt.value))
-			assert.Equal(t, tt.want, elements(t, a), "%v as %s", tt.value, tt.dtype)
+			assert.Equal(t, tt.want, ndtest.Elements(t, a), "%v as %s", tt.value, tt.dtype)
 		}
 		for _, tt := range []struct {
 			dtype ndview.DType
@@ -54,7 +55,7 @@ func TestAssignAcceptsScalarsInRange(t *testing.T) {
 		} {
 			a := empty(t, dev, tt.dtype, 1)
 			assert.ErrorIs(t, a.Assign(tt.value), tt.want, "%v as %s", tt.value, tt.dtype)
-			assert.Equal(t, make([]byte, tt.dtype.Size()), elements(t, a), "a failed call must not write")
+			assert.Equal(t, make([]byte, tt.dtype.Size()), ndtest.Elements(t, a), "a failed call must not write")
 		}
 	})
 }
@@ -63,41 +64,41 @@ func TestAssignAcceptsSlices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Int16, 2, 3)
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		require.NoError(t, transposed.Assign([]float64{1.9, 2, 3, 4, -5.5, 70000}))
-		assert.Equal(t, raw[int16](1, 3, -5, 2, 4, 4464), elements(t, a), "cast as NumPy casts")
+		assert.Equal(t, ndtest.Raw[int16](1, 3, -5, 2, 4, 4464), ndtest.Elements(t, a), "cast as NumPy casts")
 		require.NoError(t, a.Assign([]int{7, 8, 9}))
-		assert.Equal(t, raw[int16](7, 8, 9, 7, 8, 9), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int16](7, 8, 9, 7, 8, 9), ndtest.Elements(t, a))
 		require.NoError(t, a.Assign([]bool{true}))
-		assert.Equal(t, raw[int16](1, 1, 1, 1, 1, 1), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int16](1, 1, 1, 1, 1, 1), ndtest.Elements(t, a))
 		assert.ErrorIs(t, a.Assign([]int8{1, 2}), ndview.ErrShape)
 		assert.ErrorIs(t, a.Assign([]int8{}), ndview.ErrShape)
-		assert.Equal(t, raw[int16](1, 1, 1, 1, 1, 1), elements(t, a), "a failed call must not write")
+		assert.Equal(t, ndtest.Raw[int16](1, 1, 1, 1, 1, 1), ndtest.Elements(t, a), "a failed call must not write")
 	})
 }
 
 func TestAssignReadsBeforeItWrites(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		buf := upload(t, dev, raw[int16](1, 2, 3, 4, 0, 0, 0, 0))
-		narrow, wide := at(t, buf, ndview.Int16, 0, 4), at(t, buf, ndview.Int32, 0, 4)
+		buf := ndtest.Upload(t, dev, ndtest.Raw[int16](1, 2, 3, 4, 0, 0, 0, 0))
+		narrow, wide := ndtest.At(t, buf, ndview.Int16, 0, 4), ndtest.At(t, buf, ndview.Int32, 0, 4)
 		require.NoError(t, wide.Assign(narrow))
-		assert.Equal(t, raw[int32](1, 2, 3, 4), download(t, buf))
+		assert.Equal(t, ndtest.Raw[int32](1, 2, 3, 4), ndtest.Download(t, buf))
 		require.NoError(t, narrow.Assign(wide))
-		assert.Equal(t, raw[int16](1, 2, 3, 4), elements(t, narrow))
+		assert.Equal(t, ndtest.Raw[int16](1, 2, 3, 4), ndtest.Elements(t, narrow))
 	})
 }
 
 func TestAssignBroadcastsFromAnyDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Float32, 2, 3)
-		row := fromHost(t, otherThan(t, dev), ndview.Int64, []int64{1, 2, 3}, 1, 1, 3)
+		row := ndtest.FromHost(t, otherThan(t, dev), ndview.Int64, []int64{1, 2, 3}, 1, 1, 3)
 		require.NoError(t, a.Assign(row))
-		assert.Equal(t, raw[float32](1, 2, 3, 1, 2, 3), elements(t, a))
-		column := fromHost(t, dev, ndview.Uint8, []uint8{8, 9}, 2, 1)
+		assert.Equal(t, ndtest.Raw[float32](1, 2, 3, 1, 2, 3), ndtest.Elements(t, a))
+		column := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{8, 9}, 2, 1)
 		require.NoError(t, a.Assign(column))
-		assert.Equal(t, raw[float32](8, 8, 8, 9, 9, 9), elements(t, a))
-		assert.ErrorIs(t, a.Assign(fromHost(t, dev, ndview.Int8, make([]int8, 2), 2)), ndview.ErrShape)
-		assert.ErrorIs(t, a.Assign(at(t, a.Buffer(), ndview.Bytes(4), 0, 2, 3)), ndview.ErrDType)
+		assert.Equal(t, ndtest.Raw[float32](8, 8, 8, 9, 9, 9), ndtest.Elements(t, a))
+		assert.ErrorIs(t, a.Assign(ndtest.FromHost(t, dev, ndview.Int8, make([]int8, 2), 2)), ndview.ErrShape)
+		assert.ErrorIs(t, a.Assign(ndtest.At(t, a.Buffer(), ndview.Bytes(4), 0, 2, 3)), ndview.ErrDType)
 	})
 }
 
@@ -106,14 +107,14 @@ func TestSetCastsToArrayType(t *testing.T) {
 		a := empty(t, dev, ndview.Int32, 3, 2)
 		require.NoError(t, a.Set(7.9, ndview.At(1)))
 		require.NoError(t, a.Set([]uint8{4, 5, 6}, ndview.All, ndview.At(0)))
-		assert.Equal(t, raw[int32](4, 0, 5, 7, 6, 0), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](4, 0, 5, 7, 6, 0), ndtest.Elements(t, a))
 
-		rows := ndview.IntArray(fromHost(t, dev, ndview.Int64, []int64{2, 0}, 2))
+		rows := ndview.IntArray(ndtest.FromHost(t, dev, ndview.Int64, []int64{2, 0}, 2))
 		require.NoError(t, a.Set([]float64{1.5, -2.5}, rows, ndview.At(1)))
-		assert.Equal(t, raw[int32](4, -2, 5, 7, 6, 1), elements(t, a))
-		mask := ndview.Mask(fromHost(t, dev, ndview.Bool, []bool{true, false, false, true, false, false}, 3, 2))
+		assert.Equal(t, ndtest.Raw[int32](4, -2, 5, 7, 6, 1), ndtest.Elements(t, a))
+		mask := ndview.Mask(ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false, false, true, false, false}, 3, 2))
 		require.NoError(t, a.Set(9, mask))
-		assert.Equal(t, raw[int32](9, -2, 5, 9, 6, 1), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](9, -2, 5, 9, 6, 1), ndtest.Elements(t, a))
 		assert.ErrorIs(t, a.Set(1<<40, rows), ndview.ErrRange)
 	})
 }
@@ -142,67 +143,67 @@ func TestFillWhereWritesPatternToMaskedRows(t *testing.T) {
 
 func testFillWhere(t *testing.T, dev arrowbuf.Device, rng *rand.Rand, width, rows, align int64, pattern uint64, set func(*rand.Rand) bool) {
 	want := randomBytes(rng, int(rows*width)+32)
-	values := upload(t, dev, want)
+	values := ndtest.Upload(t, dev, want)
 	mask := make([]bool, rows+align)
 	for i := range mask {
 		mask[i] = set(rng)
 	}
-	masks := upload(t, dev, raw(mask...))
-	a := at(t, values, ndview.Uint8, 8+align, rows, width)
-	require.NoError(t, a.FillWhere(at(t, masks, ndview.Bool, align, rows), pattern))
+	masks := ndtest.Upload(t, dev, ndtest.Raw(mask...))
+	a := ndtest.At(t, values, ndview.Uint8, 8+align, rows, width)
+	require.NoError(t, a.FillWhere(ndtest.At(t, masks, ndview.Bool, align, rows), pattern))
 	for i := range rows * width {
 		if mask[align+i/width] {
 			want[8+align+i] = byte(pattern >> (8 * (i % width % 8)))
 		}
 	}
-	requireBytes(t, want, download(t, values), "width", width, "rows", rows, "alignment", align)
+	ndtest.RequireBytes(t, want, ndtest.Download(t, values), "width", width, "rows", rows, "alignment", align)
 }
 
 func TestFillWhereAcceptsElementsAndRows(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		mask := fromHost(t, dev, ndview.Bool, []bool{false, true, true}, 3)
-		floats := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3}, 3)
+		mask := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true, true}, 3)
+		floats := ndtest.FromHost(t, dev, ndview.Float64, []float64{1, 2, 3}, 3)
 		require.NoError(t, floats.FillWhere(mask, math.Float64bits(-0.5)))
-		assert.Equal(t, raw(1, -0.5, -0.5), elements(t, floats))
+		assert.Equal(t, ndtest.Raw(1, -0.5, -0.5), ndtest.Elements(t, floats))
 
-		rows := fromHost(t, dev, ndview.Int32, count(12), 3, 2, 2)
+		rows := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 2, 2)
 		require.NoError(t, rows.FillWhere(mask, 0))
-		assert.Equal(t, raw[int32](0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0), elements(t, rows))
+		assert.Equal(t, ndtest.Raw[int32](0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0), ndtest.Elements(t, rows))
 
 		// Every nonzero byte of a mask is true.
-		odd := at(t, upload(t, dev, []byte{9, 0, 255, 2}), ndview.Bool, 1, 3)
+		odd := ndtest.At(t, ndtest.Upload(t, dev, []byte{9, 0, 255, 2}), ndview.Bool, 1, 3)
 		require.NoError(t, floats.FillWhere(odd, math.Float64bits(7)))
-		assert.Equal(t, raw(1.0, 7, 7), elements(t, floats))
+		assert.Equal(t, ndtest.Raw(1.0, 7, 7), ndtest.Elements(t, floats))
 
 		for _, shape := range [][]int64{{0}, {0, 3}, {3, 0}} {
 			none, err := ndview.Empty(dev, ndview.Int32, shape...)
-			own(t, none, err)
-			assert.NoError(t, none.FillWhere(at(t, mask.Buffer(), ndview.Bool, 0, shape[0]), 1))
+			ndtest.Own(t, none, err)
+			assert.NoError(t, none.FillWhere(ndtest.At(t, mask.Buffer(), ndview.Bool, 0, shape[0]), 1))
 		}
 	})
 }
 
 func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
-		bytes := upload(t, dev, []byte{1, 1, 1, 1, 1, 1})
-		mask := at(t, bytes, ndview.Bool, 0, 3)
+		ndtest.Own(t, transposed, err)
+		bytes := ndtest.Upload(t, dev, []byte{1, 1, 1, 1, 1, 1})
+		mask := ndtest.At(t, bytes, ndview.Bool, 0, 3)
 		gaps, err := ndview.FromBuffer(bytes, ndview.Bool, 0, []int64{3}, []int64{2})
-		own(t, gaps, err)
-		elsewhere := fromHost(t, otherThan(t, dev), ndview.Bool, make([]bool, 3), 3)
+		ndtest.Own(t, gaps, err)
+		elsewhere := ndtest.FromHost(t, otherThan(t, dev), ndview.Bool, make([]bool, 3), 3)
 		tests := []struct {
 			name    string
 			a, mask *ndview.NDBuffer
 			want    error
 		}{
-			{"a mask of uint8", a, at(t, bytes, ndview.Uint8, 0, 3), ndview.ErrDType},
-			{"a short mask", a, at(t, bytes, ndview.Bool, 0, 2), ndview.ErrShape},
-			{"a mask of two axes", a, at(t, bytes, ndview.Bool, 0, 3, 1), ndview.ErrShape},
-			{"a mask of no axes", a, at(t, bytes, ndview.Bool, 0), ndview.ErrShape},
-			{"values of no axes", at(t, a.Buffer(), ndview.Int32, 0), at(t, bytes, ndview.Bool, 0), ndview.ErrShape},
-			{"values with other strides", transposed, at(t, bytes, ndview.Bool, 0, 4), ndview.ErrShape},
+			{"a mask of uint8", a, ndtest.At(t, bytes, ndview.Uint8, 0, 3), ndview.ErrDType},
+			{"a short mask", a, ndtest.At(t, bytes, ndview.Bool, 0, 2), ndview.ErrShape},
+			{"a mask of two axes", a, ndtest.At(t, bytes, ndview.Bool, 0, 3, 1), ndview.ErrShape},
+			{"a mask of no axes", a, ndtest.At(t, bytes, ndview.Bool, 0), ndview.ErrShape},
+			{"values of no axes", ndtest.At(t, a.Buffer(), ndview.Int32, 0), ndtest.At(t, bytes, ndview.Bool, 0), ndview.ErrShape},
+			{"values with other strides", transposed, ndtest.At(t, bytes, ndview.Bool, 0, 4), ndview.ErrShape},
 			{"a mask with gaps", a, gaps, ndview.ErrShape},
 			{"a mask elsewhere", a, elsewhere, arrowbuf.ErrDevice},
 			{"values elsewhere", elsewhere, mask, arrowbuf.ErrDevice},
@@ -210,27 +211,27 @@ func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 		for _, tt := range tests {
 			assert.ErrorIs(t, tt.a.FillWhere(tt.mask, 7), tt.want, tt.name)
 		}
-		assert.Equal(t, raw(count(12)...), elements(t, a), "a failed call must not write")
+		assert.Equal(t, ndtest.Raw(count(12)...), ndtest.Elements(t, a), "a failed call must not write")
 	})
 }
 
 func TestAssignAcceptsScalarArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, []int32{1})
+		a := ndtest.FromHost(t, dev, ndview.Int32, []int32{1})
 		require.NoError(t, a.Set(2))
-		assert.Equal(t, raw[int32](2), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](2), ndtest.Elements(t, a))
 		require.NoError(t, a.Set(3, ndview.Ellipsis))
-		assert.Equal(t, raw[int32](3), elements(t, a))
-		require.NoError(t, a.Assign(fromHost(t, dev, ndview.Float64, []float64{4.9})))
-		assert.Equal(t, raw[int32](4), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](3), ndtest.Elements(t, a))
+		require.NoError(t, a.Assign(ndtest.FromHost(t, dev, ndview.Float64, []float64{4.9})))
+		assert.Equal(t, ndtest.Raw[int32](4), ndtest.Elements(t, a))
 	})
 }
 
 func TestAssignIgnoresLeadingAxesOfExtent1(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
-		require.NoError(t, a.Assign(fromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 1, 1, 1, 3)))
-		assert.Equal(t, raw[int32](1, 2, 3, 1, 2, 3), elements(t, a))
-		assert.ErrorIs(t, a.Assign(fromHost(t, dev, ndview.Int32, make([]int32, 12), 2, 2, 3)), ndview.ErrShape)
+		a := ndtest.FromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
+		require.NoError(t, a.Assign(ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 1, 1, 1, 3)))
+		assert.Equal(t, ndtest.Raw[int32](1, 2, 3, 1, 2, 3), ndtest.Elements(t, a))
+		assert.ErrorIs(t, a.Assign(ndtest.FromHost(t, dev, ndview.Int32, make([]int32, 12), 2, 2, 3)), ndview.ErrShape)
 	})
 }

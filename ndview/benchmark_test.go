@@ -12,6 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -84,7 +85,7 @@ func (s *benchmarkCase) shape(i int) []int64 {
 
 func (s *benchmarkCase) empty(dtype string, shape ...int64) *ndview.NDBuffer {
 	a, err := ndview.Empty(s.dev, dtypesByName[dtype], shape...)
-	return own(s.b, a, err)
+	return ndtest.Own(s.b, a, err)
 }
 
 // values returns an array of the elements 0, 1, ... 112, 0, ...
@@ -96,13 +97,13 @@ func (s *benchmarkCase) values(dtype string, shape ...int64) *ndview.NDBuffer {
 		piece[i] = int8(i % 113)
 	}
 	flat, err := a.Reshape(n)
-	own(s.b, flat, err)
+	ndtest.Own(s.b, flat, err)
 	part := func(from, to int64) *ndview.NDBuffer {
 		p, err := flat.Slice(0, from, to)
-		return own(s.b, p, err)
+		return ndtest.Own(s.b, p, err)
 	}
 	done := int64(len(piece))
-	require.NoError(s.b, part(0, done).Assign(fromHost(s.b, s.dev, ndview.Int8, piece, done)))
+	require.NoError(s.b, part(0, done).Assign(ndtest.FromHost(s.b, s.dev, ndview.Int8, piece, done)))
 	for ; done < n; done *= 2 {
 		more := min(done, n-done)
 		require.NoError(s.b, part(done, done+more).CopyFrom(part(0, more)))
@@ -168,7 +169,7 @@ func (s *benchmarkCase) operation() func() error {
 		return func() error { return out.UnpackBits(bits.Buffer(), 0, false) }
 	case "packbits":
 		x := s.values("bool", s.number(1))
-		bits := upload(s.b, s.dev, make([]byte, s.number(1)/8))
+		bits := ndtest.Upload(s.b, s.dev, make([]byte, s.number(1)/8))
 		return func() error { return x.PackBits(bits, 0) }
 	}
 	s.b.Fatalf("%v: no such case", s.parts)
@@ -188,14 +189,14 @@ func (s *benchmarkCase) permuted() (view, out *ndview.NDBuffer) {
 		order = append(order, int(digit-'0'))
 	}
 	view, err := x.Transpose(order...)
-	own(s.b, view, err)
+	ndtest.Own(s.b, view, err)
 	return view, s.empty(s.parts[1], view.Shape()...)
 }
 
 func (s *benchmarkCase) strided() func() error {
 	x := s.values(s.parts[2], s.shape(3)...)
 	part, err := x.Index(ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, s.number(4)))
-	own(s.b, part, err)
+	ndtest.Own(s.b, part, err)
 	y := s.values(s.parts[2], part.Shape()...)
 	if s.parts[1] == "scatter" {
 		return func() error { return part.CopyFrom(y) }
@@ -257,12 +258,12 @@ func (s *benchmarkCase) indices(dtype string, n, count int64) *ndview.NDBuffer {
 		state = state*6364136223846793005 + 1442695040888963407
 		list[i] = int64((state >> 20) % uint64(n))
 	}
-	indices := fromHost(s.b, s.dev, ndview.Int64, list, count)
+	indices := ndtest.FromHost(s.b, s.dev, ndview.Int64, list, count)
 	if dtype == "int64" {
 		return indices
 	}
 	narrow, err := indices.AsType(dtypesByName[dtype], ndview.OrderC, ndview.CastUnsafe)
-	return own(s.b, narrow, err)
+	return ndtest.Own(s.b, narrow, err)
 }
 
 func (s *benchmarkCase) compress() func() error {
@@ -276,7 +277,7 @@ func (s *benchmarkCase) mask(n, every int64) *ndview.NDBuffer {
 	mask := s.empty("bool", n)
 	require.NoError(s.b, mask.Zero())
 	some, err := mask.Index(ndview.SpanStep(ndview.Open, ndview.Open, every))
-	own(s.b, some, err)
+	ndtest.Own(s.b, some, err)
 	require.NoError(s.b, some.Fill(true))
 	return mask
 }

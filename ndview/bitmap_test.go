@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -35,11 +36,11 @@ func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	bitmap := randomBytes(rng, (maxOffset+maxBits)/8+1)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		all, err := dev.Alloc(bitmapSize)
-		own(t, all, err)
+		ndtest.Own(t, all, err)
 		_, err = all.CopyFromHost(bitmap, bitmapSize-int64(len(bitmap)))
 		require.NoError(t, err)
 		clean := poisoned((maxBits + 1) * slot)
-		out := upload(t, dev, clean)
+		out := ndtest.Upload(t, dev, clean)
 		step := int64(1)
 		if strings.HasSuffix(t.Name(), "/simulated") {
 			// The host implementation ran on the CPU already; here only launches add cost.
@@ -63,7 +64,7 @@ func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 					a.Release()
 					bits.Release()
 				}
-				requireBytes(t, want, download(t, out), "offset", offset, "alignment", align)
+				ndtest.RequireBytes(t, want, ndtest.Download(t, out), "offset", offset, "alignment", align)
 			}
 		}
 	})
@@ -85,13 +86,13 @@ func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 		for _, tt := range tests {
 			for _, invert := range []bool{false, true} {
 				bitmap := randomBytes(rng, int(tt.bitOffset+tt.n+7)/8)
-				bits := upload(t, dev, bitmap)
+				bits := ndtest.Upload(t, dev, bitmap)
 				want := poisoned(int(tt.n) + 64)
-				out := upload(t, dev, want)
-				a := at(t, out, ndview.Uint8, 16+tt.align, tt.n)
+				out := ndtest.Upload(t, dev, want)
+				a := ndtest.At(t, out, ndview.Uint8, 16+tt.align, tt.n)
 				require.NoError(t, a.UnpackBits(bits, tt.bitOffset, invert))
 				unpackReference(want[16+tt.align:16+tt.align+tt.n], bitmap, tt.bitOffset, invert)
-				requireBytes(t, want, download(t, out), tt, invert)
+				ndtest.RequireBytes(t, want, ndtest.Download(t, out), tt, invert)
 			}
 		}
 	})
@@ -99,10 +100,10 @@ func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 
 func TestUnpackBitsFillsArraysOfAnyShape(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		bits := upload(t, dev, []byte{0b1010_1100, 0b0000_0001})
+		bits := ndtest.Upload(t, dev, []byte{0b1010_1100, 0b0000_0001})
 		for _, shape := range [][]int64{{}, {1}, {2, 4}, {4, 1, 2}, {2, 0}} {
 			a, err := ndview.Empty(dev, ndview.Bool, shape...)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			require.NoError(t, a.UnpackBits(bits, 2, false))
 			got, err := ndview.ToHost[bool](a)
 			require.NoError(t, err)
@@ -113,12 +114,12 @@ func TestUnpackBitsFillsArraysOfAnyShape(t *testing.T) {
 
 func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		out := upload(t, dev, poisoned(64))
-		bits := upload(t, dev, make([]byte, 2))
-		elsewhere := upload(t, otherThan(t, dev), make([]byte, 2))
-		vector := at(t, out, ndview.Bool, 0, 9)
+		out := ndtest.Upload(t, dev, poisoned(64))
+		bits := ndtest.Upload(t, dev, make([]byte, 2))
+		elsewhere := ndtest.Upload(t, otherThan(t, dev), make([]byte, 2))
+		vector := ndtest.At(t, out, ndview.Bool, 0, 9)
 		gaps, err := ndview.FromBuffer(out, ndview.Bool, 0, []int64{9}, []int64{2})
-		own(t, gaps, err)
+		ndtest.Own(t, gaps, err)
 		tests := []struct {
 			name      string
 			a         *ndview.NDBuffer
@@ -126,8 +127,8 @@ func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
 			bitOffset int64
 			want      error
 		}{
-			{"int8", at(t, out, ndview.Int8, 0, 9), bits, 0, ndview.ErrDType},
-			{"int32", at(t, out, ndview.Int32, 0, 9), bits, 0, ndview.ErrDType},
+			{"int8", ndtest.At(t, out, ndview.Int8, 0, 9), bits, 0, ndview.ErrDType},
+			{"int32", ndtest.At(t, out, ndview.Int32, 0, 9), bits, 0, ndview.ErrDType},
 			{"gaps", gaps, bits, 0, ndview.ErrShape},
 			{"a negative offset", vector, bits, -1, arrowbuf.ErrOutOfRange},
 			{"one bit beyond the bitmap", vector, bits, 8, arrowbuf.ErrOutOfRange},
@@ -138,9 +139,9 @@ func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
 		for _, tt := range tests {
 			assert.ErrorIs(t, tt.a.UnpackBits(tt.bits, tt.bitOffset, false), tt.want, tt.name)
 		}
-		assert.Equal(t, poisoned(64), download(t, out), "a failed call must not write")
+		assert.Equal(t, poisoned(64), ndtest.Download(t, out), "a failed call must not write")
 		require.NoError(t, vector.UnpackBits(bits, 7, false), "up to the last bit")
-		require.NoError(t, at(t, out, ndview.Bool, 0, 0).UnpackBits(bits, 99, false), "no bits at all")
+		require.NoError(t, ndtest.At(t, out, ndview.Bool, 0, 0).UnpackBits(bits, 99, false), "no bits at all")
 	})
 }
 
@@ -151,9 +152,9 @@ func FuzzUnpackBits(f *testing.F) {
 	f.Add(uint16(63), uint16(129), make([]byte, 24), false)
 	f.Add(uint16(9), uint16(0), []byte{}, false)
 	f.Fuzz(func(t *testing.T, offset, n uint16, data []byte, invert bool) {
-		bits := upload(t, arrowbuf.CPU(), data)
-		out := upload(t, arrowbuf.CPU(), poisoned(int(n)+2))
-		a := at(t, out, ndview.Bool, 1, int64(n))
+		bits := ndtest.Upload(t, arrowbuf.CPU(), data)
+		out := ndtest.Upload(t, arrowbuf.CPU(), poisoned(int(n)+2))
+		a := ndtest.At(t, out, ndview.Bool, 1, int64(n))
 		err := a.UnpackBits(bits, int64(offset), invert)
 		want := poisoned(int(n) + 2)
 		if n > 0 && int(offset)+int(n) > 8*len(data) {
@@ -162,7 +163,7 @@ func FuzzUnpackBits(f *testing.F) {
 			require.NoError(t, err)
 			unpackReference(want[1:1+n], data, int64(offset), invert)
 		}
-		require.Equal(t, want, download(t, out))
+		require.Equal(t, want, ndtest.Download(t, out))
 	})
 }
 
@@ -185,9 +186,9 @@ func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 		values[i] = byte(rng.IntN(2) * (1 + rng.IntN(2)*rng.IntN(255))) // half are 0, a quarter 1
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		src := upload(t, dev, values)
+		src := ndtest.Upload(t, dev, values)
 		clean := randomBytes(rng, (maxBits+1)*slot)
-		out := upload(t, dev, clean)
+		out := ndtest.Upload(t, dev, clean)
 		step := int64(1)
 		if strings.HasSuffix(t.Name(), "/simulated") {
 			step = 11
@@ -207,7 +208,7 @@ func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 					bits.Release()
 					a.Release()
 				}
-				requireBytes(t, want, download(t, out), "offset", offset, "alignment", align)
+				ndtest.RequireBytes(t, want, ndtest.Download(t, out), "offset", offset, "alignment", align)
 			}
 		}
 	})
@@ -220,39 +221,39 @@ func TestPackBitsInvertsUnpackBits(t *testing.T) {
 			{1 << 14, 0, 0, 0}, {4096 + 48, 0, 0, 0}, {4096 + 47, 0, 1, 1}, {100_003, 5, 3, 7}, {3<<20 + 17, 123_457, 29, 15},
 		} {
 			bitmap := randomBytes(rng, int(tt.from+tt.n+7)/8)
-			out := upload(t, dev, poisoned(int(tt.align+tt.n)))
-			a := at(t, out, ndview.Bool, tt.align, tt.n)
-			require.NoError(t, a.UnpackBits(upload(t, dev, bitmap), tt.from, false))
+			out := ndtest.Upload(t, dev, poisoned(int(tt.align+tt.n)))
+			a := ndtest.At(t, out, ndview.Bool, tt.align, tt.n)
+			require.NoError(t, a.UnpackBits(ndtest.Upload(t, dev, bitmap), tt.from, false))
 			want := randomBytes(rng, int(tt.to+tt.n+7)/8+4)
-			bits := upload(t, dev, want)
+			bits := ndtest.Upload(t, dev, want)
 			require.NoError(t, a.PackBits(bits, tt.to))
-			packReference(want, elements(t, a), tt.to)
-			requireBytes(t, want, download(t, bits), tt)
+			packReference(want, ndtest.Elements(t, a), tt.to)
+			ndtest.RequireBytes(t, want, ndtest.Download(t, bits), tt)
 		}
 	})
 }
 
 func TestPackBitsRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		bits := upload(t, dev, make([]byte, 2))
-		a := fromHost(t, dev, ndview.Bool, make([]bool, 16), 16)
+		bits := ndtest.Upload(t, dev, make([]byte, 2))
+		a := ndtest.FromHost(t, dev, ndview.Bool, make([]bool, 16), 16)
 		assert.ErrorIs(t, a.PackBits(bits, 1), arrowbuf.ErrOutOfRange)
 		assert.ErrorIs(t, a.PackBits(bits, -1), arrowbuf.ErrOutOfRange)
-		assert.ErrorIs(t, a.PackBits(upload(t, otherThan(t, dev), make([]byte, 2)), 0), arrowbuf.ErrDevice)
-		assert.ErrorIs(t, fromHost(t, dev, ndview.Int16, make([]int16, 4), 4).PackBits(bits, 0), ndview.ErrDType)
+		assert.ErrorIs(t, a.PackBits(ndtest.Upload(t, otherThan(t, dev), make([]byte, 2)), 0), arrowbuf.ErrDevice)
+		assert.ErrorIs(t, ndtest.FromHost(t, dev, ndview.Int16, make([]int16, 4), 4).PackBits(bits, 0), ndview.ErrDType)
 		stepped, err := ndview.FromBuffer(a.Buffer(), ndview.Bool, 0, []int64{8}, []int64{2})
-		own(t, stepped, err)
+		ndtest.Own(t, stepped, err)
 		assert.ErrorIs(t, stepped.PackBits(bits, 0), ndview.ErrShape)
 		none, err := a.Slice(0, 3, 3)
-		own(t, none, err)
-		assert.NoError(t, none.PackBits(upload(t, dev, nil), 1<<40), "nothing is written for no elements")
+		ndtest.Own(t, none, err)
+		assert.NoError(t, none.PackBits(ndtest.Upload(t, dev, nil), 1<<40), "nothing is written for no elements")
 	})
 }
 
 func TestUnpackBitsOfReleasedBitmapReturnsError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Empty(dev, ndview.Bool, 16)
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		bits, err := dev.Alloc(2)
 		require.NoError(t, err)
 		bits.Release()

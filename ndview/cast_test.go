@@ -11,6 +11,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -78,14 +79,14 @@ func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 		for _, from := range castTypes {
 			raw := values[from.String()]
 			count := int64(len(raw)) / from.Size()
-			src := upload(t, dev, raw)
-			a := at(t, src, from, 0, count)
+			src := ndtest.Upload(t, dev, raw)
+			a := ndtest.At(t, src, from, 0, count)
 			for _, to := range castTypes {
 				got, err := a.AsType(to, ndview.OrderK, ndview.CastUnsafe)
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 				require.Equal(t, to, got.DType())
 				want := casts[from.String()+" "+to.String()]
-				requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, got)), from, to)
+				ndtest.RequireBytes(t, unifyNaNs(to, want), unifyNaNs(to, ndtest.Elements(t, got)), from, to)
 			}
 		}
 	})
@@ -93,31 +94,31 @@ func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 
 func TestAsTypeUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		for order, want := range map[ndview.Order][]int64{
 			ndview.OrderC: {16, 8}, ndview.OrderF: {8, 24}, ndview.OrderA: {8, 24}, ndview.OrderK: {8, 24},
 		} {
 			c, err := transposed.AsType(ndview.Float64, order, ndview.CastSafe)
-			own(t, c, err)
+			ndtest.Own(t, c, err)
 			assert.Equal(t, want, c.Strides(), "%c", order)
-			assert.Equal(t, raw[float64](1, 4, 2, 5, 3, 6), elements(t, c))
+			assert.Equal(t, ndtest.Raw[float64](1, 4, 2, 5, 3, 6), ndtest.Elements(t, c))
 		}
 		same, err := a.AsType(ndview.Int16, ndview.OrderK, ndview.CastNo)
-		own(t, same, err)
+		ndtest.Own(t, same, err)
 		assert.False(t, ndview.MayShareMemory(a, same), "always a copy")
 		row, err := index(t, a, ndview.At(0)).BroadcastTo(4, 3)
-		own(t, row, err)
+		ndtest.Own(t, row, err)
 		c, err := row.AsType(ndview.Uint8, ndview.OrderC, ndview.CastUnsafe)
-		own(t, c, err)
-		assert.Equal(t, raw[uint8](1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3), elements(t, c))
+		ndtest.Own(t, c, err)
+		assert.Equal(t, ndtest.Raw[uint8](1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3), ndtest.Elements(t, c))
 	})
 }
 
 func TestAsTypeRefusesForbiddenCasts(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
+		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{1}, 1)
 		for _, tt := range []struct {
 			to   ndview.DType
 			rule ndview.Casting
@@ -141,14 +142,14 @@ func TestBytesAndRecordsCastOnlyToThemselves(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Bytes(4), ndview.Bytes(3), numpyType(t, `[["a","<i4"]]`)} {
 			a, err := ndview.Empty(dev, dtype, 2)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			same, err := a.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-			own(t, same, err)
+			ndtest.Own(t, same, err)
 			for _, to := range []ndview.DType{ndview.Float32, ndview.Int32, ndview.Datetime64("s", 1), ndview.Bytes(8)} {
 				_, err = a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
 				require.ErrorIs(t, err, ndview.ErrDType, "%s to %s", dtype, to)
 			}
-			numbers := fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2)
+			numbers := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2}, 2)
 			require.ErrorIs(t, a.Assign(numbers), ndview.ErrDType, dtype)
 		}
 	})
@@ -169,9 +170,9 @@ func (p matrixLayout) array(t *testing.T, dev arrowbuf.Device, dtype ndview.DTyp
 	size := dtype.Size()
 	raw := poisoned(int((3*shape[0]*shape[1] + 40) * size))
 	p.put(raw, size, shape, elements)
-	buf := upload(t, dev, raw)
+	buf := ndtest.Upload(t, dev, raw)
 	a, err := ndview.FromBuffer(buf, dtype, p.first*size+p.shift, shape[:], []int64{p.rows * size, p.columns * size})
-	return own(t, a, err), buf, raw
+	return ndtest.Own(t, a, err), buf, raw
 }
 
 // put writes elements, given in C order, at the positions of the layout.
@@ -224,9 +225,9 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 					dst, buf, all := l.to.array(t, dev, to, shape, nil)
 					require.NoError(t, dst.Assign(src))
 					about := []any{from, l.from.name, to, l.to.name}
-					requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, dst)), about...)
-					l.to.put(all, to.Size(), shape, elements(t, dst))
-					requireBytes(t, all, download(t, buf), about...)
+					ndtest.RequireBytes(t, unifyNaNs(to, want), unifyNaNs(to, ndtest.Elements(t, dst)), about...)
+					l.to.put(all, to.Size(), shape, ndtest.Elements(t, dst))
+					ndtest.RequireBytes(t, all, ndtest.Download(t, buf), about...)
 				}
 			}
 		}
@@ -238,19 +239,19 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 5000 // enough to detect a vector too many
-		from := fromHost(t, dev, ndview.Int8, mapped(n, func(i int) byte { return byte(i % 100) }), n)
+		from := ndtest.FromHost(t, dev, ndview.Int8, mapped(n, func(i int) byte { return byte(i % 100) }), n)
 		for _, dtype := range []ndview.DType{ndview.Uint16, ndview.Float32, ndview.Float64} {
 			for first := int64(1); first < 16; first++ {
 				for length := int64(1); length < 16; length += 2 {
 					zeros, err := ndview.Zeros(dev, dtype, n)
-					to := own(t, zeros, err)
+					to := ndtest.Own(t, zeros, err)
 					want := make([]float64, n)
 					for i := first; i < first+length; i++ {
 						want[i] = float64(i)
 					}
 					require.NoError(t, index(t, to, ndview.Span(first, first+length)).Assign(index(t, from, ndview.Span(first, first+length))))
 					got, err := to.AsType(ndview.Float64, ndview.OrderC, ndview.CastUnsafe)
-					require.Equal(t, want, hostOf[float64](t, own(t, got, err)), "%s[%d:%d]", dtype, first, first+length)
+					require.Equal(t, want, ndtest.HostOf[float64](t, ndtest.Own(t, got, err)), "%s[%d:%d]", dtype, first, first+length)
 				}
 			}
 		}
@@ -272,11 +273,11 @@ func TestAsTypeOfLargeArraysInOtherOrders(t *testing.T) {
 			src, _, _ := transposed.array(t, dev, from, shape, repeat(values[from.String()], from.Size(), n))
 			want := repeat(casts[from.String()+" "+to.String()], to.Size(), n)
 			got, err := src.AsType(to, ndview.OrderC, ndview.CastUnsafe)
-			own(t, got, err)
-			requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, got)), from, to)
+			ndtest.Own(t, got, err)
+			ndtest.RequireBytes(t, unifyNaNs(to, want), unifyNaNs(to, ndtest.Elements(t, got)), from, to)
 			dst, _, _ := matrixLayout{"with gaps", 2 * shape[1], 2, 0, 0}.array(t, dev, to, shape, nil)
 			require.NoError(t, dst.Assign(src))
-			requireBytes(t, unifyNaNs(to, want), unifyNaNs(to, elements(t, dst)), from, to)
+			ndtest.RequireBytes(t, unifyNaNs(to, want), unifyNaNs(to, ndtest.Elements(t, dst)), from, to)
 		}
 	})
 }
@@ -315,8 +316,8 @@ func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 		check := func(name string, a *ndview.NDBuffer, to ndview.DType) {
 			t.Helper()
 			cast, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
-			own(t, cast, err)
-			data, nan := unifyNaNs(to, elements(t, cast)), bytes.Repeat([]byte{0xff}, int(to.Size()))
+			ndtest.Own(t, cast, err)
+			data, nan := unifyNaNs(to, ndtest.Elements(t, cast)), bytes.Repeat([]byte{0xff}, int(to.Size()))
 			one := append([]byte{1}, make([]byte, to.Size()-1)...) // a NaN in the golden file's checksum
 			for i := 0; i < len(data); i += int(to.Size()) {
 				if bytes.Equal(data[i:i+int(to.Size())], nan) {
@@ -332,19 +333,19 @@ func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 			wide     func([]byte) []float64
 		}{{ndview.Float16, 0x7c00, halves}, {ndview.BFloat16, 0x7f80, bfloats}} {
 			name := f.dtype.String()
-			check(name+" to float32", fromHost(t, dev, f.dtype, all, 1<<16), ndview.Float32)
-			exact := roundingCases(f.wide(raw(all...)), f.infinity)
+			check(name+" to float32", ndtest.FromHost(t, dev, f.dtype, all, 1<<16), ndview.Float32)
+			exact := roundingCases(f.wide(ndtest.Raw(all...)), f.infinity)
 			between := make([]float32, len(exact))
 			for i, x := range exact {
 				between[i] = float32(x)
 			}
-			check("float32 to "+name+", between", fromHost(t, dev, ndview.Float32, between, int64(len(between))), f.dtype)
-			check("float32 to "+name+", scattered", fromHost(t, dev, ndview.Float32, scattered, 1<<20), f.dtype)
+			check("float32 to "+name+", between", ndtest.FromHost(t, dev, ndview.Float32, between, int64(len(between))), f.dtype)
+			check("float32 to "+name+", scattered", ndtest.FromHost(t, dev, ndview.Float32, scattered, 1<<20), f.dtype)
 			if f.dtype == ndview.Float16 {
 				for i := range exact {
 					exact[i] *= 1 + 0x1p-40
 				}
-				check("float64 to float16, between", fromHost(t, dev, ndview.Float64, exact, int64(len(exact))), f.dtype)
+				check("float64 to float16, between", ndtest.FromHost(t, dev, ndview.Float64, exact, int64(len(exact))), f.dtype)
 			}
 		}
 	})
@@ -370,26 +371,26 @@ func TestTimeUnitConversionsMatchNumPy(t *testing.T) {
 					kept, want = append(kept, v), append(want, *found[i])
 					continue
 				}
-				beyond := fromHost(t, dev, from, []int64{1, v}, 2)
+				beyond := ndtest.FromHost(t, dev, from, []int64{1, v}, 2)
 				_, err := beyond.AsType(to, ndview.OrderC, ndview.CastUnsafe)
 				assert.ErrorIs(t, err, ndview.ErrRange, "%d of %s as %s", v, from, to)
 			}
-			a := fromHost(t, dev, from, kept, int64(len(kept)))
+			a := ndtest.FromHost(t, dev, from, kept, int64(len(kept)))
 			got, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
-			own(t, got, err)
-			assert.Equal(t, raw(want...), elements(t, got), "%v of %s as %s", kept, from, to)
+			ndtest.Own(t, got, err)
+			assert.Equal(t, ndtest.Raw(want...), ndtest.Elements(t, got), "%v of %s as %s", kept, from, to)
 		}
 	})
 }
 
 func TestTimeUnitConversionsAcceptStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		seconds := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{1, 2, 3, 4, 5, 6}, 2, 3)
+		seconds := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := seconds.Transpose()
-		own(t, transposed, err)
-		millis := fromHost(t, dev, ndview.Datetime64(ndview.Millisecond, 1), make([]int64, 12), 3, 4)
+		ndtest.Own(t, transposed, err)
+		millis := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Millisecond, 1), make([]int64, 12), 3, 4)
 		require.NoError(t, millis.Set(transposed, ndview.All, ndview.SpanStep(0, 4, 2)))
-		assert.Equal(t, raw[int64](1000, 0, 4000, 0, 2000, 0, 5000, 0, 3000, 0, 6000, 0), elements(t, millis))
+		assert.Equal(t, ndtest.Raw[int64](1000, 0, 4000, 0, 2000, 0, 5000, 0, 3000, 0, 6000, 0), ndtest.Elements(t, millis))
 	})
 }
 
@@ -399,15 +400,15 @@ func TestTimesCastToNumbersAsCounts(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		cast := func(a *ndview.NDBuffer, to ndview.DType) []byte {
 			got, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
-			return elements(t, own(t, got, err))
+			return ndtest.Elements(t, ndtest.Own(t, got, err))
 		}
-		times := fromHost(t, dev, at, []int64{1500, nat}, 2)
-		assert.Equal(t, raw[int64](1500, nat), cast(times, span))
-		assert.Equal(t, raw(1500.0, nat), cast(times, ndview.Float64))
-		assert.Equal(t, raw[int32](1500, 0), cast(times, ndview.Int32))
-		assert.Equal(t, raw(true, true), cast(times, ndview.Bool))
-		floats := fromHost(t, dev, ndview.Float64, []float64{-2.9, 1e300}, 2)
-		assert.Equal(t, raw[int64](-2, nat), cast(floats, at))
+		times := ndtest.FromHost(t, dev, at, []int64{1500, nat}, 2)
+		assert.Equal(t, ndtest.Raw[int64](1500, nat), cast(times, span))
+		assert.Equal(t, ndtest.Raw(1500.0, nat), cast(times, ndview.Float64))
+		assert.Equal(t, ndtest.Raw[int32](1500, 0), cast(times, ndview.Int32))
+		assert.Equal(t, ndtest.Raw(true, true), cast(times, ndview.Bool))
+		floats := ndtest.FromHost(t, dev, ndview.Float64, []float64{-2.9, 1e300}, 2)
+		assert.Equal(t, ndtest.Raw[int64](-2, nat), cast(floats, at))
 	})
 }
 

@@ -10,25 +10,26 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 func TestToReturnsTheArrayItselfOnItsDevice(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		transposed := view(t)(a.Transpose())
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		transposed := ndtest.View(t)(a.Transpose())
 		same, err := transposed.To(dev)
-		own(t, same, err)
+		ndtest.Own(t, same, err)
 		assert.Same(t, transposed, same)
 
 		other := otherThan(t, dev)
 		moved, err := transposed.To(other)
-		own(t, moved, err)
+		ndtest.Own(t, moved, err)
 		assert.Equal(t, other, moved.Device())
 		assert.True(t, moved.IsContiguous())
-		assert.Equal(t, []int32{0, 3, 1, 4, 2, 5}, hostOf[int32](t, moved))
+		assert.Equal(t, []int32{0, 3, 1, 4, 2, 5}, ndtest.HostOf[int32](t, moved))
 		back, err := moved.To(dev)
-		own(t, back, err)
-		assert.Equal(t, []int32{0, 3, 1, 4, 2, 5}, hostOf[int32](t, back))
+		ndtest.Own(t, back, err)
+		assert.Equal(t, []int32{0, 3, 1, 4, 2, 5}, ndtest.HostOf[int32](t, back))
 		assert.NoError(t, back.Wait())
 		_, err = a.To(nil)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
@@ -56,7 +57,7 @@ func TestToReturnsAViewInAScope(t *testing.T) {
 			assert.NotSame(t, a, same)
 			assert.True(t, ndview.MayShareMemory(a, same))
 			same.Release()
-			assert.Equal(t, count(3), hostOf[int32](t, a))
+			assert.Equal(t, count(3), ndtest.HostOf[int32](t, a))
 		}
 	})
 }
@@ -80,10 +81,10 @@ func TestWaitFinishesEarlierWork(t *testing.T) {
 func TestAsArrayCopiesOnlyIfNeeded(t *testing.T) {
 	c, f, k, a := ndview.OrderC, ndview.OrderF, ndview.OrderK, ndview.OrderA
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		matrix := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		fortran := view(t)(matrix.Transpose())
+		matrix := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		fortran := ndtest.View(t)(matrix.Transpose())
 		strided := index(t, matrix, ndview.All, ndview.SpanStep(0, 3, 2))
-		line := fromHost(t, dev, ndview.Int32, count(3), 3)
+		line := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
 		other := otherThan(t, dev)
 		for _, test := range []struct {
 			of    *ndview.NDBuffer
@@ -111,7 +112,7 @@ func TestAsArrayCopiesOnlyIfNeeded(t *testing.T) {
 		} {
 			about := fmt.Sprintf("%v %+v", test.of.Strides(), test.o)
 			got, err := ndview.AsArray(test.of, test.o)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, test.copy, got != test.of, about)
 			assert.Equal(t, test.copy, !ndview.MayShareMemory(got, test.of), about)
 			if test.copy {
@@ -134,12 +135,12 @@ func TestAsArrayCopiesOnlyIfNeeded(t *testing.T) {
 				assert.ErrorIs(t, err, ndview.ErrCopy, about)
 				assert.ErrorContains(t, err, "ndview.AsArray: ")
 			} else {
-				own(t, never, err)
+				ndtest.Own(t, never, err)
 				assert.Same(t, test.of, never, about)
 			}
 			test.o.Copy = ndview.CopyAlways
 			always, err := ndview.AsArray(test.of, test.o)
-			own(t, always, err)
+			ndtest.Own(t, always, err)
 			assert.False(t, ndview.MayShareMemory(always, test.of), about)
 		}
 		_, err := ndview.AsArray(matrix, ndview.AsArrayOptions{Order: 'Z'})
@@ -150,21 +151,21 @@ func TestAsArrayCopiesOnlyIfNeeded(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrDType)
 
 		dense, err := fortran.Contiguous()
-		own(t, dense, err)
+		ndtest.Own(t, dense, err)
 		assert.True(t, dense.IsContiguous())
 		itself, err := matrix.Contiguous()
-		own(t, itself, err)
+		ndtest.Own(t, itself, err)
 		assert.Same(t, matrix, itself)
 	})
 }
 
 func TestReshapeViewNeverCopies(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		v := view(t)(a.ReshapeView(3, -1))
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		v := ndtest.View(t)(a.ReshapeView(3, -1))
 		assert.Equal(t, []int64{3, 2}, v.Shape())
 		assert.Same(t, a, v.Base())
-		_, err := view(t)(a.Transpose()).ReshapeView(6)
+		_, err := ndtest.View(t)(a.Transpose()).ReshapeView(6)
 		assert.ErrorIs(t, err, ndview.ErrCopy)
 		assert.ErrorContains(t, err, "ndview.ReshapeView: ")
 		_, err = a.ReshapeView(5)
@@ -173,10 +174,10 @@ func TestReshapeViewNeverCopies(t *testing.T) {
 }
 
 func TestSqueezeWithoutAxesDropsNone(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 1, 2, 1)
-	assert.Equal(t, []int64{1, 2, 1}, view(t)(a.Squeeze()).Shape())
-	assert.Equal(t, []int64{1, 2, 1}, view(t)(a.Squeeze([]int{}...)).Shape())
-	assert.Equal(t, []int64{1, 2}, view(t)(a.Squeeze(-1)).Shape())
-	assert.Equal(t, []int64{2}, view(t)(a.SqueezeAll()).Shape())
-	assert.Empty(t, view(t)(fromHost(t, arrowbuf.CPU(), ndview.Int32, count(1), 1, 1).SqueezeAll()).Shape())
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 1, 2, 1)
+	assert.Equal(t, []int64{1, 2, 1}, ndtest.View(t)(a.Squeeze()).Shape())
+	assert.Equal(t, []int64{1, 2, 1}, ndtest.View(t)(a.Squeeze([]int{}...)).Shape())
+	assert.Equal(t, []int64{1, 2}, ndtest.View(t)(a.Squeeze(-1)).Shape())
+	assert.Equal(t, []int64{2}, ndtest.View(t)(a.SqueezeAll()).Shape())
+	assert.Empty(t, ndtest.View(t)(ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(1), 1, 1).SqueezeAll()).Shape())
 }

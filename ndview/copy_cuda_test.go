@@ -9,6 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -23,14 +24,14 @@ func TestKernelLoadIsRetriedAfterAnError(t *testing.T) {
 	}})
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
-	bits := upload(t, dev, []byte{0b101})
+	bits := ndtest.Upload(t, dev, []byte{0b101})
 	a, err := ndview.Empty(dev, ndview.Bool, 3)
-	own(t, a, err)
+	ndtest.Own(t, a, err)
 	err = a.UnpackBits(bits, 0, false)
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 	assert.ErrorContains(t, err, "quiver_unpack_bits")
 	require.NoError(t, a.UnpackBits(bits, 0, false))
-	assert.Equal(t, raw(true, false, true), elements(t, a))
+	assert.Equal(t, ndtest.Raw(true, false, true), ndtest.Elements(t, a))
 }
 
 func TestFailedLaunchReturnsAnError(t *testing.T) {
@@ -42,12 +43,12 @@ func TestFailedLaunchReturnsAnError(t *testing.T) {
 	}})
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
-	buf := upload(t, dev, make([]byte, 64))
-	mask, long := at(t, buf, ndview.Bool, 0, 4), at(t, buf, ndview.Int64, 32, 4)
+	buf := ndtest.Upload(t, dev, make([]byte, 64))
+	mask, long := ndtest.At(t, buf, ndview.Bool, 0, 4), ndtest.At(t, buf, ndview.Int64, 32, 4)
 	for name, err := range map[string]error{
 		"UnpackBits": mask.UnpackBits(buf, 0, false),
 		"FillWhere":  long.FillWhere(mask, 0),
-		"Assign":     long.Assign(at(t, buf, ndview.Int32, 0, 4)),
+		"Assign":     long.Assign(ndtest.At(t, buf, ndview.Int32, 0, 4)),
 		"Zero":       mask.Zero(),
 	} {
 		assert.ErrorContains(t, err, "CUDA_ERROR_INVALID_VALUE", name)
@@ -104,17 +105,17 @@ func (b *plainBuffer) Slice(offset, length int64) (arrowbuf.Buffer, error) {
 
 func TestDeviceWithoutKernelsReturnsErrDevice(t *testing.T) {
 	dev := &plainDevice{arrowbuf.CPU()}
-	buf := &plainBuffer{upload(t, arrowbuf.CPU(), make([]byte, 64)), dev}
-	mask, long := at(t, buf, ndview.Bool, 0, 4), at(t, buf, ndview.Int64, 32, 4)
+	buf := &plainBuffer{ndtest.Upload(t, arrowbuf.CPU(), make([]byte, 64)), dev}
+	mask, long := ndtest.At(t, buf, ndview.Bool, 0, 4), ndtest.At(t, buf, ndview.Int64, 32, 4)
 	for name, err := range map[string]error{
 		"UnpackBits": mask.UnpackBits(buf, 0, false),
 		"FillWhere":  long.FillWhere(mask, 0),
-		"Assign":     long.Assign(at(t, buf, ndview.Int32, 0, 4)),
+		"Assign":     long.Assign(ndtest.At(t, buf, ndview.Int32, 0, 4)),
 		"Zero":       mask.Zero(),
 	} {
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice, name)
 	}
-	assert.Equal(t, make([]byte, 64), elements(t, at(t, buf, ndview.Uint8, 0, 64)), "copies need no kernel")
+	assert.Equal(t, make([]byte, 64), ndtest.Elements(t, ndtest.At(t, buf, ndview.Uint8, 0, 64)), "copies need no kernel")
 }
 
 // firstUses are cases whose kernels are in different images, among them the largest.

@@ -11,6 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,12 +26,12 @@ func TestCopyFromCopiesBetweenAllDevices(t *testing.T) {
 		}
 		for i, from := range devices {
 			for j, to := range devices {
-				src := upload(t, from, raw(count(20)...))
+				src := ndtest.Upload(t, from, ndtest.Raw(count(20)...))
 				want := poisoned(40)
-				dst := upload(t, to, want)
-				require.NoError(t, at(t, dst, ndview.Int32, 3, 2, 3).CopyFrom(at(t, src, ndview.Int32, 8, 2, 3)))
-				copy(want[3:], raw[int32](2, 3, 4, 5, 6, 7))
-				assert.Equal(t, want, download(t, dst), "from device %d to %d", i, j)
+				dst := ndtest.Upload(t, to, want)
+				require.NoError(t, ndtest.At(t, dst, ndview.Int32, 3, 2, 3).CopyFrom(ndtest.At(t, src, ndview.Int32, 8, 2, 3)))
+				copy(want[3:], ndtest.Raw[int32](2, 3, 4, 5, 6, 7))
+				assert.Equal(t, want, ndtest.Download(t, dst), "from device %d to %d", i, j)
 			}
 		}
 	})
@@ -38,31 +39,31 @@ func TestCopyFromCopiesBetweenAllDevices(t *testing.T) {
 
 func TestCopyFromAcceptsOverlappingArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 6)
-		first, last := at(t, a.Buffer(), ndview.Int32, 0, 4), at(t, a.Buffer(), ndview.Int32, 8, 4)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 6)
+		first, last := ndtest.At(t, a.Buffer(), ndview.Int32, 0, 4), ndtest.At(t, a.Buffer(), ndview.Int32, 8, 4)
 		require.NoError(t, last.CopyFrom(first))
-		assert.Equal(t, raw[int32](0, 1, 0, 1, 2, 3), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](0, 1, 0, 1, 2, 3), ndtest.Elements(t, a))
 		require.NoError(t, first.CopyFrom(last))
-		assert.Equal(t, raw[int32](0, 1, 2, 3, 2, 3), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](0, 1, 2, 3, 2, 3), ndtest.Elements(t, a))
 	})
 }
 
 func TestCopyFromRefusesInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(4), 2, 2)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(4), 2, 2)
 		zeros := func(d ndview.DType, shape ...int64) *ndview.NDBuffer {
-			return at(t, upload(t, dev, make([]byte, 64)), d, 0, shape...)
+			return ndtest.At(t, ndtest.Upload(t, dev, make([]byte, 64)), d, 0, shape...)
 		}
 		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Uint32, 2, 2)), ndview.ErrDType)
 		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Int32, 4)), ndview.ErrShape)
 		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Int32, 3, 2)), ndview.ErrShape)
 		assert.ErrorIs(t, a.CopyFrom(zeros(ndview.Int32, 2, 2, 2)), ndview.ErrShape)
 		fixed, err := a.ReadOnly()
-		own(t, fixed, err)
+		ndtest.Own(t, fixed, err)
 		assert.ErrorIs(t, fixed.CopyFrom(zeros(ndview.Int32, 2, 2)), ndview.ErrReadOnly)
 		_, err = a.Copy('X')
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		assert.Equal(t, raw(count(4)...), elements(t, a), "a failed call must not write")
+		assert.Equal(t, ndtest.Raw(count(4)...), ndtest.Elements(t, a), "a failed call must not write")
 	})
 }
 
@@ -103,8 +104,8 @@ func newRandomLayout(r *rand.Rand, dtype ndview.DType, shape []int64) randomLayo
 }
 
 func (x randomLayout) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
-	a, err := ndview.FromBuffer(upload(t, dev, x.memory), x.dtype, x.offset, x.shape, x.strides)
-	return own(t, a, err)
+	a, err := ndview.FromBuffer(ndtest.Upload(t, dev, x.memory), x.dtype, x.offset, x.shape, x.strides)
+	return ndtest.Own(t, a, err)
 }
 
 // byteOffset returns the position of an element in memory.
@@ -166,11 +167,11 @@ func TestRandomLayoutsAreCopied(t *testing.T) {
 			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)
 			src, dst := from.array(t, dev), to.array(t, dev)
 			about := fmt.Sprintf("%s %v from %v+%d to %v+%d", dtype, shape, from.strides, from.offset, to.strides, to.offset)
-			requireBytes(t, from.bytes(), elements(t, src), about)
+			ndtest.RequireBytes(t, from.bytes(), ndtest.Elements(t, src), about)
 			require.NoError(t, dst.CopyFrom(src))
-			requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), about)
+			ndtest.RequireBytes(t, to.written(from.bytes()), ndtest.Download(t, dst.Buffer()), about)
 			require.NoError(t, dst.CopyFromHost(to.bytes()))
-			requireBytes(t, to.memory, download(t, dst.Buffer()), about)
+			ndtest.RequireBytes(t, to.memory, ndtest.Download(t, dst.Buffer()), about)
 		}
 	})
 }
@@ -196,12 +197,12 @@ func TestPermutationsAreCopied(t *testing.T) {
 				a := x.array(t, dev)
 				permute(len(shape), func(order []int) {
 					transposed, err := a.Transpose(order...)
-					own(t, transposed, err)
+					ndtest.Own(t, transposed, err)
 					c, err := transposed.Copy(ndview.OrderC)
-					own(t, c, err)
+					ndtest.Own(t, c, err)
 					view := x
 					view.shape, view.strides = transposed.Shape(), transposed.Strides()
-					requireBytes(t, view.bytes(), download(t, c.Buffer()), dtype, shape, order)
+					ndtest.RequireBytes(t, view.bytes(), ndtest.Download(t, c.Buffer()), dtype, shape, order)
 				})
 			}
 		}
@@ -315,7 +316,7 @@ func TestUnalignedRowsAreTransposed(t *testing.T) {
 					want[to+size-1] = src.memory[from+size-1]
 				}
 			}
-			requireBytes(t, want, download(t, b.Buffer()), size, rows, columns, src.offset, src.strides, dst.offset, dst.strides)
+			ndtest.RequireBytes(t, want, ndtest.Download(t, b.Buffer()), size, rows, columns, src.offset, src.strides, dst.offset, dst.strides)
 		}
 	})
 }
@@ -334,7 +335,7 @@ func requireCopiedBothWays(t *testing.T, dev arrowbuf.Device, r *rand.Rand, x, y
 		from, to := pair[0], pair[1]
 		dst := to.array(t, dev)
 		require.NoError(t, dst.CopyFrom(from.array(t, dev)))
-		requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
+		ndtest.RequireBytes(t, to.written(from.bytes()), ndtest.Download(t, dst.Buffer()), x.dtype, x.shape, from.strides, to.strides)
 	}
 }
 
@@ -351,13 +352,13 @@ func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 	}
 	var want []byte
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		transposed := view(t)(at(t, upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
+		transposed := ndtest.View(t)(ndtest.At(t, ndtest.Upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
 		copied, err := transposed.Copy(ndview.OrderC)
-		got := elements(t, own(t, copied, err))
+		got := ndtest.Elements(t, ndtest.Own(t, copied, err))
 		if want == nil {
 			want = got
 		}
-		requireBytes(t, want, got)
+		ndtest.RequireBytes(t, want, got)
 	})
 	for _, at := range [][3]int64{{0, 0, 0}, {1, 2, 3}, {99, 12999, 99}, {7, 12345, 50}} {
 		from := (at[0]*shape[1]+at[1])*shape[2] + at[2]
@@ -367,13 +368,13 @@ func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 
 func TestCopyUsesRequestedOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
 		transposed, err := a.Transpose(2, 0, 1)
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		back, err := transposed.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
-		own(t, back, err)
+		ndtest.Own(t, back, err)
 		f, err := a.Transpose()
-		own(t, f, err)
+		ndtest.Own(t, f, err)
 		for _, c := range []struct {
 			of      *ndview.NDBuffer
 			order   ndview.Order
@@ -386,9 +387,9 @@ func TestCopyUsesRequestedOrder(t *testing.T) {
 			{f, ndview.OrderA, []int64{4, 16, 48}}, {f, ndview.OrderC, []int64{24, 8, 4}},
 		} {
 			got, err := c.of.Copy(c.order)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, c.strides, got.Strides(), "order %q of strides %v", byte(c.order), c.of.Strides())
-			assert.Equal(t, elements(t, c.of), elements(t, got))
+			assert.Equal(t, ndtest.Elements(t, c.of), ndtest.Elements(t, got))
 			assert.Nil(t, got.Base(), "a copy is no view")
 		}
 	})
@@ -408,9 +409,9 @@ func TestCopyFromBroadcasts(t *testing.T) {
 				n *= d
 			}
 			for _, from := range []arrowbuf.Device{dev, otherThan(t, dev)} {
-				a := fromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
-				require.NoError(t, a.CopyFrom(fromHost(t, from, ndview.Int32, count(n), c.shape...)))
-				assert.Equal(t, raw(c.want...), elements(t, a), "from shape %v on %s", c.shape, from)
+				a := ndtest.FromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
+				require.NoError(t, a.CopyFrom(ndtest.FromHost(t, from, ndview.Int32, count(n), c.shape...)))
+				assert.Equal(t, ndtest.Raw(c.want...), ndtest.Elements(t, a), "from shape %v on %s", c.shape, from)
 			}
 		}
 	})
@@ -425,7 +426,7 @@ func TestRandomLayoutsAreCopiedAcrossDevices(t *testing.T) {
 			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)
 			dst := to.array(t, dev)
 			require.NoError(t, dst.CopyFrom(from.array(t, other)))
-			requireBytes(t, to.written(from.bytes()), download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
+			ndtest.RequireBytes(t, to.written(from.bytes()), ndtest.Download(t, dst.Buffer()), dtype, shape, from.strides, to.strides)
 		}
 	})
 }
@@ -436,7 +437,7 @@ func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 		const n = 70
 		view := func(a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
 			v, err := a.Index(keys...)
-			return own(t, v, err)
+			return ndtest.Own(t, v, err)
 		}
 		back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
 		for name, c := range map[string]struct {
@@ -445,7 +446,7 @@ func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 		}{
 			"its transpose": {
 				func(a *ndview.NDBuffer) *ndview.NDBuffer { return view(a) },
-				func(a *ndview.NDBuffer) *ndview.NDBuffer { v, err := a.Transpose(); return own(t, v, err) },
+				func(a *ndview.NDBuffer) *ndview.NDBuffer { v, err := a.Transpose(); return ndtest.Own(t, v, err) },
 				func(i, j int32) int32 { return j*n + i },
 			},
 			"its reverse": {
@@ -464,7 +465,7 @@ func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 				func(i, j int32) int32 { return j },
 			},
 		} {
-			a := fromHost(t, dev, ndview.Int32, count(n*n), n, n)
+			a := ndtest.FromHost(t, dev, ndview.Int32, count(n*n), n, n)
 			require.NoError(t, c.dst(a).CopyFrom(c.src(a)), name)
 			want := make([]int32, 0, n*n)
 			for i := range int32(n) {
@@ -472,7 +473,7 @@ func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
 					want = append(want, c.want(i, j))
 				}
 			}
-			requireBytes(t, raw(want...), elements(t, a), name)
+			ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, a), name)
 		}
 	})
 }
@@ -495,14 +496,14 @@ func TestByteSwapReversesBytesOfNumbers(t *testing.T) {
 					for at := int(align); at < len(raw)-5; at += tt.size {
 						slices.Reverse(want[at : at+tt.size])
 					}
-					buf := upload(t, dev, raw)
-					a := at(t, buf, tt.dtype, align, n)
+					buf := ndtest.Upload(t, dev, raw)
+					a := ndtest.At(t, buf, tt.dtype, align, n)
 					copied, err := a.ByteSwapped()
-					own(t, copied, err)
-					requireBytes(t, want[align:len(want)-5], elements(t, copied), tt, n, align)
-					requireBytes(t, raw, download(t, buf), tt, n, align)
+					ndtest.Own(t, copied, err)
+					ndtest.RequireBytes(t, want[align:len(want)-5], ndtest.Elements(t, copied), tt, n, align)
+					ndtest.RequireBytes(t, raw, ndtest.Download(t, buf), tt, n, align)
 					require.NoError(t, a.ByteSwap())
-					requireBytes(t, want, download(t, buf), tt, n, align)
+					ndtest.RequireBytes(t, want, ndtest.Download(t, buf), tt, n, align)
 				}
 			}
 		}
@@ -511,16 +512,16 @@ func TestByteSwapReversesBytesOfNumbers(t *testing.T) {
 
 func TestByteSwapAcceptsStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Uint16, []uint16{1, 2, 3, 4, 5, 6}, 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Uint16, []uint16{1, 2, 3, 4, 5, 6}, 2, 3)
 		columns := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -2))
 		copied, err := columns.ByteSwapped()
-		own(t, copied, err)
-		assert.Equal(t, raw[uint16](0x300, 0x100, 0x600, 0x400), elements(t, copied))
+		ndtest.Own(t, copied, err)
+		assert.Equal(t, ndtest.Raw[uint16](0x300, 0x100, 0x600, 0x400), ndtest.Elements(t, copied))
 		require.NoError(t, columns.ByteSwap())
-		assert.Equal(t, raw[uint16](0x100, 2, 0x300, 0x400, 5, 0x600), elements(t, a))
+		assert.Equal(t, ndtest.Raw[uint16](0x100, 2, 0x300, 0x400, 5, 0x600), ndtest.Elements(t, a))
 
 		fixed, err := a.ReadOnly()
-		own(t, fixed, err)
+		ndtest.Own(t, fixed, err)
 		assert.ErrorIs(t, fixed.ByteSwap(), ndview.ErrReadOnly)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -32,7 +33,7 @@ func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				a, err := ndview.Empty(dev, tt.dtype, tt.shape...)
-				own(t, a, err)
+				ndtest.Own(t, a, err)
 				assert.Equal(t, dev, a.Device())
 				assert.Equal(t, tt.dtype, a.DType())
 				assert.Equal(t, len(tt.shape), a.NDim())
@@ -82,14 +83,14 @@ func TestNewUsesRequestedOrder(t *testing.T) {
 			0: {48, 16, 4}, ndview.OrderC: {48, 16, 4}, ndview.OrderA: {48, 16, 4}, ndview.OrderK: {48, 16, 4}, ndview.OrderF: {4, 8, 24},
 		} {
 			a, err := ndview.New(dev, ndview.Float32, []int64{2, 3, 4}, ndview.Options{Order: order})
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			assert.Equal(t, strides, a.Strides(), "%q", order)
 			assert.Equal(t, dev, a.Device())
 			assert.Equal(t, order == ndview.OrderF, a.Flags().FNC())
 			assert.True(t, a.Flags().OwnData)
 		}
 		none, err := ndview.New(dev, ndview.Float32, []int64{0, 3}, ndview.Options{Order: ndview.OrderF})
-		own(t, none, err)
+		ndtest.Own(t, none, err)
 		assert.True(t, none.Flags().CContiguous && none.Flags().FContiguous)
 		_, err = ndview.New(dev, ndview.Float32, []int64{1}, ndview.Options{Order: 'Z'})
 		assert.ErrorIs(t, err, ndview.ErrShape)
@@ -112,15 +113,15 @@ func TestNilArgumentsReturnErrors(t *testing.T) {
 func TestFullFillsArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Full(dev, ndview.Float16, 1.5, 2, 3)
-		own(t, a, err)
-		assert.Equal(t, raw[uint16](0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00), elements(t, a))
+		ndtest.Own(t, a, err)
+		assert.Equal(t, ndtest.Raw[uint16](0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00), ndtest.Elements(t, a))
 		a, err = ndview.New(dev, ndview.Int64, []int64{2, 2}, ndview.Options{Order: ndview.OrderF, Fill: 7})
-		own(t, a, err)
-		assert.Equal(t, raw[int64](7, 7, 7, 7), elements(t, a))
+		ndtest.Own(t, a, err)
+		assert.Equal(t, ndtest.Raw[int64](7, 7, 7, 7), ndtest.Elements(t, a))
 		assert.Equal(t, []int64{8, 16}, a.Strides())
 		a, err = ndview.Zeros(dev, ndview.Bytes(5), 3)
-		own(t, a, err)
-		assert.Equal(t, make([]byte, 15), elements(t, a))
+		ndtest.Own(t, a, err)
+		assert.Equal(t, make([]byte, 15), ndtest.Elements(t, a))
 		_, err = ndview.Full(dev, ndview.Uint8, 256, 2)
 		assert.ErrorIs(t, err, ndview.ErrRange)
 		_, err = ndview.Full(dev, ndview.Uint8, nil, 2)
@@ -132,8 +133,8 @@ func TestZerosAreZero(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for range 3 { // memory that was used before
 			a, err := ndview.Zeros(dev, ndview.Int16, 3, 5)
-			own(t, a, err)
-			assert.Equal(t, make([]byte, 30), elements(t, a))
+			ndtest.Own(t, a, err)
+			assert.Equal(t, make([]byte, 30), ndtest.Elements(t, a))
 			used, err := ndview.Empty(dev, ndview.Uint8, 30)
 			assert.NoError(t, err)
 			assert.NoError(t, used.CopyFromHost(poisoned(30)))
@@ -145,17 +146,17 @@ func TestZerosAreZero(t *testing.T) {
 func TestZeroWritesOnlyTheArray(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		want := poisoned(64)
-		buf := upload(t, dev, want)
-		require.NoError(t, at(t, buf, ndview.Bytes(3), 5, 7).Zero())
+		buf := ndtest.Upload(t, dev, want)
+		require.NoError(t, ndtest.At(t, buf, ndview.Bytes(3), 5, 7).Zero())
 		clear(want[5 : 5+21])
-		assert.Equal(t, want, download(t, buf))
+		assert.Equal(t, want, ndtest.Download(t, buf))
 		gaps, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{8}, []int64{2})
-		own(t, gaps, err)
+		ndtest.Own(t, gaps, err)
 		require.NoError(t, gaps.Zero())
 		for i := 0; i < 16; i += 2 {
 			want[i] = 0
 		}
-		assert.Equal(t, want, download(t, buf))
+		assert.Equal(t, want, ndtest.Download(t, buf))
 	})
 }
 
@@ -163,7 +164,7 @@ func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		const n = 4 << 20 // too large to share an allocation
 		x, err := ndview.Full(dev, ndview.Uint8, 40, n)
-		own(t, x, err)
+		ndtest.Own(t, x, err)
 		stream, err := dev.DefaultStream()
 		require.NoError(t, err)
 		first, err := ndview.Add.Of(x, uint8(0)) // loads the kernel, which waits for the GPU
@@ -184,9 +185,9 @@ func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 		}
 		during := held()
 		close(gate)
-		own(t, last, nil)
+		ndtest.Own(t, last, nil)
 		assert.LessOrEqual(t, during-before, int64(n))
-		assert.Equal(t, bytes.Repeat([]byte{47}, n), elements(t, last))
+		assert.Equal(t, bytes.Repeat([]byte{47}, n), ndtest.Elements(t, last))
 	})
 }
 
@@ -199,11 +200,11 @@ func TestFillWritesOnlyTheArray(t *testing.T) {
 			value any
 			want  []byte
 		}{
-			{ndview.Bool, true, raw(true)},
-			{ndview.Int16, -2, raw[int16](-2)},
-			{ndview.Float32, math.Copysign(0, -1), raw(float32(math.Copysign(0, -1)))},
-			{ndview.Float64, payload, raw(payload)},
-			{ndview.Complex128, complex(1.5, payload), raw(complex(1.5, payload))},
+			{ndview.Bool, true, ndtest.Raw(true)},
+			{ndview.Int16, -2, ndtest.Raw[int16](-2)},
+			{ndview.Float32, math.Copysign(0, -1), ndtest.Raw(float32(math.Copysign(0, -1)))},
+			{ndview.Float64, payload, ndtest.Raw(payload)},
+			{ndview.Complex128, complex(1.5, payload), ndtest.Raw(complex(1.5, payload))},
 			{ndview.Bytes(3), element[:3], element[:3]},
 			{ndview.Bytes(24), element, element},
 		} {
@@ -216,10 +217,10 @@ func TestFillWritesOnlyTheArray(t *testing.T) {
 			for _, n := range []int64{0, 1, 5, 100, 4099} {
 				for _, align := range []int64{0, 1, 8, 15} {
 					want := poisoned(int(n*tt.dtype.Size()) + 40)
-					buf := upload(t, dev, want)
-					require.NoError(t, at(t, buf, tt.dtype, 16+align, n).Fill(value))
+					buf := ndtest.Upload(t, dev, want)
+					require.NoError(t, ndtest.At(t, buf, tt.dtype, 16+align, n).Fill(value))
 					copy(want[16+align:], repeat(tt.want, tt.dtype.Size(), n))
-					requireBytes(t, want, download(t, buf), tt.dtype, n, align)
+					ndtest.RequireBytes(t, want, ndtest.Download(t, buf), tt.dtype, n, align)
 				}
 			}
 		}
@@ -228,11 +229,11 @@ func TestFillWritesOnlyTheArray(t *testing.T) {
 
 func TestFillAcceptsStrides(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -2), ndview.Span(1, 3)).Fill(-1))
-		assert.Equal(t, raw[int32](0, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, 11), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](0, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, 11), ndtest.Elements(t, a))
 		fixed, err := a.ReadOnly()
-		own(t, fixed, err)
+		ndtest.Own(t, fixed, err)
 		assert.ErrorIs(t, fixed.Fill(1), ndview.ErrReadOnly)
 	})
 }
@@ -240,18 +241,18 @@ func TestFillAcceptsStrides(t *testing.T) {
 func TestFillKeepsTheSignOfZero(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for dtype, want := range map[ndview.DType][]byte{
-			ndview.Float16: raw[uint16](0x8000, 0x8000), ndview.BFloat16: raw[uint16](0x8000, 0x8000),
-			ndview.Float32: raw[uint32](1<<31, 1<<31), ndview.Float64: raw[uint64](1<<63, 1<<63),
+			ndview.Float16: ndtest.Raw[uint16](0x8000, 0x8000), ndview.BFloat16: ndtest.Raw[uint16](0x8000, 0x8000),
+			ndview.Float32: ndtest.Raw[uint32](1<<31, 1<<31), ndview.Float64: ndtest.Raw[uint64](1<<63, 1<<63),
 		} {
 			a, err := ndview.Zeros(dev, dtype, 2)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			require.NoError(t, a.Fill(math.Copysign(0, -1)))
-			assert.Equal(t, want, elements(t, a), dtype)
+			assert.Equal(t, want, ndtest.Elements(t, a), dtype)
 		}
 		a, err := ndview.Zeros(dev, ndview.Int8, 2)
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		assert.ErrorIs(t, a.Fill(128), ndview.ErrRange)
-		assert.Equal(t, []byte{0, 0}, elements(t, a))
+		assert.Equal(t, []byte{0, 0}, ndtest.Elements(t, a))
 	})
 }
 
@@ -287,19 +288,19 @@ func TestTrianglesMatchNumPy(t *testing.T) {
 						shift = dtype.Size() % 16
 					}
 					for _, upper := range []bool{false, true} {
-						buf := upload(t, dev, data)
-						a := at(t, buf, dtype, shift, shape...)
+						buf := ndtest.Upload(t, dev, data)
+						a := ndtest.At(t, buf, dtype, shift, shape...)
 						make, cut := a.Tril, a.TrilInPlace
 						if upper {
 							make, cut = a.Triu, a.TriuInPlace
 						}
 						want := triangleOf(data[shift:shift+n], dtype.Size(), rows, columns, reach, upper)
 						got, err := make(k)
-						own(t, got, err)
-						requireBytes(t, want, elements(t, got), dtype, shape, k, upper)
+						ndtest.Own(t, got, err)
+						ndtest.RequireBytes(t, want, ndtest.Elements(t, got), dtype, shape, k, upper)
 						require.NoError(t, cut(k))
 						whole := slices.Concat(data[:shift], want, data[shift+n:])
-						requireBytes(t, whole, download(t, buf), dtype, shape, k, upper)
+						ndtest.RequireBytes(t, whole, ndtest.Download(t, buf), dtype, shape, k, upper)
 					}
 				}
 			}
@@ -309,24 +310,24 @@ func TestTrianglesMatchNumPy(t *testing.T) {
 
 func TestTrianglesAcceptStridesAndOneAxis(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		got, err := transposed.Tril(0)
-		own(t, got, err)
-		assert.Equal(t, raw[int32](0, 0, 1, 4, 2, 5), elements(t, got))
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Raw[int32](0, 0, 1, 4, 2, 5), ndtest.Elements(t, got))
 		require.NoError(t, transposed.TriuInPlace(1))
-		assert.Equal(t, raw[int32](0, 0, 0, 3, 0, 0), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](0, 0, 0, 3, 0, 0), ndtest.Elements(t, a))
 
-		row := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 3)
+		row := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 3)
 		got, err = row.Triu(0)
-		own(t, got, err)
-		assert.Equal(t, raw[int32](1, 2, 3, 0, 2, 3, 0, 0, 3), elements(t, got), "as numpy.triu")
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Raw[int32](1, 2, 3, 0, 2, 3, 0, 0, 3), ndtest.Elements(t, got), "as numpy.triu")
 
 		assert.ErrorIs(t, row.TriuInPlace(0), ndview.ErrShape)
-		_, err = at(t, a.Buffer(), ndview.Bytes(3), 0, 2, 2).Tril(0)
+		_, err = ndtest.At(t, a.Buffer(), ndview.Bytes(3), 0, 2, 2).Tril(0)
 		assert.ErrorIs(t, err, ndview.ErrDType)
-		_, err = at(t, a.Buffer(), ndview.Int8, 0).Tril(0)
+		_, err = ndtest.At(t, a.Buffer(), ndview.Int8, 0).Tril(0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
 	})
 }

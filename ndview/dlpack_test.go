@@ -15,6 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/dlpack"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -86,21 +87,21 @@ func TestToDLPackExportsArray(t *testing.T) {
 }
 
 func TestToDLPackSupportsEveryDLPackType(t *testing.T) {
-	bytes := upload(t, arrowbuf.CPU(), make([]byte, 64))
+	bytes := ndtest.Upload(t, arrowbuf.CPU(), make([]byte, 64))
 	for dtype, want := range map[ndview.DType][2]uint8{
 		ndview.Bool: {6, 8}, ndview.Int8: {0, 8}, ndview.Int16: {0, 16}, ndview.Int32: {0, 32}, ndview.Int64: {0, 64},
 		ndview.Uint8: {1, 8}, ndview.Uint16: {1, 16}, ndview.Uint32: {1, 32}, ndview.Uint64: {1, 64},
 		ndview.Float16: {2, 16}, ndview.Float32: {2, 32}, ndview.Float64: {2, 64}, ndview.BFloat16: {4, 16},
 		ndview.Complex64: {5, 64}, ndview.Complex128: {5, 128},
 	} {
-		c := export(t, at(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
+		c := export(t, ndtest.At(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
 		assert.Equal(t, dlpack.DataType{Code: want[0], Bits: want[1], Lanes: 1}, c.tensor.DataType, dtype)
 		back, err := ndview.FromDLPack(arrowbuf.CPU(), c.self)
-		own(t, back, err)
+		ndtest.Own(t, back, err)
 		assert.Equal(t, dtype, back.DType())
 	}
 	for _, dtype := range []ndview.DType{ndview.Datetime64(ndview.Second, 1), ndview.Timedelta64(ndview.Second, 1), ndview.Bytes(4)} {
-		_, err := ndview.ToDLPack(at(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
+		_, err := ndview.ToDLPack(ndtest.At(t, bytes, dtype, 0, 2), ndview.DLPackOptions{})
 		assert.ErrorIs(t, err, ndview.ErrDType)
 		assert.ErrorContains(t, err, dtype.String())
 	}
@@ -108,9 +109,9 @@ func TestToDLPackSupportsEveryDLPackType(t *testing.T) {
 
 func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		bytes := upload(t, dev, make([]byte, 64))
+		bytes := ndtest.Upload(t, dev, make([]byte, 64))
 		odd, err := ndview.FromBuffer(bytes, ndview.Int32, 0, []int64{2}, []int64{6})
-		own(t, odd, err)
+		ndtest.Own(t, odd, err)
 		_, err = ndview.ToDLPack(odd, ndview.DLPackOptions{})
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		c := export(t, odd, ndview.DLPackOptions{Copy: true})
@@ -118,7 +119,7 @@ func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
 		assert.EqualValues(t, dlpack.IsCopied, c.versioned.Flags)
 		c.delete()
 
-		a := at(t, bytes, ndview.Int32, 0, 2)
+		a := ndtest.At(t, bytes, ndview.Int32, 0, 2)
 		_, err = ndview.ToDLPack(a, ndview.DLPackOptions{Stream: -2})
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		if dev == arrowbuf.CPU() {
@@ -130,23 +131,23 @@ func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
 
 func TestDLPackPreservesReadOnly(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		fixed, err := upload(t, dev, raw[int32](1, 2)).(*cudabuf.Buffer).ReadOnly()
-		own(t, fixed, err)
-		a := at(t, fixed, ndview.Int32, 0, 2)
+		fixed, err := ndtest.Upload(t, dev, ndtest.Raw[int32](1, 2)).(*cudabuf.Buffer).ReadOnly()
+		ndtest.Own(t, fixed, err)
+		a := ndtest.At(t, fixed, ndview.Int32, 0, 2)
 		_, err = ndview.ToDLPack(a, ndview.DLPackOptions{Legacy: true})
 		assert.ErrorIs(t, err, ndview.ErrReadOnly)
 		c := export(t, a, ndview.DLPackOptions{})
 		assert.EqualValues(t, dlpack.ReadOnly, c.versioned.Flags)
 		back, err := ndview.FromDLPack(dev, c.self)
-		own(t, back, err)
-		assert.ErrorIs(t, back.CopyFromHost(raw[int32](3, 4)), ndview.ErrReadOnly)
-		assert.Equal(t, raw[int32](1, 2), elements(t, back))
+		ndtest.Own(t, back, err)
+		assert.ErrorIs(t, back.CopyFromHost(ndtest.Raw[int32](3, 4)), ndview.ErrReadOnly)
+		assert.Equal(t, ndtest.Raw[int32](1, 2), ndtest.Elements(t, back))
 	})
-	p := produce(t, raw[int32](1, 2), nil, nil)
+	p := produce(t, ndtest.Raw[int32](1, 2), nil, nil)
 	p.tensor.Flags = dlpack.ReadOnly
 	a, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
-	own(t, a, err)
-	assert.ErrorIs(t, a.CopyFromHost(raw[int32](3, 4)), ndview.ErrReadOnly)
+	ndtest.Own(t, a, err)
+	assert.ErrorIs(t, a.CopyFromHost(ndtest.Raw[int32](3, 4)), ndview.ErrReadOnly)
 	c := export(t, a, ndview.DLPackOptions{})
 	assert.EqualValues(t, dlpack.ReadOnly, c.versioned.Flags)
 	c.delete()
@@ -162,8 +163,8 @@ func TestDLPackOrdersConsumerStreams(t *testing.T) {
 		defer func() { assert.NoError(t, ours.Close()) }()
 		for _, stream := range []int64{0, 1, int64(theirs.Handle())} {
 			buf, err := dev.NewBuffer(4)
-			own(t, buf, err)
-			a := at(t, buf, ndview.Uint8, 0, 4)
+			ndtest.Own(t, buf, err)
+			a := ndtest.At(t, buf, ndview.Uint8, 0, 4)
 			require.NoError(t, buf.FillAsync(1, ours))
 			c := export(t, a, ndview.DLPackOptions{Stream: stream})
 			on := theirs
@@ -176,7 +177,7 @@ func TestDLPackOrdersConsumerStreams(t *testing.T) {
 			if stream == 0 { // then the consumer must wait
 				require.NoError(t, on.Synchronize())
 			}
-			assert.Equal(t, []byte{2, 2, 2, 2}, elements(t, a), stream)
+			assert.Equal(t, []byte{2, 2, 2, 2}, ndtest.Elements(t, a), stream)
 			c.delete()
 			seen.Release()
 		}
@@ -249,39 +250,39 @@ func TestFromDLPackViewsEveryLayout(t *testing.T) {
 		offset         uint64
 		want           []byte
 	}{
-		{"no strides", []int64{2, 3}, nil, 0, 0, raw[int32](0, 1, 2, 3, 4, 5)},
-		{"strides", []int64{3, 2}, []int64{1, 3}, 0, 0, raw[int32](0, 3, 1, 4, 2, 5)},
-		{"a byte offset", []int64{2}, []int64{2}, 0, 8, raw[int32](2, 4)},
-		{"backwards", []int64{3}, []int64{-2}, 4, 4, raw[int32](5, 3, 1)},
-		{"repeated", []int64{2, 2}, []int64{0, 1}, 3, 0, raw[int32](3, 4, 3, 4)},
-		{"no axes", []int64{}, nil, 5, 0, raw[int32](5)},
+		{"no strides", []int64{2, 3}, nil, 0, 0, ndtest.Raw[int32](0, 1, 2, 3, 4, 5)},
+		{"strides", []int64{3, 2}, []int64{1, 3}, 0, 0, ndtest.Raw[int32](0, 3, 1, 4, 2, 5)},
+		{"a byte offset", []int64{2}, []int64{2}, 0, 8, ndtest.Raw[int32](2, 4)},
+		{"backwards", []int64{3}, []int64{-2}, 4, 4, ndtest.Raw[int32](5, 3, 1)},
+		{"repeated", []int64{2, 2}, []int64{0, 1}, 3, 0, ndtest.Raw[int32](3, 4, 3, 4)},
+		{"no axes", []int64{}, nil, 5, 0, ndtest.Raw[int32](5)},
 		{"no elements", []int64{2, 0}, nil, 0, 0, []byte{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := produce(t, raw(count(6)...), tt.shape, tt.strides)
+			p := produce(t, ndtest.Raw(count(6)...), tt.shape, tt.strides)
 			p.tensor.Tensor.Data += uintptr(4 * tt.at)
 			p.tensor.Tensor.ByteOffset = tt.offset
 			a, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 			require.NoError(t, err)
 			assert.Equal(t, ndview.Int32, a.DType())
 			assert.Equal(t, tt.shape, append([]int64{}, a.Shape()...))
-			assert.Equal(t, tt.want, elements(t, a))
+			assert.Equal(t, tt.want, ndtest.Elements(t, a))
 			a.Release()
 		})
 	}
 }
 
 func TestFromDLPackDeletesTensorAfterLastView(t *testing.T) {
-	p := produce(t, raw(count(6)...), []int64{2, 3}, nil)
+	p := produce(t, ndtest.Raw(count(6)...), []int64{2, 3}, nil)
 	a, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 	require.NoError(t, err)
 	row, err := a.Slice(0, 1, 2)
 	require.NoError(t, err)
 	a.Release()
 	assert.Zero(t, p.deleted())
-	assert.Equal(t, raw[int32](3, 4, 5), elements(t, row))
+	assert.Equal(t, ndtest.Raw[int32](3, 4, 5), ndtest.Elements(t, row))
 	p.data[12] = 9
-	assert.Equal(t, raw[int32](9, 4, 5), elements(t, row), "the memory is the producer's")
+	assert.Equal(t, ndtest.Raw[int32](9, 4, 5), ndtest.Elements(t, row), "the memory is the producer's")
 	row.Release()
 	assert.Equal(t, 1, p.deleted())
 }
@@ -308,7 +309,7 @@ func TestFromDLPackRefusesAndDeletesInvalidTensors(t *testing.T) {
 		{"an odd offset", func(v *dlpack.Versioned) { v.Tensor.ByteOffset = 2 }, ndview.ErrShape},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := produce(t, raw(count(6)...), []int64{2, 3}, nil)
+			p := produce(t, ndtest.Raw(count(6)...), []int64{2, 3}, nil)
 			tt.wrong(p.tensor)
 			_, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 			assert.ErrorIs(t, err, tt.want)
@@ -316,10 +317,10 @@ func TestFromDLPackRefusesAndDeletesInvalidTensors(t *testing.T) {
 		})
 	}
 	for name, p := range map[string]*producer{
-		"a negative extent":      produce(t, raw(count(6)...), []int64{2, -3}, nil),
-		"too many elements":      produce(t, raw(count(6)...), []int64{1 << 40, 1 << 40}, nil),
-		"strides without an end": produce(t, raw(count(6)...), []int64{2, 3}, []int64{math.MaxInt64 / 2, 1}),
-		"an extent without one":  produce(t, raw(count(6)...), []int64{1 << 40, 3}, []int64{1 << 40, 1}),
+		"a negative extent":      produce(t, ndtest.Raw(count(6)...), []int64{2, -3}, nil),
+		"too many elements":      produce(t, ndtest.Raw(count(6)...), []int64{1 << 40, 1 << 40}, nil),
+		"strides without an end": produce(t, ndtest.Raw(count(6)...), []int64{2, 3}, []int64{math.MaxInt64 / 2, 1}),
+		"an extent without one":  produce(t, ndtest.Raw(count(6)...), []int64{1 << 40, 3}, []int64{1 << 40, 1}),
 	} {
 		_, err := ndview.FromDLPack(arrowbuf.CPU(), p.address())
 		assert.ErrorIs(t, err, ndview.ErrShape, name)
@@ -330,9 +331,9 @@ func TestFromDLPackRefusesAndDeletesInvalidTensors(t *testing.T) {
 
 func TestDLPackRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4, 5, 6}, 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		stream, err := ndview.DLPackStream(dev)
 		require.NoError(t, err)
 		for _, legacy := range []bool{false, true} {
@@ -346,7 +347,7 @@ func TestDLPackRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, transposed.Shape(), back.Shape())
 			assert.Equal(t, transposed.Strides(), back.Strides())
-			assert.Equal(t, elements(t, transposed), elements(t, back))
+			assert.Equal(t, ndtest.Elements(t, transposed), ndtest.Elements(t, back))
 			assert.Equal(t, a.Buffer().Address(), back.Buffer().Address())
 			back.Release()
 		}
@@ -362,7 +363,7 @@ func TestDLPackReachesBeyond32Bits(t *testing.T) {
 	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
 		a := periodic(t, dev, block, hugeExtent)
 		for _, legacy := range []bool{false, true} {
-			transposed := view(t)(view(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
+			transposed := ndtest.View(t)(ndtest.View(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
 			c := export(t, index(t, transposed, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
 			assert.Equal(t, []int64{hugeColumns / 2, hugeRows}, c.int64s(c.tensor.Shape))
 			assert.Equal(t, []int64{-2, hugeColumns}, c.int64s(c.tensor.Strides))
@@ -370,9 +371,9 @@ func TestDLPackReachesBeyond32Bits(t *testing.T) {
 			if legacy {
 				from = ndview.FromLegacyDLPack
 			}
-			back := view(t)(from(dev, c.self))
+			back := ndtest.View(t)(from(dev, c.self))
 			last := index(t, back, ndview.Span(0, 1000), ndview.At(-1))
-			for i, v := range hostOf[uint8](t, last) {
+			for i, v := range ndtest.HostOf[uint8](t, last) {
 				assert.Equal(t, block[(hugeExtent-1-2*i)%period], v)
 			}
 		}

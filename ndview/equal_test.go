@@ -11,6 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +25,7 @@ func vectorOf[T ndview.Element](dtype ndview.DType, values ...T) arrayMaker {
 
 func arrayOf[T ndview.Element](dtype ndview.DType, values []T, shape ...int64) arrayMaker {
 	return func(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
-		return fromHost(t, dev, dtype, values, shape...)
+		return ndtest.FromHost(t, dev, dtype, values, shape...)
 	}
 }
 
@@ -140,7 +141,7 @@ func TestAllEqualComparesHalvesAsNumbers(t *testing.T) {
 						x, y := slices.Repeat([]uint16{k.one, k.zero}, 20), slices.Repeat([]uint16{k.one, k.zero}, 20)
 						i := 14 + int(a+b)%2 // either half of a word
 						x[i], y[i] = a, b
-						got, err := fromHost(t, dev, dtype, x, 40).AllEqual(fromHost(t, dev, dtype, y, 40), nanEqual)
+						got, err := ndtest.FromHost(t, dev, dtype, x, 40).AllEqual(ndtest.FromHost(t, dev, dtype, y, 40), nanEqual)
 						require.NoError(t, err)
 						require.Equal(t, want, got, "%s: %#x and %#x, NaNs are equal: %v", dtype, a, b, nanEqual)
 					}
@@ -162,7 +163,7 @@ func TestAllEqualComparesRecordsByField(t *testing.T) {
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		rows := func(rows ...row) *ndview.NDBuffer {
-			return at(t, upload(t, dev, raw(rows...)), record, 0, int64(len(rows)))
+			return ndtest.At(t, ndtest.Upload(t, dev, ndtest.Raw(rows...)), record, 0, int64(len(rows)))
 		}
 		check := func(want bool, x, y *ndview.NDBuffer) {
 			t.Helper()
@@ -195,9 +196,9 @@ func TestEqualArraysOfADeviceAreNotCopiedToTheHost(t *testing.T) {
 	require.NoError(t, err)
 	const n = 16 << 20 // elements would take several copies
 	x, err := ndview.Zeros(dev, ndview.Float32, n)
-	own(t, x, err)
+	ndtest.Own(t, x, err)
 	y, err := ndview.Zeros(dev, ndview.Float32, n)
-	own(t, y, err)
+	ndtest.Own(t, y, err)
 	for name, compare := range map[string]func() (bool, error){
 		"Equal":                func() (bool, error) { return x.Equal(y) },
 		"AllEqual":             func() (bool, error) { return x.AllEqual(y, true) },
@@ -213,10 +214,10 @@ func TestEqualArraysOfADeviceAreNotCopiedToTheHost(t *testing.T) {
 
 func TestAllEqualRefusesIncomparableTypes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 2, 3)
-		_, err := x.AllEqual(fromHost(t, dev, ndview.Int32, []int32{1, 2}, 2), true)
+		x := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 2, 3)
+		_, err := x.AllEqual(ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2}, 2), true)
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		_, err = x.AllEqual(fromHost(t, dev, seconds, []int64{1, 2, 3}, 3), true)
+		_, err = x.AllEqual(ndtest.FromHost(t, dev, seconds, []int64{1, 2, 3}, 3), true)
 		assert.ErrorIs(t, err, ndview.ErrDType)
 		_, err = x.AllEqual("text", true)
 		assert.ErrorIs(t, err, ndview.ErrDType)
@@ -240,11 +241,11 @@ func TestAllEqualFindsOneDifferentElement(t *testing.T) {
 				for i := range data {
 					data[i] = byte(i*7+i>>6) & 0x3f
 				}
-				x := upload(t, dev, data)
+				x := ndtest.Upload(t, dev, data)
 				for _, where := range []int64{0, n / 2, n - 1} {
-					y := upload(t, dev, data)
+					y := ndtest.Upload(t, dev, data)
 					for _, skip := range []int64{0, 1} {
-						a, b := at(t, x, dtype, skip*size, n), at(t, y, dtype, skip*size, n)
+						a, b := ndtest.At(t, x, dtype, skip*size, n), ndtest.At(t, y, dtype, skip*size, n)
 						checkEqual(t, true, a, b)
 						_, err := y.CopyFromHost([]byte{0x55}, (skip+where)*size+size/2)
 						require.NoError(t, err)
@@ -253,11 +254,11 @@ func TestAllEqualFindsOneDifferentElement(t *testing.T) {
 						require.NoError(t, err)
 					}
 				}
-				back := index(t, at(t, x, dtype, 0, n), ndview.SpanStep(ndview.Open, ndview.Open, -2))
+				back := index(t, ndtest.At(t, x, dtype, 0, n), ndview.SpanStep(ndview.Open, ndview.Open, -2))
 				copied, err := back.Copy(ndview.OrderC)
-				checkEqual(t, true, back, own(t, copied, err))
+				checkEqual(t, true, back, ndtest.Own(t, copied, err))
 				if n > 2 {
-					checkEqual(t, false, back, index(t, at(t, x, dtype, 0, n), ndview.SpanStep(ndview.Open, ndview.Open, 2)))
+					checkEqual(t, false, back, index(t, ndtest.At(t, x, dtype, 0, n), ndview.SpanStep(ndview.Open, ndview.Open, 2)))
 				}
 			}
 		}
@@ -286,15 +287,15 @@ func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
 			for i := range data {
 				data[i] = byte(i * 37 >> 3)
 			}
-			one := upload(t, dev, data)
+			one := ndtest.Upload(t, dev, data)
 			for x := range int64(17) {
 				for y := range int64(17) {
 					moved := slices.Concat(make([]byte, y*size), data[x*size:])
-					two := upload(t, dev, moved[:min(len(moved), len(data))])
+					two := ndtest.Upload(t, dev, moved[:min(len(moved), len(data))])
 					a, err := ndview.FromBuffer(one, dtype, x*size, []int64{n}, nil)
-					a = own(t, a, err)
+					a = ndtest.Own(t, a, err)
 					b, err := ndview.FromBuffer(two, dtype, y*size, []int64{n}, nil)
-					b = own(t, b, err)
+					b = ndtest.Own(t, b, err)
 					same, err := a.AllEqual(b, true)
 					require.NoError(t, err)
 					assert.True(t, same, "%s at %d and %d", dtype, x, y)
@@ -310,7 +311,7 @@ func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
 func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU(), otherThan(t, dev)} {
-			x := fromHost(t, dev, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2)
+			x := ndtest.FromHost(t, dev, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2)
 			check := func(want bool, y *ndview.NDBuffer) {
 				t.Helper()
 				for _, pair := range [][2]*ndview.NDBuffer{{x, y}, {y, x}} {
@@ -319,10 +320,10 @@ func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
 					assert.Equal(t, want, got)
 				}
 			}
-			check(true, fromHost(t, other, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2))
-			check(false, fromHost(t, other, ndview.Float32, []float32{float32(negativeZero), 1, 2, float32(nan)}, 2, 2))
-			check(false, fromHost(t, other, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 4))
-			check(false, fromHost(t, other, ndview.Int32, []int32{0, 0x3f800000, 0x40000000, 0x7fc00000}, 2, 2))
+			check(true, ndtest.FromHost(t, other, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2))
+			check(false, ndtest.FromHost(t, other, ndview.Float32, []float32{float32(negativeZero), 1, 2, float32(nan)}, 2, 2))
+			check(false, ndtest.FromHost(t, other, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 4))
+			check(false, ndtest.FromHost(t, other, ndview.Int32, []int32{0, 0x3f800000, 0x40000000, 0x7fc00000}, 2, 2))
 		}
 	})
 }
@@ -330,14 +331,14 @@ func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
 func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const nat = math.MinInt64
-		days := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{1, 1, 1}, 3)
-		nats := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{nat, nat}, 2)
-		seconds := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86400}, 3)
-		late := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86401}, 3)
-		ages := fromHost(t, dev, ndview.Datetime64(ndview.Year, 1), []int64{0, 1 << 40, 0}, 3)
+		days := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{1, 1, 1}, 3)
+		nats := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{nat, nat}, 2)
+		seconds := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86400}, 3)
+		late := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{86400, 86400, 86401}, 3)
+		ages := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Year, 1), []int64{0, 1 << 40, 0}, 3)
 		far, err := ndview.NewScalar(ndview.Datetime64(ndview.Year, 1), int64(1)<<40)
 		require.NoError(t, err)
-		none, err := ndview.NewScalar(ndview.Datetime64(ndview.Second, 1), raw[int64](nat))
+		none, err := ndview.NewScalar(ndview.Datetime64(ndview.Second, 1), ndtest.Raw[int64](nat))
 		require.NoError(t, err)
 		for about, c := range map[string]struct {
 			a        *ndview.NDBuffer
@@ -354,7 +355,7 @@ func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
 			"one too far to count":   {seconds, far, true, false},
 			"ages too far to count":  {ages, seconds, true, false},
 			"the ages on the right":  {seconds, ages, true, false},
-			"ages, but no seconds":   {ages, fromHost(t, dev, seconds.DType(), []int64{}, 0, 3), true, true},
+			"ages, but no seconds":   {ages, ndtest.FromHost(t, dev, seconds.DType(), []int64{}, 0, 3), true, true},
 			"no time":                {nats, none, true, true},
 			"no time, but no equals": {nats, none, false, false},
 		} {
@@ -362,10 +363,10 @@ func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
 			require.NoError(t, err, about)
 			assert.Equal(t, c.want, got, about)
 		}
-		_, err = fromHost(t, dev, ndview.Datetime64(ndview.Second, 2), []int64{math.MaxInt64, 0}, 2).
-			AllEqual(fromHost(t, dev, ndview.Datetime64(ndview.Second, 3), []int64{math.MaxInt64, 0}, 2), true)
+		_, err = ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Second, 2), []int64{math.MaxInt64, 0}, 2).
+			AllEqual(ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Second, 3), []int64{math.MaxInt64, 0}, 2), true)
 		assert.ErrorIs(t, err, ndview.ErrRange, "neither is a count of the common unit")
-		_, err = days.AllEqual(fromHost(t, dev, ndview.Timedelta64(ndview.Day, 1), []int64{1}, 1), true)
+		_, err = days.AllEqual(ndtest.FromHost(t, dev, ndview.Timedelta64(ndview.Day, 1), []int64{1}, 1), true)
 		assert.ErrorIs(t, err, ndview.ErrDType)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 func TestStringAlignsElementsInNestedBrackets(t *testing.T) {
@@ -21,13 +22,13 @@ func TestStringAlignsElementsInNestedBrackets(t *testing.T) {
 			array *ndview.NDBuffer
 			want  string
 		}{
-			{fromHost(t, dev, ndview.Int32, []int32{7}), "7"},
-			{fromHost(t, dev, ndview.Int32, []int32{}, 0), "[]"},
-			{fromHost(t, dev, ndview.Int32, []int32{1, -20, 300}, 3), "[  1 -20 300]"},
-			{fromHost(t, dev, ndview.Bool, []bool{true, false}, 2), "[ true false]"},
-			{fromHost(t, dev, ndview.Uint8, []uint8{1, 2, 30, 4, 5, 6}, 2, 3), "[[ 1  2 30]\n [ 4  5  6]]"},
-			{fromHost(t, dev, ndview.Uint8, []uint8{1, 2, 3, 4}, 2, 1, 2), "[[[1 2]]\n\n [[3 4]]]"},
-			{fromHost(t, dev, ndview.Float64, []float64{0.1, math.Inf(-1), math.NaN(), math.Copysign(0, -1)}, 4), "[ 0.1 -Inf  NaN   -0]"},
+			{ndtest.FromHost(t, dev, ndview.Int32, []int32{7}), "7"},
+			{ndtest.FromHost(t, dev, ndview.Int32, []int32{}, 0), "[]"},
+			{ndtest.FromHost(t, dev, ndview.Int32, []int32{1, -20, 300}, 3), "[  1 -20 300]"},
+			{ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false}, 2), "[ true false]"},
+			{ndtest.FromHost(t, dev, ndview.Uint8, []uint8{1, 2, 30, 4, 5, 6}, 2, 3), "[[ 1  2 30]\n [ 4  5  6]]"},
+			{ndtest.FromHost(t, dev, ndview.Uint8, []uint8{1, 2, 3, 4}, 2, 1, 2), "[[[1 2]]\n\n [[3 4]]]"},
+			{ndtest.FromHost(t, dev, ndview.Float64, []float64{0.1, math.Inf(-1), math.NaN(), math.Copysign(0, -1)}, 4), "[ 0.1 -Inf  NaN   -0]"},
 		} {
 			assert.Equal(t, c.want, c.array.String())
 			assert.Equal(t, fmt.Sprintf("NDBuffer(%s, shape=%v, device=%s)\n%s", c.array.DType(), c.array.Shape(), dev, c.want), fmt.Sprintf("%#v", c.array))
@@ -37,17 +38,17 @@ func TestStringAlignsElementsInNestedBrackets(t *testing.T) {
 
 func TestStringShowsTheEndsOfLongAxes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(64*50*40), 64, 50, 40)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(64*50*40), 64, 50, 40)
 		permuted, err := a.Transpose(2, 0, 1)
-		own(t, permuted, err)
+		ndtest.Own(t, permuted, err)
 		assert.True(t, strings.HasPrefix(permuted.String(), "[[[     0     40     80 ...   1880   1920   1960]\n"), permuted)
 		backwards, err := ndview.FromBuffer(a.Buffer(), ndview.Int32, 4*1099, []int64{1100}, []int64{-4})
-		own(t, backwards, err)
+		ndtest.Own(t, backwards, err)
 		assert.Equal(t, "[1099 1098 1097 ...    2    1    0]", backwards.String())
 		same, err := ndview.FromBuffer(a.Buffer(), ndview.Int32, 4, []int64{1 << 40}, []int64{0})
-		own(t, same, err)
+		ndtest.Own(t, same, err)
 		assert.Equal(t, "[1 1 1 ... 1 1 1]", same.String())
-		whole := fromHost(t, dev, ndview.Int32, count(1000), 1000)
+		whole := ndtest.FromHost(t, dev, ndview.Int32, count(1000), 1000)
 		assert.NotContains(t, whole.String(), "...")
 	})
 }
@@ -70,14 +71,14 @@ func TestStringCopiesOnlyShownElements(t *testing.T) {
 			dev = large
 		}
 		buf, err := dev.Alloc(12 << 30)
-		own(t, buf, err)
-		a := at(t, buf, ndview.Uint8, 0, 3<<30, 4)
+		ndtest.Own(t, buf, err)
+		a := ndtest.At(t, buf, ndview.Uint8, 0, 3<<30, 4)
 		for i, row := range []int64{0, 1, 2, 3<<30 - 3, 3<<30 - 2, 3<<30 - 1} {
 			_, err := buf.CopyFromHost([]byte{1, 2, 3, byte(i)}, 4*row)
 			require.NoError(t, err)
 		}
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		assert.Equal(t, "[[1 2 3 0]\n [1 2 3 1]\n [1 2 3 2]\n ...\n [1 2 3 3]\n [1 2 3 4]\n [1 2 3 5]]", a.String())
 		assert.Equal(t, "[[1 1 1 ... 1 1 1]\n [2 2 2 ... 2 2 2]\n [3 3 3 ... 3 3 3]\n [0 1 2 ... 3 4 5]]", transposed.String())
 	})

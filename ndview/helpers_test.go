@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -42,116 +42,18 @@ func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
 	return cudatest.NewDevice(t)
 }
 
-// releaser is an array or buffer. Cleanups of a test run before the check for leaks,
-// which is registered earlier.
-type releaser interface{ Release() }
-
-// own releases r when the test ends.
-func own[R releaser](t testing.TB, r R, err error) R {
-	t.Helper()
-	require.NoError(t, err)
-	t.Cleanup(r.Release)
-	return r
-}
-
-// upload returns a buffer on a device that holds the bytes.
-func upload(t testing.TB, dev arrowbuf.Device, data []byte) arrowbuf.Buffer {
-	t.Helper()
-	b, err := dev.Alloc(int64(len(data)))
-	require.NoError(t, err)
-	t.Cleanup(b.Release)
-	_, err = b.CopyFromHost(data, 0)
-	require.NoError(t, err)
-	return b
-}
-
-// at returns a C-contiguous array over bytes of a buffer.
-func at(t testing.TB, b arrowbuf.Buffer, dtype ndview.DType, offset int64, shape ...int64) *ndview.NDBuffer {
-	t.Helper()
-	a, err := ndview.FromBuffer(b, dtype, offset, shape, nil)
-	return own(t, a, err)
-}
-
-// fromHost returns an array whose elements have the bits of data, whose type need not
-// be that of the elements: a float16 may be given as a uint16.
-func fromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.DType, data []T, shape ...int64) *ndview.NDBuffer {
-	t.Helper()
-	a, err := ndview.FromBytes(dev, dtype, bytesOf(data), shape...)
-	return own(t, a, err)
-}
-
 // empty returns an array of zeros.
 func empty(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
 	t.Helper()
 	a, err := ndview.Zeros(dev, dtype, shape...)
-	return own(t, a, err)
+	return ndtest.Own(t, a, err)
 }
 
 // index is a.Index for tests.
 func index(t testing.TB, a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
 	t.Helper()
 	v, err := a.Index(keys...)
-	return own(t, v, err)
-}
-
-// view registers the release of the view that a method returns.
-func view(t *testing.T) func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
-	return func(a *ndview.NDBuffer, err error) *ndview.NDBuffer {
-		t.Helper()
-		return own(t, a, err)
-	}
-}
-
-// hostOf returns the bits of an array's elements, see fromHost.
-func hostOf[T ndview.Element](t testing.TB, a *ndview.NDBuffer) []T {
-	t.Helper()
-	data := make([]T, a.NBytes()/int64(unsafe.Sizeof(*new(T))))
-	require.EqualValues(t, a.Size(), len(data))
-	require.NoError(t, a.CopyToHost(bytesOf(data)))
-	return data
-}
-
-// bytesOf returns the memory of a slice.
-func bytesOf[T any](data []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(*new(T))))
-}
-
-// download returns all bytes of a buffer.
-func download(t testing.TB, b arrowbuf.Buffer) []byte {
-	t.Helper()
-	data := make([]byte, b.Len())
-	_, err := b.CopyToHost(data, 0)
-	require.NoError(t, err)
-	return data
-}
-
-// elements returns an array's elements as bytes in C order.
-func elements(t testing.TB, a *ndview.NDBuffer) []byte {
-	t.Helper()
-	data := make([]byte, a.NBytes())
-	require.NoError(t, a.CopyToHost(data))
-	return data
-}
-
-// requireBytes is require.Equal for large memory: it reports the first difference
-// only.
-func requireBytes(t testing.TB, want, got []byte, about ...any) {
-	t.Helper()
-	require.Len(t, got, len(want), about...)
-	for i := range want {
-		if want[i] != got[i] {
-			require.Failf(t, "bytes differ", "at %d of %d: want %#x, got %#x: %v", i, len(want), want[i], got[i], about)
-		}
-	}
-}
-
-// raw returns the memory of the values as bytes.
-func raw[T any](values ...T) []byte {
-	var b []byte
-	for i := range values {
-		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&values[i])), unsafe.Sizeof(values[i]))...)
-	}
-	return b
+	return ndtest.Own(t, v, err)
 }
 
 // poisoned returns n bytes of poison.

@@ -10,6 +10,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func TestHostValuesRoundTrip(t *testing.T) {
 func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T) {
 	t.Helper()
 	a, err := ndview.FromHost(dev, dtype, values, 2, 2)
-	own(t, a, err)
+	ndtest.Own(t, a, err)
 	assert.Equal(t, dtype, a.DType())
 	assert.Equal(t, dev, a.Device())
 	got, err := ndview.ToHost[T](a)
@@ -45,13 +46,13 @@ func roundTrip[T ndview.Element](t *testing.T, dev arrowbuf.Device, dtype ndview
 	assert.Equal(t, values, got)
 
 	transposed, err := a.Transpose()
-	own(t, transposed, err)
+	ndtest.Own(t, transposed, err)
 	got, err = ndview.ToHost[T](transposed)
 	require.NoError(t, err)
 	assert.Equal(t, []T{values[0], values[2], values[1], values[3]}, got)
 
 	none, err := ndview.FromHost(dev, dtype, []T{}, 0, 2)
-	own(t, none, err)
+	ndtest.Own(t, none, err)
 	got, err = ndview.ToHost[T](none)
 	require.NoError(t, err)
 	assert.Empty(t, got)
@@ -61,7 +62,7 @@ func TestHostValuesOfWrongSizeReturnErrDType(t *testing.T) {
 	_, err := ndview.FromHost(arrowbuf.CPU(), ndview.Int64, count(2), 2)
 	assert.ErrorIs(t, err, ndview.ErrDType)
 	assert.ErrorContains(t, err, "int32")
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
 	data, err := ndview.ToHost[uint8](a)
 	assert.ErrorIs(t, err, ndview.ErrDType)
 	assert.Nil(t, data)
@@ -88,14 +89,14 @@ func TestHostValuesOfAnotherTypeReturnErrDType(t *testing.T) {
 	_, err = ndview.FromHost(dev, seconds, []time.Duration{1}, 1)
 	refuses(err, "time.Duration", "datetime64[s]")
 
-	a := fromHost(t, dev, ndview.Int32, count(3), 3)
+	a := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
 	values, err := ndview.ToHost[float32](a)
 	refuses(err, "ndview.ToHost", "float32", "int32")
 	assert.Nil(t, values)
 	refuses(ndview.Read(a, make([]uint32, 3)), "ndview.Read", "uint32", "int32")
 
 	bits, err := a.View(ndview.Float32) // which says what is meant
-	own(t, bits, err)
+	ndtest.Own(t, bits, err)
 	values, err = ndview.ToHost[float32](bits)
 	require.NoError(t, err)
 	assert.Equal(t, math.Float32frombits(1), values[1])
@@ -103,11 +104,11 @@ func TestHostValuesOfAnotherTypeReturnErrDType(t *testing.T) {
 
 func TestReadFillsASliceOfTheCaller(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		dst := make([]int32, 6)
 		require.NoError(t, ndview.Read(a, dst))
 		assert.Equal(t, count(6), dst)
-		transposed := view(t)(a.Transpose())
+		transposed := ndtest.View(t)(a.Transpose())
 		require.NoError(t, ndview.Read(transposed, dst))
 		assert.Equal(t, []int32{0, 3, 1, 4, 2, 5}, dst)
 		for _, n := range []int{0, 5, 7} {
@@ -115,17 +116,17 @@ func TestReadFillsASliceOfTheCaller(t *testing.T) {
 		}
 		assert.NoError(t, ndview.Read(index(t, a, ndview.Span(1, 1)), []int32{}))
 	})
-	a := fromHost(t, arrowbuf.CPU(), ndview.Float64, make([]float64, 100), 10, 10)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Float64, make([]float64, 100), 10, 10)
 	dst := make([]float64, 100)
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = ndview.Read(a, dst) }), "allocations of Read")
 }
 
 func TestBytesOfElementsRoundTrip(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		bits := raw(1.5, -2.0, 0.25, 8.0)
+		bits := ndtest.Raw(1.5, -2.0, 0.25, 8.0)
 		for _, dtype := range []ndview.DType{ndview.Float64, ndview.Bytes(8), ndview.Int64, seconds} {
 			a, err := ndview.FromBytes(dev, dtype, bits, 2, -1)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			assert.Equal(t, []int64{2, 2}, a.Shape())
 			got, err := a.Bytes()
 			require.NoError(t, err)
@@ -155,42 +156,42 @@ func TestHostMemoryOfWrongLengthReturnsErrShape(t *testing.T) {
 		_, err = ndview.FromHost(dev, ndview.Int32, count(0), 1<<40, 1<<40)
 		assert.ErrorIs(t, err, ndview.ErrShape)
 
-		a := fromHost(t, dev, ndview.Int32, count(4), 2, 2)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(4), 2, 2)
 		for _, n := range []int{0, 15, 17} {
 			assert.ErrorIs(t, a.CopyToHost(make([]byte, n)), ndview.ErrShape)
 			assert.ErrorIs(t, a.CopyFromHost(make([]byte, n)), ndview.ErrShape)
 		}
-		assert.Equal(t, raw(count(4)...), elements(t, a), "a failed call must not write")
+		assert.Equal(t, ndtest.Raw(count(4)...), ndtest.Elements(t, a), "a failed call must not write")
 	})
 }
 
 func TestHostBytesShareMemory(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 3, 2)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 3, 2)
 	row, err := a.Slice(0, 1, 2)
-	own(t, row, err)
+	ndtest.Own(t, row, err)
 	host, ok := row.HostBytes()
 	require.True(t, ok)
 	assert.Len(t, host, 8)
 	assert.Equal(t, 8, cap(host), "a slice must not grow beyond the array")
-	copy(host, raw[int32](-1, -2))
-	assert.Equal(t, raw[int32](0, 1, -1, -2, 4, 5), elements(t, a))
+	copy(host, ndtest.Raw[int32](-1, -2))
+	assert.Equal(t, ndtest.Raw[int32](0, 1, -1, -2, 4, 5), ndtest.Elements(t, a))
 
 	transposed, err := a.Transpose()
-	own(t, transposed, err)
+	ndtest.Own(t, transposed, err)
 	_, ok = transposed.HostBytes()
 	assert.False(t, ok, "not in C order")
 
 	device := otherThan(t, arrowbuf.CPU())
-	_, ok = fromHost(t, device, ndview.Int32, count(6), 6).HostBytes()
+	_, ok = ndtest.FromHost(t, device, ndview.Int32, count(6), 6).HostBytes()
 	assert.False(t, ok, "not on the host")
 }
 
 func TestItemReturnsTheOnlyElement(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int16, []int16{-7, 8}, 2)
+		a := ndtest.FromHost(t, dev, ndview.Int16, []int16{-7, 8}, 2)
 		for _, shape := range [][]int64{{}, {1}, {1, 1}} {
 			one, err := ndview.FromBuffer(a.Buffer(), ndview.Int16, 2, shape, nil)
-			own(t, one, err)
+			ndtest.Own(t, one, err)
 			item, err := one.Item()
 			require.NoError(t, err)
 			assert.Equal(t, ndview.Int16, item.Natural())
@@ -198,39 +199,39 @@ func TestItemReturnsTheOnlyElement(t *testing.T) {
 		}
 		_, err := a.Item()
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		_, err = fromHost(t, dev, ndview.Int16, []int16{}, 0).Item()
+		_, err = ndtest.FromHost(t, dev, ndview.Int16, []int16{}, 0).Item()
 		assert.ErrorIs(t, err, ndview.ErrShape)
 	})
 }
 
 func TestBytesAreInCOrder(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		data, err := transposed.Bytes()
 		require.NoError(t, err)
-		assert.Equal(t, raw[int16](1, 4, 2, 5, 3, 6), data)
+		assert.Equal(t, ndtest.Raw[int16](1, 4, 2, 5, 3, 6), data)
 	})
 }
 
 func TestHostCopiesMayOverlap(t *testing.T) {
-	square := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(9), 3, 3)
+	square := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(9), 3, 3)
 	transposed, err := square.Transpose()
-	own(t, transposed, err)
+	ndtest.Own(t, transposed, err)
 	inPlace, ok := square.HostBytes()
 	require.True(t, ok)
 	require.NoError(t, transposed.CopyToHost(inPlace))
-	assert.Equal(t, raw[int32](0, 3, 6, 1, 4, 7, 2, 5, 8), elements(t, square))
+	assert.Equal(t, ndtest.Raw[int32](0, 3, 6, 1, 4, 7, 2, 5, 8), ndtest.Elements(t, square))
 	require.NoError(t, transposed.CopyFromHost(inPlace))
-	assert.Equal(t, raw(count(9)...), elements(t, square))
+	assert.Equal(t, ndtest.Raw(count(9)...), ndtest.Elements(t, square))
 }
 
 func TestTooLargeHostCopiesReturnErrOutOfMemory(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		one := fromHost(t, dev, ndview.Int8, []int8{5}, 1)
+		one := ndtest.FromHost(t, dev, ndview.Int8, []int8{5}, 1)
 		many, err := one.BroadcastTo(1<<30, 1<<30)
-		own(t, many, err)
+		ndtest.Own(t, many, err)
 		_, err = many.Bytes()
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 		_, err = ndview.ToHost[int8](many)
@@ -250,43 +251,43 @@ func TestFromSliceInfersTypeAndShape(t *testing.T) {
 			bits  []byte
 		}{
 			{[]bool{true, false}, ndview.Bool, []int64{2}, []byte{1, 0}},
-			{[]int8{-1}, ndview.Int8, []int64{1}, raw[int8](-1)},
-			{[]int16{-1, 2}, ndview.Int16, []int64{2}, raw[int16](-1, 2)},
-			{[]int32{-1, 2}, ndview.Int32, []int64{2}, raw[int32](-1, 2)},
-			{[]int64{-1, 2}, ndview.Int64, []int64{2}, raw[int64](-1, 2)},
-			{[]int{-1, 2}, ndview.Int64, []int64{2}, raw[int64](-1, 2)},
+			{[]int8{-1}, ndview.Int8, []int64{1}, ndtest.Raw[int8](-1)},
+			{[]int16{-1, 2}, ndview.Int16, []int64{2}, ndtest.Raw[int16](-1, 2)},
+			{[]int32{-1, 2}, ndview.Int32, []int64{2}, ndtest.Raw[int32](-1, 2)},
+			{[]int64{-1, 2}, ndview.Int64, []int64{2}, ndtest.Raw[int64](-1, 2)},
+			{[]int{-1, 2}, ndview.Int64, []int64{2}, ndtest.Raw[int64](-1, 2)},
 			{[]uint8{1, 2}, ndview.Uint8, []int64{2}, []byte{1, 2}},
-			{[]uint16{1, 2}, ndview.Uint16, []int64{2}, raw[uint16](1, 2)},
-			{[]uint32{1, 2}, ndview.Uint32, []int64{2}, raw[uint32](1, 2)},
-			{[]uint64{1, math.MaxUint64}, ndview.Uint64, []int64{2}, raw[uint64](1, math.MaxUint64)},
-			{[]uint{1, 2}, ndview.Uint64, []int64{2}, raw[uint64](1, 2)},
-			{[]float32{1.5, 2}, ndview.Float32, []int64{2}, raw[float32](1.5, 2)},
-			{[]celsius{1.5, 2}, ndview.Float32, []int64{2}, raw[float32](1.5, 2)},
-			{[]float64{1.5, 2}, ndview.Float64, []int64{2}, raw(1.5, 2.0)},
-			{[]complex64{1i}, ndview.Complex64, []int64{1}, raw[complex64](1i)},
-			{[]complex128{1i}, ndview.Complex128, []int64{1}, raw(1i)},
-			{[]float16.Num{float16.New(1)}, ndview.Float16, []int64{1}, raw[uint16](0x3c00)},
-			{[]dtype.BFloat16Num{0x3f80}, ndview.BFloat16, []int64{1}, raw[uint16](0x3f80)},
-			{[]time.Duration{time.Second}, ns, []int64{1}, raw[int64](1e9)},
-			{[]time.Time{at}, ndview.Datetime64(ndview.Nanosecond, 1), []int64{1}, raw(at.UnixNano())},
-			{[]arrow.Date64{86400000}, ndview.Datetime64(ndview.Millisecond, 1), []int64{1}, raw[int64](86400000)},
+			{[]uint16{1, 2}, ndview.Uint16, []int64{2}, ndtest.Raw[uint16](1, 2)},
+			{[]uint32{1, 2}, ndview.Uint32, []int64{2}, ndtest.Raw[uint32](1, 2)},
+			{[]uint64{1, math.MaxUint64}, ndview.Uint64, []int64{2}, ndtest.Raw[uint64](1, math.MaxUint64)},
+			{[]uint{1, 2}, ndview.Uint64, []int64{2}, ndtest.Raw[uint64](1, 2)},
+			{[]float32{1.5, 2}, ndview.Float32, []int64{2}, ndtest.Raw[float32](1.5, 2)},
+			{[]celsius{1.5, 2}, ndview.Float32, []int64{2}, ndtest.Raw[float32](1.5, 2)},
+			{[]float64{1.5, 2}, ndview.Float64, []int64{2}, ndtest.Raw(1.5, 2.0)},
+			{[]complex64{1i}, ndview.Complex64, []int64{1}, ndtest.Raw[complex64](1i)},
+			{[]complex128{1i}, ndview.Complex128, []int64{1}, ndtest.Raw(1i)},
+			{[]float16.Num{float16.New(1)}, ndview.Float16, []int64{1}, ndtest.Raw[uint16](0x3c00)},
+			{[]dtype.BFloat16Num{0x3f80}, ndview.BFloat16, []int64{1}, ndtest.Raw[uint16](0x3f80)},
+			{[]time.Duration{time.Second}, ns, []int64{1}, ndtest.Raw[int64](1e9)},
+			{[]time.Time{at}, ndview.Datetime64(ndview.Nanosecond, 1), []int64{1}, ndtest.Raw(at.UnixNano())},
+			{[]arrow.Date64{86400000}, ndview.Datetime64(ndview.Millisecond, 1), []int64{1}, ndtest.Raw[int64](86400000)},
 			{[]float32{}, ndview.Float32, []int64{0}, nil},
 			{[]float32(nil), ndview.Float32, []int64{0}, nil},
-			{[3]int16{1, 2, 3}, ndview.Int16, []int64{3}, raw[int16](1, 2, 3)},
-			{[][]int16{{1, 2, 3}, {4, 5, 6}}, ndview.Int16, []int64{2, 3}, raw[int16](1, 2, 3, 4, 5, 6)},
-			{[2][2]int16{{1, 2}, {3, 4}}, ndview.Int16, []int64{2, 2}, raw[int16](1, 2, 3, 4)},
+			{[3]int16{1, 2, 3}, ndview.Int16, []int64{3}, ndtest.Raw[int16](1, 2, 3)},
+			{[][]int16{{1, 2, 3}, {4, 5, 6}}, ndview.Int16, []int64{2, 3}, ndtest.Raw[int16](1, 2, 3, 4, 5, 6)},
+			{[2][2]int16{{1, 2}, {3, 4}}, ndview.Int16, []int64{2, 2}, ndtest.Raw[int16](1, 2, 3, 4)},
 			{[][2]int16{}, ndview.Int16, []int64{0, 2}, nil},
 			{[][]int16{{}, {}}, ndview.Int16, []int64{2, 0}, nil},
 			{[][][]int16{}, ndview.Int16, []int64{0, 0, 0}, nil},
 			{[][][]bool{{{true}, {false}}, {{false}, {true}}, {{true}, {true}}}, ndview.Bool, []int64{3, 2, 1}, []byte{1, 0, 0, 1, 1, 1}},
-			{[][]time.Time{{at}, {at}}, ndview.Datetime64(ndview.Nanosecond, 1), []int64{2, 1}, raw(at.UnixNano(), at.UnixNano())},
+			{[][]time.Time{{at}, {at}}, ndview.Datetime64(ndview.Nanosecond, 1), []int64{2, 1}, ndtest.Raw(at.UnixNano(), at.UnixNano())},
 		} {
 			a, err := ndview.FromSlice(dev, c.slice)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			assert.Equal(t, c.dtype, a.DType(), "%T", c.slice)
 			assert.Equal(t, c.shape, a.Shape(), "%T", c.slice)
 			assert.Equal(t, dev, a.Device())
-			requireBytes(t, c.bits, elements(t, a), c.slice)
+			ndtest.RequireBytes(t, c.bits, ndtest.Elements(t, a), c.slice)
 		}
 	})
 }
@@ -304,9 +305,9 @@ func TestFromSliceTakesAShape(t *testing.T) {
 		{[]int32{}, []int64{3, 0}, []int64{3, 0}},
 	} {
 		a, err := ndview.FromSlice(dev, c.slice, c.shape...)
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		assert.Equal(t, c.want, a.Shape())
-		assert.Equal(t, count(a.Size()), append([]int32{}, hostOf[int32](t, a)...))
+		assert.Equal(t, count(a.Size()), append([]int32{}, ndtest.HostOf[int32](t, a)...))
 	}
 	for _, shape := range [][]int64{{5}, {-1, 4}, {-1, -1}, {-2, -3}, {0, -1}, {7, -1}, {1 << 40, 1 << 40}} {
 		_, err := ndview.FromSlice(dev, count(6), shape...)
@@ -351,11 +352,11 @@ func TestAssignReadsSlicesOfItsOwnType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Float16, 2, 2)
 		require.NoError(t, a.Assign([]float16.Num{float16.New(1), float16.New(2), float16.New(3), float16.New(4)}))
-		assert.Equal(t, []uint16{0x3c00, 0x4000, 0x4200, 0x4400}, hostOf[uint16](t, a))
-		require.NoError(t, view(t)(a.Transpose()).Assign([]uint16{1, 2, 3, 4}), "integers are cast by value")
-		assert.Equal(t, []uint16{0x3c00, 0x4200, 0x4000, 0x4400}, hostOf[uint16](t, a))
+		assert.Equal(t, []uint16{0x3c00, 0x4000, 0x4200, 0x4400}, ndtest.HostOf[uint16](t, a))
+		require.NoError(t, ndtest.View(t)(a.Transpose()).Assign([]uint16{1, 2, 3, 4}), "integers are cast by value")
+		assert.Equal(t, []uint16{0x3c00, 0x4200, 0x4000, 0x4400}, ndtest.HostOf[uint16](t, a))
 		d := empty(t, dev, seconds, 2)
 		require.NoError(t, d.Assign([]time.Time{time.Unix(5, 0), time.Unix(-7, 0)}))
-		assert.Equal(t, []int64{5, -7}, hostOf[int64](t, d))
+		assert.Equal(t, []int64{5, -7}, ndtest.HostOf[int64](t, d))
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -68,27 +69,27 @@ var hugeReductions = map[string]struct {
 		for _, j := range places {
 			sum += uint64(v(j)) - uint64(s.base)
 		}
-		return raw(sum)
+		return ndtest.Raw(sum)
 	}},
 	"sum as float64": {ndview.Sum, ndview.Float64, 1, func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		sum := float64(length) * float64(s.base)
 		for _, j := range places {
 			sum += float64(v(j)) - float64(s.base)
 		}
-		return raw(sum)
+		return ndtest.Raw(sum)
 	}},
-	"max":    {ndview.Max, ndview.DType{}, 0, extremes(func(a, b byte) bool { return a > b }, func(v byte, _ int64) []byte { return raw(v) })},
-	"min":    {ndview.Min, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(v byte, _ int64) []byte { return raw(v) })},
-	"any":    {ndview.AnyTrue, ndview.DType{}, 0, extremes(func(a, b byte) bool { return a > b }, func(v byte, _ int64) []byte { return raw(v != 0) })},
-	"all":    {ndview.AllTrue, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(v byte, _ int64) []byte { return raw(v != 0) })},
-	"argmax": {ndview.ArgMax, ndview.DType{}, 0, extremes(func(a, b byte) bool { return a > b }, func(_ byte, j int64) []byte { return raw(j) })},
-	"argmin": {ndview.ArgMin, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(_ byte, j int64) []byte { return raw(j) })},
+	"max":    {ndview.Max, ndview.DType{}, 0, extremes(func(a, b byte) bool { return a > b }, func(v byte, _ int64) []byte { return ndtest.Raw(v) })},
+	"min":    {ndview.Min, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(v byte, _ int64) []byte { return ndtest.Raw(v) })},
+	"any":    {ndview.AnyTrue, ndview.DType{}, 0, extremes(func(a, b byte) bool { return a > b }, func(v byte, _ int64) []byte { return ndtest.Raw(v != 0) })},
+	"all":    {ndview.AllTrue, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(v byte, _ int64) []byte { return ndtest.Raw(v != 0) })},
+	"argmax": {ndview.ArgMax, ndview.DType{}, 0, extremes(func(a, b byte) bool { return a > b }, func(_ byte, j int64) []byte { return ndtest.Raw(j) })},
+	"argmin": {ndview.ArgMin, ndview.DType{}, 1, extremes(func(a, b byte) bool { return a < b }, func(_ byte, j int64) []byte { return ndtest.Raw(j) })},
 	"count": {ndview.CountNonzero, ndview.DType{}, 1, func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		n := length
 		for _, j := range places {
 			n -= int64(1 - truth(v(j) != 0))
 		}
-		return raw(n)
+		return ndtest.Raw(n)
 	}},
 }
 
@@ -119,7 +120,7 @@ func TestReductionsReachBeyond32Bits(t *testing.T) {
 	const rows, columns, n = hugeRows, hugeColumns, hugeExtent
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		made, err := ndview.Empty(dev, ndview.Uint8, n)
-		a := own(t, made, err)
+		a := ndtest.Own(t, made, err)
 		for _, base := range []byte{0, 1} {
 			s := newSparseBytes(base, n)
 			s.writeTo(t, a)
@@ -133,9 +134,9 @@ func TestReductionsReachBeyond32Bits(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprint(name, " of ", shape), func(t *testing.T) {
-						cube := view(t)(part.Reshape(shape[:]...))
+						cube := ndtest.View(t)(part.Reshape(shape[:]...))
 						got, err := r.of.Of(cube, ndview.ReduceOptions{Axes: []int{1}, DType: r.dtype})
-						requireReduced(t, s, shape, r.want, own(t, got, err))
+						requireReduced(t, s, shape, r.want, ndtest.Own(t, got, err))
 					})
 				}
 			}
@@ -148,7 +149,7 @@ func TestManyResultsReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 16, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 2*hugeExtent + 2
 		made, err := ndview.Empty(dev, ndview.Uint8, n)
-		a := own(t, made, err)
+		a := ndtest.Own(t, made, err)
 		s := newSparseBytes(0, n)
 		for i := range int64(100) {
 			s.marks[1<<33-i*i*7] = byte(100 + i)
@@ -157,9 +158,9 @@ func TestManyResultsReachBeyond32Bits(t *testing.T) {
 		for _, shape := range [][3]int64{{n / 2, 2, 1}, {1, 2, n / 2}, {n / 4, 2, 2}, {n / 4, 4, 1}, {n / 3, 3, 1}, {1, 3, n / 3}, {n / 5, 5, 1}} {
 			for _, name := range []string{"max", "any"} {
 				t.Run(fmt.Sprint(name, " of ", shape), func(t *testing.T) {
-					cube := view(t)(index(t, a, ndview.Span(0, shape[0]*shape[1]*shape[2])).Reshape(shape[:]...))
+					cube := ndtest.View(t)(index(t, a, ndview.Span(0, shape[0]*shape[1]*shape[2])).Reshape(shape[:]...))
 					got, err := hugeReductions[name].of.Of(cube, ndview.ReduceOptions{Axes: []int{1}})
-					requireReduced(t, s, shape, hugeReductions[name].want, own(t, got, err))
+					requireReduced(t, s, shape, hugeReductions[name].want, ndtest.Own(t, got, err))
 				})
 			}
 		}
@@ -185,14 +186,14 @@ func requireReduced(t *testing.T, s sparseBytes, shape [3]int64, want func(spars
 		others = append(others, other...)
 		differ += int64(truth(!bytes.Equal(other, plain)))
 	}
-	flat := view(t)(got.Reshape(shape[0] * shape[2]))
-	marked, err := ndview.Take(flat, fromHost(t, got.Device(), ndview.Int64, results, int64(len(results))), 0, ndview.ModeRaise)
-	requireBytes(t, others, elements(t, own(t, marked, err)))
+	flat := ndtest.View(t)(got.Reshape(shape[0] * shape[2]))
+	marked, err := ndview.Take(flat, ndtest.FromHost(t, got.Device(), ndview.Int64, results, int64(len(results))), 0, ndview.ModeRaise)
+	ndtest.RequireBytes(t, others, ndtest.Elements(t, ndtest.Own(t, marked, err)))
 	scalar, err := ndview.NewScalar(got.DType(), plain)
 	require.NoError(t, err)
 	unlike, err := ndview.NotEqual.Of(flat, scalar)
-	count, err2 := ndview.CountNonzero.Of(own(t, unlike, err), ndview.ReduceOptions{})
-	require.Equal(t, []int64{differ}, hostOf[int64](t, own(t, count, err2)), "results of elements that are all %d", s.base)
+	count, err2 := ndview.CountNonzero.Of(ndtest.Own(t, unlike, err), ndview.ReduceOptions{})
+	require.Equal(t, []int64{differ}, ndtest.HostOf[int64](t, ndtest.Own(t, count, err2)), "results of elements that are all %d", s.base)
 }
 
 // TestWindowsReachBeyond32Bits uses overlapping windows: element [i, j] is number i+j.
@@ -204,8 +205,8 @@ func TestWindowsReachBeyond32Bits(t *testing.T) {
 	}
 	const rows, columns, n = hugeRows, hugeColumns, hugeRows + hugeColumns - 1
 	windows := func(t *testing.T, dev arrowbuf.Device, values []int16) *ndview.NDBuffer {
-		flat := fromHost(t, dev, ndview.Int16, values, n)
-		return view(t)(ndview.FromBuffer(flat.Buffer(), ndview.Int16, 0, []int64{rows, columns}, []int64{2, 2}))
+		flat := ndtest.FromHost(t, dev, ndview.Int16, values, n)
+		return ndtest.View(t)(ndview.FromBuffer(flat.Buffer(), ndview.Int16, 0, []int64{rows, columns}, []int64{2, 2}))
 	}
 	values := make([]int16, n)
 	for i := range values {
@@ -223,16 +224,16 @@ func TestWindowsReachBeyond32Bits(t *testing.T) {
 			axes []int
 			want []byte
 		}{
-			{ndview.Sum, nil, raw(sum)},
-			{ndview.Max, []int{0}, raw(append(slices.Repeat([]int16{20_000}, columns-2), 32_000, 32_000)...)},
-			{ndview.Max, []int{1}, raw(append(slices.Repeat([]int16{20_000}, rows-2), 32_000, 32_000)...)},
-			{ndview.ArgMax, nil, raw(int64(rows-2)*columns + columns - 1)},
-			{ndview.ArgMin, nil, raw(int64(rows*columns - 1))},
-			{ndview.CountNonzero, nil, raw(int64(rows*columns - 1))},
-			{ndview.AllTrue, nil, raw(false)},
+			{ndview.Sum, nil, ndtest.Raw(sum)},
+			{ndview.Max, []int{0}, ndtest.Raw(append(slices.Repeat([]int16{20_000}, columns-2), 32_000, 32_000)...)},
+			{ndview.Max, []int{1}, ndtest.Raw(append(slices.Repeat([]int16{20_000}, rows-2), 32_000, 32_000)...)},
+			{ndview.ArgMax, nil, ndtest.Raw(int64(rows-2)*columns + columns - 1)},
+			{ndview.ArgMin, nil, ndtest.Raw(int64(rows*columns - 1))},
+			{ndview.CountNonzero, nil, ndtest.Raw(int64(rows*columns - 1))},
+			{ndview.AllTrue, nil, ndtest.Raw(false)},
 		} {
 			got, err := tt.of.Of(a, ndview.ReduceOptions{Axes: tt.axes})
-			requireBytes(t, tt.want, elements(t, own(t, got, err)), tt.of, tt.axes)
+			ndtest.RequireBytes(t, tt.want, ndtest.Elements(t, ndtest.Own(t, got, err)), tt.of, tt.axes)
 		}
 		for name, compare := range map[string]func(b *ndview.NDBuffer) (bool, error){
 			"Equal":    a.Equal,
@@ -306,7 +307,7 @@ func TestComparisonsReachBeyond32Bits(t *testing.T) {
 // asInt16 views pairs of bytes as int16.
 func asInt16(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 	t.Helper()
-	return view(t)(index(t, a, ndview.Span(0, a.Size()&^1)).View(ndview.Int16))
+	return ndtest.View(t)(index(t, a, ndview.Span(0, a.Size()&^1)).View(ndview.Int16))
 }
 
 // TestComparisonsWithAValueReachBeyond32Bits compares with one value, without and with
@@ -314,11 +315,11 @@ func asInt16(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
 		zeros, err := ndview.Zeros(dev, ndview.Uint8, hugeExtent)
-		a := own(t, zeros, err)
-		floats := view(t)(index(t, a, ndview.Span(0, hugeExtent&^3)).View(ndview.Float32))
-		row := fromHost(t, dev, ndview.Uint8, make([]uint8, hugeColumns), hugeColumns)
-		wide := fromHost(t, dev, ndview.Int16, make([]int16, hugeColumns), hugeColumns)
-		matrix := view(t)(a.Reshape(hugeRows, hugeColumns))
+		a := ndtest.Own(t, zeros, err)
+		floats := ndtest.View(t)(index(t, a, ndview.Span(0, hugeExtent&^3)).View(ndview.Float32))
+		row := ndtest.FromHost(t, dev, ndview.Uint8, make([]uint8, hugeColumns), hugeColumns)
+		wide := ndtest.FromHost(t, dev, ndview.Int16, make([]int16, hugeColumns), hugeColumns)
+		matrix := ndtest.View(t)(a.Reshape(hugeRows, hugeColumns))
 		equal := map[string]func() (bool, error){
 			"a byte":         func() (bool, error) { return a.AllEqual(0, false) },
 			"a float":        func() (bool, error) { return a.AllEqual(0.0, false) },
@@ -382,7 +383,7 @@ func TestElementwiseReachesBeyond32Bits(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				got, err := tt.got()
-				requirePeriodic(t, tt.want, own(t, got, err))
+				requirePeriodic(t, tt.want, ndtest.Own(t, got, err))
 			})
 		}
 	})
@@ -394,7 +395,7 @@ func TestFarRowsReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 7, func(t *testing.T, dev arrowbuf.Device) {
 		const columns = (hugeExtent - 1) / 2
-		a := view(t)(periodic(t, dev, block, 2*columns).Reshape(2, columns))
+		a := ndtest.View(t)(periodic(t, dev, block, 2*columns).Reshape(2, columns))
 		x := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, 2))
 		for name, tt := range map[string]struct {
 			of   func() (*ndview.NDBuffer, error)
@@ -406,7 +407,7 @@ func TestFarRowsReachBeyond32Bits(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				made, err := tt.of()
-				got := own(t, made, err)
+				got := ndtest.Own(t, made, err)
 				for row := range int64(2) {
 					want := mapped(period, func(i int) byte { return tt.want(block[(row*columns+2*int64(i))%period]) })
 					requirePeriodic(t, want, index(t, got, ndview.At(row)))
@@ -421,7 +422,7 @@ func castAs(t *testing.T, bytes *ndview.NDBuffer, from, to ndview.DType) (*ndvie
 	t.Helper()
 	whole := index(t, bytes, ndview.Span(0, bytes.Size()/from.Size()*from.Size()))
 	elements, err := whole.View(from)
-	return own(t, elements, err).AsType(to, ndview.OrderC, ndview.CastUnsafe)
+	return ndtest.Own(t, elements, err).AsType(to, ndview.OrderC, ndview.CastUnsafe)
 }
 
 // floatTruths returns 1 for each float32 of a block that is not 0, otherwise 0.
@@ -438,7 +439,7 @@ func TestWiderResultsReachBeyond32Bits(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				part := index(t, a, ndview.Span(from, ndview.Open))
 				wide, err := part.AsType(ndview.Int16, ndview.OrderC, ndview.CastSafe)
-				own(t, wide, err)
+				ndtest.Own(t, wide, err)
 				want := rotated(block, from)
 				requirePeriodic(t, mapped(2*period, func(i int) byte { return want[i/2] * byte(1-i%2) }), wide)
 				require.NoError(t, ndview.Multiply.Into(wide, part, wide))
@@ -463,17 +464,17 @@ func TestBroadcastingReachesBeyond32Bits(t *testing.T) {
 		}
 		for name, width := range map[string]int64{"whole vectors": columns, "no whole vectors": columns - 3} {
 			t.Run(name, func(t *testing.T) {
-				x := fromHost(t, dev, ndview.Uint8, down, rows, 1)
-				y := fromHost(t, dev, ndview.Uint8, row[:width], width)
+				x := ndtest.FromHost(t, dev, ndview.Uint8, down, rows, 1)
+				y := ndtest.FromHost(t, dev, ndview.Uint8, row[:width], width)
 				made, err := ndview.Empty(dev, ndview.Uint8, rows, width)
-				out := own(t, made, err)
+				out := ndtest.Own(t, made, err)
 				check := func(f func(down, row byte) byte) { // with a period of 251 rows
 					requirePeriodic(t, mapped(251*int(width), func(i int) byte { return f(byte(i/int(width)), row[i%int(width)]) }), out)
 				}
 				require.NoError(t, ndview.Add.Into(out, x, y))
 				check(func(down, row byte) byte { return down + row })
-				transposed := view(t)(out.Transpose())
-				require.NoError(t, ndview.Subtract.Into(transposed, view(t)(y.Reshape(width, 1)), view(t)(x.Reshape(rows))))
+				transposed := ndtest.View(t)(out.Transpose())
+				require.NoError(t, ndview.Subtract.Into(transposed, ndtest.View(t)(y.Reshape(width, 1)), ndtest.View(t)(x.Reshape(rows))))
 				check(func(down, row byte) byte { return row - down })
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -22,27 +23,27 @@ func TestCopiesReachBeyond4GiB(t *testing.T) {
 			numbers[i] = uint16(i)
 		}
 		a, err := ndview.Empty(dev, ndview.Uint16, rows, columns)
-		own(t, a, err)
-		require.NoError(t, a.CopyFrom(fromHost(t, dev, ndview.Uint16, numbers[:columns], columns)))
+		ndtest.Own(t, a, err)
+		require.NoError(t, a.CopyFrom(ndtest.FromHost(t, dev, ndview.Uint16, numbers[:columns], columns)))
 		first, err := a.Slice(1, 0, numbered)
-		own(t, first, err)
-		require.NoError(t, first.CopyFrom(fromHost(t, dev, ndview.Uint16, numbers, rows, 1)))
+		ndtest.Own(t, first, err)
+		require.NoError(t, first.CopyFrom(ndtest.FromHost(t, dev, ndview.Uint16, numbers, rows, 1)))
 
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		c, err := transposed.Copy(ndview.OrderC)
-		own(t, c, err)
+		ndtest.Own(t, c, err)
 		back, err := c.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.SpanStep(ndview.Open, ndview.Open, -3))
-		own(t, back, err)
+		ndtest.Own(t, back, err)
 		thirds, err := back.Copy(ndview.OrderC)
-		own(t, thirds, err)
+		ndtest.Own(t, thirds, err)
 		for _, column := range []int64{0, 1, numbered - 1, numbered, 15339, 15340, 30679, 30680, columns - 1} {
 			line, err := c.Slice(0, column, column+1)
-			own(t, line, err)
+			ndtest.Own(t, line, err)
 			got, err := ndview.ToHost[uint16](line)
 			require.NoError(t, err)
 			third, err := thirds.Slice(0, columns-1-column, columns-column)
-			own(t, third, err)
+			ndtest.Own(t, third, err)
 			few, err := ndview.ToHost[uint16](third)
 			require.NoError(t, err)
 			require.Len(t, few, (rows+2)/3)
@@ -80,7 +81,7 @@ func TestCopiesReachBeyond32Bits(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				c, err := index(t, a, ndview.SpanStep(tt.start, tt.stop, tt.step)).Copy(ndview.OrderC)
-				requirePeriodic(t, tt.want, own(t, c, err))
+				requirePeriodic(t, tt.want, ndtest.Own(t, c, err))
 			})
 		}
 		for name, shape := range map[string][]int64{
@@ -93,11 +94,11 @@ func TestCopiesReachBeyond32Bits(t *testing.T) {
 			"distant axes":    {2, 3, hugeExtent / 30, 5},
 		} {
 			t.Run(name, func(t *testing.T) {
-				cube := view(t)(index(t, a, ndview.Span(0, product(shape))).Reshape(shape...))
-				transposed := view(t)(cube.Transpose())
+				cube := ndtest.View(t)(index(t, a, ndview.Span(0, product(shape))).Reshape(shape...))
+				transposed := ndtest.View(t)(cube.Transpose())
 				c, err := transposed.Copy(ndview.OrderC)
-				requireReversedAxes(t, block, own(t, c, err))
-				assert.NoError(t, c.CopyFrom(view(t)(cube.Reshape(transposed.Shape()...))))
+				requireReversedAxes(t, block, ndtest.Own(t, c, err))
+				assert.NoError(t, c.CopyFrom(ndtest.View(t)(cube.Reshape(transposed.Shape()...))))
 				requirePeriodic(t, block, c)
 			})
 		}
@@ -110,7 +111,7 @@ func requireReversedAxes(t *testing.T, block []byte, c *ndview.NDBuffer) {
 	t.Helper()
 	shape, n := c.Shape(), c.Size()
 	for _, from := range []int64{0, 1<<31 - 5000, 1<<32 - 5000, n - 10_000, n / 3, n / 5, n / 7 * 6} {
-		got := elements(t, at(t, c.Buffer(), ndview.Uint8, from, 10_000))
+		got := ndtest.Elements(t, ndtest.At(t, c.Buffer(), ndview.Uint8, from, 10_000))
 		for i := range got {
 			source, rest, step := int64(0), from+int64(i), n // source is the index in the pattern
 			for k := len(shape) - 1; k >= 0; k-- {
@@ -128,7 +129,7 @@ func requireReversedAxes(t *testing.T, block []byte, c *ndview.NDBuffer) {
 func TestWritesReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent)
-		a := own(t, made, err)
+		a := ndtest.Own(t, made, err)
 		same := func(t *testing.T, a *ndview.NDBuffer, value int) {
 			t.Helper()
 			is, err := a.AllEqual(value, false)
@@ -140,7 +141,7 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 			t.Helper()
 			end := from + int64(len(bytes))
 			same(t, index(t, a, ndview.Span(0, from)), 0)
-			requireBytes(t, bytes, elements(t, index(t, a, ndview.Span(from, end))))
+			ndtest.RequireBytes(t, bytes, ndtest.Elements(t, index(t, a, ndview.Span(from, end))))
 			same(t, index(t, a, ndview.Span(end, hugeExtent)), 0)
 		}
 		require.NoError(t, a.Fill(10))
@@ -213,19 +214,19 @@ func TestJoinsReachBeyond32Bits(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				got, err := tt.join()
-				joined := own(t, got, err)
+				joined := ndtest.Own(t, got, err)
 				if tt.want != nil {
 					requirePeriodic(t, pairs, joined)
 					return
 				}
-				flat := view(t)(joined.Reshape(2 * half))
-				requirePeriodic(t, block, view(t)(flat.Slice(0, 0, half)))
-				requirePeriodic(t, rotated(block, 100), view(t)(flat.Slice(0, half, 2*half)))
+				flat := ndtest.View(t)(joined.Reshape(2 * half))
+				requirePeriodic(t, block, ndtest.View(t)(flat.Slice(0, 0, half)))
+				requirePeriodic(t, rotated(block, 100), ndtest.View(t)(flat.Slice(0, half, 2*half)))
 				parts, err := ndview.ArraySplit(flat, 3, 0)
 				require.NoError(t, err)
 				start := int64(0)
 				for i, part := range parts {
-					own(t, part, nil)
+					ndtest.Own(t, part, nil)
 					if i == 2 {
 						requirePeriodic(t, rotated(block, 100+start-half), part)
 					}
@@ -245,9 +246,9 @@ func TestTrianglesReachBeyond32Bits(t *testing.T) {
 		for name, columns := range map[string]int64{"whole vectors": 65_552, "no whole vectors": 65_551} {
 			t.Run(name, func(t *testing.T) {
 				const k = -100 // the diagonal
-				a := view(t)(periodic(t, dev, block, rows*columns).Reshape(rows, columns))
+				a := ndtest.View(t)(periodic(t, dev, block, rows*columns).Reshape(rows, columns))
 				lower, err := a.Tril(k)
-				own(t, lower, err)
+				ndtest.Own(t, lower, err)
 				require.NoError(t, a.TriuInPlace(k+1))
 				edges := make([]int64, rows)
 				for i := range edges {
@@ -255,7 +256,7 @@ func TestTrianglesReachBeyond32Bits(t *testing.T) {
 				}
 				ofRows := func(r ndview.Reduction, a *ndview.NDBuffer) []int64 {
 					got, err := r.Of(a, ndview.ReduceOptions{Axes: []int{1}})
-					return hostOf[int64](t, own(t, got, err))
+					return ndtest.HostOf[int64](t, ndtest.Own(t, got, err))
 				}
 				kept, firstZero, above := ofRows(ndview.CountNonzero, lower), ofRows(ndview.ArgMin, lower), ofRows(ndview.CountNonzero, a)
 				for i, edge := range edges {
@@ -279,12 +280,12 @@ func TestSwappedBytesReachBeyond4GiB(t *testing.T) {
 		transposed := mapped(period, func(i int) byte { return block[i^1] })
 		for name, from := range map[string]int64{"contiguous": 0, "not aligned": 2} {
 			t.Run(name, func(t *testing.T) {
-				numbers := view(t)(index(t, a, ndview.Span(from, hugeExtent-1)).View(ndview.Uint16))
+				numbers := ndtest.View(t)(index(t, a, ndview.Span(from, hugeExtent-1)).View(ndview.Uint16))
 				c, err := numbers.ByteSwapped()
-				requirePeriodic(t, rotated(transposed, from), own(t, c, err))
+				requirePeriodic(t, rotated(transposed, from), ndtest.Own(t, c, err))
 			})
 		}
-		long := view(t)(index(t, a, ndview.Span(0, hugeExtent&^7)).View(ndview.Uint64))
+		long := ndtest.View(t)(index(t, a, ndview.Span(0, hugeExtent&^7)).View(ndview.Uint64))
 		require.NoError(t, long.ByteSwap())
 		requirePeriodic(t, mapped(period, func(i int) byte { return block[i^7] }), index(t, a, ndview.Span(0, hugeExtent&^7)))
 	})
@@ -297,7 +298,7 @@ func TestBitsReachBeyond32Bits(t *testing.T) {
 		a := periodic(t, dev, truths, hugeExtent)
 		for _, shift := range []int64{0, 3} {
 			t.Run(fmt.Sprint("from bit ", shift), func(t *testing.T) {
-				bitmap := upload(t, dev, make([]byte, hugeExtent/8+2))
+				bitmap := ndtest.Upload(t, dev, make([]byte, hugeExtent/8+2))
 				require.NoError(t, a.PackBits(bitmap, shift))
 				packed := mapped(period/8, func(i int) (b byte) {
 					for k := range 8 {
@@ -305,9 +306,9 @@ func TestBitsReachBeyond32Bits(t *testing.T) {
 					}
 					return b
 				})
-				requirePeriodic(t, rotated(packed, 1), at(t, bitmap, ndview.Uint8, 1, hugeExtent/8-1))
+				requirePeriodic(t, rotated(packed, 1), ndtest.At(t, bitmap, ndview.Uint8, 1, hugeExtent/8-1))
 				back, err := ndview.Empty(dev, ndview.Uint8, hugeExtent-5)
-				own(t, back, err)
+				ndtest.Own(t, back, err)
 				require.NoError(t, back.UnpackBits(bitmap, shift+5, true))
 				requirePeriodic(t, mapped(period, func(i int) byte { return 1 - truths[(i+5)%period] }), back)
 			})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +17,7 @@ func TestMasksReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
 		const n = hugeExtent / 15 * 16 // more than 2^32 of them are selected
 		a := periodic(t, dev, block, n)
-		mask := view(t)(periodic(t, dev, bytes.Repeat(append(bytes.Repeat([]byte{1}, 15), 0), 1<<16), n).View(ndview.Bool))
+		mask := ndtest.View(t)(periodic(t, dev, bytes.Repeat(append(bytes.Repeat([]byte{1}, 15), 0), 1<<16), n).View(ndview.Bool))
 		require.Greater(t, int64(n/16*15), int64(1<<32))
 		var kept []byte
 		for i, b := range block {
@@ -36,7 +37,7 @@ func TestMasksReachBeyond32Bits(t *testing.T) {
 					needHost(t, 14)
 				}
 				got, err := get()
-				requirePeriodic(t, kept, own(t, got, err))
+				requirePeriodic(t, kept, ndtest.Own(t, got, err))
 				require.NoError(t, a.Set(7, ndview.Mask(mask)))
 				require.NoError(t, a.Set(got, ndview.Mask(mask)))
 				requirePeriodic(t, block, a)
@@ -53,15 +54,15 @@ func TestMasksReachBeyond32Bits(t *testing.T) {
 func TestNonZeroReachesBeyond32Bits(t *testing.T) {
 	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
 		full, err := ndview.Full(dev, ndview.Bool, true, hugeExtent)
-		mask := own(t, full, err)
+		mask := ndtest.Own(t, full, err)
 		_, err = mask.Buffer().CopyFromHost([]byte{0}, 1000)
 		require.NoError(t, err)
 		places, err := ndview.NonZero(mask)
 		require.NoError(t, err)
-		own(t, places[0], nil)
+		ndtest.Own(t, places[0], nil)
 		require.EqualValues(t, hugeExtent-1, places[0].Size())
 		for _, from := range []int64{0, 990, 1<<31 - 10, 1<<32 - 10, hugeExtent - 21} {
-			for i, place := range hostOf[int64](t, index(t, places[0], ndview.Span(from, from+20))) {
+			for i, place := range ndtest.HostOf[int64](t, index(t, places[0], ndview.Span(from, from+20))) {
 				k := from + int64(i)
 				require.Equal(t, k+int64(truth(k >= 1000)), place)
 			}
@@ -69,7 +70,7 @@ func TestNonZeroReachesBeyond32Bits(t *testing.T) {
 		block := pattern()
 		a := periodic(t, dev, block, hugeExtent)
 		taken, err := ndview.Take(a, places[0], 0, ndview.ModeRaise)
-		own(t, taken, err)
+		ndtest.Own(t, taken, err)
 		requirePeriodic(t, block, index(t, taken, ndview.Span(0, 1000)))
 		requirePeriodic(t, rotated(block, 1001), index(t, taken, ndview.Span(1000, ndview.Open)))
 	})
@@ -79,12 +80,12 @@ func TestNonZeroReachesBeyond32Bits(t *testing.T) {
 // index.
 func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
-		a := view(t)(periodic(t, dev, pattern(), hugeExtent).Reshape(hugeRows, hugeColumns))
+		a := ndtest.View(t)(periodic(t, dev, pattern(), hugeExtent).Reshape(hugeRows, hugeColumns))
 		numbers := make([]int64, hugeColumns)
 		for i := range numbers {
 			numbers[i] = -1 - int64(i)
 		}
-		columns := fromHost(t, dev, ndview.Int64, numbers, hugeColumns)
+		columns := ndtest.FromHost(t, dev, ndview.Int64, numbers, hugeColumns)
 		backwards := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -1))
 		equal := func(t *testing.T, got *ndview.NDBuffer) {
 			t.Helper()
@@ -94,11 +95,11 @@ func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
 		}
 		t.Run("Take", func(t *testing.T) {
 			got, err := ndview.Take(a, columns, 1, ndview.ModeRaise)
-			equal(t, own(t, got, err))
+			equal(t, ndtest.Own(t, got, err))
 		})
 		t.Run("Set", func(t *testing.T) {
 			zeros, err := ndview.Zeros(dev, ndview.Uint8, hugeRows, hugeColumns)
-			own(t, zeros, err)
+			ndtest.Own(t, zeros, err)
 			require.NoError(t, zeros.Set(a, ndview.All, ndview.IntArray(columns)))
 			equal(t, zeros)
 		})
@@ -115,10 +116,10 @@ func TestPutReachesBeyond32Bits(t *testing.T) {
 		for i := range numbers {
 			numbers[i], want[i] = int64(i), block[(i*hugeColumns+hugeColumns-1)%period]
 		}
-		rows := view(t)(fromHost(t, dev, ndview.Int64, numbers, hugeRows, 1).BroadcastTo(hugeRows, hugeColumns))
-		last := fromHost(t, dev, ndview.Uint8, make([]byte, hugeRows), hugeRows)
+		rows := ndtest.View(t)(ndtest.FromHost(t, dev, ndview.Int64, numbers, hugeRows, 1).BroadcastTo(hugeRows, hugeColumns))
+		last := ndtest.FromHost(t, dev, ndview.Uint8, make([]byte, hugeRows), hugeRows)
 		require.NoError(t, ndview.Put(last, rows, values, ndview.ModeRaise))
-		requireBytes(t, want, elements(t, last))
+		ndtest.RequireBytes(t, want, ndtest.Elements(t, last))
 	})
 }
 
@@ -129,36 +130,36 @@ func TestChosenRowsReachBeyond32Bits(t *testing.T) {
 		a := periodic(t, dev, block, hugeExtent)
 		truths := make([]bool, hugeExtent/1001)
 		truths[5], truths[1<<32/1001], truths[1<<32/1001+1], truths[len(truths)-1] = true, true, true, true
-		rows := view(t)(index(t, a, ndview.Span(0, int64(len(truths))*1001)).Reshape(int64(len(truths)), 1001))
+		rows := ndtest.View(t)(index(t, a, ndview.Span(0, int64(len(truths))*1001)).Reshape(int64(len(truths)), 1001))
 		numbers := []int64{5, 1 << 32 / 1001, 1<<32/1001 + 1, int64(len(truths)) - 1}
 		var want []byte
 		for _, row := range numbers {
 			want = append(want, rotated(block, row*1001)[:1001]...)
 		}
-		mask := fromHost(t, dev, ndview.Bool, truths, int64(len(truths)))
+		mask := ndtest.FromHost(t, dev, ndview.Bool, truths, int64(len(truths)))
 		for name, get := range map[string]func() (*ndview.NDBuffer, error){
 			"a mask of rows": func() (*ndview.NDBuffer, error) { return rows.Get(ndview.Mask(mask)) },
 			"Compress":       func() (*ndview.NDBuffer, error) { return ndview.Compress(mask, rows, 0) },
 			"indices":        func() (*ndview.NDBuffer, error) { return rows.Get(ndview.Ints(numbers...)) },
 			"Take of int32": func() (*ndview.NDBuffer, error) {
-				narrow := fromHost(t, dev, ndview.Int32, []int32{5, 1 << 32 / 1001, 1<<32/1001 + 1, -1}, 4)
+				narrow := ndtest.FromHost(t, dev, ndview.Int32, []int32{5, 1 << 32 / 1001, 1<<32/1001 + 1, -1}, 4)
 				return ndview.Take(rows, narrow, 0, ndview.ModeRaise)
 			},
 			"Take of columns": func() (*ndview.NDBuffer, error) {
-				transposed := view(t)(rows.Transpose())
-				few, err := ndview.Take(transposed, fromHost(t, dev, ndview.Int64, numbers, 4), 1, ndview.ModeRaise)
-				return own(t, few, err).Transpose()
+				transposed := ndtest.View(t)(rows.Transpose())
+				few, err := ndview.Take(transposed, ndtest.FromHost(t, dev, ndview.Int64, numbers, 4), 1, ndview.ModeRaise)
+				return ndtest.Own(t, few, err).Transpose()
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				got, err := get()
-				requireBytes(t, want, elements(t, own(t, got, err)))
+				ndtest.RequireBytes(t, want, ndtest.Elements(t, ndtest.Own(t, got, err)))
 			})
 		}
-		last := fromHost(t, dev, ndview.Int32, []int32{-1, 0}, 2)
+		last := ndtest.FromHost(t, dev, ndview.Int32, []int32{-1, 0}, 2)
 		require.NoError(t, rows.Set([]uint8{1, 2}, ndview.IntArray(last), ndview.At(1000)))
 		at32 := int64(len(truths))*1001 - 1
-		assert.Equal(t, []byte{1}, elements(t, at(t, a.Buffer(), ndview.Uint8, at32, 1)))
-		assert.Equal(t, []byte{2}, elements(t, at(t, a.Buffer(), ndview.Uint8, 1000, 1)))
+		assert.Equal(t, []byte{1}, ndtest.Elements(t, ndtest.At(t, a.Buffer(), ndview.Uint8, at32, 1)))
+		assert.Equal(t, []byte{2}, ndtest.Elements(t, ndtest.At(t, a.Buffer(), ndview.Uint8, 1000, 1)))
 	})
 }

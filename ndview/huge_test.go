@@ -15,6 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -81,7 +82,7 @@ func pattern() []byte {
 func periodic(t *testing.T, dev arrowbuf.Device, block []byte, n int64) *ndview.NDBuffer {
 	t.Helper()
 	made, err := ndview.Empty(dev, ndview.Uint8, n)
-	a := own(t, made, err)
+	a := ndtest.Own(t, made, err)
 	done, err := a.Buffer().CopyFromHost(block[:min(int64(len(block)), n)], 0)
 	for ; err == nil && done < n; done *= 2 {
 		var before arrowbuf.Buffer
@@ -102,15 +103,15 @@ func requirePeriodic(t *testing.T, block []byte, a *ndview.NDBuffer) {
 	require.True(t, a.IsContiguous())
 	n := a.NBytes()
 	period := min(int64(len(block)), n)
-	first, before, after := at(t, a.Buffer(), ndview.Uint8, a.Offset(), period),
-		at(t, a.Buffer(), ndview.Uint8, a.Offset(), n-period), at(t, a.Buffer(), ndview.Uint8, a.Offset()+period, n-period)
-	requireBytes(t, block[:period], elements(t, first))
+	first, before, after := ndtest.At(t, a.Buffer(), ndview.Uint8, a.Offset(), period),
+		ndtest.At(t, a.Buffer(), ndview.Uint8, a.Offset(), n-period), ndtest.At(t, a.Buffer(), ndview.Uint8, a.Offset()+period, n-period)
+	ndtest.RequireBytes(t, block[:period], ndtest.Elements(t, first))
 	same, err := before.Equal(after)
 	require.NoError(t, err)
 	if !same {
 		differ, err := ndview.NotEqual.Of(before, after)
-		where, err2 := ndview.ArgMax.Of(own(t, differ, err), ndview.ReduceOptions{})
-		require.Failf(t, "bytes differ", "at %d of %d", hostOf[int64](t, own(t, where, err2))[0]+period, n)
+		where, err2 := ndview.ArgMax.Of(ndtest.Own(t, differ, err), ndview.ReduceOptions{})
+		require.Failf(t, "bytes differ", "at %d of %d", ndtest.HostOf[int64](t, ndtest.Own(t, where, err2))[0]+period, n)
 	}
 }
 
@@ -149,7 +150,7 @@ func TestHostCopiesReachBeyond32Bits(t *testing.T) {
 	block := pattern()
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		data := bytes.Repeat(block, hugeExtent/period+1)[:hugeExtent]
-		a := fromHost(t, dev, ndview.Uint8, data, hugeRows, hugeColumns)
+		a := ndtest.FromHost(t, dev, ndview.Uint8, data, hugeRows, hugeColumns)
 		requirePeriodic(t, block, a)
 		clear(data)
 		require.NoError(t, a.CopyToHost(data))
@@ -157,7 +158,7 @@ func TestHostCopiesReachBeyond32Bits(t *testing.T) {
 			require.True(t, bytes.Equal(block[:min(period, hugeExtent-at)], data[at:min(at+period, hugeExtent)]), "from byte %d", at)
 		}
 		flat, err := a.Ravel(ndview.OrderC)
-		own(t, flat, err)
+		ndtest.Own(t, flat, err)
 		for _, from := range []int64{1<<31 - 50, 1<<32 - 50, hugeExtent - 100} {
 			part := index(t, flat, ndview.Span(from, from+100))
 			want := rotated(block, from)[:100]
@@ -196,7 +197,7 @@ func TestArrowColumnsReachBeyond32Bits(t *testing.T) {
 	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
 		a := periodic(t, dev, block, hugeExtent)
 		missing := []int64{1 << 31, 1<<32 - 1, 1<<32 + 7, hugeExtent - 1}
-		bitmap := upload(t, dev, bytes.Repeat([]byte{0xff}, hugeExtent/8+1))
+		bitmap := ndtest.Upload(t, dev, bytes.Repeat([]byte{0xff}, hugeExtent/8+1))
 		for _, row := range missing {
 			_, err := bitmap.CopyFromHost([]byte{0xff &^ (1 << (row % 8))}, row/8)
 			require.NoError(t, err)
@@ -208,12 +209,12 @@ func TestArrowColumnsReachBeyond32Bits(t *testing.T) {
 		t.Run("numbers", func(t *testing.T) {
 			data := array.NewData(arrow.PrimitiveTypes.Uint8, hugeExtent, []*memory.Buffer{nil, values}, nil, 0, 0)
 			defer data.Release()
-			column := own(t, arrowbuf.NewArray(data), nil)
-			shown := view(t)(ndview.FromArrow(column))
+			column := ndtest.Own(t, arrowbuf.NewArray(data), nil)
+			shown := ndtest.View(t)(ndview.FromArrow(column))
 			require.Equal(t, []int64{hugeExtent}, shown.Shape())
 			assert.Equal(t, a.Buffer().Address(), shown.Buffer().Address())
-			tail := own(t, arrowbuf.NewSlice(column, 1<<32-5, hugeExtent), nil)
-			requirePeriodic(t, rotated(block, 1<<32-5), view(t)(ndview.FromArrow(tail)))
+			tail := ndtest.Own(t, arrowbuf.NewSlice(column, 1<<32-5, hugeExtent), nil)
+			requirePeriodic(t, rotated(block, 1<<32-5), ndtest.View(t)(ndview.FromArrow(tail)))
 
 			made, err := ndview.ToArrow(shown, ndview.ArrowOptions{})
 			require.NoError(t, err)
@@ -224,12 +225,12 @@ func TestArrowColumnsReachBeyond32Bits(t *testing.T) {
 		t.Run("missing ones", func(t *testing.T) {
 			data := array.NewData(arrow.PrimitiveTypes.Uint8, hugeExtent, []*memory.Buffer{validity, values}, nil, array.UnknownNullCount, 0)
 			defer data.Release()
-			column := own(t, arrowbuf.NewArray(data), nil)
+			column := ndtest.Own(t, arrowbuf.NewArray(data), nil)
 			assert.Equal(t, len(missing), column.NullN())
 			shown, mask, err := ndview.FromArrowMasked(column)
-			own(t, shown, err)
-			where, err := ndview.ArgWhere(own(t, mask, nil))
-			assert.Equal(t, raw(missing...), elements(t, own(t, where, err)))
+			ndtest.Own(t, shown, err)
+			where, err := ndview.ArgWhere(ndtest.Own(t, mask, nil))
+			assert.Equal(t, ndtest.Raw(missing...), ndtest.Elements(t, ndtest.Own(t, where, err)))
 			made, err := ndview.ToArrow(shown, ndview.ArrowOptions{Mask: mask})
 			require.NoError(t, err)
 			defer made.Release()
@@ -241,16 +242,16 @@ func TestArrowColumnsReachBeyond32Bits(t *testing.T) {
 		t.Run("truths", func(t *testing.T) {
 			data := array.NewData(arrow.FixedWidthTypes.Boolean, hugeExtent, []*memory.Buffer{nil, validity}, nil, 0, 0)
 			defer data.Release()
-			shown := view(t)(ndview.FromArrow(own(t, arrowbuf.NewArray(data), nil)))
+			shown := ndtest.View(t)(ndview.FromArrow(ndtest.Own(t, arrowbuf.NewArray(data), nil)))
 			not, err := ndview.LogicalNot.Of(shown)
-			where, err2 := ndview.ArgWhere(own(t, not, err))
-			assert.Equal(t, raw(missing...), elements(t, own(t, where, err2)))
+			where, err2 := ndview.ArgWhere(ndtest.Own(t, not, err))
+			assert.Equal(t, ndtest.Raw(missing...), ndtest.Elements(t, ndtest.Own(t, where, err2)))
 			made, err := ndview.ToArrow(shown, ndview.ArrowOptions{})
 			require.NoError(t, err)
 			defer made.Release()
 			bits, err := arrowbuf.BufferOf(made.Data().Buffers()[1])
-			own(t, bits, err)
-			same, err := at(t, bits, ndview.Uint8, 0, hugeExtent/8).Equal(at(t, bitmap, ndview.Uint8, 0, hugeExtent/8))
+			ndtest.Own(t, bits, err)
+			same, err := ndtest.At(t, bits, ndview.Uint8, 0, hugeExtent/8).Equal(ndtest.At(t, bitmap, ndview.Uint8, 0, hugeExtent/8))
 			require.NoError(t, err)
 			assert.True(t, same)
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -46,7 +47,7 @@ func goldenKeys(t *testing.T, dev arrowbuf.Device, text json.RawMessage, asList 
 		case "mask":
 			mask := integers(t, dev, ndview.Uint8, field[[]int64](t, k[2]), field[[]int64](t, k[1]))
 			bools, err := mask.View(ndview.Bool)
-			keys = append(keys, ndview.Mask(own(t, bools, err)))
+			keys = append(keys, ndview.Mask(ndtest.Own(t, bools, err)))
 		default:
 			require.Fail(t, "unknown key", kind)
 		}
@@ -68,9 +69,9 @@ func TestGetByArraysMatchesNumPy(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, "case %d: %s", i, c)
-			own(t, got, nil)
+			ndtest.Own(t, got, nil)
 			require.Equal(t, field[[]int64](t, c[2]), append([]int64{}, got.Shape()...), "case %d: %s", i, c)
-			requireBytes(t, patterns(dtype, field[[]int64](t, c[3])), elements(t, got), "case", i, c)
+			ndtest.RequireBytes(t, patterns(dtype, field[[]int64](t, c[3])), ndtest.Elements(t, got), "case", i, c)
 			require.True(t, got.IsContiguous())
 		}
 	})
@@ -94,8 +95,8 @@ func TestSetByArraysMatchesNumPy(t *testing.T) {
 			skip := int64(i % 5 / 4)
 			parts := field[[3]json.RawMessage](t, c[0])
 			a := goldenView(t, dev, dtype, skip, field[int64](t, parts[0]), field[[]int64](t, parts[1]), field[[]int64](t, parts[2]))
-			want := download(t, a.Buffer())
-			values := at(t, upload(t, dev, append(poisoned(i%7), patterns(dtype, field[[]int64](t, c[3]))...)), dtype, int64(i%7), field[[]int64](t, c[2])...)
+			want := ndtest.Download(t, a.Buffer())
+			values := ndtest.At(t, ndtest.Upload(t, dev, append(poisoned(i%7), patterns(dtype, field[[]int64](t, c[3]))...)), dtype, int64(i%7), field[[]int64](t, c[2])...)
 			err := a.Set(values, goldenKeys(t, dev, c[1], i%3 == 0)...)
 			if len(c) == 4 {
 				require.Error(t, err, "case %d: %s", i, c)
@@ -106,26 +107,26 @@ func TestSetByArraysMatchesNumPy(t *testing.T) {
 					copy(want[skip+change[0]*dtype.Size():], patterns(dtype, change[1:]))
 				}
 			}
-			requireBytes(t, want, download(t, a.Buffer()), "case", i, c)
+			ndtest.RequireBytes(t, want, ndtest.Download(t, a.Buffer()), "case", i, c)
 		}
 	})
 }
 
 func TestNilArrayKeysAreErrDType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		for _, key := range []ndview.Key{ndview.IntArray(nil), ndview.Mask(nil)} {
 			_, err := a.Get(ndview.At(0), key)
 			assert.ErrorIs(t, err, ndview.ErrDType)
 			assert.ErrorIs(t, a.Set(1, key), ndview.ErrDType)
 		}
-		for _, key := range []ndview.Key{ndview.Ints(0), ndview.At(0), ndview.Mask(fromHost(t, dev, ndview.Bool, []bool{true, false}, 2))} {
+		for _, key := range []ndview.Key{ndview.Ints(0), ndview.At(0), ndview.Mask(ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false}, 2))} {
 			assert.ErrorIs(t, a.Set(nil, key), ndview.ErrDType)
 			assert.ErrorIs(t, a.Set((*ndview.NDBuffer)(nil), key), ndview.ErrDType)
 		}
-		assert.Equal(t, raw(count(6)...), elements(t, a))
+		assert.Equal(t, ndtest.Raw(count(6)...), ndtest.Elements(t, a))
 		none, err := a.Get(ndview.Ints())
-		own(t, none, err)
+		ndtest.Own(t, none, err)
 		assert.Equal(t, []int64{0, 3}, none.Shape())
 	})
 }
@@ -137,7 +138,7 @@ func maskOf(t *testing.T, dev arrowbuf.Device, values []int64, skip int, shape .
 	for i, v := range values {
 		bytes[skip+i] = byte(v) << (i % 8)
 	}
-	return at(t, upload(t, dev, bytes), ndview.Bool, int64(skip), shape...)
+	return ndtest.At(t, ndtest.Upload(t, dev, bytes), ndview.Bool, int64(skip), shape...)
 }
 
 func TestNonZeroAndArgWhereMatchNumPy(t *testing.T) {
@@ -151,23 +152,23 @@ func TestNonZeroAndArgWhereMatchNumPy(t *testing.T) {
 			mask := maskOf(t, dev, field[[]int64](t, c[2]), i%3, shape...)
 			if field[string](t, c[1]) == "F" {
 				transposed, err := mask.Transpose()
-				mask = own(t, transposed, err)
+				mask = ndtest.Own(t, transposed, err)
 			}
 			want := field[[]int64](t, c[3])
 			all, err := ndview.ArgWhere(mask)
-			own(t, all, err)
+			ndtest.Own(t, all, err)
 			require.Equal(t, []int64{int64(len(want)) / int64(mask.NDim()), int64(mask.NDim())}, all.Shape())
-			requireBytes(t, raw(want...), elements(t, all), "case", i, c)
+			ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, all), "case", i, c)
 			axes, err := ndview.NonZero(mask)
 			require.NoError(t, err)
 			require.Len(t, axes, mask.NDim())
 			for k, a := range axes {
-				own(t, a, nil)
+				ndtest.Own(t, a, nil)
 				var along []int64
 				for j := k; j < len(want); j += mask.NDim() {
 					along = append(along, want[j])
 				}
-				requireBytes(t, raw(along...), elements(t, a), "case", i, "axis", k, c)
+				ndtest.RequireBytes(t, ndtest.Raw(along...), ndtest.Elements(t, a), "case", i, "axis", k, c)
 			}
 		}
 	})
@@ -193,10 +194,10 @@ func TestGetAndSetByLongMasks(t *testing.T) {
 					}
 				}
 				mask := maskOf(t, dev, isTrue, skip, n)
-				a := fromHost(t, dev, ndview.Uint32, source, n)
+				a := ndtest.FromHost(t, dev, ndview.Uint32, source, n)
 				got, err := a.Get(ndview.Mask(mask))
-				own(t, got, err)
-				requireBytes(t, raw(selected...), elements(t, got))
+				ndtest.Own(t, got, err)
+				ndtest.RequireBytes(t, ndtest.Raw(selected...), ndtest.Elements(t, got))
 
 				values := make([]uint32, len(selected))
 				for k := range values {
@@ -209,15 +210,15 @@ func TestGetAndSetByLongMasks(t *testing.T) {
 						k++
 					}
 				}
-				require.NoError(t, a.Set(fromHost(t, dev, ndview.Uint32, values, int64(len(values))), ndview.Mask(mask)))
-				requireBytes(t, raw(want...), elements(t, a))
+				require.NoError(t, a.Set(ndtest.FromHost(t, dev, ndview.Uint32, values, int64(len(values))), ndview.Mask(mask)))
+				ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, a))
 				for i, m := range isTrue {
 					if m != 0 {
 						want[i] = 7
 					}
 				}
-				require.NoError(t, a.Set(fromHost(t, dev, ndview.Uint32, []uint32{7}), ndview.Mask(mask)))
-				requireBytes(t, raw(want...), elements(t, a))
+				require.NoError(t, a.Set(ndtest.FromHost(t, dev, ndview.Uint32, []uint32{7}), ndview.Mask(mask)))
+				ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, a))
 			}
 		}
 	})
@@ -225,7 +226,7 @@ func TestGetAndSetByLongMasks(t *testing.T) {
 
 func TestMasksOfWrongTypeShapeOrDeviceAreErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		_, err := a.Get(ndview.Mask(a))
 		assert.ErrorIs(t, err, ndview.ErrDType)
 		mask := maskOf(t, dev, []int64{1, 0, 1}, 0, 3)
@@ -238,39 +239,39 @@ func TestMasksOfWrongTypeShapeOrDeviceAreErrors(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 		_, err = ndview.Compress(elsewhere, a, 1)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
-		_, err = ndview.NonZero(fromHost(t, dev, ndview.Bool, []bool{true}))
+		_, err = ndview.NonZero(ndtest.FromHost(t, dev, ndview.Bool, []bool{true}))
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		row := fromHost(t, dev, ndview.Int32, count(3), 3)
-		three := fromHost(t, dev, ndview.Int32, count(3), 3)
+		row := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
+		three := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
 		assert.ErrorIs(t, row.Set(three, ndview.Mask(mask)), ndview.ErrShape)
-		assert.Equal(t, raw[int32](0, 1, 2), elements(t, row))
+		assert.Equal(t, ndtest.Raw[int32](0, 1, 2), ndtest.Elements(t, row))
 	})
 }
 
 func TestSetReadsMasksAndValuesBeforeWriting(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Bool, []bool{true, false, true, true, false, true}, 6)
+		a := ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false, true, true, false, true}, 6)
 		low, err := a.Slice(0, 0, 5)
-		own(t, low, err)
+		ndtest.Own(t, low, err)
 		high, err := a.Slice(0, 1, 6)
-		own(t, high, err)
-		not := fromHost(t, dev, ndview.Bool, []bool{false})
+		ndtest.Own(t, high, err)
+		not := ndtest.FromHost(t, dev, ndview.Bool, []bool{false})
 		require.NoError(t, high.Set(not, ndview.Mask(low)))
-		assert.Equal(t, raw(true, false, true, false, false, true), elements(t, a))
+		assert.Equal(t, ndtest.Raw(true, false, true, false, false, true), ndtest.Elements(t, a))
 		require.NoError(t, a.Set(not, ndview.Mask(a)))
-		assert.Equal(t, make([]byte, 6), elements(t, a))
+		assert.Equal(t, make([]byte, 6), ndtest.Elements(t, a))
 	})
 }
 
 func TestElementsOtherThanZeroAreTrue(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, math.NaN(), 5e-324, math.Inf(1)}, 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, math.NaN(), 5e-324, math.Inf(1)}, 2, 3)
 		got, err := ndview.ArgWhere(a)
-		own(t, got, err)
-		assert.Equal(t, raw[int64](0, 2, 1, 0, 1, 1, 1, 2), elements(t, got))
-		row := fromHost(t, dev, ndview.Int32, []int32{0, 256}, 2)
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Raw[int64](0, 2, 1, 0, 1, 1, 1, 2), ndtest.Elements(t, got))
+		row := ndtest.FromHost(t, dev, ndview.Int32, []int32{0, 256}, 2)
 		kept, err := ndview.Compress(row, a, 0)
-		own(t, kept, err)
-		assert.Equal(t, elements(t, a)[24:], elements(t, kept))
+		ndtest.Own(t, kept, err)
+		assert.Equal(t, ndtest.Elements(t, a)[24:], ndtest.Elements(t, kept))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 type arrays = []*ndview.NDBuffer
@@ -68,9 +69,9 @@ func TestJoinsAndSplitsMatchNumPy(t *testing.T) {
 			want := field[[][2][]int64](t, c[4])
 			require.Len(t, got, len(want), "case %d: %s", i, c)
 			for k, w := range want {
-				own(t, got[k], nil)
+				ndtest.Own(t, got[k], nil)
 				require.Equal(t, w[0], append([]int64{}, got[k].Shape()...), "case %d, result %d: %s", i, k, c)
-				requireBytes(t, patterns(dtype, w[1]), elements(t, got[k]), "case", i, "result", k, c)
+				ndtest.RequireBytes(t, patterns(dtype, w[1]), ndtest.Elements(t, got[k]), "case", i, "result", k, c)
 			}
 		}
 	})
@@ -82,8 +83,8 @@ func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		_, err = ndview.VStack(nil)
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		a := fromHost(t, dev, ndview.Int32, count(3), 3)
-		b := fromHost(t, otherThan(t, dev), ndview.Int32, count(3), 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
+		b := ndtest.FromHost(t, otherThan(t, dev), ndview.Int32, count(3), 3)
 		_, err = ndview.Concatenate(arrays{a, b}, 0)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 		released, err := ndview.Empty(dev, ndview.Int32, 3)
@@ -110,29 +111,29 @@ func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
 
 func TestJoinsPromoteTypes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 1<<24 + 1}, 2, 2)
-		b := fromHost(t, dev, ndview.Float32, []float32{0.5, -1}, 2, 1)
-		c := fromHost(t, dev, ndview.Bool, []bool{true, false}, 2, 1)
+		a := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 1<<24 + 1}, 2, 2)
+		b := ndtest.FromHost(t, dev, ndview.Float32, []float32{0.5, -1}, 2, 1)
+		c := ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false}, 2, 1)
 		got, err := ndview.Concatenate(arrays{a, b, c}, 1)
-		own(t, got, err)
+		ndtest.Own(t, got, err)
 		assert.Equal(t, ndview.Float64, got.DType())
-		assert.Equal(t, raw(1, 2, 0.5, 1, 3, 1<<24+1, -1, 0), elements(t, got))
-		when := fromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{0, 1}, 2, 1)
+		assert.Equal(t, ndtest.Raw(1, 2, 0.5, 1, 3, 1<<24+1, -1, 0), ndtest.Elements(t, got))
+		when := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{0, 1}, 2, 1)
 		_, err = ndview.Concatenate(arrays{a, when}, 1)
 		assert.ErrorIs(t, err, ndview.ErrDType)
-		span := fromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{0, 1}, 2, 1)
+		span := ndtest.FromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{0, 1}, 2, 1)
 		_, err = ndview.Concatenate(arrays{when, span}, 1)
 		assert.ErrorIs(t, err, ndview.ErrDType, "a timedelta is not a datetime")
 		var three arrays
 		for _, dtype := range []ndview.DType{ndview.Int16, ndview.Uint16, ndview.Float32} {
 			one, err := ndview.Zeros(dev, dtype, 1)
-			three = append(three, own(t, one, err))
+			three = append(three, ndtest.Own(t, one, err))
 		}
 		got, err = ndview.Stack(three, 0)
-		own(t, got, err)
+		ndtest.Own(t, got, err)
 		assert.Equal(t, ndview.Float32, got.DType(), "promoting the first two and then the third would give float64")
 		got, err = ndview.Clip(three[0], three[1], three[2])
-		own(t, got, err)
+		ndtest.Own(t, got, err)
 		assert.Equal(t, ndview.Float32, got.DType())
 	})
 }

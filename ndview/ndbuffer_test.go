@@ -9,6 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -55,7 +56,7 @@ func TestFromBufferChecksBounds(t *testing.T) {
 		{"no dtype", ndview.DType{}, 0, []int64{1}, nil, ndview.ErrDType},
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		buf := upload(t, dev, make([]byte, size))
+		buf := ndtest.Upload(t, dev, make([]byte, size))
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				a, err := ndview.FromBuffer(buf, tt.dtype, tt.offset, tt.shape, tt.strides)
@@ -63,7 +64,7 @@ func TestFromBufferChecksBounds(t *testing.T) {
 					require.ErrorIs(t, err, tt.want)
 					return
 				}
-				own(t, a, err)
+				ndtest.Own(t, a, err)
 				assert.NoError(t, a.CopyToHost(make([]byte, a.NBytes())))
 			})
 		}
@@ -71,17 +72,17 @@ func TestFromBufferChecksBounds(t *testing.T) {
 }
 
 func TestFromBufferCopiesShapeAndStrides(t *testing.T) {
-	buf := upload(t, arrowbuf.CPU(), make([]byte, 24))
+	buf := ndtest.Upload(t, arrowbuf.CPU(), make([]byte, 24))
 	shape, strides := []int64{2, 3}, []int64{12, 4}
 	a, err := ndview.FromBuffer(buf, ndview.Int32, 0, shape, strides)
-	own(t, a, err)
+	ndtest.Own(t, a, err)
 	shape[0], strides[0] = 99, 99
 	assert.Equal(t, []int64{2, 3}, a.Shape())
 	assert.Equal(t, []int64{12, 4}, a.Strides())
 }
 
 func TestIsContiguousMeansCOrderWithoutGaps(t *testing.T) {
-	buf := upload(t, arrowbuf.CPU(), make([]byte, 1024))
+	buf := ndtest.Upload(t, arrowbuf.CPU(), make([]byte, 1024))
 	tests := []struct {
 		name           string
 		shape, strides []int64
@@ -101,21 +102,21 @@ func TestIsContiguousMeansCOrderWithoutGaps(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			a, err := ndview.FromBuffer(buf, ndview.Int32, 512, tt.shape, tt.strides)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			assert.Equal(t, tt.want, a.IsContiguous())
 		})
 	}
 }
 
 func TestEmptyArraysAreContiguousInBothOrders(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
 	none := index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.Span(2, 1), ndview.SpanStep(0, 4, 2))
 	f := none.Flags()
 	assert.True(t, f.CContiguous && f.FContiguous && f.Aligned)
 }
 
 func TestFlagsDependOnLayoutOnly(t *testing.T) {
-	fresh := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
+	fresh := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
 	view := index(t, fresh, ndview.All)
 	assert.True(t, fresh.Flags().CContiguous && fresh.Flags().FContiguous)
 	assert.True(t, view.Flags().CContiguous && view.Flags().FContiguous)
@@ -156,22 +157,22 @@ func TestDerivedFlagsMatchNumPy(t *testing.T) {
 // NumPy's flag too depends on the address of the memory, not on the offset in a buffer.
 func TestAlignedFlagDependsOnTheAddress(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		whole := upload(t, dev, make([]byte, 64))
+		whole := ndtest.Upload(t, dev, make([]byte, 64))
 		odd, err := whole.Slice(1, 63)
-		own(t, odd, err)
-		assert.True(t, at(t, whole, ndview.Int64, 8, 3).Flags().Aligned)
-		assert.False(t, at(t, whole, ndview.Int64, 4, 3).Flags().Aligned)
-		assert.True(t, at(t, whole, ndview.Int32, 4, 3).Flags().Aligned)
-		assert.False(t, at(t, odd, ndview.Int64, 0, 3).Flags().Aligned)
-		assert.True(t, at(t, odd, ndview.Int64, 7, 3).Flags().Aligned)
+		ndtest.Own(t, odd, err)
+		assert.True(t, ndtest.At(t, whole, ndview.Int64, 8, 3).Flags().Aligned)
+		assert.False(t, ndtest.At(t, whole, ndview.Int64, 4, 3).Flags().Aligned)
+		assert.True(t, ndtest.At(t, whole, ndview.Int32, 4, 3).Flags().Aligned)
+		assert.False(t, ndtest.At(t, odd, ndview.Int64, 0, 3).Flags().Aligned)
+		assert.True(t, ndtest.At(t, odd, ndview.Int64, 7, 3).Flags().Aligned)
 		strided, err := ndview.FromBuffer(whole, ndview.Int32, 0, []int64{3}, []int64{6})
-		own(t, strided, err)
+		ndtest.Own(t, strided, err)
 		assert.False(t, strided.Flags().Aligned)
 	})
 }
 
 func TestBaseIsTheArrayOfTheFirstView(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	assert.Nil(t, a.Base())
 	row := index(t, a, ndview.At(1))
 	assert.Same(t, a, row.Base())
@@ -180,25 +181,25 @@ func TestBaseIsTheArrayOfTheFirstView(t *testing.T) {
 
 func TestWritesToReadOnlyArraysFail(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int64, []int64{7}, 1)
+		a := ndtest.FromHost(t, dev, ndview.Int64, []int64{7}, 1)
 		repeated, err := a.BroadcastTo(1)
-		own(t, repeated, err)
+		ndtest.Own(t, repeated, err)
 		locked, err := a.ReadOnly()
-		own(t, locked, err)
+		ndtest.Own(t, locked, err)
 		arrays := []*ndview.NDBuffer{repeated, locked, index(t, locked, ndview.Span(0, 1))}
 		if b, ok := a.Buffer().(*cudabuf.Buffer); ok {
 			shut, err := b.ReadOnly()
-			own(t, shut, err)
+			ndtest.Own(t, shut, err)
 			v, err := ndview.FromBuffer(shut, ndview.Int64, 0, []int64{1}, nil)
-			arrays = append(arrays, own(t, v, err))
+			arrays = append(arrays, ndtest.Own(t, v, err))
 		}
-		narrow := fromHost(t, dev, ndview.Int32, count(1), 1)
-		mask := fromHost(t, dev, ndview.Bool, []bool{true}, 1)
+		narrow := ndtest.FromHost(t, dev, ndview.Int32, count(1), 1)
+		mask := ndtest.FromHost(t, dev, ndview.Bool, []bool{true}, 1)
 		for i, v := range arrays {
 			assert.False(t, v.Flags().Writeable)
 			assert.False(t, v.Flags().Behaved())
 			bytes, err := v.View(ndview.Uint8)
-			own(t, bytes, err)
+			ndtest.Own(t, bytes, err)
 			for name, err := range map[string]error{
 				"CopyFrom":     v.CopyFrom(a),
 				"CopyFromHost": v.CopyFromHost(make([]byte, 8)),
@@ -221,7 +222,7 @@ func TestWritesToReadOnlyArraysFail(t *testing.T) {
 				assert.ErrorIs(t, err, ndview.ErrReadOnly, "%s of array %d", name, i)
 			}
 		}
-		assert.Equal(t, raw[int64](7), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int64](7), ndtest.Elements(t, a))
 		require.NoError(t, a.Zero(), "the array itself is writeable")
 	})
 }
@@ -230,7 +231,7 @@ func TestMayShareMemoryMatchesNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/overlaps.txt")
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		pool := upload(t, dev, make([]byte, 8192))
+		pool := ndtest.Upload(t, dev, make([]byte, 8192))
 		cases := map[string]int{}
 		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 			words := strings.Fields(line)
@@ -253,11 +254,11 @@ func TestMayShareMemoryMatchesNumPy(t *testing.T) {
 
 func TestMayShareMemoryComparesAddresses(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		whole := upload(t, dev, make([]byte, 64))
+		whole := ndtest.Upload(t, dev, make([]byte, 64))
 		part := func(offset, length int64) *ndview.NDBuffer {
 			b, err := whole.Slice(offset, length)
-			own(t, b, err)
-			return at(t, b, ndview.Uint8, 0, length)
+			ndtest.Own(t, b, err)
+			return ndtest.At(t, b, ndview.Uint8, 0, length)
 		}
 		left, right, middle, none := part(0, 32), part(32, 32), part(31, 2), part(16, 0)
 		assert.False(t, ndview.MayShareMemory(left, right))
@@ -265,7 +266,7 @@ func TestMayShareMemoryComparesAddresses(t *testing.T) {
 		assert.True(t, ndview.MayShareMemory(middle, right))
 		assert.False(t, ndview.MayShareMemory(left, none), "empty arrays share nothing")
 		assert.False(t, ndview.MayShareMemory(none, none))
-		far := at(t, upload(t, otherThan(t, dev), make([]byte, 64)), ndview.Uint8, 0, 64)
+		far := ndtest.At(t, ndtest.Upload(t, otherThan(t, dev), make([]byte, 64)), ndview.Uint8, 0, 64)
 		assert.False(t, ndview.MayShareMemory(left, far), "another device")
 		gone, err := left.Index()
 		require.NoError(t, err)
@@ -277,11 +278,11 @@ func TestMayShareMemoryComparesAddresses(t *testing.T) {
 
 func TestMayShareMemorySeesRegisteredHostMemory(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
-		ours := upload(t, arrowbuf.CPU(), make([]byte, 1<<16))
+		ours := ndtest.Upload(t, arrowbuf.CPU(), make([]byte, 1<<16))
 		bytes, _ := arrowbuf.HostBytes(ours)
 		pinned, err := dev.RegisterHost(bytes, cudabuf.RegisterOptions{})
-		own(t, pinned, err)
-		a, b := at(t, ours, ndview.Uint8, 0, 1<<16), at(t, pinned, ndview.Uint8, 0, 1<<16)
+		ndtest.Own(t, pinned, err)
+		a, b := ndtest.At(t, ours, ndview.Uint8, 0, 1<<16), ndtest.At(t, pinned, ndview.Uint8, 0, 1<<16)
 		assert.NotEqual(t, a.Device(), b.Device())
 		assert.True(t, ndview.MayShareMemory(a, b))
 	})
@@ -324,11 +325,11 @@ func TestFailedConstructionLeaksNothing(t *testing.T) {
 func TestReleasedArraysReturnErrReleased(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		// The buffer stays alive, so the array itself must refuse.
-		buf := upload(t, dev, make([]byte, 64))
+		buf := ndtest.Upload(t, dev, make([]byte, 64))
 		gone := map[ndview.DType]*ndview.NDBuffer{}
 		live := map[ndview.DType]*ndview.NDBuffer{}
 		for _, dtype := range []ndview.DType{ndview.Bool, ndview.Int32, ndview.Int64} {
-			live[dtype] = at(t, buf, dtype, 0, 4)
+			live[dtype] = ndtest.At(t, buf, dtype, 0, 4)
 			a, err := ndview.FromBuffer(buf, dtype, 32, []int64{4}, nil)
 			require.NoError(t, err)
 			a.Release()
@@ -376,9 +377,9 @@ func TestRecordsAreSliced(t *testing.T) {
 	record := numpyType(t, `[["id","<i4"],["name","|V3"]]`)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := []byte("aaaa123bbbb456cccc789")
-		a := at(t, upload(t, dev, data), record, 0, 3)
+		a := ndtest.At(t, ndtest.Upload(t, dev, data), record, 0, 3)
 		part, err := a.Slice(0, 1, 3)
-		own(t, part, err)
-		assert.Equal(t, data[7:], elements(t, part))
+		ndtest.Own(t, part, err)
+		assert.Equal(t, data[7:], ndtest.Elements(t, part))
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -301,7 +302,7 @@ const spelled = 24
 
 // text returns the text of a result: "int8 [2,2] [1,2,3,4]".
 func text(t *testing.T, a *ndview.NDBuffer) string {
-	data := elements(t, a)
+	data := ndtest.Elements(t, a)
 	if a.Size() > spelled {
 		return fmt.Sprintf("%s %s #%08x", a.DType(), bracketed(a.Shape()), crc32.ChecksumIEEE(unifyNaNs(a.DType(), data)))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -239,7 +240,7 @@ func TestWritePrograms(t *testing.T) {
 
 // reals returns the elements of an array as floats.
 func (p *maker) reals(a *ndview.NDBuffer) []float64 {
-	data := elements(p.m.t, a)
+	data := ndtest.Elements(p.m.t, a)
 	if isFloat(a) {
 		return reals(a.DType(), data)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 // newSteps make arrays from values.
@@ -82,7 +83,7 @@ func literal(dev arrowbuf.Device, dtype ndview.DType, shape []int64, values []fl
 	var host *ndview.NDBuffer
 	var err error
 	if n := int64(len(values)); dtype.Kind() == ndview.KindComplex {
-		host, err = ndview.FromHost(arrowbuf.CPU(), ndview.Complex128, slice[complex128](raw(values...)), n/2)
+		host, err = ndview.FromHost(arrowbuf.CPU(), ndview.Complex128, slice[complex128](ndtest.Raw(values...)), n/2)
 	} else {
 		host, err = ndview.FromHost(arrowbuf.CPU(), ndview.Float64, values, n)
 	}

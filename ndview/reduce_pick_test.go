@@ -11,6 +11,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +24,7 @@ var picks = map[string]func(*ndview.NDBuffer, ndview.ReduceOptions) (values, pos
 // axes has found, by indexing on the host.
 func elementsAt(t *testing.T, a *ndview.NDBuffer, axes []int, positions []int64) []byte {
 	t.Helper()
-	shape, size, data := a.Shape(), a.DType().Size(), elements(t, a)
+	shape, size, data := a.Shape(), a.DType().Size(), ndtest.Elements(t, a)
 	isReduced := make([]bool, len(shape))
 	for i := range shape {
 		isReduced[i] = axes == nil
@@ -53,16 +54,16 @@ func checkPick(t *testing.T, name string, a *ndview.NDBuffer, o ndview.ReduceOpt
 	t.Helper()
 	values, at, err := picks[name](a, o)
 	require.NoError(t, err, about...)
-	own(t, values, nil)
-	own(t, at, nil)
+	ndtest.Own(t, values, nil)
+	ndtest.Own(t, at, nil)
 	want, err := reductions[name].Of(a, o)
-	own(t, want, err)
+	ndtest.Own(t, want, err)
 	require.Equal(t, want.Shape(), at.Shape(), about...)
 	require.Equal(t, want.Shape(), values.Shape(), about...)
 	require.Equal(t, a.DType(), values.DType(), about...)
-	requireBytes(t, elements(t, want), elements(t, at), about...)
-	requireBytes(t, elementsAt(t, a, o.Axes, hostOf[int64](t, at)), elements(t, values), about...)
-	return elements(t, at)
+	ndtest.RequireBytes(t, ndtest.Elements(t, want), ndtest.Elements(t, at), about...)
+	ndtest.RequireBytes(t, elementsAt(t, a, o.Axes, ndtest.HostOf[int64](t, at)), ndtest.Elements(t, values), about...)
+	return ndtest.Elements(t, at)
 }
 
 // The cases of testdata/golden/reduce.py with positions.
@@ -86,12 +87,12 @@ func TestMaxAndArgMaxMatchNumPy(t *testing.T) {
 			for i := range strides {
 				strides[i] *= dtype.Size()
 			}
-			a, err := ndview.FromBuffer(upload(t, dev, data), dtype, field[int64](t, c[1])*dtype.Size(), field[[]int64](t, c[2]), strides)
-			own(t, a, err)
+			a, err := ndview.FromBuffer(ndtest.Upload(t, dev, data), dtype, field[int64](t, c[1])*dtype.Size(), field[[]int64](t, c[2]), strides)
+			ndtest.Own(t, a, err)
 			got := checkPick(t, r, a, ndview.ReduceOptions{Axes: field[[]int](t, c[5]), KeepDims: field[bool](t, c[6])}, c)
 			want, err := hex.DecodeString(field[string](t, c[10]))
 			require.NoError(t, err)
-			requireBytes(t, want, got, c)
+			ndtest.RequireBytes(t, want, got, c)
 			checked++
 		}
 		assert.Greater(t, checked, 100)
@@ -106,19 +107,19 @@ func TestMaxAndArgMaxAcceptAnyLayout(t *testing.T) {
 			for i := range data {
 				data[i] = byte(random.Uint32()) & 0x3b // no NaNs
 			}
-			buf := upload(t, dev, data)
-			whole := at(t, buf, dtype, 0, 64, 37, 50)
+			buf := ndtest.Upload(t, dev, data)
+			whole := ndtest.At(t, buf, dtype, 0, 64, 37, 50)
 			odd, err := ndview.FromBuffer(buf, dtype, 1, []int64{64, 37, 50}, nil)
-			own(t, odd, err)
+			ndtest.Own(t, odd, err)
 			back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
 			turned, err := whole.Transpose(2, 0, 1)
-			own(t, turned, err)
+			ndtest.Own(t, turned, err)
 			reversed, err := turned.Index(back, ndview.SpanStep(ndview.Open, ndview.Open, 3), back)
-			own(t, reversed, err)
+			ndtest.Own(t, reversed, err)
 			row, err := whole.Index(ndview.Span(0, 1))
-			own(t, row, err)
+			ndtest.Own(t, row, err)
 			repeated, err := row.BroadcastTo(3, 37, 50)
-			own(t, repeated, err)
+			ndtest.Own(t, repeated, err)
 			for layout, a := range map[string]*ndview.NDBuffer{"contiguous": whole, "misaligned": odd, "reversed": reversed, "broadcast": repeated} {
 				for mask := range 8 {
 					axes := []int{}
@@ -140,9 +141,9 @@ func TestMaxAndArgMaxAcceptAnyLayout(t *testing.T) {
 func TestMaxAndArgMaxAcceptManyAxesAndElements(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const axes = 18 // transposed, so that no two can be merged
-		a := fromHost(t, dev, ndview.Int32, values(1<<axes), slices.Repeat([]int64{2}, axes)...)
+		a := ndtest.FromHost(t, dev, ndview.Int32, values(1<<axes), slices.Repeat([]int64{2}, axes)...)
 		turned, err := a.Transpose()
-		own(t, turned, err)
+		ndtest.Own(t, turned, err)
 		for name := range picks {
 			checkPick(t, name, turned, ndview.ReduceOptions{}, name)
 			checkPick(t, name, turned, ndview.ReduceOptions{Axes: []int{0, 3, -1}, KeepDims: true}, name)
@@ -153,12 +154,12 @@ func TestMaxAndArgMaxAcceptManyAxesAndElements(t *testing.T) {
 			data[i] = float32(i % 1000)
 		}
 		data[2_345_678], data[2_345_679] = 5000, 5000
-		long := fromHost(t, dev, ndview.Float32, data, n)
+		long := ndtest.FromHost(t, dev, ndview.Float32, data, n)
 		most, where, err := ndview.MaxAndArgMax(long, ndview.ReduceOptions{})
-		own(t, most, err)
-		own(t, where, nil)
-		assert.Equal(t, raw[float32](5000), elements(t, most))
-		assert.Equal(t, raw[int64](2_345_678), elements(t, where))
+		ndtest.Own(t, most, err)
+		ndtest.Own(t, where, nil)
+		assert.Equal(t, ndtest.Raw[float32](5000), ndtest.Elements(t, most))
+		assert.Equal(t, ndtest.Raw[int64](2_345_678), ndtest.Elements(t, where))
 	})
 }
 
@@ -167,23 +168,23 @@ func TestMaxAndArgMaxKeepBitsOfNaNsAndZeros(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		nan := math.Float32frombits(0xffc01234)
 		negative := float32(math.Copysign(0, -1))
-		a := fromHost(t, dev, ndview.Float32, []float32{1, nan, float32(math.NaN()), negative, 0, -1}, 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Float32, []float32{1, nan, float32(math.NaN()), negative, 0, -1}, 2, 3)
 		most, where, err := ndview.MaxAndArgMax(a, ndview.ReduceOptions{Axes: []int{1}})
-		own(t, most, err)
-		own(t, where, nil)
-		assert.Equal(t, raw(nan, negative), elements(t, most))
-		assert.Equal(t, raw[int64](1, 0), elements(t, where))
+		ndtest.Own(t, most, err)
+		ndtest.Own(t, where, nil)
+		assert.Equal(t, ndtest.Raw(nan, negative), ndtest.Elements(t, most))
+		assert.Equal(t, ndtest.Raw[int64](1, 0), ndtest.Elements(t, where))
 	})
 }
 
 func TestMaxAndArgMaxOfInvalidArgumentsAreErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, values(6), 2, 3)
-		none := fromHost(t, dev, ndview.Int32, values(0), 0, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, values(6), 2, 3)
+		none := ndtest.FromHost(t, dev, ndview.Int32, values(0), 0, 3)
 		record, err := ndview.Record(4, ndview.Field{Name: "a", DType: ndview.Int8})
 		require.NoError(t, err)
 		fields, err := ndview.Zeros(dev, record, 4)
-		own(t, fields, err)
+		ndtest.Own(t, fields, err)
 		released, err := ndview.Zeros(dev, ndview.Int8, 4)
 		require.NoError(t, err)
 		released.Release()
@@ -212,8 +213,8 @@ func TestMaxAndArgMaxOfInvalidArgumentsAreErrors(t *testing.T) {
 			}
 		}
 		kept, positions, err := ndview.MaxAndArgMax(none, ndview.ReduceOptions{Axes: []int{1}})
-		own(t, kept, err)
-		own(t, positions, nil)
+		ndtest.Own(t, kept, err)
+		ndtest.Own(t, positions, nil)
 		assert.Equal(t, []int64{0}, kept.Shape(), "no results of three elements each")
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -35,7 +36,7 @@ func TestReductionsAgreeWithNumPy(t *testing.T) {
 		for name, data := range file.Data {
 			raw, err := hex.DecodeString(data[1])
 			require.NoError(t, err)
-			buffers[name], types[name] = upload(t, dev, raw), numpyType(t, data[0])
+			buffers[name], types[name] = ndtest.Upload(t, dev, raw), numpyType(t, data[0])
 		}
 		for _, c := range file.Cases {
 			name, dtype := field[string](t, c[0]), types[field[string](t, c[0])]
@@ -44,7 +45,7 @@ func TestReductionsAgreeWithNumPy(t *testing.T) {
 				strides[i] *= dtype.Size()
 			}
 			a, err := ndview.FromBuffer(buffers[name], dtype, field[int64](t, c[1])*dtype.Size(), field[[]int64](t, c[2]), strides)
-			checkReduction(t, own(t, a, err), c)
+			checkReduction(t, ndtest.Own(t, a, err), c)
 		}
 	})
 }
@@ -66,7 +67,7 @@ func checkReduction(t *testing.T, a *ndview.NDBuffer, c []json.RawMessage) {
 	require.Equal(t, field[[]int64](t, c[9]), got.Shape(), message)
 	want, err := hex.DecodeString(field[string](t, c[10]))
 	require.NoError(t, err)
-	requireSame(t, got.DType(), want, elements(t, got), 0)
+	requireSame(t, got.DType(), want, ndtest.Elements(t, got), 0)
 	require.False(t, t.Failed(), message)
 }
 
@@ -76,17 +77,17 @@ func isShapeOrDType(err error) bool {
 
 func TestProdOfIntegersAsFloats(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		large := fromHost(t, dev, ndview.Int64, []int64{1 << 40, 3, 1 << 40, 5}, 2, 2)
+		large := ndtest.FromHost(t, dev, ndview.Int64, []int64{1 << 40, 3, 1 << 40, 5}, 2, 2)
 		got, err := ndview.Prod.Of(large, ndview.ReduceOptions{DType: ndview.Float64, Axes: []int{0}})
-		own(t, got, err)
-		assert.Equal(t, raw(0x1p80, 15), elements(t, got))
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Raw(0x1p80, 15), ndtest.Elements(t, got))
 		got, err = ndview.Prod.Of(large, ndview.ReduceOptions{DType: ndview.Complex64})
-		own(t, got, err)
-		assert.Equal(t, raw[complex64](15*0x1p80), elements(t, got))
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Raw[complex64](15*0x1p80), ndtest.Elements(t, got))
 		out, err := ndview.Zeros(dev, ndview.Float32)
-		own(t, out, err)
+		ndtest.Own(t, out, err)
 		require.NoError(t, ndview.Prod.Into(out, large, ndview.ReduceOptions{}))
-		assert.Equal(t, raw[float32](15*0x1p80), elements(t, out))
+		assert.Equal(t, ndtest.Raw[float32](15*0x1p80), ndtest.Elements(t, out))
 		_, err = ndview.Mean.Of(large, ndview.ReduceOptions{DType: ndview.Int8})
 		assert.ErrorIs(t, err, ndview.ErrDType)
 	})
@@ -99,7 +100,7 @@ func TestReductionsRejectBytesAndRecords(t *testing.T) {
 			require.NoError(t, err)
 			for _, dtype := range []ndview.DType{record, ndview.Bytes(int32(size))} {
 				a, err := ndview.Zeros(dev, dtype, 4)
-				own(t, a, err)
+				ndtest.Own(t, a, err)
 				for _, r := range []ndview.Reduction{ndview.Sum, ndview.Prod, ndview.Mean, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax,
 					ndview.AnyTrue, ndview.AllTrue, ndview.CountNonzero} {
 					_, err := r.Of(a, ndview.ReduceOptions{})
@@ -114,22 +115,22 @@ func TestReductionsAndComparisonsAcceptManyAxes(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const axes = 18 // transposed, so that no two can be merged
 		twos := slices.Repeat([]int64{2}, axes)
-		a := fromHost(t, dev, ndview.Int32, values(1<<axes), twos...)
+		a := ndtest.FromHost(t, dev, ndview.Int32, values(1<<axes), twos...)
 		turned, err := a.Transpose()
-		own(t, turned, err)
+		ndtest.Own(t, turned, err)
 		straight, err := turned.Copy(ndview.OrderC)
-		own(t, straight, err)
+		ndtest.Own(t, straight, err)
 		for _, r := range []ndview.Reduction{ndview.ArgMax, ndview.ArgMin} {
 			want, err := r.Of(straight, ndview.ReduceOptions{KeepDims: true})
-			own(t, want, err)
+			ndtest.Own(t, want, err)
 			got, err := r.Of(turned, ndview.ReduceOptions{KeepDims: true})
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, want.Shape(), got.Shape())
-			assert.Equal(t, elements(t, want), elements(t, got), r)
+			assert.Equal(t, ndtest.Elements(t, want), ndtest.Elements(t, got), r)
 			out, err := ndview.Zeros(dev, ndview.Int64)
-			own(t, out, err)
+			ndtest.Own(t, out, err)
 			require.NoError(t, r.Into(out, turned, ndview.ReduceOptions{}))
-			assert.Equal(t, elements(t, want), elements(t, out), r)
+			assert.Equal(t, ndtest.Elements(t, want), ndtest.Elements(t, out), r)
 		}
 		for _, equal := range []func(*ndview.NDBuffer) (bool, error){
 			straight.Equal, func(b *ndview.NDBuffer) (bool, error) { return straight.AllEqual(b, true) },
@@ -159,15 +160,15 @@ func TestMinOfEqualComplexNumbersIsTheFirst(t *testing.T) {
 			for i := range values {
 				values[i] = among[rng.IntN(len(among))]
 			}
-			a := fromHost(t, dev, ndview.Complex128, values, rows, columns)
+			a := ndtest.FromHost(t, dev, ndview.Complex128, values, rows, columns)
 			backwards, err := a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
-			backwards = own(t, backwards, err)
+			backwards = ndtest.Own(t, backwards, err)
 			turned, err := a.Transpose()
-			turned = own(t, turned, err)
-			odd, err := ndview.FromBuffer(upload(t, dev, append([]byte{0}, raw(values...)...)), ndview.Complex128, 1, []int64{rows, columns}, nil)
-			odd = own(t, odd, err)
+			turned = ndtest.Own(t, turned, err)
+			odd, err := ndview.FromBuffer(ndtest.Upload(t, dev, append([]byte{0}, ndtest.Raw(values...)...)), ndview.Complex128, 1, []int64{rows, columns}, nil)
+			odd = ndtest.Own(t, odd, err)
 			oddTurned, err := odd.Transpose()
-			oddTurned = own(t, oddTurned, err)
+			oddTurned = ndtest.Own(t, oddTurned, err)
 			// first returns the first NaN, or the first zero.
 			first := func(at ...int) complex128 {
 				for _, i := range at {
@@ -182,8 +183,8 @@ func TestMinOfEqualComplexNumbersIsTheFirst(t *testing.T) {
 			last := func(at []int) []int { slices.Reverse(at); return at }
 			check := func(message string, r ndview.Reduction, a *ndview.NDBuffer, axes []int, want ...complex128) {
 				got, err := r.Of(a, ndview.ReduceOptions{Axes: axes})
-				got = own(t, got, err)
-				assert.True(t, bytes.Equal(raw(want...), elements(t, got)), "%s of %s, %s", r, name, message)
+				got = ndtest.Own(t, got, err)
+				assert.True(t, bytes.Equal(ndtest.Raw(want...), ndtest.Elements(t, got)), "%s of %s, %s", r, name, message)
 			}
 			for _, r := range []ndview.Reduction{ndview.Min, ndview.Max} {
 				var ofRows, ofColumns, fromBelow []complex128
@@ -241,9 +242,9 @@ func TestSumOfFloat64IsWithinItsBound(t *testing.T) {
 	sum, magnitudes := exactly(values)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, shape := range [][]int64{{n}, {n, 1}, {1, n}} {
-			a := fromHost(t, dev, ndview.Float64, values, shape...)
+			a := ndtest.FromHost(t, dev, ndview.Float64, values, shape...)
 			got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
-			v, err := ndview.ToHost[float64](own(t, got, err))
+			v, err := ndview.ToHost[float64](ndtest.Own(t, got, err))
 			require.NoError(t, err)
 			off := new(big.Float).Sub(big.NewFloat(v[0]), sum)
 			bound := new(big.Float).Mul(magnitudes, big.NewFloat(0x1p-51))
@@ -263,8 +264,8 @@ func TestSumOfFloat32IsRoundedOnce(t *testing.T) {
 	sum, _ := exactly(wide)
 	want, _ := sum.Float32()
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		got, err := ndview.Sum.Of(fromHost(t, dev, ndview.Float32, values, n), ndview.ReduceOptions{})
-		v, err := ndview.ToHost[float32](own(t, got, err))
+		got, err := ndview.Sum.Of(ndtest.FromHost(t, dev, ndview.Float32, values, n), ndview.ReduceOptions{})
+		v, err := ndview.ToHost[float32](ndtest.Own(t, got, err))
 		require.NoError(t, err)
 		assert.Equal(t, want, v[0])
 	})
@@ -273,11 +274,11 @@ func TestSumOfFloat32IsRoundedOnce(t *testing.T) {
 func TestSumIsDeterministic(t *testing.T) {
 	values := mixedNumbers(100_003)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, values, int64(len(values)))
+		a := ndtest.FromHost(t, dev, ndview.Float64, values, int64(len(values)))
 		var first []byte
 		for range 5 {
 			got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
-			sum := elements(t, own(t, got, err))
+			sum := ndtest.Elements(t, ndtest.Own(t, got, err))
 			if first == nil {
 				first = sum
 			}
@@ -288,9 +289,9 @@ func TestSumIsDeterministic(t *testing.T) {
 
 func TestSumOverflowsToInfinity(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, []float64{math.MaxFloat64, math.MaxFloat64, 1, 2}, 4)
+		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{math.MaxFloat64, math.MaxFloat64, 1, 2}, 4)
 		got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
-		v, err := ndview.ToHost[float64](own(t, got, err))
+		v, err := ndview.ToHost[float64](ndtest.Own(t, got, err))
 		require.NoError(t, err)
 		assert.Equal(t, math.Inf(1), v[0])
 	})
@@ -306,20 +307,20 @@ func TestSumOfHalvesIsRoundedOnce(t *testing.T) {
 				large[i] = most | uint16(i/2%2)<<15
 			}
 			cancelling[0], cancelling[1], cancelling[n-1] = half, small, half|1<<15
-			sum, err := ndview.Sum.Of(fromHost(t, dev, ndview.BFloat16, large, int64(n)), ndview.ReduceOptions{})
-			own(t, sum, err)
-			assert.Equal(t, raw[uint16](0), elements(t, sum), n)
-			mean, err := ndview.Mean.Of(fromHost(t, dev, ndview.BFloat16, []uint16{most, most, most, most}, 4), ndview.ReduceOptions{})
-			own(t, mean, err)
-			assert.Equal(t, raw[uint16](most), elements(t, mean))
-			sum, err = ndview.Sum.Of(fromHost(t, dev, ndview.Float16, cancelling, int64(n)), ndview.ReduceOptions{})
-			own(t, sum, err)
-			assert.Equal(t, raw[uint16](small), elements(t, sum), n)
-			columns := fromHost(t, dev, ndview.Float16, slices.Concat(slices.Repeat(cancelling[:1], 8), slices.Repeat(cancelling[1:2], 8),
+			sum, err := ndview.Sum.Of(ndtest.FromHost(t, dev, ndview.BFloat16, large, int64(n)), ndview.ReduceOptions{})
+			ndtest.Own(t, sum, err)
+			assert.Equal(t, ndtest.Raw[uint16](0), ndtest.Elements(t, sum), n)
+			mean, err := ndview.Mean.Of(ndtest.FromHost(t, dev, ndview.BFloat16, []uint16{most, most, most, most}, 4), ndview.ReduceOptions{})
+			ndtest.Own(t, mean, err)
+			assert.Equal(t, ndtest.Raw[uint16](most), ndtest.Elements(t, mean))
+			sum, err = ndview.Sum.Of(ndtest.FromHost(t, dev, ndview.Float16, cancelling, int64(n)), ndview.ReduceOptions{})
+			ndtest.Own(t, sum, err)
+			assert.Equal(t, ndtest.Raw[uint16](small), ndtest.Elements(t, sum), n)
+			columns := ndtest.FromHost(t, dev, ndview.Float16, slices.Concat(slices.Repeat(cancelling[:1], 8), slices.Repeat(cancelling[1:2], 8),
 				make([]uint16, 8*(n-3)), slices.Repeat(cancelling[n-1:], 7), []uint16{infinite}), int64(n), 8)
 			sum, err = ndview.Sum.Of(columns, ndview.ReduceOptions{Axes: []int{0}})
-			own(t, sum, err)
-			assert.Equal(t, slices.Concat(slices.Repeat(raw[uint16](small), 7), raw[uint16](infinite)), elements(t, sum), "columns of %d", n)
+			ndtest.Own(t, sum, err)
+			assert.Equal(t, slices.Concat(slices.Repeat(ndtest.Raw[uint16](small), 7), ndtest.Raw[uint16](infinite)), ndtest.Elements(t, sum), "columns of %d", n)
 		}
 	})
 }
@@ -355,7 +356,7 @@ func TestReductionsOfEveryShapeAgreeWithLoops(t *testing.T) {
 // agree compares reductions of the middle axis with loops.
 func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []T, skip int64, shape [3]int64, message string) {
 	t.Helper()
-	a := at(t, upload(t, dev, raw(values...)), dtype, skip*dtype.Size(), shape[:]...)
+	a := ndtest.At(t, ndtest.Upload(t, dev, ndtest.Raw(values...)), dtype, skip*dtype.Size(), shape[:]...)
 	n := shape[0] * shape[2]
 	sums, least, greatest := make([]float64, n), make([]T, n), make([]T, n)
 	argmin, argmax, count := make([]int64, n), make([]int64, n), make([]int64, n)
@@ -381,14 +382,14 @@ func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype nd
 		o := ndview.ReduceOptions{Axes: []int{1}, DType: as}
 		got, err := r.Of(a, o)
 		require.NoError(t, err, message)
-		requireBytes(t, want, elements(t, own(t, got, err)), r, dtype, message)
+		ndtest.RequireBytes(t, want, ndtest.Elements(t, ndtest.Own(t, got, err)), r, dtype, message)
 	}
-	check(ndview.Sum, raw(sums...), ndview.Float64)
-	check(ndview.Min, raw(least...), ndview.DType{})
-	check(ndview.Max, raw(greatest...), ndview.DType{})
-	check(ndview.ArgMin, raw(argmin...), ndview.DType{})
-	check(ndview.ArgMax, raw(argmax...), ndview.DType{})
-	check(ndview.CountNonzero, raw(count...), ndview.DType{})
+	check(ndview.Sum, ndtest.Raw(sums...), ndview.Float64)
+	check(ndview.Min, ndtest.Raw(least...), ndview.DType{})
+	check(ndview.Max, ndtest.Raw(greatest...), ndview.DType{})
+	check(ndview.ArgMin, ndtest.Raw(argmin...), ndview.DType{})
+	check(ndview.ArgMax, ndtest.Raw(argmax...), ndview.DType{})
+	check(ndview.CountNonzero, ndtest.Raw(count...), ndview.DType{})
 }
 
 // Axes that cannot be merged are reduced, and the same elements in an order in which the
@@ -402,17 +403,17 @@ func TestReductionOfSeparateAxesMatchesAdjacentAxes(t *testing.T) {
 				values[i] = int8(rng.Uint32() % 200)
 			}
 			for _, dtype := range []ndview.DType{ndview.Int8, ndview.Uint8, ndview.Int16, ndview.Float16, ndview.Float32, ndview.Float64} {
-				cast, err := fromHost(t, dev, ndview.Int8, values, shape...).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-				a := own(t, cast, err)
+				cast, err := ndtest.FromHost(t, dev, ndview.Int8, values, shape...).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+				a := ndtest.Own(t, cast, err)
 				turned, err := a.Transpose(1, 3, 0, 2)
-				copied, err2 := own(t, turned, err).Copy(ndview.OrderC)
+				copied, err2 := ndtest.Own(t, turned, err).Copy(ndview.OrderC)
 				require.NoError(t, err2)
-				joined := own(t, copied, nil)
+				joined := ndtest.Own(t, copied, nil)
 				for _, r := range []ndview.Reduction{ndview.Sum, ndview.Min, ndview.Max, ndview.ArgMin, ndview.ArgMax, ndview.CountNonzero} {
 					got, err := r.Of(a, ndview.ReduceOptions{Axes: []int{0, 2}})
 					want, err2 := r.Of(joined, ndview.ReduceOptions{Axes: []int{2, 3}})
 					require.NoError(t, err2)
-					requireBytes(t, elements(t, own(t, want, nil)), elements(t, own(t, got, err)), r, dtype, shape)
+					ndtest.RequireBytes(t, ndtest.Elements(t, ndtest.Own(t, want, nil)), ndtest.Elements(t, ndtest.Own(t, got, err)), r, dtype, shape)
 				}
 			}
 		}
@@ -421,21 +422,21 @@ func TestReductionOfSeparateAxesMatchesAdjacentAxes(t *testing.T) {
 
 func TestReductionsWriteIntoArrays(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
 		o := ndview.ReduceOptions{Axes: []int{1}}
-		matrix := fromHost(t, dev, ndview.Int64, make([]int64, 24), 8, 3)
+		matrix := ndtest.FromHost(t, dev, ndview.Int64, make([]int64, 24), 8, 3)
 		every := index(t, matrix, ndview.SpanStep(ndview.Open, ndview.Open, 2), ndview.Span(0, 2))
 		turned, err := every.Transpose()
-		require.NoError(t, ndview.Sum.Into(own(t, turned, err), a, o))
-		assert.Equal(t, raw[int64](12, 48, 15, 51, 18, 54, 21, 57), elements(t, every))
+		require.NoError(t, ndview.Sum.Into(ndtest.Own(t, turned, err), a, o))
+		assert.Equal(t, ndtest.Raw[int64](12, 48, 15, 51, 18, 54, 21, 57), ndtest.Elements(t, every))
 
-		small := fromHost(t, dev, ndview.Int16, make([]int16, 8), 2, 4)
+		small := ndtest.FromHost(t, dev, ndview.Int16, make([]int16, 8), 2, 4)
 		require.NoError(t, ndview.Sum.Into(small, a, o), "the type of out is that of the sum")
-		assert.Equal(t, raw[int16](12, 15, 18, 21, 48, 51, 54, 57), elements(t, small))
+		assert.Equal(t, ndtest.Raw[int16](12, 15, 18, 21, 48, 51, 54, 57), ndtest.Elements(t, small))
 
 		row := index(t, a, ndview.At(0), ndview.At(0))
 		require.NoError(t, ndview.Max.Into(row, a, ndview.ReduceOptions{Axes: []int{0, 1}}), "the result shares memory with the array")
-		assert.Equal(t, raw[int32](20, 21, 22, 23), elements(t, row))
+		assert.Equal(t, ndtest.Raw[int32](20, 21, 22, 23), ndtest.Elements(t, row))
 
 		for name, err := range map[string]error{
 			"another shape":  ndview.Sum.Into(matrix, a, o),
@@ -443,7 +444,7 @@ func TestReductionsWriteIntoArrays(t *testing.T) {
 			"no such axis":   ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{3}}),
 			"an axis twice":  ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{1, -2}}),
 			"keeping all":    ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{1}, KeepDims: true}),
-			"another device": ndview.Sum.Into(fromHost(t, otherThan(t, dev), ndview.Int64, make([]int64, 8), 2, 4), a, o),
+			"another device": ndview.Sum.Into(ndtest.FromHost(t, otherThan(t, dev), ndview.Int64, make([]int64, 8), 2, 4), a, o),
 		} {
 			want := ndview.ErrShape
 			switch name {
@@ -459,14 +460,14 @@ func TestReductionsWriteIntoArrays(t *testing.T) {
 
 func TestReductionsOfBFloat16(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.BFloat16, []uint16{0x3f80, 0xc000, 0x4040, 0x0000}, 4) // 1, -2, 3, 0
+		a := ndtest.FromHost(t, dev, ndview.BFloat16, []uint16{0x3f80, 0xc000, 0x4040, 0x0000}, 4) // 1, -2, 3, 0
 		for r, want := range map[ndview.Reduction][]byte{
-			ndview.Sum: raw[uint16](0x4000), ndview.Min: raw[uint16](0xc000), ndview.Max: raw[uint16](0x4040),
-			ndview.Mean: raw[uint16](0x3f00), ndview.Prod: raw[uint16](0x8000), ndview.ArgMax: raw[int64](2),
-			ndview.ArgMin: raw[int64](1), ndview.CountNonzero: raw[int64](3), ndview.AnyTrue: raw(true), ndview.AllTrue: raw(false),
+			ndview.Sum: ndtest.Raw[uint16](0x4000), ndview.Min: ndtest.Raw[uint16](0xc000), ndview.Max: ndtest.Raw[uint16](0x4040),
+			ndview.Mean: ndtest.Raw[uint16](0x3f00), ndview.Prod: ndtest.Raw[uint16](0x8000), ndview.ArgMax: ndtest.Raw[int64](2),
+			ndview.ArgMin: ndtest.Raw[int64](1), ndview.CountNonzero: ndtest.Raw[int64](3), ndview.AnyTrue: ndtest.Raw(true), ndview.AllTrue: ndtest.Raw(false),
 		} {
 			got, err := r.Of(a, ndview.ReduceOptions{})
-			assert.Equal(t, want, elements(t, own(t, got, err)), r)
+			assert.Equal(t, want, ndtest.Elements(t, ndtest.Own(t, got, err)), r)
 		}
 	})
 }
@@ -478,13 +479,13 @@ func TestSumOfSmallIntegersHas64Bits(t *testing.T) {
 			want ndview.DType
 			sum  any
 		}{
-			{fromHost(t, dev, ndview.Int8, []int8{127, 127, 127}, 3), ndview.Int64, int64(381)},
-			{fromHost(t, dev, ndview.Uint8, []uint8{255, 255}, 2), ndview.Uint64, uint64(510)},
-			{fromHost(t, dev, ndview.Bool, []bool{true, true, false}, 3), ndview.Int64, int64(2)},
-			{fromHost(t, dev, ndview.Int16, []int16{-5}), ndview.Int64, int64(-5)}, // without axes
+			{ndtest.FromHost(t, dev, ndview.Int8, []int8{127, 127, 127}, 3), ndview.Int64, int64(381)},
+			{ndtest.FromHost(t, dev, ndview.Uint8, []uint8{255, 255}, 2), ndview.Uint64, uint64(510)},
+			{ndtest.FromHost(t, dev, ndview.Bool, []bool{true, true, false}, 3), ndview.Int64, int64(2)},
+			{ndtest.FromHost(t, dev, ndview.Int16, []int16{-5}), ndview.Int64, int64(-5)}, // without axes
 		} {
 			sum, err := ndview.Sum.Of(tt.a, ndview.ReduceOptions{})
-			own(t, sum, err)
+			ndtest.Own(t, sum, err)
 			item, err := sum.Item()
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, sum.DType())

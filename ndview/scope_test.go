@@ -10,6 +10,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 // newScope returns a scope that is released at the end, before the check for leaks.
@@ -39,7 +40,7 @@ func TestResultsBelongToTheScopeOfTheirOperands(t *testing.T) {
 		mask := scoped(t, s, dev, []bool{true, false, true})
 		rows := scoped(t, s, dev, []int64{1, 0})
 		z := scoped(t, s, dev, []complex64{1 + 2i, 3, 5i})
-		outside := fromHost(t, dev, ndview.Float32, []float32{1, 2, 3}, 3)
+		outside := ndtest.FromHost(t, dev, ndview.Float32, []float32{1, 2, 3}, 3)
 		call := func(name string) func(a *ndview.NDBuffer, err error) {
 			return func(a *ndview.NDBuffer, err error) {
 				t.Helper()
@@ -117,7 +118,7 @@ func TestResultsBelongToTheScopeOfTheirOperands(t *testing.T) {
 		call("Reduction through a copy")(ndview.Prod.Of(cube, ndview.ReduceOptions{DType: ndview.Float64}))
 
 		made, err := ndview.Zeros(dev, ndview.Int8, 2)
-		own(t, made, err)
+		ndtest.Own(t, made, err)
 		assert.Nil(t, made.Scope(), "no operand made it")
 		require.NoError(t, ndview.Add.Into(outside, outside, row))
 		require.NoError(t, outside.Assign(row))
@@ -125,7 +126,7 @@ func TestResultsBelongToTheScopeOfTheirOperands(t *testing.T) {
 		s.Release()
 		_, err = f.Transpose()
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased)
-		assert.Equal(t, []float32{1, 2, 3}, hostOf[float32](t, outside), "what the scope assigned")
+		assert.Equal(t, []float32{1, 2, 3}, ndtest.HostOf[float32](t, outside), "what the scope assigned")
 	})
 }
 
@@ -136,14 +137,14 @@ func TestScopeKeepsAndMovesArrays(t *testing.T) {
 		y, err := ndview.Add.Of(x, x)
 		require.NoError(t, err)
 		kept, err := s.Keep(y)
-		own(t, kept, err)
+		ndtest.Own(t, kept, err)
 		assert.Same(t, y, kept)
 		_, err = s.Keep(y)
 		assert.ErrorIs(t, err, ndview.ErrScope)
 		_, err = other.Keep(x)
 		assert.ErrorIs(t, err, ndview.ErrScope)
 		view, err := kept.Transpose()
-		own(t, view, err)
+		ndtest.Own(t, view, err)
 		assert.Nil(t, view.Scope(), "y has left the scope")
 
 		moved, err := other.Add(ndview.Negative.Of(x))
@@ -158,13 +159,13 @@ func TestScopeKeepsAndMovesArrays(t *testing.T) {
 		defer retained.Release()
 		s.Release()
 		s.Release()
-		assert.Equal(t, []int32{2, 4, 6}, hostOf[int32](t, kept))
-		assert.Equal(t, []int32{-1, -2, -3}, hostOf[int32](t, moved))
-		assert.Equal(t, []int32{-1, -2, -3}, hostOf[int32](t, retained))
+		assert.Equal(t, []int32{2, 4, 6}, ndtest.HostOf[int32](t, kept))
+		assert.Equal(t, []int32{-1, -2, -3}, ndtest.HostOf[int32](t, moved))
+		assert.Equal(t, []int32{-1, -2, -3}, ndtest.HostOf[int32](t, retained))
 		_, err = ndview.Negative.Of(retained)
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased, "its results would belong to no scope")
 
-		lost := fromHost(t, dev, ndview.Int32, []int32{1}, 1)
+		lost := ndtest.FromHost(t, dev, ndview.Int32, []int32{1}, 1)
 		lost.Retain()
 		_, err = s.Add(lost, nil)
 		assert.ErrorIs(t, err, arrowbuf.ErrReleased, "Add releases the array")

@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -67,13 +68,13 @@ func upTo(n int64) []int64 {
 func goldenView(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, skip int64, offset int64, shape, strides []int64) *ndview.NDBuffer {
 	t.Helper()
 	size := dtype.Size()
-	buf := upload(t, dev, append(poisoned(int(skip)), patterns(dtype, upTo(240))...))
+	buf := ndtest.Upload(t, dev, append(poisoned(int(skip)), patterns(dtype, upTo(240))...))
 	bytes := make([]int64, len(strides))
 	for i, s := range strides {
 		bytes[i] = s * size
 	}
 	a, err := ndview.FromBuffer(buf, dtype, skip+offset*size, shape, bytes)
-	return own(t, a, err)
+	return ndtest.Own(t, a, err)
 }
 
 // integers uploads values as integers of a dtype.
@@ -86,7 +87,7 @@ func integers(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, values []in
 		}
 	}
 	a, err := ndview.Empty(dev, dtype, shape...)
-	own(t, a, err)
+	ndtest.Own(t, a, err)
 	require.NoError(t, a.CopyFromHost(raw))
 	return a
 }
@@ -123,8 +124,8 @@ func TestTakeMatchesNumPy(t *testing.T) {
 				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
 				continue
 			}
-			own(t, got, err)
-			requireBytes(t, patterns(dtype, field[[]int64](t, c[8])), elements(t, got), "case", i, c)
+			ndtest.Own(t, got, err)
+			ndtest.RequireBytes(t, patterns(dtype, field[[]int64](t, c[8])), ndtest.Elements(t, got), "case", i, c)
 			if axis != nil {
 				at := (*axis + a.NDim()) % a.NDim()
 				want := append(append(append([]int64{}, a.Shape()[:at]...), indices.Shape()...), a.Shape()[at+1:]...)
@@ -157,29 +158,29 @@ func TestTakeByBucketsGathersElements(t *testing.T) {
 			}
 			for j := range indices {
 				indices[j] = r.Int64N(2*extent) - extent
-				want = append(want, raw(values[(indices[j]+extent)%extent])...)
+				want = append(want, ndtest.Raw(values[(indices[j]+extent)%extent])...)
 			}
-			a := fromHost(t, dev, ndview.Uint64, values, extent)
+			a := ndtest.FromHost(t, dev, ndview.Uint64, values, extent)
 			halves, err := a.View(ndview.Uint32)
-			own(t, halves, err)
+			ndtest.Own(t, halves, err)
 			pairs, err := halves.Reshape(extent, 2)
-			own(t, pairs, err)
+			ndtest.Own(t, pairs, err)
 			low, err := pairs.Index(ndview.All, ndview.At(0))
-			own(t, low, err)
+			ndtest.Own(t, low, err)
 			contiguous, err := low.Get()
-			own(t, contiguous, err)
+			ndtest.Own(t, contiguous, err)
 			for _, dtype := range []ndview.DType{ndview.Int32, ndview.Int64} {
 				by := integers(t, dev, dtype, indices, []int64{n})
 				got, err := ndview.Take(a, by, 0, ndview.ModeRaise)
-				own(t, got, err)
-				requireBytes(t, want, elements(t, got), n, extent, dtype)
+				ndtest.Own(t, got, err)
+				ndtest.RequireBytes(t, want, ndtest.Elements(t, got), n, extent, dtype)
 				got, err = ndview.Take(contiguous, by, 0, ndview.ModeRaise)
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 				var low []byte
 				for j := range n {
 					low = append(low, want[8*j:8*j+4]...)
 				}
-				requireBytes(t, low, elements(t, got), n, extent, dtype)
+				ndtest.RequireBytes(t, low, ndtest.Elements(t, got), n, extent, dtype)
 			}
 			indices[n-1], indices[n/2] = extent, -extent-1
 			_, err = ndview.Take(a, integers(t, dev, ndview.Int64, indices, []int64{n}), 0, ndview.ModeRaise)
@@ -191,7 +192,7 @@ func TestTakeByBucketsGathersElements(t *testing.T) {
 
 func TestTakeNamesFirstBadIndex(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float32, make([]float32, 7*5), 7, 5)
+		a := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 7*5), 7, 5)
 		many := make([]int64, 40_000)
 		many[21_100], many[29_000] = -8, 99
 		for _, c := range []struct {
@@ -213,7 +214,7 @@ func TestTakeNamesFirstBadIndex(t *testing.T) {
 
 func TestTakeOfInvalidIndicesIsError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
 		_, err := ndview.Take(a, a, 0, ndview.ModeRaise)
 		assert.ErrorIs(t, err, ndview.ErrDType)
 		one := []int64{1}
@@ -221,12 +222,12 @@ func TestTakeOfInvalidIndicesIsError(t *testing.T) {
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 		_, err = ndview.Take(a, integers(t, dev, ndview.Int64, one, one), 2, ndview.ModeRaise)
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		empty := fromHost(t, dev, ndview.Float32, []float32{}, 0, 3)
+		empty := ndtest.FromHost(t, dev, ndview.Float32, []float32{}, 0, 3)
 		_, err = ndview.Take(empty, integers(t, dev, ndview.Int64, one, one), 0, ndview.ModeClip)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		none := integers(t, dev, ndview.Int64, nil, []int64{0})
 		got, err := ndview.Take(empty, none, 0, ndview.ModeRaise)
-		own(t, got, err)
+		ndtest.Own(t, got, err)
 		assert.Equal(t, []int64{0, 3}, got.Shape())
 	})
 }
@@ -237,24 +238,24 @@ func TestPutMatchesNumPy(t *testing.T) {
 		for i, c := range cases {
 			dtype := elementTypes[i%len(elementTypes)]
 			a := goldenView(t, dev, dtype, int64(i%5/4), field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
-			before := download(t, a.Buffer())
+			before := ndtest.Download(t, a.Buffer())
 			indices := integers(t, dev, indexTypes[field[string](t, c[3])], field[[]int64](t, c[5]), field[[]int64](t, c[4]))
 			var numbers []int64
 			for k := range field[int64](t, c[6]) {
 				numbers = append(numbers, 239-k)
 			}
-			values := at(t, upload(t, dev, append(poisoned(i%7), patterns(dtype, numbers)...)), dtype, int64(i%7), int64(len(numbers)))
+			values := ndtest.At(t, ndtest.Upload(t, dev, append(poisoned(i%7), patterns(dtype, numbers)...)), dtype, int64(i%7), int64(len(numbers)))
 			err := ndview.Put(a, indices, values, modes[field[string](t, c[7])])
-			after := download(t, a.Buffer())
+			after := ndtest.Download(t, a.Buffer())
 			if len(c) == 8 {
 				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
-				requireBytes(t, before, after, "case", i)
+				ndtest.RequireBytes(t, before, after, "case", i)
 				continue
 			}
 			require.NoError(t, err, "case %d: %s", i, c)
 			want := patterns(dtype, field[[]int64](t, c[8]))
 			copy(before[i%5/4:], want)
-			requireBytes(t, before, after, "case", i, c)
+			ndtest.RequireBytes(t, before, after, "case", i, c)
 		}
 	})
 }
@@ -276,10 +277,10 @@ func TestPutKeepsLastOfRepeatedValues(t *testing.T) {
 				}
 				want[indices[j]] = values[j]
 			}
-			a := fromHost(t, dev, ndview.Uint32, make([]uint32, elements), elements)
-			err := ndview.Put(a, fromHost(t, dev, ndview.Int64, indices, n), fromHost(t, dev, ndview.Uint32, values, n), ndview.ModeRaise)
+			a := ndtest.FromHost(t, dev, ndview.Uint32, make([]uint32, elements), elements)
+			err := ndview.Put(a, ndtest.FromHost(t, dev, ndview.Int64, indices, n), ndtest.FromHost(t, dev, ndview.Uint32, values, n), ndview.ModeRaise)
 			require.NoError(t, err)
-			got := download(t, a.Buffer())
+			got := ndtest.Download(t, a.Buffer())
 			for i, w := range want {
 				require.Equal(t, w, binary.NativeEndian.Uint32(got[4*i:]), "element %d of %d", i, elements)
 			}
@@ -303,15 +304,15 @@ func TestPutByBucketsKeepsLastValue(t *testing.T) {
 				indices[j] = r.Int64N(2*extent) - extent
 				want[(indices[j]+extent)%extent] = values[j]
 			}
-			whole := fromHost(t, dev, ndview.Uint64, values, n+3)
+			whole := ndtest.FromHost(t, dev, ndview.Uint64, values, n+3)
 			halves, err := whole.View(ndview.Float32)
-			own(t, halves, err)
+			ndtest.Own(t, halves, err)
 			reversed, err := whole.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
-			own(t, reversed, err)
-			by := fromHost(t, dev, ndview.Int64, indices, n)
-			a, b := fromHost(t, dev, ndview.Uint64, make([]uint64, extent), extent), fromHost(t, dev, ndview.Float32, make([]float32, extent), extent)
+			ndtest.Own(t, reversed, err)
+			by := ndtest.FromHost(t, dev, ndview.Int64, indices, n)
+			a, b := ndtest.FromHost(t, dev, ndview.Uint64, make([]uint64, extent), extent), ndtest.FromHost(t, dev, ndview.Float32, make([]float32, extent), extent)
 			require.NoError(t, ndview.Put(a, by, whole, ndview.ModeRaise))
-			requireBytes(t, raw(want...), elements(t, a), n, extent)
+			ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, a), n, extent)
 
 			low := make([]byte, 0, 4*extent)
 			last := make([]int64, extent)
@@ -323,10 +324,10 @@ func TestPutByBucketsKeepsLastValue(t *testing.T) {
 				if j > 0 {
 					word = uint32(values[(j-1)/2] >> (32 * ((j - 1) % 2)))
 				}
-				low = append(low, raw(word)...)
+				low = append(low, ndtest.Raw(word)...)
 			}
 			require.NoError(t, ndview.Put(b, by, halves, ndview.ModeRaise))
-			requireBytes(t, low, elements(t, b), n, extent, "halves")
+			ndtest.RequireBytes(t, low, ndtest.Elements(t, b), n, extent, "halves")
 
 			for i := range want {
 				want[i] = 0
@@ -336,20 +337,20 @@ func TestPutByBucketsKeepsLastValue(t *testing.T) {
 			}
 			require.NoError(t, a.Zero())
 			require.NoError(t, ndview.Put(a, by, reversed, ndview.ModeRaise))
-			requireBytes(t, raw(want...), elements(t, a), n, extent, "reversed")
+			ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, a), n, extent, "reversed")
 
 			indices[n-1] = extent
-			require.ErrorIs(t, ndview.Put(a, fromHost(t, dev, ndview.Int64, indices, n), whole, ndview.ModeRaise), arrowbuf.ErrOutOfRange)
-			requireBytes(t, raw(want...), elements(t, a), n, extent, "a bad index must prevent all writes")
+			require.ErrorIs(t, ndview.Put(a, ndtest.FromHost(t, dev, ndview.Int64, indices, n), whole, ndview.ModeRaise), arrowbuf.ErrOutOfRange)
+			ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, a), n, extent, "a bad index must prevent all writes")
 		}
 	})
 }
 
 func TestPutOfInvalidArgumentsIsError(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
-		index := fromHost(t, dev, ndview.Int64, []int64{1}, 1)
-		double := fromHost(t, dev, ndview.Float64, []float64{1}, 1)
+		a := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
+		index := ndtest.FromHost(t, dev, ndview.Int64, []int64{1}, 1)
+		double := ndtest.FromHost(t, dev, ndview.Float64, []float64{1}, 1)
 		assert.ErrorIs(t, ndview.Put(a, double, a, ndview.ModeRaise), ndview.ErrDType)
 		assert.ErrorIs(t, ndview.Put(a, index, "1", ndview.ModeRaise), ndview.ErrDType)
 		assert.ErrorIs(t, ndview.Put(a, index, nil, ndview.ModeRaise), ndview.ErrDType)
@@ -358,38 +359,38 @@ func TestPutOfInvalidArgumentsIsError(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		_, err = a.AsType(ndview.Int8, ndview.OrderC, ndview.Casting(200))
 		assert.ErrorIs(t, err, ndview.ErrDType)
-		elsewhere := fromHost(t, otherThan(t, dev), ndview.Int64, []int64{1}, 1)
+		elsewhere := ndtest.FromHost(t, otherThan(t, dev), ndview.Int64, []int64{1}, 1)
 		assert.ErrorIs(t, ndview.Put(a, elsewhere, a, ndview.ModeRaise), arrowbuf.ErrDevice)
-		none := fromHost(t, dev, ndview.Float32, []float32{}, 0)
+		none := ndtest.FromHost(t, dev, ndview.Float32, []float32{}, 0)
 		assert.ErrorIs(t, ndview.Put(none, index, a, ndview.ModeWrap), arrowbuf.ErrOutOfRange)
 	})
 }
 
 func TestPutReadsValuesBeforeWriting(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 6)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 6)
 		back, err := a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
-		own(t, back, err)
-		indices := fromHost(t, dev, ndview.Int64, []int64{0, 1, 2, 3, 4, 5}, 6)
+		ndtest.Own(t, back, err)
+		indices := ndtest.FromHost(t, dev, ndview.Int64, []int64{0, 1, 2, 3, 4, 5}, 6)
 		require.NoError(t, ndview.Put(a, indices, back, ndview.ModeRaise))
-		assert.Equal(t, raw[int32](5, 4, 3, 2, 1, 0), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int32](5, 4, 3, 2, 1, 0), ndtest.Elements(t, a))
 		fixed, err := a.BroadcastTo(2, 6)
-		own(t, fixed, err)
+		ndtest.Own(t, fixed, err)
 		assert.ErrorIs(t, ndview.Put(fixed, indices, a, ndview.ModeRaise), ndview.ErrReadOnly)
 	})
 }
 
 func TestPutConvertsValuesAsAssign(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int16, make([]int16, 5), 5)
-		indices := fromHost(t, dev, ndview.Uint8, []uint8{4, 0, 2}, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int16, make([]int16, 5), 5)
+		indices := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{4, 0, 2}, 3)
 		require.NoError(t, ndview.Put(a, indices, 7, ndview.ModeRaise))
-		assert.Equal(t, raw[int16](7, 0, 7, 0, 7), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int16](7, 0, 7, 0, 7), ndtest.Elements(t, a))
 		require.NoError(t, ndview.Put(a, indices, []float32{1.5, -2.5}, ndview.ModeRaise))
-		assert.Equal(t, raw[int16](-2, 0, 1, 0, 1), elements(t, a))
-		elsewhere := fromHost(t, otherThan(t, dev), ndview.Float64, []float64{9, 8, 7}, 3)
+		assert.Equal(t, ndtest.Raw[int16](-2, 0, 1, 0, 1), ndtest.Elements(t, a))
+		elsewhere := ndtest.FromHost(t, otherThan(t, dev), ndview.Float64, []float64{9, 8, 7}, 3)
 		require.NoError(t, ndview.Put(a, indices, elsewhere, ndview.ModeRaise))
-		assert.Equal(t, raw[int16](8, 0, 7, 0, 9), elements(t, a))
+		assert.Equal(t, ndtest.Raw[int16](8, 0, 7, 0, 9), ndtest.Elements(t, a))
 	})
 }
 
@@ -406,15 +407,15 @@ func TestFailedIndexingLeaksNothing(t *testing.T) {
 	}})
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
-	a := fromHost(t, dev, ndview.Float32, make([]float32, 24), 2, 3, 4)
-	one := fromHost(t, dev, ndview.Float32, make([]float32, 1))
-	row := fromHost(t, dev, ndview.Float32, make([]float32, 4), 4)
+	a := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 24), 2, 3, 4)
+	one := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 1))
+	row := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 4), 4)
 	mask := maskOf(t, dev, []int64{1, 0, 1, 1, 0, 0}, 0, 2, 3)
 	all := maskOf(t, dev, make([]int64, 24), 0, 2, 3, 4)
 	four := maskOf(t, dev, []int64{1, 0, 1, 1}, 0, 4)
 	wide, short := integers(t, dev, ndview.Int64, []int64{1, 0, 1}, []int64{3}), integers(t, dev, ndview.Int8, []int64{1, 0, 1}, []int64{3})
 	transposed, err := a.Transpose()
-	own(t, transposed, err)
+	ndtest.Own(t, transposed, err)
 	release := func(out *ndview.NDBuffer, err error) error {
 		if err == nil {
 			out.Release()
@@ -460,35 +461,35 @@ func TestIndexingReachesBeyond32Bits(t *testing.T) {
 	const n = hugeExtent
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Zeros(dev, ndview.Uint8, n)
-		own(t, a, err)
-		mark := fromHost(t, dev, ndview.Uint8, []uint8{7, 9}, 2)
-		indices := fromHost(t, dev, ndview.Int64, []int64{1 << 32, -1}, 2)
+		ndtest.Own(t, a, err)
+		mark := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{7, 9}, 2)
+		indices := ndtest.FromHost(t, dev, ndview.Int64, []int64{1 << 32, -1}, 2)
 		require.NoError(t, ndview.Put(a, indices, mark, ndview.ModeRaise))
-		end := at(t, a.Buffer(), ndview.Uint8, n-3, 3)
-		assert.Equal(t, []byte{0, 0, 9}, elements(t, end))
+		end := ndtest.At(t, a.Buffer(), ndview.Uint8, n-3, 3)
+		assert.Equal(t, []byte{0, 0, 9}, ndtest.Elements(t, end))
 
 		got, err := ndview.Take(a, indices, 0, ndview.ModeRaise)
-		own(t, got, err)
-		assert.Equal(t, []byte{7, 9}, elements(t, got))
+		ndtest.Own(t, got, err)
+		assert.Equal(t, []byte{7, 9}, ndtest.Elements(t, got))
 
 		mask, err := a.View(ndview.Bool)
-		own(t, mask, err)
+		ndtest.Own(t, mask, err)
 		where, err := ndview.ArgWhere(mask)
-		own(t, where, err)
-		assert.Equal(t, raw[int64](1<<32, n-1), elements(t, where))
+		ndtest.Own(t, where, err)
+		assert.Equal(t, ndtest.Raw[int64](1<<32, n-1), ndtest.Elements(t, where))
 		some, err := a.Get(ndview.Mask(mask))
-		own(t, some, err)
-		assert.Equal(t, []byte{7, 9}, elements(t, some))
+		ndtest.Own(t, some, err)
+		assert.Equal(t, []byte{7, 9}, ndtest.Elements(t, some))
 
-		last := fromHost(t, dev, ndview.Int64, []int64{n - 1}, 1)
+		last := ndtest.FromHost(t, dev, ndview.Int64, []int64{n - 1}, 1)
 		repeated, err := last.BroadcastTo(n)
-		own(t, repeated, err)
+		ndtest.Own(t, repeated, err)
 		long, err := ndview.Take(a, repeated, 0, ndview.ModeRaise)
-		own(t, long, err)
+		ndtest.Own(t, long, err)
 		for _, at32 := range []int64{0, 1<<31 - 2, 1<<32 - 2, n - 4} {
 			part, err := long.Slice(0, at32, at32+4)
-			own(t, part, err)
-			assert.Equal(t, []byte{9, 9, 9, 9}, elements(t, part), "from %d", at32)
+			ndtest.Own(t, part, err)
+			assert.Equal(t, []byte{9, 9, 9, 9}, ndtest.Elements(t, part), "from %d", at32)
 		}
 	})
 }
@@ -512,23 +513,23 @@ func TestCompressMatchesNumPy(t *testing.T) {
 				require.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "case %d: %s", i, c)
 				continue
 			}
-			own(t, got, err)
-			requireBytes(t, patterns(dtype, field[[]int64](t, c[5])), elements(t, got), "case", i, c)
+			ndtest.Own(t, got, err)
+			ndtest.RequireBytes(t, patterns(dtype, field[[]int64](t, c[5])), ndtest.Elements(t, got), "case", i, c)
 		}
 	})
 }
 
 func TestTakeTreatsScalarsAsOneElement(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		five := fromHost(t, dev, ndview.Int16, []int16{5})
-		taken, err := ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{0, -1, 0, 0}, 2, 2), -1, ndview.ModeRaise)
-		own(t, taken, err)
+		five := ndtest.FromHost(t, dev, ndview.Int16, []int16{5})
+		taken, err := ndview.Take(five, ndtest.FromHost(t, dev, ndview.Int64, []int64{0, -1, 0, 0}, 2, 2), -1, ndview.ModeRaise)
+		ndtest.Own(t, taken, err)
 		assert.Equal(t, []int64{2, 2}, taken.Shape())
-		assert.Equal(t, raw[int16](5, 5, 5, 5), elements(t, taken))
-		kept, err := ndview.Compress(fromHost(t, dev, ndview.Bool, []bool{true}, 1), five, 0)
-		own(t, kept, err)
+		assert.Equal(t, ndtest.Raw[int16](5, 5, 5, 5), ndtest.Elements(t, taken))
+		kept, err := ndview.Compress(ndtest.FromHost(t, dev, ndview.Bool, []bool{true}, 1), five, 0)
+		ndtest.Own(t, kept, err)
 		assert.Equal(t, []int64{1}, kept.Shape())
-		_, err = ndview.Take(five, fromHost(t, dev, ndview.Int64, []int64{1}, 1), 0, ndview.ModeRaise)
+		_, err = ndview.Take(five, ndtest.FromHost(t, dev, ndview.Int64, []int64{1}, 1), 0, ndview.ModeRaise)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 	})
 }

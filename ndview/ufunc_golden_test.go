@@ -13,6 +13,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -70,7 +71,7 @@ func TestOperationsMatchNumPy(t *testing.T) {
 			for len(shape) < axes {
 				shape = append(shape, 1)
 			}
-			return at(t, upload(t, dev, data), d, 0, shape...)
+			return ndtest.At(t, ndtest.Upload(t, dev, data), d, 0, shape...)
 		}
 		for _, c := range golden.Cases {
 			name, types := c[0], c[1:2]
@@ -91,9 +92,9 @@ func TestOperationsMatchNumPy(t *testing.T) {
 					require.ErrorIs(t, err, ndview.ErrDType)
 					return
 				}
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 				require.Equal(t, want[0], got.DType().String())
-				requireSame(t, got.DType(), decode64(t, want[1]), elements(t, got), ulps(name, got.DType()))
+				requireSame(t, got.DType(), decode64(t, want[1]), ndtest.Elements(t, got), ulps(name, got.DType()))
 			})
 		}
 	})
@@ -125,7 +126,7 @@ func requireSame(t *testing.T, dtype ndview.DType, want, got []byte, ulps float6
 	case ndview.Float64, ndview.Complex128:
 		sameFloats(t, slice[float64](want), slice[float64](got), ulps*0x1p-52, ulps == 0)
 	default:
-		requireBytes(t, want, got)
+		ndtest.RequireBytes(t, want, got)
 	}
 }
 
@@ -204,21 +205,21 @@ func TestFunctionErrorsAreWithinBounds(t *testing.T) {
 			name, dtype := c[0], dtypesByName[c[1]]
 			data := decode64(t, c[2])
 			n := int64(len(data)) / dtype.Size()
-			x := at(t, upload(t, dev, data), dtype, 0, n)
+			x := ndtest.At(t, ndtest.Upload(t, dev, data), dtype, 0, n)
 			var got *ndview.NDBuffer
 			var err error
 			if len(c) == 5 {
-				got, err = binaryFunctions[name].Of(x, at(t, upload(t, dev, decode64(t, c[4])), dtype, 0, n))
+				got, err = binaryFunctions[name].Of(x, ndtest.At(t, ndtest.Upload(t, dev, decode64(t, c[4])), dtype, 0, n))
 			} else {
 				got, err = functions[name].Of(x)
 			}
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			require.Equal(t, dtype, got.DType(), name)
 			bound, ok := errorBounds[name]
 			if !ok {
 				bound = 2
 			}
-			requireClose(t, fmt.Sprint(name, " of ", dtype), dtype, slice[float64](decode64(t, c[3])), elements(t, got), bound)
+			requireClose(t, fmt.Sprint(name, " of ", dtype), dtype, slice[float64](decode64(t, c[3])), ndtest.Elements(t, got), bound)
 		}
 	})
 }
@@ -226,7 +227,7 @@ func TestFunctionErrorsAreWithinBounds(t *testing.T) {
 func TestInverseFunctionsTakeNoComplexNumbers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Complex64, ndview.Complex128} {
-			z := at(t, upload(t, dev, make([]byte, 32)), dtype, 0, 2)
+			z := ndtest.At(t, ndtest.Upload(t, dev, make([]byte, 32)), dtype, 0, 2)
 			for _, op := range []ndview.Unary{ndview.Arcsin, ndview.Arccos, ndview.Arctan, ndview.Arcsinh, ndview.Arccosh, ndview.Arctanh} {
 				_, err := op.Of(z)
 				assert.ErrorIs(t, err, ndview.ErrDType, "%s of %s", op, dtype)
@@ -250,10 +251,10 @@ func TestSineErrorsAreWithinBoundsForMixedMagnitudes(t *testing.T) {
 			for _, v := range x {
 				want = append(want, truth(float64(v)))
 			}
-			got, err := byName(ndview.Sin, ndview.Cos)[name].Of(fromHost(t, dev, ndview.Float32, x, int64(len(x))))
-			own(t, got, err)
-			requireClose(t, name, ndview.Float32, want, elements(t, got), 2)
-			if first := slice[float32](elements(t, got))[len(x)-5]; name == "sin" {
+			got, err := byName(ndview.Sin, ndview.Cos)[name].Of(ndtest.FromHost(t, dev, ndview.Float32, x, int64(len(x))))
+			ndtest.Own(t, got, err)
+			requireClose(t, name, ndview.Float32, want, ndtest.Elements(t, got), 2)
+			if first := slice[float32](ndtest.Elements(t, got))[len(x)-5]; name == "sin" {
 				assert.True(t, math.Signbit(float64(first)), "of a negative zero")
 			}
 		}
@@ -309,7 +310,7 @@ func TestWhereAndClipMatchNumPy(t *testing.T) {
 			}
 			var in [3]*ndview.NDBuffer
 			for i := range in {
-				in[i] = at(t, upload(t, dev, decode64(t, c[3+i])), types[i], 0, 5)
+				in[i] = ndtest.At(t, ndtest.Upload(t, dev, decode64(t, c[3+i])), types[i], 0, 5)
 			}
 			var got *ndview.NDBuffer
 			var err error
@@ -318,48 +319,48 @@ func TestWhereAndClipMatchNumPy(t *testing.T) {
 			} else {
 				got, err = ndview.Clip(in[0], in[1], in[2])
 			}
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			require.Equal(t, c[6], got.DType().String(), c)
-			requireSame(t, got.DType(), decode64(t, c[7]), elements(t, got), 0)
+			requireSame(t, got.DType(), decode64(t, c[7]), ndtest.Elements(t, got), 0)
 			out, err := ndview.Zeros(dev, got.DType(), 5)
-			own(t, out, err)
+			ndtest.Own(t, out, err)
 			if c[0] == "where" {
 				err = ndview.WhereInto(out, in[0], in[1], in[2])
 			} else {
 				err = ndview.ClipInto(out, in[0], in[1], in[2])
 			}
 			require.NoError(t, err, c)
-			requireSame(t, got.DType(), decode64(t, c[7]), elements(t, out), 0)
+			requireSame(t, got.DType(), decode64(t, c[7]), ndtest.Elements(t, out), 0)
 		}
 	})
 }
 
 func TestWhereAndClipWriteInPlace(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Int16, []int16{-7, 0, 7, 300}, 4)
+		x := ndtest.FromHost(t, dev, ndview.Int16, []int16{-7, 0, 7, 300}, 4)
 		require.NoError(t, ndview.ClipInto(x, x, -5, 200))
-		assert.Equal(t, []int16{-5, 0, 7, 200}, hostOf[int16](t, x))
-		require.NoError(t, ndview.WhereInto(x, fromHost(t, dev, ndview.Bool, []bool{true, false, true, false}, 4), x, 9))
-		assert.Equal(t, []int16{-5, 9, 7, 9}, hostOf[int16](t, x))
-		narrow := fromHost(t, dev, ndview.Int8, []int8{1, 2, 3, 4}, 4)
-		floats := fromHost(t, dev, ndview.Float32, []float32{7, 8, 9, 10}, 4)
+		assert.Equal(t, []int16{-5, 0, 7, 200}, ndtest.HostOf[int16](t, x))
+		require.NoError(t, ndview.WhereInto(x, ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false, true, false}, 4), x, 9))
+		assert.Equal(t, []int16{-5, 9, 7, 9}, ndtest.HostOf[int16](t, x))
+		narrow := ndtest.FromHost(t, dev, ndview.Int8, []int8{1, 2, 3, 4}, 4)
+		floats := ndtest.FromHost(t, dev, ndview.Float32, []float32{7, 8, 9, 10}, 4)
 		require.ErrorIs(t, ndview.ClipInto(narrow, floats, 0, 5), ndview.ErrDType)
-		require.ErrorIs(t, ndview.WhereInto(fromHost(t, dev, ndview.Int16, []int16{1}, 1), true, x, x), ndview.ErrShape)
-		assert.Equal(t, []int8{1, 2, 3, 4}, hostOf[int8](t, narrow), "an error writes nothing")
+		require.ErrorIs(t, ndview.WhereInto(ndtest.FromHost(t, dev, ndview.Int16, []int16{1}, 1), true, x, x), ndview.ErrShape)
+		assert.Equal(t, []int8{1, 2, 3, 4}, ndtest.HostOf[int8](t, narrow), "an error writes nothing")
 	})
 }
 
 func TestClipAcceptsBoundsBeyondTheType(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
+		x := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
 		for _, c := range []struct {
 			low, high any
 			want      []byte
 		}{{-1, 300, []byte{0, 7, 255}}, {3, nil, []byte{3, 7, 255}}, {nil, 8, []byte{0, 7, 8}}, {nil, nil, []byte{0, 7, 255}}, {5, 3, []byte{3, 3, 3}},
 			{-300, nil, []byte{0, 7, 255}}, {nil, 300, []byte{0, 7, 255}}} {
 			got, err := ndview.Clip(x, c.low, c.high)
-			own(t, got, err)
-			assert.Equal(t, c.want, elements(t, got), "%v %v", c.low, c.high)
+			ndtest.Own(t, got, err)
+			assert.Equal(t, c.want, ndtest.Elements(t, got), "%v %v", c.low, c.high)
 		}
 		_, err := ndview.Clip(x, 300, nil)
 		assert.ErrorIs(t, err, ndview.ErrRange, "no element is as large as the bound")
@@ -369,88 +370,88 @@ func TestClipAcceptsBoundsBeyondTheType(t *testing.T) {
 func TestClipLimitsTimesAndComplexNumbers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		const nat = math.MinInt64
-		days := fromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{-5, 0, 5, nat}, 4)
-		low := fromHost(t, dev, ndview.Datetime64(ndview.Hour, 1), []int64{-30}, 1)
+		days := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{-5, 0, 5, nat}, 4)
+		low := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Hour, 1), []int64{-30}, 1)
 		got, err := ndview.Clip(days, low, time.Unix(86400, 0))
-		own(t, got, err)
+		ndtest.Own(t, got, err)
 		assert.Equal(t, ndview.Datetime64(ndview.Nanosecond, 1), got.DType())
 		const hour = int64(3600e9)
-		assert.Equal(t, []int64{-30 * hour, 0, 24 * hour, nat}, slice[int64](elements(t, got)))
+		assert.Equal(t, []int64{-30 * hour, 0, 24 * hour, nat}, slice[int64](ndtest.Elements(t, got)))
 		require.NoError(t, ndview.ClipInto(days, days, nil, low))
-		assert.Equal(t, []int64{-5, -2, -2, nat}, slice[int64](elements(t, days)), "rounded towards the past")
-		z := fromHost(t, dev, ndview.Complex64, []complex64{1 + 5i, 2 - 1i, 9}, 3)
+		assert.Equal(t, []int64{-5, -2, -2, nat}, slice[int64](ndtest.Elements(t, days)), "rounded towards the past")
+		z := ndtest.FromHost(t, dev, ndview.Complex64, []complex64{1 + 5i, 2 - 1i, 9}, 3)
 		got, err = ndview.Clip(z, 2, 3+1i)
-		own(t, got, err)
-		assert.Equal(t, []complex64{2, 2, 3 + 1i}, slice[complex64](elements(t, got)))
+		ndtest.Own(t, got, err)
+		assert.Equal(t, []complex64{2, 2, 3 + 1i}, slice[complex64](ndtest.Elements(t, got)))
 	})
 }
 
 func TestWhereMovesElementsOfAnyKind(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		condition := fromHost(t, dev, ndview.Float32, []float32{0, 0.5}, 2)
+		condition := ndtest.FromHost(t, dev, ndview.Float32, []float32{0, 0.5}, 2)
 		for _, dtype := range []ndview.DType{ndview.Datetime64(ndview.Second, 1), ndview.Bytes(2), ndview.Bytes(16)} {
-			x := at(t, upload(t, dev, poisoned(int(dtype.Size())*2)), dtype, 0, 2)
-			y := at(t, upload(t, dev, make([]byte, dtype.Size()*2)), dtype, 0, 2)
+			x := ndtest.At(t, ndtest.Upload(t, dev, poisoned(int(dtype.Size())*2)), dtype, 0, 2)
+			y := ndtest.At(t, ndtest.Upload(t, dev, make([]byte, dtype.Size()*2)), dtype, 0, 2)
 			got, err := ndview.Where(condition, x, y)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, dtype, got.DType())
-			assert.Equal(t, append(make([]byte, dtype.Size()), poisoned(int(dtype.Size()))...), elements(t, got))
+			assert.Equal(t, append(make([]byte, dtype.Size()), poisoned(int(dtype.Size()))...), ndtest.Elements(t, got))
 		}
-		_, err := ndview.Where(condition, at(t, upload(t, dev, make([]byte, 6)), ndview.Bytes(3), 0, 2), 1)
+		_, err := ndview.Where(condition, ndtest.At(t, ndtest.Upload(t, dev, make([]byte, 6)), ndview.Bytes(3), 0, 2), 1)
 		assert.ErrorIs(t, err, ndview.ErrDType)
 	})
 }
 
 func TestWhereAcceptsConditionsOfAnyLayout(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		all := fromHost(t, dev, ndview.Bool, []bool{true, false, false, true, true, false}, 6)
+		all := ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false, false, true, true, false}, 6)
 		condition, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2)) // 0 1 0
-		own(t, condition, err)
+		ndtest.Own(t, condition, err)
 		bools, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, 2)) // 1 0 1
-		own(t, bools, err)
-		numbers := fromHost(t, dev, ndview.Int16, []int16{5, 6, 7}, 3)
+		ndtest.Own(t, bools, err)
+		numbers := ndtest.FromHost(t, dev, ndview.Int16, []int16{5, 6, 7}, 3)
 		for _, c := range []struct {
 			x, y any
 			want []byte
 		}{
-			{bools, false, raw(false, false, false)}, {true, bools, raw(true, true, true)}, {bools, condition, raw(false, false, false)},
-			{numbers, int16(9), raw[int16](9, 6, 9)}, {numbers, 0.5, raw(0.5, 6, 0.5)},
+			{bools, false, ndtest.Raw(false, false, false)}, {true, bools, ndtest.Raw(true, true, true)}, {bools, condition, ndtest.Raw(false, false, false)},
+			{numbers, int16(9), ndtest.Raw[int16](9, 6, 9)}, {numbers, 0.5, ndtest.Raw(0.5, 6, 0.5)},
 		} {
 			got, err := ndview.Where(condition, c.x, c.y)
-			own(t, got, err)
-			assert.Equal(t, c.want, elements(t, got), "%v %v", c.x, c.y)
+			ndtest.Own(t, got, err)
+			assert.Equal(t, c.want, ndtest.Elements(t, got), "%v %v", c.x, c.y)
 		}
 	})
 }
 
 func TestPowerRejectsNegativeScalarExponentsOfIntegers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Int32, []int32{1, -1, 2, 0}, 4)
+		x := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, -1, 2, 0}, 4)
 		_, err := ndview.Power.Of(x, -2)
 		assert.ErrorIs(t, err, ndview.ErrRange)
-		got, err := ndview.Power.Of(x, fromHost(t, dev, ndview.Int32, []int32{-3, -3, -3, -3}, 4))
-		own(t, got, err)
-		assert.Equal(t, raw[int32](1, -1, 0, 0), elements(t, got), "only the device knows the elements of an array")
+		got, err := ndview.Power.Of(x, ndtest.FromHost(t, dev, ndview.Int32, []int32{-3, -3, -3, -3}, 4))
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Raw[int32](1, -1, 0, 0), ndtest.Elements(t, got), "only the device knows the elements of an array")
 	})
 }
 
 func TestRealImagAndAngleOfNumbers(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		z := fromHost(t, dev, ndview.Complex64, []complex64{1 + 2i, -3i, -1}, 3)
+		z := ndtest.FromHost(t, dev, ndview.Complex64, []complex64{1 + 2i, -3i, -1}, 3)
 		for op, want := range map[ndview.Unary][]float32{
 			ndview.Real: {1, 0, -1}, ndview.Imag: {2, -3, 0}, ndview.Angle: {float32(math.Atan(2)), -math.Pi / 2, math.Pi},
 			ndview.Absolute: {float32(math.Sqrt(5)), 3, 1},
 		} {
 			got, err := op.Of(z)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, ndview.Float32, got.DType())
-			assert.InDeltaSlice(t, want, slice[float32](elements(t, got)), 1e-6, op.String())
+			assert.InDeltaSlice(t, want, slice[float32](ndtest.Elements(t, got)), 1e-6, op.String())
 		}
-		x := fromHost(t, dev, ndview.Int16, []int16{-4, 5}, 2)
-		for op, want := range map[ndview.Unary][]byte{ndview.Real: raw[int16](-4, 5), ndview.Imag: raw[int16](0, 0), ndview.Angle: raw[float32](math.Pi, 0)} {
+		x := ndtest.FromHost(t, dev, ndview.Int16, []int16{-4, 5}, 2)
+		for op, want := range map[ndview.Unary][]byte{ndview.Real: ndtest.Raw[int16](-4, 5), ndview.Imag: ndtest.Raw[int16](0, 0), ndview.Angle: ndtest.Raw[float32](math.Pi, 0)} {
 			got, err := op.Of(x)
-			own(t, got, err)
-			assert.Equal(t, want, elements(t, got), op.String())
+			ndtest.Own(t, got, err)
+			assert.Equal(t, want, ndtest.Elements(t, got), op.String())
 		}
 	})
 }
@@ -485,9 +486,9 @@ func wholePowers[T float32 | float64](t *testing.T, dev arrowbuf.Device, dtype n
 		}
 	}
 	require.Greater(t, len(x), 1000)
-	a, b := fromHost(t, dev, dtype, x, int64(len(x))), fromHost(t, dev, dtype, y, int64(len(y)))
+	a, b := ndtest.FromHost(t, dev, dtype, x, int64(len(x))), ndtest.FromHost(t, dev, dtype, y, int64(len(y)))
 	r, err := ndview.Power.Of(a, b)
-	r = own(t, r, err)
+	r = ndtest.Own(t, r, err)
 	got, err := ndview.ToHost[T](r)
 	require.NoError(t, err)
 	for i := range got {

@@ -17,6 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -37,10 +38,10 @@ func TestOperationsBroadcast(t *testing.T) {
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, s := range shapes {
-			x := fromHost(t, dev, ndview.Int32, values(product(s[0])), s[0]...)
-			y := fromHost(t, dev, ndview.Int32, values(product(s[1])), s[1]...)
+			x := ndtest.FromHost(t, dev, ndview.Int32, values(product(s[0])), s[0]...)
+			y := ndtest.FromHost(t, dev, ndview.Int32, values(product(s[1])), s[1]...)
 			sum, err := ndview.Add.Of(x, y)
-			own(t, sum, err)
+			ndtest.Own(t, sum, err)
 			requireModel(t, sum, x, y, s)
 		}
 	})
@@ -56,32 +57,32 @@ func TestScalarsOfEveryTypeAreOperands(t *testing.T) {
 			scalar, err := ndview.NewScalar(of, true)
 			require.NoError(t, err)
 			one, err := ndview.Full(dev, of, scalar, 3)
-			own(t, one, err)
+			ndtest.Own(t, one, err)
 			want, err := ndview.Add.Of(one, one)
-			own(t, want, err)
+			ndtest.Own(t, want, err)
 			got, err := ndview.Add.Of(one, scalar)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, want.DType(), got.DType(), of)
-			assert.Equal(t, elements(t, want), elements(t, got), of)
+			assert.Equal(t, ndtest.Elements(t, want), ndtest.Elements(t, got), of)
 		}
 		half, err := ndview.FromSlice(dev, []float16.Num{float16.New(1), float16.New(2048)})
-		own(t, half, err)
+		ndtest.Own(t, half, err)
 		sum, err := ndview.Add.Of(half, float16.New(1))
-		own(t, sum, err)
+		ndtest.Own(t, sum, err)
 		assert.Equal(t, ndview.Float16, sum.DType())
-		assert.Equal(t, []uint16{0x4000, 0x6800}, hostOf[uint16](t, sum), "2049 is not a float16")
+		assert.Equal(t, []uint16{0x4000, 0x6800}, ndtest.HostOf[uint16](t, sum), "2049 is not a float16")
 		brain, err := ndview.FromSlice(dev, []dtype.BFloat16Num{dtype.NewBFloat16(256)})
-		own(t, brain, err)
+		ndtest.Own(t, brain, err)
 		sum, err = ndview.Add.Of(brain, dtype.NewBFloat16(1))
-		own(t, sum, err)
-		assert.Equal(t, []uint16{0x4380}, hostOf[uint16](t, sum), "257 is not a bfloat16")
+		ndtest.Own(t, sum, err)
+		assert.Equal(t, []uint16{0x4380}, ndtest.HostOf[uint16](t, sum), "257 is not a bfloat16")
 	})
 }
 
 // requireModel checks each element of a sum.
 func requireModel(t *testing.T, sum, x, y *ndview.NDBuffer, message any) {
 	t.Helper()
-	xs, ys, got := slice[int32](elements(t, x)), slice[int32](elements(t, y)), slice[int32](elements(t, sum))
+	xs, ys, got := slice[int32](ndtest.Elements(t, x)), slice[int32](ndtest.Elements(t, y)), slice[int32](ndtest.Elements(t, sum))
 	shape := sum.Shape()
 	for i := range got {
 		index, rest := make([]int64, len(shape)), int64(i)
@@ -115,7 +116,7 @@ func product(shape []int64) int64 {
 
 func TestOperationsAcceptAnyLayout(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		base := fromHost(t, dev, ndview.Int32, values(12*40*6), 12, 40, 6)
+		base := ndtest.FromHost(t, dev, ndview.Int32, values(12*40*6), 12, 40, 6)
 		for _, keys := range [][]ndview.Key{
 			{ndview.SpanStep(ndview.Open, ndview.Open, -1)},
 			{ndview.All, ndview.SpanStep(1, 33, 3)},
@@ -124,24 +125,24 @@ func TestOperationsAcceptAnyLayout(t *testing.T) {
 			{ndview.Span(1, 12), ndview.Span(1, 40), ndview.Span(1, 5)},
 		} {
 			x, err := base.Index(keys...)
-			own(t, x, err)
+			ndtest.Own(t, x, err)
 			order := []int{1, 0}
 			if x.NDim() == 3 {
 				order = []int{2, 0, 1}
 			}
 			turned, err := x.Transpose(order...)
-			own(t, turned, err)
+			ndtest.Own(t, turned, err)
 			for _, v := range []*ndview.NDBuffer{x, turned} {
 				sum, err := ndview.Add.Of(v, v)
-				own(t, sum, err)
+				ndtest.Own(t, sum, err)
 				requireModel(t, sum, v, v, fmt.Sprint(v.Shape(), v.Strides()))
 				out, err := ndview.Empty(dev, ndview.Int32, base.Shape()...)
-				own(t, out, err)
+				ndtest.Own(t, out, err)
 				place, err := out.Index(keys...)
-				own(t, place, err)
+				ndtest.Own(t, place, err)
 				if v == x {
 					require.NoError(t, ndview.Add.Into(place, x, x))
-					requireBytes(t, elements(t, sum), elements(t, place))
+					ndtest.RequireBytes(t, ndtest.Elements(t, sum), ndtest.Elements(t, place))
 				}
 			}
 		}
@@ -153,17 +154,17 @@ func TestOverlappingOperandsAreReadBeforeTheResultIsWritten(t *testing.T) {
 		const n = 5000
 		for _, shift := range []int64{0, 1, 4, 16, 33} {
 			for _, back := range []bool{false, true} {
-				a := fromHost(t, dev, ndview.Int32, values(n+shift), n+shift)
+				a := ndtest.FromHost(t, dev, ndview.Int32, values(n+shift), n+shift)
 				x, err := a.Slice(0, 0, n)
-				own(t, x, err)
+				ndtest.Own(t, x, err)
 				out, err := a.Slice(0, shift, n+shift)
-				own(t, out, err)
+				ndtest.Own(t, out, err)
 				if back {
 					x, out = out, x
 				}
-				want := slice[int32](elements(t, x))
+				want := slice[int32](ndtest.Elements(t, x))
 				require.NoError(t, ndview.Add.Into(out, x, x))
-				got := slice[int32](elements(t, out))
+				got := slice[int32](ndtest.Elements(t, out))
 				for i := range want {
 					require.Equal(t, 2*want[i], got[i], "shift %d, element %d", shift, i)
 				}
@@ -174,15 +175,15 @@ func TestOverlappingOperandsAreReadBeforeTheResultIsWritten(t *testing.T) {
 
 func TestOperationsAcceptUnalignedElements(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		data := raw(values(101)...)
+		data := ndtest.Raw(values(101)...)
 		for skew := range 4 {
-			x := at(t, upload(t, dev, append(make([]byte, skew), data...)), ndview.Int32, int64(skew), 101)
-			out := at(t, upload(t, dev, poisoned(101*4+8)), ndview.Int32, int64(3-skew), 101)
+			x := ndtest.At(t, ndtest.Upload(t, dev, append(make([]byte, skew), data...)), ndview.Int32, int64(skew), 101)
+			out := ndtest.At(t, ndtest.Upload(t, dev, poisoned(101*4+8)), ndview.Int32, int64(3-skew), 101)
 			require.NoError(t, ndview.Multiply.Into(out, x, 3))
-			for i, v := range slice[int32](elements(t, out)) {
+			for i, v := range slice[int32](ndtest.Elements(t, out)) {
 				require.Equal(t, 3*values(101)[i], v)
 			}
-			around := download(t, out.Buffer())
+			around := ndtest.Download(t, out.Buffer())
 			assert.Equal(t, poisoned(3-skew), around[:3-skew])
 			assert.Equal(t, poisoned(5+skew), around[101*4+3-skew:])
 		}
@@ -191,29 +192,29 @@ func TestOperationsAcceptUnalignedElements(t *testing.T) {
 
 func TestBoolsAreWrittenToAnyLayout(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Bool, []bool{false, true, false, true}, 4)
-		y := fromHost(t, dev, ndview.Bool, []bool{false, false, true, true}, 4)
+		x := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true, false, true}, 4)
+		y := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, false, true, true}, 4)
 		for _, c := range []struct {
 			op   ndview.Binary
 			want []bool
 		}{{ndview.Add, []bool{false, true, true, true}}, {ndview.Multiply, []bool{false, false, false, true}},
 			{ndview.BitwiseXor, []bool{false, true, true, false}}, {ndview.Minimum, []bool{false, false, false, true}}} {
 			all, err := ndview.Full(dev, ndview.Uint8, uint8(poison), 8)
-			own(t, all, err)
+			ndtest.Own(t, all, err)
 			bools, err := all.View(ndview.Bool)
-			own(t, bools, err)
+			ndtest.Own(t, bools, err)
 			out, err := bools.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2))
-			own(t, out, err)
+			ndtest.Own(t, out, err)
 			require.NoError(t, c.op.Into(out, x, y), c.op)
-			assert.Equal(t, raw(c.want...), elements(t, out), c.op)
-			assert.Equal(t, byte(poison), elements(t, all)[0])
+			assert.Equal(t, ndtest.Raw(c.want...), ndtest.Elements(t, out), c.op)
+			assert.Equal(t, byte(poison), ndtest.Elements(t, all)[0])
 		}
 	})
 }
 
 func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
+		x := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
 		for _, c := range []struct {
 			op   ndview.Binary
 			x, y any
@@ -223,8 +224,8 @@ func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
 			{ndview.NotEqual, x, -5, true}, {ndview.LessEqual, 256, x, false}, {ndview.GreaterEqual, 256, x, true},
 		} {
 			got, err := c.op.Of(c.x, c.y)
-			own(t, got, err)
-			assert.Equal(t, raw(c.want, c.want, c.want), elements(t, got), "%v %v %v", c.op, c.x, c.y)
+			ndtest.Own(t, got, err)
+			assert.Equal(t, ndtest.Raw(c.want, c.want, c.want), ndtest.Elements(t, got), "%v %v %v", c.op, c.x, c.y)
 		}
 		_, err := ndview.Add.Of(x, 300)
 		assert.Error(t, err, "no sum has such an element")
@@ -233,32 +234,32 @@ func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
 
 func TestNextafterOfEqualNumbersIsTheSecond(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Float64, []float64{math.Copysign(0, -1), 0, 1, 1, math.Inf(1)}, 5)
-		y := fromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, 1, 0}, 5)
+		x := ndtest.FromHost(t, dev, ndview.Float64, []float64{math.Copysign(0, -1), 0, 1, 1, math.Inf(1)}, 5)
+		y := ndtest.FromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, 1, 0}, 5)
 		got, err := ndview.Nextafter.Of(x, y)
-		own(t, got, err)
-		assert.Equal(t, raw(0, math.Copysign(0, -1), 1+0x1p-52, 1, math.MaxFloat64), elements(t, got))
+		ndtest.Own(t, got, err)
+		assert.Equal(t, ndtest.Raw(0, math.Copysign(0, -1), 1+0x1p-52, 1, math.MaxFloat64), ndtest.Elements(t, got))
 
 		for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {
-			const minus, one = 0x8000, 0x3c00                                              // a zero, and a number above all zeros
-			x := fromHost(t, dev, dtype, []uint16{minus, 0, minus | 1, 1, 0, minus, 1}, 7) // 1 is the least above zero
-			y := fromHost(t, dev, dtype, []uint16{0, minus, one, minus | one, minus | one, one, 1}, 7)
+			const minus, one = 0x8000, 0x3c00                                                     // a zero, and a number above all zeros
+			x := ndtest.FromHost(t, dev, dtype, []uint16{minus, 0, minus | 1, 1, 0, minus, 1}, 7) // 1 is the least above zero
+			y := ndtest.FromHost(t, dev, dtype, []uint16{0, minus, one, minus | one, minus | one, one, 1}, 7)
 			got, err := ndview.Nextafter.Of(x, y)
-			own(t, got, err)
-			assert.Equal(t, raw[uint16](0, minus, minus, 0, minus|1, 1, 1), elements(t, got), dtype)
+			ndtest.Own(t, got, err)
+			assert.Equal(t, ndtest.Raw[uint16](0, minus, minus, 0, minus|1, 1, 1), ndtest.Elements(t, got), dtype)
 		}
-		bools, err := ndview.Nextafter.Of(fromHost(t, dev, ndview.Bool, []bool{false, true}, 2), fromHost(t, dev, ndview.Bool, []bool{true, true}, 2))
-		own(t, bools, err)
+		bools, err := ndview.Nextafter.Of(ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true}, 2), ndtest.FromHost(t, dev, ndview.Bool, []bool{true, true}, 2))
+		ndtest.Own(t, bools, err)
 		assert.Equal(t, ndview.Float16, bools.DType())
-		assert.Equal(t, raw[uint16](1, 0x3c00), elements(t, bools))
+		assert.Equal(t, ndtest.Raw[uint16](1, 0x3c00), ndtest.Elements(t, bools))
 	})
 }
 
 func TestOperationsRejectInvalidOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
-		bools := fromHost(t, dev, ndview.Bool, make([]bool, 6), 2, 3)
-		other := fromHost(t, otherThan(t, dev), ndview.Int32, count(6), 2, 3)
+		x := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		bools := ndtest.FromHost(t, dev, ndview.Bool, make([]bool, 6), 2, 3)
+		other := ndtest.FromHost(t, otherThan(t, dev), ndview.Int32, count(6), 2, 3)
 		for message, c := range map[string]struct {
 			err  error
 			want error
@@ -267,8 +268,8 @@ func TestOperationsRejectInvalidOperands(t *testing.T) {
 			"bits of floats":                  {refusal(ndview.BitwiseAnd.Of(x, 1.5)), ndview.ErrDType},
 			"scalars alone":                   {refusal(ndview.Add.Of(1, 2)), ndview.ErrDType},
 			"a string":                        {refusal(ndview.Add.Of(x, "1")), ndview.ErrDType},
-			"shapes that do not broadcast":    {refusal(ndview.Add.Of(x, fromHost(t, dev, ndview.Int32, count(2), 2))), ndview.ErrShape},
-			"a result of another shape":       {ndview.Add.Into(fromHost(t, dev, ndview.Int32, count(3), 3), x, x), ndview.ErrShape},
+			"shapes that do not broadcast":    {refusal(ndview.Add.Of(x, ndtest.FromHost(t, dev, ndview.Int32, count(2), 2))), ndview.ErrShape},
+			"a result of another shape":       {ndview.Add.Into(ndtest.FromHost(t, dev, ndview.Int32, count(3), 3), x, x), ndview.ErrShape},
 			"a result of a smaller kind":      {ndview.Add.Into(x, x, 1.5), ndview.ErrDType},
 			"a read-only result":              {ndview.Add.Into(readOnly(t, x), x, x), ndview.ErrReadOnly},
 			"a result with repeated elements": {ndview.Add.Into(repeated(t, x), x, x), ndview.ErrShape},
@@ -284,13 +285,13 @@ func TestOperationsRejectInvalidOperands(t *testing.T) {
 
 func readOnly(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 	v, err := a.BroadcastTo(a.Shape()...)
-	return own(t, v, err)
+	return ndtest.Own(t, v, err)
 }
 
 // repeated returns an array of the shape of a whose rows share their memory.
 func repeated(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 	v, err := ndview.FromBuffer(a.Buffer(), a.DType(), 0, a.Shape(), []int64{0, a.DType().Size()})
-	return own(t, v, err)
+	return ndtest.Own(t, v, err)
 }
 
 func refusal(a *ndview.NDBuffer, err error) error {
@@ -304,12 +305,12 @@ func TestLargeOperationsAreSplitIntoLaunches(t *testing.T) {
 	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
 		defer ndview.LimitLaunches(50, 500)()
 		for _, shape := range [][]int64{{30, 70}, {3, 4, 5, 6}, {1000, 2}, {2, 1000}} {
-			a := fromHost(t, dev, ndview.Int32, values(2*product(shape)), append(slices.Clone(shape), 2)...)
+			a := ndtest.FromHost(t, dev, ndview.Int32, values(2*product(shape)), append(slices.Clone(shape), 2)...)
 			x, err := a.Index(ndview.Ellipsis, ndview.At(1))
-			own(t, x, err)
-			y := fromHost(t, dev, ndview.Int32, values(shape[len(shape)-1]), shape[len(shape)-1])
+			ndtest.Own(t, x, err)
+			y := ndtest.FromHost(t, dev, ndview.Int32, values(shape[len(shape)-1]), shape[len(shape)-1])
 			sum, err := ndview.Add.Of(x, y)
-			own(t, sum, err)
+			ndtest.Own(t, sum, err)
 			requireModel(t, sum, x, y, shape)
 		}
 	})
@@ -323,12 +324,12 @@ func TestOperationsAcceptManyAxes(t *testing.T) {
 			extents[i], order[i] = 2, (i*7+3)%axes
 		}
 		extents[4] = 3
-		a := fromHost(t, dev, ndview.Int32, values(product(extents)), extents...)
+		a := ndtest.FromHost(t, dev, ndview.Int32, values(product(extents)), extents...)
 		x, err := a.Transpose(order...)
-		own(t, x, err)
-		y := fromHost(t, dev, ndview.Int32, values(product(extents)), x.Shape()...)
+		ndtest.Own(t, x, err)
+		y := ndtest.FromHost(t, dev, ndview.Int32, values(product(extents)), x.Shape()...)
 		sum, err := ndview.Add.Of(x, y)
-		own(t, sum, err)
+		ndtest.Own(t, sum, err)
 		requireModel(t, sum, x, y, extents)
 	})
 }
@@ -340,11 +341,11 @@ func TestOperationsOnLargeArrays(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Int32, values(301*1037), 301, 1037)
+		x := ndtest.FromHost(t, dev, ndview.Int32, values(301*1037), 301, 1037)
 		for _, other := range [][]int64{{301, 1037}, {1037}, {301, 1}, {1, 1}} {
-			y := fromHost(t, dev, ndview.Int32, values(product(other)), other...)
+			y := ndtest.FromHost(t, dev, ndview.Int32, values(product(other)), other...)
 			sum, err := ndview.Add.Of(x, y)
-			own(t, sum, err)
+			ndtest.Own(t, sum, err)
 			requireModel(t, sum, x, y, other)
 		}
 	})
@@ -363,23 +364,23 @@ func TestVectorsAgreeWithSingleElements(t *testing.T) {
 					data[i] &= 1
 				}
 			}
-			x, y := at(t, upload(t, dev, data), dtype, 0, n), at(t, upload(t, dev, data), dtype, n*dtype.Size(), n)
+			x, y := ndtest.At(t, ndtest.Upload(t, dev, data), dtype, 0, n), ndtest.At(t, ndtest.Upload(t, dev, data), dtype, n*dtype.Size(), n)
 			for _, op := range binaryOperations {
 				all, err := op.Of(x, y)
 				if err != nil {
 					continue // the golden tests check errors
 				}
-				own(t, all, err)
+				ndtest.Own(t, all, err)
 				for _, i := range []int64{0, 31, 32, 64, 100, n - 1} {
 					one, err := op.Of(elementAt(t, x, i), elementAt(t, y, i))
-					own(t, one, err)
-					requireSame(t, one.DType(), elements(t, one), elements(t, elementAt(t, all, i)), 0)
+					ndtest.Own(t, one, err)
+					requireSame(t, one.DType(), ndtest.Elements(t, one), ndtest.Elements(t, elementAt(t, all, i)), 0)
 					if t.Failed() {
 						t.Fatalf("%s of %s, element %d", op, name, i)
 					}
 				}
 			}
-			condition := fromHost(t, dev, ndview.Bool, func() []bool {
+			condition := ndtest.FromHost(t, dev, ndview.Bool, func() []bool {
 				c := make([]bool, n)
 				for i := range c {
 					c[i] = i%3 == 1
@@ -387,14 +388,14 @@ func TestVectorsAgreeWithSingleElements(t *testing.T) {
 				return c
 			}(), n)
 			chosen, err := ndview.Where(condition, x, y)
-			own(t, chosen, err)
+			ndtest.Own(t, chosen, err)
 			for i := range int64(n) {
 				from := y
 				if i%3 == 1 {
 					from = x
 				}
 				size := dtype.Size()
-				require.Equal(t, elements(t, from)[i*size:][:size], elements(t, chosen)[i*size:][:size])
+				require.Equal(t, ndtest.Elements(t, from)[i*size:][:size], ndtest.Elements(t, chosen)[i*size:][:size])
 			}
 		}
 	})
@@ -402,29 +403,29 @@ func TestVectorsAgreeWithSingleElements(t *testing.T) {
 
 func elementAt(t *testing.T, a *ndview.NDBuffer, i int64) *ndview.NDBuffer {
 	e, err := a.Index(ndview.At(i))
-	return own(t, e, err)
+	return ndtest.Own(t, e, err)
 }
 
 func TestResultsAreCastWithinTheirKind(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		x := fromHost(t, dev, ndview.Float64, []float64{1.5, 1e40, -2, 1.0 / 3}, 4)
+		x := ndtest.FromHost(t, dev, ndview.Float64, []float64{1.5, 1e40, -2, 1.0 / 3}, 4)
 		for _, c := range []struct {
 			into ndview.DType
 			want []byte
 		}{
-			{ndview.Float32, raw(float32(1.5), float32(math.Inf(1)), -2, float32(1.0/3))},
-			{ndview.Complex128, raw[complex128](1.5, 1e40, -2, 1.0/3)},
+			{ndview.Float32, ndtest.Raw(float32(1.5), float32(math.Inf(1)), -2, float32(1.0/3))},
+			{ndview.Complex128, ndtest.Raw[complex128](1.5, 1e40, -2, 1.0/3)},
 		} {
 			out, err := ndview.Empty(dev, c.into, 4)
-			own(t, out, err)
+			ndtest.Own(t, out, err)
 			require.NoError(t, ndview.Positive.Into(out, x))
-			assert.Equal(t, c.want, elements(t, out), c.into)
+			assert.Equal(t, c.want, ndtest.Elements(t, out), c.into)
 		}
-		ints := fromHost(t, dev, ndview.Int64, []int64{300, -1}, 2)
+		ints := ndtest.FromHost(t, dev, ndview.Int64, []int64{300, -1}, 2)
 		out, err := ndview.Empty(dev, ndview.Int8, 2)
-		own(t, out, err)
+		ndtest.Own(t, out, err)
 		require.NoError(t, ndview.Add.Into(out, ints, 1))
-		assert.Equal(t, raw[int8](45, 0), elements(t, out))
+		assert.Equal(t, ndtest.Raw[int8](45, 0), ndtest.Elements(t, out))
 		assert.ErrorIs(t, ndview.Positive.Into(out, x), ndview.ErrDType)
 	})
 }
@@ -472,7 +473,7 @@ func TestOperationsWithScalarsMatchNumPy(t *testing.T) {
 		arrays := map[string]*ndview.NDBuffer{}
 		for name, text := range golden.Values {
 			data, dtype := decode64(t, text), dtypesByName[name]
-			arrays[name] = at(t, upload(t, dev, data), dtype, 0, int64(len(data))/dtype.Size())
+			arrays[name] = ndtest.At(t, ndtest.Upload(t, dev, data), dtype, 0, int64(len(data))/dtype.Size())
 		}
 		for _, c := range golden.Cases {
 			scalar := c.scalar
@@ -504,7 +505,7 @@ func TestOperationsWithScalarsMatchNumPy(t *testing.T) {
 			}
 			t.Run(message, func(t *testing.T) {
 				require.Equal(t, c.result, got.DType().String())
-				requireSame(t, got.DType(), decode64(t, c.elements), elements(t, got), bound)
+				requireSame(t, got.DType(), decode64(t, c.elements), ndtest.Elements(t, got), bound)
 			})
 			got.Release()
 		}
@@ -516,9 +517,9 @@ type forms [2]*ndview.NDBuffer
 
 // small returns a few numbers that every type represents.
 func small(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) forms {
-	numbers := fromHost(t, dev, ndview.Float32, []float32{0, 1, 3, 2, 5, 1, 0}, 7)
+	numbers := ndtest.FromHost(t, dev, ndview.Float32, []float32{0, 1, 3, 2, 5, 1, 0}, 7)
 	dense, err := numbers.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-	own(t, dense, err)
+	ndtest.Own(t, dense, err)
 	spread := backwards(t, dev, dtype)
 	require.NoError(t, spread.CopyFrom(dense))
 	return forms{dense, spread}
@@ -527,9 +528,9 @@ func small(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) forms {
 // backwards returns seven zeros with a stride of -2 elements.
 func backwards(t *testing.T, dev arrowbuf.Device, dtype ndview.DType) *ndview.NDBuffer {
 	all, err := ndview.Zeros(dev, dtype, 14)
-	own(t, all, err)
+	ndtest.Own(t, all, err)
 	spread, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2))
-	return own(t, spread, err)
+	return ndtest.Own(t, spread, err)
 }
 
 // Each operation of each type is computed into contiguous and strided arrays of each type
@@ -560,7 +561,7 @@ func TestResultLayoutAndTypeDoNotAffectValues(t *testing.T) {
 			}
 			defer want.Release()
 			defer spread.Release()
-			requireSame(t, want.DType(), elements(t, want), elements(t, spread), 0)
+			requireSame(t, want.DType(), ndtest.Elements(t, want), ndtest.Elements(t, spread), 0)
 			for name, out := range results {
 				err := into(out[0], 0)
 				spreadErr := into(out[1], 1)
@@ -572,7 +573,7 @@ func TestResultLayoutAndTypeDoNotAffectValues(t *testing.T) {
 				cast, err := want.AsType(out[0].DType(), ndview.OrderC, ndview.CastUnsafe)
 				require.NoError(t, err)
 				for _, o := range out {
-					requireSame(t, o.DType(), elements(t, cast), elements(t, o), 0)
+					requireSame(t, o.DType(), ndtest.Elements(t, cast), ndtest.Elements(t, o), 0)
 				}
 				cast.Release()
 				require.False(t, t.Failed(), "%s into %s", message, name)
@@ -616,12 +617,12 @@ func TestNeighboursDoNotAffectValues(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		// of returns n rows of a value each, and the rows of all values.
 		of := func(dtype ndview.DType, values []float64) (alone []*ndview.NDBuffer, beside *ndview.NDBuffer) {
-			numbers, err := fromHost(t, dev, ndview.Float64, values, n).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-			own(t, numbers, err)
-			beside, err = view(t)(numbers.BroadcastTo(times, n)).Copy(ndview.OrderC)
-			own(t, beside, err)
-			rows, err := view(t)(beside.Transpose()).Copy(ndview.OrderC)
-			own(t, rows, err)
+			numbers, err := ndtest.FromHost(t, dev, ndview.Float64, values, n).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
+			ndtest.Own(t, numbers, err)
+			beside, err = ndtest.View(t)(numbers.BroadcastTo(times, n)).Copy(ndview.OrderC)
+			ndtest.Own(t, beside, err)
+			rows, err := ndtest.View(t)(beside.Transpose()).Copy(ndview.OrderC)
+			ndtest.Own(t, rows, err)
 			for i := range n {
 				alone = append(alone, index(t, rows, ndview.At(i)))
 			}
@@ -642,10 +643,10 @@ func TestNeighboursDoNotAffectValues(t *testing.T) {
 				for i := range x {
 					alone, err := of(x[i], y[i])
 					require.NoError(t, err)
-					want = append(want, elements(t, alone)...)
+					want = append(want, ndtest.Elements(t, alone)...)
 					alone.Release()
 				}
-				requireSame(t, mixed.DType(), want, elements(t, view(t)(mixed.Transpose())), 0)
+				requireSame(t, mixed.DType(), want, ndtest.Elements(t, ndtest.View(t)(mixed.Transpose())), 0)
 				require.False(t, t.Failed(), message)
 				checks++
 			}
@@ -671,18 +672,18 @@ func TestNumberOfCoresDoesNotAffectValues(t *testing.T) {
 	for i := range x {
 		x[i] = float32(i%1000) * float32(i%7) * 33 // few are beyond 2^16
 	}
-	a := fromHost(t, arrowbuf.CPU(), ndview.Float32, x, n)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Float32, x, n)
 	for _, op := range []ndview.Unary{ndview.Sin, ndview.Cos, ndview.Exp} {
 		var want []byte
 		for _, cores := range []int{1, 2, 3, 7} {
 			old := runtime.GOMAXPROCS(cores)
 			result, err := op.Of(a)
 			runtime.GOMAXPROCS(old)
-			own(t, result, err)
+			ndtest.Own(t, result, err)
 			if want == nil {
-				want = elements(t, result)
+				want = ndtest.Elements(t, result)
 			}
-			requireBytes(t, want, elements(t, result), op, cores)
+			ndtest.RequireBytes(t, want, ndtest.Elements(t, result), op, cores)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,18 +59,18 @@ func newStridedArray(t *testing.T, r *rand.Rand, dtype ndview.DType, shape ...in
 	}
 	a := l.array(t, arrowbuf.CPU())
 	if dtype.Kind() == ndview.KindBytes || dtype.Kind() == ndview.KindRecord {
-		require.NoError(t, a.CopyFrom(at(t, upload(t, arrowbuf.CPU(), numbers), dtype, 0, shape...)))
+		require.NoError(t, a.CopyFrom(ndtest.At(t, ndtest.Upload(t, arrowbuf.CPU(), numbers), dtype, 0, shape...)))
 	} else {
-		require.NoError(t, a.Assign(at(t, upload(t, arrowbuf.CPU(), numbers), ndview.Int8, 0, shape...)))
+		require.NoError(t, a.Assign(ndtest.At(t, ndtest.Upload(t, arrowbuf.CPU(), numbers), ndview.Int8, 0, shape...)))
 	}
-	l.memory = download(t, a.Buffer())
+	l.memory = ndtest.Download(t, a.Buffer())
 	return l
 }
 
 func (l stridedArray) array(t *testing.T, dev arrowbuf.Device) *ndview.NDBuffer {
 	t.Helper()
-	a, err := ndview.FromBuffer(upload(t, dev, l.memory), l.dtype, l.offset, l.shape, l.strides)
-	return own(t, a, err)
+	a, err := ndview.FromBuffer(ndtest.Upload(t, dev, l.memory), l.dtype, l.offset, l.shape, l.strides)
+	return ndtest.Own(t, a, err)
 }
 
 // kernelCase is an operation on arrays of two axes: x and y of one type, a mask,
@@ -228,14 +229,14 @@ func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 						}
 						got, err := work.run(on[0], on[1], on[2], on[3], on[4])
 						if err == nil && got != nil {
-							made = elements(t, own(t, got, nil))
+							made = ndtest.Elements(t, ndtest.Own(t, got, nil))
 						}
-						return download(t, on[0].Buffer()), made, err
+						return ndtest.Download(t, on[0].Buffer()), made, err
 					}
 					wantWhole, want, wantErr := run(arrowbuf.CPU())
 					gotWhole, got, err := run(dev)
 					require.Equal(t, wantErr == nil, err == nil, "%v: %s", err, about)
-					requireBytes(t, wantWhole, gotWhole, about)
+					ndtest.RequireBytes(t, wantWhole, gotWhole, about)
 					require.Equal(t, want, got, about)
 				}
 			})
@@ -259,21 +260,21 @@ func TestBucketKernelsAcceptUnalignedArrays(t *testing.T) {
 				results := [2][]byte{}
 				for i, dev := range []arrowbuf.Device{arrowbuf.CPU(), dev} {
 					shown := func(dtype ndview.DType, data []byte, offset, n int64) *ndview.NDBuffer {
-						a, err := ndview.FromBuffer(upload(t, dev, data), dtype, offset, []int64{n}, nil)
-						return own(t, a, err)
+						a, err := ndview.FromBuffer(ndtest.Upload(t, dev, data), dtype, offset, []int64{n}, nil)
+						return ndtest.Own(t, a, err)
 					}
 					source := shown(dtype, data, at, extent)
 					for _, behind := range []int64{0, at} {
-						by := shown(ndview.Int64, slices.Concat(make([]byte, behind), raw(places...)), behind, n)
+						by := shown(ndview.Int64, slices.Concat(make([]byte, behind), ndtest.Raw(places...)), behind, n)
 						got, err := ndview.Take(source, by, 0, ndview.ModeRaise)
-						results[i] = append(results[i], elements(t, own(t, got, err))...)
+						results[i] = append(results[i], ndtest.Elements(t, ndtest.Own(t, got, err))...)
 						for _, values := range []*ndview.NDBuffer{got, shown(dtype, data, 16-at, n)} {
 							require.NoError(t, ndview.Put(source, by, values, ndview.ModeRaise))
-							results[i] = append(results[i], download(t, source.Buffer())...)
+							results[i] = append(results[i], ndtest.Download(t, source.Buffer())...)
 						}
 					}
 				}
-				requireBytes(t, results[0], results[1], dtype, at)
+				ndtest.RequireBytes(t, results[0], results[1], dtype, at)
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -61,7 +62,7 @@ func checkView(t *testing.T, a *ndview.NDBuffer, m model, seed uint64) {
 	t.Helper()
 	want := m.bytes()
 	require.Equal(t, m.shape, a.Shape(), "seed %d", seed)
-	require.Equal(t, want, elements(t, a), "seed %d: shape %v, strides %v", seed, a.Shape(), a.Strides())
+	require.Equal(t, want, ndtest.Elements(t, a), "seed %d: shape %v, strides %v", seed, a.Shape(), a.Strides())
 	if host, ok := a.HostBytes(); ok {
 		require.True(t, a.IsContiguous())
 		require.Equal(t, want, append([]byte{}, host...))
@@ -70,26 +71,26 @@ func checkView(t *testing.T, a *ndview.NDBuffer, m model, seed uint64) {
 
 func TestViewsShareTheBuffer(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		row, err := a.Slice(0, 1, 2)
-		own(t, row, err)
+		ndtest.Own(t, row, err)
 		flat, err := row.Reshape(4)
-		own(t, flat, err)
-		require.NoError(t, flat.CopyFromHost(raw[int32](-1, -2, -3, -4)))
-		assert.Equal(t, raw[int32](0, 1, 2, 3, -1, -2, -3, -4, 8, 9, 10, 11), elements(t, a))
+		ndtest.Own(t, flat, err)
+		require.NoError(t, flat.CopyFromHost(ndtest.Raw[int32](-1, -2, -3, -4)))
+		assert.Equal(t, ndtest.Raw[int32](0, 1, 2, 3, -1, -2, -3, -4, 8, 9, 10, 11), ndtest.Elements(t, a))
 	})
 }
 
 func TestViewReinterpretsBytes(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int64, []int64{-1, 1}, 2)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int64, []int64{-1, 1}, 2)
 	dates, err := a.View(ndview.Datetime64(ndview.Day, 1))
-	own(t, dates, err)
+	ndtest.Own(t, dates, err)
 	assert.Equal(t, "datetime64[D]", dates.DType().String())
-	assert.Equal(t, raw[int64](-1, 1), elements(t, dates))
+	assert.Equal(t, ndtest.Raw[int64](-1, 1), ndtest.Elements(t, dates))
 	halves, err := a.View(ndview.Int32)
-	own(t, halves, err)
+	ndtest.Own(t, halves, err)
 	assert.Equal(t, []int64{4}, halves.Shape())
-	assert.Equal(t, raw[int64](-1, 1), elements(t, halves))
+	assert.Equal(t, ndtest.Raw[int64](-1, 1), ndtest.Elements(t, halves))
 	_, err = a.View(ndview.DType{})
 	assert.ErrorIs(t, err, ndview.ErrDType)
 }
@@ -105,9 +106,9 @@ func TestFieldsOfRecordsAreViews(t *testing.T) {
 		for i := range data {
 			data[i] = byte(i)
 		}
-		a := at(t, upload(t, dev, data), record, 3, 2, 3)
+		a := ndtest.At(t, ndtest.Upload(t, dev, data), record, 3, 2, 3)
 		back := index(t, a, ndview.At(1), ndview.SpanStep(ndview.Open, ndview.Open, -1)) // records 5, 4, 3
-		xy := view(t)(back.Field("xy"))
+		xy := ndtest.View(t)(back.Field("xy"))
 		assert.Equal(t, []int64{3, 2, 1}, xy.Shape())
 		assert.Equal(t, []int64{-20, 4, 4}, xy.Strides())
 		assert.Equal(t, ndview.Float32, xy.DType())
@@ -116,37 +117,37 @@ func TestFieldsOfRecordsAreViews(t *testing.T) {
 		for _, i := range []int{5, 4, 3} {
 			want = append(want, data[3+20*i+4:][:8]...)
 		}
-		assert.Equal(t, want, elements(t, xy))
-		v := view(t)(view(t)(a.Field("t")).Field("v"))
-		assert.Equal(t, data[3+14:][:2], elements(t, index(t, v, ndview.At(0), ndview.At(0))))
+		assert.Equal(t, want, ndtest.Elements(t, xy))
+		v := ndtest.View(t)(ndtest.View(t)(a.Field("t")).Field("v"))
+		assert.Equal(t, data[3+14:][:2], ndtest.Elements(t, index(t, v, ndview.At(0), ndview.At(0))))
 
-		require.NoError(t, view(t)(a.Field("id")).Fill(-1), "a write through the view")
+		require.NoError(t, ndtest.View(t)(a.Field("id")).Fill(-1), "a write through the view")
 		for i := range 6 {
 			data[3+20*i+1], data[3+20*i+2] = 0xff, 0xff
 		}
-		assert.Equal(t, data, download(t, a.Buffer()))
+		assert.Equal(t, data, ndtest.Download(t, a.Buffer()))
 
-		some := view(t)(a.Fields("t", "id"))
+		some := ndtest.View(t)(a.Fields("t", "id"))
 		assert.Equal(t, a.Strides(), some.Strides())
 		names := []string{}
 		for _, f := range some.DType().Fields() {
 			names = append(names, f.Name)
 		}
 		assert.Equal(t, []string{"t", "id"}, names)
-		equal, err := view(t)(some.Field("id")).Equal(view(t)(a.Field("id")))
+		equal, err := ndtest.View(t)(some.Field("id")).Equal(ndtest.View(t)(a.Field("id")))
 		require.NoError(t, err)
 		assert.True(t, equal)
 
-		none := at(t, a.Buffer(), record, a.Buffer().Len(), 0)
-		assert.Empty(t, elements(t, view(t)(none.Field("t"))), "at the end of the buffer")
-		locked := view(t)(a.ReadOnly())
-		assert.ErrorIs(t, view(t)(locked.Field("id")).Fill(0), ndview.ErrReadOnly)
+		none := ndtest.At(t, a.Buffer(), record, a.Buffer().Len(), 0)
+		assert.Empty(t, ndtest.Elements(t, ndtest.View(t)(none.Field("t"))), "at the end of the buffer")
+		locked := ndtest.View(t)(a.ReadOnly())
+		assert.ErrorIs(t, ndtest.View(t)(locked.Field("id")).Fill(0), ndview.ErrReadOnly)
 	})
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
 	_, err = a.Field("id")
 	assert.ErrorIs(t, err, ndview.ErrDType)
 	assert.ErrorContains(t, err, `ndview.Field: field "id" of int32`)
-	r := at(t, upload(t, arrowbuf.CPU(), make([]byte, 20)), record, 0, 1)
+	r := ndtest.At(t, ndtest.Upload(t, arrowbuf.CPU(), make([]byte, 20)), record, 0, 1)
 	for _, names := range [][]string{{"id", "id"}, {"id", "z"}} {
 		_, err = r.Fields(names...)
 		assert.ErrorIs(t, err, ndview.ErrDType, names)
@@ -154,17 +155,17 @@ func TestFieldsOfRecordsAreViews(t *testing.T) {
 }
 
 func TestTransposeReversesAxesByDefault(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(24), 2, 3, 4)
 	callers := []int{7, 8, 9}
 	v, err := a.Transpose(callers[:0]...)
-	own(t, v, err)
+	ndtest.Own(t, v, err)
 	assert.Equal(t, []int64{4, 3, 2}, v.Shape())
 	assert.Equal(t, []int64{4, 16, 48}, v.Strides())
 	assert.Equal(t, []int{7, 8, 9}, callers, "the caller's slice")
 }
 
 func TestInvalidViewsReturnErrShape(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	view := func(_ *ndview.NDBuffer, err error) error { return err }
 	tests := map[string]error{
 		"slice of axis -1":          view(a.Slice(-1, 0, 1)),
@@ -197,26 +198,26 @@ func TestInvalidViewsReturnErrShape(t *testing.T) {
 
 func TestEmptyViewsStayWithinTheBuffer(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(12), 3, 4)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		none, err := a.Slice(0, 3, 3)
-		own(t, none, err)
+		ndtest.Own(t, none, err)
 		assert.True(t, none.IsContiguous())
 		part, err := none.Slice(1, 2, 4)
-		own(t, part, err)
+		ndtest.Own(t, part, err)
 		assert.Equal(t, []int64{0, 2}, part.Shape())
 		assert.True(t, part.IsContiguous())
 		other, err := part.Reshape(5, 0)
-		own(t, other, err)
-		assert.Empty(t, elements(t, other))
+		ndtest.Own(t, other, err)
+		assert.Empty(t, ndtest.Elements(t, other))
 		assert.NoError(t, other.CopyFromHost(nil))
 		assert.NoError(t, other.Zero())
 		assert.NoError(t, other.CopyFrom(other))
-		assert.Equal(t, raw(count(12)...), elements(t, a))
+		assert.Equal(t, ndtest.Raw(count(12)...), ndtest.Elements(t, a))
 	})
 }
 
 func TestSpansInWrongDirectionAreEmpty(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(7), 7)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(7), 7)
 	for name, key := range map[string]ndview.Key{
 		"backwards from before":     ndview.SpanStep(1, 5, -1),
 		"backwards by more":         ndview.SpanStep(0, 5, -3),
@@ -227,23 +228,23 @@ func TestSpansInWrongDirectionAreEmpty(t *testing.T) {
 	} {
 		v := index(t, a, key)
 		assert.Equal(t, []int64{0}, v.Shape(), name)
-		assert.Empty(t, elements(t, v), name)
+		assert.Empty(t, ndtest.Elements(t, v), name)
 		assert.Zero(t, v.Offset(), name)
 	}
 }
 
 func TestNewAxisOfScalarAddsAxis(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(3), 3)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(3), 3)
 	one := index(t, a, ndview.At(1))
 	assert.Equal(t, []int64{}, one.Shape())
 	assert.Equal(t, []int64{1}, index(t, one, ndview.Ellipsis, ndview.NewAxis).Shape())
 	v := index(t, a, ndview.At(-1), ndview.NewAxis)
 	assert.Equal(t, []int64{1}, v.Shape())
-	assert.Equal(t, raw[int32](2), elements(t, v))
+	assert.Equal(t, ndtest.Raw[int32](2), ndtest.Elements(t, v))
 }
 
 func TestIndexWithoutKeysViewsAll(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 2, 3)
 	for _, v := range []*ndview.NDBuffer{index(t, a), index(t, a, ndview.Ellipsis), index(t, a, ndview.All)} {
 		assert.Equal(t, a.Shape(), v.Shape())
 		assert.Same(t, a, v.Base())
@@ -252,7 +253,7 @@ func TestIndexWithoutKeysViewsAll(t *testing.T) {
 }
 
 func TestInvalidKeysReturnErrors(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
 	tests := map[string]struct {
 		keys []ndview.Key
 		want error
@@ -273,14 +274,14 @@ func TestInvalidKeysReturnErrors(t *testing.T) {
 }
 
 func TestViewsCountBeyond32Bits(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, []int32{7}, 1, 1)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, []int32{7}, 1, 1)
 	wide, err := a.BroadcastTo(1<<40, 1<<20)
-	own(t, wide, err)
+	ndtest.Own(t, wide, err)
 	v := index(t, wide, ndview.SpanStep(-1, ndview.Open, -3), ndview.At(1<<19))
 	assert.Equal(t, []int64{((1 << 40) + 2) / 3}, v.Shape())
 	flat := reshape(t, wide, ndview.OrderF, -1, 1<<35)
 	assert.Equal(t, []int64{1 << 25, 1 << 35}, flat.Shape())
-	assert.Equal(t, raw[int32](7), elements(t, index(t, flat, ndview.At(-1), ndview.At(1<<34))))
+	assert.Equal(t, ndtest.Raw[int32](7), ndtest.Elements(t, index(t, flat, ndview.At(-1), ndview.At(1<<34))))
 	assert.True(t, ndview.MayShareMemory(v, flat))
 }
 
@@ -294,7 +295,7 @@ func FuzzSpansTakeWhatPythonTakes(f *testing.F) {
 			}
 		}
 	}
-	a := fromHost(f, arrowbuf.CPU(), ndview.Int32, count(256), 256)
+	a := ndtest.FromHost(f, arrowbuf.CPU(), ndview.Int32, count(256), 256)
 	f.Fuzz(func(t *testing.T, extent uint8, start, stop, step int64) {
 		v, err := a.Index(ndview.Span(0, int64(extent)))
 		require.NoError(t, err)
@@ -317,9 +318,9 @@ func FuzzSpansTakeWhatPythonTakes(f *testing.F) {
 		}
 		want := []byte{}
 		for _, p := range span(given(&start), given(&stop), step, int64(extent)) {
-			want = append(want, raw(int32(p))...)
+			want = append(want, ndtest.Raw(int32(p))...)
 		}
-		require.Equal(t, want, elements(t, part))
+		require.Equal(t, want, ndtest.Elements(t, part))
 	})
 }
 
@@ -327,31 +328,31 @@ func FuzzSpansTakeWhatPythonTakes(f *testing.F) {
 func reshape(t *testing.T, a *ndview.NDBuffer, order ndview.Order, shape ...int64) *ndview.NDBuffer {
 	t.Helper()
 	v, err := a.ReshapeOrder(order, shape...)
-	return own(t, v, err)
+	return ndtest.Own(t, v, err)
 }
 
 func TestReshapeOrderAPrefersC(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(6), 1, 6)
 	f := a.Flags()
 	assert.True(t, f.CContiguous && f.FContiguous)
-	assert.Equal(t, raw[int32](0, 1, 2, 3, 4, 5), elements(t, reshape(t, a, ndview.OrderA, 2, 3)))
-	assert.Equal(t, raw[int32](0, 2, 4, 1, 3, 5), elements(t, reshape(t, a, ndview.OrderF, 2, 3)))
+	assert.Equal(t, ndtest.Raw[int32](0, 1, 2, 3, 4, 5), ndtest.Elements(t, reshape(t, a, ndview.OrderA, 2, 3)))
+	assert.Equal(t, ndtest.Raw[int32](0, 2, 4, 1, 3, 5), ndtest.Elements(t, reshape(t, a, ndview.OrderF, 2, 3)))
 }
 
 func TestReshapeIgnoresAxesOfExtent1(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(2), 2)
 	column := reshape(t, a, ndview.OrderF, 1, 1, 2)
 	flat := reshape(t, column, ndview.OrderC, 1, 2)
 	assert.Same(t, a, flat.Base(), "a view")
-	transposed, err := index(t, reshape(t, fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 1, 4), ndview.OrderC, 3, 1, 4),
+	transposed, err := index(t, reshape(t, ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 1, 4), ndview.OrderC, 3, 1, 4),
 		ndview.SpanStep(ndview.Open, ndview.Open, -1)).Reshape(1, 3, 1, 1, 4)
-	own(t, transposed, err)
+	ndtest.Own(t, transposed, err)
 	assert.NotNil(t, transposed.Base(), "a view")
-	assert.Equal(t, raw[int32](8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3), elements(t, transposed))
+	assert.Equal(t, ndtest.Raw[int32](8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3), ndtest.Elements(t, transposed))
 }
 
 func TestReshapeOfEmptyArrays(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 2, 0)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 2, 0)
 	for _, order := range []ndview.Order{ndview.OrderC, ndview.OrderF, ndview.OrderA} {
 		v := reshape(t, a, order, 0, 3)
 		f := v.Flags()
@@ -362,23 +363,23 @@ func TestReshapeOfEmptyArrays(t *testing.T) {
 
 func TestReshapeCopiesOnDeviceIfNoStridesFit(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Int32, count(6), 2, 3)
+		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		transposed, err := a.Transpose()
-		own(t, transposed, err)
+		ndtest.Own(t, transposed, err)
 		flat := reshape(t, transposed, ndview.OrderC, -1)
 		assert.Nil(t, flat.Base())
 		assert.Equal(t, dev, flat.Device())
 		assert.False(t, ndview.MayShareMemory(a, flat))
-		assert.Equal(t, raw[int32](0, 3, 1, 4, 2, 5), elements(t, flat))
+		assert.Equal(t, ndtest.Raw[int32](0, 3, 1, 4, 2, 5), ndtest.Elements(t, flat))
 		columns := reshape(t, a, ndview.OrderF, 3, 2)
 		assert.Equal(t, []int64{4, 12}, columns.Strides())
-		assert.Equal(t, raw[int32](0, 4, 3, 2, 1, 5), elements(t, columns))
+		assert.Equal(t, ndtest.Raw[int32](0, 4, 3, 2, 1, 5), ndtest.Elements(t, columns))
 	})
 }
 
 func TestInvalidReshapesReturnErrShape(t *testing.T) {
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
-	none := fromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 0)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(12), 3, 4)
+	none := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, count(0), 0)
 	view := func(_ *ndview.NDBuffer, err error) error { return err }
 	for name, err := range map[string]error{
 		"two open extents":                view(a.Reshape(-1, -1)),
@@ -399,7 +400,7 @@ func TestViewsMatchNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/views.txt")
 	require.NoError(t, err)
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		pool := upload(t, dev, make([]byte, 8192))
+		pool := ndtest.Upload(t, dev, make([]byte, 8192))
 		var a *ndview.NDBuffer
 		cases := 0
 		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
@@ -457,7 +458,7 @@ func arrayOverPool(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text 
 	t.Helper()
 	run := parseRun(t, text)
 	a, err := ndview.FromBuffer(pool, dtype, run.Offset, run.Shape, run.Strides)
-	return own(t, a, err)
+	return ndtest.Own(t, a, err)
 }
 
 // operationResult returns the result of an operation on a in the form of the golden
@@ -878,25 +879,25 @@ func TestReshapesMatchPygpuTable(t *testing.T) {
 		{"RS11", []int64{1, 1, 2}, []int64{4, 4, 4}, []int64{1, 2}, ndview.OrderC, true, []int64{8, 4}},
 	} {
 		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-			buf := fromHost(t, dev, ndview.Int32, count(256), 256).Buffer()
+			buf := ndtest.FromHost(t, dev, ndview.Int32, count(256), 256).Buffer()
 			a, err := ndview.FromBuffer(buf, ndview.Int32, 400, tt.shape, tt.strides)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			got, err := a.ReshapeOrder(tt.order, tt.to...)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			about := []any{"%s: %v/%v to %v", tt.row, tt.shape, tt.strides, tt.to}
 			assert.Equal(t, tt.to, append([]int64{}, got.Shape()...), about...)
 			assert.Equal(t, tt.want, append([]int64{}, got.Strides()...), about...)
 			assert.Equal(t, tt.view, ndview.MayShareMemory(a, got), about...)
 			if tt.order == ndview.OrderC || tt.row == "RS10" {
-				assert.Equal(t, elements(t, a), elements(t, got), about...)
+				assert.Equal(t, ndtest.Elements(t, a), ndtest.Elements(t, got), about...)
 			}
 		})
 	}
 	// RS12: no elements.
-	buf := upload(t, arrowbuf.CPU(), nil)
+	buf := ndtest.Upload(t, arrowbuf.CPU(), nil)
 	for _, order := range []ndview.Order{ndview.OrderC, ndview.OrderF, ndview.OrderA} {
-		got, err := at(t, buf, ndview.Int32, 0, 2, 0).ReshapeOrder(order, 0, 3)
-		own(t, got, err)
+		got, err := ndtest.At(t, buf, ndview.Int32, 0, 2, 0).ReshapeOrder(order, 0, 3)
+		ndtest.Own(t, got, err)
 		assert.Equal(t, []int64{0, 3}, got.Shape())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -487,16 +488,37 @@ func negate(at []int64) []int64 {
 }
 
 // forEachParallel calls f for each item in up to jobs goroutines. It stops at the first
-// error.
-func forEachParallel[T any](ctx context.Context, jobs int, items func(func(T) bool), f func(context.Context, T) error) error {
+// error. Each goroutine takes items itself: one per item would wake up another thread
+// whenever one ends.
+func forEachParallel[T any](ctx context.Context, jobs int, items iter.Seq[T], f func(context.Context, T) error) error {
+	next, stop := iter.Pull(items)
+	defer stop()
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(jobs)
-	for item := range items {
-		if groupCtx.Err() != nil {
-			break
+	var mu sync.Mutex
+	workers := 1
+	var work func() error
+	work = func() error {
+		for groupCtx.Err() == nil {
+			mu.Lock()
+			item, ok := next()
+			more := ok && workers < jobs
+			if more {
+				workers++
+			}
+			mu.Unlock()
+			if !ok {
+				return nil
+			}
+			if more {
+				group.Go(work)
+			}
+			if err := f(groupCtx, item); err != nil {
+				return err
+			}
 		}
-		group.Go(func() error { return f(groupCtx, item) })
+		return nil
 	}
+	group.Go(work)
 	if err := group.Wait(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/index"
-	"golang.org/x/sync/errgroup"
 )
 
 // Write stores the whole array chunk by chunk. The values must have the shape of the
@@ -131,24 +131,44 @@ func (a *Array) writeShard(ctx context.Context, index []int64, v element.Values,
 	if err := w.chain.CheckValues(v); err != nil {
 		return fmt.Errorf("array %q: shard %v: %w", a.path, index, err)
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(jobs)
-	err = w.layout.Split(v, func(inner []int64, chunk element.Values) error {
-		chunk.Retain()
-		group.Go(func() error {
-			defer chunk.Release()
-			return w.WriteChunk(groupCtx, inner, chunk)
-		})
-		return groupCtx.Err()
+	var failure error
+	err = forEachParallel(ctx, jobs, innerChunks(w.layout, v, &failure), func(ctx context.Context, c innerChunk) error {
+		defer c.values.Release()
+		return w.WriteChunk(ctx, c.index, c.values)
 	})
-	if failed := group.Wait(); failed != nil { // the cause, if Split stopped early
-		err = failed
+	if err == nil {
+		err = failure
 	}
 	if err != nil {
 		return errors.Join(err, w.Abort())
 	}
 	return w.Close(ctx)
 }
+
+// innerChunk is a chunk of a shard. The consumer releases the values.
+type innerChunk struct {
+	index  []int64
+	values element.Values
+}
+
+// innerChunks yields the chunks of a shard's values. An error is in failure at the end.
+func innerChunks(layout *codec.ShardLayout, v element.Values, failure *error) iter.Seq[innerChunk] {
+	return func(yield func(innerChunk) bool) {
+		err := layout.Split(v, func(index []int64, chunk element.Values) error {
+			chunk.Retain()
+			if !yield(innerChunk{index, chunk}) {
+				return errStopped
+			}
+			return nil
+		})
+		if !errors.Is(err, errStopped) {
+			*failure = err
+		}
+	}
+}
+
+// errStopped means that the consumer of an iterator wants no more.
+var errStopped = errors.New("stopped")
 
 // Trace receives the duration of each stage of writing. A nil function is skipped.
 // Writing goroutines call the functions concurrently.

@@ -9,11 +9,15 @@ and batches of 64 to 1024 rows; gemv, ger and dot read 1 GiB. Figures are TFLOPS
 integers TOPS) for the products of matrices (of complex numbers, 8 operations each), GB/s of what is read and
 written otherwise, and for "launch" the host's time per call, in us. The peer is the
 faster of PyTorch and CuPy, which both use cuBLAS; PyTorch has no integers on a GPU.
+
+"random-products" is the number of random products, of all dtypes, layouts and options, that
+equal CuPy's.
 """
 
 import os
 import statistics
 import subprocess
+import sys
 import time
 
 import cupy as cp
@@ -196,9 +200,26 @@ def measure(ours, name):
     return times
 
 
+def random_products(count):
+    """Lets the Go tests compare random products with CuPy's, and returns how many agree."""
+    cases = gobench.GPU / "cupy.json"
+    with cases.open("w") as f:
+        subprocess.run([sys.executable, record.ROOT / "ndview/blas/testdata/golden/blas.py", "--cupy", str(count), str(time.time_ns())], stdout=f, check=True)
+    ended = subprocess.run([gobench.GPU / "tests/ndview+blas", "-test.run=^TestProductsMatchNumPy$/^cuda$", "-test.v"], cwd=record.ROOT / "ndview/blas",
+                           env={"QUIVER_TEST_DEVICE": "cuda", "QUIVER_BLAS_CASES": str(cases)} | os.environ, capture_output=True, text=True)  # fmt: skip
+    passed = ended.stdout.count("--- PASS: TestProductsMatchNumPy/cuda/")
+    if ended.returncode or passed != count:
+        raise RuntimeError(f"{passed} of {count} random products equal CuPy's\n{ended.stdout[-3000:]}{ended.stderr[-500:]}")
+    return passed
+
+
 def records():
     command = "bench-blas"
     found, faults = [], []
+    try:
+        found.append(record.record("blas-random-products", "cases", random_products(1500), command))
+    except (OSError, RuntimeError, subprocess.SubprocessError) as e:
+        faults.append(str(e))
     ours = Ours()
     for name in CASES:
         try:

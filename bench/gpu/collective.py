@@ -18,7 +18,7 @@ import gobench
 import record
 
 HERE = Path(__file__).resolve().parent
-TURNS = 5
+TURNS = 3
 COMMAND = "QUIVER_COLLECTIVE_TASK=bench with the tests of ndview/collective, a process per rank (bench/gpu/collective.py)"
 SIDES = {"ours": [str(gobench.GPU / "tests" / "ndview+collective")], "PyTorch": [sys.executable, str(HERE / "collective_peers.py")]}
 

@@ -122,15 +122,6 @@ func (o Options) encodeInto(dst, src []byte) (int64, error) {
 	return int64(len(out)), nil
 }
 
-const defaultScratch = 1 << 30
-
-func scratchLimit(limit int64) int64 {
-	if limit <= 0 {
-		return defaultScratch
-	}
-	return limit
-}
-
 // jobs are ranges that one operation processes, and what to do with its results.
 type jobs struct {
 	in, out []compress.Range

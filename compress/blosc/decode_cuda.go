@@ -10,7 +10,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
-	quiverzstd "github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/internal/launch"
 )
@@ -114,17 +114,10 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o DecodeOptions) ([]batch
 	if err := pack.Copy(stored.batch(b.Dst, b.Src)); err != nil {
 		return nil, err
 	}
-	limit := scratchLimit(o.Scratch) / 2
-	for len(onDevice) > 0 {
-		n, need := 0, int64(0)
-		for n < len(onDevice) && (n == 0 || need+d.headers[onDevice[n]].size <= limit) {
-			need += d.headers[onDevice[n]].size
-			n++
-		}
-		if err := d.decode(onDevice[:n], limit); err != nil {
-			return nil, err
-		}
-		onDevice = onDevice[n:]
+	need := func(i int) int64 { return d.headers[onDevice[i]].size }
+	limit := batch.Limit(o.Scratch) / 2
+	if err := batch.InSteps(len(onDevice), limit, need, func(first, end int) error { return d.decode(onDevice[first:end], limit) }); err != nil {
+		return nil, err
 	}
 	if err := runOnHost(dev, b, onHost, d.outcomes, decodeInto); err != nil {
 		return nil, err
@@ -287,7 +280,7 @@ func (d *decoding) decodeParts(p *partJobs, dst arrowbuf.Buffer, limit int64) er
 	}{
 		{&p.lz4, lz4.Decode},
 		{&p.zstd, func(b compress.Batch) ([]compress.Result, error) {
-			return quiverzstd.Decode(b, compress.Options{Scratch: limit})
+			return zstd.Decode(b, compress.Options{Scratch: limit})
 		}},
 	} {
 		results, err := step.decode(step.jobs.batch(dst, d.batch.Src))

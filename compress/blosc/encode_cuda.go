@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
-	quiverzstd "github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
@@ -38,17 +38,11 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		o.Stats.add(len(b.In)-len(inputs), len(inputs))
 		return e.outcomes, nil
 	}
-	limit := scratchLimit(o.Scratch) / 2
-	for len(inputs) > 0 {
-		n, need := 0, int64(0)
-		for n < len(inputs) && (n == 0 || need+3*b.In[inputs[n]].Length <= limit) {
-			need += 3 * b.In[inputs[n]].Length // shuffled, encoded with the encoder's bound, and headers
-			n++
-		}
-		if err := e.encode(inputs[:n], limit); err != nil {
-			return nil, err
-		}
-		inputs = inputs[n:]
+	// Shuffled, encoded with the encoder's bound, and headers.
+	need := func(i int) int64 { return 3 * b.In[inputs[i]].Length }
+	limit := batch.Limit(o.Scratch) / 2
+	if err := batch.InSteps(len(inputs), limit, need, func(first, end int) error { return e.encode(inputs[first:end], limit) }); err != nil {
+		return nil, err
 	}
 	o.Stats.add(len(b.In), 0)
 	return e.outcomes, nil
@@ -59,14 +53,14 @@ func (e *encoding) encodeParts(b compress.Batch, limit int64) ([]compress.Result
 	if e.options.Compressor == LZ4 {
 		return lz4.Encode(b, lz4.EncodeOptions{Acceleration: 10 - e.options.Level, Scratch: limit})
 	}
-	return quiverzstd.Encode(b, quiverzstd.EncodeOptions{Level: zstdLevel(e.options.Level), Scratch: limit})
+	return zstd.Encode(b, zstd.EncodeOptions{Level: ZstdLevel(e.options.Level), Scratch: limit})
 }
 
 func (e *encoding) bound(n int64) int64 {
 	if e.options.Compressor == LZ4 {
 		return lz4.Bound(n)
 	}
-	return quiverzstd.Bound(n)
+	return zstd.Bound(n)
 }
 
 // encode encodes some inputs.

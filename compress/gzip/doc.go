@@ -5,8 +5,8 @@
 //
 // [Decode] is for buffers whose decoded size is known or bounded, and is faster than a
 // reader of a stream: it writes into the result directly, which is also the history that
-// matches refer to. It uses libdeflate if the system has it, see [Implementation],
-// otherwise Go. [Encode] uses github.com/klauspost/compress.
+// matches refer to. It and [Encode] use libdeflate if the system has it, see
+// [Implementation]. Otherwise Go decompresses, and github.com/klauspost/compress compresses.
 //
 // Compressed bytes may be foreign: [Decode] never panics, verifies checksums and
 // allocates at most a small multiple of the size that the caller expects.

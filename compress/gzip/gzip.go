@@ -231,18 +231,10 @@ func (f *inflater) rawStream(src []byte) (int, error) {
 	return n, err
 }
 
-// encoder is a writer of klauspost/compress.
-type encoder interface {
-	io.WriteCloser
-	Reset(io.Writer)
-}
-
-// Encoders hold tables of up to 1 MB, so they are reused, by level.
-var gzipEncoders, zlibEncoders [10]sync.Pool
-
-// Encode appends one gzip member of src to dst. The level is 0 (stored) to 9.
+// Encode appends one gzip member of src to dst. The level is 0 (stored) to 9. Levels mean
+// about the same effort in all implementations, but not the same bytes.
 func Encode(dst, src []byte, level int) ([]byte, error) {
-	dst, err := encode(dst, src, level, &gzipEncoders, func(w io.Writer) (encoder, error) { return gzip.NewWriterLevel(w, level) })
+	dst, err := gzipEncoder.encode(dst, src, level)
 	if err != nil {
 		return nil, fmt.Errorf("gzip.Encode: %w", err)
 	}
@@ -251,30 +243,65 @@ func Encode(dst, src []byte, level int) ([]byte, error) {
 
 // EncodeZlib is [Encode] for a zlib stream.
 func EncodeZlib(dst, src []byte, level int) ([]byte, error) {
-	dst, err := encode(dst, src, level, &zlibEncoders, func(w io.Writer) (encoder, error) { return zlib.NewWriterLevel(w, level) })
+	dst, err := zlibEncoder.encode(dst, src, level)
 	if err != nil {
 		return nil, fmt.Errorf("gzip.EncodeZlib: %w", err)
 	}
 	return dst, nil
 }
 
-func encode(dst, src []byte, level int, pools *[10]sync.Pool, create func(io.Writer) (encoder, error)) ([]byte, error) {
+// writer is a writer of klauspost/compress.
+type writer interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// encoder encodes into a container of deflate streams.
+type encoder struct {
+	library func(lib *libdeflate) (function, bound uintptr)
+	create  func(w io.Writer, level int) (writer, error)
+	// Writers hold tables of up to 1 MB, so they are reused, by level.
+	writers [10]sync.Pool
+}
+
+var (
+	gzipEncoder = &encoder{
+		library: func(lib *libdeflate) (function, bound uintptr) { return lib.encodeGzip, lib.gzipBound },
+		create:  func(w io.Writer, level int) (writer, error) { return gzip.NewWriterLevel(w, level) },
+	}
+	zlibEncoder = &encoder{
+		library: func(lib *libdeflate) (function, bound uintptr) { return lib.encodeZlib, lib.zlibBound },
+		create:  func(w io.Writer, level int) (writer, error) { return zlib.NewWriterLevel(w, level) },
+	}
+)
+
+func (e *encoder) encode(dst, src []byte, level int) ([]byte, error) {
 	if level < 0 || level > 9 {
 		return nil, fmt.Errorf("level %d is not within 0 to 9", level)
 	}
+	if lib := library(); lib != nil {
+		function, bound := e.library(lib)
+		if out, ok := lib.encode(function, bound, dst, src, level); ok {
+			return out, nil
+		}
+	}
+	return e.encodeGo(dst, src, level)
+}
+
+func (e *encoder) encodeGo(dst, src []byte, level int) ([]byte, error) {
 	out := bytes.NewBuffer(dst)
-	w, ok := pools[level].Get().(encoder)
+	w, ok := e.writers[level].Get().(writer)
 	if ok {
 		w.Reset(out)
 	} else {
 		var err error
-		if w, err = create(out); err != nil {
+		if w, err = e.create(out, level); err != nil {
 			return nil, err
 		}
 	}
 	defer func() {
 		w.Reset(nil) // forget the output
-		pools[level].Put(w)
+		e.writers[level].Put(w)
 	}()
 	if _, err := w.Write(src); err != nil {
 		return nil, err

@@ -2,30 +2,40 @@ package gzip
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestLibraryAndGoDecodeTheSame(t *testing.T) {
+func TestLibraryAndGoDecodeWhatEitherEncodes(t *testing.T) {
 	if library() == nil {
 		t.Skip("this machine has no libdeflate")
 	}
 	assert.Equal(t, "libdeflate", Implementation())
 	for _, src := range [][]byte{{}, []byte("text text text"), make([]byte, 70_000), bytes.Repeat([]byte("0123456789abcdef"), 10_000)} {
 		for level := range 10 {
-			one, err := Encode(nil, src, level)
+			one, err := Encode([]byte("kept"), src, level)
 			require.NoError(t, err)
+			require.Equal(t, "kept", string(one[:4]), "the encoding is appended")
+			one = one[4:]
 			zlib, err := EncodeZlib(nil, src, level)
+			require.NoError(t, err)
+			oneGo, err := gzipEncoder.encodeGo(nil, src, level)
+			require.NoError(t, err)
+			zlibGo, err := zlibEncoder.encodeGo(nil, src, level)
 			require.NoError(t, err)
 			for _, c := range []struct {
 				format
 				enc, want []byte
 			}{
 				{gzipFormat, one, src},
+				{gzipFormat, oneGo, src},
 				{gzipFormat, bytes.Repeat(one, 3), bytes.Repeat(src, 3)},
+				{gzipFormat, slices.Concat(oneGo, one), bytes.Repeat(src, 2)},
 				{zlibFormat, zlib, src},
+				{zlibFormat, zlibGo, src},
 			} {
 				limit := len(c.want)
 				dst := make([]byte, limit)

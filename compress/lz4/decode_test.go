@@ -139,7 +139,7 @@ func TestMutatedBlocksFailAlone(t *testing.T) {
 			n = 150_000
 		}
 		inputs := append(batchtest.Samples(r, n), batchtest.Adversarial(r, n)...)
-		own, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{})
+		own, _ := encode(t, batchtest.Simulated(t), inputs, quiver.EncodeOptions{})
 		for i, in := range inputs {
 			valid = append(valid, batchtest.Encoded{Bytes: block(t, in, round%2 == 0), Size: n}, batchtest.Encoded{Bytes: own[i], Size: n})
 		}

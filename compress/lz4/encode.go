@@ -2,9 +2,7 @@ package lz4
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -26,20 +24,7 @@ type EncodeOptions struct {
 // errors that wrap errors.ErrUnsupported. The error of Encode is that of the whole batch:
 // it is not valid, or the device failed.
 func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
-	if err := b.Check(); err != nil {
-		return nil, fmt.Errorf("lz4.Encode: %w", err)
-	}
-	var outcomes []batch.Outcome
-	var err error
-	if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-		outcomes, err = encodeCUDA(dev, b, o)
-	} else {
-		outcomes, err = batch.RunHost(b, o.encodeInto)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lz4.Encode: %w", err)
-	}
-	return batch.Results("lz4.Encode", outcomes), nil
+	return batch.Run("lz4.Encode", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return encodeCUDA(dev, b, o) }, o.encodeInto)
 }
 
 // encodeInto encodes src into dst on the host, and returns the size of the block.

@@ -1,7 +1,6 @@
 package lz4
 
 import (
-	"errors"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/compress"
@@ -17,21 +16,19 @@ var encodeProgram = launch.Program("compress/lz4_encode", map[string]cudabuf.Hos
 })
 
 const (
-	warp           = 32
-	placeThreads   = 64
-	shortestMatch  = 5 // of the kernels
-	defaultScratch = 1 << 30
-	sequenceSize   = int64(unsafe.Sizeof(encodedSequence{}))
-	pieceSize      = int64(unsafe.Sizeof(sourcePiece{}) + unsafe.Sizeof(encodedPiece{}))
+	warp          = 32
+	placeThreads  = 64
+	shortestMatch = 5 // of the kernels
+	sequenceSize  = int64(unsafe.Sizeof(encodedSequence{}))
+	pieceSize     = int64(unsafe.Sizeof(sourcePiece{}) + unsafe.Sizeof(encodedPiece{}))
 )
 
 // encodingPlan divides the inputs of one step of a batch into pieces.
 type encodingPlan struct {
-	items    []batch.Item
-	starts   []uint32 // the first piece of each item
-	pieces   []sourcePiece
-	scratch  int64 // sequences
-	outcomes []batch.Outcome
+	items   []batch.Item
+	starts  []uint32 // the first piece of each item
+	pieces  []sourcePiece
+	scratch int64 // sequences
 }
 
 // need returns the number of bytes of the GPU's memory that n bytes of input need.
@@ -51,102 +48,47 @@ func (p *encodingPlan) add(it batch.Item) {
 	p.items = append(p.items, it)
 }
 
-func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) (_ []batch.Outcome, err error) {
+func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch.Outcome, error) {
 	outcomes := make([]batch.Outcome, len(b.In))
-	stream, err := dev.NewStream(cudabuf.StreamOptions{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stream.Close()) }()
-	limit := o.Scratch
-	if limit <= 0 {
-		limit = defaultScratch
-	}
 	items := batch.Items(b)
-	for i, it := range items {
-		if it.SrcSize > MaxSize {
-			outcomes[i].Status = batch.Unsupported
-			items[i].SrcSize = 0 // encoded as an empty input, whose result is dropped
-			items[i].DstSize = 0
+	for i := range items {
+		if items[i].SrcSize > MaxSize { // encoded as an empty input, whose result is dropped
+			items[i].SrcSize, items[i].DstSize = 0, 0
 		}
 	}
-	for first := 0; first < len(items); {
-		// As many items as fit into the scratch memory, and at least one.
-		var p encodingPlan
-		used, end := int64(0), first
-		for end == first || end < len(items) && used+need(items[end].SrcSize) <= limit {
-			p.add(items[end])
-			used += need(items[end].SrcSize)
-			end++
-		}
-		if err := p.encode(dev, stream, b); err != nil {
-			return nil, err
-		}
-		for i, o := range p.outcomes {
-			if outcomes[first+i].Status == batch.OK {
-				outcomes[first+i] = o
+	err := batch.OnGPU(dev, func(w *batch.Work) error {
+		return batch.InSteps(len(items), batch.Limit(o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
+			defer w.Release()
+			var p encodingPlan
+			for _, it := range items[first:end] {
+				p.add(it)
 			}
+			p.finish()
+			return p.encode(w, b, outcomes[first:end])
+		})
+	})
+	for i, in := range b.In {
+		if in.Length > MaxSize {
+			outcomes[i].Status = batch.Unsupported
 		}
-		first = end
 	}
-	return outcomes, nil
+	return outcomes, err
 }
 
-// encode encodes the items of the plan.
-func (p *encodingPlan) encode(dev *cudabuf.Device, stream *cudabuf.Stream, b compress.Batch) error {
-	p.starts = append(p.starts, uint32(len(p.pieces)))
-	p.outcomes = make([]batch.Outcome, len(p.items))
-	items, err := batch.Upload(dev, p.items)
-	if err != nil {
-		return err
-	}
-	defer items.Release()
-	starts, err := batch.Upload(dev, p.starts)
-	if err != nil {
-		return err
-	}
-	defer starts.Release()
-	pieces, err := batch.Upload(dev, p.pieces)
-	if err != nil {
-		return err
-	}
-	defer pieces.Release()
-	results, err := dev.NewBuffer(int64(len(batch.Bytes(p.outcomes))))
-	if err != nil {
-		return err
-	}
-	defer results.Release()
-	encoded, err := dev.NewBuffer(int64(len(p.pieces)) * int64(unsafe.Sizeof(encodedPiece{})))
-	if err != nil {
-		return err
-	}
-	defer encoded.Release()
-	sequences, err := dev.NewBuffer(p.scratch * sequenceSize)
-	if err != nil {
-		return err
-	}
-	defer sequences.Release()
+// finish adds the end of the last item.
+func (p *encodingPlan) finish() { p.starts = append(p.starts, uint32(len(p.pieces))) }
 
-	n, pieceCount := int64(len(p.items)), int64(len(p.pieces))
-	src, dst, from, list := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.In(pieces, 0), launch.InOut(sequences, 0)
-	inputs, begin, state, out := launch.In(items, 0), launch.In(starts, 0), launch.InOut(encoded, 0), launch.InOut(results, 0)
-	type step struct {
-		name            string
-		blocks, threads int64
-		arguments       []any
-	}
-	for _, s := range []step{
-		{"matches", pieceCount, warp, []any{src, from, list, state}},
-		{"place", (n + placeThreads - 1) / placeThreads, placeThreads, []any{dst, inputs, begin, state, out, n}},
-		{"write", pieceCount, warp, []any{dst, src, inputs, begin, from, list, state, out}},
-	} {
-		if s.blocks == 0 {
-			continue // all items are empty
-		}
-		if err := launch.OnStream(stream, encodeProgram, "quiver_lz4_"+s.name, s.blocks, s.threads, s.arguments...); err != nil {
-			return err
-		}
-	}
-	_, err = results.CopyToHost(batch.Bytes(p.outcomes), 0)
-	return err
+// encode encodes the items of the plan.
+func (p *encodingPlan) encode(w *batch.Work, b compress.Batch, outcomes []batch.Outcome) error {
+	results := w.Buffer(int64(len(batch.Bytes(outcomes))))
+	state := launch.InOut(w.Buffer(int64(len(p.pieces))*int64(unsafe.Sizeof(encodedPiece{}))), 0)
+	list := launch.InOut(w.Buffer(p.scratch*sequenceSize), 0)
+	src, dst, out := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.InOut(results, 0)
+	items, starts, from := launch.In(batch.Put(w, p.items), 0), launch.In(batch.Put(w, p.starts), 0), launch.In(batch.Put(w, p.pieces), 0)
+
+	n, pieces := int64(len(p.items)), int64(len(p.pieces))
+	w.Launch(encodeProgram, "quiver_lz4_matches", pieces, warp, src, from, list, state)
+	w.Launch(encodeProgram, "quiver_lz4_place", (n+placeThreads-1)/placeThreads, placeThreads, dst, items, starts, state, out, n)
+	w.Launch(encodeProgram, "quiver_lz4_write", pieces, warp, dst, src, items, starts, from, list, state, out)
+	return w.Fetch(results, outcomes)
 }

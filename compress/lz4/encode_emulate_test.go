@@ -20,7 +20,7 @@ func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, size 
 	for _, it := range items {
 		p.add(it)
 	}
-	p.starts = append(p.starts, uint32(len(p.pieces)))
+	p.finish()
 	dst, outcomes := bytes.Repeat([]byte{0xEE}, int(size)), make([]batch.Outcome, len(items))
 	encoded, sequences := make([]encodedPiece, len(p.pieces)), make([]encodedSequence, p.scratch)
 	pieces, starts, n := batch.Bytes(p.pieces), batch.Bytes(p.starts), int64(len(p.pieces))

@@ -208,7 +208,7 @@ func TestMutatedFramesFailAlone(t *testing.T) {
 		level := zstd.SpeedFastest + zstd.EncoderLevel(r.IntN(4))
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(round%3 == 0), zstd.WithAllLitEntropyCompression(round%2 == 0))
 		require.NoError(t, err)
-		own, _ := encode(t, batchtest.Simulated(t), inputs, bounds(inputs), quiver.EncodeOptions{Checksum: round%4 == 0})
+		own, _ := encode(t, batchtest.Simulated(t), inputs, quiver.EncodeOptions{Checksum: round%4 == 0})
 		for i, in := range inputs {
 			valid = append(valid, batchtest.Encoded{Bytes: e.EncodeAll(in, nil), Size: n}, batchtest.Encoded{Bytes: own[i], Size: n})
 		}

@@ -3,7 +3,6 @@ package zstd
 import (
 	"fmt"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -19,23 +18,10 @@ func Bound(n int64) int64 { return n + n/256 + 64 }
 // two levels: a fast one below 3, and one that finds more matches for 0 and from 3 on. The
 // error of Encode is that of the whole batch: it is not valid, or the device failed.
 func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
-	if err := b.Check(); err != nil {
-		return nil, fmt.Errorf("zstd.Encode: %w", err)
-	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("zstd.Encode: %w", err)
 	}
-	var outcomes []batch.Outcome
-	var err error
-	if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-		outcomes, err = encodeCUDA(dev, b, o)
-	} else {
-		outcomes, err = batch.RunHost(b, o.encodeInto)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("zstd.Encode: %w", err)
-	}
-	return batch.Results("zstd.Encode", outcomes), nil
+	return batch.Run("zstd.Encode", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return encodeCUDA(dev, b, o) }, o.encodeInto)
 }
 
 // encodeInto encodes src into dst on the host, and returns the size of the frame.

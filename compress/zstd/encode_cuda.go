@@ -1,7 +1,6 @@
 package zstd
 
 import (
-	"errors"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/compress"
@@ -50,17 +49,30 @@ type encodingPlan struct {
 	scratch int64
 }
 
-// size returns the number of bytes of the GPU's memory that the plan needs.
-func (p *encodingPlan) size() int64 {
-	return 4*p.scratch + int64(len(p.blocks))*int64(unsafe.Sizeof(sourceBlock{})+unsafe.Sizeof(encodedBlock{}))
+// blockSizeOf returns the size of the blocks of an input of n bytes, except the last.
+func blockSizeOf(n int64) int64 {
+	if n <= smallInput {
+		return smallBlockSize
+	}
+	return blockSize
+}
+
+// need returns the number of bytes of the GPU's memory that n bytes of input need.
+func need(n int64) int64 {
+	most := blockSizeOf(n)
+	of := func(size int64) int64 {
+		return 4*scratchSize(uint32(size)) + int64(unsafe.Sizeof(sourceBlock{})+unsafe.Sizeof(encodedBlock{}))
+	}
+	bytes := n / most * of(most)
+	if rest := n % most; rest > 0 {
+		bytes += of(rest)
+	}
+	return bytes
 }
 
 // add adds an item.
 func (p *encodingPlan) add(it batch.Item) {
-	most := int64(blockSize)
-	if it.SrcSize <= smallInput {
-		most = smallBlockSize
-	}
+	most := blockSizeOf(it.SrcSize)
 	p.starts = append(p.starts, uint32(len(p.blocks)))
 	for at := int64(0); at < it.SrcSize; at += most {
 		if at%matches.PieceSize == 0 {
@@ -79,105 +91,43 @@ func (p *encodingPlan) finish() {
 	p.pieces = append(p.pieces, uint32(len(p.blocks)))
 }
 
-func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) (_ []batch.Outcome, err error) {
+func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch.Outcome, error) {
 	outcomes := make([]batch.Outcome, len(b.In))
-	stream, err := dev.NewStream(cudabuf.StreamOptions{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stream.Close()) }()
-	limit := o.Scratch
-	if limit <= 0 {
-		limit = defaultScratch
-	}
 	items := batch.Items(b)
-	for first := 0; first < len(items); {
-		// As many items as fit into the scratch memory, and at least one.
-		var p encodingPlan
-		p.add(items[first])
-		end := first + 1
-		for end < len(items) && p.size()+4*ceil(items[end].SrcSize, scratchUnit)*scratchUnit <= limit {
-			p.add(items[end])
-			end++
-		}
-		p.finish()
-		if err := p.encode(dev, stream, b, o, outcomes[first:end]); err != nil {
-			return nil, err
-		}
-		first = end
-	}
-	return outcomes, nil
+	err := batch.OnGPU(dev, func(w *batch.Work) error {
+		return batch.InSteps(len(items), batch.Limit(o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
+			defer w.Release()
+			var p encodingPlan
+			for _, it := range items[first:end] {
+				p.add(it)
+			}
+			p.finish()
+			return p.encode(w, b, o, outcomes[first:end])
+		})
+	})
+	return outcomes, err
 }
 
 // encode encodes the items of the plan.
-func (p *encodingPlan) encode(dev *cudabuf.Device, stream *cudabuf.Stream, b compress.Batch, o EncodeOptions, outcomes []batch.Outcome) error {
-	items, err := batch.Upload(dev, p.items)
-	if err != nil {
-		return err
-	}
-	defer items.Release()
-	starts, err := batch.Upload(dev, p.starts)
-	if err != nil {
-		return err
-	}
-	defer starts.Release()
-	pieces, err := batch.Upload(dev, p.pieces)
-	if err != nil {
-		return err
-	}
-	defer pieces.Release()
-	blocks, err := batch.Upload(dev, p.blocks)
-	if err != nil {
-		return err
-	}
-	defer blocks.Release()
-	results, err := dev.NewBuffer(int64(len(batch.Bytes(outcomes))))
-	if err != nil {
-		return err
-	}
-	defer results.Release()
-	encoded, err := dev.NewBuffer(int64(len(p.blocks)) * int64(unsafe.Sizeof(encodedBlock{})))
-	if err != nil {
-		return err
-	}
-	defer encoded.Release()
-	memory, err := dev.NewBuffer(4 * p.scratch)
-	if err != nil {
-		return err
-	}
-	defer memory.Release()
+func (p *encodingPlan) encode(w *batch.Work, b compress.Batch, o EncodeOptions, outcomes []batch.Outcome) error {
+	memory, results := w.Buffer(4*p.scratch), w.Buffer(int64(len(batch.Bytes(outcomes))))
+	literals, contents, sequences := launch.InOut(memory, 0), launch.InOut(memory, p.scratch), launch.InOut(memory, 2*p.scratch)
+	state := launch.InOut(w.Buffer(int64(len(p.blocks))*int64(unsafe.Sizeof(encodedBlock{}))), 0)
+	src, dst, out := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.InOut(results, 0)
+	from, pieces := launch.In(batch.Put(w, p.blocks), 0), launch.In(batch.Put(w, p.pieces), 0)
+	items, starts := launch.In(batch.Put(w, p.items), 0), launch.In(batch.Put(w, p.starts), 0)
 
 	n, blockCount, sum := int64(len(p.items)), int64(len(p.blocks)), int64(0)
 	if o.Checksum {
 		sum = 1
 	}
-	find := "matches"
+	find := "quiver_zstd_matches"
 	if o.Level == 0 || o.Level >= moreMatchesLevel {
-		find = "more_matches"
+		find = "quiver_zstd_more_matches"
 	}
-	src, dst := launch.In(b.Src, 0), launch.InOut(b.Dst, 0)
-	literals, contents, sequences := launch.InOut(memory, 0), launch.InOut(memory, p.scratch), launch.InOut(memory, 2*p.scratch)
-	state, out := launch.InOut(encoded, 0), launch.InOut(results, 0)
-	from := launch.In(blocks, 0)
-	type step struct {
-		program         *cudabuf.Program
-		name            string
-		blocks, threads int64
-		arguments       []any
-	}
-	for _, s := range []step{
-		{matchesProgram, find, int64(len(p.pieces)) - 1, warp, []any{src, from, launch.In(pieces, 0), literals, sequences, state}},
-		{entropyProgram, "entropy", blockCount, warp, []any{src, from, literals, contents, sequences, state}},
-		{frameProgram, "frame", ceil(n*warp, frameThreads), frameThreads, []any{dst, src, launch.In(items, 0), launch.In(starts, 0), state, out, n, sum}},
-		{frameProgram, "pack", blockCount, packThreads, []any{dst, src, launch.In(items, 0), launch.In(starts, 0), from, contents, state, out}},
-	} {
-		if s.blocks == 0 {
-			continue // all items are empty
-		}
-		if err := launch.OnStream(stream, s.program, "quiver_zstd_"+s.name, s.blocks, s.threads, s.arguments...); err != nil {
-			return err
-		}
-	}
-	_, err = results.CopyToHost(batch.Bytes(outcomes), 0)
-	return err
+	w.Launch(matchesProgram, find, int64(len(p.pieces))-1, warp, src, from, pieces, literals, sequences, state)
+	w.Launch(entropyProgram, "quiver_zstd_entropy", blockCount, warp, src, from, literals, contents, sequences, state)
+	w.Launch(frameProgram, "quiver_zstd_frame", ceil(n*warp, frameThreads), frameThreads, dst, src, items, starts, state, out, n, sum)
+	w.Launch(frameProgram, "quiver_zstd_pack", blockCount, packThreads, dst, src, items, starts, from, contents, state, out)
+	return w.Fetch(results, outcomes)
 }

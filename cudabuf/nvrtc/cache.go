@@ -58,11 +58,11 @@ func (c *Cache) Compile(s Source) (*Image, error) {
 	if isPTX(s.Text) {
 		return Compile(s)
 	}
-	nvrtc, err := sharedCompiler()
+	library, err := nvrtc.Get()
 	if err != nil {
 		return nil, err
 	}
-	return c.compile(nvrtc, s)
+	return c.compile(library, s)
 }
 
 func (c *Cache) compile(nvrtc compiler, s Source) (*Image, error) {

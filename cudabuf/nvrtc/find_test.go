@@ -50,7 +50,9 @@ func TestSearchOpensTheFirstLibraryThatLoads(t *testing.T) {
 	}
 	require.NoError(t, os.Rename(fake, filepath.Join(lib64, "libnvrtc.so")))
 	t.Setenv("CUDA_HOME", filepath.Dir(lib64))
-	c, err := findLibrary()
+	nvrtc.Forget()
+	t.Cleanup(nvrtc.Forget)
+	c, err := nvrtc.Get()
 	require.NoError(t, err, "files that cannot be opened are skipped")
 	assert.NotNil(t, c)
 }

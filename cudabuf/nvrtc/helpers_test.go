@@ -35,7 +35,7 @@ func useFake(t testing.TB, flags ...string) string {
 // Without a library, the test is skipped, or fails on a GPU.
 func useReal(t testing.TB) {
 	t.Helper()
-	if _, err := findLibrary(); err == nil {
+	if _, err := nvrtc.Get(); err == nil {
 		useLibrary(t, os.Getenv(Override))
 		return
 	}
@@ -46,21 +46,16 @@ func useReal(t testing.TB) {
 		return
 	}
 	if os.Getenv("QUIVER_TEST_DEVICE") == "cuda" {
-		_, err := findLibrary()
+		_, err := nvrtc.Get()
 		t.Fatal(err)
 	}
 	t.Skip("needs NVRTC: `make kernels` installs it")
 }
 
 func useLibrary(t testing.TB, path string) {
-	forget := func() {
-		loaded.mu.Lock()
-		defer loaded.mu.Unlock()
-		loaded.open = nil
-	}
 	t.Setenv(Override, path)
-	forget()
-	t.Cleanup(forget)
+	nvrtc.Forget()
+	t.Cleanup(nvrtc.Forget)
 }
 
 // forEachLibrary runs a test with the fake library and with NVIDIA's.

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/quiver-gpu/quiver/internal/cudalib"
 )
 
 // function is a function of libnvrtc, and its index in library.entries.
@@ -55,20 +56,14 @@ type library struct {
 // --no-source-include is the newest of them.
 const oldestVersion = 1104
 
-// openLibrary opens one library. missing is the reason why it cannot be opened;
-// err reports that the opened library is not usable.
+// openLibrary opens one library, see [cudalib.Symbols].
 func openLibrary(path string) (c compiler, missing, err error) {
-	runtime.LockOSThread() // the loader keeps its message, dlerror, per thread
-	defer runtime.UnlockOSThread()
-	handle, missing := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
-	if missing != nil {
-		return nil, missing, nil
-	}
 	l := &library{}
-	for f, name := range functions {
-		if l.entries[f], err = purego.Dlsym(handle, name); err != nil {
-			return nil, nil, fmt.Errorf("nvrtc: %s lacks %s: not NVRTC, or older than 11.4", path, name)
+	if missing, err = cudalib.Symbols(path, functions[:], l.entries[:], "not NVRTC, or older than 11.4"); missing != nil || err != nil {
+		if err != nil {
+			err = fmt.Errorf("nvrtc: %w", err)
 		}
+		return nil, missing, err
 	}
 	var major, minor int32
 	if err := l.call(nvrtcVersion, uintptr(unsafe.Pointer(&major)), uintptr(unsafe.Pointer(&minor))); err != nil {

@@ -43,7 +43,7 @@ func Compile(s Source) (*Image, error) {
 	if isPTX(s.Text) {
 		return &Image{Bytes: []byte(s.Text)}, nil
 	}
-	c, err := sharedCompiler()
+	c, err := nvrtc.Get()
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func Compile(s Source) (*Image, error) {
 
 // Version returns the version of NVRTC, such as 12 and 9 (nvrtcVersion).
 func Version() (major, minor int, err error) {
-	c, err := sharedCompiler()
+	c, err := nvrtc.Get()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -63,7 +63,7 @@ func Version() (major, minor int, err error) {
 // Architectures returns the architectures that NVRTC supports in ascending
 // order (nvrtcGetSupportedArchs). 90 means compute capability 9.0.
 func Architectures() ([]int, error) {
-	c, err := sharedCompiler()
+	c, err := nvrtc.Get()
 	if err != nil {
 		return nil, err
 	}

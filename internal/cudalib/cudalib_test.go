@@ -74,3 +74,27 @@ func TestOverrideIsTheOnlyPath(t *testing.T) {
 	assert.ErrorIs(t, err, errFile)
 	assert.ErrorContains(t, err, `QUIVER_LIBEXAMPLE is "/nowhere/libexample.so"`)
 }
+
+// A library that did not load is looked for again, one that did is kept.
+func TestLoaderTriesAgainAfterAFailure(t *testing.T) {
+	t.Setenv("QUIVER_LIBEXAMPLE", "/some/libexample.so")
+	calls := 0
+	fail := error(errFile)
+	l := Loader[string]{Library: *example(), Load: func(path string) (string, error, error) {
+		calls++
+		return path, nil, fail
+	}}
+	_, err := l.Get()
+	require.ErrorIs(t, err, errFile)
+	fail = nil
+	for range 2 {
+		got, err := l.Get()
+		require.NoError(t, err)
+		assert.Equal(t, "/some/libexample.so", got)
+	}
+	assert.Equal(t, 2, calls)
+	l.Forget()
+	_, err = l.Get()
+	require.NoError(t, err)
+	assert.Equal(t, 3, calls)
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/blas"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 // benchmarkTypes are the dtypes by their names in benchmarks; tf32 is float32.
@@ -81,7 +82,7 @@ func benchmarkCase(b *testing.B, dev arrowbuf.Device, name string) func() error 
 		if typeName == "fp8" {
 			x := array(n, n)
 			y, err := array(n, n).Transpose()
-			own(b, y, err)
+			ndtest.Own(b, y, err)
 			return func() error {
 				z, err := blas.MatMulFloat8(x, y, blas.Float8Options{DType: ndview.BFloat16})
 				if err != nil {
@@ -123,7 +124,7 @@ func benchmarkCase(b *testing.B, dev arrowbuf.Device, name string) func() error 
 func noise(b *testing.B, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
 	b.Helper()
 	a, err := ndview.Empty(dev, dtype, shape...)
-	own(b, a, err)
+	ndtest.Own(b, a, err)
 	r := rand.New(rand.NewPCG(1, uint64(len(shape))))
 	part := min(max(a.Size(), 1), 1<<20)
 	values := make([]float64, part)

@@ -17,6 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/blas"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 // random returns an array of small integers in C order, and their values.
@@ -33,12 +34,12 @@ func random(t testing.TB, r *rand.Rand, dev arrowbuf.Device, dtype ndview.DType,
 			values[i] = r.Int64N(30) / 29
 		}
 	}
-	wide := fromHost(t, dev, ndview.Int64, values, shape...)
+	wide := ndtest.FromHost(t, dev, ndview.Int64, values, shape...)
 	if dtype == ndview.Int64 {
 		return wide, values
 	}
 	a, err := wide.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-	return own(t, a, err), values
+	return ndtest.Own(t, a, err), values
 }
 
 // expected returns the product of matrices in C order in the arithmetic of a dtype.
@@ -83,7 +84,7 @@ func TestProductsOfManySizes(t *testing.T) {
 				a, va := random(t, r, dev, dtype, m, k)
 				b, vb := random(t, r, dev, dtype, k, n)
 				got, err := blas.Gemm(a, b, blas.Options{})
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 				want := expected(dtype, va, vb, m, n, k)
 				for i, v := range numbersOf(t, got) {
 					require.Equal(t, want[i], v, "%s %v: element %d", dtype, s, i)
@@ -116,21 +117,21 @@ func TestStacksOfMatricesMatchTheirParts(t *testing.T) {
 					}
 					a, _ := random(t, r, dev, dtype, append(shape, cols, rows)...)
 					v, err := a.SwapAxes(-1, -2)
-					return own(t, v, err)
+					return ndtest.Own(t, v, err)
 				}
 				m, n, k := 1+r.Int64N(5), 1+r.Int64N(5), 1+r.Int64N(5)
 				a, b := pick(m, k), pick(k, n)
 				got, err := blas.MatMul(a, b, blas.Options{})
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 				// NumPy's definition, by a product and a sum.
 				left, err := a.ExpandDims(a.NDim())
-				own(t, left, err)
+				ndtest.Own(t, left, err)
 				right, err := b.ExpandDims(b.NDim() - 2)
-				own(t, right, err)
+				ndtest.Own(t, right, err)
 				products, err := ndview.Multiply.Of(left, right)
-				own(t, products, err)
+				ndtest.Own(t, products, err)
 				sum, err := ndview.Sum.Of(products, ndview.ReduceOptions{Axes: []int{-2}, DType: dtype})
-				own(t, sum, err)
+				ndtest.Own(t, sum, err)
 				require.Equal(t, sum.Shape(), got.Shape())
 				require.Equal(t, numbersOf(t, sum), numbersOf(t, got), "%s %v %v", dtype, a.Shape(), b.Shape())
 			}
@@ -143,16 +144,16 @@ func TestHalvesAccumulateInFloat32(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {
 			ones, err := ndview.Full(dev, dtype, 1, 8, 8192)
-			own(t, ones, err)
+			ndtest.Own(t, ones, err)
 			x, err := ndview.Full(dev, dtype, 1, 8192)
-			own(t, x, err)
+			ndtest.Own(t, x, err)
 			for name, product := range map[string]func() (*ndview.NDBuffer, error){
 				"gemm": func() (*ndview.NDBuffer, error) { return blas.Gemm(ones, ones, blas.Options{TransB: blas.Transpose}) },
 				"gemv": func() (*ndview.NDBuffer, error) { return blas.Gemv(ones, x, blas.Options{}) },
 				"dot":  func() (*ndview.NDBuffer, error) { return blas.Dot(x, x, blas.Options{}) },
 			} {
 				got, err := product()
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 				for _, v := range numbersOf(t, got) {
 					require.Equal(t, complex128(8192), v, "%s of %s", name, dtype)
 				}
@@ -173,13 +174,13 @@ func TestErrorsOfFloatsAreWithinBounds(t *testing.T) {
 				for i := range values {
 					values[i] = r.NormFloat64()
 				}
-				wide := fromHost(t, dev, ndview.Float64, values, rows, cols)
+				wide := ndtest.FromHost(t, dev, ndview.Float64, values, rows, cols)
 				a, err := wide.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-				return own(t, a, err)
+				return ndtest.Own(t, a, err)
 			}
 			a, b := operand(m, k), operand(k, n)
 			got, err := blas.Gemm(a, b, blas.Options{})
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			va, vb, vc := numbersOf(t, a), numbersOf(t, b), numbersOf(t, got)
 			for i := range m {
 				for j := range n {
@@ -208,9 +209,9 @@ func TestErrorsOfTF32AreWithinBounds(t *testing.T) {
 		for i := range values {
 			values[i] = float32(r.NormFloat64())
 		}
-		a := fromHost(t, dev, ndview.Float32, values, n, n)
+		a := ndtest.FromHost(t, dev, ndview.Float32, values, n, n)
 		got, err := blas.Gemm(a, a, blas.Options{TF32: true})
-		own(t, got, err)
+		ndtest.Own(t, got, err)
 		results := numbersOf(t, got)
 		for i := range n {
 			for j := range n {
@@ -227,13 +228,13 @@ func TestErrorsOfTF32AreWithinBounds(t *testing.T) {
 
 func TestResultsMayOverlapOperands(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		a := fromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4}, 2, 2)
+		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4}, 2, 2)
 		require.NoError(t, blas.GemmInto(a, a, a, blas.Options{Beta: 1}))
 		got, err := ndview.ToHost[float64](a)
 		require.NoError(t, err)
 		assert.Equal(t, []float64{8, 12, 18, 26}, got)
 		flipped, err := a.SwapAxes(0, 1)
-		own(t, flipped, err)
+		ndtest.Own(t, flipped, err)
 		require.NoError(t, blas.MatMulInto(a, flipped, a, blas.Options{}))
 		got, err = ndview.ToHost[float64](a)
 		require.NoError(t, err)
@@ -251,13 +252,13 @@ func TestOperandsOfDifferentTypesArePromoted(t *testing.T) {
 			{ndview.Float16, ndview.Complex64, ndview.Complex64},
 			{ndview.BFloat16, ndview.Float32, ndview.Float32},
 		} {
-			a := fromHost(t, dev, ndview.Int64, []int64{1, 0, 1, 1}, 2, 2)
+			a := ndtest.FromHost(t, dev, ndview.Int64, []int64{1, 0, 1, 1}, 2, 2)
 			x, err := a.AsType(c.a, ndview.OrderC, ndview.CastUnsafe)
-			own(t, x, err)
+			ndtest.Own(t, x, err)
 			y, err := a.AsType(c.b, ndview.OrderC, ndview.CastUnsafe)
-			own(t, y, err)
+			ndtest.Own(t, y, err)
 			got, err := blas.MatMul(x, y, blas.Options{})
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, c.want, got.DType(), "%s %s", c.a, c.b)
 			two := complex128(2)
 			if c.want == ndview.Bool {
@@ -285,13 +286,13 @@ func TestInvalidProductsAreErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		zeros := func(dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
 			a, err := ndview.Zeros(dev, dtype, shape...)
-			return own(t, a, err)
+			return ndtest.Own(t, a, err)
 		}
 		a, x, scalar := zeros(ndview.Float32, 2, 3), zeros(ndview.Float32, 3), zeros(ndview.Float32)
 		readOnly, err := zeros(ndview.Float32, 2, 2).ReadOnly()
-		own(t, readOnly, err)
+		ndtest.Own(t, readOnly, err)
 		other, err := ndview.Zeros(otherThan(t, dev), ndview.Float32, 3)
-		own(t, other, err)
+		ndtest.Own(t, other, err)
 		released, err := ndview.Zeros(dev, ndview.Float32, 2, 2)
 		require.NoError(t, err)
 		released.Release()
@@ -365,14 +366,14 @@ func TestProductsOnStreamsAreOrderedByTheirArrays(t *testing.T) {
 			for i := range n {
 				values[i*n+(i+1)%n] = 1
 			}
-			wide := fromHost(t, dev, ndview.Int64, values, n, n)
+			wide := ndtest.FromHost(t, dev, ndview.Int64, values, n, n)
 			shift, err := wide.AsType(dtype, ndview.OrderC, ndview.CastUnsafe)
-			own(t, shift, err)
+			ndtest.Own(t, shift, err)
 			power, err := shift.Copy(ndview.OrderC)
-			own(t, power, err)
+			ndtest.Own(t, power, err)
 			for i := range n {
 				next, err := blas.Gemm(power, shift, blas.Options{Stream: streams[i%3]})
-				own(t, next, err)
+				ndtest.Own(t, next, err)
 				power = next
 			}
 			equal, err := power.Equal(shift)
@@ -418,12 +419,12 @@ func TestGraphsRepeatProducts(t *testing.T) {
 			a, va := random(t, r, dev, dtype, 33, 20)
 			b, vb := random(t, r, dev, dtype, 20, 17)
 			c, err := ndview.Zeros(dev, dtype, 33, 17)
-			own(t, c, err)
+			ndtest.Own(t, c, err)
 			x, _ := random(t, r, dev, dtype, 20)
 			y, err := ndview.Zeros(dev, dtype, 33)
-			own(t, y, err)
+			ndtest.Own(t, y, err)
 			z, err := ndview.Zeros(dev, dtype)
-			own(t, z, err)
+			ndtest.Own(t, z, err)
 			g, err := dev.Capture(func(s *cudabuf.Stream) error {
 				return errors.Join(
 					blas.GemmInto(c, a, b, blas.Options{Beta: 1, Stream: s}),
@@ -441,7 +442,7 @@ func TestGraphsRepeatProducts(t *testing.T) {
 				require.Equal(t, 3*want[i], v, "%s", dtype)
 			}
 			eager, err := blas.Gemv(a, x, blas.Options{})
-			own(t, eager, err)
+			ndtest.Own(t, eager, err)
 			assert.Equal(t, numbersOf(t, eager), numbersOf(t, y))
 			require.NoError(t, g.Close())
 			require.NoError(t, s.Close())
@@ -452,15 +453,15 @@ func TestGraphsRepeatProducts(t *testing.T) {
 func TestCapturedProductsThatNeedCopiesAreErrors(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		a, err := ndview.Zeros(dev, ndview.Float32, 4, 4)
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		wide, err := ndview.Zeros(dev, ndview.Float32, 8, 8)
-		own(t, wide, err)
+		ndtest.Own(t, wide, err)
 		gaps, err := wide.Index(ndview.SpanStep(0, 8, 2), ndview.SpanStep(0, 8, 2))
-		own(t, gaps, err)
+		ndtest.Own(t, gaps, err)
 		ints, err := ndview.Zeros(dev, ndview.Int32, 4, 4)
-		own(t, ints, err)
+		ndtest.Own(t, ints, err)
 		out, err := ndview.Zeros(dev, ndview.Float32, 4, 4)
-		own(t, out, err)
+		ndtest.Own(t, out, err)
 		for name, product := range map[string]func(s *cudabuf.Stream) error{
 			"an operand must be copied: ": func(s *cudabuf.Stream) error { return blas.GemmInto(out, gaps, a, blas.Options{Stream: s}) },
 			"the result must be copied: ": func(s *cudabuf.Stream) error { return blas.GemmInto(gaps, a, a, blas.Options{Stream: s}) },
@@ -482,7 +483,7 @@ func TestStreamOfAnotherDeviceIsRefused(t *testing.T) {
 		s, err := dev.DefaultStream()
 		require.NoError(t, err)
 		a, err := ndview.Zeros(arrowbuf.CPU(), ndview.Float32, 2, 2)
-		own(t, a, err)
+		ndtest.Own(t, a, err)
 		_, err = blas.Gemm(a, a, blas.Options{Stream: s})
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 		assert.ErrorContains(t, err, fmt.Sprintf("a stream of %v for arrays on cpu", dev))
@@ -497,10 +498,10 @@ func TestProductsAreRepeatable(t *testing.T) {
 		for i := range values {
 			values[i] = float32(r.NormFloat64())
 		}
-		a := fromHost(t, dev, ndview.Float32, values, 150, 700)
-		b := fromHost(t, dev, ndview.Float32, values, 700, 150)
+		a := ndtest.FromHost(t, dev, ndview.Float32, values, 150, 700)
+		b := ndtest.FromHost(t, dev, ndview.Float32, values, 700, 150)
 		first, err := blas.Gemm(a, b, blas.Options{})
-		own(t, first, err)
+		ndtest.Own(t, first, err)
 		var wait sync.WaitGroup
 		for range 6 {
 			wait.Go(func() {
@@ -529,7 +530,7 @@ func TestProductsInManagedMemory(t *testing.T) {
 			a, va := random(t, r, dev, dtype, 20, 30)
 			b, vb := random(t, r, dev, dtype, 30, 10)
 			got, err := blas.Gemm(a, b, blas.Options{})
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			assert.Equal(t, expected(dtype, va, vb, 20, 10, 30), numbersOf(t, got))
 		}
 	})
@@ -570,21 +571,21 @@ func TestProductsReachBeyond32Bits(t *testing.T) {
 		const rows, columns = 1<<16 + 1, 1<<15 + 5
 		for _, dtype := range []ndview.DType{ndview.Uint8, ndview.BFloat16} {
 			a, err := ndview.Zeros(dev, dtype, rows, columns)
-			own(t, a, err)
+			ndtest.Own(t, a, err)
 			last, err := a.Index(ndview.Span(rows-1, rows), ndview.Span(columns-2, columns))
-			own(t, last, err)
+			ndtest.Own(t, last, err)
 			require.NoError(t, last.Fill(3))
 			x, err := ndview.Full(dev, dtype, 2, columns)
-			own(t, x, err)
+			ndtest.Own(t, x, err)
 			y, err := blas.Gemv(a, x, blas.Options{})
-			own(t, y, err)
+			ndtest.Own(t, y, err)
 			values := numbersOf(t, y)
 			assert.Equal(t, complex128(12), values[rows-1], "%s", dtype)
 			assert.Equal(t, complex128(0), values[rows-2], "%s", dtype)
 			flat, err := a.Reshape(-1)
-			own(t, flat, err)
+			ndtest.Own(t, flat, err)
 			z, err := blas.Dot(flat, flat, blas.Options{})
-			own(t, z, err)
+			ndtest.Own(t, z, err)
 			assert.Equal(t, complex128(18), numbersOf(t, z)[0], "%s", dtype)
 		}
 	})

@@ -21,12 +21,28 @@ const Override = "QUIVER_LIBCUBLAS"
 // tried.
 var ErrNotFound = errors.New("cuBLAS not found")
 
-// cublas is the library. Functions with 64-bit sizes exist from version 12.
-var cublas = cudalib.Library{
-	Sonames:  []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
-	Override: Override,
-	Wheel:    "nvidia-cublas",
-	NotFound: ErrNotFound,
+// cublas is libcublas. Functions with 64-bit sizes exist from version 12.
+var cublas = cudalib.Loader[*library]{
+	Library: cudalib.Library{
+		Sonames:  []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
+		Override: Override,
+		Wheel:    "nvidia-cublas",
+		NotFound: ErrNotFound,
+	},
+	Load: func(path string) (l *library, missing, err error) {
+		l, missing, err = openLibrary(path, cublasCreate, cublasGetProperty)
+		if missing == nil && err == nil {
+			err = l.readVersion()
+		}
+		return l, missing, err
+	},
+}
+
+// openLibrary opens one library with a range of functions, see [cudalib.Symbols].
+func openLibrary(path string, first, last function) (l *library, missing, err error) {
+	l = &library{}
+	missing, err = cudalib.Symbols(path, functions[first:last+1], l.entries[first:last+1], "not cuBLAS, or older than version 12")
+	return l, missing, err
 }
 
 // Error is a failed call of cuBLAS.
@@ -118,37 +134,11 @@ type library struct {
 
 // Version returns the version of cuBLAS, such as 13.1.0, which it opens. It needs no GPU.
 func Version() (major, minor, patch int, err error) {
-	l, err := sharedLibrary()
+	l, err := cublas.Get()
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("blas.Version: %w", err)
 	}
 	return l.version[0], l.version[1], l.version[2], nil
-}
-
-var loaded struct {
-	mu   sync.Mutex
-	open *library
-}
-
-// sharedLibrary returns the cuBLAS of the process, which it opens on the first call. It
-// tries again after a failure.
-func sharedLibrary() (*library, error) {
-	loaded.mu.Lock()
-	defer loaded.mu.Unlock()
-	if loaded.open == nil {
-		err := cublas.Open(func(path string) (missing, err error) {
-			loaded.open, missing, err = openLibrary(path, cublasCreate, cublasGetProperty)
-			if missing == nil && err == nil {
-				err = loaded.open.readVersion()
-			}
-			return missing, err
-		})
-		if err != nil {
-			loaded.open = nil
-			return nil, err
-		}
-	}
-	return loaded.open, nil
 }
 
 // readVersion reads the version of libcublas.
@@ -205,7 +195,7 @@ type handlesKey struct{}
 
 func handlesOf(dev *cudabuf.Device) (*handles, error) {
 	v, err := dev.Library(handlesKey{}, func() (io.Closer, error) {
-		l, err := sharedLibrary()
+		l, err := cublas.Get()
 		if err != nil {
 			return nil, err
 		}

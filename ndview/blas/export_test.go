@@ -12,20 +12,15 @@ import (
 
 // UseLibrary makes cuBLAS of a path the one of the process during a test.
 func UseLibrary(t testing.TB, path string) {
-	forget := func() {
-		loaded.mu.Lock()
-		defer loaded.mu.Unlock()
-		loaded.open = nil
-	}
 	t.Setenv(Override, path)
-	forget()
-	t.Cleanup(forget)
+	cublas.Forget()
+	t.Cleanup(cublas.Forget)
 }
 
 // ComputeOnHostByCublas lets the CPU device compute by calls of the library in use, which
 // must accept memory of the host. calls counts the products.
 func ComputeOnHostByCublas(t testing.TB) (calls *int) {
-	l, err := sharedLibrary()
+	l, err := cublas.Get()
 	require.NoError(t, err)
 	h := &handles{library: l}
 	t.Cleanup(func() { require.NoError(t, h.Close()) })

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -17,37 +16,16 @@ import (
 // other path is tried.
 const OverrideLt = "QUIVER_LIBCUBLASLT"
 
-var cublasLt = cudalib.Library{
-	Sonames:  []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
-	Override: OverrideLt,
-	Wheel:    "nvidia-cublas",
-	NotFound: ErrNotFound,
-}
-
-// ltLibrary is the libcublasLt of the process.
-var ltLibrary struct {
-	mu   sync.Mutex
-	open *library
-}
-
-func sharedLtLibrary() (*library, error) {
-	// libcublas brings its own libcublasLt, which the loader then finds by its name.
-	if _, err := sharedLibrary(); err != nil {
-		return nil, err
-	}
-	ltLibrary.mu.Lock()
-	defer ltLibrary.mu.Unlock()
-	if ltLibrary.open == nil {
-		err := cublasLt.Open(func(path string) (missing, err error) {
-			ltLibrary.open, missing, err = openLibrary(path, cublasLtCreate, cublasLtMatmul)
-			return missing, err
-		})
-		if err != nil {
-			ltLibrary.open = nil
-			return nil, err
-		}
-	}
-	return ltLibrary.open, nil
+var cublasLt = cudalib.Loader[*library]{
+	Library: cudalib.Library{
+		Sonames:  []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
+		Override: OverrideLt,
+		Wheel:    "nvidia-cublas",
+		NotFound: ErrNotFound,
+	},
+	Load: func(path string) (l *library, missing, err error) {
+		return openLibrary(path, cublasLtCreate, cublasLtMatmul)
+	},
 }
 
 // ltHandle is the cublasLtHandle_t of a device, which any thread may use.
@@ -64,7 +42,11 @@ type ltKey struct{}
 
 func ltHandleOf(dev *cudabuf.Device) (*ltHandle, error) {
 	v, err := dev.Library(ltKey{}, func() (io.Closer, error) {
-		l, err := sharedLtLibrary()
+		// libcublas brings its own libcublasLt, which the loader then finds by its name.
+		if _, err := cublas.Get(); err != nil {
+			return nil, err
+		}
+		l, err := cublasLt.Get()
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/blas"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 var float8Formats = []blas.Float8{blas.E4M3, blas.E5M2}
@@ -89,16 +90,16 @@ func TestProductsOfFloat8AreThoseOfTheirValues(t *testing.T) {
 					}
 					bitsA, va := operand(c.a, m, k)
 					bitsB, vb := operand(c.b, n, k) // transposed
-					a, b := fromHost(t, dev, ndview.Uint8, bitsA, m, k), fromHost(t, dev, ndview.Uint8, bitsB, n, k)
+					a, b := ndtest.FromHost(t, dev, ndview.Uint8, bitsA, m, k), ndtest.FromHost(t, dev, ndview.Uint8, bitsB, n, k)
 					right, err := b.SwapAxes(0, 1)
-					own(t, right, err)
+					ndtest.Own(t, right, err)
 					o := blas.Float8Options{A: c.a, B: c.b, Scale: c.scale, DType: c.result}
 					got, err := blas.MatMulFloat8(a, right, o)
-					own(t, got, err)
+					ndtest.Own(t, got, err)
 					dense, err := right.Copy(ndview.OrderC)
-					own(t, dense, err)
+					ndtest.Own(t, dense, err)
 					again, err := blas.MatMulFloat8(a, dense, o)
-					own(t, again, err)
+					ndtest.Own(t, again, err)
 					require.Equal(t, c.result, got.DType())
 					require.Equal(t, []int64{m, n}, got.Shape())
 					scale := float64(c.scale)
@@ -126,7 +127,7 @@ func TestInvalidProductsOfFloat8AreErrors(t *testing.T) {
 	dev := arrowbuf.CPU()
 	zeros := func(dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
 		a, err := ndview.Zeros(dev, dtype, shape...)
-		return own(t, a, err)
+		return ndtest.Own(t, a, err)
 	}
 	a := zeros(ndview.Uint8, 2, 3)
 	for _, c := range []struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/blas"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 // golden is the content of testdata/golden/blas.json, see blas.py.
@@ -81,9 +82,9 @@ func (g *golden) array(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, l 
 	t.Helper()
 	raw, err := hex.DecodeString(g.Data[l.data])
 	require.NoError(t, err)
-	b := upload(t, dev, raw)
+	b := ndtest.Upload(t, dev, raw)
 	a, err := ndview.FromBuffer(b, dtype, l.offset, l.shape, l.strides)
-	return own(t, a, err), b
+	return ndtest.Own(t, a, err), b
 }
 
 func TestProductsMatchNumPy(t *testing.T) {
@@ -103,7 +104,7 @@ func (g *golden) check(t *testing.T, dev arrowbuf.Device, c *goldenCase) {
 	raw, err := hex.DecodeString(c.result)
 	require.NoError(t, err)
 	expected, err := ndview.FromBytes(arrowbuf.CPU(), dtype, raw, c.shape...)
-	want := numbersOf(t, own(t, expected, err))
+	want := numbersOf(t, ndtest.Own(t, expected, err))
 	o := blas.Options{Alpha: c.alpha, Beta: c.beta, TransA: c.transA, TransB: c.transB}
 	compare := func(what string, got *ndview.NDBuffer) {
 		t.Helper()
@@ -115,9 +116,9 @@ func (g *golden) check(t *testing.T, dev arrowbuf.Device, c *goldenCase) {
 	}
 	if c.operation == "matmul" {
 		got, err := blas.MatMul(a, b, blas.Options{})
-		compare("MatMul", own(t, got, err))
+		compare("MatMul", ndtest.Own(t, got, err))
 		out, err := ndview.Full(dev, dtype, 1, c.shape...)
-		require.NoError(t, blas.MatMulInto(own(t, out, err), a, b, blas.Options{}))
+		require.NoError(t, blas.MatMulInto(ndtest.Own(t, out, err), a, b, blas.Options{}))
 		compare("MatMulInto", out)
 		return
 	}
@@ -125,22 +126,22 @@ func (g *golden) check(t *testing.T, dev arrowbuf.Device, c *goldenCase) {
 	into := map[string]func(out, a, b *ndview.NDBuffer, o blas.Options) error{"gemm": blas.GemmInto, "gemv": blas.GemvInto, "ger": blas.GerInto, "dot": blas.DotInto}[c.operation]
 	if c.c == nil {
 		got, err := of(a, b, o)
-		compare("a new result", own(t, got, err))
+		compare("a new result", ndtest.Own(t, got, err))
 		return
 	}
 	addend, memory := g.array(t, dev, dtype, c.c)
-	before := download(t, memory)
+	before := ndtest.Download(t, memory)
 	withC := o
 	withC.C = addend
 	got, err := of(a, b, withC)
-	compare("a new result with C", own(t, got, err))
-	assert.Equal(t, before, download(t, memory), "C is unchanged")
+	compare("a new result with C", ndtest.Own(t, got, err))
+	assert.Equal(t, before, ndtest.Download(t, memory), "C is unchanged")
 	require.NoError(t, into(addend, a, b, o))
 	compare("in place", addend)
 	// What the view does not show is unchanged.
 	require.NoError(t, addend.Zero())
-	after := download(t, memory)
+	after := ndtest.Download(t, memory)
 	clean, cleanMemory := g.array(t, dev, dtype, c.c)
 	require.NoError(t, clean.Zero())
-	assert.Equal(t, download(t, cleanMemory), after)
+	assert.Equal(t, ndtest.Download(t, cleanMemory), after)
 }

@@ -7,11 +7,12 @@ import (
 	"github.com/quiver-gpu/quiver/internal/apitest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/blas"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 	a, err := ndview.Zeros(arrowbuf.CPU(), ndview.Float32, 2, 2)
-	own(t, a, err)
+	ndtest.Own(t, a, err)
 	apitest.Zeros{
 		Functions: map[string]any{
 			"Dot": blas.Dot, "DotInto": blas.DotInto, "Gemm": blas.Gemm, "GemmInto": blas.GemmInto, "Gemv": blas.Gemv, "GemvInto": blas.GemvInto,

@@ -131,7 +131,7 @@ func newSetup(dev arrowbuf.Device, rank, size int, o Options) (*setup, error) {
 		return s, nil
 	}
 	var err error
-	if s.nccl, err = sharedLibrary(); err != nil {
+	if s.nccl, err = nccl.Get(); err != nil {
 		return nil, err
 	}
 	s.endpoint.Backend, s.endpoint.Version, s.endpoint.GPU = ncclBackend, s.nccl.version, cuda.UUID().String()

@@ -2,7 +2,6 @@ package collective
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/quiver-gpu/quiver/internal/cudalib"
 )
@@ -11,34 +10,14 @@ import (
 // other path is tried.
 const Override = "QUIVER_LIBNCCL"
 
-var ncclLibrary = &cudalib.Library{
-	Sonames:  []string{"libnccl.so.2", "libnccl.so"},
-	Override: Override,
-	Wheel:    "nvidia-nccl-cu13 (or nvidia-nccl-cu12)",
-	NotFound: ErrNotFound,
-}
-
-var loaded struct {
-	mu   sync.Mutex
-	open *library
-}
-
-// sharedLibrary returns the NCCL of the process, which it opens on the first call. It tries
-// again after a failure.
-func sharedLibrary() (*library, error) {
-	loaded.mu.Lock()
-	defer loaded.mu.Unlock()
-	if loaded.open == nil {
-		err := ncclLibrary.Open(func(path string) (missing, err error) {
-			loaded.open, missing, err = openLibrary(path)
-			return missing, err
-		})
-		if err != nil {
-			loaded.open = nil
-			return nil, err
-		}
-	}
-	return loaded.open, nil
+var nccl = cudalib.Loader[*library]{
+	Library: cudalib.Library{
+		Sonames:  []string{"libnccl.so.2", "libnccl.so"},
+		Override: Override,
+		Wheel:    "nvidia-nccl-cu13 (or nvidia-nccl-cu12)",
+		NotFound: ErrNotFound,
+	},
+	Load: openLibrary,
 }
 
 // Error is a failed call of NCCL. Find it with errors.As and a *Error.

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/quiver-gpu/quiver/internal/cudalib"
 )
 
 // function is a function of libnccl, and its index in library.entries.
@@ -52,20 +54,14 @@ type library struct {
 // ncclUniqueId by its address (ncclCommInitRankScalable), not by value.
 const oldestVersion = 22300
 
-// openLibrary opens one library. missing is the reason why it cannot be opened; err reports
-// that the opened library is not usable.
+// openLibrary opens one library, see [cudalib.Symbols].
 func openLibrary(path string) (_ *library, missing, err error) {
-	runtime.LockOSThread() // the loader keeps its message, dlerror, per thread
-	defer runtime.UnlockOSThread()
-	handle, missing := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
-	if missing != nil {
-		return nil, missing, nil
-	}
 	l := &library{path: path}
-	for f, name := range functions {
-		if l.entries[f], err = purego.Dlsym(handle, name); err != nil {
-			return nil, nil, fmt.Errorf("%s lacks %s: not NCCL, or older than 2.23: %w", path, name, ErrNotFound)
+	if missing, err = cudalib.Symbols(path, functions[:], l.entries[:], "not NCCL, or older than 2.23"); missing != nil || err != nil {
+		if err != nil {
+			err = fmt.Errorf("%w: %w", err, ErrNotFound)
 		}
+		return nil, missing, err
 	}
 	var version int32
 	if r := l.call(ncclGetVersion, uintptr(unsafe.Pointer(&version))); r != Success {

@@ -42,15 +42,10 @@ func buildFake(t *testing.T, flags ...string) string {
 func useLibrary(t *testing.T, path string) {
 	t.Helper()
 	t.Setenv(Override, path)
-	forget := func() {
-		loaded.mu.Lock()
-		defer loaded.mu.Unlock()
-		loaded.open = nil
-	}
 	original := usesNCCL
 	usesNCCL = func(*cudabuf.Device) bool { return true }
-	forget()
-	t.Cleanup(func() { usesNCCL = original; forget() })
+	nccl.Forget()
+	t.Cleanup(func() { usesNCCL = original; nccl.Forget() })
 }
 
 func useFake(t *testing.T) *fakeNCCL {
@@ -270,7 +265,7 @@ func TestMissingNCCLIsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, `QUIVER_LIBNCCL is "/nowhere/libnccl.so.2"`)
 	t.Setenv(Override, "")
 	t.Setenv("LD_LIBRARY_PATH", "")
-	if err := ncclLibrary.Open(func(string) (missing, err error) { return errors.New("absent"), nil }); assert.ErrorIs(t, err, ErrNotFound) {
+	if err := nccl.Open(func(string) (missing, err error) { return errors.New("absent"), nil }); assert.ErrorIs(t, err, ErrNotFound) {
 		assert.ErrorContains(t, err, "nvidia-nccl-cu13")
 		assert.ErrorContains(t, err, Override)
 	}
@@ -279,11 +274,11 @@ func TestMissingNCCLIsNamed(t *testing.T) {
 func TestUnusableNCCLIsNamed(t *testing.T) {
 	path := buildFake(t, "-DBROKEN")
 	useLibrary(t, path)
-	_, err := sharedLibrary()
+	_, err := nccl.Get()
 	assert.ErrorContains(t, err, path+" lacks ncclCommSplit: not NCCL, or older than 2.23")
 	path = buildFake(t, "-DOLD")
 	t.Setenv(Override, path)
-	_, err = sharedLibrary()
+	_, err = nccl.Get()
 	assert.ErrorContains(t, err, path+": got version 22200, want at least 22300")
 	assert.ErrorIs(t, err, ErrNotFound)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
@@ -30,20 +31,20 @@ func TestElementwiseTakesEveryLayout(t *testing.T) {
 		for i := range values {
 			values[i] = float32(i)
 		}
-		a := fromHost(t, dev, ndview.Float32, values, 2, 3, 4)
+		a := ndtest.FromHost(t, dev, ndview.Float32, values, 2, 3, 4)
 		for name, b := range map[string]*ndview.NDBuffer{
-			"same":      fromHost(t, dev, ndview.Float32, values, 2, 3, 4),
-			"row":       fromHost(t, dev, ndview.Float32, values[:4], 4),
-			"column":    fromHost(t, dev, ndview.Float32, values[:3], 3, 1),
-			"plane":     fromHost(t, dev, ndview.Float32, values[:2], 2, 1, 1),
-			"single":    fromHost(t, dev, ndview.Float32, values[5:6]),
-			"turned":    view(t)(fromHost(t, dev, ndview.Float32, values, 4, 3, 2).Transpose()),
-			"backwards": view(t)(a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -1))),
+			"same":      ndtest.FromHost(t, dev, ndview.Float32, values, 2, 3, 4),
+			"row":       ndtest.FromHost(t, dev, ndview.Float32, values[:4], 4),
+			"column":    ndtest.FromHost(t, dev, ndview.Float32, values[:3], 3, 1),
+			"plane":     ndtest.FromHost(t, dev, ndview.Float32, values[:2], 2, 1, 1),
+			"single":    ndtest.FromHost(t, dev, ndview.Float32, values[5:6]),
+			"turned":    ndtest.View(t)(ndtest.FromHost(t, dev, ndview.Float32, values, 4, 3, 2).Transpose()),
+			"backwards": ndtest.View(t)(a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -1))),
 		} {
-			out := fromHost(t, dev, ndview.Float32, make([]float32, 24), 4, 3, 2)
-			for _, res := range []*ndview.NDBuffer{view(t)(out.Transpose()), fromHost(t, dev, ndview.Float32, make([]float32, 24), 2, 3, 4)} {
+			out := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 24), 4, 3, 2)
+			for _, res := range []*ndview.NDBuffer{ndtest.View(t)(out.Transpose()), ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 24), 2, 3, 4)} {
 				require.NoError(t, k.Run(res, a, 10, b))
-				stretched := view(t)(b.BroadcastTo(2, 3, 4))
+				stretched := ndtest.View(t)(b.BroadcastTo(2, 3, 4))
 				want := floatsOf(t, stretched)
 				for i := range want {
 					want[i] += values[i] * 10
@@ -51,9 +52,9 @@ func TestElementwiseTakesEveryLayout(t *testing.T) {
 				assert.Equal(t, want, floatsOf(t, res), name)
 			}
 		}
-		none := fromHost(t, dev, ndview.Float32, []float32{}, 0, 3, 4)
-		require.NoError(t, k.Run(none, none, 1, fromHost(t, dev, ndview.Float32, make([]float32, 4), 4)), "no elements, no launch")
-		zero := fromHost(t, dev, ndview.Float32, []float32{1})
+		none := ndtest.FromHost(t, dev, ndview.Float32, []float32{}, 0, 3, 4)
+		require.NoError(t, k.Run(none, none, 1, ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 4), 4)), "no elements, no launch")
+		zero := ndtest.FromHost(t, dev, ndview.Float32, []float32{1})
 		require.NoError(t, k.Run(zero, zero, 2.5, zero), "an array without axes, in place")
 		assert.Equal(t, []float32{3.5}, floatsOf(t, zero))
 	})
@@ -64,12 +65,12 @@ func TestElementwiseReadsBeforeItWrites(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
 		k, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "a += b", Host: addTo}, args...)
 		require.NoError(t, err)
-		a := fromHost(t, dev, ndview.Float32, []float32{1, 2, 3, 4, 5}, 5)
-		require.NoError(t, k.Run(view(t)(a.Slice(0, 1, 5)), view(t)(a.Slice(0, 0, 4))))
+		a := ndtest.FromHost(t, dev, ndview.Float32, []float32{1, 2, 3, 4, 5}, 5)
+		require.NoError(t, k.Run(ndtest.View(t)(a.Slice(0, 1, 5)), ndtest.View(t)(a.Slice(0, 0, 4))))
 		assert.Equal(t, []float32{1, 3, 5, 7, 9}, floatsOf(t, a))
 		require.NoError(t, k.Run(a, a))
 		assert.Equal(t, []float32{2, 6, 10, 14, 18}, floatsOf(t, a))
-		require.NoError(t, k.Run(a, view(t)(a.Slice(0, 1, 2))))
+		require.NoError(t, k.Run(a, ndtest.View(t)(a.Slice(0, 1, 2))))
 		assert.Equal(t, []float32{8, 12, 16, 20, 24}, floatsOf(t, a))
 	})
 }
@@ -81,12 +82,12 @@ func TestElementwiseRejectsInvalidOperands(t *testing.T) {
 	require.NoError(t, err)
 	f := func(shape ...int64) *ndview.NDBuffer {
 		a, err := ndview.Empty(dev, ndview.Float32, shape...)
-		return own(t, a, err)
+		return ndtest.Own(t, a, err)
 	}
 	res, a := f(2, 3), f(2, 3)
-	fixed := view(t)(a.ReadOnly())
-	bytes := upload(t, dev, make([]byte, 64))
-	odd := at(t, bytes, ndview.Float32, 1, 2, 3)
+	fixed := ndtest.View(t)(a.ReadOnly())
+	bytes := ndtest.Upload(t, dev, make([]byte, 64))
+	odd := ndtest.At(t, bytes, ndview.Float32, 1, 2, 3)
 	for _, tt := range []struct {
 		name    string
 		given   []any
@@ -95,12 +96,12 @@ func TestElementwiseRejectsInvalidOperands(t *testing.T) {
 	}{
 		{"too few", []any{res, a}, nil, "got 2 operands, want 3"},
 		{"too many", []any{res, a, 1, 2}, nil, "got 4 operands, want 3"},
-		{"another dtype", []any{res, at(t, bytes, ndview.Int32, 0, 2, 3), 1}, ndview.ErrDType, "argument a: got an array of int32, want float32"},
+		{"another dtype", []any{res, ndtest.At(t, bytes, ndview.Int32, 0, 2, 3), 1}, ndview.ErrDType, "argument a: got an array of int32, want float32"},
 		{"a number for an array", []any{res, 1, 1}, ndview.ErrDType, "argument a: got int, want an array"},
 		{"an array for a number", []any{res, a, a}, ndview.ErrDType, "argument s"},
 		{"a number too large", []any{res, a, 128}, nil, "argument s"},
 		{"a fraction", []any{res, a, "text"}, nil, "argument s"},
-		{"another device", []any{res, fromHost(t, arrowbuf.CPU(), ndview.Float32, make([]float32, 6), 2, 3), 1}, arrowbuf.ErrDevice, "argument a"},
+		{"another device", []any{res, ndtest.FromHost(t, arrowbuf.CPU(), ndview.Float32, make([]float32, 6), 2, 3), 1}, arrowbuf.ErrDevice, "argument a"},
 		{"a read-only result", []any{fixed, a, 1}, ndview.ErrReadOnly, "argument res"},
 		{"odd addresses", []any{res, odd, 1}, ndview.ErrShape, "not multiples of 4"},
 		{"shapes that do not fit", []any{res, f(4), 1}, ndview.ErrShape, "broadcast"},
@@ -135,7 +136,7 @@ func addTo(a, b []float32) {
 // stretched returns a writeable array of two rows that share their memory.
 func stretched(t *testing.T, row *ndview.NDBuffer) *ndview.NDBuffer {
 	a, err := ndview.FromBuffer(row.Buffer(), row.DType(), 0, []int64{2, 3}, []int64{0, 4})
-	return own(t, a, err)
+	return ndtest.Own(t, a, err)
 }
 
 // The cases are libgpuarray's for collapse and pygpu's for check_args. pygpu keeps axes
@@ -145,7 +146,7 @@ func TestElementwiseCollapsesAxes(t *testing.T) {
 	dev := cudatest.NewDevice(t)
 	k, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "x = y", Host: func(x, y []float32) { copy(x, y) }}, args...)
 	require.NoError(t, err)
-	buf, other := upload(t, dev, make([]byte, 16<<10)), upload(t, dev, make([]byte, 16<<10))
+	buf, other := ndtest.Upload(t, dev, make([]byte, 16<<10)), ndtest.Upload(t, dev, make([]byte, 16<<10))
 	for _, tt := range []struct {
 		shape, x, y []int64
 		want        []int64 // extents, strides of x, strides of y
@@ -165,7 +166,7 @@ func TestElementwiseCollapsesAxes(t *testing.T) {
 				offset -= min(s, 0) * (tt.shape[i] - 1)
 			}
 			a, err := ndview.FromBuffer(buf, ndview.Float32, offset, tt.shape, strides)
-			return own(t, a, err)
+			return ndtest.Own(t, a, err)
 		}
 		extents, strides, err := k.LoopsOf(array(buf, tt.x), array(other, tt.y))
 		require.NoError(t, err)
@@ -184,12 +185,12 @@ func TestCompilerErrorsNameTheCallersLine(t *testing.T) {
 		}
 		broken, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "\nres = nothing"}, writes("res", ndview.Bool))
 		require.NoError(t, err)
-		out := fromHost(t, dev, ndview.Bool, []bool{true})
+		out := ndtest.FromHost(t, dev, ndview.Bool, []bool{true})
 		err = broken.Run(out)
 		var failed *nvrtc.Error
 		require.True(t, errors.As(err, &failed))
 		assert.Contains(t, failed.Log, "code(2)")
-		assert.Equal(t, raw(true), elements(t, out))
+		assert.Equal(t, ndtest.Raw(true), ndtest.Elements(t, out))
 	})
 }
 
@@ -213,16 +214,16 @@ func TestElementwiseIndexesBytesBeyond32Bits(t *testing.T) {
 		require.NoError(t, err)
 		const far = 5 << 30
 		buf, err := dev.Alloc(far + 1)
-		own(t, buf, err)
+		ndtest.Own(t, buf, err)
 		ends, err := ndview.FromBuffer(buf, ndview.Uint8, 0, []int64{2}, []int64{far})
-		own(t, ends, err)
+		ndtest.Own(t, ends, err)
 		for i, v := range []byte{7, 8} {
 			_, err := buf.CopyFromHost([]byte{v}, int64(i)*far)
 			require.NoError(t, err)
 		}
-		out := fromHost(t, dev, ndview.Uint8, []uint8{0, 0}, 2)
+		out := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{0, 0}, 2)
 		require.NoError(t, k.Run(out, ends))
-		assert.Equal(t, []byte{8, 9}, elements(t, out))
+		assert.Equal(t, []byte{8, 9}, ndtest.Elements(t, out))
 		require.NoError(t, k.Run(ends, out))
 		got := make([]byte, 1)
 		_, err = buf.CopyToHost(got, far)

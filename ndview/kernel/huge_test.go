@@ -12,6 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
@@ -53,7 +54,7 @@ func pattern() []byte {
 func periodic(t *testing.T, dev arrowbuf.Device, block []byte, n int64) *ndview.NDBuffer {
 	t.Helper()
 	made, err := ndview.Empty(dev, ndview.Uint8, n)
-	a := own(t, made, err)
+	a := ndtest.Own(t, made, err)
 	done, err := a.Buffer().CopyFromHost(block[:min(int64(len(block)), n)], 0)
 	for ; err == nil && done < n; done *= 2 {
 		var before arrowbuf.Buffer
@@ -73,15 +74,15 @@ func requirePeriodic(t *testing.T, block []byte, a *ndview.NDBuffer) {
 	require.True(t, a.IsContiguous())
 	n := a.NBytes()
 	period := min(int64(len(block)), n)
-	first, before, after := at(t, a.Buffer(), ndview.Uint8, a.Offset(), period),
-		at(t, a.Buffer(), ndview.Uint8, a.Offset(), n-period), at(t, a.Buffer(), ndview.Uint8, a.Offset()+period, n-period)
-	requireBytes(t, block[:period], elements(t, first))
+	first, before, after := ndtest.At(t, a.Buffer(), ndview.Uint8, a.Offset(), period),
+		ndtest.At(t, a.Buffer(), ndview.Uint8, a.Offset(), n-period), ndtest.At(t, a.Buffer(), ndview.Uint8, a.Offset()+period, n-period)
+	ndtest.RequireBytes(t, block[:period], ndtest.Elements(t, first))
 	same, err := before.Equal(after)
 	require.NoError(t, err)
 	if !same {
 		differ, err := ndview.NotEqual.Of(before, after)
-		where, err2 := ndview.ArgMax.Of(own(t, differ, err), ndview.ReduceOptions{})
-		require.Failf(t, "bytes differ", "at %d of %d", hostOf[int64](t, own(t, where, err2))[0]+period, n)
+		where, err2 := ndview.ArgMax.Of(ndtest.Own(t, differ, err), ndview.ReduceOptions{})
+		require.Failf(t, "bytes differ", "at %d of %d", ndtest.HostOf[int64](t, ndtest.Own(t, where, err2))[0]+period, n)
 	}
 }
 
@@ -122,13 +123,13 @@ func TestKernelsIndexBeyond32Bits(t *testing.T) {
 		mix, err := kernel.NewElementwise(dev, kernel.ElementwiseSource{Code: "r = x ^ (y << 1)"}, writes("r", ndview.Uint8), reads("x", ndview.Uint8), reads("y", ndview.Uint8))
 		require.NoError(t, err)
 		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent-1)
-		out := own(t, made, err)
-		x, y := view(t)(a.Index(ndview.Span(0, -1))), view(t)(a.Index(ndview.Span(1, ndview.Open)))
+		out := ndtest.Own(t, made, err)
+		x, y := ndtest.View(t)(a.Index(ndview.Span(0, -1))), ndtest.View(t)(a.Index(ndview.Span(1, ndview.Open)))
 		require.NoError(t, mix.Run(out, x, y))
 		requirePeriodic(t, mapped(period, func(i int) byte { return block[i] ^ block[(i+1)%period]<<1 }), out)
 
 		back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
-		require.NoError(t, mix.Run(view(t)(out.Index(back)), y, x))
+		require.NoError(t, mix.Run(ndtest.View(t)(out.Index(back)), y, x))
 		want := mapped(period, func(i int) byte { return block[(i+1)%period] ^ block[i]<<1 })
 		requirePeriodic(t, rotated(reversed(want), -(hugeExtent-1)%period), out)
 
@@ -141,16 +142,16 @@ func TestKernelsIndexBeyond32Bits(t *testing.T) {
 			return n
 		}
 		all, err := counts.Of(nil, false, a)
-		require.Equal(t, []uint64{hugeExtent/period*count(block) + count(block[:hugeExtent%period])}, hostOf[uint64](t, own(t, all, err)))
+		require.Equal(t, []uint64{hugeExtent/period*count(block) + count(block[:hugeExtent%period])}, ndtest.HostOf[uint64](t, ndtest.Own(t, all, err)))
 
 		// Rows of a period, of which the last lie beyond 2^32.
 		const rows = hugeExtent / period
-		matrix, err := view(t)(a.Index(ndview.Span(0, rows*period))).Reshape(rows, period)
-		own(t, matrix, err)
+		matrix, err := ndtest.View(t)(a.Index(ndview.Span(0, rows*period))).Reshape(rows, period)
+		ndtest.Own(t, matrix, err)
 		each, err := counts.Of([]int{1}, false, matrix)
-		require.Equal(t, slices.Repeat([]uint64{count(block)}, rows), hostOf[uint64](t, own(t, each, err)))
+		require.Equal(t, slices.Repeat([]uint64{count(block)}, rows), ndtest.HostOf[uint64](t, ndtest.Own(t, each, err)))
 		columns, err := counts.Of([]int{0}, false, matrix)
-		for i, n := range hostOf[uint64](t, own(t, columns, err)) {
+		for i, n := range ndtest.HostOf[uint64](t, ndtest.Own(t, columns, err)) {
 			if n != rows*uint64(truth(block[i] == 77)) {
 				require.Failf(t, "a wrong count", "column %d: %d", i, n)
 			}

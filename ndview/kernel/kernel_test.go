@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
@@ -94,7 +95,7 @@ func TestPanicsOfHostFunctionsAreErrors(t *testing.T) {
 	k, err := kernel.NewElementwise(arrowbuf.CPU(), kernel.ElementwiseSource{Code: "a = 1 / a", Host: func(a []int32) { a[0] = 1 / a[0] }},
 		kernel.Arg{Name: "a", DType: ndview.Int32, Read: true, Write: true})
 	require.NoError(t, err)
-	a := fromHost(t, arrowbuf.CPU(), ndview.Int32, make([]int32, 100_000), 100_000)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), ndview.Int32, make([]int32, 100_000), 100_000)
 	assert.ErrorContains(t, k.Run(a), `"a = 1 / a": the host function panicked: runtime error: integer divide by zero`)
 }
 

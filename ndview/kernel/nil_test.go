@@ -14,6 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/internal/apitest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
@@ -25,7 +26,7 @@ func TestNilAndZeroValuesAreErrors(t *testing.T) {
 	add := kernel.ReductionSource{Out: dtype.Int8, Neutral: "0", Reduce: "a + b", Host: kernel.NewHostReduction(0, func(a, b int8) int8 { return a + b }, nil)}
 	r, err := kernel.NewReduction(arrowbuf.CPU(), add, reads("x", dtype.Int8))
 	require.NoError(t, err)
-	a := fromHost(t, arrowbuf.CPU(), dtype.Int8, []int8{1, 2}, 2)
+	a := ndtest.FromHost(t, arrowbuf.CPU(), dtype.Int8, []int8{1, 2}, 2)
 	of := func(_ *ndview.NDBuffer, err error) error { return err }
 	elementwise := func(dev arrowbuf.Device, s kernel.ElementwiseSource, args ...kernel.Arg) error {
 		_, err := kernel.NewElementwise(dev, s, args...)

@@ -12,6 +12,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/nvrtc"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
@@ -68,13 +69,13 @@ func encode(t *testing.T, record dtype.DType, particles ...particle) []byte {
 		for i := range b {
 			b[i] = 0xee
 		}
-		for name, value := range map[string][]byte{"id": raw(p.ID), "speeds": raw(p.Speeds), "mass": raw(p.Mass), "tag": p.Tag[:], "charge": raw(p.Charge), "born": raw(p.Born)} {
+		for name, value := range map[string][]byte{"id": ndtest.Raw(p.ID), "speeds": ndtest.Raw(p.Speeds), "mass": ndtest.Raw(p.Mass), "tag": p.Tag[:], "charge": ndtest.Raw(p.Charge), "born": ndtest.Raw(p.Born)} {
 			f, ok := record.Field(name)
 			require.True(t, ok)
 			require.Equal(t, int(f.Size()), copy(b[f.Offset:], value))
 		}
 		place, _ := record.Field("position")
-		for name, value := range map[string][]byte{"flag": raw(p.Position.Flag), "x": raw(p.Position.X), "y": raw(p.Position.Y)} {
+		for name, value := range map[string][]byte{"flag": ndtest.Raw(p.Position.Flag), "x": ndtest.Raw(p.Position.X), "y": ndtest.Raw(p.Position.Y)} {
 			f, ok := place.DType.Field(name)
 			require.True(t, ok)
 			copy(b[place.Offset+f.Offset:], value)
@@ -130,11 +131,11 @@ func TestRecordsAreStructsInKernels(t *testing.T) {
 						after[i] = moved(before[i], by)
 					}
 				}
-				a := at(t, upload(t, dev, encode(t, record, before...)), record, 0, 300, 2)
-				require.NoError(t, k.Run(view(t)(a.Slice(1, 1, 2)), by))
-				got := elements(t, a)
+				a := ndtest.At(t, ndtest.Upload(t, dev, encode(t, record, before...)), record, 0, 300, 2)
+				require.NoError(t, k.Run(ndtest.View(t)(a.Slice(1, 1, 2)), by))
+				got := ndtest.Elements(t, a)
 				if name != "aligned" { // in C's layout a store may write the bytes between fields
-					requireBytes(t, encode(t, record, after...), got)
+					ndtest.RequireBytes(t, encode(t, record, after...), got)
 					return
 				}
 				require.Equal(t, decode(t, record, encode(t, record, after...)), decode(t, record, got))
@@ -181,17 +182,17 @@ func TestReductionsToRecords(t *testing.T) {
 			for i := range values {
 				values[i], numbers[i] = float32(i*7919%n), int64(i)
 			}
-			x, i := fromHost(t, dev, ndview.Float32, values, n), fromHost(t, dev, ndview.Int64, numbers, n)
+			x, i := ndtest.FromHost(t, dev, ndview.Float32, values, n), ndtest.FromHost(t, dev, ndview.Int64, numbers, n)
 			got, err := k.Of(nil, false, x, i)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			where := int64(-1)
 			for j, v := range values {
 				if v == n-1 {
 					where = int64(j)
 				}
 			}
-			want := append(raw[float32](n-1), make([]byte, record.Size()-12)...)
-			assert.Equal(t, record.Format(append(want, raw(where)...)), record.Format(elements(t, got)), name)
+			want := append(ndtest.Raw[float32](n-1), make([]byte, record.Size()-12)...)
+			assert.Equal(t, record.Format(append(want, ndtest.Raw(where)...)), record.Format(ndtest.Elements(t, got)), name)
 		})
 	}
 }
@@ -232,12 +233,12 @@ func TestInvalidRecordsNameTheField(t *testing.T) {
 	k, err := kernel.NewElementwise(arrowbuf.CPU(), kernel.ElementwiseSource{Code: "res = s.v", Host: func(res []int32, s struct{ V int32 }) { res[0] = s.V }},
 		writes("res", dtype.Int32), scalar("s", good))
 	require.NoError(t, err)
-	res := fromHost(t, arrowbuf.CPU(), dtype.Int32, []int32{0})
+	res := ndtest.FromHost(t, arrowbuf.CPU(), dtype.Int32, []int32{0})
 	for message, value := range map[string]any{"argument s: got Go type int, want a struct": 1, "argument s: got nil, want a struct": nil, `argument s: field "v": got a Go field X`: struct{ X int32 }{}} {
 		assert.ErrorContains(t, k.Run(res, value), message)
 	}
 	require.NoError(t, k.Run(res, struct{ V int32 }{7}))
-	assert.Equal(t, []int32{7}, hostOf[int32](t, res))
+	assert.Equal(t, []int32{7}, ndtest.HostOf[int32](t, res))
 }
 
 // sourcesOfRecords returns a kernel's source per layout, and a program's own kernel.
@@ -292,7 +293,7 @@ func TestDeclaredRecordsAreElementsOfProgramsKernels(t *testing.T) {
 		}
 		m, err := dev.LoadModule(image, map[string]cudabuf.HostKernel{"double_mass": func(l *cudabuf.HostLaunch) {
 			for i := range l.Int64(1) {
-				copy(l.Memory(l.Pointer(0)+uintptr(i*record.Size()+mass.Offset), 2), raw[uint16](0x4400))
+				copy(l.Memory(l.Pointer(0)+uintptr(i*record.Size()+mass.Offset), 2), ndtest.Raw[uint16](0x4400))
 			}
 		}})
 		require.NoError(t, err)
@@ -300,9 +301,9 @@ func TestDeclaredRecordsAreElementsOfProgramsKernels(t *testing.T) {
 		k, err := m.Kernel("double_mass")
 		require.NoError(t, err)
 		before := []particle{{ID: 1, Mass: 0x4000}, {ID: 2, Mass: 0x4000, Born: 3}}
-		a := at(t, upload(t, dev, encode(t, record, before...)), record, 0, 2)
+		a := ndtest.At(t, ndtest.Upload(t, dev, encode(t, record, before...)), record, 0, 2)
 		require.NoError(t, k.Launch(cudabuf.Dim3{X: 1}, cudabuf.Dim3{X: 32}, 0, a.Buffer(), int64(2)))
 		before[0].Mass, before[1].Mass = 0x4400, 0x4400
-		requireBytes(t, encode(t, record, before...), elements(t, a))
+		ndtest.RequireBytes(t, encode(t, record, before...), ndtest.Elements(t, a))
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
@@ -28,7 +29,7 @@ func checkReductions(t *testing.T, dev arrowbuf.Device) {
 	for i := range values {
 		values[i] = float32(i % 97)
 	}
-	x := fromHost(t, dev, ndview.Float32, values, 2, 300, 5)
+	x := ndtest.FromHost(t, dev, ndview.Float32, values, 2, 300, 5)
 	k, err := kernel.NewReduction(dev, squareSum(), reads("x", ndview.Float32), scalar("c", ndview.Int32))
 	require.NoError(t, err)
 	for mask := range 8 {
@@ -41,9 +42,9 @@ func checkReductions(t *testing.T, dev arrowbuf.Device) {
 		if axes == nil {
 			axes = []int{}
 		}
-		for _, operand := range []*ndview.NDBuffer{x, view(t)(view(t)(x.Transpose(2, 0, 1)).Transpose(1, 2, 0))} {
+		for _, operand := range []*ndview.NDBuffer{x, ndtest.View(t)(ndtest.View(t)(x.Transpose(2, 0, 1)).Transpose(1, 2, 0))} {
 			got, err := k.Of(axes, true, operand, 1)
-			own(t, got, err)
+			ndtest.Own(t, got, err)
 			want := make([]float64, got.Size())
 			shape := got.Shape()
 			for i, v := range values {
@@ -59,22 +60,22 @@ func checkReductions(t *testing.T, dev arrowbuf.Device) {
 			assert.Equal(t, want, values, "%v", axes)
 		}
 	}
-	none := fromHost(t, dev, ndview.Float32, []float32{}, 2, 0)
+	none := ndtest.FromHost(t, dev, ndview.Float32, []float32{}, 2, 0)
 	got, err := k.Of([]int{1}, false, none, 1)
-	own(t, got, err)
-	assert.Equal(t, raw[float64](0, 0), elements(t, got), "no elements reduce to the neutral element")
+	ndtest.Own(t, got, err)
+	assert.Equal(t, ndtest.Raw[float64](0, 0), ndtest.Elements(t, got), "no elements reduce to the neutral element")
 
 	large := make([]float32, 1<<20)
 	for i := range large {
 		large[i] = 1
 	}
-	sum, err := k.Of(nil, false, fromHost(t, dev, ndview.Float32, large, 1<<20), 0)
-	own(t, sum, err)
-	assert.Equal(t, raw[float64](1<<20), elements(t, sum), "several blocks for one result")
+	sum, err := k.Of(nil, false, ndtest.FromHost(t, dev, ndview.Float32, large, 1<<20), 0)
+	ndtest.Own(t, sum, err)
+	assert.Equal(t, ndtest.Raw[float64](1<<20), ndtest.Elements(t, sum), "several blocks for one result")
 
-	into := fromHost(t, dev, ndview.Float64, make([]float64, 4), 4)
-	odd := view(t)(into.Index(ndview.SpanStep(ndview.Open, ndview.Open, 2)))
-	require.NoError(t, k.Into(odd, []int{0, 1}, view(t)(x.Index(ndview.All, ndview.All, ndview.Span(0, 2))), 0))
+	into := ndtest.FromHost(t, dev, ndview.Float64, make([]float64, 4), 4)
+	odd := ndtest.View(t)(into.Index(ndview.SpanStep(ndview.Open, ndview.Open, 2)))
+	require.NoError(t, k.Into(odd, []int{0, 1}, ndtest.View(t)(x.Index(ndview.All, ndview.All, ndview.Span(0, 2))), 0))
 	host, err := ndview.ToHost[float64](into)
 	require.NoError(t, err)
 	assert.NotZero(t, host[0])

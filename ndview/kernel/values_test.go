@@ -12,6 +12,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/quiver-gpu/quiver/ndview/kernel"
 )
 
@@ -31,13 +32,13 @@ func checkSumOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint6
 		for i := range values {
 			values[i] = float32ToElement[T](i % 100)
 		}
-		wide := fromHost(t, dev, dtype, values, rows, 2*columns)
-		a := view(t)(wide.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.SpanStep(ndview.Open, ndview.Open, 2)))
-		b := fromHost(t, dev, dtype, values[:rows], rows, 1)
+		wide := ndtest.FromHost(t, dev, dtype, values, rows, 2*columns)
+		a := ndtest.View(t)(wide.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1), ndview.SpanStep(ndview.Open, ndview.Open, 2)))
+		b := ndtest.FromHost(t, dev, dtype, values[:rows], rows, 1)
 		made, err := ndview.Zeros(dev, dtype, columns, rows)
-		res := view(t)(own(t, made, err).Transpose())
+		res := ndtest.View(t)(ndtest.Own(t, made, err).Transpose())
 		require.NoError(t, k.Run(res, a, b, s))
-		got, three := hostOf[T](t, res), float32ToElement[T](3)
+		got, three := ndtest.HostOf[T](t, res), float32ToElement[T](3)
 		sums := make([]T, rows)
 		for row := range rows {
 			for column := range columns {
@@ -50,18 +51,18 @@ func checkSumOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint6
 			Host: kernel.NewHostReduction(float32ToElement[T](0), func(a, b T) T { return a + b }, nil)}, reads("x", dtype))
 		require.NoError(t, err)
 		sum, err := r.Of([]int{1}, true, a)
-		own(t, sum, err)
+		ndtest.Own(t, sum, err)
 		assert.Equal(t, []int64{rows, 1}, sum.Shape())
-		assert.Equal(t, sums, hostOf[T](t, sum), "values are integers, which floats add without rounding")
+		assert.Equal(t, sums, ndtest.HostOf[T](t, sum), "values are integers, which floats add without rounding")
 		total, err := r.Of(nil, false, a)
-		own(t, total, err)
+		ndtest.Own(t, total, err)
 		for _, v := range sums[1:] {
 			sums[0] += v
 		}
-		assert.Equal(t, sums[:1], hostOf[T](t, total))
-		none, err := r.Of([]int{0}, false, view(t)(a.Index(ndview.Span(0, 0))))
-		own(t, none, err)
-		assert.Equal(t, make([]T, columns), hostOf[T](t, none))
+		assert.Equal(t, sums[:1], ndtest.HostOf[T](t, total))
+		none, err := r.Of([]int{0}, false, ndtest.View(t)(a.Index(ndview.Span(0, 0))))
+		ndtest.Own(t, none, err)
+		assert.Equal(t, make([]T, columns), ndtest.HostOf[T](t, none))
 	}
 }
 
@@ -140,10 +141,10 @@ func TestHalvesAreFloatInKernels(t *testing.T) {
 		} {
 			k, err := kernel.NewElementwise(dev, source, writes("res", dtype), reads("a", dtype), scalar("s", dtype))
 			require.NoError(t, err)
-			a := fromHost(t, dev, dtype, bits[0], 5)
-			res := fromHost(t, dev, dtype, make([]uint16, 5), 5)
+			a := ndtest.FromHost(t, dev, dtype, bits[0], 5)
+			res := ndtest.FromHost(t, dev, dtype, make([]uint16, 5), 5)
 			back := ndview.SpanStep(ndview.Open, ndview.Open, -1)
-			require.NoError(t, k.Run(view(t)(res.Index(back)), view(t)(a.Index(back)), 3))
+			require.NoError(t, k.Run(ndtest.View(t)(res.Index(back)), ndtest.View(t)(a.Index(back)), 3))
 			assert.Equal(t, bits[1], bitsOf(t, res), dtype)
 
 			r, err := kernel.NewReduction(dev, kernel.ReductionSource{Out: dtype, Neutral: "1", Reduce: "a > b ? a : b", Map: "-x",
@@ -153,8 +154,8 @@ func TestHalvesAreFloatInKernels(t *testing.T) {
 					}
 				})}, reads("x", dtype))
 			require.NoError(t, err)
-			most, err := r.Of(nil, false, view(t)(a.Slice(0, 0, 4)))
-			own(t, most, err)
+			most, err := r.Of(nil, false, ndtest.View(t)(a.Slice(0, 0, 4)))
+			ndtest.Own(t, most, err)
 			assert.Equal(t, bits[0][:1], bitsOf(t, most), "the neutral element is greater than -a")
 		}
 	})
@@ -168,9 +169,9 @@ func TestBoolsAndComparisonsInKernels(t *testing.T) {
 			}
 		}}, writes("res", ndview.Bool), reads("a", ndview.Int8), scalar("limit", ndview.Bool))
 		require.NoError(t, err)
-		out := fromHost(t, dev, ndview.Bool, make([]bool, 3), 3)
-		require.NoError(t, compare.Run(out, fromHost(t, dev, ndview.Int8, []int8{-1, 2, 0}, 3), true))
-		assert.Equal(t, []bool{true, false, true}, hostOf[bool](t, out))
+		out := ndtest.FromHost(t, dev, ndview.Bool, make([]bool, 3), 3)
+		require.NoError(t, compare.Run(out, ndtest.FromHost(t, dev, ndview.Int8, []int8{-1, 2, 0}, 3), true))
+		assert.Equal(t, []bool{true, false, true}, ndtest.HostOf[bool](t, out))
 	})
 }
 
@@ -190,11 +191,11 @@ func TestElementwiseWritesSeveralOutputs(t *testing.T) {
 		for i := range values {
 			values[i] = int32(i*i - 9000)
 		}
-		a := fromHost(t, dev, ndview.Int32, values, n)
-		quotient, rest, seen := fromHost(t, dev, ndview.Int32, make([]int32, n), n), fromHost(t, dev, ndview.Int32, make([]int32, n), n), fromHost(t, dev, ndview.Int32, make([]int32, n), n)
-		require.NoError(t, k.Run(quotient, rest, seen, a, fromHost(t, dev, ndview.Int32, []int32{7})))
-		require.NoError(t, k.Run(quotient, rest, seen, a, fromHost(t, dev, ndview.Int32, []int32{7})))
-		q, r, times := hostOf[int32](t, quotient), hostOf[int32](t, rest), hostOf[int32](t, seen)
+		a := ndtest.FromHost(t, dev, ndview.Int32, values, n)
+		quotient, rest, seen := ndtest.FromHost(t, dev, ndview.Int32, make([]int32, n), n), ndtest.FromHost(t, dev, ndview.Int32, make([]int32, n), n), ndtest.FromHost(t, dev, ndview.Int32, make([]int32, n), n)
+		require.NoError(t, k.Run(quotient, rest, seen, a, ndtest.FromHost(t, dev, ndview.Int32, []int32{7})))
+		require.NoError(t, k.Run(quotient, rest, seen, a, ndtest.FromHost(t, dev, ndview.Int32, []int32{7})))
+		q, r, times := ndtest.HostOf[int32](t, quotient), ndtest.HostOf[int32](t, rest), ndtest.HostOf[int32](t, seen)
 		for i, v := range values {
 			require.Equal(t, [3]int32{v / 7, v % 7, 2}, [3]int32{q[i], r[i], times[i]}, "element %d", i)
 		}
@@ -214,9 +215,9 @@ func TestElementwiseAcceptsManyAxes(t *testing.T) {
 		for i := range values {
 			values[i] = float32(i)
 		}
-		a, b := fromHost(t, dev, ndview.Float32, values, shape...), fromHost(t, dev, ndview.Float32, values, shape...)
-		require.NoError(t, k.Run(a, view(t)(b.Transpose())))
-		for i, v := range hostOf[float32](t, a) {
+		a, b := ndtest.FromHost(t, dev, ndview.Float32, values, shape...), ndtest.FromHost(t, dev, ndview.Float32, values, shape...)
+		require.NoError(t, k.Run(a, ndtest.View(t)(b.Transpose())))
+		for i, v := range ndtest.HostOf[float32](t, a) {
 			turned := 0
 			for bit := range axes {
 				turned |= i >> bit & 1 << (axes - 1 - bit)
@@ -237,22 +238,22 @@ func TestReductionsUseTheirIdentity(t *testing.T) {
 				}
 			})}, reads("x", ndview.Float64), reads("y", ndview.Float64))
 		require.NoError(t, err)
-		x := fromHost(t, dev, ndview.Float64, []float64{5, 3, 9, 2, 8, 7}, 2, 3)
-		y := fromHost(t, dev, ndview.Float64, []float64{1, 10}, 2, 1)
+		x := ndtest.FromHost(t, dev, ndview.Float64, []float64{5, 3, 9, 2, 8, 7}, 2, 3)
+		y := ndtest.FromHost(t, dev, ndview.Float64, []float64{1, 10}, 2, 1)
 		got, err := least.Of([]int{-1}, false, x, y)
-		assert.Equal(t, []float64{2, -8}, hostOf[float64](t, own(t, got, err)))
+		assert.Equal(t, []float64{2, -8}, ndtest.HostOf[float64](t, ndtest.Own(t, got, err)))
 		got, err = least.Of([]int{0}, true, x, y)
-		own(t, got, err)
+		ndtest.Own(t, got, err)
 		assert.Equal(t, []int64{1, 3}, got.Shape())
-		assert.Equal(t, []float64{-8, -2, -3}, hostOf[float64](t, got))
-		got, err = least.Of(nil, false, view(t)(x.Index(ndview.Span(0, 0))), view(t)(y.Index(ndview.Span(0, 0))))
-		assert.Equal(t, []float64{1e300}, hostOf[float64](t, own(t, got, err)), "no elements")
-		got, err = least.Of([]int{1}, false, view(t)(x.Index(ndview.Span(0, 0))), view(t)(y.Index(ndview.Span(0, 0))))
-		own(t, got, err)
+		assert.Equal(t, []float64{-8, -2, -3}, ndtest.HostOf[float64](t, got))
+		got, err = least.Of(nil, false, ndtest.View(t)(x.Index(ndview.Span(0, 0))), ndtest.View(t)(y.Index(ndview.Span(0, 0))))
+		assert.Equal(t, []float64{1e300}, ndtest.HostOf[float64](t, ndtest.Own(t, got, err)), "no elements")
+		got, err = least.Of([]int{1}, false, ndtest.View(t)(x.Index(ndview.Span(0, 0))), ndtest.View(t)(y.Index(ndview.Span(0, 0))))
+		ndtest.Own(t, got, err)
 		assert.Equal(t, []int64{0}, got.Shape(), "no results")
 		// Into an operand, which is read first.
-		require.NoError(t, least.Into(view(t)(x.Index(ndview.At(0))), []int{0}, x, y))
-		assert.Equal(t, []float64{-8, -2, -3, 2, 8, 7}, hostOf[float64](t, x))
+		require.NoError(t, least.Into(ndtest.View(t)(x.Index(ndview.At(0))), []int{0}, x, y))
+		assert.Equal(t, []float64{-8, -2, -3, 2, 8, 7}, ndtest.HostOf[float64](t, x))
 	})
 }
 
@@ -266,9 +267,9 @@ func TestReductionsHaveAnyNumberOfResults(t *testing.T) {
 		}
 		k, err := kernel.NewReduction(dev, squareSum(), reads("x", ndview.Float32), scalar("c", ndview.Int32))
 		require.NoError(t, err)
-		got, err := k.Of([]int{1}, false, fromHost(t, dev, ndview.Float32, values, n, 2), 5)
-		own(t, got, err)
-		requireBytes(t, raw(want...), elements(t, got))
+		got, err := k.Of([]int{1}, false, ndtest.FromHost(t, dev, ndview.Float32, values, n, 2), 5)
+		ndtest.Own(t, got, err)
+		ndtest.RequireBytes(t, ndtest.Raw(want...), ndtest.Elements(t, got))
 	})
 }
 
@@ -294,7 +295,7 @@ func TestKernelsMatchNumPy(t *testing.T) {
 			for i, shape := range c.Shapes {
 				data, err := hex.DecodeString(c.Operands[i])
 				require.NoError(t, err)
-				operands = append(operands, at(t, upload(t, dev, data), dtype, 0, shape...))
+				operands = append(operands, ndtest.At(t, ndtest.Upload(t, dev, data), dtype, 0, shape...))
 			}
 			want, err := hex.DecodeString(c.Result)
 			require.NoError(t, err)
@@ -303,18 +304,18 @@ func TestKernelsMatchNumPy(t *testing.T) {
 				r, err := kernel.NewReduction(dev, source, reads("x", dtype))
 				require.NoError(t, err)
 				got, err = r.Of(c.Axes, false, operands...)
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 			} else {
 				source, ok := goldenElementwise(dtype)[c.Operation]
 				require.True(t, ok, c.Operation)
 				k, err := kernel.NewElementwise(dev, source, writes("res", dtype), reads("a", dtype), reads("b", dtype))
 				require.NoError(t, err)
 				got, err = ndview.Zeros(dev, dtype, c.Shape...)
-				own(t, got, err)
+				ndtest.Own(t, got, err)
 				require.NoError(t, k.Run(append([]any{got}, operands...)...))
 			}
 			require.Equal(t, c.Shape, got.Shape())
-			requireBytes(t, want, elements(t, got), c.Operation, c.DType, c.Shapes, c.Axes)
+			ndtest.RequireBytes(t, want, ndtest.Elements(t, got), c.Operation, c.DType, c.Shapes, c.Axes)
 		}
 	})
 }

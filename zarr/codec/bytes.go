@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -59,7 +60,15 @@ func (b Bytes) compile(chunk ChunkSpec) (chunkSerializer, error) {
 	if chunk.Type.IsVLen() {
 		return nil, fmt.Errorf("codec %q cannot encode %s", b.Name(), chunk.Type)
 	}
-	raw := &bytesSerializer{chunk: chunk, swap: b.Endian == Big && chunk.Type.HasByteOrder()}
+	order := dtype.LittleEndian
+	if b.Endian == Big {
+		order = dtype.BigEndian
+	}
+	swap, err := chunk.Type.IsSwapped(order)
+	if err != nil {
+		return nil, err
+	}
+	raw := &bytesSerializer{chunk: chunk, swap: swap}
 	// zarr-python wrote structs without a byte order, and reads them as little-endian.
 	if b.Endian == "" && chunk.Type.HasByteOrder() && !chunk.Type.IsStruct() {
 		return nil, fmt.Errorf("%s: %w", chunk.Type, b.errEndian())
@@ -70,7 +79,7 @@ func (b Bytes) compile(chunk ChunkSpec) (chunkSerializer, error) {
 // bytesSerializer is the compiled Bytes codec.
 type bytesSerializer struct {
 	chunk ChunkSpec
-	swap  bool // chunks store numbers in the other byte order
+	swap  bool // chunks store numbers, or some, in the other byte order
 }
 
 func (r *bytesSerializer) spec() ChunkSpec { return r.chunk }

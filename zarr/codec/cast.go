@@ -31,13 +31,14 @@ type OutOfRange string
 // The ways to treat values that are out of range.
 const (
 	RangeError OutOfRange = ""      // an error; the default
-	RangeClamp OutOfRange = "clamp" // the nearest integer, or an infinity
+	RangeClamp OutOfRange = "clamp" // the nearest integer; an infinity, if floats have it
 	RangeWrap  OutOfRange = "wrap"  // modulo 2^n for integers of n bits
 )
 
 // CastValue converts elements to another type by value (zarr-extensions, "cast_value").
-// Types are integers and floats of at least 16 bits. A NaN or an infinity cannot become
-// an integer, except by a scalar map. Decoding converts by the same rules.
+// Types are integers, floats, and times, which are the integers that count their units. A
+// NaN or an infinity cannot become an integer, except by a scalar map. NaT is the NaN of
+// times. Times do not become times of other units. Decoding converts by the same rules.
 type CastValue struct {
 	// Type is the type of encoded elements.
 	Type element.Type
@@ -137,7 +138,7 @@ func parseScalarMap(maps *metajson.Object, key string, dst *[][2]json.RawMessage
 }
 
 func (c CastValue) check() error {
-	to, ok := numberOf(c.Type)
+	to, ok := castableNumber(c.Type)
 	if !ok {
 		return fmt.Errorf("cast_value: type %s: %w", c.Type, errors.ErrUnsupported)
 	}
@@ -147,22 +148,22 @@ func (c CastValue) check() error {
 	if !slices.Contains([]OutOfRange{RangeError, RangeClamp, RangeWrap}, c.OutOfRange) {
 		return fmt.Errorf("cast_value: unknown out_of_range %q", c.OutOfRange)
 	}
-	if c.OutOfRange == RangeWrap && to.floating {
-		return fmt.Errorf("cast_value: out_of_range %q for floats, want integers", c.OutOfRange)
+	if c.OutOfRange == RangeWrap && (to.floating || to.time) {
+		return fmt.Errorf("cast_value: out_of_range %q for %s, want integers", c.OutOfRange, c.Type)
 	}
 	return nil
 }
 
-// Transform returns the transform of chunks of integers or of floats.
+// Transform returns the transform of chunks of integers, floats or times.
 func (c CastValue) Transform(in ChunkSpec) (Transform, error) {
 	if err := c.check(); err != nil {
 		return Transform{}, err
 	}
-	from, ok := numberOf(in.Type)
-	if !ok {
-		return Transform{}, fmt.Errorf("cannot cast %s: %w", in.Type, errors.ErrUnsupported)
+	from, ok := castableNumber(in.Type)
+	to, _ := castableNumber(c.Type)
+	if !ok || from.time && to.time && in.Type != c.Type {
+		return Transform{}, fmt.Errorf("cannot cast %s to %s: %w", in.Type, c.Type, errors.ErrUnsupported)
 	}
-	to, _ := numberOf(c.Type)
 	maps := c.ScalarMap
 	if maps == nil {
 		maps = new(ScalarMap)
@@ -242,6 +243,8 @@ func parseScalar(of element.Type, raw json.RawMessage) ([]byte, error) {
 // cast converts one element.
 func (c CastValue) cast(dst []byte, to number, src []byte, from number, i int) error {
 	switch {
+	case from.time && from.int(src, i) == nat:
+		return c.castNaN(dst, to, i)
 	case !from.floating && !to.floating:
 		return c.castInt(dst, to, from.int(src, i), from, i)
 	case !from.floating:
@@ -250,7 +253,12 @@ func (c CastValue) cast(dst []byte, to number, src []byte, from number, i int) e
 		if negative {
 			magnitude = -magnitude
 		}
+		if to.small != nil {
+			return c.storeSmall(dst, to, i, roundToOdd(magnitude, negative))
+		}
 		return c.storeFloat(dst, to, i, roundInt(magnitude, negative, to.precision(), c.Rounding))
+	case to.small != nil:
+		return c.storeSmall(dst, to, i, from.float(src, i))
 	case to.floating:
 		x := from.float(src, i)
 		if x != x || math.IsInf(x, 0) {
@@ -260,10 +268,37 @@ func (c CastValue) cast(dst []byte, to number, src []byte, from number, i int) e
 		return c.storeFloat(dst, to, i, to.roundTo(x, c.Rounding))
 	}
 	x := from.float(src, i)
-	if x != x || math.IsInf(x, 0) {
+	if x != x {
+		return c.castNaN(dst, to, i)
+	}
+	if math.IsInf(x, 0) {
 		return fmt.Errorf("%g as %s: %w", x, to.of, errRange)
 	}
 	return c.castIntegral(dst, to, roundIntegral(x, c.Rounding), i)
+}
+
+// castNaN stores NaN, or NaT.
+func (c CastValue) castNaN(dst []byte, to number, i int) error {
+	switch {
+	case to.time:
+		to.putInt(dst, i, nat)
+		return nil
+	case to.small != nil:
+		return c.storeSmall(dst, to, i, math.NaN())
+	case to.floating:
+		to.putFloat(dst, i, math.NaN())
+		return nil
+	default:
+		return fmt.Errorf("NaN as %s: %w", to.of, errRange)
+	}
+}
+
+// storeSmall stores a number as a float of at most 8 bits.
+func (c CastValue) storeSmall(dst []byte, to number, i int, x float64) error {
+	if !to.small.put(dst, i, x, c.Rounding, c.OutOfRange == RangeClamp) {
+		return fmt.Errorf("%g: %w %s", x, errRange, to.of)
+	}
+	return nil
 }
 
 // storeFloat stores a rounded number, which is infinite if it is out of range.
@@ -296,7 +331,7 @@ func (c CastValue) castInt(dst []byte, to number, x int64, from number, i int) e
 func (c CastValue) castIntegral(dst []byte, to number, x float64, i int) error {
 	low, high := to.limits()
 	switch {
-	case to.contains(x):
+	case to.contains(x) && !(to.time && x == nat):
 		to.putInt(dst, i, to.fromFloat(x))
 	case c.OutOfRange == RangeWrap:
 		// Mod is exact, and 2^n divides 2^64.
@@ -318,6 +353,9 @@ func (c CastValue) castIntegral(dst []byte, to number, x float64, i int) error {
 
 // limits returns the smallest and the largest integer of a type.
 func (n number) limits() (low int64, high uint64) {
+	if n.time {
+		return nat + 1, math.MaxInt64
+	}
 	if n.signed {
 		return -1 << (n.bits - 1), 1<<(n.bits-1) - 1
 	}
@@ -390,6 +428,21 @@ func roundInt(magnitude uint64, negative bool, precision int, mode Rounding) flo
 		if up {
 			kept++
 		}
+	}
+	x := math.Ldexp(float64(kept), drop)
+	if negative {
+		return -x
+	}
+	return x
+}
+
+// roundToOdd returns a float64 that rounds to any shorter float as the integer does: a
+// part that is dropped makes the last bit of the mantissa 1.
+func roundToOdd(magnitude uint64, negative bool) float64 {
+	drop := max(bits.Len64(magnitude)-53, 0)
+	kept := magnitude >> drop
+	if magnitude&(1<<drop-1) != 0 {
+		kept |= 1
 	}
 	x := math.Ldexp(float64(kept), drop)
 	if negative {

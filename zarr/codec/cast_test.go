@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	_ "embed"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -20,6 +23,9 @@ import (
 //go:embed testdata/cast_value.json.gz
 var castGolden []byte
 
+//go:embed testdata/cast_small.json.gz
+var castSmallGolden []byte
+
 func typeNamed(t testing.TB, name string) element.Type {
 	t.Helper()
 	var of element.Type
@@ -27,12 +33,19 @@ func typeNamed(t testing.TB, name string) element.Type {
 	return of
 }
 
-func TestCastValueMatchesReference(t *testing.T) {
+func TestCastValueMatchesReference(t *testing.T) { checkCasts(t, castGolden, 5000) }
+
+func TestCastValueToSmallFloatsMatchesExactArithmetic(t *testing.T) {
+	checkCasts(t, castSmallGolden, 10_000)
+}
+
+// checkCasts casts single values, as testdata/make_cast.py writes them: least of them or more.
+func checkCasts(t *testing.T, golden []byte, least int) {
 	var cases [][6]*string
-	r, err := gzip.NewReader(bytes.NewReader(castGolden))
+	r, err := gzip.NewReader(bytes.NewReader(golden))
 	require.NoError(t, err)
 	require.NoError(t, json.NewDecoder(r).Decode(&cases))
-	require.Greater(t, len(cases), 5000)
+	require.Greater(t, len(cases), least)
 	for _, c := range cases {
 		from, to := typeNamed(t, *c[0]), typeNamed(t, *c[1])
 		cast := codec.CastValue{Type: to, Rounding: codec.Rounding(*c[2]), OutOfRange: codec.OutOfRange(*c[3])}
@@ -167,4 +180,81 @@ func TestCastValueToSmallIntegers(t *testing.T) {
 	enc, _, err := roundTrip(t, `[{"name":"cast_value","configuration":{"data_type":"uint2","out_of_range":"wrap"}},"bytes"]`, int8s, []byte{0}, []byte{5, 0xff}, 2)
 	require.NoError(t, err)
 	assert.Equal(t, []byte{1, 3}, enc)
+}
+
+func TestCastValueToPowersOfTwo(t *testing.T) {
+	scale := codec.CastValue{Type: element.Float8E8M0FNU, OutOfRange: codec.RangeClamp}
+	for x, want := range map[float64]byte{1: 127, 1.49: 127, 1.5: 128, 2: 128, math.Ldexp(1, 127): 254, math.Ldexp(1, 128): 254, math.Ldexp(1.25, 127): 254, 0: 0, -4: 0, math.NaN(): 255} {
+		raw := binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
+		transform, err := scale.Transform(codec.ChunkSpec{Type: element.Of(ndview.Float64), Shape: []int64{1}, Fill: binary.LittleEndian.AppendUint64(nil, math.Float64bits(1))})
+		require.NoError(t, err)
+		got := []byte{1}
+		require.NoError(t, transform.Encode(got, raw))
+		assert.Equal(t, want, got[0], "%g", x)
+	}
+	strict := codec.CastValue{Type: element.Float8E8M0FNU}
+	transform, err := strict.Transform(codec.ChunkSpec{Type: element.Of(ndview.Int8), Shape: []int64{2}, Fill: []byte{1}})
+	require.NoError(t, err)
+	require.ErrorContains(t, transform.Encode(make([]byte, 2), []byte{4, 0}), "element 1")
+}
+
+// int64Bytes returns numbers as they are stored.
+func int64Bytes(numbers ...int64) []byte {
+	var raw []byte
+	for _, x := range numbers {
+		raw = binary.LittleEndian.AppendUint64(raw, uint64(x))
+	}
+	return raw
+}
+
+func TestCastValueOfTimes(t *testing.T) {
+	const nat = math.MinInt64
+	seconds, days := element.Of(ndview.Datetime64("s", 1)), element.Of(ndview.Timedelta64("D", 1))
+	const asFloat = `[{"name":"cast_value","configuration":{"data_type":"float32"}},{"name":"bytes","configuration":{"endian":"little"}}]`
+	enc, dec, err := roundTrip(t, asFloat, seconds, int64Bytes(nat), int64Bytes(nat, 5, -7), 3)
+	require.NoError(t, err)
+	assert.Equal(t, appendFloat32(appendFloat32(appendFloat32(nil, float32(math.NaN())), 5), -7), enc, "NaT is NaN")
+	assert.Equal(t, int64Bytes(nat, 5, -7), dec)
+	const asInt = `[{"name":"cast_value","configuration":{"data_type":"int16","scalar_map":{"encode":[["NaT",-1]],"decode":[[-1,"NaT"]]}}},{"name":"bytes","configuration":{"endian":"little"}}]`
+	enc, dec, err = roundTrip(t, asInt, days, int64Bytes(0), int64Bytes(nat, 300, 2), 3)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{255, 255, 44, 1, 2, 0}, enc)
+	assert.Equal(t, int64Bytes(nat, 300, 2), dec)
+	_, _, err = roundTrip(t, `[{"name":"cast_value","configuration":{"data_type":"int64"}},{"name":"bytes","configuration":{"endian":"little"}}]`, days, int64Bytes(0), int64Bytes(nat), 1)
+	require.ErrorContains(t, err, "NaN as int64")
+	const asTime = `[{"name":"cast_value","configuration":{"data_type":{"name":"numpy.timedelta64","configuration":{"unit":"D","scale_factor":1}},"out_of_range":"clamp"}},{"name":"bytes","configuration":{"endian":"little"}}]`
+	enc, _, err = roundTrip(t, asTime, element.Of(ndview.Int64), int64Bytes(0), int64Bytes(nat, 9), 2)
+	require.NoError(t, err)
+	assert.Equal(t, int64Bytes(nat+1, 9), enc, "the number of NaT is out of range")
+	for _, of := range []element.Type{seconds, element.Of(ndview.Timedelta64("s", 1))} {
+		_, _, err = roundTrip(t, asTime, of, int64Bytes(0), int64Bytes(1), 1)
+		require.ErrorIs(t, err, errors.ErrUnsupported, "times of other units")
+	}
+	assert.Error(t, json.Unmarshal([]byte(strings.ReplaceAll(asTime, "clamp", "wrap")), new(codec.List)))
+}
+
+func TestScaleOffsetOfSmallFloatsAndTimes(t *testing.T) {
+	enc, dec, err := roundTrip(t, `[{"name":"scale_offset","configuration":{"offset":1.0,"scale":2.0}},"bytes"]`, element.Float4E2M1FN, []byte{2}, []byte{2, 4, 5, 6}, 4) // 1, 2, 3, 4
+	require.NoError(t, err)
+	assert.Equal(t, []byte{0, 4, 6, 7}, enc, "0, 2, 4, 6")
+	assert.Equal(t, []byte{2, 4, 5, 6}, dec)
+	_, _, err = roundTrip(t, `[{"name":"scale_offset","configuration":{"scale":2.0}},"bytes"]`, element.Float4E2M1FN, []byte{2}, []byte{2, 6}, 2)
+	require.ErrorContains(t, err, "element 1", "8 is beyond the range")
+	enc, _, err = roundTrip(t, `[{"name":"scale_offset","configuration":{"scale":4.0}},"bytes"]`, element.Float8E5M2, []byte{0}, []byte{0x7b, 0x3c}, 2)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{0x7c, 0x44}, enc, "Infinity, and 4")
+	enc, _, err = roundTrip(t, `[{"name":"scale_offset","configuration":{"scale":2.0}},"bytes"]`, element.Float8E8M0FNU, []byte{127}, []byte{0, 127, 255}, 3)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{1, 128, 255}, enc, "the offset is 0")
+	const nat = math.MinInt64
+	seconds := element.Of(ndview.Datetime64("s", 1))
+	const hours = `[{"name":"scale_offset","configuration":{"offset":7200,"scale":3}},{"name":"bytes","configuration":{"endian":"little"}}]`
+	enc, dec, err = roundTrip(t, hours, seconds, int64Bytes(nat), int64Bytes(7200, nat, 7210), 3)
+	require.NoError(t, err)
+	assert.Equal(t, int64Bytes(0, nat, 30), enc)
+	assert.Equal(t, int64Bytes(7200, nat, 7210), dec)
+	_, _, err = roundTrip(t, hours, seconds, int64Bytes(0), int64Bytes(math.MaxInt64), 1)
+	require.ErrorContains(t, err, "element 0")
+	_, _, err = roundTrip(t, `[{"name":"scale_offset","configuration":{"offset":"NaT"}},{"name":"bytes","configuration":{"endian":"little"}}]`, seconds, int64Bytes(0), int64Bytes(1), 1)
+	require.ErrorContains(t, err, "NaT")
 }

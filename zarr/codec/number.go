@@ -17,6 +17,8 @@ type number struct {
 	bits     int // less than 8 for small integers
 	floating bool
 	signed   bool
+	time     bool        // an integer, whose smallest number is NaT
+	small    *smallFloat // of floats of at most 8 bits, otherwise nil
 }
 
 // numberOf returns the number of a type, or false if elements are no integers and no
@@ -40,6 +42,23 @@ func numberOf(of element.Type) (number, bool) {
 		return number{}, false
 	}
 }
+
+// castableNumber is numberOf for codecs that also have floats of at most 8 bits, and times.
+func castableNumber(of element.Type) (number, bool) {
+	if n, ok := numberOf(of); ok {
+		return n, true
+	}
+	if small := smallFloats()[of]; small != nil {
+		return number{of: of, size: 1, bits: of.NumberBits(), floating: true, small: small}, true
+	}
+	if dtype, ok := of.DType(); ok && dtype.IsTime() && of == element.Of(dtype) {
+		return number{of: of, size: 8, bits: 64, signed: true, time: true}, true
+	}
+	return number{}, false
+}
+
+// nat is the number of NaT in the types of times.
+const nat = math.MinInt64
 
 // parseNumber parses a type of NumPy, such as "<f4". Times count as integers.
 func parseNumber(name string) (number, Endian, error) {

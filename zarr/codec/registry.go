@@ -142,7 +142,7 @@ func init() {
 var refused = map[string]string{
 	"pcodec": "needs the import of package zarr/codec/pcodec",
 	"pickle": "would run code from the chunk",
-	"zfp":    "has no implementation in Go, unlike numcodecs.zfpy",
+	"zfp":    "needs the import of package zarr/codec/zfpy",
 	"zfpy":   "needs the import of package zarr/codec/zfpy",
 }
 

@@ -11,7 +11,8 @@ import (
 
 // ScaleOffset stores (x - Offset) * Scale, and decodes x / Scale + Offset, in the type of
 // the elements (zarr-extensions, "scale_offset"). Results that are no integers of an
-// integer type are errors.
+// integer type are errors, as are those beyond the range of a float type without
+// infinities. Times are the integers that count their units; NaT stays NaT.
 type ScaleOffset struct {
 	// Offset and Scale are fill values in JSON of the type; nil means 0 and 1.
 	Offset, Scale json.RawMessage
@@ -42,9 +43,9 @@ func parseScaleOffset(config *metajson.Object) (Codec, error) {
 	return c, nil
 }
 
-// Transform returns the transform of chunks of integers or of floats.
+// Transform returns the transform of chunks of integers, floats or times.
 func (c ScaleOffset) Transform(in ChunkSpec) (Transform, error) {
-	of, ok := numberOf(in.Type)
+	of, ok := castableNumber(in.Type)
 	if !ok {
 		return Transform{}, fmt.Errorf("cannot scale %s: %w", in.Type, errors.ErrUnsupported)
 	}
@@ -67,7 +68,13 @@ func (c ScaleOffset) Transform(in ChunkSpec) (Transform, error) {
 	}
 	t := Transform{Out: in}
 	if of.floating {
-		t.Encode, t.Decode, err = scaleFloats(of, of.float(offset, 0), of.float(scale, 0))
+		from := 0.0 // which not every type has
+		if c.Offset != nil {
+			from = of.float(offset, 0)
+		}
+		t.Encode, t.Decode, err = scaleFloats(of, from, of.float(scale, 0))
+	} else if of.time && (of.int(offset, 0) == nat || of.int(scale, 0) == nat) {
+		err = errors.New("offset or scale is NaT")
 	} else {
 		t.Encode, t.Decode, err = scaleInts(of, of.int(offset, 0), of.int(scale, 0))
 	}
@@ -87,6 +94,15 @@ func scaleFloats(of number, offset, scale float64) (encode, decode func(dst, src
 	if scale == 0 {
 		return nil, nil, errZeroScale
 	}
+	if of.small != nil {
+		encode = func(dst, src []byte) error {
+			return of.small.mapTwice(dst, src, of, func(x float64) float64 { return x - offset }, func(x float64) float64 { return x * scale })
+		}
+		decode = func(dst, src []byte) error {
+			return of.small.mapTwice(dst, src, of, func(x float64) float64 { return x / scale }, func(x float64) float64 { return x + offset })
+		}
+		return encode, decode, nil
+	}
 	encode = func(dst, src []byte) error {
 		for i := range of.count(src) {
 			of.putFloat(dst, i, of.round(of.float(src, i)-offset)*scale)
@@ -102,6 +118,20 @@ func scaleFloats(of number, offset, scale float64) (encode, decode func(dst, src
 	return encode, decode, nil
 }
 
+// mapTwice applies two operations to each element, and rounds the result of each.
+func (s *smallFloat) mapTwice(dst, src []byte, of number, first, second func(float64) float64) error {
+	for i := range src {
+		x := of.float(src, i)
+		for _, operation := range []func(float64) float64{first, second} {
+			if !s.put(dst, i, operation(x), NearestEven, s.hasInfinity) {
+				return fmt.Errorf("element %d: %w %s", i, errRange, of.of)
+			}
+			x = of.float(dst, i)
+		}
+	}
+	return nil
+}
+
 // scaleInts computes with 128 bits, which hold every intermediate value.
 func scaleInts(of number, offset, scale int64) (encode, decode func(dst, src []byte) error, err error) {
 	if scale == 0 {
@@ -110,6 +140,10 @@ func scaleInts(of number, offset, scale int64) (encode, decode func(dst, src []b
 	wideOffset, wideScale := of.wide(offset), of.wide(scale)
 	encode = func(dst, src []byte) error {
 		for i := range of.count(src) {
+			if of.time && of.int(src, i) == nat {
+				of.putInt(dst, i, nat)
+				continue
+			}
 			difference := of.wide(of.int(src, i)).add(wideOffset.negated())
 			x, ok := difference.times(wideScale)
 			if !ok || !of.holds(x) {
@@ -121,6 +155,10 @@ func scaleInts(of number, offset, scale int64) (encode, decode func(dst, src []b
 	}
 	decode = func(dst, src []byte) error {
 		for i := range of.count(src) {
+			if of.time && of.int(src, i) == nat {
+				of.putInt(dst, i, nat)
+				continue
+			}
 			x := of.wide(of.int(src, i))
 			if x.magnitude%wideScale.magnitude != 0 {
 				return fmt.Errorf("element %d is not a multiple of the scale", i)

@@ -2,16 +2,19 @@ package element
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/ndview/dtype"
 )
 
 // layout describes the bytes of a struct: the parts that a byte order applies to, and
 // the bytes that have only some valid values.
 type layout struct {
 	numbers []span // of width > 1
+	big     []span // those that are big-endian in a little-endian array
 	narrow  []span // bytes of bools and of numbers of less than 8 bits
 }
 
@@ -72,16 +75,20 @@ func (t Type) isNarrow() bool {
 // maxSpans bounds the memory of a layout, which a short document can claim.
 const maxSpans = 1024
 
-// add appends the layout of a part of a struct: count elements of a type at offset. It
-// returns false if that takes more than maxSpans spans.
-func (l *layout) add(of Type, offset, count int64) bool {
-	part := of.layoutOf()
+// add appends the layout of a field of a struct, which has count elements from an offset
+// on. It returns false if that takes more than maxSpans spans.
+func (l *layout) add(f Field, offset, count int64) bool {
+	part := f.Type.layoutOf()
+	if f.BigEndian {
+		part.numbers, part.big = nil, part.numbers
+	}
 	for i := range count {
-		if len(l.numbers) > maxSpans || len(l.narrow) > maxSpans {
+		if len(l.numbers)+len(l.big) > maxSpans || len(l.narrow) > maxSpans {
 			return false
 		}
-		at := offset + i*of.Size()
+		at := offset + i*f.Type.Size()
 		l.numbers = appendSpans(l.numbers, part.numbers, at)
+		l.big = appendSpans(l.big, part.big, at)
 		l.narrow = appendSpans(l.narrow, part.narrow, at)
 	}
 	return true
@@ -103,14 +110,32 @@ func appendSpans(to, spans []span, offset int64) []span {
 
 // HasByteOrder reports whether the byte order affects elements: whether they contain
 // numbers of more than one byte.
-func (t Type) HasByteOrder() bool { return !t.IsVLen() && len(t.layoutOf().numbers) > 0 }
+func (t Type) HasByteOrder() bool {
+	return !t.IsVLen() && (len(t.layoutOf().numbers) > 0 || t.hasBigEndianFields())
+}
+
+func (t Type) hasBigEndianFields() bool { return t.kind() == formStruct && len(t.form.layout.big) > 0 }
+
+// IsSwapped reports whether stored elements differ from those of an NDBuffer by
+// [Type.SwapBytes], in an array of a byte order. It returns an error if no array of that
+// order has the type.
+func (t Type) IsSwapped(order ndview.ByteOrder) (bool, error) {
+	if !t.hasBigEndianFields() {
+		return order == dtype.BigEndian && t.HasByteOrder(), nil
+	}
+	if order == dtype.BigEndian {
+		return false, fmt.Errorf("%s has fields of both byte orders in a big-endian array: %w", t, errors.ErrUnsupported)
+	}
+	return true, nil
+}
 
 // IsStruct reports whether elements consist of fields; see [Type.Fields].
 func (t Type) IsStruct() bool { return t.kind() == formStruct }
 
 // SwapBytes copies elements from src to dst and reverses the bytes of every number in
-// them: each part of a complex number and each field of a struct separately. dst and
-// src may be the same memory. Only the elements that both have room for are copied.
+// them: each part of a complex number and each field of a struct separately. Of a struct
+// with fields of both byte orders, it reverses those that are big-endian. dst and src may
+// be the same memory. Only the elements that both have room for are copied.
 func (t Type) SwapBytes(dst, src []byte) {
 	n := min(len(dst), len(src))
 	dst, src = dst[:n], src[:n]
@@ -121,8 +146,12 @@ func (t Type) SwapBytes(dst, src []byte) {
 	if len(src) > 0 && &dst[0] != &src[0] {
 		copy(dst, src)
 	}
-	size := int(t.Size())
-	for _, s := range t.layoutOf().numbers {
+	size, l := int(t.Size()), t.layoutOf()
+	numbers := l.numbers
+	if len(l.big) > 0 {
+		numbers = l.big
+	}
+	for _, s := range numbers {
 		run := int(s.width * s.count)
 		for at := int(s.offset); at+run <= len(dst); at += size {
 			swapNumbers(dst[at:at+run], dst[at:at+run], s.width)

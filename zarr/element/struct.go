@@ -28,6 +28,9 @@ type Field struct {
 	Type Type
 	// Shape is that of a subarray, or nil for one element. Only Zarr v2 has subarrays.
 	Shape []int64
+	// BigEndian means that the numbers of this field are stored in big-endian byte order,
+	// and others of the struct in little-endian. Only Zarr v2 has such structs.
+	BigEndian bool
 }
 
 // maxStructDepth bounds the nesting of structs.
@@ -52,12 +55,15 @@ func Struct(fields ...Field) (Type, error) {
 		if err != nil || n < 1 || n > maxConfiguredSize-end {
 			return Type{}, fmt.Errorf("element.Struct: field %q of %s %v, want a struct of at most %d bytes: %w", f.Name, f.Type, f.Shape, maxConfiguredSize, errors.ErrUnsupported)
 		}
+		if f.BigEndian && f.Type.hasBigEndianFields() {
+			return Type{}, fmt.Errorf("element.Struct: field %q is big-endian, and has fields that are: %w", f.Name, errors.ErrUnsupported)
+		}
 		parts[i] = ndview.Field{Name: f.Name, DType: f.Type.dtype, Offset: end, Shape: slices.Clone(f.Shape)}
-		if !l.add(f.Type, end, n/f.Type.Size()) {
+		if !l.add(f, end, n/f.Type.Size()) {
 			return Type{}, fmt.Errorf("element.Struct: field %q: more than %d runs of numbers per element: %w", f.Name, maxSpans, errors.ErrUnsupported)
 		}
 		end += n
-		fmt.Fprintf(&text, "%q %s %p %d;", f.Name, f.Type.dtype, f.Type.form, f.Shape)
+		fmt.Fprintf(&text, "%q %s %p %d %t;", f.Name, f.Type.dtype, f.Type.form, f.Shape, f.BigEndian)
 	}
 	if len(fields) == 0 {
 		return Type{}, errors.New("element.Struct: no fields")
@@ -84,7 +90,7 @@ func structOf(record ndview.DType) Type {
 			return Type{dtype: record}
 		}
 		end += f.Size()
-		fields = append(fields, Field{f.Name, Of(f.DType), f.Shape})
+		fields = append(fields, Field{Name: f.Name, Type: Of(f.DType), Shape: f.Shape})
 	}
 	t, err := Struct(fields...)
 	if err != nil || t.dtype != record {
@@ -114,6 +120,9 @@ func (t Type) marshalStruct() ([]byte, error) {
 	for _, f := range t.form.fields {
 		if f.Shape != nil {
 			return nil, fmt.Errorf("field %q of shape %v: subarrays in Zarr v3: %w", f.Name, f.Shape, errors.ErrUnsupported)
+		}
+		if f.BigEndian {
+			return nil, fmt.Errorf("field %q: fields of both byte orders in Zarr v3: %w", f.Name, errors.ErrUnsupported)
 		}
 		fields = append(fields, metajson.Members{{Key: "name", Value: f.Name}, {Key: "data_type", Value: f.Type}})
 	}

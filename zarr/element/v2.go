@@ -27,8 +27,9 @@ const objectDType = "|O"
 // UTF32(5), "|S5" is NullTerminated(5), "|V5" is Of(ndview.Bytes(5)). It also accepts
 // the names that tensorstore writes, such as "bfloat16" and "int4".
 //
-// The error wraps [ErrObject] for "|O", and errors.ErrUnsupported for types that this
-// package lacks and for structs of both byte orders.
+// A struct of both byte orders is little-endian, with fields that are BigEndian. The
+// error wraps [ErrObject] for "|O", and errors.ErrUnsupported for types that this package
+// lacks.
 func ParseV2(raw json.RawMessage) (Type, ndview.ByteOrder, error) {
 	t, order, err := parseV2(raw, 0)
 	if err != nil {
@@ -48,19 +49,21 @@ func parseV2(raw json.RawMessage, depth int) (Type, ndview.ByteOrder, error) {
 	if err := metajson.Decode("dtype", raw, &items); err != nil {
 		return Type{}, 0, errors.New("expected a string or a list of fields")
 	}
-	fields := make([]Field, len(items))
+	fields, orders := make([]Field, len(items)), make([]ndview.ByteOrder, len(items))
 	order := dtype.NoOrder
 	for i, item := range items {
-		var fieldOrder ndview.ByteOrder
 		var err error
-		if fields[i], fieldOrder, err = parseV2Field(item, i, depth); err != nil {
+		if fields[i], orders[i], err = parseV2Field(item, i, depth); err != nil {
 			return Type{}, 0, fmt.Errorf("field %d: %w", i, err)
 		}
-		switch {
-		case order == dtype.NoOrder:
-			order = fieldOrder
-		case fieldOrder != dtype.NoOrder && fieldOrder != order:
-			return Type{}, 0, fmt.Errorf("fields of both byte orders: %w", errors.ErrUnsupported)
+		if order == dtype.NoOrder {
+			order = orders[i]
+		}
+	}
+	if slices.Contains(orders, dtype.LittleEndian) && slices.Contains(orders, dtype.BigEndian) {
+		order = dtype.LittleEndian
+		for i := range fields {
+			fields[i].BigEndian = orders[i] == dtype.BigEndian
 		}
 	}
 	t, err := Struct(fields...)
@@ -74,7 +77,12 @@ func parseV2Field(item []json.RawMessage, i, depth int) (Field, ndview.ByteOrder
 	if len(item) != 2 && len(item) != 3 {
 		return f, 0, errors.New("expected [name, dtype] or [name, dtype, shape]")
 	}
-	if err := metajson.Decode("name", item[0], &f.Name); err != nil {
+	name := item[0]
+	var titled []json.RawMessage // [title, name], where NumPy's dtype has titles
+	if json.Unmarshal(name, &titled) == nil && len(titled) == 2 {
+		name = titled[1]
+	}
+	if err := metajson.Decode("name", name, &f.Name); err != nil {
 		return f, 0, err
 	}
 	if f.Name == "" {
@@ -171,7 +179,11 @@ func (t Type) V2(order ndview.ByteOrder) (json.RawMessage, error) {
 	case formStruct:
 		items := make([][]any, len(t.form.fields))
 		for i, f := range t.form.fields {
-			format, err := f.Type.V2(order)
+			fieldOrder := order
+			if f.BigEndian {
+				fieldOrder = dtype.BigEndian
+			}
+			format, err := f.Type.V2(fieldOrder)
 			if err != nil {
 				return nil, fmt.Errorf("field %q: %w", f.Name, err)
 			}
@@ -209,14 +221,30 @@ func (t Type) parseV2Fill(raw json.RawMessage, order ndview.ByteOrder) ([]byte, 
 	if t.isBase64V2() && metajson.TrimFraction(string(raw)) == "0" {
 		return make([]byte, t.Size()), nil
 	}
-	if t.kind() != formStruct {
-		return t.parseFill(raw)
+	switch {
+	case t.kind() == formStruct:
+		fill, err := t.parseStructFill(raw) // zarr-python also reads an object of the fields
+		if _, isBase64 := unquote(raw); isBase64 && err == nil {
+			err = t.swapFill(fill, order)
+		}
+		return fill, err
+	case t.kind() == 0 && t.dtype.Kind() == ndview.KindBytes:
+		return t.parsePadded(raw) // as NumPy pads
+	case t.dtype.Kind() == ndview.KindComplex:
+		if fill, err := t.floatFormat().parse(raw); err == nil { // a real number
+			return append(fill, make([]byte, len(fill))...), nil
+		}
 	}
-	fill, err := t.parseStructFill(raw) // zarr-python also reads an object of the fields
-	if _, isBase64 := unquote(raw); isBase64 && err == nil && order == dtype.BigEndian {
+	return t.parseFill(raw)
+}
+
+// swapFill changes a fill value between the byte order of an array and that of the host.
+func (t Type) swapFill(fill []byte, order ndview.ByteOrder) error {
+	swapped, err := t.IsSwapped(order)
+	if swapped {
 		t.SwapBytes(fill, fill)
 	}
-	return fill, err
+	return err
 }
 
 // isBase64V2 reports whether fill values are not numbers in Zarr v2.
@@ -233,9 +261,9 @@ func (t Type) FormatV2Fill(fill []byte, order ndview.ByteOrder) (json.RawMessage
 	if t.kind() != formStruct && (t.kind() != 0 || t.dtype.Kind() != ndview.KindBytes) {
 		return t.formatFill(fill)
 	}
-	if order == dtype.BigEndian {
-		fill = slices.Clone(fill)
-		t.SwapBytes(fill, fill)
+	fill = slices.Clone(fill)
+	if err := t.swapFill(fill, order); err != nil {
+		return nil, err
 	}
 	return json.Marshal(base64.StdEncoding.EncodeToString(fill))
 }

@@ -1,8 +1,11 @@
 package element_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -31,6 +34,43 @@ var v2Types = []struct {
 	{`[["a",">i4"],["b",">f8",[2,3]],["c",[["d","|u1"],["t",">U2"]]]]`, structOf(
 		element.Field{Name: "a", Type: element.Of(ndview.Int32)}, element.Field{Name: "b", Type: element.Of(ndview.Float64), Shape: []int64{2, 3}},
 		element.Field{Name: "c", Type: structOf(element.Field{Name: "d", Type: element.Of(ndview.Uint8)}, element.Field{Name: "t", Type: element.UTF32(2)})}), dtype.BigEndian},
+	{`[["a","<i4"],["b",">f8",[2]],["c",[["d","|u1"],["e",">c8"]]]]`, mixed, dtype.LittleEndian},
+	{`[["x",">i2"],["y",[["a","<i4"],["b",">f8",[2]],["c",[["d","|u1"],["e",">c8"]]]]]]`, structOf(
+		element.Field{Name: "x", Type: element.Of(ndview.Int16), BigEndian: true}, element.Field{Name: "y", Type: mixed}), dtype.LittleEndian},
+}
+
+// mixed is a struct whose fields have both byte orders.
+var mixed = structOf(
+	element.Field{Name: "a", Type: element.Of(ndview.Int32)}, element.Field{Name: "b", Type: element.Of(ndview.Float64), Shape: []int64{2}, BigEndian: true},
+	element.Field{Name: "c", Type: structOf(element.Field{Name: "d", Type: element.Of(ndview.Uint8)}, element.Field{Name: "e", Type: element.Of(ndview.Complex64)}), BigEndian: true})
+
+func TestFieldsOfBothByteOrders(t *testing.T) {
+	stored, elements := make([]byte, 29), make([]byte, 29)
+	for i := range stored {
+		stored[i] = byte(i)
+	}
+	copy(elements, stored)
+	for _, number := range [][2]int{{4, 12}, {12, 20}, {21, 25}, {25, 29}} {
+		slices.Reverse(elements[number[0]:number[1]])
+	}
+	got := make([]byte, 58)
+	mixed.SwapBytes(got, slices.Concat(stored, stored))
+	assert.Equal(t, slices.Concat(elements, elements), got)
+	text, err := mixed.FormatV2Fill(elements, dtype.LittleEndian)
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf("%q", base64.StdEncoding.EncodeToString(stored)), string(text))
+	fill, err := mixed.ParseV2Fill(text, dtype.LittleEndian)
+	require.NoError(t, err)
+	assert.Equal(t, elements, fill)
+	swapped, err := mixed.IsSwapped(dtype.LittleEndian)
+	require.NoError(t, err)
+	assert.True(t, swapped)
+	_, err = mixed.IsSwapped(dtype.BigEndian)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = mixed.MarshalJSON()
+	require.ErrorIs(t, err, errors.ErrUnsupported, "Zarr v3")
+	_, err = element.Struct(element.Field{Name: "a", Type: mixed, BigEndian: true})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
 func TestV2TypesRoundTrip(t *testing.T) {
@@ -43,7 +83,7 @@ func TestV2TypesRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.text, string(text))
 	}
-	for text, want := range map[string]element.Type{`"|a3"`: element.NullTerminated(3), `[["a","|i1",2],["","|V3"]]`: structOf(
+	for text, want := range map[string]element.Type{`"|a3"`: element.NullTerminated(3), `[[["title","a"],"|i1"]]`: structOf(element.Field{Name: "a", Type: element.Of(ndview.Int8)}), `[["a","|i1",2],["","|V3"]]`: structOf(
 		element.Field{Name: "a", Type: element.Of(ndview.Int8), Shape: []int64{2}}, element.Field{Name: "f1", Type: element.Of(ndview.Bytes(3))})} {
 		of, _, err := element.ParseV2([]byte(text))
 		require.NoError(t, err)
@@ -63,7 +103,7 @@ func TestMalformedV2TypesAreErrors(t *testing.T) {
 	assert.ErrorIs(t, err, element.ErrObject)
 	for text, want := range map[string]string{
 		`"<i3"`: "<i3", `"i4"`: "byte order", `""`: "byte order", `"<U"`: "length", `"<U0"`: "length", `"|S2000000"`: "length", `"<U300000"`: "length", `"|V0"`: "length",
-		`"<M8[fortnight]"`: "unit", `3`: "list of fields", `null`: "list of fields", `[]`: "no fields", `[["a"]]`: "field 0", `[["a","<i4",[0]]]`: "at most", `[["a","<i4"],["b",">i4"]]`: "both byte orders",
+		`"<M8[fortnight]"`: "unit", `3`: "list of fields", `null`: "list of fields", `[]`: "no fields", `[["a"]]`: "field 0", `[["a","<i4",[0]]]`: "at most",
 		`[["a","|O"]]`: "|O", `[["a","<i4",[1000000000000]]]`: "at most", `[["a","<i4"],["a","<i4"]]`: "duplicate", `[[1,"<i4"]]`: "name", `"string"`: "byte order",
 	} {
 		_, _, err := element.ParseV2([]byte(text))
@@ -91,6 +131,8 @@ func TestV2FillValues(t *testing.T) {
 		{element.NullTerminated(3), dtype.NoOrder, `"YWI="`, []byte("ab\x00"), ``},
 		{element.NullTerminated(3), dtype.NoOrder, `""`, make([]byte, 3), ``},
 		{element.Of(ndview.Bytes(2)), dtype.NoOrder, `"AQI="`, []byte{1, 2}, ``},
+		{element.Of(ndview.Bytes(2)), dtype.NoOrder, `""`, []byte{0, 0}, `"AAA="`},
+		{element.Of(ndview.Complex64), dtype.LittleEndian, `1.5`, []byte{0, 0, 0xc0, 0x3f, 0, 0, 0, 0}, `[1.5,0.0]`},
 		{element.String, dtype.NoOrder, `0`, []byte{}, `""`},
 		{element.String, dtype.NoOrder, `"x"`, []byte("x"), ``},
 		{element.Bytes, dtype.NoOrder, `"AQI="`, []byte{1, 2}, ``},

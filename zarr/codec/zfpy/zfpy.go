@@ -1,10 +1,12 @@
-// Package zfpy is the codec numcodecs.zfpy: zfp, which compresses arrays of up to four
-// axes, usually with loss. An import of the package registers it, for Zarr v2 and v3:
+// Package zfpy has the codecs that are zfp, which compresses arrays of up to four axes,
+// usually with loss. An import of the package registers them: numcodecs.zfpy for Zarr v2
+// and v3, and zfp for v3.
 //
 //	import _ "github.com/quiver-gpu/quiver/zarr/codec/zfpy"
 //
-// The codec is the C library zfp, compiled to WebAssembly (wasm/build). It compresses
-// integers and floats of 32 and 64 bits, in chunks of at most 1 GiB.
+// The codecs are the C library zfp, compiled to WebAssembly (wasm/build). They compress
+// integers and floats of 32 and 64 bits, in chunks of at most 1 GiB; zfp also smaller
+// integers and times.
 package zfpy
 
 import (
@@ -31,8 +33,8 @@ var module = wasm.New(compressed)
 const Name = "numcodecs.zfpy"
 
 func init() {
-	if err := codec.Register(Name, parse); err != nil {
-		panic(err) // the name is taken
+	if err := errors.Join(codec.Register(Name, parse), codec.Register(ZFPName, parseZFP)); err != nil {
+		panic(err) // a name is taken
 	}
 }
 
@@ -65,16 +67,24 @@ func parse(configuration json.RawMessage) (codec.Codec, error) {
 		Codec
 		Repeated json.RawMessage `json:"compression_kwargs"`
 	}{Codec: Lossless()}
-	d := json.NewDecoder(bytes.NewReader(configuration))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&read); err != nil {
+	if err := decodeOnly(configuration, &read); err != nil {
 		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("configuration: got more than one value")
 	}
 	_, _, err := read.mode()
 	return read.Codec, err
+}
+
+// decodeOnly decodes one JSON object without unknown members.
+func decodeOnly(raw json.RawMessage, to any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("configuration: got more than one value")
+	}
+	return nil
 }
 
 // Name returns the name of the codec in metadata.
@@ -124,36 +134,49 @@ func (c Codec) Serializer(in codec.ChunkSpec) (codec.Serializer, error) {
 	if !ok {
 		return codec.Serializer{}, fmt.Errorf("elements of %s: %w", in.Type, errors.ErrUnsupported)
 	}
-	if len(in.Shape) < 1 || len(in.Shape) > maxAxes {
-		return codec.Serializer{}, fmt.Errorf("chunks of %d axes, want 1 to %d: %w", len(in.Shape), maxAxes, errors.ErrUnsupported)
-	}
-	z := zfp{number: number, axes: uint64(len(in.Shape)), size: dtype.Size()}
-	padded := dtype.Size() // zfp encodes blocks of 4 elements per axis
-	for _, n := range in.Shape {
-		if n > wasm.MaxBytes || z.size*n > wasm.MaxBytes {
-			return codec.Serializer{}, fmt.Errorf("chunks of shape %v, want at most %d bytes: %w", in.Shape, wasm.MaxBytes, errors.ErrUnsupported)
-		}
-		z.size *= n
-		padded *= (n + 3) / 4 * 4
-		z.shape = binary.LittleEndian.AppendUint64(z.shape, uint64(n))
+	z, padded, err := newField(number, dtype.Size(), in.Shape)
+	if err != nil {
+		return codec.Serializer{}, err
 	}
 	mode, parameter, err := c.mode()
 	if err != nil {
 		return codec.Serializer{}, err
 	}
-	z.mode, z.parameter = uint64(mode), math.Float64bits(parameter)
-	return codec.Serializer{MaxSize: 3*padded + 1<<16, Encode: z.encode, Decode: z.decode}, nil
+	encode := func(dst, src []byte) ([]byte, error) {
+		return z.encode(dst, src, "encode", uint64(mode), math.Float64bits(parameter))
+	}
+	decode := func(dst, src []byte) error { return z.decode(dst, src, "decode") }
+	return codec.Serializer{MaxSize: 3*padded + 1<<16, Encode: encode, Decode: decode}, nil
 }
 
-// zfp is the codec for chunks of one type and shape.
-type zfp struct {
-	number, axes    uint64
-	shape           []byte // as the module reads it
-	size            int64
-	mode, parameter uint64
+// field is an array of one type and shape.
+type field struct {
+	number, axes uint64
+	shape        []byte // as the module reads it
+	size         int64
 }
 
-func (z zfp) encode(dst, src []byte) ([]byte, error) {
+// newField returns the field of a chunk of elements of a width, and its size when each
+// axis is padded to a multiple of 4, as zfp encodes it.
+func newField(number uint64, width int64, shape []int64) (f field, padded int64, err error) {
+	if len(shape) < 1 || len(shape) > maxAxes {
+		return field{}, 0, fmt.Errorf("chunks of %d axes, want 1 to %d: %w", len(shape), maxAxes, errors.ErrUnsupported)
+	}
+	f = field{number: number, axes: uint64(len(shape)), size: width}
+	padded = width
+	for _, n := range shape {
+		if n > wasm.MaxBytes || f.size*n > wasm.MaxBytes {
+			return field{}, 0, fmt.Errorf("chunks of shape %v, want at most %d bytes: %w", shape, wasm.MaxBytes, errors.ErrUnsupported)
+		}
+		f.size *= n
+		padded *= (n + 3) / 4 * 4
+		f.shape = binary.LittleEndian.AppendUint64(f.shape, uint64(n))
+	}
+	return f, padded, nil
+}
+
+// encode appends the encoding of src, by a function of the module with parameters.
+func (z field) encode(dst, src []byte, function string, parameters ...uint64) ([]byte, error) {
 	err := module.Run(func(i *wasm.Instance) error {
 		shape, err := i.Copy(z.shape)
 		if err != nil {
@@ -165,7 +188,7 @@ func (z zfp) encode(dst, src []byte) ([]byte, error) {
 			return err
 		}
 		defer i.Release(from, z.size)
-		result, err := i.Call("encode", z.number, z.axes, shape, from, z.mode, z.parameter)
+		result, err := i.Call(function, append([]uint64{z.number, z.axes, shape, from}, parameters...)...)
 		if err != nil {
 			return err
 		}
@@ -184,7 +207,8 @@ func (z zfp) encode(dst, src []byte) ([]byte, error) {
 	return dst, err
 }
 
-func (z zfp) decode(dst, src []byte) error {
+// decode fills dst, by a function of the module with parameters.
+func (z field) decode(dst, src []byte, function string, parameters ...uint64) error {
 	return module.Run(func(i *wasm.Instance) error {
 		shape, err := i.Copy(z.shape)
 		if err != nil {
@@ -201,7 +225,7 @@ func (z zfp) decode(dst, src []byte) error {
 			return err
 		}
 		defer i.Release(to, z.size)
-		code, err := i.Call("decode", z.number, z.axes, shape, from, uint64(len(src)), to)
+		code, err := i.Call(function, append([]uint64{z.number, z.axes, shape, from, uint64(len(src)), to}, parameters...)...)
 		if err != nil {
 			return fmt.Errorf("zfpy: a corrupt chunk: %w", err)
 		}

@@ -26,7 +26,12 @@ type golden struct {
 
 func goldenCases(t testing.TB) []golden {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/golden.json")
+	return goldenCasesOf(t, "testdata/golden.json")
+}
+
+func goldenCasesOf(t testing.TB, file string) []golden {
+	t.Helper()
+	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var cases []golden
 	require.NoError(t, json.Unmarshal(raw, &cases))

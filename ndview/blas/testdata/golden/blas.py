@@ -135,10 +135,37 @@ def case(operation, dtype, a_shape, b_shape, layouts, c_layout=None, alpha=None,
                   list(result.shape), np.ascontiguousarray(result.astype(t)).tobytes().hex()])
 
 
-def random_case(dtype, special=False):
+LAYOUTS = ["C", "F", "K", "negative", "zero", "odd", "wide", "padded"]
+
+
+def factors(dtype):
+    """The values of alpha and beta."""
     kind = numpy_type(dtype).kind
-    layouts = ["C", "F", "K", "negative", "zero", "odd", "wide", "padded"]
-    pick = lambda: str(r.choice(layouts))
+    if kind == "b":
+        return [None, False, True]
+    numbers = [None, 0, 1, 2, -1] if kind != "u" else [None, 0, 1, 2, 3]
+    if kind in "fcV":
+        numbers += [0.5, -1.5]
+    if kind == "c":
+        numbers += [1 + 2j, -0.5j]
+    return numbers
+
+
+def every_case(dtype):
+    """Every pair of transposes, every layout of each operand and of the result, and every
+    value of alpha and of beta, in gemm of a batch and of one matrix."""
+    transposes = [(a, b) for a in (None, "T", "C") for b in (None, "T", "C")]
+    numbers, results = factors(dtype), [x for x in LAYOUTS if x != "zero"]
+    m, n, k = 3, 5, 4
+    for i in range(2 * len(transposes)):
+        a, b = transposes[i % len(transposes)]
+        lead = [2] if i % 2 else []
+        case("gemm", dtype, lead + ([k, m] if a else [m, k]), lead + ([n, k] if b else [k, n]),
+             [LAYOUTS[i % 8], LAYOUTS[(3 * i + 1) % 8]], results[i % 7], numbers[i % len(numbers)], numbers[i // 2 % len(numbers)], a, b)  # fmt: skip
+
+
+def random_case(dtype, special=False):
+    pick = lambda: str(r.choice(LAYOUTS))
     operation = str(r.choice(["gemm", "gemm", "gemm", "gemv", "ger", "dot", "matmul", "matmul"]))
     m, n, k = (int(x) for x in r.integers(1, most + 1, 3))
     if most == 7 and r.random() < 0.1:
@@ -156,17 +183,11 @@ def random_case(dtype, special=False):
         return case(operation, dtype, a, b, [pick(), pick()], special=special)
     trans = lambda: [None, None, "T", "C"][int(r.integers(4))]
     trans_a, trans_b = trans(), trans()
-    numbers = [None, 0, 1, 2, -1] if kind not in "u" else [None, 0, 1, 2, 3]
-    if kind == "b":
-        numbers = [None, False, True]
-    if kind in "fcV":
-        numbers += [0.5, -1.5]
-    if kind == "c":
-        numbers += [1 + 2j, -0.5j]
+    numbers = factors(dtype)
     alpha, beta, c_layout = numbers[int(r.integers(len(numbers)))], None, None
     if r.random() < 0.6:
         beta = numbers[int(r.integers(len(numbers)))]
-        c_layout = str(r.choice([x for x in layouts if x != "zero"]))
+        c_layout = str(r.choice([x for x in LAYOUTS if x != "zero"]))
     lead_a = lead_b = []
     if operation == "gemm" and r.random() < 0.5:
         lead = [int(x) for x in r.integers(1, 4, r.integers(1, 3))]
@@ -201,6 +222,8 @@ if xp is np:
     for dtype in ("bfloat16", "float16", "float32", "float64"):
         for _ in range(6):
             random_case(dtype, special=True)
+    for dtype in DTYPES:
+        every_case(dtype)
 else:
     for i in range(int(sys.argv[2])):
         random_case(DTYPES[i % len(DTYPES)])

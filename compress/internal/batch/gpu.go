@@ -1,0 +1,156 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
+	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
+)
+
+// Run runs a batch of a function of a package, such as "zstd.Encode": on a GPU by onGPU,
+// otherwise by each for every item in host memory, on all cores.
+func Run(function string, b compress.Batch, onGPU func(dev *cudabuf.Device) ([]Outcome, error), each func(dst, src []byte) (int64, error)) ([]compress.Result, error) {
+	err := b.Check()
+	var outcomes []Outcome
+	if err == nil {
+		if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
+			outcomes, err = onGPU(dev)
+		} else {
+			outcomes, err = RunHost(b, each)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", function, err)
+	}
+	return Results(function, outcomes), nil
+}
+
+// Limit returns the memory of a GPU that a batch may use for the option Scratch: 1 GiB if it
+// is 0.
+func Limit(scratch int64) int64 {
+	if scratch <= 0 {
+		return 1 << 30
+	}
+	return scratch
+}
+
+// InSteps divides n items into steps that need at most a limit of bytes, and calls f with
+// the range of each. A step has at least one item.
+func InSteps(n int, limit int64, need func(i int) int64, f func(first, end int) error) error {
+	for first := 0; first < n; {
+		used, end := need(first), first+1
+		for end < n && used+need(end) <= limit {
+			used += need(end)
+			end++
+		}
+		if err := f(first, end); err != nil {
+			return err
+		}
+		first = end
+	}
+	return nil
+}
+
+// Work is a sequence of kernels on one stream, and the memory that it uses. After an error
+// its methods do nothing, and Fetch returns the error.
+type Work struct {
+	dev    *cudabuf.Device
+	stream *cudabuf.Stream
+	held   []*cudabuf.Buffer
+	err    error
+}
+
+// OnGPU calls f, and releases the memory of the work when it returns.
+func OnGPU(dev *cudabuf.Device, f func(w *Work) error) (err error) {
+	w := &Work{dev: dev}
+	if w.stream, err = dev.NewStream(cudabuf.StreamOptions{}); err != nil {
+		return err
+	}
+	defer func() {
+		w.Release()
+		err = errors.Join(err, w.stream.Close())
+	}()
+	return f(w)
+}
+
+// Release releases the memory of the kernels so far.
+func (w *Work) Release() {
+	for _, b := range w.held {
+		b.Release()
+	}
+	w.held = nil
+}
+
+// Buffer returns n bytes for the kernels, or nil after an error.
+func (w *Work) Buffer(n int64) *cudabuf.Buffer {
+	if w.err != nil {
+		return nil
+	}
+	b, err := w.dev.NewBuffer(n)
+	return w.hold(b, err)
+}
+
+// Put returns a buffer with the bytes of values for the kernels, as Buffer.
+func Put[T any](w *Work, values []T) *cudabuf.Buffer {
+	if w.err != nil {
+		return nil
+	}
+	b, err := Upload(w.dev, values)
+	return w.hold(b, err)
+}
+
+func (w *Work) hold(b *cudabuf.Buffer, err error) *cudabuf.Buffer {
+	if err != nil {
+		w.err = err
+		return nil
+	}
+	w.held = append(w.held, b)
+	return b
+}
+
+// Launch launches a kernel after the others, unless it has no blocks.
+func (w *Work) Launch(program *cudabuf.Program, kernel string, blocks, threads int64, arguments ...any) {
+	if w.err == nil && blocks > 0 {
+		w.err = launch.OnStream(w.stream, program, kernel, blocks, threads, arguments...)
+	}
+}
+
+// Fetch waits for the kernels, and copies the outcomes that they have written.
+func (w *Work) Fetch(results *cudabuf.Buffer, outcomes []Outcome) error {
+	if w.err == nil {
+		_, w.err = results.CopyToHost(Bytes(outcomes), 0)
+	}
+	return w.err
+}
+
+// LaunchItems launches a kernel with a block of threads per item, and returns the outcomes
+// that it writes. Its arguments are the output, the input, the items, the outcomes, and
+// others.
+func LaunchItems(dev *cudabuf.Device, b compress.Batch, program *cudabuf.Program, kernel string, threads int64, others ...any) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(b.In))
+	if len(outcomes) == 0 {
+		return outcomes, nil
+	}
+	err := OnGPU(dev, func(w *Work) error {
+		results := w.Buffer(int64(len(Bytes(outcomes))))
+		arguments := []any{launch.InOut(b.Dst, 0), launch.In(b.Src, 0), launch.In(Put(w, Items(b)), 0), launch.InOut(results, 0)}
+		w.Launch(program, kernel, int64(len(outcomes)), threads, append(arguments, others...)...)
+		return w.Fetch(results, outcomes)
+	})
+	return outcomes, err
+}
+
+// DecodeLaunched is the host implementation of a kernel of LaunchItems, which calls decode
+// for each item.
+func DecodeLaunched(l *cudabuf.HostLaunch, decode func(dst, src []byte) (int64, error)) {
+	n := int64(l.Grid.X)
+	items, outcomes := Structs[Item](l, 2, n), Structs[Outcome](l, 3, n)
+	var src, dst int64
+	for _, it := range items {
+		src, dst = max(src, it.Src+it.SrcSize), max(dst, it.Dst+it.DstSize)
+	}
+	DecodeItems(l.Memory(l.Pointer(0), dst), l.Memory(l.Pointer(1), src), items, outcomes, decode)
+}
