@@ -21,7 +21,7 @@ import (
 
 // anHourAhead is an S3 server whose clock is an hour ahead: it refuses requests that were
 // not signed within a quarter of an hour, as S3 does. It stores the value of every hundredth
-// put, and loses the answer.
+// put, and loses the response.
 type anHourAhead struct {
 	s3            http.Handler
 	refused, lost atomic.Int64
@@ -49,7 +49,7 @@ func (s *anHourAhead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Neither the time of an object nor that of this machine decides anything. Two workers of
-// one partition and lost answers change nothing either.
+// one partition and lost responses change nothing either.
 func TestAClockThatIsOffChangesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("requests wait before they are repeated")

@@ -38,8 +38,8 @@ func init() {
 }
 
 // maxAttempts limits the attempts of a put, unless AWS_MAX_ATTEMPTS does. The client's own
-// limit of 3 is too low for a large table: where one answer in a hundred is lost, it ends
-// one in a million puts, and more if the clocks differ, since a lost answer costs two
+// limit of 3 is too low for a large table: where one response in a hundred is lost, it ends
+// one in a million puts, and more if the clocks differ, since a lost response costs two
 // attempts then.
 const maxAttempts = 8
 
