@@ -62,7 +62,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	if p.progress == nil {
 		p.progress = &Progress{}
 	}
-	shares := divideMemory(options.MaxMemory)
+	shares := c.shares()
 	batchBytes, shardBytes := shares.batches, int64(0)
 	chunkStore, documents := c.stores(part)
 	if c.target.isRemote() {
