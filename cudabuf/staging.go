@@ -32,12 +32,13 @@ type stagingPool struct {
 // stagingConfig is chosen by measurement; see BenchmarkStaging.
 type stagingConfig struct {
 	threshold  int64 // bytes; the driver does smaller copies
-	workers    int   // maximum number of goroutines per copy
-	bufferSize int64 // bytes; there are two buffers per worker
+	workers    int   // maximum number of goroutines that copy memory
+	readers    int   // maximum number of goroutines that read what is copied
+	bufferSize int64 // bytes; there are up to two buffers per worker or reader
 	minPart    int64 // bytes; the minimum size of a part of a copy
 }
 
-var defaultStaging = stagingConfig{threshold: 8 << 20, workers: 8, bufferSize: 4 << 20, minPart: 512 << 10}
+var defaultStaging = stagingConfig{threshold: 8 << 20, workers: 8, readers: 16, bufferSize: 4 << 20, minPart: 512 << 10}
 
 // stagingBuffer is one buffer of the pool.
 type stagingBuffer struct {
@@ -47,7 +48,7 @@ type stagingBuffer struct {
 }
 
 func newStagingPool(d *Device, p stagingConfig) *stagingPool {
-	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, 2*p.workers)}
+	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, 2*max(p.workers, p.readers))}
 }
 
 // acquire allocates up to n buffers for a copy, which must call release.
@@ -287,9 +288,9 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 func (c *stagedCopy) run(mode accessMode) error {
 	workers, partsPerWorker := min(c.pool.workers, runtime.GOMAXPROCS(0)), int64(2)
 	if c.segments[0].read != nil {
-		// Reading takes system calls and may wait, so it needs all buffers. The device begins
-		// after the first parts, which should not be large.
-		workers, partsPerWorker = min(2*c.pool.workers, runtime.GOMAXPROCS(0)), 4
+		// Reading takes system calls and may wait. The device begins after the first parts,
+		// which should not be large.
+		workers, partsPerWorker = min(c.pool.readers, runtime.GOMAXPROCS(0)), 4
 	}
 	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
 	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))
