@@ -128,11 +128,11 @@ class Case:
 CASES = [
     Case("stream", stream(mixed(1 << 20))),
     Case("one-batch", one_batch),
-    Case("wide", stream(columns(2000, 1000))),
+    Case("wide", stream(columns(2000, 1000)), 0.25),
     Case("dictionary", stream(dictionary(200_000, 1 << 20))),
     Case("nested", stream(nested(1 << 17))),
     Case("parquet", parquet(10, 1 << 20)),
-    Case("parquet-wide", parquet(10_000, 2000), 0.1),
+    Case("parquet-wide", parquet(5000, 2000), 0.1),
 ]
 
 
@@ -182,7 +182,7 @@ def run(case: Case, folder: Path, output: Path, size: int, limit: int) -> tuple[
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--gib", type=float, default=10, help="size of an input; wide Parquet has a tenth")
+    parser.add_argument("--gib", type=float, default=10, help="size of an input; wide ones have less")
     parser.add_argument("--mib", type=int, default=256, help="--max-memory")
     parser.add_argument("--only", default="", help="only cases with this in their name; nothing is recorded")
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))}-core")
