@@ -171,8 +171,8 @@ func (d *Device) freePinned(address uintptr) error {
 }
 
 // registeredMin is the size in bytes from which pinned memory is registered memory of the
-// process. cuMemHostAlloc pins pages at 3.4 GB/s on the host of an H200, and other calls
-// wait meanwhile. Huge pages that several goroutines touch are pinned ten times as fast.
+// process. cuMemHostAlloc takes several times as long, and other calls wait meanwhile; see
+// BenchmarkPin.
 const registeredMin = 4 << 20
 
 // pinHost allocates pinned memory, which unpinHost frees, in the current context.
