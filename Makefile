@@ -55,8 +55,8 @@ test-short: ## Run the quick tests, in less than a minute
 	CGO_ENABLED=0 $(GO) test -short ./...
 
 .PHONY: race
-race: ## Run all Go tests under the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+race: ## Run the quick tests under the race detector (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m ./...
 
 # Where CI is set, tests do not skip the servers of object stores.
 ifdef CI
