@@ -80,7 +80,7 @@ def nested(rows: int) -> pa.RecordBatch:
 
 
 def stream(batch: pa.RecordBatch) -> Callable[[Path, int], Iterator[pa.RecordBatch]]:
-    """The batch again and again, until it is so many bytes."""
+    """The batch again and again, until it has size bytes."""
 
     def batches(_folder: Path, size: int) -> Iterator[pa.RecordBatch]:
         for _ in range(max(1, size // batch.nbytes)):
