@@ -107,7 +107,7 @@ type ReadRange struct {
 
 // rangeReader is a buffer whose ranges are read in parallel, while others cross the link.
 type rangeReader interface {
-	CopyRangesFromReaders(ranges []ReadRange) error
+	CopyRangesFromReaders(ranges []ReadRange, readers int) error
 }
 
 // rangeCopier is a buffer that copies several ranges of the host in one operation,

@@ -114,21 +114,26 @@ func (o streamOption) apply(c copier) copier {
 
 // WithReader makes CopyTo read the buffers of the host by a function: read fills dst with
 // the bytes of src, a part of a buffer. It is for a file that is mapped: reading it takes
-// less time than faults of its pages, and a file that was truncated is an error. Several
-// goroutines call read at the same time. Only offsets and bitmaps of nulls are read
-// directly, if their values are needed.
+// less time than faults of its pages, and a file that was truncated is an error. At most
+// readers goroutines call read at the same time, or several if that is not positive. Only
+// offsets and bitmaps of nulls are read directly, if their values are needed.
 //
 // If a copy is needed, CopyTo returns an error wrapping errors.ErrUnsupported for a device
 // other than a GPU, and together with WithStream.
-func WithReader(read func(dst, src []byte) error) CopyOption { return readerOption{read} }
+func WithReader(read func(dst, src []byte) error, readers int) CopyOption {
+	return readerOption{read, readers}
+}
 
-type readerOption struct{ read hostReader }
+type readerOption struct {
+	read    hostReader
+	readers int
+}
 
 // hostReader reads bytes of the host from src to dst.
 type hostReader func(dst, src []byte) error
 
 func (o readerOption) apply(c copier) copier {
-	c.read = o.read
+	c.read, c.readers = o.read, o.readers
 	return c
 }
 
@@ -153,6 +158,7 @@ type copier struct {
 	separate bool
 	stream   Stream           // nil to wait for the copy
 	read     hostReader       // of the memory of the host; nil to access it
+	readers  int              // maximum number of goroutines that read
 	cache    *dictionaryCache // of dictionaries that are on the device already, or nil
 }
 

@@ -274,7 +274,7 @@ func (p *copyPlan) execute(dev Device, c copier) (whole Buffer, err error) {
 	if s == nil {
 		err = p.copyStaged(whole, c.read)
 		if err == nil {
-			err = p.copyUnstaged(whole, c.read)
+			err = p.copyUnstaged(whole, c)
 		}
 	} else {
 		err = p.enqueue(s, whole)
@@ -291,7 +291,8 @@ const maxInFlight = 2
 
 // copyUnstaged copies the transfers that are not staged. Those of the host go in one
 // operation if dst supports it, and otherwise maxInFlight at a time.
-func (p *copyPlan) copyUnstaged(dst Buffer, read hostReader) error {
+func (p *copyPlan) copyUnstaged(dst Buffer, c copier) error {
+	read := c.read
 	batched, ok := As[rangeCopier](dst)
 	reading, canRead := As[rangeReader](dst)
 	if read != nil && !canRead {
@@ -323,7 +324,7 @@ func (p *copyPlan) copyUnstaged(dst Buffer, read hostReader) error {
 		err = batched.CopyRangesFromHost(ranges)
 	}
 	if len(reads) > 0 && err == nil {
-		err = reading.CopyRangesFromReaders(reads)
+		err = reading.CopyRangesFromReaders(reads, c.readers)
 	}
 	return errors.Join(err, copies.Wait())
 }

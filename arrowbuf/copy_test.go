@@ -345,7 +345,7 @@ func TestWithReaderCopiesAllTypes(t *testing.T) {
 				require.Len(t, src, len(dst))
 				copy(dst, src)
 				return nil
-			})
+			}, 2)
 			for _, options := range [][]arrowbuf.CopyOption{{reader}, {reader, arrowbuf.SeparateAllocations}} {
 				read.Store(0)
 				moved, err := arrowbuf.CopyTo(host, dev, options...)
@@ -362,7 +362,7 @@ func TestWithReaderCopiesAllTypes(t *testing.T) {
 
 func TestWithReaderReturnsTheErrorOfTheReader(t *testing.T) {
 	failure := errors.New("read error")
-	broken := arrowbuf.WithReader(func(dst, src []byte) error { return failure })
+	broken := arrowbuf.WithReader(func(dst, src []byte) error { return failure }, 0)
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, rows := range []int{10, 100_000} {
 			_, err := arrowbuf.CopyTo(wideInts(memory.DefaultAllocator, rows), dev, broken)

@@ -48,7 +48,7 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 		"OnHost":            func() error { return harmless(func() { arrowbuf.OnHost(nil) }) },
 		"SliceFrom":         func() error { return errorOf(arrowbuf.SliceFrom(nil, 0)) },
 		"ToHost":            func() error { return errorOf(arrowbuf.ToHost(nil)) },
-		"WithReader":        func() error { return errorOf(arrowbuf.CopyTo(emptyBatch(schema), cpu, arrowbuf.WithReader(nil))) },
+		"WithReader":        func() error { return errorOf(arrowbuf.CopyTo(emptyBatch(schema), cpu, arrowbuf.WithReader(nil, 0))) },
 		"WithStream":        func() error { return errorOf(arrowbuf.CopyTo(emptyBatch(schema), cpu, arrowbuf.WithStream(nil))) },
 		"WrapArrow":         func() error { return harmless(func() { arrowbuf.WrapArrow(nil) }) },
 		"WrapExternal":      func() error { return harmless(func() { arrowbuf.WrapExternal(nil, nil).Release() }) },

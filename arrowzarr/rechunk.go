@@ -327,7 +327,7 @@ func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
 	part := PartDevice
 	if r.mapping != nil && b.bytes == 0 { // no buffer was decompressed
 		part = PartInput
-		options = append(options, arrowbuf.WithReader(r.mapping.read))
+		options = append(options, arrowbuf.WithReader(r.mapping.read, max(r.sizer.jobs/4, 1)))
 	}
 	start := time.Now()
 	var onDevice arrow.RecordBatch

@@ -288,12 +288,13 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 // CopyRangesFromReaders fills ranges of the buffer with what their functions read, in parts
 // of at most some MiB. Several goroutines read into staging buffers, from which the device
 // copies at the same time. So a file needs no memory of its size, and crosses the link
-// while it is read.
+// while it is read. The number of goroutines is at most readers, or 16 if that is not
+// positive: a program that is busy otherwise may be faster with few.
 //
 // Nothing is read if a range does not lie in the buffer. The ranges must not overlap.
 // After an error, which is the first of any function, the bytes of all ranges are
 // undefined.
-func (b *Buffer) CopyRangesFromReaders(ranges []arrowbuf.ReadRange) error {
+func (b *Buffer) CopyRangesFromReaders(ranges []arrowbuf.ReadRange, readers int) error {
 	if err := b.retainRangeToWrite(0, 0); err != nil {
 		return err
 	}
@@ -313,7 +314,11 @@ func (b *Buffer) CopyRangesFromReaders(ranges []arrowbuf.ReadRange) error {
 	if len(segments) == 0 {
 		return nil
 	}
-	return b.dev.copyStaged(segments, access{b.memory, writes}, nil)
+	c := newStagedCopy(b.dev.staging, segments)
+	if c.workers = b.dev.staging.readers; readers > 0 {
+		c.workers = min(readers, c.workers)
+	}
+	return b.dev.runStaged(c, access{b.memory, writes}, nil)
 }
 
 // Fill sets every byte to a value (cuMemsetD8Async).

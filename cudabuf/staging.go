@@ -215,6 +215,7 @@ type stagedCopy struct {
 	ends     []int64 // of the segments, concatenated at multiples of segmentAlign
 	total    int64   // bytes
 
+	workers  int // maximum number of goroutines
 	parts    []copyPart
 	nextPart atomic.Int64
 	group    workerGroup
@@ -230,8 +231,8 @@ func alignedLen(seg segment) int64 {
 	return (seg.length + segmentAlign - 1) &^ (segmentAlign - 1)
 }
 
-func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stagedCopy {
-	c := &stagedCopy{pool: pool, stream: cs, segments: segments}
+func newStagedCopy(pool *stagingPool, segments []segment) *stagedCopy {
+	c := &stagedCopy{pool: pool, segments: segments, workers: pool.workers}
 	for _, seg := range segments {
 		c.total += alignedLen(seg)
 		c.ends = append(c.ends, c.total)
@@ -243,6 +244,11 @@ func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stage
 // is nil, it uses an internal stream and waits for the copy. When it returns, it no
 // longer uses the host memory. If it returns an error, no copy is running.
 func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
+	return d.runStaged(newStagedCopy(d.staging, segments), a, s)
+}
+
+// runStaged is copyStaged for a copy that is prepared.
+func (d *Device) runStaged(c *stagedCopy, a access, s *Stream) error {
 	if s == nil {
 		cs, err := d.streams.getInternal()
 		if err != nil {
@@ -251,7 +257,7 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 		defer d.streams.putInternal(cs)
 		defer a.memory.accesses.forget(cs)
 		s = &Stream{cudaStream: cs}
-		if err := d.copyStaged(segments, a, s); err != nil {
+		if err := d.runStaged(c, a, s); err != nil {
 			return err
 		}
 		return s.Synchronize()
@@ -267,7 +273,7 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 	if err := s.Synchronize(); err != nil {
 		return err
 	}
-	c := newStagedCopy(d.staging, s.cudaStream, segments)
+	c.stream = s.cudaStream
 	// Work on other streams that accesses the memory waits here until all parts are
 	// enqueued, and then waits once for all of them.
 	a.memory.accesses.mu.Lock()
@@ -286,11 +292,9 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 // goroutine that starts after all parts are claimed: waking a thread may take longer
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers, partsPerWorker := min(c.pool.workers, runtime.GOMAXPROCS(0)), int64(2)
+	workers, partsPerWorker := min(c.workers, runtime.GOMAXPROCS(0)), int64(2)
 	if c.segments[0].read != nil {
-		// Reading takes system calls and may wait. The device begins after the first parts,
-		// which should not be large.
-		workers, partsPerWorker = min(c.pool.readers, runtime.GOMAXPROCS(0)), 4
+		partsPerWorker = 4 // the device begins after the first, which should not be large
 	}
 	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
 	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))

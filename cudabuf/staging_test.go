@@ -301,7 +301,7 @@ func TestRangesAreFilledWithWhatIsRead(t *testing.T) {
 				ranges = append(ranges, bytesRange(int64(pos), data))
 				pos += n + 7*i
 			}
-			require.NoError(t, b.CopyRangesFromReaders(ranges))
+			require.NoError(t, b.CopyRangesFromReaders(ranges, 2))
 			assertBytes(t, want, download(t, b))
 		}
 	})
@@ -319,14 +319,14 @@ func TestAFailedReadIsTheErrorOfTheRanges(t *testing.T) {
 			}
 			return nil
 		}}
-		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bytesRange(0, data[:100_000]), bad}), failure)
-		require.NoError(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bytesRange(0, data)}), "no staging buffer is lost")
+		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bytesRange(0, data[:100_000]), bad}, 0), failure)
+		require.NoError(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bytesRange(0, data)}, 0), "no staging buffer is lost")
 		assertBytes(t, data, download(t, b))
 
 		outside := bytesRange(100_001, data[:100_000])
-		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bad, outside}), arrowbuf.ErrOutOfRange)
-		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{{Length: 1}}), cudabuf.ErrNil)
-		require.NoError(t, b.CopyRangesFromReaders(nil))
+		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bad, outside}, 0), arrowbuf.ErrOutOfRange)
+		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{{Length: 1}}, 0), cudabuf.ErrNil)
+		require.NoError(t, b.CopyRangesFromReaders(nil, 0))
 	})
 }
 

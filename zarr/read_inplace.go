@@ -57,7 +57,7 @@ func (d *deviceRead) readInPlace(ctx context.Context) (rest []deviceChunk, err e
 			return ctx.Err()
 		}})
 	}
-	if err := buf.CopyRangesFromReaders(ranges); err != nil {
+	if err := buf.CopyRangesFromReaders(ranges, 0); err != nil {
 		return nil, err
 	}
 	for _, c := range chunks {

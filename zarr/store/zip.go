@@ -131,6 +131,9 @@ func (z *Zip) openExisting() error {
 			if n := file.UncompressedSize64; n > math.MaxInt64 || file.Method == zip.Store && int64(n) > size {
 				return fmt.Errorf("entry %q: %d bytes in a file of %d: %w", file.Name, n, size, zip.ErrFormat)
 			}
+			if n := file.CompressedSize64; n > uint64(size) { // also limits what decompressors allocate
+				return fmt.Errorf("entry %q: %d compressed bytes in a file of %d: %w", file.Name, n, size, zip.ErrFormat)
+			}
 			z.entries[file.Name] = zipEntry{file: file, size: int64(file.UncompressedSize64)}
 		}
 	}
@@ -247,8 +250,9 @@ func openZipFile(file *zip.File) (io.ReadCloser, error) {
 	if n := binary.LittleEndian.Uint16(header[2:]); n != 5 {
 		return nil, fmt.Errorf("LZMA with %d bytes of properties, want 5: %w", n, zip.ErrFormat)
 	}
-	// Matches do not reach before the result, which has at most 2^13 times the size.
-	most := max(min(file.UncompressedSize64, file.CompressedSize64<<13), lzma.MinDictCap)
+	// Matches do not reach before the result, which has at most 2^13 times the size. The
+	// directory may claim more than 4 GiB.
+	most := max(min(file.UncompressedSize64, file.CompressedSize64<<13, math.MaxUint32), lzma.MinDictCap)
 	dictionary := min(uint64(binary.LittleEndian.Uint32(header[5:])), most)
 	binary.LittleEndian.PutUint32(header[5:], uint32(dictionary))
 	size := file.UncompressedSize64
