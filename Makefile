@@ -55,8 +55,8 @@ test-short: ## Run the quick tests, in less than a minute
 	CGO_ENABLED=0 $(GO) test -short ./...
 
 .PHONY: race
-race: ## Run all Go tests under the race detector (needs gcc)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+race: ## Run the quick tests under the race detector (needs gcc)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m ./...
 
 # Where CI is set, tests do not skip the servers of object stores.
 ifdef CI
@@ -164,6 +164,15 @@ bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and 
 .PHONY: bench-tables
 bench-tables: bin/arrow2zarr $(VENV) ## Measure nested columns, text, dictionaries and restore beside their peers, and record it
 	.venv/bin/python bench/tables_cpu.py
+
+.PHONY: bench-parquet
+bench-parquet: $(VENV) ## Measure how Parquet files are read beside pyarrow, and record it in bench/results
+	CGO_ENABLED=0 $(GO) test -c -o bin/arrowzarr.test ./arrowzarr
+	.venv/bin/python bench/parquet_cpu.py bin/arrowzarr.test
+
+.PHONY: bench-memory
+bench-memory: bin/arrow2zarr $(VENV) ## Measure the memory that inputs of 10 GiB take, and record it in bench/results
+	.venv/bin/python bench/memory.py
 
 .PHONY: bench-scale
 bench-scale: bin/arrow2zarr $(VENV) ## Measure plan, finalize and a slow object store, and record it in bench/results

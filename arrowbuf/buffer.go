@@ -97,6 +97,19 @@ type HostRange struct {
 	Pos   int64
 }
 
+// ReadRange is a range of a buffer, and what reads its bytes.
+type ReadRange struct {
+	Pos, Length int64
+	// Read fills dst with the bytes from an offset in the range on. Several goroutines call
+	// it at the same time.
+	Read func(dst []byte, offset int64) error
+}
+
+// rangeReader is a buffer whose ranges are read in parallel, while others cross the link.
+type rangeReader interface {
+	CopyRangesFromReaders(ranges []ReadRange, readers int) error
+}
+
 // rangeCopier is a buffer that copies several ranges of the host in one operation,
 // which is faster than one CopyFromHost per range.
 type rangeCopier interface {

@@ -54,6 +54,9 @@ func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.R
 		if s, ok := option.(streamOption); ok && isNil(s.stream) {
 			return nil, fmt.Errorf("arrowbuf.CopyTo: WithStream: nil stream: %w", arrow.ErrInvalid)
 		}
+		if r, ok := option.(readerOption); ok && r.read == nil {
+			return nil, fmt.Errorf("arrowbuf.CopyTo: WithReader: nil function: %w", arrow.ErrInvalid)
+		}
 		c = option.apply(c)
 	}
 	return copyBatch(batch, dev, c)
@@ -69,7 +72,7 @@ func ToHost(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return CopyTo(batch, CPU())
 }
 
-// CopyOption modifies a copy: SeparateAllocations or WithStream.
+// CopyOption modifies a copy: SeparateAllocations, WithStream or WithReader.
 type CopyOption interface{ apply(c copier) copier }
 
 // SeparateAllocations gives each buffer an allocation of its own, instead of one per
@@ -109,6 +112,31 @@ func (o streamOption) apply(c copier) copier {
 	return c
 }
 
+// WithReader makes CopyTo read the buffers of the host by a function: read fills dst with
+// the bytes of src, a part of a buffer. It is for a file that is mapped: reading it takes
+// less time than faults of its pages, and a file that was truncated is an error. At most
+// readers goroutines call read at the same time, or several if that is not positive. Only
+// offsets and bitmaps of nulls are read directly, if their values are needed.
+//
+// If a copy is needed, CopyTo returns an error wrapping errors.ErrUnsupported for a device
+// other than a GPU, and together with WithStream.
+func WithReader(read func(dst, src []byte) error, readers int) CopyOption {
+	return readerOption{read, readers}
+}
+
+type readerOption struct {
+	read    hostReader
+	readers int
+}
+
+// hostReader reads bytes of the host from src to dst.
+type hostReader func(dst, src []byte) error
+
+func (o readerOption) apply(c copier) copier {
+	c.read, c.readers = o.read, o.readers
+	return c
+}
+
 // CopyArrayTo returns an array on a device, copied as CopyTo copies the columns of a
 // batch. The caller owns one reference to the result.
 func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
@@ -129,6 +157,8 @@ func CopyArrayTo(arr arrow.Array, dev Device) (arrow.Array, error) {
 type copier struct {
 	separate bool
 	stream   Stream           // nil to wait for the copy
+	read     hostReader       // of the memory of the host; nil to access it
+	readers  int              // maximum number of goroutines that read
 	cache    *dictionaryCache // of dictionaries that are on the device already, or nil
 }
 
@@ -270,11 +300,11 @@ func (w *copyScratch) release() {
 
 func (c copier) copyRanges(ranges []bufferRange, dev Device) ([]*memory.Buffer, error) {
 	if !c.separate {
-		return copyRanges(ranges, dev, c.stream)
+		return c.copyTogether(ranges, dev)
 	}
 	copied := make([]*memory.Buffer, 0, len(ranges))
 	for i := range ranges {
-		one, err := copyRanges(ranges[i:i+1], dev, c.stream)
+		one, err := c.copyTogether(ranges[i:i+1], dev)
 		if err != nil {
 			releaseAll(copied)
 			return nil, err
@@ -286,7 +316,7 @@ func (c copier) copyRanges(ranges []bufferRange, dev Device) ([]*memory.Buffer, 
 
 // copyOne copies a single sliced array.
 func (s *slicer) copyOne(out *slicedArray, dev Device) (arrow.Array, error) {
-	copied, err := copyRanges(s.ranges, dev, nil)
+	copied, err := copier{}.copyTogether(s.ranges, dev)
 	if err != nil {
 		return nil, err
 	}

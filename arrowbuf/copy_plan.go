@@ -13,19 +13,19 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/integers"
 )
 
-// copyRanges copies ranges of any device to one new allocation on dev, and returns a
+// copyTogether copies ranges of any device to one new allocation on dev, and returns a
 // slice of it per range. The caller owns one reference to each slice. On a GPU, each
 // slice starts at a multiple of 64 bytes. On the CPU, it starts at a multiple of the
 // range's own alignment. Ranges close together in one root buffer can then arrive in
-// one copy, with the gaps between them. If s is not nil, the copies are submitted to
-// s and may not be complete when copyRanges returns.
-func copyRanges(ranges []bufferRange, dev Device, s Stream) ([]*memory.Buffer, error) {
+// one copy, with the gaps between them. If the copier has a stream, the copies are
+// submitted to it and may not be complete when copyTogether returns.
+func (c copier) copyTogether(ranges []bufferRange, dev Device) ([]*memory.Buffer, error) {
 	if len(ranges) == 0 {
 		return nil, nil
 	}
 	p := newCopyPlan(ranges, dev)
 	defer p.release()
-	whole, err := p.execute(dev, s)
+	whole, err := p.execute(dev, c)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,11 @@ func (p *copyPlan) layOut(dev Device) {
 func alignUp(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
 
 // execute allocates the destination and copies all transfers.
-func (p *copyPlan) execute(dev Device, s Stream) (whole Buffer, err error) {
+func (p *copyPlan) execute(dev Device, c copier) (whole Buffer, err error) {
+	s := c.stream
+	if c.read != nil && (s != nil || dev == CPU()) {
+		return nil, fmt.Errorf("copying to %s: a reader of host memory needs a GPU and no stream: %w", dev, errors.ErrUnsupported)
+	}
 	if s == nil {
 		whole, err = dev.Alloc(p.size)
 	} else {
@@ -268,9 +272,9 @@ func (p *copyPlan) execute(dev Device, s Stream) (whole Buffer, err error) {
 		return nil, err
 	}
 	if s == nil {
-		err = p.copyStaged(whole)
+		err = p.copyStaged(whole, c.read)
 		if err == nil {
-			err = p.copyUnstaged(whole)
+			err = p.copyUnstaged(whole, c)
 		}
 	} else {
 		err = p.enqueue(s, whole)
@@ -287,15 +291,26 @@ const maxInFlight = 2
 
 // copyUnstaged copies the transfers that are not staged. Those of the host go in one
 // operation if dst supports it, and otherwise maxInFlight at a time.
-func (p *copyPlan) copyUnstaged(dst Buffer) error {
+func (p *copyPlan) copyUnstaged(dst Buffer, c copier) error {
+	read := c.read
 	batched, ok := As[rangeCopier](dst)
+	reading, canRead := As[rangeReader](dst)
+	if read != nil && !canRead {
+		return fmt.Errorf("a reader of host memory: %w", errors.ErrUnsupported)
+	}
 	var ranges []HostRange
+	var reads []ReadRange
 	var copies errgroup.Group
 	copies.SetLimit(maxInFlight)
 	for i := range p.transfers {
 		t := &p.transfers[i]
 		switch {
 		case t.staged:
+		case read != nil && isHostMemory(t.root):
+			src := t.root.Bytes()[t.from:t.to]
+			reads = append(reads, ReadRange{Pos: t.pos, Length: t.to - t.from, Read: func(dst []byte, offset int64) error {
+				return read(dst, src[offset:][:len(dst)])
+			}})
 		case ok && isHostMemory(t.root):
 			ranges = append(ranges, HostRange{Bytes: t.root.Bytes()[t.from:t.to], Pos: t.pos})
 		case i == len(p.transfers)-1: // this goroutine is otherwise idle
@@ -307,6 +322,9 @@ func (p *copyPlan) copyUnstaged(dst Buffer) error {
 	var err error
 	if len(ranges) > 0 {
 		err = batched.CopyRangesFromHost(ranges)
+	}
+	if len(reads) > 0 && err == nil {
+		err = reading.CopyRangesFromReaders(reads, c.readers)
 	}
 	return errors.Join(err, copies.Wait())
 }
@@ -341,13 +359,13 @@ const (
 
 // copyStaged gathers the staged transfers in memory of the device's HostAllocator
 // and copies them.
-func (p *copyPlan) copyStaged(dst Buffer) error {
+func (p *copyPlan) copyStaged(dst Buffer, read hostReader) error {
 	if p.stagedSize == 0 {
 		return nil
 	}
 	if host, ok := HostBytes(dst); ok {
-		p.fillStaging(host[:p.stagedSize], 0, 0)
-		return nil
+		_, _, err := p.fillStaging(host[:p.stagedSize], 0, 0, read)
+		return err
 	}
 	mem, err := allocStaging(dst.Device(), min(p.stagedSize, stagingSize))
 	if err != nil {
@@ -356,7 +374,9 @@ func (p *copyPlan) copyStaged(dst Buffer) error {
 	defer dst.Device().HostAllocator().Free(mem)
 	for at, next := int64(0), 0; at < p.stagedSize; {
 		var n int64
-		n, next = p.fillStaging(mem, at, next)
+		if n, next, err = p.fillStaging(mem, at, next, read); err != nil {
+			return err
+		}
 		if _, err := dst.CopyFromHost(mem[:n], at); err != nil {
 			return err
 		}
@@ -368,7 +388,7 @@ func (p *copyPlan) copyStaged(dst Buffer) error {
 // fillStaging writes staged transfers to b, from index next on, until no other fits.
 // b[0] belongs at position pos of the destination. It returns the number of bytes
 // written and the index of the next transfer.
-func (p *copyPlan) fillStaging(b []byte, at int64, next int) (n int64, after int) {
+func (p *copyPlan) fillStaging(b []byte, at int64, next int, read hostReader) (n int64, after int, err error) {
 	for ; next < len(p.transfers); next++ {
 		t := &p.transfers[next]
 		if !t.staged {
@@ -378,11 +398,17 @@ func (p *copyPlan) fillStaging(b []byte, at int64, next int) (n int64, after int
 		if n+size > int64(len(b)) {
 			break
 		}
-		copied := copy(b[t.pos-at:], t.root.Bytes()[t.from:t.to])
-		clear(b[t.pos-at+int64(copied) : n+size])
+		src := t.root.Bytes()[t.from:t.to]
+		part := b[t.pos-at : n+size]
+		if read == nil {
+			copy(part, src)
+		} else if err := read(part[:len(src)], src); err != nil {
+			return n, next, err
+		}
+		clear(part[len(src):])
 		n += size
 	}
-	return n, next
+	return n, next, nil
 }
 
 // allocStaging allocates memory of the device's HostAllocator. A panic of the
@@ -417,7 +443,7 @@ func (p *copyPlan) enqueue(s Stream, dst Buffer) error {
 		staging := memory.NewBufferWithAllocator(mem, dst.Device().HostAllocator())
 		sources = append(sources, staging)
 		var n int64
-		n, next = p.fillStaging(mem, at, next)
+		n, next, _ = p.fillStaging(mem, at, next, nil) // without a reader, there is no error
 		if err := enqueueRange(s, dst, at, staging, 0, n); err != nil {
 			return err
 		}

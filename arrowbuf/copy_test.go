@@ -335,6 +335,49 @@ func TestWithStreamCopiesAllTypes(t *testing.T) {
 	})
 }
 
+func TestWithReaderCopiesAllTypes(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, rows := range []int{0, 1, 333, 20_000} {
+			host := randomBatch(t, memory.DefaultAllocator, rows, allTypes...)
+			var read atomic.Int64
+			reader := arrowbuf.WithReader(func(dst, src []byte) error {
+				read.Add(int64(len(dst)))
+				require.Len(t, src, len(dst))
+				copy(dst, src)
+				return nil
+			}, 2)
+			for _, options := range [][]arrowbuf.CopyOption{{reader}, {reader, arrowbuf.SeparateAllocations}} {
+				read.Store(0)
+				moved, err := arrowbuf.CopyTo(host, dev, options...)
+				require.NoError(t, err, "%d rows", rows)
+				if rows > 0 {
+					require.Positive(t, read.Load(), "%d rows", rows)
+				}
+				requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))
+				moved.Release()
+			}
+		}
+	})
+}
+
+func TestWithReaderReturnsTheErrorOfTheReader(t *testing.T) {
+	failure := errors.New("read error")
+	broken := arrowbuf.WithReader(func(dst, src []byte) error { return failure }, 0)
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, rows := range []int{10, 100_000} {
+			_, err := arrowbuf.CopyTo(wideInts(memory.DefaultAllocator, rows), dev, broken)
+			assert.ErrorIs(t, err, failure)
+		}
+		moved, err := arrowbuf.CopyTo(wideInts(memory.DefaultAllocator, 10), dev)
+		require.NoError(t, err)
+		defer moved.Release()
+		_, err = arrowbuf.CopyTo(moved, arrowbuf.CPU(), broken)
+		assert.ErrorIs(t, err, errors.ErrUnsupported)
+		_, err = arrowbuf.CopyTo(wideInts(memory.DefaultAllocator, 10), dev, broken, arrowbuf.WithStream(newStream(t, dev)))
+		assert.ErrorIs(t, err, errors.ErrUnsupported)
+	})
+}
+
 // wideInts returns a batch with a buffer above maxStaged, and small ones.
 func wideInts(mem memory.Allocator, rows int) arrow.RecordBatch {
 	fields := []arrow.Field{{Name: "long", Type: arrow.PrimitiveTypes.Int64}, {Name: "short", Type: arrow.PrimitiveTypes.Int8, Nullable: true}}

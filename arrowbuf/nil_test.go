@@ -48,6 +48,7 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 		"OnHost":            func() error { return harmless(func() { arrowbuf.OnHost(nil) }) },
 		"SliceFrom":         func() error { return errorOf(arrowbuf.SliceFrom(nil, 0)) },
 		"ToHost":            func() error { return errorOf(arrowbuf.ToHost(nil)) },
+		"WithReader":        func() error { return errorOf(arrowbuf.CopyTo(emptyBatch(schema), cpu, arrowbuf.WithReader(nil, 0))) },
 		"WithStream":        func() error { return errorOf(arrowbuf.CopyTo(emptyBatch(schema), cpu, arrowbuf.WithStream(nil))) },
 		"WrapArrow":         func() error { return harmless(func() { arrowbuf.WrapArrow(nil) }) },
 		"WrapExternal":      func() error { return harmless(func() { arrowbuf.WrapExternal(nil, nil).Release() }) },
@@ -166,7 +167,7 @@ func TestEachNilArgumentReturnsAnError(t *testing.T) {
 			"NewArrayOn": arrowbuf.NewArrayOn, "NewChunkedSlice": arrowbuf.NewChunkedSlice, "NewReader": arrowbuf.NewReader, "NewReaderFunc": arrowbuf.NewReaderFunc,
 			"NewRecordBatch": arrowbuf.NewRecordBatch, "NewRecordBatchWithMetadata": arrowbuf.NewRecordBatchWithMetadata, "NewSlice": arrowbuf.NewSlice,
 			"NewTableReader": arrowbuf.NewTableReader, "OnHost": arrowbuf.OnHost, "SliceFrom": arrowbuf.SliceFrom, "ToHost": arrowbuf.ToHost,
-			"WithStream": arrowbuf.WithStream, "WrapArrow": arrowbuf.WrapArrow, "WrapExternal": arrowbuf.WrapExternal, "WrapHost": arrowbuf.WrapHost,
+			"WithReader": arrowbuf.WithReader, "WithStream": arrowbuf.WithStream, "WrapArrow": arrowbuf.WrapArrow, "WrapExternal": arrowbuf.WrapExternal, "WrapHost": arrowbuf.WrapHost,
 		},
 		Values: map[string]any{"Array": nil, "RecordBatch": nil, "DeviceType": arrowbuf.DeviceCPU}, // TestNilAndZeroValuesReturnErrors
 		Args:   []any{cpu, batch, values, values.Data(), buffer, buffer.Arrow(), table, chunked, reader, schema, cpu.HostAllocator()},

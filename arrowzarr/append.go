@@ -239,13 +239,16 @@ func (a *appending) open(ctx context.Context) (err error) {
 	if a.chosen, err = chooseColumns(schema, a.options.ofColumns(schema)); err != nil {
 		return err
 	}
+	if err := a.checkMemory(); err != nil {
+		return err
+	}
 	a.chosen.fields = fields
 	for i, c := range a.existing.columns {
 		a.chosen.plans[i].name = c.name
 		a.plan.Grouped = append(a.plan.Grouped, c.grouped)
 	}
 	nameDimensions(a.chosen.plans)
-	a.plan.StreamRows = streamRows(a.chosen.plans, a.options, divideMemory(a.options.MaxMemory))
+	a.plan.StreamRows = streamRows(a.chosen.plans, a.options, a.shares())
 	_, indexed := a.existing.attributes[attrIndex]
 	a.options.NoIndex = !indexed
 	a.src = newFollowingSource(a.src, a.existing)

@@ -221,9 +221,11 @@ func (c Codec) tableBytes(n float64) float64 {
 	case "gzip", "lz4":
 		return mib
 	case "blosc":
-		// A block, and its encoder at high levels. With 8 MiB, conversions by 16 jobs
-		// came to the limit of 256 MiB.
-		return 24 * mib
+		const block = 1 * mib // the largest, which is shuffled to another and encoded to a third
+		if c.Inner != blosc.Zstd.String() {
+			return 3 * block
+		}
+		return 2*block + Codec{Name: "zstd", Level: blosc.ZstdLevel(c.Level)}.tableBytes(block)
 	case "auto":
 		most := 0.0
 		for _, candidate := range autoCandidates[c.Effort] {

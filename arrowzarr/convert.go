@@ -110,6 +110,9 @@ func openConversion(ctx context.Context, input, output string, options Options) 
 	}
 	c.format = c.src.format()
 	if c.chosen, err = chooseColumns(c.src.schema(), options); err == nil {
+		err = c.checkMemory()
+	}
+	if err == nil {
 		c.schema = selectSchema(c.src.schema(), c.chosen.fields)
 		c.target, err = openTarget(ctx, output)
 	}
@@ -285,16 +288,16 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 	if options.reader != nil {
 		return &readerSource{reader: options.reader}, nil
 	}
-	shares := divideMemory(options.MaxMemory)
+	shares := divideMemory(options.MaxMemory, 0)
 	o := sourceOptions{
-		allocator: host,
-		maxBuffer: shares.batches,
-		batchRows: options.ChunkRows,
-		jobs:      options.Jobs,
-		input:     options.Input,
+		allocator:    host,
+		allowMapping: true,
+		maxBuffer:    shares.batches,
+		batchRows:    options.ChunkRows,
+		jobs:         options.Jobs,
+		input:        options.Input,
 	}
 	if options.Device.Type() == arrowbuf.DeviceCPU {
-		o.allowMapping = true
 		o.allocator = newCachingAllocator(host, shares.batches, shares.cached)
 	}
 	var src source

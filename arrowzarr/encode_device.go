@@ -3,6 +3,10 @@ package arrowzarr
 import (
 	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -38,79 +42,97 @@ func place(columns []*column, device arrowbuf.Device) {
 	}
 }
 
-const (
-	// deviceBatchBytes is the most that a batch of chunks has, before they are encoded.
-	deviceBatchBytes = 128 << 20
-	// deviceBatches is the number of batches at a time: one is encoded while others are
-	// copied and stored.
-	deviceBatches = 3
-	// deviceChunks is the number of chunks that are on the device at a time.
-	deviceChunks = 256
-)
+// deviceChunks is the number of chunks that are on the device at a time.
+const deviceChunks = 256
 
-// runBatches writes chunks whose values a device has until the input is closed: as many at
-// a time as are ready.
-func (w *writer) runBatches(ctx context.Context, in <-chan *columnChunk, jobs int) error {
-	for chunk := range in {
-		batch, bytes := []*columnChunk{chunk}, rawBytes(chunk.arrays)
-	ready:
-		for bytes < deviceBatchBytes {
+// deviceWriter is the stage that stores the chunks that a device encodes, instead of the
+// writer: zarr.WriteChunks encodes many of them together.
+type deviceWriter struct {
+	*writer
+	in   <-chan *columnChunk
+	jobs int
+
+	mu   sync.Mutex
+	held map[*columnChunk]bool // that are not released
+}
+
+// run writes chunks until the input is closed.
+func (w *deviceWriter) run(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	writes := make(chan zarr.ChunkWrite)
+	group.Go(func() error { return zarr.WriteChunks(groupCtx, writes, w.jobs) })
+	group.Go(func() error {
+		defer close(writes)
+		for {
 			select {
-			case next, ok := <-in:
+			case chunk, ok := <-w.in:
 				if !ok {
-					break ready
+					return nil
 				}
-				batch, bytes = append(batch, next), bytes+rawBytes(next.arrays)
-			default:
-				break ready
+				w.mu.Lock()
+				w.held[chunk] = true
+				w.mu.Unlock()
+				if err := w.send(groupCtx, chunk, writes); err != nil {
+					return err
+				}
+			case <-groupCtx.Done():
+				return context.Cause(groupCtx)
 			}
 		}
-		err := w.writeBatch(ctx, batch, jobs)
-		for _, chunk := range batch {
-			chunk.release(w)
+	})
+	err := group.Wait()
+	for chunk := range w.held { // left after an error
+		chunk.release(nil)
+	}
+	return markPart(partOf(err, PartOutput), err)
+}
+
+// send sends the chunks of a column's arrays, and takes ownership of the chunk.
+func (w *deviceWriter) send(ctx context.Context, chunk *columnChunk, writes chan<- zarr.ChunkWrite) error {
+	if err := w.begin(chunk.grid); err != nil {
+		return err
+	}
+	c := w.columns[chunk.column]
+	pieces, err := c.split(chunk.index, chunk.arrays)
+	if err != nil {
+		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
+	}
+	var unstored atomic.Int64
+	unstored.Store(int64(len(pieces)))
+	for _, p := range pieces {
+		stored := func(ctx context.Context) error {
+			err := p.array.countChunk(ctx, p.index)
+			if err == nil && unstored.Add(-1) == 0 {
+				w.finish(chunk)
+			}
+			return err
+		}
+		write, ok, err := p.chunkWrite(ctx)
+		if err == nil && !ok {
+			err = stored(ctx)
 		}
 		if err != nil {
 			return err
+		}
+		if !ok {
+			continue
+		}
+		write.Stored = stored
+		select {
+		case writes <- write:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	return nil
 }
 
-// writeBatch encodes and stores chunks of columns together.
-func (w *writer) writeBatch(ctx context.Context, batch []*columnChunk, jobs int) error {
-	var pieces []arrayChunk
-	for _, chunk := range batch {
-		if err := w.begin(chunk.grid); err != nil {
-			return err
-		}
-		c := w.columns[chunk.column]
-		all, err := c.split(chunk.index, chunk.arrays)
-		if err != nil {
-			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
-		}
-		pieces = append(pieces, all...)
-	}
-	var writes []zarr.ChunkWrite
-	for _, p := range pieces {
-		write, ok, err := p.chunkWrite(ctx)
-		if err != nil {
-			return markPart(PartOutput, err)
-		}
-		if ok {
-			writes = append(writes, write)
-		}
-	}
-	if err := zarr.WriteChunks(ctx, writes, jobs); err != nil {
-		return markPart(partOf(err, PartOutput), err)
-	}
-	for _, p := range pieces {
-		if err := p.array.countChunk(ctx, p.index); err != nil {
-			return markPart(PartOutput, err)
-		}
-	}
-	for _, chunk := range batch {
-		w.progress.raw.Add(rawBytes(chunk.arrays))
-		chunk.epoch.finish()
-	}
-	return nil
+// finish releases a chunk whose arrays are stored.
+func (w *deviceWriter) finish(chunk *columnChunk) {
+	w.mu.Lock()
+	delete(w.held, chunk)
+	w.mu.Unlock()
+	w.progress.raw.Add(rawBytes(chunk.arrays))
+	chunk.epoch.finish()
+	chunk.release(w.writer)
 }

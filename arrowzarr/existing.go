@@ -443,11 +443,22 @@ func (t *existingTable) deleteStale(ctx context.Context, s store.Store, path str
 	var failed error
 	for _, key := range keys {
 		rest := strings.TrimPrefix(key, path+"/")
-		if chunkKey.MatchString(rest) && !(isArray && isStoredChunk(m, rest)) {
+		if chunkKey.MatchString(rest) && !t.isOfMember(key, path) && !(isArray && isStoredChunk(m, rest)) {
 			failed = errors.Join(failed, s.Delete(ctx, key))
 		}
 	}
 	return failed
+}
+
+// isOfMember reports whether a key is below a node that is below a path. The name of such a
+// node may look like the index of a chunk.
+func (t *existingTable) isOfMember(key, path string) bool {
+	for end := strings.LastIndexByte(key, '/'); end > len(path); end = strings.LastIndexByte(key[:end], '/') {
+		if t.nodes[key[:end]] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // changedPaths returns the paths whose chunks have other keys, or are copied, in what now

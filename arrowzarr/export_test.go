@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime/debug"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -76,4 +77,36 @@ func SchemaOfSource(inputs ...string) (*arrow.Schema, error) {
 		return nil, err
 	}
 	return src.schema(), src.close()
+}
+
+// ReadAsConvert reads an input as Convert reads it, and returns the size of its batches.
+func ReadAsConvert(input string) (bytes int64, err error) {
+	options, err := Options{}.withDefaults()
+	if err != nil {
+		return 0, err
+	}
+	debug.SetMemoryLimit(options.GoMemoryLimit())
+	src, err := openInput(context.Background(), input, options, &hostAllocator{Allocator: options.Device.HostAllocator()})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, src.close()) }()
+	fields := make([]int, src.schema().NumFields())
+	for i := range fields {
+		fields[i] = i
+	}
+	if err := src.open(context.Background(), fields, allRows); err != nil {
+		return 0, err
+	}
+	for {
+		b, err := src.next()
+		if errors.Is(err, io.EOF) {
+			return bytes, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		bytes += batchBytes(b.batch, bufferLen)
+		b.batch.Release()
+	}
 }

@@ -47,7 +47,8 @@ type hierarchyWriter struct {
 	grid      rowGrid
 	rows      int64
 	jobs      int
-	index     bool // the root is a data frame, with an index
+	memory    int64 // bytes, for chunks that are made at the end
+	index     bool  // the root is a data frame, with an index
 	nodes     map[string]zarr.Node
 	delayed   []string // paths of nodes whose documents are not written yet
 }

@@ -2,10 +2,10 @@ package arrowzarr
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sync/errgroup"
@@ -142,9 +142,9 @@ func (h *hierarchyWriter) frame(ctx context.Context, schema *arrow.Schema, attri
 	return nil
 }
 
-// Row numbers are written in chunks of 1 MiB, by a few goroutines: their memory is not
-// part of the limit.
-const indexChunkRows, indexJobs = 1 << 17, 4
+// Row numbers are written in chunks of 1 MiB, when no other chunks are in memory.
+// indexBytes is what a goroutine needs for one.
+const indexChunkRows, indexBytes = 1 << 17, 4 << 20
 
 // writeIndex writes the row numbers. Shuffled, they take hardly any space.
 func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []string) error {
@@ -160,24 +160,44 @@ func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []st
 	if err != nil {
 		return err
 	}
+	var next atomic.Int64 // chunk
+	next.Store(start / rows)
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(min(h.jobs, indexJobs))
-	for from := start; from < h.rows; from += rows {
-		group.Go(func() error {
-			raw := make([]byte, 0, 8*rows)
-			for i := from; i < min(from+rows, h.rows); i++ {
-				raw = binary.LittleEndian.AppendUint64(raw, uint64(i))
-			}
-			values, err := ndview.FromBytes(arrowbuf.CPU(), ndview.Int64, raw, int64(len(raw)/8))
-			if err != nil {
-				return err
-			}
-			defer values.Release()
-			return array.WriteChunk(groupCtx, []int64{from / rows}, values)
-		})
+	for range min(int64(h.jobs), max(h.memory/indexBytes, 1)) {
+		group.Go(func() error { return h.writeRowNumbers(groupCtx, array, &next, rows) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	return h.node(ctx, name, m)
+}
+
+// writeRowNumbers writes the chunks of row numbers that no other goroutine has claimed.
+func (h *hierarchyWriter) writeRowNumbers(ctx context.Context, array *zarr.Array, next *atomic.Int64, rows int64) error {
+	buf, err := arrowbuf.CPU().Alloc(8 * rows)
+	if err != nil {
+		return err
+	}
+	defer buf.Release()
+	raw, _ := arrowbuf.HostBytes(buf)
+	numbers := arrow.Int64Traits.CastFromBytes(raw)
+	for {
+		chunk := next.Add(1) - 1
+		n := min(rows, h.rows-chunk*rows)
+		if n <= 0 {
+			return nil
+		}
+		for i := range numbers[:n] {
+			numbers[i] = chunk*rows + int64(i)
+		}
+		values, err := ndview.FromBuffer(buf, ndview.Int64, 0, []int64{n}, nil)
+		if err != nil {
+			return err
+		}
+		err = array.WriteChunk(ctx, []int64{chunk}, values)
+		values.Release()
+		if err != nil {
+			return err
+		}
+	}
 }

@@ -23,7 +23,7 @@ import (
 func TestMemorySharesAddUpToMaxMemory(t *testing.T) {
 	for _, most := range []int64{minMemory, DefaultMaxMemory, 1 << 40} {
 		o := Options{MaxMemory: most}
-		shares := divideMemory(most)
+		shares := divideMemory(most, 0)
 		var outside int64 // most bytes of the chunks' share that are not in the heap
 		for n := int64(1 << 40); n > 0; n /= 2 {
 			if outsideHeap(outside+n) <= shares.chunks {

@@ -176,6 +176,9 @@ func (c *conversion) openPlannedInput(ctx context.Context) (err error) {
 	if c.chosen, err = chooseColumns(c.src.schema(), c.options); err != nil {
 		return err
 	}
+	if err := c.checkMemory(); err != nil {
+		return err
+	}
 	c.schema = selectSchema(c.src.schema(), c.chosen.fields)
 	message, err := schemaMessage(c.schema)
 	if err != nil {

@@ -62,7 +62,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	if p.progress == nil {
 		p.progress = &Progress{}
 	}
-	shares := divideMemory(options.MaxMemory)
+	shares := c.shares()
 	batchBytes, shardBytes := shares.batches, int64(0)
 	chunkStore, documents := c.stores(part)
 	if c.target.isRemote() {
@@ -81,7 +81,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	all := newCategories(columns, values)
 	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.codecs(), p.progress, &p.stats, p.chunks)
 	p.writer.existing = part.existing
-	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, index: !options.NoIndex}
+	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, memory: shares.chunks, index: !options.NoIndex}
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
 		p.rechunker.sizer.shardMemory, p.rechunker.sizer.choosesShards = shardBytes, c.choosesShards()
@@ -225,7 +225,8 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	startStage(group, 1, func() error { return p.rechunker.run(groupCtx) }, closeRows)
 	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks); close(p.onDevice) })
-	startStage(group, deviceBatches, func() error { return p.writer.runBatches(groupCtx, p.onDevice, p.jobs) }, func() {})
+	device := &deviceWriter{writer: p.writer, in: p.onDevice, jobs: p.jobs, held: map[*columnChunk]bool{}}
+	startStage(group, 1, func() error { return device.run(groupCtx) }, func() {})
 	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
 	err := group.Wait()
 	for chunk := range p.onDevice { // left after an error; the workers have closed it

@@ -76,7 +76,7 @@ func (c *conversion) newPlan(ctx context.Context) (*plan, error) {
 	p := &plan{
 		Version: planVersion, ID: rand.Text(), Input: c.input, Format: c.format, Output: c.target.location, Overwrite: c.options.Overwrite,
 		Fingerprint: c.src.fingerprint(), Options: c.options, Schema: base64.StdEncoding.EncodeToString(message),
-		StreamRows: streamRows(c.chosen.plans, c.options, divideMemory(c.options.MaxMemory)),
+		StreamRows: streamRows(c.chosen.plans, c.options, c.shares()),
 	}
 	if !c.target.renames() {
 		if p.Grouped, err = c.findGroups(ctx); err != nil {

@@ -174,7 +174,7 @@ func (c *conversion) planPartitions(ctx context.Context, n int64) (int64, error)
 }
 
 func (c *conversion) sizer() chunkSizer {
-	shares := divideMemory(c.options.MaxMemory)
+	shares := c.shares()
 	_, _, shards := shares.forObjects(true)
 	return chunkSizer{
 		automatic: c.options.ChunkRows == 0, shares: shares, jobs: c.options.Jobs, codec: c.options.codecs(),
@@ -259,7 +259,7 @@ func (c *conversion) countPartitions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	values := newCategoryMemory(divideMemory(c.options.MaxMemory).batches)
+	values := newCategoryMemory(c.shares().batches)
 	counter := &partitionCounter{columns: columns, numbers: numbers, plan: c.plan, categories: newCategories(columns, values), jobs: c.options.Jobs}
 	for _, p := range columns {
 		var n *nestedWriter

@@ -42,7 +42,9 @@ type rechunker struct {
 	grid         rowGrid // chunkRows is 0 until the first batch
 	gridFixed    bool
 	codecsChosen bool
-	placed       bool         // it is decided which columns are copied to the device
+	placed       bool           // it is decided which columns are copied to the device
+	copying      []*sharedBatch // whose columns are being copied to the device
+	copyingRows  int64
 	pending      []batchSlice // rows that are not in a chunk yet
 	pendingRows  int64
 	pendingBytes int64 // of the batches in pending
@@ -75,6 +77,7 @@ type sharedBatch struct {
 	memory  *batchMemory
 	mapping *mapping
 	refs    atomic.Int64
+	copied  chan error // has the result of copying the columns to the device
 }
 
 func (b *sharedBatch) release() {
@@ -137,19 +140,23 @@ func (r *rechunker) run(ctx context.Context) error {
 	if err := r.existing.loadNested(ctx, r.nested); err != nil {
 		return err
 	}
-	for {
+	for more := true; more; {
 		b, err := r.in.next(ctx, r.pendingBytes)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
+		more = !errors.Is(err, io.EOF)
+		if err != nil && more {
 			return err
 		}
-		if err := r.add(b); err != nil {
-			return err
+		ahead := 0 // batches that cross the link while chunks of those before are sent
+		if more {
+			if err := r.begin(b); err != nil {
+				return err
+			}
+			if r.mapping != nil && b.bytes == 0 {
+				ahead = 1 // it takes no memory of batches
+			}
 		}
-		for r.pendingRows >= r.grid.chunkRows {
-			if err := r.send(ctx); err != nil {
+		for len(r.copying) > ahead {
+			if err := r.add(ctx); err != nil {
 				return err
 			}
 		}
@@ -165,12 +172,36 @@ func (r *rechunker) run(ctx context.Context) error {
 	return nil
 }
 
-// add takes ownership of a batch and adds its rows to the pending ones.
-func (r *rechunker) add(b prefetchBatch) error {
+// begin takes ownership of a batch, and begins to copy it to the device.
+func (r *rechunker) begin(b prefetchBatch) error {
 	h, err := r.prepare(b)
-	b.batch.Release()
 	if err != nil {
+		b.batch.Release()
 		r.memory.release(b.bytes)
+		return err
+	}
+	r.copying = append(r.copying, h)
+	r.copyingRows += h.rows
+	r.progress.input.Store(b.position)
+	r.progress.inputTotal.Store(b.size)
+	go func() {
+		debug.SetPanicOnFault(true) // see startStage
+		defer b.batch.Release()
+		var err error
+		h.columns, err = r.copyToDevice(b)
+		h.copied <- err
+	}()
+	return nil
+}
+
+// add waits for the copy that began first, adds its rows to the pending ones, and sends the
+// chunks that are complete.
+func (r *rechunker) add(ctx context.Context) error {
+	h := r.copying[0]
+	r.copying = r.copying[1:]
+	r.copyingRows -= h.rows
+	if err := <-h.copied; err != nil {
+		r.memory.release(h.bytes)
 		return err
 	}
 	if !slices.ContainsFunc(r.columns, func(c *column) bool { return !c.onDevice }) {
@@ -178,8 +209,6 @@ func (r *rechunker) add(b prefetchBatch) error {
 		r.memory.release(h.bytes)
 		h.bytes = 0
 	}
-	r.progress.input.Store(b.position)
-	r.progress.inputTotal.Store(b.size)
 	if h.rows == 0 {
 		h.release()
 		return nil
@@ -187,17 +216,21 @@ func (r *rechunker) add(b prefetchBatch) error {
 	r.pending = append(r.pending, batchSlice{batch: h, to: h.rows})
 	r.pendingRows += h.rows
 	r.pendingBytes += h.bytes
+	for r.pendingRows >= r.grid.chunkRows {
+		if err := r.send(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// prepare returns the batch with its fixed-width columns on the device. The caller
-// still owns b.
+// prepare returns the batch without its columns. The caller still owns b.
 func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	// Counting reads the input's memory, which may be malformed or truncated.
 	if err := catchPanic(func() error { return countNulls(b.batch) }); err != nil {
 		return nil, markPart(PartInput, err)
 	}
-	if before := r.rows + r.pendingRows; b.batch.NumRows() > math.MaxInt64-before {
+	if before := r.rows + r.pendingRows + r.copyingRows; b.batch.NumRows() > math.MaxInt64-before {
 		return nil, partErrorf(PartInput, "after %d rows: more rows than can be counted", before)
 	}
 	if !r.codecsChosen && b.batch.NumRows() > 0 {
@@ -216,12 +249,10 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	if err := r.sizer.checkShardMemory(r.grid, r.columns, b.batch); err != nil {
 		return nil, err
 	}
-	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping}
+	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
 	h.refs.Store(1)
 	var err error
-	if h.codes, err = mapDictionaries(r.columns, r.categories, b.batch); err == nil {
-		h.columns, err = r.copyToDevice(b.batch)
-	}
+	h.codes, err = mapDictionaries(r.columns, r.categories, b.batch)
 	return h, err
 }
 
@@ -274,7 +305,8 @@ func unwrapRuns(a arrow.Array) arrow.Array {
 
 // copyToDevice returns the columns of a batch, those of fixed width on the device.
 // The caller must release them.
-func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error) {
+func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
+	batch := b.batch
 	columns := make([]arrow.Array, len(r.columns))
 	var copied []int
 	for i, plan := range r.columns {
@@ -291,17 +323,31 @@ func (r *rechunker) copyToDevice(batch arrow.RecordBatch) ([]arrow.Array, error)
 	batch.Retain()
 	onHost := selectColumns(batch, selectSchema(batch.Schema(), copied), copied)
 	defer onHost.Release()
+	var options []arrowbuf.CopyOption
+	part := PartDevice
+	if r.mapping != nil && b.bytes == 0 { // no buffer was decompressed
+		part = PartInput
+		options = append(options, arrowbuf.WithReader(r.mapping.read, max(r.sizer.jobs/4, 1)))
+	}
 	start := time.Now()
-	onDevice, err := arrowbuf.CopyTo(onHost, r.device)
+	var onDevice arrow.RecordBatch
+	// Offsets and bitmaps are read in the input's memory, which may be truncated.
+	err := catchPanic(func() (err error) {
+		onDevice, err = arrowbuf.CopyTo(onHost, r.device, options...)
+		return err
+	})
 	if err != nil {
 		for _, column := range columns {
 			if column != nil {
 				column.Release()
 			}
 		}
-		return nil, markPart(PartDevice, err)
+		return nil, markPart(partOf(err, part), err)
 	}
 	defer onDevice.Release()
+	for _, c := range onHost.Columns() {
+		forEachRegion(c.Data(), r.mapping.evict)
+	}
 	r.stats.record(batchBytes(onHost, bufferLen), time.Since(start))
 	for i, c := range copied {
 		columns[c] = onDevice.Column(i)
@@ -423,6 +469,14 @@ func (r *rechunker) popChunk(n int64) *rowChunk {
 }
 
 func (r *rechunker) releasePending() {
+	for _, h := range r.copying {
+		if err := <-h.copied; err == nil {
+			h.release()
+		} else {
+			r.memory.release(h.bytes)
+		}
+	}
+	r.copying = nil
 	for _, s := range r.pending {
 		s.batch.release()
 	}

@@ -52,7 +52,7 @@ func TestRechunkerSendsRowsInChunks(t *testing.T) {
 	r := &rechunker{
 		in: in, columns: chosen.plans, categories: make([]*categories, 1), device: arrowbuf.CPU(),
 		memory: batches, progress: &Progress{}, stats: &stageStats{}, out: out,
-		sizer: chunkSizer{shares: divideMemory(DefaultMaxMemory)}, grid: rowGrid{chunkRows: 5},
+		sizer: chunkSizer{shares: divideMemory(DefaultMaxMemory, 0)}, grid: rowGrid{chunkRows: 5},
 	}
 	var group errgroup.Group
 	group.Go(func() error {

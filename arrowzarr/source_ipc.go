@@ -567,6 +567,7 @@ func (r parallelReaderAt) ReadAt(p []byte, off int64) (int, error) {
 // table. So pages are counted, and unmapped, by windows of that size: a window is
 // unmapped after its last reader has released it.
 type mapping struct {
+	file  *os.File
 	bytes []byte
 
 	mu      sync.Mutex
@@ -581,7 +582,7 @@ func newMapping(file *os.File, size int64) (*mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping the file: %w", err)
 	}
-	m := &mapping{bytes: bytes}
+	m := &mapping{file: file, bytes: bytes}
 	_, n := m.windowsOf(bytes)
 	m.readers = make([]int32, n)
 	return m, nil
@@ -592,6 +593,17 @@ func (m *mapping) close() error {
 		return nil
 	}
 	return unix.Munmap(m.bytes)
+}
+
+// read fills dst with a region, which is read from the file if it is in the mapping: its
+// pages are not mapped, and a file that was truncated is an error.
+func (m *mapping) read(dst, region []byte) error {
+	if !m.contains(region) {
+		copy(dst, region)
+		return nil
+	}
+	_, err := m.file.ReadAt(dst, int64(addressOf(region)-addressOf(m.bytes)))
+	return unexpectedEOF(err)
 }
 
 // contains reports whether a region begins in the mapping.

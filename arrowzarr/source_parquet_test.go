@@ -176,26 +176,7 @@ func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 	}
 }
 
-// A file whose open columns do not fit into memory is refused before it is read.
-func TestParquetOfTooManyOpenColumnsIsRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("300 MB")
-	}
-	values := floats(make([]float64, 140_000)...)
-	fields := make([]arrow.Field, 300)
-	columns := make([]arrow.Array, len(fields))
-	for i := range fields {
-		fields[i], columns[i] = arrow.Field{Name: fmt.Sprintf("c%d", i), Type: values.DataType()}, values
-	}
-	content := newTable(fields, columns).parquet(t, parquet.WithDictionaryDefault(false), parquet.WithCompression(compress.Codecs.Snappy))
-	input := inputFile(t, content)
-	message := refuse(t, arrowzarr.PartUsage, input, arrowzarr.Options{MaxMemory: 256 << 20})
-	assert.Contains(t, message, "the 300 columns of Parquet that are read at once take about")
-	assert.Contains(t, message, "choose some with --columns, or raise --max-memory")
-	convertFile(t, input, arrowzarr.Options{MaxMemory: 256 << 20, Columns: []string{"c1?"}})
-}
-
-// Columns of a wide file are opened one after another, in parts of its row groups.
+// Columns of a wide file keep no memory between two batches.
 func TestWideParquetConverts(t *testing.T) {
 	rng := newRand(11)
 	fields := make([]arrow.Field, 300)

@@ -32,10 +32,11 @@ def batches(path: Path) -> tuple[pa.Schema, int, Iterator[pa.RecordBatch | pa.Ta
 
 
 def values(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """The values without a copy; a row group's column is one chunk."""
+    """The values, without a copy unless they are bits or some are null; a row group's
+    column is one chunk."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column.to_numpy(zero_copy_only=True)
+    return column.to_numpy(zero_copy_only=not pa.types.is_boolean(column.type) and column.null_count == 0)
 
 
 def dtype_of(field: pa.Field) -> np.dtype:

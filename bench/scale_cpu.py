@@ -33,7 +33,7 @@ import record
 ARROW2ZARR = record.ROOT / "bin" / "arrow2zarr"
 PARTITIONS = 100
 ROWS_PER_FILE = 100_000
-PROCESSES, PROCESS_PARTITIONS, CORES_EACH, INPUT_GIB = (1, 2, 4), 32, 4, 4
+PROCESSES, PROCESS_PARTITIONS, INPUT_GIB = (1, 2, 4), 32, 4
 PIECE = 1 << 19
 LATENCY, IN_FLIGHT, OBJECT = 0.05, 64, 64 << 10
 
@@ -85,16 +85,22 @@ def finalize(scratch: Path, chunks: int) -> list[dict]:
 
 
 def processes(scratch: Path) -> list[dict]:
-    """Writes the same partitions in 1, 2 and 4 processes at once, each with CORES_EACH
-    cores of its own, as schedulers give them. All encode on the CPU: on a machine with a
-    GPU they would share it, and each would initialize CUDA. The counts take turns. What
-    libzstd alone keeps of linear says how far the machine itself scales."""
-    source, output = scratch / "stations.arrow", scratch / "partitions.zarr"
+    """Writes the same partitions in 1, 2 and 4 processes at once, each with 2 cores of
+    its own, and then with 4, as schedulers give them. All encode on the CPU: on a machine
+    with a GPU they would share it, and each would initialize CUDA. The counts take turns.
+    What libzstd alone keeps of linear says how far the machine itself scales."""
+    source = scratch / "stations.arrow"
     batches = list(gen.batches())
     with pa.ipc.new_file(source, gen.SCHEMA) as writer:
         for batch in batches * INPUT_GIB:
             writer.write_batch(batch)
     del batches
+    records = [r for cores in (2, 4) for r in processes_of(cores, source, scratch / "partitions.zarr")]
+    source.unlink()
+    return records
+
+
+def processes_of(cores: int, source: Path, output: Path) -> list[dict]:
     best: dict[int, tuple[float, float, float]] = {}
     libzstd: dict[int, float] = {}
     for n in PROCESSES * 3:
@@ -103,7 +109,7 @@ def processes(scratch: Path) -> list[dict]:
         with contextlib.ExitStack() as stack:
             for i in range(n):
                 numbers = map(str, range(i, PROCESS_PARTITIONS, n))
-                command = ["taskset", "--cpu-list", cores_of(i), ARROW2ZARR, "partition", output, *numbers, "--device", "cpu"]
+                command = ["taskset", "--cpu-list", f"{i * cores}-{(i + 1) * cores - 1}", ARROW2ZARR, "partition", output, *numbers, "--device", "cpu"]
                 process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL))
                 stack.callback(process.wait)
         seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -111,33 +117,29 @@ def processes(scratch: Path) -> list[dict]:
         best[n] = min(best.get(n, taken), taken)
         run(ARROW2ZARR, "finalize", output)
         shutil.rmtree(output)
-        libzstd[n] = min(libzstd.get(n, math.inf), compress_alone(source, n))
+        libzstd[n] = min(libzstd.get(n, math.inf), compress_alone(source, n, cores))
     size = source.stat().st_size / 1e9
-    source.unlink()
     alone, records = size / best[1][0], []
     for n, (seconds, user, system) in best.items():
         note = (
-            f"{INPUT_GIB} GiB of bench/gen.py as IPC, zstd 1, {PROCESS_PARTITIONS} partitions, {CORES_EACH} cores for each process, on a RAM disk; the best of 3, "
+            f"{INPUT_GIB} GiB of bench/gen.py as IPC, zstd 1, {PROCESS_PARTITIONS} partitions, {cores} cores for each process, on a RAM disk; the best of 3, "
             f"with {user:.1f} s of CPU and {system:.1f} s of the kernel; libzstd alone keeps {libzstd[1] / libzstd[n] / n:.3f} of linear"
         )
-        records.append(record.record(f"scale-processes-{n}", "GB/s", size / seconds, "arrow2zarr partition --device cpu",
+        records.append(record.record(f"scale-processes-{n}-of-{cores}-cores", "GB/s", size / seconds, "arrow2zarr partition --device cpu",
                                      limit="n times one process", limit_value=n * alone, note=note))  # fmt: skip
     return records
 
 
-def cores_of(i: int) -> str:
-    return f"{i * CORES_EACH}-{(i + 1) * CORES_EACH - 1}"
-
-
-def compress_alone(source: Path, n: int) -> float:
-    """Returns the seconds in which n processes compress the file in memory."""
+def compress_alone(source: Path, n: int, cores: int) -> float:
+    """Returns the seconds in which n processes compress the file in memory, each with some
+    cores of its own."""
     ready, go = multiprocessing.Barrier(n + 1), multiprocessing.Barrier(n + 1)
 
     def work(i: int) -> None:
-        os.sched_setaffinity(0, range(i * CORES_EACH, (i + 1) * CORES_EACH))
+        os.sched_setaffinity(0, range(i * cores, (i + 1) * cores))
         codec, data = pa.Codec("zstd", compression_level=1), pa.memory_map(str(source)).read_buffer()
         pieces = range(i * PIECE, data.size, n * PIECE)
-        with ThreadPoolExecutor(CORES_EACH) as pool:
+        with ThreadPoolExecutor(cores) as pool:
             ready.wait()
             go.wait()
             for _ in pool.map(lambda at: codec.compress(data.slice(at, min(PIECE, data.size - at))), pieces):
@@ -219,8 +221,8 @@ def main() -> None:
         "store-latency": lambda: slow_store(arguments.scratch, arguments.slowstore),
     }.items():
         # Four processes need sixteen cores of their own.
-        if name == "scale-processes" and len(os.sched_getaffinity(0)) < 4 * CORES_EACH:
-            print(f"{name} is not measured on fewer than {4 * CORES_EACH} cores", flush=True)
+        if name == "scale-processes" and len(os.sched_getaffinity(0)) < 16:
+            print(f"{name} is not measured on fewer than 16 cores", flush=True)
         elif arguments.only in name:
             for r in measure():
                 print(r, flush=True)

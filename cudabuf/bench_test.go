@@ -49,6 +49,32 @@ func benchmarkCopy(b *testing.B, move func(*cudabuf.Buffer, []byte) (int64, erro
 	}
 }
 
+// BenchmarkPin allocates and frees pinned memory: as the PinnedAllocator does, and by
+// cuMemHostAlloc, which makes memory that kernels map.
+func BenchmarkPin(b *testing.B) {
+	const size = 64 << 20
+	forEachDevice(b, func(b *testing.B, dev *cudabuf.Device) {
+		a := dev.HostAllocator().(*cudabuf.PinnedAllocator)
+		require.NoError(b, a.SetIdleLimit(0))
+		b.Run("registered", func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				a.Free(a.Allocate(size))
+			}
+		})
+		b.Run("cuMemHostAlloc", func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				h, err := dev.NewHostBuffer(size, cudabuf.HostOptions{Mapped: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				h.Release()
+			}
+		})
+	})
+}
+
 // skipLargeOnSimulated skips large copies on the simulated device, which has no speed to
 // measure.
 func skipLargeOnSimulated(b *testing.B, n int64) int64 {

@@ -46,7 +46,7 @@ func (b *Buffer) copyFromHost(src []byte, pos int64, s *Stream) (int64, error) {
 	}
 	to := b.address + uintptr(pos)
 	if b.dev.usesStaging(src, s) {
-		return countUnlessError(n, b.dev.copyStaged([]segment{{to, src}}, access{b.memory, writes}, s))
+		return countUnlessError(n, b.dev.copyStaged([]segment{hostSegment(to, src)}, access{b.memory, writes}, s))
 	}
 	err := b.dev.submit(s, b.copyAccesses(writes, src), func(h driver.Stream) error { return b.dev.api.MemcpyHtoDAsync(to, src, h) })
 	runtime.KeepAlive(src)
@@ -83,7 +83,7 @@ func (b *Buffer) copyToHost(dst []byte, pos int64, s *Stream) (int64, error) {
 	}
 	from := b.address + uintptr(pos)
 	if b.dev.usesStaging(dst, s) {
-		return countUnlessError(n, b.dev.copyStaged([]segment{{from, dst}}, access{b.memory, reads}, s))
+		return countUnlessError(n, b.dev.copyStaged([]segment{hostSegment(from, dst)}, access{b.memory, reads}, s))
 	}
 	err := b.dev.submit(s, b.copyAccesses(reads, dst), func(h driver.Stream) error { return b.dev.api.MemcpyDtoHAsync(dst, from, h) })
 	runtime.KeepAlive(dst)
@@ -248,7 +248,7 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 		if len(r.Bytes) == 0 {
 			continue
 		}
-		one := segment{b.address + uintptr(r.Pos), r.Bytes}
+		one := hostSegment(b.address+uintptr(r.Pos), r.Bytes)
 		if accesses == nil {
 			accesses = []access{{b.memory, writes}}
 		}
@@ -283,6 +283,42 @@ func (b *Buffer) CopyRangesFromHost(ranges []arrowbuf.HostRange) error {
 		return b.dev.copyStaged(ordinary, access{b.memory, writes}, nil)
 	}
 	return nil
+}
+
+// CopyRangesFromReaders fills ranges of the buffer with what their functions read, in parts
+// of at most some MiB. Several goroutines read into staging buffers, from which the device
+// copies at the same time. So a file needs no memory of its size, and crosses the link
+// while it is read. The number of goroutines is at most readers, or 16 if that is not
+// positive: a program that is busy otherwise may be faster with few.
+//
+// Nothing is read if a range does not lie in the buffer. The ranges must not overlap.
+// After an error, which is the first of any function, the bytes of all ranges are
+// undefined.
+func (b *Buffer) CopyRangesFromReaders(ranges []arrowbuf.ReadRange, readers int) error {
+	if err := b.retainRangeToWrite(0, 0); err != nil {
+		return err
+	}
+	defer b.Release()
+	var segments []segment
+	for i, r := range ranges {
+		if err := arrowbuf.CheckRange(r.Pos, r.Length, b.length); err != nil {
+			return fmt.Errorf("cudabuf.CopyRangesFromReaders: range %d of %d: %w", i, len(ranges), err)
+		}
+		if r.Read == nil {
+			return fmt.Errorf("cudabuf.CopyRangesFromReaders: range %d of %d: nil function: %w", i, len(ranges), ErrNil)
+		}
+		if r.Length > 0 {
+			segments = append(segments, segment{device: b.address + uintptr(r.Pos), length: r.Length, read: r.Read})
+		}
+	}
+	if len(segments) == 0 {
+		return nil
+	}
+	c := newStagedCopy(b.dev.staging, segments)
+	if c.workers = b.dev.staging.readers; readers > 0 {
+		c.workers = min(readers, c.workers)
+	}
+	return b.dev.runStaged(c, access{b.memory, writes}, nil)
 }
 
 // Fill sets every byte to a value (cuMemsetD8Async).

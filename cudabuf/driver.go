@@ -19,6 +19,7 @@ type Driver struct {
 	count        int
 	recordStacks bool       // PoolOptions.Stacks of the devices' built-in pools
 	pinnedBlocks hostRanges // blocks of the PinnedAllocators
+	registered   sync.Map   // hostPages of pinned memory, by address
 	hostBuffers  hostRanges // memory of HostBuffers
 
 	imported importedPools

@@ -50,7 +50,7 @@ func (d *Device) DriverCall() error {
 // buffer size, all in bytes, and the number of workers. No copy may be running.
 func (d *Device) SetStaging(threshold, minPart, bufferSize int64, workers int) error {
 	err := d.staging.trim()
-	d.staging = newStagingPool(d, stagingConfig{threshold: threshold, workers: workers, bufferSize: bufferSize, minPart: minPart})
+	d.staging = newStagingPool(d, stagingConfig{threshold: threshold, workers: workers, readers: workers, bufferSize: bufferSize, minPart: minPart})
 	return err
 }
 

@@ -309,7 +309,7 @@ func (d *Device) RegisterReadOnly(b []byte) (arrowbuf.Buffer, error) {
 
 // allocPinned allocates pinned memory, which freePinned frees.
 func (d *Device) allocPinned(n int64, flags uint32) (address uintptr, err error) {
-	err = d.retryAfterTrim(func() (err error) { address, err = d.api.MemHostAlloc(n, flags); return err })
+	err = d.retryAfterTrim(func() (err error) { address, err = d.pinHost(n, flags); return err })
 	if err != nil {
 		return 0, fmt.Errorf("pinning %d bytes: %w", n, err)
 	}

@@ -483,7 +483,7 @@ func TestAsyncCopyRefusesOtherDrivers(t *testing.T) {
 
 func TestFailedPinningReturnsError(t *testing.T) {
 	full := device(t, cudatest.Start(t, cudatest.Config{Fail: func(call string, _ int) cudabuf.Result {
-		if call == "cuMemHostAlloc" {
+		if call == "cuMemHostAlloc" || call == "cuMemHostRegister" {
 			return 2
 		}
 		return 0

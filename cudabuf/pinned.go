@@ -2,10 +2,14 @@ package cudabuf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -152,7 +156,7 @@ func (a *PinnedAllocator) close() error { return a.pool.Close() }
 
 func (d *Device) allocPooledPinned(n int64) (address uintptr, err error) {
 	err = d.withContext(func() (err error) {
-		address, err = d.api.MemHostAlloc(n, driver.HostAllocPortable)
+		address, err = d.pinHost(n, driver.HostAllocPortable)
 		return err
 	})
 	if err == nil {
@@ -163,7 +167,66 @@ func (d *Device) allocPooledPinned(n int64) (address uintptr, err error) {
 
 func (d *Device) freePinned(address uintptr) error {
 	d.driver.pinnedBlocks.remove(address)
-	return d.withContext(func() error { return d.api.MemFreeHost(address) })
+	return d.withContext(func() error { return d.unpinHost(address) })
+}
+
+// registeredMin is the size in bytes from which pinned memory is registered memory of the
+// process. cuMemHostAlloc takes several times as long, and other calls wait meanwhile; see
+// BenchmarkPin.
+const registeredMin = 4 << 20
+
+// pinHost allocates pinned memory, which unpinHost frees, in the current context.
+func (d *Device) pinHost(n int64, flags uint32) (uintptr, error) {
+	if n < registeredMin || flags != driver.HostAllocPortable {
+		return d.api.MemHostAlloc(n, flags)
+	}
+	pages, err := newHostPages(n)
+	if err != nil {
+		return 0, fmt.Errorf("mapping %d bytes: %w: %w", n, arrowbuf.ErrOutOfMemory, err)
+	}
+	if pages.bytes == nil {
+		return d.api.MemHostAlloc(n, flags)
+	}
+	if err := d.api.MemHostRegister(pages.bytes, driver.HostRegisterPortable|driver.HostRegisterDeviceMap); err != nil {
+		var failed *driver.Error
+		unmapErr := pages.unmap()
+		if unmapErr != nil || !errors.As(err, &failed) || failed.Code != driver.NotSupported {
+			return 0, errors.Join(err, unmapErr)
+		}
+		return d.api.MemHostAlloc(n, flags) // where the system cannot register memory
+	}
+	address := addressOf(pages.bytes)
+	d.driver.registered.Store(address, pages)
+	return address, nil
+}
+
+func (d *Device) unpinHost(address uintptr) error {
+	pages, ok := d.driver.registered.LoadAndDelete(address)
+	if !ok {
+		return d.api.MemFreeHost(address)
+	}
+	if err := d.api.MemHostUnregister(address); err != nil {
+		return err
+	}
+	return pages.(hostPages).unmap()
+}
+
+// hugePage is the size of the pages that hostPages asks for.
+const hugePage = 2 << 20
+
+// touch maps pages now, in several goroutines.
+func touch(b []byte) {
+	var group errgroup.Group
+	group.SetLimit(max(runtime.GOMAXPROCS(0)/2, 1))
+	for part := range slices.Chunk(b, hugePage) {
+		group.Go(func() error {
+			for i := 0; i < len(part); i += 4096 {
+				part[i] = 0
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // there is no error
 }
 
 // hostSlice returns a slice of memory that the driver allocated. The double

@@ -113,6 +113,39 @@ func TestPinnedAllocatorPanicsWithSentinelError(t *testing.T) {
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfMemory, "functions that return an error do not panic")
 }
 
+func TestLargePinnedMemoryIsRegistered(t *testing.T) {
+	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
+		for _, n := range []int{4<<20 - 1, 4 << 20, 5<<20 + 1, 32 << 20} {
+			b := a.Allocate(n)
+			require.Len(t, b, n)
+			b[0], b[n-1] = 1, 2
+			a.Free(b)
+			require.NoError(t, a.Trim())
+			require.Zero(t, a.Stats())
+		}
+	})
+	dev, calls := countCalls(t)
+	a := dev.HostAllocator()
+	registered, unregistered := calls("cuMemHostRegister"), calls("cuMemHostUnregister")
+	a.Free(a.Allocate(4 << 20))
+	a.Free(a.Allocate(4 << 20))
+	require.NoError(t, dev.Trim())
+	assert.Equal(t, 1, calls("cuMemHostRegister")-registered, "it is reused")
+	assert.Equal(t, 1, calls("cuMemHostUnregister")-unregistered)
+}
+
+func TestMemoryThatCannotBeRegisteredIsAllocatedByTheDriver(t *testing.T) {
+	dev, fail := failing(t)
+	a := dev.HostAllocator()
+	fail("cuMemHostRegister", 801) // CUDA_ERROR_NOT_SUPPORTED
+	b := a.Allocate(4 << 20)
+	b[4<<20-1] = 1
+	a.Free(b)
+	require.NoError(t, dev.Trim())
+	fail("cuMemHostRegister", 1) // CUDA_ERROR_INVALID_VALUE
+	assert.Panics(t, func() { a.Allocate(4 << 20) })
+}
+
 func TestPinnedAllocatorServesArrowBuilders(t *testing.T) {
 	forEachPinned(t, func(t *testing.T, a *cudabuf.PinnedAllocator) {
 		checked := memory.NewCheckedAllocator(a)

@@ -32,12 +32,13 @@ type stagingPool struct {
 // stagingConfig is chosen by measurement; see BenchmarkStaging.
 type stagingConfig struct {
 	threshold  int64 // bytes; the driver does smaller copies
-	workers    int   // maximum number of goroutines per copy
-	bufferSize int64 // bytes; there are two buffers per worker
+	workers    int   // maximum number of goroutines that copy memory
+	readers    int   // maximum number of goroutines that read what is copied
+	bufferSize int64 // bytes; there are up to two buffers per worker or reader
 	minPart    int64 // bytes; the minimum size of a part of a copy
 }
 
-var defaultStaging = stagingConfig{threshold: 8 << 20, workers: 8, bufferSize: 4 << 20, minPart: 512 << 10}
+var defaultStaging = stagingConfig{threshold: 8 << 20, workers: 8, readers: 16, bufferSize: 4 << 20, minPart: 512 << 10}
 
 // stagingBuffer is one buffer of the pool.
 type stagingBuffer struct {
@@ -47,7 +48,7 @@ type stagingBuffer struct {
 }
 
 func newStagingPool(d *Device, p stagingConfig) *stagingPool {
-	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, 2*p.workers)}
+	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, 2*max(p.workers, p.readers))}
 }
 
 // acquire allocates up to n buffers for a copy, which must call release.
@@ -173,13 +174,39 @@ func (d *Device) isPinned(host []byte) bool {
 	return err == nil
 }
 
-// segment is host memory and the device address that it is copied to or from.
+// segment is bytes on the host and the device address that they are copied to or from:
+// the memory host, or what read returns from offset on.
 type segment struct {
 	device uintptr
+	length int64
 	host   []byte
+	read   func(dst []byte, offset int64) error
+	offset int64
 }
 
-// stagedCopy is a copy of ordinary memory. It is divided into parts, each of which
+func hostSegment(device uintptr, host []byte) segment {
+	return segment{device: device, length: int64(len(host)), host: host}
+}
+
+// part returns n bytes of the segment.
+func (s segment) part(skip, n int64) segment {
+	s.device, s.offset, s.length = s.device+uintptr(skip), s.offset+skip, n
+	if s.host != nil {
+		s.host = s.host[skip : skip+n]
+	}
+	return s
+}
+
+// fill fills dst with the bytes of the segment.
+func (s segment) fill(dst []byte) error {
+	if s.read != nil {
+		return s.read(dst, s.offset)
+	}
+	copy(dst, s.host)
+	return nil
+}
+
+// stagedCopy is a copy of ordinary memory, or of what functions read. It is divided into parts, each of which
 // passes through a staging buffer.
 type stagedCopy struct {
 	pool     *stagingPool
@@ -188,9 +215,10 @@ type stagedCopy struct {
 	ends     []int64 // of the segments, concatenated at multiples of segmentAlign
 	total    int64   // bytes
 
-	partSize   int64 // bytes
-	nextOffset atomic.Int64
-	group      workerGroup
+	workers  int // maximum number of goroutines
+	parts    []copyPart
+	nextPart atomic.Int64
+	group    workerGroup
 }
 
 // segmentAlign is the alignment in bytes of segments in the staging buffers. Most
@@ -200,11 +228,11 @@ const segmentAlign = 64
 
 // alignedLen returns the length of a segment, rounded up to segmentAlign.
 func alignedLen(seg segment) int64 {
-	return (int64(len(seg.host)) + segmentAlign - 1) &^ (segmentAlign - 1)
+	return (seg.length + segmentAlign - 1) &^ (segmentAlign - 1)
 }
 
-func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stagedCopy {
-	c := &stagedCopy{pool: pool, stream: cs, segments: segments}
+func newStagedCopy(pool *stagingPool, segments []segment) *stagedCopy {
+	c := &stagedCopy{pool: pool, segments: segments, workers: pool.workers}
 	for _, seg := range segments {
 		c.total += alignedLen(seg)
 		c.ends = append(c.ends, c.total)
@@ -216,6 +244,11 @@ func newStagedCopy(pool *stagingPool, cs *cudaStream, segments []segment) *stage
 // is nil, it uses an internal stream and waits for the copy. When it returns, it no
 // longer uses the host memory. If it returns an error, no copy is running.
 func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
+	return d.runStaged(newStagedCopy(d.staging, segments), a, s)
+}
+
+// runStaged is copyStaged for a copy that is prepared.
+func (d *Device) runStaged(c *stagedCopy, a access, s *Stream) error {
 	if s == nil {
 		cs, err := d.streams.getInternal()
 		if err != nil {
@@ -224,7 +257,7 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 		defer d.streams.putInternal(cs)
 		defer a.memory.accesses.forget(cs)
 		s = &Stream{cudaStream: cs}
-		if err := d.copyStaged(segments, a, s); err != nil {
+		if err := d.runStaged(c, a, s); err != nil {
 			return err
 		}
 		return s.Synchronize()
@@ -240,7 +273,7 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 	if err := s.Synchronize(); err != nil {
 		return err
 	}
-	c := newStagedCopy(d.staging, s.cudaStream, segments)
+	c.stream = s.cudaStream
 	// Work on other streams that accesses the memory waits here until all parts are
 	// enqueued, and then waits once for all of them.
 	a.memory.accesses.mu.Lock()
@@ -259,10 +292,13 @@ func (d *Device) copyStaged(segments []segment, a access, s *Stream) error {
 // goroutine that starts after all parts are claimed: waking a thread may take longer
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers := int64(min(c.pool.workers, runtime.GOMAXPROCS(0)))
-	c.partSize = min(max((c.total/(2*workers)+4095)&^4095, c.pool.minPart), c.pool.bufferSize) // whole pages
-	parts := (c.total + c.partSize - 1) / c.partSize
-	if err := c.pool.acquire(int(min(2*workers, parts))); err != nil {
+	workers, partsPerWorker := min(c.workers, runtime.GOMAXPROCS(0)), int64(2)
+	if c.segments[0].read != nil {
+		partsPerWorker = 4 // the device begins after the first, which should not be large
+	}
+	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
+	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))
+	if err := c.pool.acquire(min(2*workers, len(c.parts))); err != nil {
 		return err
 	}
 	defer c.pool.release()
@@ -270,7 +306,7 @@ func (c *stagedCopy) run(mode accessMode) error {
 	if mode == reads {
 		worker = c.downloadParts
 	}
-	for range min(workers, parts) - 1 {
+	for range min(workers, len(c.parts)) - 1 {
 		go c.group.join(worker)
 	}
 	return c.group.runAndWait(worker)
@@ -279,12 +315,37 @@ func (c *stagedCopy) run(mode accessMode) error {
 // copyPart is bytes [from, to) of the concatenated segments.
 type copyPart struct{ from, to int64 }
 
+// divide divides the copy into parts of a size. Segments that are read are divided only if
+// they are larger than a buffer, since each part is a read.
+func (c *stagedCopy) divide(size int64) {
+	var from int64
+	add := func(to, size int64) {
+		for ; from < to; from = c.parts[len(c.parts)-1].to {
+			c.parts = append(c.parts, copyPart{from, min(from+size, to)})
+		}
+	}
+	if c.segments[0].read != nil {
+		for i, end := range c.ends {
+			begin := end - alignedLen(c.segments[i])
+			if end-from > size && begin > from {
+				add(begin, c.pool.bufferSize)
+			}
+			if end-begin > c.pool.bufferSize {
+				add(end, size)
+			}
+		}
+		add(c.total, c.pool.bufferSize)
+		return
+	}
+	add(c.total, size)
+}
+
 // claimParts yields parts that no other worker has claimed, until a worker fails.
 func (c *stagedCopy) claimParts() iter.Seq[copyPart] {
 	return func(yield func(copyPart) bool) {
 		for !c.group.failed.Load() {
-			from := c.nextOffset.Add(c.partSize) - c.partSize
-			if from >= c.total || !yield(copyPart{from, min(from+c.partSize, c.total)}) {
+			i := c.nextPart.Add(1) - 1
+			if i >= int64(len(c.parts)) || !yield(c.parts[i]) {
 				return
 			}
 		}
@@ -299,8 +360,8 @@ func (c *stagedCopy) segmentsIn(b *stagingBuffer, part copyPart) iter.Seq2[segme
 			seg := c.segments[i]
 			skip := at - (c.ends[i] - alignedLen(seg))
 			end := min(c.ends[i], part.to)
-			if n := min(end-at, int64(len(seg.host))-skip); n > 0 {
-				if !yield(segment{seg.device + uintptr(skip), seg.host[skip : skip+n]}, b.memory[at-part.from:][:n]) {
+			if n := min(end-at, seg.length-skip); n > 0 {
+				if !yield(seg.part(skip, n), b.memory[at-part.from:][:n:n]) {
 					return
 				}
 			}
@@ -317,7 +378,10 @@ func (c *stagedCopy) uploadParts() error {
 			return err
 		}
 		for seg, chunk := range c.segmentsIn(b, part) {
-			copy(chunk, seg.host)
+			if err := seg.fill(chunk); err != nil {
+				c.pool.put(b)
+				return err
+			}
 		}
 		if err := c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
 			return c.pool.dev.api.MemcpyHtoDAsync(seg.device, chunk, h)

@@ -2,11 +2,13 @@ package cudabuf_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/stretchr/testify/assert"
@@ -272,6 +274,60 @@ func TestFailedStagedCopyLeavesNoCopyRunning(t *testing.T) {
 			}
 		}
 	}
+}
+
+// bytesRange returns a range of a buffer that is read from data.
+func bytesRange(pos int64, data []byte) arrowbuf.ReadRange {
+	return arrowbuf.ReadRange{Pos: pos, Length: int64(len(data)), Read: func(dst []byte, offset int64) error {
+		copy(dst, data[offset:])
+		return nil
+	}}
+}
+
+func TestRangesAreFilledWithWhatIsRead(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, small := range []bool{false, true} {
+			if small {
+				useSmallParts(t, dev)
+			}
+			want := make([]byte, 300_000)
+			b := newBuffer(t, dev, int64(len(want)))
+			require.NoError(t, b.Fill(0))
+			var ranges []arrowbuf.ReadRange
+			pos := 3
+			for i, n := range []int{0, 1, 4095, 4096, 4097, 100_001, 63, 64, 65, 0} {
+				data := pattern(n + i)[i:]
+				copy(want[pos:], data)
+				ranges = append(ranges, bytesRange(int64(pos), data))
+				pos += n + 7*i
+			}
+			require.NoError(t, b.CopyRangesFromReaders(ranges, 2))
+			assertBytes(t, want, download(t, b))
+		}
+	})
+}
+
+func TestAFailedReadIsTheErrorOfTheRanges(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		useSmallParts(t, dev)
+		data := pattern(200_000)
+		b := newBuffer(t, dev, int64(len(data)))
+		failure := errors.New("read error")
+		bad := arrowbuf.ReadRange{Pos: 100_000, Length: 50_000, Read: func(_ []byte, offset int64) error {
+			if offset > 20_000 {
+				return failure
+			}
+			return nil
+		}}
+		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bytesRange(0, data[:100_000]), bad}, 0), failure)
+		require.NoError(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bytesRange(0, data)}, 0), "no staging buffer is lost")
+		assertBytes(t, data, download(t, b))
+
+		outside := bytesRange(100_001, data[:100_000])
+		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bad, outside}, 0), arrowbuf.ErrOutOfRange)
+		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{{Length: 1}}, 0), cudabuf.ErrNil)
+		require.NoError(t, b.CopyRangesFromReaders(nil, 0))
+	})
 }
 
 func TestTrimFreesStagingBuffers(t *testing.T) {

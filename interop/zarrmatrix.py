@@ -400,6 +400,58 @@ def write_objects(source: Path, rng: np.random.Generator) -> dict[str, Case]:
     return cases
 
 
+SUBARRAYS = {
+    "little": np.dtype([("a", "<i4"), ("b", "<f8", (2,)), ("c", [("d", "u1"), ("e", "<i2", (2, 3))]), ("s", "S3")]),
+    "both": np.dtype([("a", "<i4"), ("b", ">f8", (2,)), ("c", [("d", "u1"), ("e", ">i2", (2, 3))]), ("z", "<c8")]),
+}
+
+
+def read_records(path: Path) -> np.ndarray:
+    """Reads a Zarr v2 array of records as zarr-python 2 did; version 3 has no subarrays."""
+
+    def parsed(descr: list) -> np.dtype:
+        return np.dtype([(name, parsed(t) if isinstance(t, list) else t, *(tuple(s) for s in shape)) for name, t, *shape in descr])
+
+    meta = json.loads((path / ".zarray").read_text())
+    dtype = parsed(meta["dtype"])
+    out = np.full(SHAPE, np.frombuffer(base64.b64decode(meta["fill_value"]), dtype)[0])
+    for chunk in np.ndindex(*[-(-n // c) for n, c in zip(SHAPE, CHUNK, strict=True)]):
+        file = path / meta["dimension_separator"].join(map(str, chunk))
+        if file.exists():
+            part = tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(chunk, CHUNK, SHAPE, strict=True))
+            values = np.frombuffer(numcodecs.get_codec(meta["compressor"]).decode(file.read_bytes()), dtype).reshape(CHUNK, order=meta["order"])
+            out[part] = values[tuple(slice(0, s.stop - s.start) for s in part)]
+    return out
+
+
+def write_records(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Zarr v2 arrays of records with subarrays, in one byte order and in both."""
+    cases = {}
+    for name, dtype in SUBARRAYS.items():
+        for order in "CF":
+            label, values = f"v2 records {name} {order}", np.frombuffer(rng.bytes(SHAPE[0] * SHAPE[1] * dtype.itemsize), dtype).reshape(SHAPE)
+            fill = np.frombuffer(rng.bytes(dtype.itemsize), dtype)[0]
+            compressor = numcodecs.Blosc()
+            meta = {
+                "zarr_format": 2, "shape": SHAPE, "chunks": CHUNK, "dtype": dtype.descr, "order": order, "fill_value": base64.b64encode(fill.tobytes()).decode(),
+                "filters": None, "compressor": compressor.get_config(), "dimension_separator": "/",
+            }  # fmt: skip
+            (source / label).mkdir()
+            (source / label / ".zarray").write_text(json.dumps(meta))
+            for chunk in np.ndindex(WRITTEN // CHUNK[0], -(-SHAPE[1] // CHUNK[1])):
+                whole = np.full(CHUNK, fill)
+                part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(chunk, CHUNK, strict=True))]
+                whole[: part.shape[0], : part.shape[1]] = part
+                file = source / label / str(chunk[0]) / str(chunk[1])
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(compressor.encode(whole.tobytes(order)))
+            want = np.full(SHAPE, fill)
+            rows = WRITTEN // CHUNK[0] * CHUNK[0]
+            want[:rows] = values[:rows]
+            cases[label] = Case(want, [read_records])
+    return cases
+
+
 def write_rectilinear(source: Path, rng: np.random.Generator) -> dict[str, Case]:
     """Arrays whose chunks differ in shape."""
     values = elements(rng, np.dtype("i4"))
@@ -471,7 +523,7 @@ def main() -> int:
         source, copy, raw = (Path(folder) / name for name in ("source", "copy", "elements"))
         raw.mkdir()
         refused = {}
-        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_objects(source, rng) | write_rectilinear(source, rng)
+        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_objects(source, rng) | write_records(source, rng) | write_rectilinear(source, rng)
         groups = write_groups(source)
         command = [os.environ.get("GO", "go"), "run", "./interop/zarrmatrix", str(source), str(copy), str(raw)]
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

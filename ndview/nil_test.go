@@ -33,7 +33,7 @@ var nilCases = []nilCase{{
 		"AtLeast1D": ndview.AtLeast1D, "AtLeast2D": ndview.AtLeast2D, "AtLeast3D": ndview.AtLeast3D,
 		"Bytes": ndview.Bytes, "CanCast": ndview.CanCast, "Clip": ndview.Clip, "ClipInto": ndview.ClipInto,
 		"ColumnStack": ndview.ColumnStack, "Compress": ndview.Compress, "CompressFlat": ndview.CompressFlat,
-		"Concatenate": ndview.Concatenate, "ConcatenateFlat": ndview.ConcatenateFlat, "DLPackStream": ndview.DLPackStream,
+		"Concatenate": ndview.Concatenate, "ConcatenateFlat": ndview.ConcatenateFlat, "CopyAll": ndview.CopyAll, "DLPackStream": ndview.DLPackStream,
 		"DSplit": ndview.DSplit, "DStack": ndview.DStack, "Datetime64": ndview.Datetime64, "Empty": ndview.Empty,
 		"FromArrow": ndview.FromArrow, "FromArrowMasked": ndview.FromArrowMasked, "FromBuffer": ndview.FromBuffer,
 		"FromBytes": ndview.FromBytes, "FromDLPack": ndview.FromDLPack, "FromHost": ndview.FromHost[float32],

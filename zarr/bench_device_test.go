@@ -2,6 +2,7 @@ package zarr_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/require"
 )
@@ -72,5 +74,51 @@ func benchmarkReadToDevice(b *testing.B, a *zarr.Array, dev arrowbuf.Device) {
 			b.Fatal(err)
 		}
 		v.Release()
+	}
+}
+
+// dropping stores nothing, so that only the work of arrays is measured.
+type dropping struct{ store.Store }
+
+func (dropping) Set(context.Context, string, []byte) error { return nil }
+
+// BenchmarkWriteFromDevice encodes an array of a GPU in chunks that are boxes of it, of
+// 64 KiB and of 1 MiB.
+func BenchmarkWriteFromDevice(b *testing.B) {
+	name, n := "simulated", int64(512)
+	var dev arrowbuf.Device
+	if cudatest.OnGPU() {
+		driver, err := cudabuf.Open()
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, driver.Close()) })
+		dev, err = driver.Device(0)
+		require.NoError(b, err)
+		name, n = "cuda", 16384
+	} else {
+		dev = cudatest.NewDevice(b)
+	}
+	raw := make([]float32, n*n)
+	for i := range raw {
+		raw[i] = float32(i/7%1000) / 8
+	}
+	v, err := ndview.FromHost(dev, ndview.Float32, raw, n, n)
+	require.NoError(b, err)
+	defer v.Release()
+	for kib, side := range map[string]int64{"64k": 128, "1m": 512} {
+		b.Run(name+"/"+kib, func(b *testing.B) {
+			meta := &zarr.ArrayMetadata{
+				Shape: []int64{n, n}, DataType: element.Of(ndview.Float32), ChunkShape: []int64{side, side},
+				Codecs: codec.List{codec.Bytes{Endian: codec.Little}, codec.Shuffle{ElementSize: 4}, codec.Zstd{Level: 1}},
+			}
+			a, err := zarr.New(dropping{store.NewMemory()}, "a", meta)
+			require.NoError(b, err)
+			require.NoError(b, a.Write(ctx, v, 0))
+			b.SetBytes(n * n * 4)
+			for b.Loop() {
+				if err := a.Write(ctx, v, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -491,6 +491,17 @@ func negate(at []int64) []int64 {
 // error. Each goroutine takes items itself: one per item would wake up another thread
 // whenever one ends.
 func forEachParallel[T any](ctx context.Context, jobs int, items iter.Seq[T], f func(context.Context, T) error) error {
+	if jobs == 1 {
+		for item := range items {
+			if err := f(ctx, item); err != nil {
+				return err
+			}
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		return ctx.Err()
+	}
 	next, stop := iter.Pull(items)
 	defer stop()
 	group, groupCtx := errgroup.WithContext(ctx)

@@ -17,8 +17,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// readBatch is the most bytes of decoded chunks that a batch has, but for one unit more, and
-// minReadBatch the least. Several batches are in flight, so that files are read, bytes cross
+// readBatch is the most bytes of decoded chunks that a batch has, but for one chunk more,
+// and minReadBatch the least. Several batches are in flight, so that files are read, bytes cross
 // the link and kernels run at the same time. Smaller arrays are divided into as many
 // batches. Tests make them smaller.
 var readBatch, minReadBatch int64 = 96 << 20, 32 << 20
@@ -88,8 +88,16 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 	if err != nil {
 		return err
 	}
+	chunks := d.chunks
+	if d.readsInPlace() {
+		rest, err := d.readInPlace(ctx)
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		chunks = slices.Values(rest)
+	}
 	fetches := make(chan struct{}, fetchesAtOnce)
-	return forEachParallel(ctx, inFlight, d.batches, func(ctx context.Context, chunks []deviceChunk) error {
+	return forEachParallel(ctx, inFlight, d.batchesOf(chunks), func(ctx context.Context, chunks []deviceChunk) error {
 		// A batch that is fetched holds its place until its bytes are on the device, which
 		// bounds the pinned memory.
 		fetches <- struct{}{}
@@ -114,24 +122,35 @@ func (d *deviceRead) inFlight() (int, error) {
 	return int(min(max(free/(8*d.batch), 2), readInFlight)), err
 }
 
-// batches yields the chunks of the box in batches. Those of one unit are in one batch.
-func (d *deviceRead) batches(yield func([]deviceChunk) bool) {
-	var chunks []deviceChunk
-	var bytes int64
+// chunks yields the chunks of the box.
+func (d *deviceRead) chunks(yield func(deviceChunk) bool) {
 	for u := range d.units {
 		for c := range d.chunksOf(u) {
-			chunks = append(chunks, c)
-			bytes += c.size
-		}
-		if bytes >= d.batch {
-			if !yield(chunks) {
+			if !yield(c) {
 				return
 			}
-			chunks, bytes = nil, 0
 		}
 	}
-	if len(chunks) > 0 {
-		yield(chunks)
+}
+
+// batchesOf yields chunks in batches. Those of one shard may be in several, since a shard
+// may be larger than memory.
+func (d *deviceRead) batchesOf(chunks iter.Seq[deviceChunk]) iter.Seq[[]deviceChunk] {
+	return func(yield func([]deviceChunk) bool) {
+		var batch []deviceChunk
+		var bytes int64
+		for c := range chunks {
+			if batch, bytes = append(batch, c), bytes+c.size; bytes < d.batch {
+				continue
+			}
+			if !yield(batch) {
+				return
+			}
+			batch, bytes = nil, 0
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
 	}
 }
 
@@ -173,7 +192,7 @@ func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []devic
 	for i, c := range chunks {
 		sizes[i] = c.slotSize(share)
 	}
-	slots, _, err := s.HostSlots(d.nd.Device(), sizes)
+	slots, err := s.HostSlots(d.nd.Device(), sizes)
 	if err != nil {
 		return err
 	}
@@ -298,23 +317,29 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int, copied func()) error
 	if err := d.run(buf, &staged, jobs, copied); err != nil {
 		return err
 	}
+	scope := ndview.NewScope()
+	defer scope.Release()
 	moves := compress.Batch{Src: buf, Dst: d.nd.Buffer()}
+	var to, from []*ndview.NDBuffer
 	for i, c := range staged.chunks {
-		from := staged.items[i].At
-		if at, whole := d.place(c); whole {
-			moves.In = append(moves.In, compress.Range{Offset: from, Length: c.size})
-			moves.Out = append(moves.Out, compress.Range{Offset: at, Length: c.size})
+		at := staged.items[i].At
+		if place, whole := d.place(c); whole {
+			moves.In = append(moves.In, compress.Range{Offset: at, Length: c.size})
+			moves.Out = append(moves.Out, compress.Range{Offset: place, Length: c.size})
 			continue
 		}
-		whole, err := ndview.FromBuffer(buf, d.nd.DType(), from, c.box.Shape, nil)
+		decoded, err := scope.Add(ndview.FromBuffer(buf, d.nd.DType(), at, c.box.Shape, nil))
 		if err != nil {
 			return c.wrap(err)
 		}
-		err = d.placePart(c, whole)
-		whole.Release()
+		part, place, err := d.partOf(scope, c, decoded)
 		if err != nil {
 			return c.wrap(err)
 		}
+		to, from = append(to, place), append(from, part)
+	}
+	if err := ndview.CopyAll(to, from); err != nil {
+		return err
 	}
 	return copyMoves(moves)
 }
@@ -373,28 +398,28 @@ func (d *deviceRead) fill(c deviceChunk) error {
 		return err
 	}
 	defer value.Release()
-	all, err := value.BroadcastTo(c.box.Shape...)
+	scope := ndview.NewScope()
+	defer scope.Release()
+	all, err := scope.Add(value.BroadcastTo(c.box.Shape...))
 	if err != nil {
 		return err
 	}
-	defer all.Release()
-	return d.placePart(c, all)
+	part, place, err := d.partOf(scope, c, all)
+	if err != nil {
+		return err
+	}
+	return place.CopyFrom(part)
 }
 
-// placePart copies the part of a decoded chunk that is in the box to its place.
-func (d *deviceRead) placePart(c deviceChunk, whole *ndview.NDBuffer) error {
-	part, _ := c.box.Intersect(d.box)
-	from, err := sliceBox(whole, part.RelativeTo(c.box.Origin))
-	if err != nil {
-		return err
+// partOf returns the part of a decoded chunk that is in the box, and its place. Both
+// belong to the scope.
+func (d *deviceRead) partOf(scope *ndview.Scope, c deviceChunk, decoded *ndview.NDBuffer) (part, place *ndview.NDBuffer, err error) {
+	box, _ := c.box.Intersect(d.box)
+	if part, err = scope.Add(sliceBox(decoded, box.RelativeTo(c.box.Origin))); err != nil {
+		return nil, nil, err
 	}
-	defer from.Release()
-	to, err := sliceBox(d.nd, part.RelativeTo(d.box.Origin))
-	if err != nil {
-		return err
-	}
-	defer to.Release()
-	return to.CopyFrom(from)
+	place, err = scope.Add(sliceBox(d.nd, box.RelativeTo(d.box.Origin)))
+	return part, place, err
 }
 
 // sliceBox returns a view of a box of an array.

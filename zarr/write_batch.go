@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -17,12 +19,28 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 )
 
-// writeBatch is the most bytes of chunks that a batch has, but for one chunk. Several
-// batches are in flight, so that kernels run, encoded bytes cross the link and are stored
-// at the same time. Tests make it smaller.
-var writeBatch int64 = 128 << 20
+// Chunks that a GPU encodes pass through stages that are all at work at the same time:
+//
+//	gather → encode → copy to the host → store
+//
+// A goroutine gathers a batch and runs its kernels. Several do so in turns: the kernels of
+// one batch leave a GPU idle in part, and while one is stored, others are encoded. Encodings
+// cross the link in pieces, of which few are in memory. All batches share the goroutines
+// that store chunks.
 
-const writeInFlight = 3
+// writeBatch is the bytes of chunks at which a batch is complete. A batch takes about four
+// times its size of device memory while it is encoded. Tests make it smaller.
+var writeBatch int64 = 256 << 20
+
+const (
+	// encodeInFlight is the number of batches whose kernels run.
+	encodeInFlight = 3
+	// writeInFlight is the number of batches that are encoded or stored.
+	writeInFlight = 6
+	// gatherWait is how long a batch waits for its next chunk. The caller may need the
+	// memory of chunks in the batch to make it.
+	gatherWait = 2 * time.Millisecond
+)
 
 // ChunkWrite is a chunk that [WriteChunks] stores.
 type ChunkWrite struct {
@@ -33,40 +51,39 @@ type ChunkWrite struct {
 	Index []int64
 	// Values are those of the chunk, which fill values pad.
 	Values element.Values
+	// Stored, if not nil, is called when the chunk is stored, possibly from several
+	// goroutines at the same time. Values are not used afterwards. Its error ends the write.
+	Stored func(ctx context.Context) error
 }
 
 // WriteChunks stores chunks of any arrays, each as [Array.WriteChunk] does, or
 // [ShardWriter.WriteChunk]. A GPU encodes those whose values it has in batches, as far as
 // it has kernels for their codecs: only encoded bytes cross the link, while other batches
-// are encoded and stored. It needs device memory of about four times 384 MiB, or of four
-// chunks. WriteChunks uses jobs goroutines, or GOMAXPROCS if jobs is not positive. For
-// chunks of a GPU it uses as many for each of up to three batches at the same time. The
-// same chunk must not be written twice. After an error, some of the chunks are stored.
-func WriteChunks(ctx context.Context, chunks []ChunkWrite, jobs int) error {
-	var batched, single []ChunkWrite
-	for i, c := range chunks {
-		if err := c.check(); err != nil {
-			return fmt.Errorf("zarr.WriteChunks: chunk %d: %w", i, err)
+// are encoded and stored. It needs device memory of about four times 768 MiB, or less if
+// little is free. WriteChunks uses jobs goroutines to store, or GOMAXPROCS if jobs is not
+// positive. The same chunk must not be written twice.
+//
+// WriteChunks receives chunks until the channel is closed, and returns when all are stored.
+// It returns early with the first error, or the cause of the context. Then some of the
+// chunks are stored, and the channel may still have others.
+func WriteChunks(ctx context.Context, chunks <-chan ChunkWrite, jobs int) error {
+	return newBatchWriter(jobs).run(ctx, func(ctx context.Context, send func(ChunkWrite) error) error {
+		for i := 0; ; i++ {
+			select {
+			case c, ok := <-chunks:
+				if !ok {
+					return nil
+				}
+				if err := c.check(); err != nil {
+					return fmt.Errorf("zarr.WriteChunks: chunk %d: %w", i, err)
+				}
+				if err := send(c); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 		}
-		whole, err := c.isWhole()
-		if err != nil {
-			return err
-		}
-		if whole && c.onDevice() {
-			batched = append(batched, c)
-		} else {
-			single = append(single, c)
-		}
-	}
-	w := &batchWriter{jobs: parallelism(jobs), shards: map[*ShardWriter]int64{}}
-	if err := w.run(ctx, slices.Values(batched)); err != nil {
-		return err
-	}
-	return forEachParallel(ctx, w.jobs, slices.Values(single), func(ctx context.Context, c ChunkWrite) error {
-		if c.Shard != nil {
-			return c.Shard.WriteChunk(ctx, c.Index, c.Values)
-		}
-		return c.Array.WriteChunk(ctx, c.Index, c.Values)
 	})
 }
 
@@ -153,98 +170,189 @@ func (c ChunkWrite) store(ctx context.Context, enc []byte) error {
 	return a.replaceChunk(ctx, key, enc)
 }
 
-// batchWriter writes whole chunks whose values a GPU has.
+// batchWriter writes chunks. Those that a GPU encodes pass through its stages; others are
+// encoded where they are stored.
 type batchWriter struct {
-	jobs int
+	jobs     int
+	storing  *semaphore.Weighted // a goroutine each that stores or encodes on the host
+	encoding *semaphore.Weighted // a batch each whose kernels run
+
+	gathering sync.Mutex // held by the goroutine that gathers a batch
 
 	mu     sync.Mutex
 	shards map[*ShardWriter]int64 // chunks that are left of those that the writer closes
 }
 
-func (w *batchWriter) run(ctx context.Context, chunks func(func(ChunkWrite) bool)) error {
-	return forEachParallel(ctx, writeInFlight, batchesOf(chunks), func(ctx context.Context, batch []ChunkWrite) error {
-		return w.write(ctx, batch)
-	})
+func newBatchWriter(jobs int) *batchWriter {
+	jobs = parallelism(jobs)
+	return &batchWriter{
+		jobs: jobs, shards: map[*ShardWriter]int64{},
+		storing: semaphore.NewWeighted(int64(jobs)), encoding: semaphore.NewWeighted(encodeInFlight),
+	}
 }
 
-// batchesOf yields chunks in batches of writeBatch bytes.
-func batchesOf(chunks func(func(ChunkWrite) bool)) func(func([]ChunkWrite) bool) {
-	return func(yield func([]ChunkWrite) bool) {
-		var batch []ChunkWrite
-		var bytes int64
-		for c := range chunks {
-			n := valuesBytes(c.Values)
-			if bytes+n > writeBatch && len(batch) > 0 {
-				if !yield(batch) {
-					return
+// run writes the chunks that a function sends, until its error or the first of a chunk.
+func (w *batchWriter) run(ctx context.Context, produce func(ctx context.Context, send func(ChunkWrite) error) error) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	in := make(chan ChunkWrite)
+	for range writeInFlight {
+		group.Go(func() error {
+			for {
+				batch, err := w.gather(groupCtx, in)
+				if err != nil || len(batch) == 0 {
+					return err
 				}
-				batch, bytes = nil, 0
+				if err := w.write(groupCtx, batch); err != nil {
+					return err
+				}
 			}
-			batch, bytes = append(batch, c), bytes+n
-		}
-		if len(batch) > 0 {
-			yield(batch)
+		})
+	}
+	group.Go(func() error {
+		defer close(in)
+		return produce(groupCtx, func(c ChunkWrite) error { return w.send(groupCtx, group, in, c) })
+	})
+	return group.Wait()
+}
+
+// send sends a chunk to the stage that encodes it.
+func (w *batchWriter) send(ctx context.Context, group *errgroup.Group, in chan<- ChunkWrite, c ChunkWrite) error {
+	whole, err := c.isWhole()
+	if err != nil {
+		return err
+	}
+	if whole && c.onDevice() {
+		select {
+		case in <- c:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
+	if err := w.storing.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	group.Go(func() error {
+		defer w.storing.Release(1)
+		if err := c.write(ctx); err != nil {
+			return err
+		}
+		return w.stored(ctx, c)
+	})
+	return nil
+}
+
+// write encodes and stores the chunk by itself.
+func (c ChunkWrite) write(ctx context.Context) error {
+	if c.Shard != nil {
+		return c.Shard.WriteChunk(ctx, c.Index, c.Values)
+	}
+	return c.Array.WriteChunk(ctx, c.Index, c.Values)
+}
+
+// gather returns the next batch, which is empty after the last chunk.
+func (w *batchWriter) gather(ctx context.Context, in <-chan ChunkWrite) (batch []ChunkWrite, err error) {
+	w.gathering.Lock()
+	defer w.gathering.Unlock()
+	var bytes, complete int64
+	for len(batch) == 0 || bytes < complete {
+		var late <-chan time.Time // never, for the first chunk
+		if len(batch) > 0 {
+			late = time.After(gatherWait)
+		}
+		select {
+		case c, ok := <-in:
+			if !ok {
+				return batch, nil
+			}
+			if len(batch) == 0 {
+				if complete, err = batchSize(c.Values); err != nil {
+					return nil, err
+				}
+			}
+			batch, bytes = append(batch, c), bytes+valuesBytes(c.Values)
+		case <-late:
+			return batch, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return batch, nil
+}
+
+// batchSize returns the bytes at which a batch is complete: less than usual on a GPU that
+// has little free memory.
+func batchSize(v element.Values) (int64, error) {
+	nd, ok := v.(*ndview.NDBuffer)
+	if !ok {
+		return writeBatch, nil
+	}
+	dev, ok := arrowbuf.As[*cudabuf.Device](nd.Device())
+	if !ok {
+		return writeBatch, nil
+	}
+	free, _, err := dev.MemInfo()
+	return min(writeBatch, free/(8*encodeInFlight)), err
 }
 
 // write encodes and stores a batch.
 func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
+	if err := w.encoding.Acquire(ctx, 1); err != nil {
+		return err
+	}
 	items := make([]codec.EncodeItem, len(batch))
 	var raw int64
 	for i, c := range batch {
 		chain, err := c.chain()
 		if err != nil {
+			w.encoding.Release(1)
 			return c.wrap(err)
 		}
 		a := c.array()
 		items[i] = codec.EncodeItem{Chain: chain, Values: c.Values, KeepEmpty: a.WriteEmptyChunks, Stats: a.Stats}
 		raw += valuesBytes(c.Values)
 	}
-	var copying atomic.Int64 // nanoseconds; chunks that the host encodes are copied at the same time
+	var took time.Duration // of the kernels
 	start := time.Now()
-	encoded, err := codec.EncodeBatch(items, codec.BatchOptions{Jobs: w.jobs, OnHostCopy: func(bytes int64, took time.Duration) {
-		copying.Add(int64(took))
-		if trace := batch[0].array().Trace; trace != nil && trace.ToHost != nil {
-			trace.ToHost(bytes, took)
-		}
-	}})
-	if err != nil {
-		return err
+	options := codec.BatchOptions{
+		Jobs: w.jobs,
+		OnEncoded: func() {
+			took = time.Since(start)
+			w.encoding.Release(1)
+		},
+		OnHostCopy: func(bytes int64, took time.Duration) {
+			if trace := batch[0].array().Trace; trace != nil && trace.ToHost != nil {
+				trace.ToHost(bytes, took)
+			}
+		},
 	}
-	defer encoded.Release()
-	took := time.Since(start) - time.Duration(copying.Load())
-	for i, c := range batch {
-		enc, err := encoded.Chunk(i)
+	return codec.EncodeBatch(items, options, func(i int, encoded []byte, err error) error {
+		c := batch[i]
 		if err != nil {
 			return c.wrap(err)
 		}
 		if trace := c.array().Trace; trace != nil && trace.Encode != nil {
 			n := valuesBytes(c.Values)
-			trace.Encode(n, int64(len(enc)), time.Duration(float64(took)*float64(n)/float64(max(raw, 1))))
+			trace.Encode(n, int64(len(encoded)), time.Duration(float64(took)*float64(n)/float64(max(raw, 1))))
 		}
-	}
-	return forEachParallel(ctx, w.jobs, indices(len(batch)), func(ctx context.Context, i int) error {
-		enc, _ := encoded.Chunk(i)
-		if err := batch[i].store(ctx, enc); err != nil {
+		if err := w.storing.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		return w.stored(ctx, batch[i])
+		defer w.storing.Release(1)
+		if err := c.store(ctx, encoded); err != nil {
+			return err
+		}
+		return w.stored(ctx, c)
 	})
 }
 
-func indices(n int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for i := range n {
-			if !yield(i) {
-				return
-			}
+// stored reports that a chunk is stored, and closes its shard if that was its last one.
+func (w *batchWriter) stored(ctx context.Context, c ChunkWrite) error {
+	if c.Stored != nil {
+		if err := c.Stored(ctx); err != nil {
+			return err
 		}
 	}
-}
-
-// stored closes the shard of a chunk, if that was its last one.
-func (w *batchWriter) stored(ctx context.Context, c ChunkWrite) error {
 	if !w.isLast(c.Shard) {
 		return nil
 	}
@@ -303,45 +411,41 @@ func (a *Array) encodesOnDevice(box grid.Box, v element.Values) bool {
 // writeBoxOnDevice stores a box of the array whose values a GPU has. Chunks that the box
 // has only in part are written one by one.
 func (a *Array) writeBoxOnDevice(ctx context.Context, box grid.Box, v element.Values, jobs int) error {
-	w := &batchWriter{jobs: jobs, shards: map[*ShardWriter]int64{}}
-	var failure error
+	w := newBatchWriter(jobs)
 	var views []element.Values
 	defer func() {
 		for _, v := range views {
 			v.Release()
 		}
 	}()
-	err := w.run(ctx, func(yield func(ChunkWrite) bool) {
+	err := w.run(ctx, func(ctx context.Context, send func(ChunkWrite) error) error {
 		for cell := range a.grid.Chunks(box) {
 			chunk := a.grid.Box(cell)
 			part, _ := chunk.Intersect(box)
 			values, err := element.SliceBox(v, part.RelativeTo(box.Origin).Origin, part.Shape)
-			if err == nil {
-				views = append(views, values)
-				inside, ok := chunk.Intersect(grid.WholeBox(a.Shape()))
-				switch {
-				case !ok || !part.Contains(inside):
-					err = a.writeBoxOfChunk(ctx, cell, part, values, jobs)
-				case a.isSharded(cell):
-					err = w.splitShard(ctx, a, cell, values, func(c ChunkWrite) bool {
-						views = append(views, c.Values)
-						return yield(c)
-					})
-				default:
-					if !yield(ChunkWrite{Array: a, Index: cell, Values: values}) {
-						return
-					}
-				}
+			if err != nil {
+				return err
+			}
+			views = append(views, values)
+			inside, ok := chunk.Intersect(grid.WholeBox(a.Shape()))
+			switch {
+			case !ok || !part.Contains(inside):
+				err = a.writeBoxOfChunk(ctx, cell, part, values, jobs)
+			case a.isSharded(cell):
+				err = w.splitShard(ctx, a, cell, values, func(c ChunkWrite) error {
+					views = append(views, c.Values)
+					return send(c)
+				})
+			default:
+				err = send(ChunkWrite{Array: a, Index: cell, Values: values})
 			}
 			if err != nil {
-				if !errors.Is(err, errStopped) {
-					failure = err
-				}
-				return
+				return err
 			}
 		}
+		return nil
 	})
-	if err = errors.Join(err, failure); err != nil {
+	if err != nil {
 		return errors.Join(err, w.abort())
 	}
 	return nil
@@ -356,9 +460,8 @@ func (a *Array) isSharded(cell []int64) bool {
 	return sharded
 }
 
-// splitShard yields the chunks of a whole shard, which is closed after the last of them. It
-// returns errStopped if yield returned false.
-func (w *batchWriter) splitShard(ctx context.Context, a *Array, cell []int64, v element.Values, yield func(ChunkWrite) bool) error {
+// splitShard sends the chunks of a whole shard, which is closed after the last of them.
+func (w *batchWriter) splitShard(ctx context.Context, a *Array, cell []int64, v element.Values, send func(ChunkWrite) error) error {
 	s, err := a.NewShardWriter(ctx, cell)
 	if err != nil {
 		return err
@@ -367,11 +470,8 @@ func (w *batchWriter) splitShard(ctx context.Context, a *Array, cell []int64, v 
 	w.mu.Lock()
 	w.shards[s] = n
 	w.mu.Unlock()
-	var failure error
-	for c := range innerChunks(s.layout, v, &failure) {
-		if !yield(ChunkWrite{Shard: s, Index: c.index, Values: c.values}) {
-			return errStopped
-		}
-	}
-	return failure
+	return s.layout.Split(v, func(inner []int64, chunk element.Values) error {
+		chunk.Retain()
+		return send(ChunkWrite{Shard: s, Index: slices.Clone(inner), Values: chunk})
+	})
 }

@@ -68,6 +68,16 @@ func TestDevicesWriteWhatTheHostWrites(t *testing.T) {
 	})
 }
 
+// sent returns a closed channel that has chunks.
+func sent(chunks ...zarr.ChunkWrite) <-chan zarr.ChunkWrite {
+	c := make(chan zarr.ChunkWrite, len(chunks))
+	for _, chunk := range chunks {
+		c <- chunk
+	}
+	close(c)
+	return c
+}
+
 // Chunks of several arrays and shards, some of them on the host, some of fill values and
 // some smaller than their chunks.
 func TestWriteChunksStoresEachChunkInItsPlace(t *testing.T) {
@@ -100,7 +110,14 @@ func TestWriteChunksStoresEachChunkInItsPlace(t *testing.T) {
 			chunks = append(chunks, zarr.ChunkWrite{Shard: shard, Index: []int64{i}, Values: onDevice})
 		}
 		chunks[0].Values = counting(t, arrowbuf.CPU(), 0, 1, 100)
-		require.NoError(t, zarr.WriteChunks(t.Context(), chunks, 3))
+		stored := make([]atomic.Int64, len(chunks))
+		for i := range chunks {
+			chunks[i].Stored = func(context.Context) error { stored[i].Add(1); return nil }
+		}
+		require.NoError(t, zarr.WriteChunks(t.Context(), sent(chunks...), 3))
+		for i := range stored {
+			require.EqualValues(t, 1, stored[i].Load(), "chunk %d", i)
+		}
 		require.NoError(t, shard.Close(t.Context()))
 		want := make([]int32, 1000)
 		for i := range want {
@@ -127,8 +144,32 @@ func TestWriteChunksNamesTheChunkThatIsWrong(t *testing.T) {
 		`array "a": chunk [1]: values of shape [11] are larger than`:           {Array: a, Index: []int64{1}, Values: counting(t, dev, 0, 1, 11)},
 		`array "a": chunk [1]: values of shape [2 5] do not fit chunk shape [`: {Array: a, Index: []int64{1}, Values: counting(t, dev, 0, 1, 2, 5)},
 	} {
-		assert.ErrorContains(t, zarr.WriteChunks(t.Context(), []zarr.ChunkWrite{good, bad}, 1), want)
+		assert.ErrorContains(t, zarr.WriteChunks(t.Context(), sent(good, bad), 1), want)
 	}
+}
+
+// A writer that waits for memory of the chunks before must not wait for ever.
+func TestChunksAreStoredThoughTheirBatchIsNotComplete(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	a := create(t, store.NewMemory(), "a", ints([]int64{1000}, []int64{100}, codec.Zstd{Level: 1}))
+	chunks, stored := make(chan zarr.ChunkWrite), make(chan struct{})
+	done := make(chan error, 1)
+	go func() { done <- zarr.WriteChunks(t.Context(), chunks, 2) }()
+	for i := range int64(10) {
+		chunks <- zarr.ChunkWrite{Array: a, Index: []int64{i}, Values: counting(t, dev, int32(100*i), 1, 100), Stored: func(context.Context) error { stored <- struct{}{}; return nil }}
+		<-stored
+	}
+	close(chunks)
+	require.NoError(t, <-done)
+}
+
+func TestTheErrorOfAStoredChunkEndsTheWrite(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		a := create(t, store.NewMemory(), "a", ints([]int64{1000}, []int64{100}, codec.Zstd{Level: 1}))
+		chunks := make(chan zarr.ChunkWrite, 1) // stays open
+		chunks <- zarr.ChunkWrite{Array: a, Index: []int64{0}, Values: counting(t, dev, 0, 1, 100), Stored: func(context.Context) error { return errDiskFull }}
+		require.ErrorIs(t, zarr.WriteChunks(t.Context(), chunks, 2), errDiskFull)
+	})
 }
 
 // A device that fails while it writes leaves what is stored, and loses no memory.

@@ -1,11 +1,15 @@
 """The topic convert: `arrow2zarr convert --device cuda`, from memory to memory, beside the
-same on all cores, and the stages of one. Figures are GB/s of the arrays. The limit of a
-copy stage is the rate of pinned memory."""
+same on all cores and tensorstore, and the stages of one. Figures are GB/s of the arrays.
+The limit of a copy stage is the rate of pinned memory. An output of each codec is verified.
+
+tensorstore is measured if its wheel is there (bench/gpu/wheels.sh). It writes the same
+columns from the same mapped file, but no masks, metadata or row numbers."""
 
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -21,6 +25,7 @@ ROUNDS = 3
 TIMES = 8  # the input of the conversion, in GiB
 CODECS = {"zstd": "zstd:1", "lz4": "lz4", "blosc": "blosc:zstd:1", "none": "none"}
 STAGES = "zstd"  # the codec whose stages are recorded
+PEER_CODECS = {"zstd": "zstd1", "none": "none"}  # as bench/peers.py names them
 
 
 def lengthen(path: Path, times: int) -> Path:
@@ -48,34 +53,72 @@ def convert(source: Path, output: Path, flags: list[str]) -> dict:
     return json.loads(run.stdout)
 
 
+def verify(source: Path, output: Path) -> None:
+    command = [str(gobench.GPU / "arrow2zarr"), "verify", str(source), str(output)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    print(run.stdout, run.stderr)
+    if run.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit code {run.returncode}\n{run.stderr}")
+
+
+def tensorstore(source: Path, output: Path, codec: str, chunk_rows: int) -> float:
+    """The seconds of the peer."""
+    shutil.rmtree(output, ignore_errors=True)
+    command = [sys.executable, str(record.ROOT / "bench/peers.py"), "tensorstore-by-batch", str(source), str(output), codec, str(chunk_rows)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode != 0:
+        raise RuntimeError(f"tensorstore: {run.stderr.strip().splitlines()[-1:]}")
+    return float(run.stdout)
+
+
+def column_bytes(source: Path) -> int:
+    """The size of the arrays that tensorstore writes."""
+    with pa.ipc.open_file(pa.memory_map(str(source))) as file:
+        rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
+        return rows * sum(max(f.type.bit_width // 8, 1) for f in file.schema)
+
+
 def records() -> tuple[list[dict], list[str]]:
     """The rates of conversions. Both devices take turns, and the best of each counts: the
     first rounds pin memory and touch pages."""
     folder = Path(tempfile.mkdtemp(prefix="quiver-", dir="/dev/shm"))
-    found, cores = [], len(os.sched_getaffinity(0))
+    found, faults, cores = [], [], len(os.sched_getaffinity(0))
     limits = {"h2d": cupy_limits.bus_copy(True), "d2h": cupy_limits.bus_copy(False)}
     cupy_limits.free()
     try:
         gen.main(folder)
-        source = lengthen(folder / "stations.arrow", TIMES)
+        # Verifying takes longer than converting: one repetition has all kinds of columns.
+        short, source, output = lengthen(folder / "stations.arrow", 1), lengthen(folder / "stations.arrow", TIMES), folder / "out.zarr"
         for name, codec in CODECS.items():
-            best, stages, ratio = {"cuda": 0.0, "cpu": 0.0}, {}, 1.0
+            best, stages, ratio = {"cuda": 0.0, "cpu": 0.0}, {}, {}
             flags = ["--codec", codec, "--max-memory", "4GiB", "--json", "--no-progress"]
+            convert(short, output, ["--device", "cuda", *flags])
+            verify(short, output)
             for _ in range(ROUNDS):
                 for device in best:
-                    summary = convert(source, folder / "out.zarr", ["--device", device, *flags])
+                    summary = convert(source, output, ["--device", device, *flags])
                     best[device] = max(best[device], summary["bytes_per_second"] / 1e9)
+                    ratio[device] = round(summary["raw_bytes"] / summary["stored_bytes"], 3)
                     if device == "cuda":
-                        ratio = summary["raw_bytes"] / summary["stored_bytes"]
                         for stage in summary["stages"]:
                             stages[stage["name"]] = max(stages.get(stage["name"], 0), stage["bytes_per_second"] / 1e9)
+            others = {}
+            if peer_codec := PEER_CODECS.get(name):
+                try:
+                    seconds = min(tensorstore(source, output, peer_codec, summary["chunk_rows"]) for _ in range(ROUNDS - 1))
+                    rate = column_bytes(source) / seconds / 1e9
+                    others = {"peers": {f"tensorstore, {cores} cores": round(rate, 4)}, "peer_ratios": {"tensorstore": round(best["cuda"] / rate, 3)}}
+                except RuntimeError as e:
+                    faults.append(f"convert-gpu-{name}: {e}")
             shown = f"arrow2zarr convert {source.name} OUT --device cuda {' '.join(flags)}"
-            found.append(record.record(f"convert-gpu-{name}", "GB/s", best["cuda"], shown, peer=f"--device cpu, {cores} cores",
-                                       peer_value=best["cpu"], compression=round(ratio, 3)))  # fmt: skip
+            found.append(record.record(f"convert-gpu-{name}", "GB/s", best["cuda"], shown, peer=f"--device cpu, {cores} cores", peer_value=best["cpu"],
+                                       compression=ratio["cuda"], peer_compression=ratio["cpu"], **others))  # fmt: skip
             if name == STAGES:
                 for stage, rate in stages.items():
+                    if stage == "read":  # the file is mapped: h2d reads it
+                        continue
                     bound = {"limit": f"pinned {stage}", "limit_value": limits[stage]} if stage in limits else {}
                     found.append(record.record(f"convert-gpu-{name}-{stage}", "GB/s", rate, shown, **bound))
     finally:
         shutil.rmtree(folder)
-    return found, []
+    return found, faults

@@ -180,3 +180,13 @@ def records() -> tuple[list[dict], list[str]]:
     for measure in (copies, operations, driver_calls, fragmentation):
         figures.attempt(measure.__name__, measure, figures)
     return figures.records, figures.faults
+
+
+def pin_records() -> tuple[list[dict], list[str]]:
+    """How fast large memory is pinned and freed."""
+    ours = gobench.run("cudabuf", "^BenchmarkPin$", rounds=3)
+    registered, driver = (ours.get(f"Pin/cuda/{kind}") for kind in ("registered", "cuMemHostAlloc"))
+    if not registered or not driver:
+        return [], ["pin-64m: its benchmark gave no figure, see the log"]
+    command = "go test ./cudabuf -bench 'Pin$'"
+    return [record.record("pin-64m", "GB/s", registered["MB/s"] / 1e3, command, peer="cuMemHostAlloc", peer_value=driver["MB/s"] / 1e3)], []

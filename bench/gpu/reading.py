@@ -5,7 +5,8 @@ and in shards of 64 MiB with chunks of 1 MiB.
 
 The peer is zarr-python with its GPU prototype, if its wheels are there
 (bench/gpu/wheels.sh). The limit is a copy of the array from pinned memory to the GPU,
-which an array without compression cannot exceed.
+which an array without compression cannot exceed. `write-gpu` encodes an array of the GPU in
+chunks that are boxes.
 """
 
 import json
@@ -88,6 +89,13 @@ def records():
             options = {"peer": "zarr-python, GPU prototype", "peer_value": beside[name]} if name in beside else {}
             command = f"go test ./zarr -bench 'ReadToDevice$/cuda$/{name}$'"
             made.append(record.record(f"read-gpu-{name}", "GB/s", got["MB/s"] / 1e3, command, **limit, **options))
+        written = gobench.run("zarr", "^BenchmarkWriteFromDevice$", "-test.benchtime=5x", rounds=3)
+        for size in ("64k", "1m"):
+            if not (got := written.get(f"WriteFromDevice/cuda/{size}")):
+                faults.append(f"write-gpu-{size}: its benchmark gave no figure, see the log")
+                continue
+            command = f"go test ./zarr -bench 'WriteFromDevice$/cuda$/{size}$'"
+            made.append(record.record(f"write-gpu-{size}", "GB/s", got["MB/s"] / 1e3, command, note="boxes of a float32 array, shuffled and zstd level 1; stored nowhere"))
     finally:
         shutil.rmtree(folder)
     return made, faults

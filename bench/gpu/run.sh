@@ -15,7 +15,7 @@
 #   bench           all benchmarks and their peers; bench-TOPIC runs one topic
 #                   (cudabuf, arrow, columns, share, arrays, convert, compress, encode, shuffle, blosc, read, blas; collective, which
 #                   needs two GPUs; permutations, a
-#                   part of arrays; or copykernels, which chooses the kernels of copies)
+#                   part of arrays; pin, of cudabuf; or copykernels, which chooses the kernels of copies)
 #
 # PACKAGES=REGEX limits the tests and the sanitizer to some packages.
 #

@@ -10,7 +10,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
-	quiverzstd "github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/internal/launch"
 )
@@ -280,7 +280,7 @@ func (d *decoding) decodeParts(p *partJobs, dst arrowbuf.Buffer, limit int64) er
 	}{
 		{&p.lz4, lz4.Decode},
 		{&p.zstd, func(b compress.Batch) ([]compress.Result, error) {
-			return quiverzstd.Decode(b, compress.Options{Scratch: limit})
+			return zstd.Decode(b, compress.Options{Scratch: limit})
 		}},
 	} {
 		results, err := step.decode(step.jobs.batch(dst, d.batch.Src))

@@ -9,7 +9,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
-	quiverzstd "github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
@@ -53,14 +53,14 @@ func (e *encoding) encodeParts(b compress.Batch, limit int64) ([]compress.Result
 	if e.options.Compressor == LZ4 {
 		return lz4.Encode(b, lz4.EncodeOptions{Acceleration: 10 - e.options.Level, Scratch: limit})
 	}
-	return quiverzstd.Encode(b, quiverzstd.EncodeOptions{Level: zstdLevel(e.options.Level), Scratch: limit})
+	return zstd.Encode(b, zstd.EncodeOptions{Level: ZstdLevel(e.options.Level), Scratch: limit})
 }
 
 func (e *encoding) bound(n int64) int64 {
 	if e.options.Compressor == LZ4 {
 		return lz4.Bound(n)
 	}
-	return quiverzstd.Bound(n)
+	return zstd.Bound(n)
 }
 
 // encode encodes some inputs.

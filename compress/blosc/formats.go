@@ -7,11 +7,10 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/snappy"
-	"github.com/klauspost/compress/zstd"
 	pierrec "github.com/pierrec/lz4/v4"
 	"github.com/quiver-gpu/quiver/compress/gzip"
 	"github.com/quiver-gpu/quiver/compress/lz4"
-	quiverzstd "github.com/quiver-gpu/quiver/compress/zstd"
+	"github.com/quiver-gpu/quiver/compress/zstd"
 )
 
 var errLength = errors.New("decoded length differs")
@@ -98,8 +97,6 @@ func fit(dst, encoding []byte) int {
 	return copy(dst, encoding)
 }
 
-var zstdEncoders [10]sync.Pool // of *zstd.Encoder, by level
-
 func decompressZlib(dst, src []byte) error {
 	out, err := gzip.DecodeZlib(dst, src, int64(len(dst)))
 	return checkLength(len(out), dst, err)
@@ -117,12 +114,12 @@ func compressZlib(dst, src []byte, level int) (int, error) {
 }
 
 func decompressZstd(dst, src []byte) error {
-	out, err := quiverzstd.DecodeFrames(dst, src, int64(len(dst)))
+	out, err := zstd.DecodeFrames(dst, src, int64(len(dst)))
 	return checkLength(len(out), dst, err)
 }
 
-// zstdLevel returns the level of Zstandard that c-blosc uses.
-func zstdLevel(level int) int {
+// ZstdLevel returns the level of Zstandard that c-blosc uses for its own level.
+func ZstdLevel(level int) int {
 	if level == 9 {
 		return 22
 	}
@@ -130,17 +127,12 @@ func zstdLevel(level int) int {
 }
 
 func compressZstd(dst, src []byte, level int) (int, error) {
-	e, ok := zstdEncoders[level].Get().(*zstd.Encoder)
-	if !ok {
-		var err error
-		if e, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(zstdLevel(level))),
-			zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithZeroFrames(true)); err != nil {
-			return 0, err
-		}
-	}
-	defer zstdEncoders[level].Put(e)
 	buf := getMemory(len(src))
 	defer memories.Put(buf)
-	*buf = e.EncodeAll(src, (*buf)[:0])
-	return fit(dst, *buf), nil
+	out, err := zstd.EncodeFrame((*buf)[:0], src, zstd.EncodeOptions{Level: ZstdLevel(level)})
+	if err != nil {
+		return 0, err
+	}
+	*buf = out
+	return fit(dst, out), nil
 }

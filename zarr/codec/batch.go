@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,9 @@ type BatchOptions struct {
 	// OnHostCopy, if not nil, is called after each copy from a device, possibly from several
 	// goroutines at the same time.
 	OnHostCopy func(bytes int64, took time.Duration)
+	// OnEncoded, if not nil, is called once when EncodeBatch needs the kernels of the GPU no
+	// longer, at the latest when it returns.
+	OnEncoded func()
 	// OnCopied, if not nil, is called once when DecodeBatch needs the encoded chunks on the
 	// host no longer, at the latest when it returns.
 	OnCopied func()
@@ -48,59 +52,34 @@ type EncodeItem struct {
 	Stats *Stats
 }
 
-// Encoded is the encodings of a batch. The caller must release it.
-type Encoded struct {
-	chunks    [][]byte
-	errs      []error
-	scratches []*Scratch
-}
-
-// Chunk returns the encoding of item i, or its error. The encoding is nil if all elements
-// equal the fill value bitwise, unless KeepEmpty is set. It is valid until Release, and
-// the caller must not modify it. Chunk returns an error after Release, and if the batch
-// has no item i.
-func (e *Encoded) Chunk(i int) ([]byte, error) {
-	if e == nil || i < 0 || i >= len(e.chunks) {
-		return nil, fmt.Errorf("codec.Encoded.Chunk: item %d is not in the batch, or the batch was released", i)
+// EncodeBatch encodes chunks of any chains, and calls use for each with its encoding or its
+// error, from several goroutines at the same time. The encoding is nil if all elements
+// equal the fill value bitwise, unless KeepEmpty is set. It is valid until use returns,
+// which must not modify it.
+//
+// Chunks whose values are on a GPU are encoded there, as far as their chains have kernels.
+// A GPU then needs memory for the chunks, for the bound of each step's output, and for the
+// encodings. These cross the link in pieces of some MiB: while chunks of one are used,
+// others are copied, so that host memory is bounded, too.
+//
+// The error is that of the whole batch: an item without chain or values, a failure of a
+// device, or the first of use. Then use may not be called for some of the chunks.
+func EncodeBatch(items []EncodeItem, o BatchOptions, use func(i int, encoded []byte, err error) error) error {
+	if o.OnEncoded != nil {
+		o.OnEncoded = sync.OnceFunc(o.OnEncoded)
+		defer o.OnEncoded()
 	}
-	return e.chunks[i], e.errs[i]
-}
-
-// Release releases the memory of the encodings.
-func (e *Encoded) Release() {
-	for _, s := range e.scratches {
-		s.Release()
+	if use == nil {
+		return errors.New("codec.EncodeBatch: nil function")
 	}
-	e.chunks, e.errs, e.scratches = nil, nil, nil
-}
-
-// scratch returns a Scratch that lives as long as the encodings.
-func (e *Encoded) scratch(item EncodeItem, o BatchOptions) *Scratch {
-	s := GetScratch()
-	s.KeepEmpty, s.Stats, s.OnHostCopy = item.KeepEmpty, item.Stats, o.OnHostCopy
-	e.scratches = append(e.scratches, s)
-	return s
-}
-
-// EncodeBatch encodes chunks of any chains. Those whose values are on a GPU are encoded
-// there, as far as their chains have kernels. A GPU then needs memory for the chunks, for
-// the bound of each step's output, and for the encodings. The error is that of the whole
-// batch: an item without chain or values, or a failure of a device.
-func EncodeBatch(items []EncodeItem, o BatchOptions) (_ *Encoded, err error) {
-	e := &Encoded{chunks: make([][]byte, len(items)), errs: make([]error, len(items))}
-	defer func() {
-		if err != nil {
-			e.Release()
-		}
-	}()
 	var onHost []int
 	onDevice := map[*cudabuf.Device][]int{}
 	for i, item := range items {
 		if item.Chain == nil {
-			return nil, fmt.Errorf("codec.EncodeBatch: item %d: nil chain", i)
+			return fmt.Errorf("codec.EncodeBatch: item %d: nil chain", i)
 		}
 		if err := item.Chain.CheckValues(item.Values); err != nil {
-			return nil, fmt.Errorf("codec.EncodeBatch: item %d: %w", i, err)
+			return fmt.Errorf("codec.EncodeBatch: item %d: %w", i, err)
 		}
 		if dev := item.Chain.encoderOf(item.Values); dev != nil {
 			onDevice[dev] = append(onDevice[dev], i)
@@ -109,19 +88,21 @@ func EncodeBatch(items []EncodeItem, o BatchOptions) (_ *Encoded, err error) {
 		}
 	}
 	for dev, ids := range onDevice {
-		if err := e.encodeOn(dev, items, ids, o); err != nil {
-			return nil, fmt.Errorf("codec.EncodeBatch: %w", err)
+		if err := encodeOn(dev, items, ids, o, use); err != nil {
+			return fmt.Errorf("codec.EncodeBatch: %w", err)
 		}
 	}
-	scratches := make([]*Scratch, len(onHost))
-	for i := range onHost {
-		scratches[i] = e.scratch(items[onHost[i]], o)
+	if o.OnEncoded != nil {
+		o.OnEncoded()
 	}
-	forEach(len(onHost), o.Jobs, func(i int) {
-		at := onHost[i]
-		e.chunks[at], e.errs[at] = items[at].Chain.encode(scratches[i], items[at].Values)
+	return forEach(len(onHost), o.Jobs, func(i int) error {
+		item := items[onHost[i]]
+		s := GetScratch()
+		defer s.Release()
+		s.KeepEmpty, s.Stats, s.OnHostCopy = item.KeepEmpty, item.Stats, o.OnHostCopy
+		encoded, err := item.Chain.encode(s, item.Values)
+		return use(onHost[i], encoded, err)
 	})
-	return e, nil
 }
 
 // DecodeItem is a chunk to decode. Encoded is on the host, best in pinned memory.
@@ -161,12 +142,13 @@ func DecodeBatch(dst arrowbuf.Buffer, items []DecodeItem, o BatchOptions) ([]err
 	}
 	errs := make([]error, len(items))
 	if host, ok := arrowbuf.HostBytes(dst); ok {
-		forEach(len(items), o.Jobs, func(i int) {
+		_ = forEach(len(items), o.Jobs, func(i int) error { // each item has its error
 			s := GetScratch()
 			defer s.Release()
 			s.Stats = items[i].Stats
 			n := items[i].Chain.chunk.nbytes()
 			errs[i] = items[i].Chain.decodeFixed(s, host[items[i].At:][:n:n], items[i].Encoded)
+			return nil
 		})
 		return errs, nil
 	}
@@ -181,21 +163,31 @@ func DecodeBatch(dst arrowbuf.Buffer, items []DecodeItem, o BatchOptions) ([]err
 	return errs, nil
 }
 
-// forEach calls f for 0 to n-1 in up to jobs goroutines.
-func forEach(n, jobs int, f func(i int)) {
+// forEach calls f for 0 to n-1 in up to jobs goroutines, and returns the first error. After
+// an error it begins no more calls.
+func forEach(n, jobs int, f func(i int) error) error {
 	if jobs < 1 {
 		jobs = runtime.GOMAXPROCS(0)
 	}
 	if n == 1 {
-		f(0)
-		return
+		return f(0)
 	}
+	var failed atomic.Bool
 	var group errgroup.Group
 	group.SetLimit(jobs)
 	for i := range n {
-		group.Go(func() error { f(i); return nil })
+		if failed.Load() {
+			break
+		}
+		group.Go(func() error {
+			err := f(i)
+			if err != nil {
+				failed.Store(true)
+			}
+			return err
+		})
 	}
-	_ = group.Wait() // f returns no error
+	return group.Wait()
 }
 
 // batchAlignment is that of chunks in a buffer of many: kernels read neighbors
@@ -265,7 +257,7 @@ func (c *Chain) deviceEncoders() int {
 func (c *Chain) deviceDecoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		d, ok := codec.(deviceDecoder)
-		return ok && d.decodesOnDevice()
+		return ok && d.decodesOnDevice(c.chunk.nbytes())
 	})
 }
 
@@ -284,6 +276,15 @@ func leading(codecs []BytesCodec, f func(BytesCodec) bool) int {
 func (c *Chain) DecodesOnDevice() bool {
 	return c.serializesOnDevice() && (c.deviceDecoders() > 0 || len(c.compressors) == 0)
 }
+
+// DecodesInPlace reports whether a GPU has nothing to do to decode chunks of the chain: an
+// encoded chunk is its elements.
+func (c *Chain) DecodesInPlace() bool {
+	return c.IsPlain() && c.serializesOnDevice() && !c.chunk.Type.NeedsNormalize()
+}
+
+// CountInPlace counts a chunk that was decoded in place on a device.
+func (c *Chain) CountInPlace(s *Stats) { s.add(c.serializes, OnDevice, true, c.chunk.nbytes()) }
 
 // UsualEncodedSize returns the size in bytes that few encoded chunks exceed.
 func (c *Chain) UsualEncodedSize() int64 {

@@ -14,7 +14,7 @@ import (
 // the ranges of a batch, whatever the bytes of the inputs are.
 type deviceDecoder interface {
 	BytesCodec
-	decodesOnDevice() bool // with its configuration
+	decodesOnDevice(chunk int64) bool // with its configuration, and chunks of that many bytes
 	// decodeBatch decodes a batch on its device. onHost is how many of the inputs lacked
 	// kernels nevertheless, so that code on the host decoded them.
 	decodeBatch(b compress.Batch, scratch int64) (results []compress.Result, onHost int64, err error)
@@ -117,10 +117,11 @@ func (d *decoding) beginOnHost() (scratches []*Scratch) {
 			scratches = append(scratches, s)
 		}
 	}
-	forEach(len(first), d.options.Jobs, func(i int) {
+	_ = forEach(len(first), d.options.Jobs, func(i int) error { // decodeOnHost has the error
 		c := first[i]
 		raw, err := c.Chain.decompress(scratches[i], nil, c.Encoded, c.steps)
 		c.host, c.failed = raw, err != nil
+		return nil
 	})
 	return scratches
 }
@@ -252,52 +253,67 @@ func engineOf(i int, onHost int64) Engine {
 // deserialize makes elements of the bytes of all chunks, in place unless they are
 // transposed.
 func (d *decoding) deserialize() error {
-	for _, c := range d.pending(func(*decodingChunk) bool { return true }) {
-		if err := c.deserialize(d.dst); err != nil {
-			return err
+	var swaps, bools []numberRange
+	chunks := d.pending(func(*decodingChunk) bool { return true })
+	for _, c := range chunks {
+		swaps = appendSwap(swaps, c.Chain, c.buf, c.at)
+		if c.Chain.serializer.spec().Type.NeedsNormalize() { // bools
+			bools = appendRange(bools, numberRange{c.buf, c.at, 1})
 		}
 		c.Stats.add(c.Chain.serializes, OnDevice, true, c.at.Length)
 	}
-	return nil
-}
-
-func (c *decodingChunk) deserialize(dst arrowbuf.Buffer) error {
-	if err := swapOnDevice(c.Chain, c.buf, c.at); err != nil {
+	if err := swapAll(swaps); err != nil {
 		return err
+	}
+	for _, r := range bools {
+		if err := r.normalizeBools(); err != nil {
+			return err
+		}
 	}
 	scope := ndview.NewScope()
 	defer scope.Release()
+	var places, values []*ndview.NDBuffer
+	for _, c := range chunks {
+		if c.Chain.axisOrder == nil {
+			continue
+		}
+		place, v, err := c.transposed(scope, d.dst)
+		if err != nil {
+			return err
+		}
+		places, values = append(places, place), append(values, v)
+	}
+	return ndview.CopyAll(places, values)
+}
+
+// normalizeBools sets bytes that are not 0 to 1.
+func (r numberRange) normalizeBools() error {
+	stored, err := r.array(ndview.Uint8)
+	if err != nil {
+		return err
+	}
+	defer stored.Release()
+	values, err := r.array(ndview.Bool)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	return ndview.NotEqual.Into(values, stored, uint8(0))
+}
+
+// transposed returns the stored elements in the order of the chunk, and where they go.
+func (c *decodingChunk) transposed(scope *ndview.Scope, dst arrowbuf.Buffer) (place, values *ndview.NDBuffer, err error) {
 	spec := c.Chain.serializer.spec()
 	dtype, _ := spec.Type.DType()
-	if spec.Type.NeedsNormalize() { // bools
-		stored, err := scope.Add(ndview.FromBuffer(c.buf, ndview.Uint8, c.at.Offset, spec.Shape, nil))
-		if err != nil {
-			return err
-		}
-		values, err := scope.Add(ndview.FromBuffer(c.buf, dtype, c.at.Offset, spec.Shape, nil))
-		if err != nil {
-			return err
-		}
-		if err := ndview.NotEqual.Into(values, stored, uint8(0)); err != nil {
-			return err
-		}
-	}
-	if c.Chain.axisOrder == nil {
-		return nil
-	}
 	stored, err := scope.Add(ndview.FromBuffer(c.buf, dtype, c.at.Offset, spec.Shape, nil))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	moved, err := scope.Add(stored.Transpose(invertPermutation(c.Chain.axisOrder)...))
-	if err != nil {
-		return err
+	if values, err = scope.Add(stored.Transpose(invertPermutation(c.Chain.axisOrder)...)); err != nil {
+		return nil, nil, err
 	}
-	whole, err := scope.Add(ndview.FromBuffer(dst, dtype, c.At, c.Chain.chunk.Shape, nil))
-	if err != nil {
-		return err
-	}
-	return whole.CopyFrom(moved)
+	place, err = scope.Add(ndview.FromBuffer(dst, dtype, c.At, c.Chain.chunk.Shape, nil))
+	return place, values, err
 }
 
 // forgetHost calls OnCopied if the device has all encoded chunks that may fail.
@@ -330,12 +346,11 @@ func (d *decoding) decodeOnHost() error {
 		}
 		return c.failed
 	})
-	device := make([]error, len(failed))
-	forEach(len(failed), d.options.Jobs, func(i int) {
+	return forEach(len(failed), d.options.Jobs, func(i int) error {
 		c := failed[i]
 		n := c.Chain.chunk.nbytes()
 		if d.errs[c.id] = arrowbuf.CheckHostMemory(n); d.errs[c.id] != nil { // a chunk may be much larger than its array
-			return
+			return nil
 		}
 		s, memory := GetScratch(), GetScratch()
 		defer s.Release()
@@ -344,17 +359,11 @@ func (d *decoding) decodeOnHost() error {
 		raw := memory.Bytes(n)
 		encoded, err := c.encoded()
 		if err != nil {
-			device[i] = err
-			return
-		}
-		if d.errs[c.id] = c.Chain.decodeFixed(s, raw, encoded); d.errs[c.id] == nil {
-			_, device[i] = d.dst.CopyFromHost(raw, c.At)
-		}
-	})
-	for _, err := range device {
-		if err != nil {
 			return err
 		}
-	}
-	return nil
+		if d.errs[c.id] = c.Chain.decodeFixed(s, raw, encoded); d.errs[c.id] == nil {
+			_, err = d.dst.CopyFromHost(raw, c.At)
+		}
+		return err
+	})
 }

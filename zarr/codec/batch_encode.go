@@ -1,8 +1,12 @@
 package codec
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
@@ -26,6 +30,7 @@ type deviceEncoder interface {
 type encoding struct {
 	dev     *cudabuf.Device
 	options BatchOptions
+	use     func(i int, encoded []byte, err error) error
 	chunks  []*encodingChunk
 	buffers []arrowbuf.Buffer // to release at the end
 }
@@ -43,8 +48,8 @@ type encodingChunk struct {
 }
 
 // encodeOn encodes items whose values are on a GPU.
-func (e *Encoded) encodeOn(dev *cudabuf.Device, items []EncodeItem, ids []int, o BatchOptions) (err error) {
-	x := &encoding{dev: dev, options: o}
+func encodeOn(dev *cudabuf.Device, items []EncodeItem, ids []int, o BatchOptions, use func(i int, encoded []byte, err error) error) (err error) {
+	x := &encoding{dev: dev, options: o, use: use}
 	defer x.release()
 	for _, i := range ids {
 		x.chunks = append(x.chunks, &encodingChunk{EncodeItem: items[i], id: i, steps: items[i].Chain.deviceEncoders()})
@@ -64,11 +69,21 @@ func (e *Encoded) encodeOn(dev *cudabuf.Device, items []EncodeItem, ids []int, o
 			break
 		}
 	}
-	s := e.scratch(EncodeItem{}, o)
-	if err := x.copyToHost(e, s); err != nil {
+	packed, stay, err := x.pack()
+	if err != nil {
 		return err
 	}
-	return x.finishOnHost(e)
+	if x.options.OnEncoded != nil {
+		x.options.OnEncoded()
+	}
+	for _, c := range x.chunks {
+		if c.empty || c.err != nil {
+			if err := x.use(c.id, nil, c.err); err != nil {
+				return err
+			}
+		}
+	}
+	return x.finish(packed, stay)
 }
 
 func (x *encoding) release() {
@@ -100,72 +115,108 @@ func (x *encoding) serialize() error {
 	if err != nil {
 		return err
 	}
+	scope := ndview.NewScope()
+	defer scope.Release()
+	var places, values []*ndview.NDBuffer
 	for _, c := range x.chunks {
 		c.buf = slab
-		if err := c.serialize(); err != nil {
+		place, v, err := c.place(scope)
+		if err != nil {
 			return err
 		}
+		places, values = append(places, place), append(values, v)
 		c.Stats.add(c.Chain.serializes, OnDevice, false, c.at.Length)
+	}
+	if err := ndview.CopyAll(places, values); err != nil {
+		return err
+	}
+	var swaps []numberRange
+	for _, c := range x.chunks {
+		swaps = appendSwap(swaps, c.Chain, c.buf, c.at)
+	}
+	return swapAll(swaps)
+}
+
+// place returns the values in the order in which they are encoded, and where they go. It
+// fills the rest of the chunk.
+func (c *encodingChunk) place(scope *ndview.Scope) (place, values *ndview.NDBuffer, err error) {
+	spec := c.Chain.serializer.spec()
+	values = c.Values.(*ndview.NDBuffer)
+	if c.Chain.axisOrder != nil {
+		if values, err = scope.Add(values.Transpose(c.Chain.axisOrder...)); err != nil {
+			return nil, nil, err
+		}
+	}
+	whole, err := scope.Add(ndview.FromBuffer(c.buf, values.DType(), c.at.Offset, spec.Shape, nil))
+	if err != nil || values.Size() == whole.Size() {
+		return whole, values, err
+	}
+	fill, err := scope.Add(ndview.FromBytes(values.Device(), values.DType(), spec.Fill))
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := scope.Add(fill.BroadcastTo(spec.Shape...))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := whole.CopyFrom(all); err != nil {
+		return nil, nil, err
+	}
+	keys := make([]ndview.Key, len(spec.Shape))
+	for i, n := range values.Shape() {
+		keys[i] = ndview.Span(0, n)
+	}
+	place, err = scope.Add(whole.Index(keys...))
+	return place, values, err
+}
+
+// numberRange is adjacent numbers of one width in a buffer.
+type numberRange struct {
+	buf   arrowbuf.Buffer
+	at    compress.Range
+	width int64
+}
+
+// appendSwap appends the numbers of a chunk, if the chain stores them in the other byte
+// order. Those of adjacent chunks are one range.
+func appendSwap(all []numberRange, c *Chain, buf arrowbuf.Buffer, at compress.Range) []numberRange {
+	raw := c.serializer.(*bytesSerializer)
+	if !raw.swap {
+		return all
+	}
+	return appendRange(all, numberRange{buf, at, raw.chunk.Type.NumberWidth()})
+}
+
+func appendRange(all []numberRange, r numberRange) []numberRange {
+	if len(all) > 0 {
+		last := &all[len(all)-1]
+		if last.buf == r.buf && last.width == r.width && last.at.Offset+last.at.Length == r.at.Offset {
+			last.at.Length += r.at.Length
+			return all
+		}
+	}
+	return append(all, r)
+}
+
+// swapAll reverses the bytes of numbers.
+func swapAll(all []numberRange) error {
+	for _, r := range all {
+		numbers, err := r.array(map[int64]ndview.DType{2: ndview.Uint16, 4: ndview.Uint32, 8: ndview.Uint64}[r.width])
+		if err != nil {
+			return err
+		}
+		err = numbers.ByteSwap()
+		numbers.Release()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// serialize copies the elements to their place.
-func (c *encodingChunk) serialize() error {
-	scope := ndview.NewScope()
-	defer scope.Release()
-	spec, values := c.Chain.serializer.spec(), c.Values.(*ndview.NDBuffer)
-	if c.Chain.axisOrder != nil {
-		moved, err := scope.Add(values.Transpose(c.Chain.axisOrder...))
-		if err != nil {
-			return err
-		}
-		values = moved
-	}
-	whole, err := scope.Add(ndview.FromBuffer(c.buf, values.DType(), c.at.Offset, spec.Shape, nil))
-	if err != nil {
-		return err
-	}
-	part := whole
-	if values.Size() < whole.Size() {
-		fill, err := scope.Add(ndview.FromBytes(values.Device(), values.DType(), spec.Fill))
-		if err != nil {
-			return err
-		}
-		all, err := scope.Add(fill.BroadcastTo(spec.Shape...))
-		if err != nil {
-			return err
-		}
-		if err := whole.CopyFrom(all); err != nil {
-			return err
-		}
-		keys := make([]ndview.Key, len(spec.Shape))
-		for i, n := range values.Shape() {
-			keys[i] = ndview.Span(0, n)
-		}
-		if part, err = scope.Add(whole.Index(keys...)); err != nil {
-			return err
-		}
-	}
-	if err := part.CopyFrom(values); err != nil {
-		return err
-	}
-	return swapOnDevice(c.Chain, c.buf, c.at)
-}
-
-// swapOnDevice reverses the bytes of the numbers of a chunk, if the chain stores them so.
-func swapOnDevice(c *Chain, buf arrowbuf.Buffer, at compress.Range) error {
-	raw := c.serializer.(*bytesSerializer)
-	if !raw.swap {
-		return nil
-	}
-	width := raw.chunk.Type.NumberWidth()
-	numbers, err := ndview.FromBuffer(buf, map[int64]ndview.DType{2: ndview.Uint16, 4: ndview.Uint32, 8: ndview.Uint64}[width], at.Offset, []int64{at.Length / width}, nil)
-	if err != nil {
-		return err
-	}
-	defer numbers.Release()
-	return numbers.ByteSwap()
+// array returns the range as an array. The caller must release it.
+func (r numberRange) array(t ndview.DType) (*ndview.NDBuffer, error) {
+	return ndview.FromBuffer(r.buf, t, r.at.Offset, []int64{r.at.Length / r.width}, nil)
 }
 
 // findEmpty finds the chunks of fill values.
@@ -266,11 +317,11 @@ func (x *encoding) releaseUnused() {
 	x.buffers = kept
 }
 
-// copyToHost packs the bytes of all chunks into one buffer, and copies that.
-func (x *encoding) copyToHost(e *Encoded, s *Scratch) error {
+// pack puts the bytes of all chunks together into one buffer, in the order of the chunks
+// that it returns, and releases the other buffers.
+func (x *encoding) pack() (packed arrowbuf.Buffer, stay []*encodingChunk, err error) {
 	var size int64
 	moves := map[arrowbuf.Buffer]*compress.Batch{}
-	var stay []*encodingChunk
 	for _, c := range x.chunks {
 		if c.empty || c.err != nil {
 			continue
@@ -287,58 +338,90 @@ func (x *encoding) copyToHost(e *Encoded, s *Scratch) error {
 		size += c.at.Length
 	}
 	if len(stay) == 0 {
-		return nil
+		return nil, nil, nil
 	}
-	packed, err := x.alloc(size)
-	if err != nil {
-		return err
+	if packed, err = x.alloc(size); err != nil {
+		return nil, nil, err
 	}
 	for _, m := range moves {
 		m.Dst = packed
 		if err := pack.Copy(*m); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
-	sizes := make([]int64, len(stay))
-	for i, c := range stay {
-		sizes[i] = c.at.Length
+	for _, c := range stay {
+		c.buf = packed
 	}
-	slots, pieces, err := s.HostSlots(x.dev, sizes)
-	if err != nil {
-		return err
-	}
-	start, at := time.Now(), int64(0)
-	for _, piece := range pieces {
-		if _, err := packed.CopyToHost(piece, at); err != nil {
-			return err
-		}
-		at += int64(len(piece))
-	}
-	if x.options.OnHostCopy != nil {
-		x.options.OnHostCopy(size, time.Since(start))
-	}
-	for i, c := range stay {
-		e.chunks[c.id] = slots[i]
-	}
-	return nil
+	x.releaseUnused()
+	return packed, stay, nil
 }
 
-// finishOnHost runs the codecs without kernels.
-func (x *encoding) finishOnHost(e *Encoded) error {
-	var rest []*encodingChunk
-	for _, c := range x.chunks {
-		e.errs[c.id] = c.err
-		if !c.empty && c.err == nil && c.steps < len(c.Chain.compressors) {
-			rest = append(rest, c)
+const (
+	// encodedPiece is the size in bytes of the pieces in which encodings are copied to the
+	// host, but for a larger chunk. Pinned memory of one size is reused.
+	encodedPiece = 16 << 20
+	// piecesInFlight is the number of pieces of a batch whose chunks are in use.
+	piecesInFlight = 3
+)
+
+// finish copies the encodings to the host, runs the codecs without kernels, and calls use.
+func (x *encoding) finish(packed arrowbuf.Buffer, stay []*encodingChunk) error {
+	group, failed := errgroup.WithContext(context.Background())
+	group.SetLimit(piecesInFlight)
+	for len(stay) > 0 && failed.Err() == nil {
+		n, size := 1, stay[0].at.Length
+		for n < len(stay) && size+stay[n].at.Length <= encodedPiece {
+			size += stay[n].at.Length
+			n++
 		}
+		s := GetScratch()
+		host, err := x.copyPiece(s, packed, stay[0].at.Offset, size)
+		if err != nil {
+			s.Release()
+			return errors.Join(err, group.Wait())
+		}
+		piece := stay[:n]
+		stay = stay[n:]
+		group.Go(func() error {
+			defer s.Release()
+			return forEach(len(piece), x.options.Jobs, func(i int) error {
+				c := piece[i]
+				from := c.at.Offset - piece[0].at.Offset
+				return x.finishChunk(c, host[from:][:c.at.Length:c.at.Length])
+			})
+		})
 	}
-	scratches := make([]*Scratch, len(rest))
-	for i := range rest {
-		scratches[i] = e.scratch(rest[i].EncodeItem, x.options)
+	return group.Wait()
+}
+
+// copyPiece copies bytes of the device to pinned memory.
+func (x *encoding) copyPiece(s *Scratch, packed arrowbuf.Buffer, at, n int64) ([]byte, error) {
+	size := max(n, encodedPiece)
+	if n < encodedPiece/8 {
+		size = n
 	}
-	forEach(len(rest), x.options.Jobs, func(i int) {
-		c := rest[i]
-		e.chunks[c.id], e.errs[c.id] = c.Chain.compress(scratches[i], e.chunks[c.id], c.steps)
-	})
-	return nil
+	host, err := s.HostBytes(x.dev, size)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if _, err := packed.CopyToHost(host[:n], at); err != nil {
+		return nil, err
+	}
+	if x.options.OnHostCopy != nil {
+		x.options.OnHostCopy(n, time.Since(start))
+	}
+	return host[:n], nil
+}
+
+// finishChunk runs the codecs without kernels, and calls use.
+func (x *encoding) finishChunk(c *encodingChunk, encoded []byte) error {
+	if c.steps == len(c.Chain.compressors) {
+		return x.use(c.id, encoded, nil)
+	}
+	s := GetScratch()
+	defer s.Release()
+	s.Stats = c.Stats
+	encoded, err := c.Chain.compress(s, encoded, c.steps)
+	return x.use(c.id, encoded, err)
 }

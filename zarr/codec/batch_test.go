@@ -2,7 +2,11 @@ package codec_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,6 +48,24 @@ func forEachBatchDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Devic
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
+// encodeAll returns the encodings of a batch.
+func encodeAll(t *testing.T, items []codec.EncodeItem, o codec.BatchOptions) [][]byte {
+	t.Helper()
+	var mu sync.Mutex
+	seen, encodings := map[int]bool{}, make([][]byte, len(items))
+	require.NoError(t, codec.EncodeBatch(items, o, func(i int, encoded []byte, err error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen[i] {
+			return fmt.Errorf("item %d comes again", i)
+		}
+		seen[i], encodings[i] = true, bytes.Clone(encoded)
+		return err
+	}))
+	require.Len(t, seen, len(items))
+	return encodings
+}
+
 // Chunks of different chains, one of fill values, one smaller than its chunk.
 func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 	little := codec.Bytes{Endian: codec.Little}
@@ -56,7 +78,7 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 			{little, codec.Shuffle{ElementSize: 400}, codec.LZ4{}}, {little, codec.CRC32C{Location: codec.Start}},
 			{little, codec.Blosc{Compressor: blosc.Zstd, Level: 1, Shuffle: codec.BloscBytes}}, {little, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBits}},
 			{little, codec.Blosc{Compressor: blosc.BloscLZ, Level: 5}}, {little, codec.Blosc{Compressor: blosc.LZ4HC, Level: 5}},
-			{little, codec.CRC32C{}, codec.LZ4{}},
+			{little, codec.CRC32C{}, codec.LZ4{}}, {little, codec.Gzip{Level: 6}}, {little, codec.Shuffle{ElementSize: 4}, codec.Zlib{Level: 1}},
 		} {
 			chain := batchChain(t, list...)
 			items = append(items,
@@ -65,14 +87,11 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 				codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, 7, 0), KeepEmpty: true},
 				codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 10, 1, 1)})
 		}
-		e, err := codec.EncodeBatch(items, codec.BatchOptions{Jobs: 2})
-		require.NoError(t, err)
-		defer e.Release()
+		encodings := encodeAll(t, items, codec.BatchOptions{Jobs: 2})
 		var back []codec.DecodeItem
 		var want []byte
 		for i, item := range items {
-			enc, err := e.Chunk(i)
-			require.NoError(t, err)
+			enc := encodings[i]
 			if i%4 == 1 {
 				require.Nil(t, enc, "item %d equals the fill value", i)
 				continue
@@ -104,26 +123,10 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 	})
 }
 
-func TestEncodedHasNoChunksAfterRelease(t *testing.T) {
-	items := []codec.EncodeItem{{Chain: batchChain(t, little), Values: batchValues(t, arrowbuf.CPU(), 1000, 1, 3)}}
-	e, err := codec.EncodeBatch(items, codec.BatchOptions{})
-	require.NoError(t, err)
-	_, err = e.Chunk(0)
-	require.NoError(t, err)
-	for _, i := range []int{-1, 1} {
-		_, err = e.Chunk(i)
-		require.ErrorContains(t, err, "not in the batch")
-	}
-	e.Release()
-	e.Release()
-	_, err = e.Chunk(0)
-	require.ErrorContains(t, err, "released")
-}
-
 func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 	for name, list := range map[string][]codec.Codec{
 		"zstd": {codec.Zstd{Level: 1, Checksum: true}}, "lz4": {codec.LZ4{}}, "checksum": {codec.Zstd{Level: 1}, codec.CRC32C{}},
-		"checksum first": {codec.CRC32C{}, codec.Zstd{Level: 1}}, "plain": nil, "gzip": {codec.Gzip{Level: 1}},
+		"checksum first": {codec.CRC32C{}, codec.Zstd{Level: 1}}, "plain": nil, "gzip": {codec.Gzip{Level: 1}}, "zlib": {codec.Zlib{Level: 1}},
 	} {
 		chain := batchChain(t, append([]codec.Codec{codec.Bytes{Endian: codec.Little}}, list...)...)
 		forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
@@ -131,14 +134,10 @@ func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 			for i := range items {
 				items[i] = codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, int32(1000*i), 7)}
 			}
-			e, err := codec.EncodeBatch(items, codec.BatchOptions{})
-			require.NoError(t, err)
-			defer e.Release()
+			encodings := encodeAll(t, items, codec.BatchOptions{})
 			back := make([]codec.DecodeItem, len(items))
 			for i := range items {
-				enc, err := e.Chunk(i)
-				require.NoError(t, err)
-				back[i] = codec.DecodeItem{Chain: chain, Encoded: enc, At: int64(4000 * i)}
+				back[i] = codec.DecodeItem{Chain: chain, Encoded: encodings[i], At: int64(4000 * i)}
 			}
 			back[1].Encoded = back[1].Encoded[:len(back[1].Encoded)-5]
 			back[3].Encoded = append([]byte{1, 2, 3}, back[3].Encoded...)
@@ -225,6 +224,11 @@ func TestStatsSayWhereEachStepRan(t *testing.T) {
 			map[string]codec.Engine{"bytes": codec.OnHost, "blosc": codec.OnHost}, map[string]codec.Engine{"bytes": codec.OnDevice, "blosc": codec.OnHost},
 		},
 		{
+			[]codec.Codec{little, codec.Shuffle{ElementSize: 4}, codec.Gzip{Level: 1}},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "gzip": codec.OnHost},
+			map[string]codec.Engine{"bytes": codec.OnDevice, "numcodecs.shuffle": codec.OnDevice, "gzip": codec.OnDevice},
+		},
+		{
 			[]codec.Codec{codec.Delta{DType: "<i4"}, little, codec.Zstd{Level: 1}},
 			map[string]codec.Engine{"bytes": codec.OnHost, "zstd": codec.OnHost}, map[string]codec.Engine{"bytes": codec.OnHost, "zstd": codec.OnHost},
 		},
@@ -234,20 +238,16 @@ func TestStatsSayWhereEachStepRan(t *testing.T) {
 		for i := range 3 {
 			items = append(items, codec.EncodeItem{Chain: chain, Values: batchValues(t, device, 1000, int32(i), 2), Stats: encoding})
 		}
-		e, err := codec.EncodeBatch(items, codec.BatchOptions{})
-		require.NoError(t, err)
+		encodings := encodeAll(t, items, codec.BatchOptions{})
 		dst, err := device.Alloc(12_000)
 		require.NoError(t, err)
 		var back []codec.DecodeItem
 		for i := range items {
-			enc, err := e.Chunk(i)
-			require.NoError(t, err)
-			back = append(back, codec.DecodeItem{Chain: chain, Encoded: enc, At: int64(4000 * i), Stats: decoding})
+			back = append(back, codec.DecodeItem{Chain: chain, Encoded: encodings[i], At: int64(4000 * i), Stats: decoding})
 		}
 		_, err = codec.DecodeBatch(dst, back, codec.BatchOptions{})
 		require.NoError(t, err)
 		dst.Release()
-		e.Release()
 		for decode, want := range map[bool]map[string]codec.Engine{false: c.encoded, true: c.decoded} {
 			stats := encoding
 			if decode {
@@ -273,8 +273,32 @@ func TestABatchRefusesItemsThatAreNotValid(t *testing.T) {
 	assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 	_, err = codec.DecodeBatch(dst, []codec.DecodeItem{{}}, codec.BatchOptions{})
 	assert.ErrorContains(t, err, "item 0: nil chain")
-	_, err = codec.EncodeBatch([]codec.EncodeItem{{Values: batchValues(t, arrowbuf.CPU(), 1, 0, 0)}}, codec.BatchOptions{})
+	use := func(int, []byte, error) error { return errors.New("use is called") }
+	err = codec.EncodeBatch([]codec.EncodeItem{{Values: batchValues(t, arrowbuf.CPU(), 1, 0, 0)}}, codec.BatchOptions{}, use)
 	assert.ErrorContains(t, err, "item 0: nil chain")
-	_, err = codec.EncodeBatch([]codec.EncodeItem{{Chain: chain}}, codec.BatchOptions{})
+	err = codec.EncodeBatch([]codec.EncodeItem{{Chain: chain}}, codec.BatchOptions{}, use)
 	assert.ErrorContains(t, err, "item 0: ")
+	assert.ErrorContains(t, codec.EncodeBatch(nil, codec.BatchOptions{}, nil), "nil function")
+}
+
+func TestABatchEndsWithTheFirstErrorOfItsUser(t *testing.T) {
+	failure := errors.New("disk full")
+	forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		chain := batchChain(t, codec.Bytes{Endian: codec.Big}, codec.CRC32C{})
+		var items []codec.EncodeItem
+		for i := range 100 {
+			items = append(items, codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, int32(i), 1)})
+		}
+		var calls atomic.Int64
+		encoded := 0
+		err := codec.EncodeBatch(items, codec.BatchOptions{Jobs: 1, OnEncoded: func() { encoded++ }}, func(int, []byte, error) error {
+			if calls.Add(1) == 3 {
+				return failure
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, failure)
+		assert.Less(t, calls.Load(), int64(10))
+		assert.Equal(t, 1, encoded)
+	})
 }

@@ -8,26 +8,35 @@ import (
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/blosc"
 	"github.com/quiver-gpu/quiver/compress/crc32c"
+	"github.com/quiver-gpu/quiver/compress/gzip"
 	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 	"github.com/quiver-gpu/quiver/compress/zstd"
 )
 
-func (Zstd) encodesOnDevice() bool      { return true }
-func (Zstd) decodesOnDevice() bool      { return true }
-func (LZ4) encodesOnDevice() bool       { return true }
-func (LZ4) decodesOnDevice() bool       { return true }
-func (CRC32C) encodesOnDevice() bool    { return true }
-func (CRC32C) decodesOnDevice() bool    { return true }
-func (s Shuffle) encodesOnDevice() bool { return s.ElementSize <= 255 }
-func (s Shuffle) decodesOnDevice() bool { return s.ElementSize <= 255 }
+func (Zstd) encodesOnDevice() bool           { return true }
+func (Zstd) decodesOnDevice(int64) bool      { return true }
+func (LZ4) encodesOnDevice() bool            { return true }
+func (LZ4) decodesOnDevice(int64) bool       { return true }
+func (CRC32C) encodesOnDevice() bool         { return true }
+func (CRC32C) decodesOnDevice(int64) bool    { return true }
+func (s Shuffle) encodesOnDevice() bool      { return s.ElementSize <= 255 }
+func (s Shuffle) decodesOnDevice(int64) bool { return s.ElementSize <= 255 }
+
+// maxDeflateOnDevice is the size in bytes of the largest chunk whose deflate stream a GPU
+// decodes. A warp decodes a stream at 5 to 10 MB/s, so large chunks are sooner decoded by
+// the host.
+const maxDeflateOnDevice = 256 << 10
+
+func (Gzip) decodesOnDevice(chunk int64) bool { return chunk <= maxDeflateOnDevice }
+func (Zlib) decodesOnDevice(chunk int64) bool { return chunk <= maxDeflateOnDevice }
 
 // The other formats of Blosc have no kernels.
 func (b Blosc) encodesOnDevice() bool {
 	return b.Compressor == blosc.Zstd || b.Compressor == blosc.LZ4
 }
-func (b Blosc) decodesOnDevice() bool { return b.encodesOnDevice() || b.Compressor == blosc.LZ4HC }
+func (b Blosc) decodesOnDevice(int64) bool { return b.encodesOnDevice() || b.Compressor == blosc.LZ4HC }
 
 func (Blosc) bound(n int64) int64 { return blosc.Bound(n) }
 
@@ -52,6 +61,16 @@ func (Zstd) bound(n int64) int64 { return zstd.Bound(n) }
 
 func (z Zstd) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) {
 	results, err := zstd.Encode(b, zstd.EncodeOptions{Level: z.Level, Checksum: z.Checksum, Scratch: scratch})
+	return results, 0, err
+}
+
+func (Gzip) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
+	results, err := gzip.DecodeBatch(b, gzip.Gzip)
+	return results, 0, err
+}
+
+func (Zlib) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
+	results, err := gzip.DecodeBatch(b, gzip.Zlib)
 	return results, 0, err
 }
 

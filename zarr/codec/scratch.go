@@ -78,38 +78,30 @@ func (s *Scratch) HostBytes(dev arrowbuf.Device, n int64) ([]byte, error) {
 // freed memory for requests of its size only, and pinning takes longer than encoding.
 const hostPiece = 32 << 20
 
-// HostSlots returns uninitialized host memory of the given sizes, as HostBytes does, and
-// the pieces that it consists of: consecutive slots in each.
-func (s *Scratch) HostSlots(dev arrowbuf.Device, sizes []int64) (slots, pieces [][]byte, err error) {
+// HostSlots returns uninitialized host memory of the given sizes, as HostBytes does.
+func (s *Scratch) HostSlots(dev arrowbuf.Device, sizes []int64) (slots [][]byte, err error) {
 	if dev == nil {
-		return nil, nil, fmt.Errorf("codec.Scratch.HostSlots: nil device: %w", arrowbuf.ErrDevice)
+		return nil, fmt.Errorf("codec.Scratch.HostSlots: nil device: %w", arrowbuf.ErrDevice)
 	}
-	var total, used int64
+	var total int64
 	for _, n := range sizes {
 		total += n
 	}
-	var piece []byte
-	for _, n := range sizes {
-		if int64(len(piece))-used < n || len(pieces) == 0 {
-			if len(pieces) > 0 {
-				pieces[len(pieces)-1] = piece[:used]
-			}
+	var piece []byte // what is left of one
+	for i, n := range sizes {
+		if int64(len(piece)) < n || i == 0 {
 			size := max(n, hostPiece)
 			if total < hostPiece/8 {
 				size = total
 			}
 			if piece, err = s.HostBytes(dev, size); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			pieces, used = append(pieces, piece), 0
 		}
-		slots = append(slots, piece[used:used+n:used+n])
-		used += n
+		slots = append(slots, piece[:n:n])
+		piece = piece[n:]
 	}
-	if len(pieces) > 0 {
-		pieces[len(pieces)-1] = piece[:used]
-	}
-	return slots, pieces, nil
+	return slots, nil
 }
 
 // Bytes returns n uninitialized bytes. They are valid until s encodes, decodes or is

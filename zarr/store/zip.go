@@ -3,7 +3,10 @@ package store
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
+	"compress/bzip2"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -14,14 +17,16 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/ulikunitz/xz/lzma"
 )
 
 // Zip is a store of the entries of a ZIP file. Use [OpenZip].
 //
 // Values are written without compression, because chunks are compressed already, and
-// entries that other programs compressed (deflate) are read. A file that is written
-// appears under its name when the store is closed; until then it is a temporary file
-// beside it. An entry that was written in this session stays in the file when its key is
+// entries that other programs compressed (deflate, bzip2, LZMA) are read. A file that is
+// written appears under its name when the store is closed; until then it is a temporary
+// file beside it. An entry that was written in this session stays in the file when its key is
 // set again; readers use the last entry of a name. Deleting such an entry is an error
 // wrapping errors.ErrUnsupported.
 type Zip struct {
@@ -126,6 +131,9 @@ func (z *Zip) openExisting() error {
 			if n := file.UncompressedSize64; n > math.MaxInt64 || file.Method == zip.Store && int64(n) > size {
 				return fmt.Errorf("entry %q: %d bytes in a file of %d: %w", file.Name, n, size, zip.ErrFormat)
 			}
+			if n := file.CompressedSize64; n > uint64(size) { // also limits what decompressors allocate
+				return fmt.Errorf("entry %q: %d compressed bytes in a file of %d: %w", file.Name, n, size, zip.ErrFormat)
+			}
 			z.entries[file.Name] = zipEntry{file: file, size: int64(file.UncompressedSize64)}
 		}
 	}
@@ -190,20 +198,77 @@ func (z *Zip) get(ctx context.Context, key string, r Range) ([]byte, error) {
 	return value, nil
 }
 
+// The compression methods of other programs beside deflate, such as Python's zipfile
+// (APPNOTE.TXT, section 4.4.5).
+const (
+	zipBzip2 = 12
+	zipLZMA  = 14
+)
+
 // readZipFile reads a whole entry. It allocates what was read, not what the directory
 // claims.
 func readZipFile(file *zip.File) ([]byte, error) {
-	reader, err := file.Open()
+	reader, err := openZipFile(file)
 	if err != nil {
 		return nil, err
 	}
-	defer reader.Close()
 	value, err := io.ReadAll(io.LimitReader(reader, int64(file.UncompressedSize64)+1))
-	if err == nil && uint64(len(value)) != file.UncompressedSize64 {
-		err = fmt.Errorf("got %d bytes, want %d: %w", len(value), file.UncompressedSize64, zip.ErrFormat)
+	if err = errors.Join(err, reader.Close()); err != nil {
+		return nil, err
 	}
-	return value, err
+	if uint64(len(value)) != file.UncompressedSize64 {
+		return nil, fmt.Errorf("got %d bytes, want %d: %w", len(value), file.UncompressedSize64, zip.ErrFormat)
+	}
+	// Package zip verifies the others itself.
+	if (file.Method == zipBzip2 || file.Method == zipLZMA) && crc32.ChecksumIEEE(value) != file.CRC32 {
+		return nil, zip.ErrChecksum
+	}
+	return value, nil
 }
+
+func openZipFile(file *zip.File) (io.ReadCloser, error) {
+	switch file.Method {
+	case zip.Store, zip.Deflate:
+		return file.Open()
+	case zipBzip2, zipLZMA:
+	default:
+		return nil, fmt.Errorf("compression method %d: %w", file.Method, errors.ErrUnsupported)
+	}
+	raw, err := file.OpenRaw()
+	if err != nil {
+		return nil, err
+	}
+	if file.Method == zipBzip2 {
+		return io.NopCloser(bzip2.NewReader(raw)), nil
+	}
+	// The version of the encoder, the size of the properties, which are those of a .lzma
+	// file, and the stream.
+	var header [4 + 13]byte
+	if _, err := io.ReadFull(raw, header[:9]); err != nil {
+		return nil, err
+	}
+	if n := binary.LittleEndian.Uint16(header[2:]); n != 5 {
+		return nil, fmt.Errorf("LZMA with %d bytes of properties, want 5: %w", n, zip.ErrFormat)
+	}
+	// Matches do not reach before the result, which has at most 2^13 times the size. The
+	// directory may claim more than 4 GiB.
+	most := max(min(file.UncompressedSize64, file.CompressedSize64<<13, math.MaxUint32), lzma.MinDictCap)
+	dictionary := min(uint64(binary.LittleEndian.Uint32(header[5:])), most)
+	binary.LittleEndian.PutUint32(header[5:], uint32(dictionary))
+	size := file.UncompressedSize64
+	if file.Flags&flagEndMarker != 0 {
+		size = math.MaxUint64 // it is not known
+	}
+	binary.LittleEndian.PutUint64(header[9:], size)
+	reader, err := lzma.NewReader(io.MultiReader(bytes.NewReader(header[4:]), raw))
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(reader), nil
+}
+
+// flagEndMarker means that the LZMA stream of an entry has an end marker.
+const flagEndMarker = 1 << 1
 
 // Size returns the length of an entry.
 func (z *Zip) Size(ctx context.Context, key string) (int64, error) {

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -134,6 +135,49 @@ func TestZipReportsDamage(t *testing.T) {
 	assert.ErrorContains(t, err, path)
 }
 
+// testdata/make.py writes the file.
+func TestZipReadsTheCompressionMethodsOfPython(t *testing.T) {
+	raw, err := os.ReadFile("testdata/methods.zip")
+	require.NoError(t, err)
+	z := openZip(t, "testdata/methods.zip", store.ZipRead)
+	methods := []string{"bzip2", "deflated", "lzma", "stored"}
+	for _, method := range methods {
+		var want strings.Builder
+		for i := range 200 {
+			fmt.Fprintf(&want, "%s %d\n", strings.ToUpper(method), i)
+		}
+		assert.Equal(t, want.String(), get(t, z, "c/"+method, store.Range{}))
+		assert.Equal(t, want.String()[9:99], get(t, z, "c/"+method, store.Between(9, 99)))
+	}
+	require.NoError(t, z.Close())
+	// Every changed byte is an error of an entry or of the file, or is of no importance.
+	path := filepath.Join(t.TempDir(), "a.zip")
+	for at := range raw {
+		damaged := bytes.Clone(raw)
+		damaged[at] ^= 0x55
+		require.NoError(t, os.WriteFile(path, damaged, 0o666))
+		z, err := store.OpenZip(path, store.ZipRead)
+		if err != nil {
+			continue
+		}
+		for _, method := range methods {
+			value, err := z.Get(ctx(), "c/"+method, store.Range{})
+			assert.True(t, err != nil || bytes.HasSuffix(value, []byte(" 199\n")), "byte %d", at)
+		}
+		require.NoError(t, z.Close())
+	}
+	other := bytes.ReplaceAll(raw, []byte{zipLZMA, 0}, []byte{93, 0}) // Zstandard
+	require.NotEqual(t, raw, other)
+	require.NoError(t, os.WriteFile(path, other, 0o666))
+	z = openZip(t, path, store.ZipRead)
+	_, err = z.Get(ctx(), "c/lzma", store.Range{})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorContains(t, err, "method 93")
+	require.NoError(t, z.Close())
+}
+
+const zipLZMA = 14
+
 // FuzzZip reads arbitrary files: no panic, and no allocation beyond what they hold.
 func FuzzZip(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed.zip")
@@ -141,6 +185,9 @@ func FuzzZip(f *testing.F) {
 	require.NoError(f, z.Set(ctx(), "c/0", []byte("0123456789")))
 	require.NoError(f, z.Close())
 	raw, err := os.ReadFile(path)
+	require.NoError(f, err)
+	f.Add(raw)
+	raw, err = os.ReadFile("testdata/methods.zip")
 	require.NoError(f, err)
 	f.Add(raw)
 	f.Fuzz(func(t *testing.T, raw []byte) {

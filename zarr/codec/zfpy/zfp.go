@@ -98,7 +98,7 @@ func parseZFP(configuration json.RawMessage) (codec.Codec, error) {
 	if string(got) != string(want) {
 		return nil, fmt.Errorf("members of mode %q: got %s, want those of %s", c.Mode, got, want)
 	}
-	_, err = c.parameters(ndview.Float64, 1)
+	_, err = c.parameters(ndview.Int32, 1) // floats need more bits
 	return c, err
 }
 
@@ -126,8 +126,10 @@ func (c ZFP) parameters(of ndview.DType, axes int) ([]uint64, error) {
 		p.MinExp = zfpReversibleExp
 	case ModeExpert:
 		p = c
-		if p.MinBits > p.MaxBits || p.MinBits > zfpMaxBits || p.MaxBits == 0 || p.MaxPrec == 0 || p.MaxPrec > zfpMaxPrecision {
-			return nil, fmt.Errorf("minbits %d, maxbits %d, maxprec %d: want minbits of at most %d and maxbits, and maxprec of 1 to %d", p.MinBits, p.MaxBits, p.MaxPrec, zfpMaxBits, zfpMaxPrecision)
+		least := overhead(of, p.MinExp < zfpMinExponent)
+		if p.MinBits > p.MaxBits || p.MinBits > zfpMaxBits || p.MaxBits < least || p.MaxPrec == 0 || p.MaxPrec > zfpMaxPrecision {
+			return nil, fmt.Errorf("minbits %d, maxbits %d, maxprec %d: want minbits of at most %d and maxbits, maxbits of at least %d for %s, and maxprec of 1 to %d",
+				p.MinBits, p.MaxBits, p.MaxPrec, zfpMaxBits, least, of, zfpMaxPrecision)
 		}
 		if p.MinExp < zfpMinExponent && p.MinBits > zfpMinBits {
 			// zfp 1.0.1 does not pad blocks of zeros, but skips the padding.
@@ -146,13 +148,8 @@ func (c ZFP) parameters(of ndview.DType, axes int) ([]uint64, error) {
 			return nil, fmt.Errorf("rate: got %v, want more than 0 and at most 64", c.Rate)
 		}
 		bits := uint32(math.Floor(float64(int(1)<<(2*axes))*c.Rate + 0.5))
-		switch of { // room for an exponent
-		case ndview.Float32:
-			bits = max(bits, 1+8)
-		case ndview.Float64:
-			bits = max(bits, 1+11)
-		}
-		p.MinBits, p.MaxBits = max(bits, 1), max(bits, 1)
+		bits = max(bits, overhead(of, false))
+		p.MinBits, p.MaxBits = bits, bits
 	case ModeFixedPrecision:
 		if c.Precision < 1 || c.Precision > zfpMaxPrecision {
 			return nil, fmt.Errorf("precision: got %d, want 1 to %d", c.Precision, zfpMaxPrecision)
@@ -162,6 +159,27 @@ func (c ZFP) parameters(of ndview.DType, axes int) ([]uint64, error) {
 		return nil, fmt.Errorf("unknown mode %q", c.Mode)
 	}
 	return []uint64{uint64(p.MinBits), uint64(p.MaxBits), uint64(p.MaxPrec), uint64(uint32(p.MinExp))}, nil
+}
+
+// overhead returns how many bits of a block are no elements: zfp fails with fewer.
+func overhead(of ndview.DType, reversible bool) uint32 {
+	exponent, planes := uint32(0), uint32(5) // bits of an exponent, and of a number of bit planes
+	switch of {
+	case ndview.Float32:
+		exponent = 1 + 8
+	case ndview.Float64:
+		exponent = 1 + 11
+	}
+	if !reversible {
+		return max(exponent, 1)
+	}
+	if of.Size() == 8 {
+		planes = 6
+	}
+	if exponent > 0 {
+		exponent++ // integers that stand for the bits of floats have a bit
+	}
+	return exponent + planes
 }
 
 // Serializer returns the codec for chunks of one kind. The error wraps

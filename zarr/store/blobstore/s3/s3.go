@@ -37,6 +37,18 @@ func init() {
 	})
 }
 
+// maxAttempts limits the attempts of a put, unless AWS_MAX_ATTEMPTS does. The client's own
+// limit of 3 is too low for a large table: where one response in a hundred is lost, it ends
+// one in a million puts, and more if the clocks differ, since a lost response costs two
+// attempts then.
+const maxAttempts = 8
+
+func patient(o *awss3.Options) {
+	if o.RetryMaxAttempts == 0 {
+		o.RetryMaxAttempts = maxAttempts
+	}
+}
+
 // native returns the requests of S3: PutObject, which has no parts that stay if it is
 // cancelled, and GetObject with a suffix range.
 func native(client *awss3.Client, bucket string) blobstore.Native {
@@ -47,7 +59,7 @@ func native(client *awss3.Client, bucket string) blobstore.Native {
 			if creation != nil {
 				in.IfNoneMatch, in.Metadata = aws.String("*"), creation
 			}
-			_, err := client.PutObject(ctx, in)
+			_, err := client.PutObject(ctx, in, patient)
 			return mark(err)
 		},
 		Last: func(ctx context.Context, key string, n int64) ([]byte, error) {

@@ -1,0 +1,172 @@
+package parquetcolumn_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetcolumn"
+)
+
+// writeParquet returns a Parquet file of a column.
+func writeParquet(tb testing.TB, values arrow.Array, properties ...parquet.WriterProperty) []byte {
+	tb.Helper()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: values.DataType(), Nullable: true}}, nil)
+	var buf bytes.Buffer
+	w, err := pqarrow.NewFileWriter(schema, &buf, parquet.NewWriterProperties(properties...), pqarrow.DefaultWriterProps())
+	require.NoError(tb, err)
+	require.NoError(tb, w.Write(array.NewRecordBatch(schema, []arrow.Array{values}, int64(values.Len()))))
+	require.NoError(tb, w.Close())
+	return buf.Bytes()
+}
+
+// readAll reads all columns, in batches of some rows, until the first error.
+func readAll(content []byte, rows int64, mem memory.Allocator) (columns [][]arrow.Array, err error) {
+	r, err := file.NewParquetReader(bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	arrowReader, err := pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	if err != nil {
+		return nil, err
+	}
+	options := &parquetcolumn.Options{Source: bytes.NewReader(content), Size: int64(len(content)), Memory: mem, MaxPage: 1 << 20, Buffer: 100, Release: rows < 1000}
+	groups := make([]int, r.NumRowGroups())
+	for g := range groups {
+		groups[g] = g
+	}
+	for _, field := range arrowReader.Manifest.Fields {
+		c, err := parquetcolumn.New(field, r.MetaData(), groups, options)
+		if err != nil {
+			return columns, err
+		}
+		defer c.Close()
+		var batches []arrow.Array
+		for g := range groups {
+			for left := min(r.MetaData().RowGroup(g).NumRows(), 1000*rows); left > 0; left -= rows {
+				for leaf := range c.Leaves() {
+					if err := c.ReadLeaf(leaf, min(rows, left)); err != nil {
+						return append(columns, batches), err
+					}
+				}
+				batch, err := c.Array()
+				if err != nil {
+					return append(columns, batches), err
+				}
+				batches = append(batches, batch)
+			}
+		}
+		columns = append(columns, batches)
+	}
+	return columns, nil
+}
+
+func numbers(tb testing.TB, n int) arrow.Array {
+	tb.Helper()
+	b := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int32)
+	values := b.ValueBuilder().(*array.Int32Builder)
+	for i := range n {
+		if i%7 == 0 {
+			b.AppendNull()
+			continue
+		}
+		b.Append(true)
+		for j := range i % 4 {
+			values.Append(int32(i * j))
+		}
+	}
+	return b.NewArray()
+}
+
+// A file that is cut off or has a wrong byte anywhere gives an error or an array, and no
+// panic: not every byte is checked.
+func TestDamagedFilesGiveErrors(t *testing.T) {
+	for _, properties := range [][]parquet.WriterProperty{
+		{parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(100)},
+		{parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithDictionaryDefault(false), parquet.WithDataPageSize(200)},
+	} {
+		content := writeParquet(t, numbers(t, 300), properties...)
+		failures := 0
+		for i := 4; i < len(content)-600; i++ {
+			for _, flip := range []byte{0x01, 0x80, 0xff} {
+				damaged := bytes.Clone(content)
+				damaged[i] ^= flip
+				mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
+				columns, err := readAll(damaged, 64, mem)
+				if err != nil {
+					failures++
+					assert.True(t, errors.Is(err, parquetcolumn.ErrMalformed) || errors.Is(err, errors.ErrUnsupported), "byte %d: %v", i, err)
+				}
+				for _, batches := range columns {
+					for _, a := range batches {
+						a.Release()
+					}
+				}
+				mem.AssertSize(t, 0)
+			}
+		}
+		assert.Greater(t, failures, 100)
+	}
+}
+
+// A column without memory between two batches gives the same batches, of pages that end
+// inside of a batch and batches that end inside of a page.
+func TestReleasedColumnsContinueWhereTheyWere(t *testing.T) {
+	content := writeParquet(t, numbers(t, 1000), parquet.WithDataPageSize(300), parquet.WithDictionaryPageSizeLimit(400))
+	want, err := readAll(content, 1000, memory.DefaultAllocator)
+	require.NoError(t, err)
+	for _, rows := range []int64{1, 7, 50, 999} {
+		got, err := readAll(content, rows, memory.DefaultAllocator)
+		require.NoError(t, err)
+		joined, err := array.Concatenate(got[0], memory.DefaultAllocator)
+		require.NoError(t, err)
+		assert.True(t, array.Equal(want[0][0], joined), rows)
+	}
+}
+
+func FuzzColumns(f *testing.F) {
+	paths, err := filepath.Glob(filepath.Join("..", "..", "testdata", "parquet", "*.parquet"))
+	require.NoError(f, err)
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		require.NoError(f, err)
+		f.Add(content, int64(3))
+	}
+	f.Add(writeParquet(f, numbers(f, 50), parquet.WithDataPageSize(50)), int64(8))
+	f.Add(writeParquet(f, numbers(f, 50), parquet.WithDataPageVersion(parquet.DataPageV2)), int64(64))
+	f.Fuzz(func(t *testing.T, content []byte, rows int64) {
+		rows = max(min(rows, 1<<12), 1)
+		opened := func() bool { // arrow-go reads the footer, and panics for some
+			defer func() { _ = recover() }()
+			r, err := file.NewParquetReader(bytes.NewReader(content))
+			if err == nil {
+				_, err = pqarrow.NewFileReader(r, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+			}
+			return err == nil
+		}()
+		if !opened {
+			return
+		}
+		columns, err := readAll(content, rows, memory.DefaultAllocator)
+		if err != nil {
+			return
+		}
+		for _, batches := range columns {
+			for _, a := range batches {
+				_ = a.String()
+			}
+		}
+	})
+}
