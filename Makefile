@@ -165,6 +165,15 @@ bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and 
 bench-tables: bin/arrow2zarr $(VENV) ## Measure nested columns, text, dictionaries and restore beside their peers, and record it
 	.venv/bin/python bench/tables_cpu.py
 
+.PHONY: bench-parquet
+bench-parquet: $(VENV) ## Measure how Parquet files are read beside pyarrow, and record it in bench/results
+	CGO_ENABLED=0 $(GO) test -c -o bin/arrowzarr.test ./arrowzarr
+	.venv/bin/python bench/parquet_cpu.py bin/arrowzarr.test
+
+.PHONY: bench-memory
+bench-memory: bin/arrow2zarr $(VENV) ## Measure the memory that inputs of 10 GiB take, and record it in bench/results
+	.venv/bin/python bench/memory.py
+
 .PHONY: bench-scale
 bench-scale: bin/arrow2zarr $(VENV) ## Measure plan, finalize and a slow object store, and record it in bench/results
 	.venv/bin/python bench/scale_cpu.py

@@ -44,7 +44,7 @@ const (
 	minMemory = 256 << 20
 	// columnMemory is for what is known of a column: its place in the footer, its plan, its
 	// arrays and what is at work for it. Measured with 10,000 columns of Parquet.
-	columnMemory = 14 << 10
+	columnMemory = 20 << 10
 )
 
 // divideMemory divides the memory of a conversion of some columns.
@@ -61,8 +61,10 @@ func (c *conversion) shares() memoryShares {
 // checkMemory returns an error if what is known of the columns leaves too little for
 // their values.
 func (c *conversion) checkMemory() error {
-	if columns := len(c.chosen.plans); c.shares().total < c.options.MaxMemory/16 {
-		return partErrorf(PartUsage, "%d columns take about %d MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory", columns, int64(columns)*columnMemory>>20)
+	columns := int64(len(c.chosen.plans))
+	if c.shares().total < c.options.MaxMemory/4 {
+		need := (programMemory + columns*columnMemory) / 3 * 4
+		return partErrorf(PartUsage, "%d columns take about %d MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to %d MiB", columns, columns*columnMemory>>20, need>>20+1)
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetcolumn"
 )
 
 // parquetSource reads a Parquet file as record batches, columns in parallel. arrow-go reads
@@ -51,9 +53,20 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		properties.BufferedStreamEnabled = true
 		properties.BufferSize = 1 << 20
 		properties.MaxCompressedPageSize, properties.MaxUncompressedPageSize = r.maxBuffer, r.maxBuffer
-		s.reader, err = file.NewParquetReader(input.sequential(), file.WithReadProps(properties))
-		if err != nil {
-			return err
+		open := func(r parquet.ReaderAtSeeker) error {
+			return catchPanic(func() (err error) {
+				s.reader, err = file.NewParquetReader(r, file.WithReadProps(properties))
+				return err
+			})
+		}
+		if err := open(input.sequential()); err != nil {
+			edited := parquetcolumn.WithoutUnknownTypes(input, input.size, r.maxBuffer)
+			if edited == nil {
+				return err
+			}
+			if err := open(edited); err != nil {
+				return err
+			}
 		}
 		if columns := int64(s.reader.MetaData().Schema.NumColumns()); input.local == nil && columns*remoteBuffer < r.maxBuffer/4 {
 			properties.BufferSize = remoteBuffer // fewer round trips

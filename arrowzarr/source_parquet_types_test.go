@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
@@ -168,4 +169,20 @@ func TestEncryptedParquetIsRefusedByName(t *testing.T) {
 		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
 		assert.Contains(t, message, "encrypted Parquet is not supported")
 	}
+}
+
+// A logical type that is not known yet is read as the physical type.
+func TestUnknownLogicalTypesOfParquetAreTheirPhysicalTypes(t *testing.T) {
+	uuids := sample(newRand(3), extensions.NewUUIDType(), 20, 0.2)
+	content := parquetOf(t, single("u", uuids), false)
+	// In Thrift's compact protocol, UUID is field 14 of LogicalType, and 9 is not used.
+	uuid, unknown := []byte{14<<4 | 12, 0, 0}, []byte{9<<4 | 12, 0, 0}
+	require.Equal(t, 1, bytes.Count(content, uuid))
+	path := inputFile(t, bytes.Replace(content, uuid, unknown, 1))
+	assert.Equal(t, &arrow.FixedSizeBinaryType{ByteWidth: 16}, describe1(t, path).Schema.Field(0).Type)
+	output, _ := convertFile(t, path, arrowzarr.Options{})
+	storage := inputFile(t, single("u", uuids.(array.ExtensionArray).Storage()).file(t))
+	report, err := arrowzarr.Verify(t.Context(), storage, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, report.Difference)
 }

@@ -104,17 +104,17 @@ CASES: list[tuple[str, Columns, str, bool]] = [
 
 
 def ours(binary: Path, path: Path) -> float:
-    """Seconds of one read."""
+    """Seconds of the best of three reads, in a process of their own."""
     environment = os.environ | {"QUIVER_BENCH_PARQUET": str(path)}
-    done = subprocess.run([binary, "-test.run=^$", "-test.bench=^BenchmarkReadParquet$", "-test.benchtime=2x"], env=environment, capture_output=True, text=True)
-    figures = goresults.figures(done.stdout)
-    if done.returncode or not figures:
+    done = subprocess.run([binary, "-test.run=^$", "-test.bench=^BenchmarkReadParquet$", "-test.benchtime=1x", "-test.count=3"], env=environment, capture_output=True, text=True)
+    rounds = goresults.rounds(done.stdout)
+    if done.returncode or not rounds:
         raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
-    return figures["ReadParquet"]["ns/op"] / 1e9
+    return min(rounds["ReadParquet"]["ns/op"]) / 1e9
 
 
 def theirs(path: Path) -> float:
-    """Seconds of the better of two reads, in a process of their own."""
+    """Seconds of the best of three reads, in a process of their own."""
     code = (
         "import sys, time, pyarrow.parquet as pq\n"
         "def read():\n start = time.perf_counter(); t = pq.read_table(sys.argv[1], use_threads=True); return time.perf_counter() - start\n"

@@ -29,7 +29,7 @@ func seedInputs(t *testing.T) [][]seedInput {
 	if _, err := os.Stat(shared); err != nil && os.Getenv("CI") != "" {
 		t.Fatalf("%s is absent, and CI is set", shared)
 	}
-	groups := [][]seedInput{{{"weather", stream(t, weather())}, {"numbers", stream(t, numbers(50))}}}
+	groups := [][]seedInput{{{"weather", stream(t, weather())}, {"numbers", stream(t, numbers(50))}}, textSeeds()}
 	for _, pattern := range []string{
 		"arrow-testing/arrow-ipc-stream/integration/*/*.stream", "arrow-testing/arrow-ipc-stream/integration/*/*.arrow_file",
 		"arrow-testing/arrow-ipc-stream/*-*", "arrow-testing/arrow-ipc-file/*-*", "parquet-testing/*.parquet", "parquet-testing/*/*.parquet",
@@ -52,6 +52,17 @@ func seedInputs(t *testing.T) [][]seedInput {
 		}
 	}
 	return groups
+}
+
+// textSeeds returns CSV and JSON lines, whose formats their names tell.
+func textSeeds() []seedInput {
+	var csv, lines strings.Builder
+	csv.WriteString("id,name,when,value,flag\n")
+	for i := range 40 {
+		fmt.Fprintf(&csv, "%d,\"text, %d\",2024-01-%02d,%g,%t\n", i, i, i%28+1, float64(i)/8, i%3 == 0)
+		fmt.Fprintf(&lines, `{"id": %d, "name": "t\u00e4xt %d", "list": [%d, null, 2.5], "in": {"a": %t, "b": null}}`+"\n", i, i, i, i%3 == 0)
+	}
+	return []seedInput{{"table.csv", []byte(csv.String())}, {"table.jsonl", []byte(lines.String())}}
 }
 
 // mutate returns a copy of an input with some bytes changed, added, moved or removed. Some
@@ -120,7 +131,7 @@ func TestMutatedInputsConvertOrAreRefused(t *testing.T) {
 		seeds := groups[rng.IntN(len(groups))]
 		seed := seeds[rng.IntN(len(seeds))]
 		content := mutate(rng, seed.content, seeds[rng.IntN(len(seeds))].content)
-		if wrong := tryMutated(t, content, &converted); wrong != "" {
+		if wrong := tryMutated(t, content, filepath.Ext(seed.name), &converted); wrong != "" {
 			kept := filepath.Join(os.TempDir(), fmt.Sprintf("mutated-%d", n))
 			require.NoError(t, os.WriteFile(kept, content, 0o666))
 			t.Errorf("input %d, of %s, kept as %s: %s", n, seed.name, kept, wrong)
@@ -132,13 +143,13 @@ func TestMutatedInputsConvertOrAreRefused(t *testing.T) {
 	}
 }
 
-// tryMutated converts an input, and returns what is wrong.
-func tryMutated(t *testing.T, content []byte, converted *int) string {
+// tryMutated converts an input, whose name has an extension, and returns what is wrong.
+func tryMutated(t *testing.T, content []byte, extension string, converted *int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
-	input, output := filepath.Join(dir, "input"), filepath.Join(dir, "output.zarr")
+	input, output := filepath.Join(dir, "input"+extension), filepath.Join(dir, "output.zarr")
 	require.NoError(t, os.WriteFile(input, content, 0o666))
 
 	var before, after runtime.MemStats

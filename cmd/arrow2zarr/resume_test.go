@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -191,6 +193,41 @@ func TestKilledPartitionsAreWrittenAgain(t *testing.T) {
 	}
 	mustRun(t, "finalize", output)
 	require.Equal(t, files(t, whole), files(t, output))
+}
+
+// Two processes that finalize at once give the output of one conversion: one of them may
+// find that it is finalized, or being finalized.
+func TestTwoFinalizesAtOnceGiveOneOutput(t *testing.T) {
+	input := manyTags(t, 30)
+	flags := []string{"--chunk-rows", "32"}
+	whole := outputPath(t)
+	mustRun(t, append([]string{"convert", input, whole}, flags...)...)
+	for range 5 {
+		output := outputPath(t)
+		mustRun(t, append([]string{"plan", input, output, "--partitions", "2"}, flags...)...)
+		mustRun(t, "partition", output, "0")
+		mustRun(t, "partition", output, "1")
+		var messages [2]strings.Builder
+		var running [2]*exec.Cmd
+		for i := range running {
+			running[i] = command(t, "finalize", output)
+			running[i].Stderr = &messages[i]
+			require.NoError(t, running[i].Start())
+		}
+		finalized := 0
+		for i, c := range running {
+			_ = c.Wait() // its exit code tells
+			switch c.ProcessState.ExitCode() {
+			case exitOK:
+				finalized++
+			case exitOutput:
+			default:
+				require.Fail(t, messages[i].String())
+			}
+		}
+		require.Positive(t, finalized, "%s%s", &messages[0], &messages[1])
+		require.Equal(t, files(t, whole), files(t, output))
+	}
 }
 
 // What a killed conversion has left is named, and deleted by --overwrite or clean.

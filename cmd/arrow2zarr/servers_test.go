@@ -136,3 +136,26 @@ func TestServersKeepWhatAKilledConversionHasWritten(t *testing.T) {
 	}
 	require.Equal(t, files(t, folder), objectsUnder(t, bucket, "killed"))
 }
+
+// Appending to a table on an S3 server gives the rows of both inputs, also after an append
+// that was killed.
+func TestServersAppendToTables(t *testing.T) {
+	_, location := startS3(t)
+	first, second := manyTags(t, 20), manyTags(t, 30)
+	output := location("appended")
+	mustRun(t, "convert", first, output, "--chunk-rows", "96")
+	killed := command(t, "append", second, output)
+	require.NoError(t, killed.Start())
+	time.Sleep(300 * time.Millisecond)
+	_ = killed.Process.Kill()
+	if killed.Wait() != nil { // otherwise it was faster
+		assert.Contains(t, arrow2zarr(t, "append", second, output).stderr, "clean")
+		mustRun(t, "clean", output)
+		if arrow2zarr(t, "verify", first, output).code == exitOK { // it was killed before the root had changed
+			mustRun(t, "append", second, output)
+		}
+	}
+	mustRun(t, "verify", first, second, output)
+	mustRun(t, "append", first, output)
+	mustRun(t, "verify", first, second, first, output)
+}

@@ -100,9 +100,10 @@ const maxDepth = 16
 
 // compact reads Thrift's compact protocol. After an error it reads zeros.
 type compact struct {
-	b   []byte
-	at  int
-	err error
+	b       []byte
+	at      int
+	fieldAt int // where the field begins that structure visits
+	err     error
 }
 
 func (c *compact) fail(err error) {
@@ -161,6 +162,7 @@ func (c *compact) discard(n uint64) {
 func (c *compact) structure(visit func(id int16, kind byte)) {
 	var id int16
 	for c.err == nil {
+		c.fieldAt = c.at
 		head := c.byte()
 		if head == 0 {
 			return
@@ -200,12 +202,8 @@ func (c *compact) skip(kind byte, depth int) {
 	case compactBinary:
 		c.discard(c.uvarint())
 	case compactList, compactSet:
-		head := c.byte()
-		n := uint64(head >> 4)
-		if n == 15 {
-			n = c.uvarint()
-		}
-		c.skipElements(n, depth, head&15)
+		n, kind := c.list()
+		c.skipElements(n, depth, kind)
 	case compactMap:
 		if n := c.uvarint(); n > 0 {
 			kinds := c.byte()
@@ -216,6 +214,15 @@ func (c *compact) skip(kind byte, depth int) {
 	default:
 		c.fail(fmt.Errorf("page header with a value of type %d: %w", kind, ErrMalformed))
 	}
+}
+
+// list reads the head of a list: the number and the type of its elements.
+func (c *compact) list() (n uint64, kind byte) {
+	head := c.byte()
+	if n = uint64(head >> 4); n == 15 {
+		n = c.uvarint()
+	}
+	return n, head & 15
 }
 
 // skipElements skips n elements, each of some values. Booleans take a byte here.
