@@ -186,9 +186,9 @@ func (r *rechunker) begin(b prefetchBatch) error {
 	r.progress.inputTotal.Store(b.size)
 	go func() {
 		debug.SetPanicOnFault(true) // see startStage
-		defer b.batch.Release()
 		var err error
 		h.columns, err = r.copyToDevice(b)
+		b.batch.Release() // first: its memory counts until copied has the result
 		h.copied <- err
 	}()
 	return nil

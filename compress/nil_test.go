@@ -20,7 +20,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 	for folder, zeros := range map[string]apitest.Zeros{
 		".": {Values: map[string]any{"Batch": compress.Batch{}}},
 		"blosc": {
-			Functions: map[string]any{"Bound": blosc.Bound, "Decode": blosc.Decode, "DecodeBatch": blosc.DecodeBatch, "EncodeBatch": blosc.EncodeBatch, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "ParseCompressor": blosc.ParseCompressor},
+			Functions: map[string]any{"Bound": blosc.Bound, "Decode": blosc.Decode, "DecodeBatch": blosc.DecodeBatch, "EncodeBatch": blosc.EncodeBatch, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "ParseCompressor": blosc.ParseCompressor, "ZstdLevel": blosc.ZstdLevel},
 			Values:    map[string]any{"Compressor": blosc.Compressor(99)},
 		},
 		"crc32c": {Functions: map[string]any{"Sums": crc32c.Sums, "Verify": crc32c.Verify}},

@@ -34,7 +34,7 @@ type stagingConfig struct {
 	threshold  int64 // bytes; the driver does smaller copies
 	workers    int   // maximum number of goroutines that copy memory
 	readers    int   // maximum number of goroutines that read what is copied
-	bufferSize int64 // bytes; there are up to two buffers per worker or reader
+	bufferSize int64 // bytes; there are up to two buffers per worker or reader in all
 	minPart    int64 // bytes; the minimum size of a part of a copy
 }
 
@@ -293,12 +293,14 @@ func (d *Device) runStaged(c *stagedCopy, a access, s *Stream) error {
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
 	workers, partsPerWorker := min(c.workers, runtime.GOMAXPROCS(0)), int64(2)
+	buffers := 2 * workers
 	if c.segments[0].read != nil {
-		partsPerWorker = 4 // the device begins after the first, which should not be large
+		partsPerWorker = 4    // the device begins after the first, which should not be large
+		buffers = 4 * workers // the device also copies for others, so more are busy
 	}
 	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
 	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))
-	if err := c.pool.acquire(min(2*workers, len(c.parts))); err != nil {
+	if err := c.pool.acquire(min(buffers, len(c.parts))); err != nil {
 		return err
 	}
 	defer c.pool.release()

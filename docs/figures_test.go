@@ -138,14 +138,14 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 	}
 	sums := shuffles("crc32c")
 	all = append(all, check{"performance.md", "CRC-32C of ranges of 1 MiB", []string{fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share))}})
-	products := of("h100-blas")
+	products := of("h200-blas")
 	for row, names := range map[string][]string{
-		"gemm, 8192 rows: bfloat16 / float16 / TF32 / float32 / float64 / complex64": {"gemm-bf16-8192", "gemm-f16-8192", "gemm-tf32-8192", "gemm-f32-8192", "gemm-f64-8192", "gemm-c64-8192"},
-		"batches of bfloat16, 64 / 128 / 256 / 512 / 1024 rows":                      {"batch-bf16-64", "batch-bf16-128", "batch-bf16-256", "batch-bf16-512", "batch-bf16-1024"},
-		"batches of float32, 64 / 128 / 256 / 512 / 1024 rows":                       {"batch-f32-64", "batch-f32-128", "batch-f32-256", "batch-f32-512", "batch-f32-1024"},
-		"gemm of integers, 2048 rows: int32 / int8":                                  {"gemm-i32-2048", "gemm-i8-2048"},
-		"float32, 1 GiB: gemv / transposed gemv / ger / outer product / dot":         {"gemv-f32-16384", "gemvt-f32-16384", "ger-f32-16384", "outer-f32-16384", "dot-f32-134217728"},
-		"bfloat16, 1 GiB: gemv / transposed gemv / dot":                              {"gemv-bf16-16384", "gemvt-bf16-16384", "dot-bf16-268435456"},
+		"gemm, 8192 rows: FP8 / bfloat16 / float16 / TF32 / float32 / float64 / complex64": {"gemm-fp8-8192", "gemm-bf16-8192", "gemm-f16-8192", "gemm-tf32-8192", "gemm-f32-8192", "gemm-f64-8192", "gemm-c64-8192"},
+		"batches of bfloat16, 64 / 128 / 256 / 512 / 1024 rows":                            {"batch-bf16-64", "batch-bf16-128", "batch-bf16-256", "batch-bf16-512", "batch-bf16-1024"},
+		"batches of float32, 64 / 128 / 256 / 512 / 1024 rows":                             {"batch-f32-64", "batch-f32-128", "batch-f32-256", "batch-f32-512", "batch-f32-1024"},
+		"gemm of integers, 2048 rows: int32 / int8":                                        {"gemm-i32-2048", "gemm-i8-2048"},
+		"float32, 1 GiB: gemv / transposed gemv / ger / outer product / dot":               {"gemv-f32-16384", "gemvt-f32-16384", "ger-f32-16384", "outer-f32-16384", "dot-f32-134217728"},
+		"bfloat16, 1 GiB: gemv / transposed gemv / dot":                                    {"gemv-bf16-16384", "gemvt-bf16-16384", "dot-bf16-268435456"},
 	} {
 		var values, ratios []string
 		for _, name := range names {

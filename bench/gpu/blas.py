@@ -28,7 +28,7 @@ import gobench
 from gobench import record
 
 ROUND = 6  # turns, a multiple of the number of sides
-MOST = 60
+MOST = 36
 BATCHES = {64: 4096, 128: 2048, 256: 512, 512: 128, 1024: 32}
 CASES = [*(f"gemm/{t}/8192" for t in ("fp8", "bf16", "f16", "tf32", "f32", "f64", "c64")),
          *(f"batch/{t}/{n}" for n in BATCHES for t in ("bf16", "f32")),

@@ -79,7 +79,7 @@ func TestOverrideIsTheOnlyPath(t *testing.T) {
 func TestLoaderTriesAgainAfterAFailure(t *testing.T) {
 	t.Setenv("QUIVER_LIBEXAMPLE", "/some/libexample.so")
 	calls := 0
-	fail := error(errFile)
+	fail := errFile
 	l := Loader[string]{Library: *example(), Load: func(path string) (string, error, error) {
 		calls++
 		return path, nil, fail
