@@ -55,7 +55,19 @@ func divideMemory(maxMemory int64, columns int) memoryShares {
 
 // shares returns the shares of the memory of a conversion.
 func (c *conversion) shares() memoryShares {
-	return divideMemory(c.options.MaxMemory, len(c.chosen.plans))
+	return divideMemory(c.options.MaxMemory-c.footerBytes(), len(c.chosen.plans))
+}
+
+// footerBytes is what the footer of a Parquet file takes, which is kept.
+func (c *conversion) footerBytes() int64 {
+	inner := c.src
+	if t, ok := inner.(*treeSource); ok {
+		inner = t.source
+	}
+	if p, ok := inner.(*parquetSource); ok {
+		return p.footerBytes()
+	}
+	return 0
 }
 
 // checkMemory returns an error if what is known of the columns leaves too little for
@@ -63,8 +75,9 @@ func (c *conversion) shares() memoryShares {
 func (c *conversion) checkMemory() error {
 	columns := int64(len(c.chosen.plans))
 	if c.shares().total < c.options.MaxMemory/4 {
-		need := (programMemory + columns*columnMemory) / 3 * 4
-		return partErrorf(PartUsage, "%d columns take about %d MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to %d MiB", columns, columns*columnMemory>>20, need>>20+1)
+		known := c.footerBytes() + columns*columnMemory
+		need := (programMemory + known) / 3 * 4
+		return partErrorf(PartUsage, "%d columns take about %d MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to %d MiB", columns, known>>20, need>>20+1)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package arrowzarr
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -76,6 +77,9 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	if options.Device.Type() == arrowbuf.DeviceCPU {
 		// Batches lie in Go's heap. The fuller it is, the more often it is collected.
 		readAhead /= 2
+		if slices.ContainsFunc(columns, func(c *column) bool { return c.kind == kindDictionary }) {
+			readAhead /= 2 // the values of dictionaries are kept
+		}
 	}
 	values := newCategoryMemory(shares.batches)
 	all := newCategories(columns, values)

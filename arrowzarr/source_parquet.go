@@ -206,6 +206,11 @@ func chunkNulls(chunk *metadata.ColumnChunkMetaData) int64 {
 	return statistics.NullCount()
 }
 
+// footerBytes is what arrow-go keeps of the footer: about a KiB of each column chunk.
+func (s *parquetSource) footerBytes() int64 {
+	return int64(s.reader.NumRowGroups()) * int64(s.reader.MetaData().Schema.NumColumns()) << 10
+}
+
 func (s *parquetSource) fingerprint() string { return s.file.fingerprint() }
 
 // chooseGroups returns the row groups with rows of a range.

@@ -7,10 +7,15 @@ import (
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/quiver-gpu/quiver/compress/zstd"
 )
 
 func init() {
-	for _, c := range []compress.Compression{compress.Codecs.Snappy, compress.Codecs.Gzip, compress.Codecs.Brotli, compress.Codecs.Zstd, compress.Codecs.Lz4Raw} {
+	if codec, err := compress.GetCodec(compress.Codecs.Zstd); err == nil {
+		compress.RegisterCodec(compress.Codecs.Zstd, emptyPages{libraryZstd{codec}})
+	}
+	for _, c := range []compress.Compression{compress.Codecs.Snappy, compress.Codecs.Gzip, compress.Codecs.Brotli, compress.Codecs.Lz4Raw} {
 		if codec, err := compress.GetCodec(c); err == nil {
 			compress.RegisterCodec(c, emptyPages{codec})
 		}
@@ -29,6 +34,29 @@ func (c emptyPages) DecodeWithError(dst, src []byte) ([]byte, error) {
 		return dst[:0], nil
 	}
 	return compress.Decode(c.Codec, dst, src)
+}
+
+// libraryZstd is Zstandard by libzstd, if the system has it.
+type libraryZstd struct{ compress.Codec }
+
+func (c libraryZstd) Encode(dst, src []byte) []byte {
+	return c.EncodeLevel(dst, src, compress.DefaultCompressionLevel)
+}
+
+// EncodeLevel encodes with level 1 by default, as Arrow's C++ library does.
+func (c libraryZstd) EncodeLevel(dst, src []byte, level int) []byte {
+	if level == compress.DefaultCompressionLevel {
+		level = 1
+	}
+	out, err := zstd.EncodeFrame(dst[:0], src, zstd.EncodeOptions{Level: level})
+	if err != nil { // a level that libzstd does not have
+		return c.Codec.EncodeLevel(dst, src, level)
+	}
+	return out
+}
+
+func (libraryZstd) DecodeWithError(dst, src []byte) ([]byte, error) {
+	return zstd.DecodeFrames(dst, src, int64(len(dst)))
 }
 
 // legacyLZ4 is Parquet's codec LZ4, which arrow-go does not have. Writers disagree about

@@ -67,7 +67,7 @@ func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int) (*
 	c := &parquetColumns{
 		ctx: ctx, arrow: s.arrow, footer: footer, memory: s.memory, groups: groups, jobs: s.jobs,
 		rows: s.batchRows, wide: footer.Schema.NumColumns() >= wideColumns,
-		most: max(s.limit-int64(len(fields))*columnMemory/2, 0) / 3,
+		most: max(s.limit-(s.footerBytes()+int64(len(fields))*columnMemory)/2, 0) / 3,
 	}
 	if s.file.local == nil {
 		c.jobs = max(c.jobs, len(fields)) // which wait for a store

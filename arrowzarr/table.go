@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -196,21 +197,47 @@ func (t *Table) choose(from, to int64, patterns []string) (*Table, error) {
 }
 
 // forEachBatch calls f with the batches of rows [from, to), of at most a number of rows;
-// 0 means as many as targetRows says.
+// 0 means as many as targetRows says. The next batch is read during the call of f.
 func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(arrow.RecordBatch) error) error {
+	type read struct {
+		batch arrow.RecordBatch
+		err   error
+	}
 	rows = t.rowsPerBatch(rows)
+	next := make(chan read, 1)
+	readNext := func() {
+		from, to := from, min(from+rows, to)
+		go func() {
+			debug.SetPanicOnFault(true) // see startStage
+			var r read
+			r.err = catchPanic(func() (err error) {
+				if err = context.Cause(ctx); err == nil {
+					r.batch, err = t.read(ctx, from, to)
+				}
+				return err
+			})
+			next <- r
+		}()
+	}
+	if from < to {
+		readNext()
+	}
 	for from < to {
-		if err := context.Cause(ctx); err != nil {
-			return err
+		r := <-next
+		if r.err != nil {
+			return tableError(ctx, r.err)
 		}
-		batch, err := t.read(ctx, from, min(from+rows, to))
-		if err != nil {
-			return tableError(ctx, err)
+		if from += r.batch.NumRows(); from < to {
+			readNext()
 		}
-		from += batch.NumRows()
-		err = f(batch)
-		batch.Release()
+		err := f(r.batch)
+		r.batch.Release()
 		if err != nil {
+			if from < to {
+				if r := <-next; r.batch != nil {
+					r.batch.Release()
+				}
+			}
 			return err
 		}
 	}

@@ -132,7 +132,7 @@ CASES = [
     Case("dictionary", stream(dictionary(200_000, 1 << 20))),
     Case("nested", stream(nested(1 << 17))),
     Case("parquet", parquet(10, 1 << 20)),
-    Case("parquet-wide", parquet(5000, 2000), 0.1),
+    Case("parquet-wide", parquet(3000, 2000), 0.05),
 ]
 
 

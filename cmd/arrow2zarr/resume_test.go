@@ -221,8 +221,8 @@ func TestTwoFinalizesAtOnceGiveOneOutput(t *testing.T) {
 			case exitOK:
 				finalized++
 			case exitOutput:
-			default:
-				require.Fail(t, messages[i].String())
+			default: // it came after the other had ended
+				require.Contains(t, messages[i].String(), "has no plan")
 			}
 		}
 		require.Positive(t, finalized, "%s%s", &messages[0], &messages[1])
