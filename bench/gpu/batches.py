@@ -6,7 +6,7 @@ the host.
 
 Shuffles, sums and copies are of 2 GiB in ranges of 1 MiB unless the name says otherwise.
 Blosc chunks are of a smooth float32 field, level 5 with byte shuffle; their peer is this
-package on all cores. gzip streams are of the data of the topic compress, made by zlib at level 1; their
+package on all cores. gzip streams are of the data of the topic decode, made by zlib at level 1; their
 peer is zlib in a thread per core, through pyarrow. The limits are a copy of the same bytes
 on the device, and for sums the rate at which CuPy sums integers.
 """
@@ -102,9 +102,25 @@ def measure_gzip(maker, copy):
         maker.add("gzip", ours, f"DecodeBatch/cuda/{name}", f"gzip-decode-{name}", limit=COPY, limit_value=copy, peer="zlib of pyarrow on all cores", peer_value=peer, note=f"compression ratio {ratio:.2f}")
 
 
+def measure_sums(maker):
+    read = reading()
+    ours = gobench.run("compress/crc32c", "^BenchmarkSums$", "-test.benchtime=5x", rounds=3)
+    for size, bytes_ in {"4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20, "16m": 16 << 20}.items():
+        name = "crc32c" if size == "1m" else f"crc32c-{size}"
+        maker.add("crc32c", ours, f"Sums/cuda/{bytes_}", name, limit="a sum of CuPy, which only reads", limit_value=read)
+
+
+def decode_records():
+    """The topic decode: Zstandard and LZ4 by module compression, and CRC-32C sums."""
+    maker = Maker()
+    maker.made, maker.faults = compression.decode_records()
+    measure_sums(maker)
+    return maker.made, maker.faults
+
+
 def shuffle_records():
     maker = Maker()
-    copy, read = cupy_limits.device_copy() / 2, reading()
+    copy = cupy_limits.device_copy() / 2
     ours = gobench.run("compress/shuffle", "^BenchmarkApply$/^cuda$/^(un-)?(bytes|bits)-(1|2|4|8|16)-", "-test.benchtime=5x", rounds=3)
     for kind in ("bytes", "un-bytes", "bits", "un-bits"):
         for size in (2, 4, 8, 16) if "bytes" in kind else (1, 2, 4, 8, 16):
@@ -112,10 +128,7 @@ def shuffle_records():
             for gap in (0, 5):
                 name = f"shuffle-{kind}-{size}" + ("-unaligned" if gap else "")
                 maker.add("shuffle", ours, f"Apply/cuda/{kind}-{size}-gap-{gap}", name, limit=COPY, limit_value=copy, **peer)
-    ours = gobench.run("compress/crc32c", "^BenchmarkSums$", "-test.benchtime=5x", rounds=3)
-    for size, bytes_ in {"4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20, "16m": 16 << 20}.items():
-        name = "crc32c" if size == "1m" else f"crc32c-{size}"
-        maker.add("crc32c", ours, f"Sums/cuda/{bytes_}", name, limit="a sum of CuPy, which only reads", limit_value=read)
+    measure_sums(maker)
     ours = gobench.run("compress/pack", "^BenchmarkCopy$", "-test.benchtime=5x", rounds=3)
     for size, bytes_ in {"1000": 1000, "64k": 64 << 10, "16m": 16 << 20}.items():
         for shift in (0, 5):

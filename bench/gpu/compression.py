@@ -1,7 +1,8 @@
-"""The topics compress and encode: batches of 512 MiB that lie on the GPU, in chunks of 64
-KiB, 1 MiB and 16 MiB. compress decodes Zstandard frames of libzstd at level 1 and LZ4
-blocks of liblz4; figures are GB/s of the output. encode encodes the same data as such
-frames and blocks; figures are GB/s of the input, and "ratio-" the compression ratios.
+"""The topics decode and encode: batches of 512 MiB that lie on the GPU, in chunks of 64
+KiB, 1 MiB and 16 MiB. decode decodes Zstandard frames of libzstd at level 1 and LZ4 blocks
+of liblz4, and ("-own") those that compress encodes on the GPU; figures are GB/s of the
+output. encode encodes the same data as such frames and blocks; figures are GB/s of the
+input, and "ratio-" the compression ratios.
 
 The data are the columns of bench/gen.py and a smooth float32 field, as they are and
 ("-shuffled") with the bytes of each chunk shuffled. The peers are nvCOMP on the GPU, if
@@ -256,7 +257,7 @@ def copy_limit(what):
     return {"limit": f"a copy of the {what} on the device", "limit_value": cupy_limits.device_copy() / 2}
 
 
-def records():
+def decode_records():
     faults = []
     nvcomp, limit = open_nvcomp(faults), copy_limit("output")
 
@@ -264,13 +265,15 @@ def records():
         peers = {"host": host_rate(format, encoded, chunks)}
         return peers | {"nvcomp": nvcomp.rate(format, encoded, chunks)} if nvcomp else peers
 
-    def made_of(format, _, name, got, peer, command):
+    def made_of(format, benchmark, name, got, peer, command):
+        if benchmark == "DecodeOwn":
+            return [record.record(f"{format}-decode-own-{name}", "GB/s", got["MB/s"] / 1e3, command, **limit)]
         library = FORMATS[format][2]
         how, rate = ("nvCOMP 6", peer["nvcomp"]) if nvcomp else (f"{library} of pyarrow on all cores", peer["host"])
         note = f"compression ratio {peer['ratio']:.2f}; {library} of pyarrow on all cores: {peer['host']:.1f} GB/s"
         return [record.record(f"{format}-decode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit)]
 
-    made, others = measure([(f, "Decode") for f in FORMATS], peers_of, made_of)
+    made, others = measure([(f, b) for f in FORMATS for b in ("Decode", "DecodeOwn")], peers_of, made_of, rounds=1)
     return made, faults + others
 
 

@@ -2,7 +2,7 @@
 writes result files.
 
 Usage: measure.py TOPIC... --tests FILE --results FOLDER --log FILE, run by run.sh. A
-topic is cudabuf, arrow, columns, share, arrays, convert, compress, encode, shuffle, blosc, read, blas,
+topic is cudabuf, arrow, columns, share, arrays, convert, decode, encode, shuffle, blosc, read, blas,
 collective or all; the module of a topic describes it. collective needs two GPUs and is not part of all.
 permutations is the part of arrays that only copies; pin measures pinned memory;
 copykernels compares the kernels of such copies. The output is a
@@ -22,7 +22,7 @@ import record
 
 TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "columns": "columns", "share": "share",
           "arrays": "arrays", "permutations": "arrays.permutations", "pin": "cudabuf.pin_records", "copykernels": "arrays.copy_kernels",
-          "convert": "conversion", "compress": "compression", "encode": "compression.encode_records", "shuffle": "batches.shuffle_records", "blosc": "batches.blosc_records",
+          "convert": "conversion", "decode": "batches.decode_records", "encode": "compression.encode_records", "shuffle": "batches.shuffle_records", "blosc": "batches.blosc_records",
           "read": "reading", "blas": "blas", "collective": "collective"}  # fmt: skip  # modules by topic, or their functions other than records
 PARTS = {"permutations", "copykernels", "collective", "pin"}  # not part of all
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "nvidia-nccl-cu13", "nvidia-nccl-cu12", "rmm-cu13", "rmm-cu12", "numpy", "pyarrow")

@@ -13,7 +13,7 @@
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
 #   kills           processes that share columns and are killed at random, 1,000 rounds
 #   bench           all benchmarks and their peers; bench-TOPIC runs one topic
-#                   (cudabuf, arrow, columns, share, arrays, convert, compress, encode, shuffle, blosc, read, blas; collective, which
+#                   (cudabuf, arrow, columns, share, arrays, convert, decode, encode, shuffle, blosc, read, blas; collective, which
 #                   needs two GPUs; permutations, a
 #                   part of arrays; pin, of cudabuf; or copykernels, which chooses the kernels of copies)
 #

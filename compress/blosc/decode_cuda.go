@@ -278,7 +278,9 @@ func (d *decoding) decodeParts(p *partJobs, dst arrowbuf.Buffer, limit int64) er
 		jobs   *jobs
 		decode func(compress.Batch) ([]compress.Result, error)
 	}{
-		{&p.lz4, lz4.Decode},
+		{&p.lz4, func(b compress.Batch) ([]compress.Result, error) {
+			return lz4.Decode(b, compress.Options{Scratch: limit})
+		}},
 		{&p.zstd, func(b compress.Batch) ([]compress.Result, error) {
 			return zstd.Decode(b, compress.Options{Scratch: limit})
 		}},

@@ -77,6 +77,7 @@ func check(b compress.Batch) error {
 // The launches of the kernels of kernels/compress/crc32c.cu.
 const (
 	tileBytes     = 32 << 10 // of which a warp computes the remainder
+	alignment     = 64       // of the addresses at which tiles begin
 	addThreads    = 1024
 	tilesPerBlock = addThreads / 32
 	threads       = 256 // of kernels with a thread per item
@@ -89,8 +90,9 @@ func run(dev *cudabuf.Device, b compress.Batch, verify bool) (_ []batch.Outcome,
 		return nil, nil
 	}
 	pieces := batch.Pieces{All: make([]batch.Piece, 0, n), TileBytes: tileBytes}
+	address := int64(b.Src.Address())
 	for i, in := range b.In {
-		pieces.Add(in.Offset, int64(i), in.Length)
+		pieces.AddFrom(in.Offset, int64(i), in.Length, (address+in.Offset)%alignment)
 	}
 	items, err := batch.Upload(dev, batch.Items(b))
 	if err != nil {

@@ -26,7 +26,7 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 				n = r.Int64N(200_000)
 			}
 			src += r.Int64N(20)
-			pieces.Add(src, i, n)
+			pieces.AddFrom(src, i, n, src%alignment)
 			items = append(items, batch.Item{Src: src, SrcSize: n, Dst: 5 * i})
 			src += n
 		}

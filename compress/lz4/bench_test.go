@@ -18,12 +18,20 @@ func BenchmarkDecode(b *testing.B) {
 			b.Fatal(err)
 		}
 		return dst[:n]
-	}, quiver.Decode)
+	}, decodeBatch)
 }
 
 func BenchmarkEncode(b *testing.B) {
 	batchtest.BenchmarkEncode(b, "lz4", quiver.Bound,
 		func(batch compress.Batch) ([]compress.Result, error) {
 			return quiver.Encode(batch, quiver.EncodeOptions{})
-		}, quiver.Decode)
+		}, decodeBatch)
+}
+
+// BenchmarkDecodeOwn decodes what Encode makes on the GPU.
+func BenchmarkDecodeOwn(b *testing.B) {
+	batchtest.BenchmarkDecodeOwn(b, "lz4", quiver.Bound,
+		func(batch compress.Batch) ([]compress.Result, error) {
+			return quiver.Encode(batch, quiver.EncodeOptions{})
+		}, decodeBatch)
 }

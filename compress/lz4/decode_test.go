@@ -2,6 +2,7 @@ package lz4_test
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	quiver "github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -42,6 +44,27 @@ func block(t *testing.T, data []byte, high bool) []byte {
 	return append(append(b, byte(rest)), data...)
 }
 
+func decodeBatch(b compress.Batch) ([]compress.Result, error) {
+	return quiver.Decode(b, compress.Options{})
+}
+
+// eachWay runs a test of all inputs as large ones, and as small ones.
+func eachWay(t *testing.T, test func(t *testing.T)) {
+	for name, bytes := range map[string]int64{"large": 0, "small": math.MaxInt64} {
+		t.Run(name, func(t *testing.T) {
+			quiver.SetLargeOutput(t, bytes)
+			test(t)
+		})
+	}
+}
+
+// forEachDevice is batchtest.ForEachDevice with eachWay.
+func forEachDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		eachWay(t, func(t *testing.T) { test(t, dev) })
+	})
+}
+
 func TestBlocksDecode(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var want, inputs [][]byte
@@ -53,8 +76,8 @@ func TestBlocksDecode(t *testing.T) {
 			}
 		}
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		got, results := batchtest.Run(t, dev, inputs, sizes, quiver.Decode)
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, results := batchtest.Run(t, dev, inputs, sizes, decodeBatch)
 		for i := range want {
 			require.NoError(t, results[i].Err)
 			require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(want[i]))
@@ -69,7 +92,7 @@ func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		failed := 0
 		for range rounds {
 			var data, inputs [][]byte
@@ -87,7 +110,7 @@ func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 				}
 				inputs, sizes = append(inputs, in), append(sizes, len(d))
 			}
-			got, results := batchtest.Run(t, dev, inputs, sizes, quiver.Decode)
+			got, results := batchtest.Run(t, dev, inputs, sizes, decodeBatch)
 			for i, d := range data {
 				if i%2 == 0 {
 					require.NoError(t, results[i].Err)
@@ -118,12 +141,12 @@ func TestInvalidBlocksAreErrors(t *testing.T) {
 		"offset before the start":   {1 << 4, 'a', 2, 0, 0},
 		"match beyond the capacity": {1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0},
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, in := range inputs {
-			_, results := batchtest.Run(t, dev, [][]byte{in}, []int{100}, quiver.Decode)
+			_, results := batchtest.Run(t, dev, [][]byte{in}, []int{100}, decodeBatch)
 			require.Error(t, results[0].Err, name)
 		}
-		got, results := batchtest.Run(t, dev, [][]byte{{1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0}}, []int{1000}, quiver.Decode)
+		got, results := batchtest.Run(t, dev, [][]byte{{1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0}}, []int{1000}, decodeBatch)
 		require.NoError(t, results[0].Err)
 		require.Equal(t, bytes.Repeat([]byte("a"), 531), got[0])
 	})
@@ -145,15 +168,17 @@ func TestMutatedBlocksFailAlone(t *testing.T) {
 		}
 	}
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		failed, agreed := batchtest.DecodeMutated(t, dev, valid, quiver.Decode, func(dst, src []byte) ([]byte, error) {
-			n, err := lz4.UncompressBlock(src, dst)
-			if err != nil {
-				return nil, err
-			}
-			return dst[:n], nil
+		eachWay(t, func(t *testing.T) {
+			failed, agreed := batchtest.DecodeMutated(t, dev, valid, decodeBatch, func(dst, src []byte) ([]byte, error) {
+				n, err := lz4.UncompressBlock(src, dst)
+				if err != nil {
+					return nil, err
+				}
+				return dst[:n], nil
+			})
+			t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)
+			require.NotZero(t, failed)
+			require.NotZero(t, agreed)
 		})
-		t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)
-		require.NotZero(t, failed)
-		require.NotZero(t, agreed)
 	})
 }

@@ -15,7 +15,7 @@ func encoder(o quiver.EncodeOptions) batchtest.Function {
 }
 
 var format = batchtest.Format{
-	Name: "lz4.Encode", Bound: quiver.Bound, MaxSize: quiver.MaxSize, Encode: encoder(quiver.EncodeOptions{}), Decode: quiver.Decode,
+	Name: "lz4.Encode", Bound: quiver.Bound, MaxSize: quiver.MaxSize, Encode: encoder(quiver.EncodeOptions{}), Decode: decodeBatch,
 	DecodeOnHost: func(in []byte, n int) ([]byte, error) {
 		out := make([]byte, n)
 		return out, quiver.DecodeBlock(out, in)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -18,20 +17,7 @@ import (
 // an error that wraps errors.ErrUnsupported. The error of Decode is that of the whole
 // batch: it is not valid, or the device failed.
 func Decode(b compress.Batch, o compress.Options) ([]compress.Result, error) {
-	if err := b.Check(); err != nil {
-		return nil, fmt.Errorf("zstd.Decode: %w", err)
-	}
-	var outcomes []batch.Outcome
-	var err error
-	if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-		outcomes, err = decodeCUDA(dev, b, o)
-	} else {
-		outcomes, err = batch.RunHost(b, decodeFrames)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("zstd.Decode: %w", err)
-	}
-	return batch.Results("zstd.Decode", outcomes), nil
+	return batch.Run("zstd.Decode", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return decodeCUDA(dev, b, o) }, decodeFrames)
 }
 
 // decoders are reused, because each has tables of its own.

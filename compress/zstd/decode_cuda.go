@@ -1,7 +1,6 @@
 package zstd
 
 import (
-	"errors"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/compress"
@@ -15,154 +14,90 @@ var (
 	scanProgram = launch.Program("compress/zstd_scan", map[string]cudabuf.HostKernel{
 		"quiver_zstd_count": countHostKernel, "quiver_zstd_scan": scanHostKernel,
 	})
-	literalsProgram  = launch.Program("compress/zstd_literals", map[string]cudabuf.HostKernel{"quiver_zstd_literals": literalsHostKernel})
-	sequencesProgram = launch.Program("compress/zstd_sequences", map[string]cudabuf.HostKernel{"quiver_zstd_sequences": sequencesHostKernel})
-	writeProgram     = launch.Program("compress/zstd_write", map[string]cudabuf.HostKernel{
-		"quiver_zstd_place": placeHostKernel, "quiver_zstd_resolve": resolveHostKernel,
-		"quiver_zstd_write": writeHostKernel, "quiver_zstd_checksum": checksumHostKernel,
+	blocksProgram = launch.Program("compress/zstd_blocks", map[string]cudabuf.HostKernel{"quiver_zstd_blocks": blocksHostKernel})
+	writeProgram  = launch.Program("compress/zstd_write", map[string]cudabuf.HostKernel{
+		"quiver_zstd_place": placeHostKernel, "quiver_zstd_write": writeHostKernel, "quiver_zstd_checksum": checksumHostKernel,
 	})
 )
 
 // The launches of those kernels.
 const (
-	threads                = 64 // of kernels with a thread per item
-	warp                   = 32
-	blocksPerLiteralsWarp  = 8
-	blocksPerSequencesWarp = 4
-	resolveThreads         = 256
-	writeThreads           = 544
-	checksumThreads        = 256
-	defaultScratch         = 1 << 30
+	threads         = 64 // of kernels with a thread per item
+	warp            = 32
+	blocksPerWarp   = 8
+	checksumThreads = 256
 )
 
 func ceil(n, by int64) int64 { return (n + by - 1) / by }
 
 // counts is the struct Counts of zstd.cuh: of an item, or of all items before it.
-type counts struct{ Blocks, Literals, Sequences, Status int64 }
+type counts struct{ Blocks, Literals, Sequences, Windows, Status int64 }
 
 // scratch returns the scratch memory that these need, in bytes.
 func (c counts) scratch() int64 {
-	return c.Blocks*int64(unsafe.Sizeof(block{})) + c.Literals + c.Sequences*int64(unsafe.Sizeof(sequence{}))
+	return c.Sequences*batch.SequenceBytes + c.Blocks*(blockBytes+indexSize*2) + c.Windows*batch.WindowSize + c.Literals
 }
 
-// decoding is the decoding of one batch on a GPU.
-type decoding struct {
-	dev      *cudabuf.Device
-	stream   *cudabuf.Stream
-	batch    compress.Batch
-	items    *cudabuf.Buffer // []batch.Item
-	outcomes *cudabuf.Buffer // []batch.Outcome
+const blockBytes = int64(unsafe.Sizeof(block{}))
+
+// writers returns which item each block of threads of quiver_zstd_write works at.
+func writers(found []counts) []int32 {
+	windows := make([]int64, len(found))
+	for i, c := range found {
+		windows[i] = c.Windows
+	}
+	return batch.Writers(windows)
 }
 
-func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.Options) (_ []batch.Outcome, err error) {
+func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.Options) ([]batch.Outcome, error) {
 	n := int64(len(b.In))
-	outcomes := make([]batch.Outcome, n)
+	items, outcomes, found := batch.Items(b), make([]batch.Outcome, n), make([]counts, n)
 	if n == 0 {
 		return outcomes, nil
 	}
-	d := &decoding{dev: dev, batch: b}
-	if d.stream, err = dev.NewStream(cudabuf.StreamOptions{}); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, d.stream.Close()) }()
-	if d.items, err = batch.Upload(dev, batch.Items(b)); err != nil {
-		return nil, err
-	}
-	defer d.items.Release()
-	if d.outcomes, err = dev.NewBuffer(int64(len(batch.Bytes(outcomes)))); err != nil {
-		return nil, err
-	}
-	defer d.outcomes.Release()
-
-	found, err := d.count(n)
-	if err != nil {
-		return nil, err
-	}
-	limit := o.Scratch
-	if limit <= 0 {
-		limit = defaultScratch
-	}
-	for first := int64(0); first < n; {
-		// As many items as fit into the scratch memory, and at least one.
-		end, need := first+1, found[first].scratch()
-		for end < n && need+found[end].scratch() <= limit {
-			need += found[end].scratch()
-			end++
-		}
-		if err := d.decode(first, found[first:end]); err != nil {
-			return nil, err
-		}
-		first = end
-	}
-	_, err = d.outcomes.CopyToHost(batch.Bytes(outcomes), 0)
-	return outcomes, err
-}
-
-// count returns what the items have.
-func (d *decoding) count(n int64) ([]counts, error) {
-	found := make([]counts, n)
-	memory, err := d.dev.NewBuffer(int64(len(batch.Bytes(found))))
-	if err != nil {
-		return nil, err
-	}
-	defer memory.Release()
-	err = launch.OnStream(d.stream, scanProgram, "quiver_zstd_count", ceil(n, threads), threads,
-		launch.In(d.batch.Src, 0), launch.In(d.items, 0), launch.InOut(memory, 0), n)
-	if err != nil {
-		return nil, err
-	}
-	_, err = memory.CopyToHost(batch.Bytes(found), 0)
-	return found, err
-}
-
-// decode enqueues the decoding of the items from first on that have found.
-func (d *decoding) decode(first int64, found []counts) error {
-	n := int64(len(found))
-	starts := make([]counts, n+1)
-	for i, c := range found {
-		starts[i].Status = c.Status
-		starts[i+1] = counts{starts[i].Blocks + c.Blocks, starts[i].Literals + c.Literals, starts[i].Sequences + c.Sequences, 0}
-	}
-	all := starts[n]
-	startsMemory, err := batch.Upload(d.dev, starts)
-	if err != nil {
-		return err
-	}
-	defer startsMemory.Release()
-	memory, err := d.dev.NewBuffer(all.scratch())
-	if err != nil {
-		return err
-	}
-	defer memory.Release()
-	// Sequences and blocks first: their sizes are multiples of 16, which the sequences need.
-	blocksAt := all.Sequences * int64(unsafe.Sizeof(sequence{}))
-	literalsAt := blocksAt + all.Blocks*int64(unsafe.Sizeof(block{}))
-
-	src, dst, items := launch.In(d.batch.Src, 0), launch.InOut(d.batch.Dst, 0), launch.In(d.items, first*int64(unsafe.Sizeof(batch.Item{})))
-	outcomes := launch.InOut(d.outcomes, first*int64(unsafe.Sizeof(batch.Outcome{})))
-	begin := launch.In(startsMemory, 0)
-	sequences, blocks, literals := launch.InOut(memory, 0), launch.InOut(memory, blocksAt), launch.InOut(memory, literalsAt)
-	type step struct {
-		program         *cudabuf.Program
-		name            string
-		blocks, threads int64
-		arguments       []any
-	}
-	for _, s := range []step{
-		{scanProgram, "scan", ceil(n, threads), threads, []any{src, items, begin, blocks, n}},
-		{literalsProgram, "literals", ceil(all.Blocks, blocksPerLiteralsWarp), warp, []any{src, blocks, literals, all.Blocks}},
-		{sequencesProgram, "sequences", ceil(all.Blocks, blocksPerSequencesWarp), warp, []any{src, blocks, sequences, all.Blocks}},
-		{writeProgram, "place", ceil(n, threads), threads, []any{items, begin, blocks, outcomes, n}},
-		{writeProgram, "resolve", all.Blocks, resolveThreads, []any{begin, blocks, sequences, outcomes}},
-		{writeProgram, "write", n, writeThreads, []any{dst, items, begin, sequences, literals, outcomes}},
-		{writeProgram, "checksum", ceil(n*warp, checksumThreads), checksumThreads, []any{launch.In(d.batch.Dst, 0), items, begin, blocks, outcomes, n}},
-	} {
-		if s.blocks == 0 {
-			continue // no item has a block
-		}
-		if err := launch.OnStream(d.stream, s.program, "quiver_zstd_"+s.name, s.blocks, s.threads, s.arguments...); err != nil {
+	return outcomes, batch.OnGPU(dev, func(w *batch.Work) error {
+		memory := w.Buffer(int64(len(batch.Bytes(found))))
+		w.Launch(scanProgram, "quiver_zstd_count", ceil(n, threads), threads, launch.In(b.Src, 0), launch.In(batch.Put(w, items), 0), launch.InOut(memory, 0), n)
+		if err := batch.Get(w, memory, found); err != nil {
 			return err
 		}
+		return batch.InSteps(len(items), batch.Limit(o.Scratch), func(i int) int64 { return found[i].scratch() }, func(first, end int) error {
+			defer w.Release()
+			return decodeItems(w, b, items[first:end], found[first:end], outcomes[first:end])
+		})
+	})
+}
+
+// prefixSums returns what the items before each have, and its own status.
+func prefixSums(found []counts) []counts {
+	starts := make([]counts, len(found)+1)
+	for i, c := range found {
+		starts[i].Status = c.Status
+		starts[i+1] = counts{starts[i].Blocks + c.Blocks, starts[i].Literals + c.Literals, starts[i].Sequences + c.Sequences, starts[i].Windows + c.Windows, 0}
 	}
-	return nil
+	return starts
+}
+
+// decodeItems decodes items of a batch that have what was found.
+func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, found []counts, outcomes []batch.Outcome) error {
+	n, starts := int64(len(items)), prefixSums(found)
+	all, writes := starts[n], writers(found)
+	memory, results := w.Buffer(all.scratch()), w.Buffer(int64(len(batch.Bytes(outcomes))))
+	// In the order of their alignments: the sizes of sequences are multiples of 16, those of
+	// blocks, their indices and windows of 8.
+	blocksAt := all.Sequences * batch.SequenceBytes
+	indexAt := blocksAt + all.Blocks*blockBytes
+	windowsAt := indexAt + all.Blocks*indexSize*2
+	literalsAt := windowsAt + all.Windows*batch.WindowSize
+	sequences, blocks, index := launch.InOut(memory, 0), launch.InOut(memory, blocksAt), launch.InOut(memory, indexAt)
+	windows, literals := launch.InOut(memory, windowsAt), launch.InOut(memory, literalsAt)
+	src, dst, written, in := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.In(b.Dst, 0), launch.In(batch.Put(w, items), 0)
+	begin, progress, out := launch.In(batch.Put(w, starts), 0), launch.InOut(w.Buffer(n*batch.ProgressSize), 0), launch.InOut(results, 0)
+
+	w.Launch(scanProgram, "quiver_zstd_scan", ceil(n, threads), threads, src, in, begin, blocks, n)
+	w.Launch(blocksProgram, "quiver_zstd_blocks", 2*ceil(all.Blocks, blocksPerWarp), warp, src, blocks, literals, sequences, index, all.Blocks)
+	w.Launch(writeProgram, "quiver_zstd_place", ceil(n, threads), threads, written, in, begin, blocks, windows, progress, out, n)
+	w.LaunchShared(writeProgram, "quiver_zstd_write", int64(len(writes)), batch.WriteThreads, batch.WriteShared, dst, src, launch.In(batch.Put(w, writes), 0), in, begin, blocks, index, sequences, literals, windows, progress, out)
+	w.Launch(writeProgram, "quiver_zstd_checksum", ceil(n*warp, checksumThreads), checksumThreads, written, in, begin, blocks, out, n)
+	return w.Fetch(results, outcomes)
 }

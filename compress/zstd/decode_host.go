@@ -1,8 +1,10 @@
 package zstd
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -25,7 +27,8 @@ const (
 	described     = 2
 	repeated      = 3
 	unknownOffset = 1 << 31
-	emptySequence = 1<<32 - 1
+	indexStep     = 2 << 10
+	indexSize     = maxBlock / indexStep
 )
 
 // block is the struct Block of zstd.cuh.
@@ -51,8 +54,14 @@ type block struct {
 	item                            int64
 }
 
-// sequence is the struct Sequence of sequences.cuh.
-type sequence struct{ out, literals, source, offset uint32 }
+// hasCodedLiterals reports whether the literals have Huffman codes. Other literals are not in
+// the scratch memory.
+func (b *block) hasCodedLiterals() bool { return b.kind == codedBlock && b.literalsKind >= huffman }
+
+// hasSameLiterals reports whether all literals are the first one.
+func (b *block) hasSameLiterals() bool {
+	return b.kind == rleBlock || b.kind == codedBlock && b.literalsKind == rleLiterals
+}
 
 // source returns the inputs of a launch as one slice, and its items.
 func source(l *cudabuf.HostLaunch, src, items int, n int64) ([]byte, []batch.Item) {
@@ -73,6 +82,8 @@ func countHostKernel(l *cudabuf.HostLaunch) {
 		status := s.run()
 		if status != batch.OK {
 			s.counts = counts{}
+		} else if s.counts.Blocks > 0 {
+			s.counts.Windows = batch.Windows(min(s.largest, it.DstSize))
 		}
 		s.counts.Status = int64(status)
 		found[i] = s.counts
@@ -106,6 +117,7 @@ type scan struct {
 	blocks   []block // nil to count only
 	counts   counts
 	smallest int64 // bytes of output that the blocks have at least
+	largest  int64 // and at most
 	huffman  int64
 	tables   [3]int64
 }
@@ -227,6 +239,11 @@ func (s *scan) frame() batch.Status {
 			s.at += 4
 		}
 		s.smallest += int64(b.literals) + 3*int64(b.sequences-1)
+		if b.kind == codedBlock {
+			s.largest += maxBlock
+		} else {
+			s.largest += int64(b.literals)
+		}
 		if s.smallest > s.item.DstSize {
 			return batch.TooLarge
 		}
@@ -235,7 +252,9 @@ func (s *scan) frame() batch.Status {
 			s.blocks[s.counts.Blocks] = b
 		}
 		s.counts.Blocks++
-		s.counts.Literals += int64(b.literals)
+		if b.hasCodedLiterals() {
+			s.counts.Literals += int64(b.literals)
+		}
 		s.counts.Sequences += int64(b.sequences)
 	}
 	return batch.OK
@@ -554,16 +573,37 @@ func readCode(src []byte) (table []code, longest, size int) {
 	return table, longest, size
 }
 
-func literalsHostKernel(l *cudabuf.HostLaunch) {
-	n := l.Int64(3)
-	blocks := batch.Structs[block](l, 1, n)
-	src, literals := contents(l, 0, blocks), []byte(nil)
-	if n > 0 {
-		literals = l.Memory(l.Pointer(2), blocks[n-1].firstLiteral+int64(blocks[n-1].literals))
+// blocksHostKernel decodes the literals and the sequences of blocks.
+func blocksHostKernel(l *cudabuf.HostLaunch) {
+	n := l.Int64(5)
+	if n == 0 {
+		return
 	}
+	blocks := batch.Structs[block](l, 1, n)
+	var end int64
+	for _, b := range blocks {
+		if b.hasCodedLiterals() {
+			end = b.firstLiteral + int64(b.literals)
+		}
+	}
+	src, literals := contents(l, 0, blocks), l.Memory(l.Pointer(2), end)
+	sequences := batch.Structs[batch.Sequence](l, 3, blocks[n-1].firstSequence+int64(blocks[n-1].sequences))
+	index := batch.Structs[[indexSize]uint16](l, 4, n)
 	for i := range blocks {
-		if !decodeLiterals(src, blocks, i, literals) {
-			blocks[i].status = batch.Corrupt
+		b := &blocks[i]
+		if b.hasCodedLiterals() && !decodeLiterals(src, blocks, i, literals) {
+			b.status = batch.Corrupt
+		}
+		found := sequences[b.firstSequence : b.firstSequence+int64(b.sequences)]
+		if !decodeSequences(src, blocks, i, found) {
+			b.status = batch.Corrupt
+			continue
+		}
+		for k, at := 0, uint32(0); at < b.size; at += indexStep {
+			for k+1 < len(found) && found[k+1].Out <= at {
+				k++
+			}
+			index[i][at/indexStep] = uint16(k)
 		}
 	}
 }
@@ -585,19 +625,7 @@ func (b *block) codedLiterals(src []byte) []byte {
 
 func decodeLiterals(src []byte, blocks []block, i int, literals []byte) bool {
 	b := &blocks[i]
-	to, from := literals[b.firstLiteral:b.firstLiteral+int64(b.literals)], b.contents(src)
-	if b.kind == codedBlock {
-		from = b.codedLiterals(src)
-	}
-	if b.kind != codedBlock || b.literalsKind < huffman {
-		if b.kind == rleBlock || b.kind == codedBlock && b.literalsKind == rleLiterals {
-			for k := range to {
-				to[k] = from[0]
-			}
-		}
-		copy(to, from)
-		return true
-	}
+	to, from := literals[b.firstLiteral:b.firstLiteral+int64(b.literals)], b.codedLiterals(src)
 	table, longest, description := readCode(blocks[i-int(b.huffman)].codedLiterals(src))
 	if table == nil {
 		return false
@@ -689,41 +717,25 @@ func readTables(src []byte, b *block) (tables [3]table, size int) {
 	return tables, at
 }
 
-func sequencesHostKernel(l *cudabuf.HostLaunch) {
-	n := l.Int64(3)
-	blocks := batch.Structs[block](l, 1, n)
-	src := contents(l, 0, blocks)
-	if n == 0 {
-		return
-	}
-	sequences := batch.Structs[sequence](l, 2, blocks[n-1].firstSequence+int64(blocks[n-1].sequences))
-	for i := range blocks {
-		b := &blocks[i]
-		if !decodeSequences(src, blocks, i, sequences[b.firstSequence:b.firstSequence+int64(b.sequences)]) {
-			b.status = batch.Corrupt
-		}
-	}
-}
-
 // decodeSequences reports whether the sequences of a block are valid.
-func decodeSequences(src []byte, blocks []block, i int, to []sequence) bool {
+func decodeSequences(src []byte, blocks []block, i int, to []batch.Sequence) bool {
 	b := &blocks[i]
 	repeats := [3]uint32{unknownOffset, unknownOffset | 1<<29, unknownOffset | 2<<29}
 	used, size, valid := uint32(0), uint32(0), true
 	if b.sequences > 1 {
 		used, size, valid = decodeMatches(src, blocks, i, to[:len(to)-1], &repeats)
 	}
-	last := sequence{out: size, source: used, offset: emptySequence}
-	if rest := b.literals - used; valid && rest > 0 {
-		last.literals, last.offset = rest, 0
-		size += rest
+	last := batch.Sequence{Out: size, Source: used}
+	if valid {
+		last.Literals = b.literals - used
+		size += last.Literals
 	}
 	to[len(to)-1] = last
 	b.size, b.repeats = size, repeats
 	return valid && size <= maxBlock
 }
 
-func decodeMatches(src []byte, blocks []block, i int, to []sequence, repeats *[3]uint32) (used, size uint32, valid bool) {
+func decodeMatches(src []byte, blocks []block, i int, to []batch.Sequence, repeats *[3]uint32) (used, size uint32, valid bool) {
 	b := &blocks[i]
 	tables, described := readTables(src, b)
 	if described == 0 {
@@ -753,17 +765,17 @@ func decodeMatches(src []byte, blocks []block, i int, to []sequence, repeats *[3
 		}
 		value := uint32(1)<<now[1].symbol + in.read(int(now[1].symbol))
 		match := least(now[2].symbol, matchBits, 3) + in.read(matchBits[now[2].symbol])
-		s := sequence{out: size, literals: least(now[0].symbol, literalsBits, 0) + in.read(literalsBits[now[0].symbol]), source: used}
+		s := batch.Sequence{Out: size, Literals: least(now[0].symbol, literalsBits, 0) + in.read(literalsBits[now[0].symbol]), Source: used}
 		if k+1 < len(to) {
 			for _, t := range []int{0, 2, 1} {
 				at[t] = now[t].base + in.read(now[t].bits)
 			}
 		}
-		if s.offset, ok = nextOffset(value, s.literals == 0, repeats); !ok {
+		if s.Offset, ok = nextOffset(value, s.Literals == 0, repeats); !ok {
 			return used, size, false
 		}
-		used += s.literals
-		size += s.literals + match
+		used += s.Literals
+		size += s.Literals + match
 		if used > b.literals || size > maxBlock {
 			return 0, 0, false
 		}
@@ -814,13 +826,17 @@ func knownOffset(offset uint32, repeats [3]uint32) uint32 {
 }
 
 func placeHostKernel(l *cudabuf.HostLaunch) {
-	n := l.Int64(4)
-	items, starts := batch.Structs[batch.Item](l, 0, n), batch.Structs[counts](l, 1, n+1)
-	blocks, outcomes := batch.Structs[block](l, 2, starts[n].Blocks), batch.Structs[batch.Outcome](l, 3, n)
+	n := l.Int64(7)
+	items, starts := batch.Structs[batch.Item](l, 1, n), batch.Structs[counts](l, 2, n+1)
+	blocks, outcomes := batch.Structs[block](l, 3, starts[n].Blocks), batch.Structs[batch.Outcome](l, 6, n)
+	windows, states := batch.Structs[batch.Window](l, 4, starts[n].Windows), batch.Structs[batch.Progress](l, 5, n)
 	for i := range items {
 		status := batch.Status(starts[i].Status)
-		var out, frame int64
+		var out, frame, begin int64
 		var repeats [3]uint32
+		skew := int64(l.Pointer(0)+uintptr(items[i].Dst)) & 15
+		own := windows[starts[i].Windows:starts[i+1].Windows]
+		states[i] = batch.Progress{}
 		for k := starts[i].Blocks; k < starts[i+1].Blocks && status == batch.OK; k++ {
 			b := &blocks[k]
 			status = b.status
@@ -841,64 +857,75 @@ func placeHostKernel(l *cudabuf.HostLaunch) {
 			if b.frameEnds && b.contentSize >= 0 && out-frame != b.contentSize {
 				status = batch.Corrupt
 			}
+			for status == batch.OK && begin < out {
+				own[states[i].Windows] = batch.Window{First: uint32(k - starts[i].Blocks)}
+				states[i].Windows++
+				begin = int64(states[i].Windows)*batch.WindowBytes - skew
+			}
 		}
+		states[i].Size = uint32(out)
 		outcomes[i] = batch.Outcome{Status: status}
 		if status == batch.OK {
 			outcomes[i].Size = out
+		} else {
+			states[i].Windows = 0
 		}
 	}
 }
 
-func resolveHostKernel(l *cudabuf.HostLaunch) {
-	blocks := batch.Structs[block](l, 1, int64(l.Grid.X))
-	last := blocks[len(blocks)-1]
-	items := last.item + 1
-	starts, outcomes := batch.Structs[counts](l, 0, items), batch.Structs[batch.Outcome](l, 3, items)
-	all := batch.Structs[sequence](l, 2, last.firstSequence+int64(last.sequences))
-	for _, b := range blocks {
-		if outcomes[b.item].Status != batch.OK {
-			continue
-		}
-		source := uint32(b.firstLiteral - starts[b.item].Literals)
-		to := all[b.firstSequence : b.firstSequence+int64(b.sequences)]
-		for k := range to {
-			s := &to[k]
-			s.out += b.out
-			s.source += source
-			if k+1 == len(to) {
-				continue
-			}
-			s.offset = knownOffset(s.offset, b.repeats)
-			if s.offset == 0 || s.offset > s.out+s.literals-b.frame {
-				outcomes[b.item] = batch.Outcome{Status: batch.BadOffset}
-			}
-		}
-	}
-}
-
+// writeHostKernel writes all windows of an item when it first appears among those that are
+// written.
 func writeHostKernel(l *cudabuf.HostLaunch) {
-	n := int64(l.Grid.X)
-	items, starts := batch.Structs[batch.Item](l, 1, n), batch.Structs[counts](l, 2, n+1)
-	all, literals := batch.Structs[sequence](l, 3, starts[n].Sequences), l.Memory(l.Pointer(4), starts[n].Literals)
-	for i, o := range batch.Structs[batch.Outcome](l, 5, n) {
-		if o.Status != batch.OK || o.Size == 0 {
+	writes := batch.Structs[int32](l, 2, int64(l.Grid.X))
+	n := int64(slices.Max(writes)) + 1
+	items, starts := batch.Structs[batch.Item](l, 3, n), batch.Structs[counts](l, 4, n+1)
+	blocks := batch.Structs[block](l, 5, starts[n].Blocks)
+	src := contents(l, 1, blocks)
+	sequences, literals := batch.Structs[batch.Sequence](l, 7, starts[n].Sequences), l.Memory(l.Pointer(8), starts[n].Literals)
+	states, outcomes := batch.Structs[batch.Progress](l, 10, n), batch.Structs[batch.Outcome](l, 11, n)
+	for _, i := range writes {
+		if states[i].Next == states[i].Windows {
 			continue
 		}
-		dst := l.Memory(l.Pointer(0)+uintptr(items[i].Dst), o.Size)
-		sequences := all[starts[i].Sequences:starts[i+1].Sequences]
-		for k, s := range sequences {
-			end := uint32(o.Size)
-			if k+1 < len(sequences) {
-				end = sequences[k+1].out
-			}
-			from := starts[i].Literals + int64(s.source)
-			match := s.out + s.literals
-			copy(dst[s.out:match], literals[from:from+int64(s.literals)])
-			for p := match; p < end; p++ {
-				dst[p] = dst[p-s.offset]
+		states[i].Next = states[i].Windows
+		dst := l.Memory(l.Pointer(0)+uintptr(items[i].Dst), int64(states[i].Size))
+		for k := range blocks[starts[i].Blocks:starts[i+1].Blocks] {
+			b := &blocks[starts[i].Blocks+int64(k)]
+			if !b.write(dst, src, literals, sequences) {
+				outcomes[i] = batch.Outcome{Status: batch.BadOffset}
+				break
 			}
 		}
 	}
+}
+
+// write executes the sequences of a block. It reports whether all offsets are valid.
+func (b *block) write(dst, src, literals []byte, sequences []batch.Sequence) bool {
+	switch own := dst[b.out : b.out+b.size]; {
+	case b.hasCodedLiterals():
+		literals = literals[b.firstLiteral:]
+	case b.hasSameLiterals():
+		literals = bytes.Repeat(b.contents(src)[b.literalsSrc:b.literalsSrc+1], len(own))
+	default:
+		literals = b.contents(src)[b.literalsSrc:]
+	}
+	for k := range b.sequences {
+		s := sequences[b.firstSequence+int64(k)]
+		out := b.out + s.Out
+		match := out + s.Literals
+		copy(dst[out:match], literals[s.Source:])
+		if k+1 == b.sequences {
+			break
+		}
+		offset := knownOffset(s.Offset, b.repeats)
+		if offset == 0 || offset > match-b.frame {
+			return false
+		}
+		for p := match; p < b.out+sequences[b.firstSequence+int64(k)+1].Out; p++ {
+			dst[p] = dst[p-offset]
+		}
+	}
+	return true
 }
 
 func checksumHostKernel(l *cudabuf.HostLaunch) {

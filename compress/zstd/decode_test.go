@@ -161,6 +161,41 @@ func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
 	})
 }
 
+// TestMatchesOfAnyDistanceDecode repeats bytes at distances of many windows, and at short ones
+// over all of a large output.
+func TestMatchesOfAnyDistanceDecode(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	far, near := make([]byte, 0, 5<<20), make([]byte, 5<<20)
+	for len(far) < 1_200_000 {
+		far = append(far, byte(r.Uint32()))
+	}
+	for len(far) < 5<<20 { // at the distances of all parts before
+		at := r.IntN(len(far) - 5000)
+		far = append(far, far[at:at+20+r.IntN(4000)]...)
+	}
+	for i := range near {
+		if near[i] = byte(i / 70_000); i >= 8 && r.IntN(20) > 0 {
+			near[i] = near[i-8]
+		}
+	}
+	var want, inputs [][]byte
+	var sizes []int
+	for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedBestCompression} {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithWindowSize(8<<20), zstd.WithEncoderConcurrency(1))
+		require.NoError(t, err)
+		for _, data := range [][]byte{far, near} {
+			want, inputs, sizes = append(want, data), append(inputs, e.EncodeAll(data, nil)), append(sizes, len(data))
+		}
+	}
+	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, results := decode(t, dev, inputs, sizes, compress.Options{})
+		for i := range want {
+			require.NoError(t, results[i].Err)
+			require.True(t, bytes.Equal(want[i], got[i]), "input %d", i)
+		}
+	})
+}
+
 func TestAFrameWithADictionaryIsUnsupported(t *testing.T) {
 	in := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x21, 7, 1, 0x09, 0, 0, 'x'}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {

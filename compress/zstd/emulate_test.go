@@ -15,28 +15,39 @@ import (
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 )
 
-// decodeEmulated runs the kernels on one input, as decoding.decode does.
-func decodeEmulated(e *batchtest.Emulator, in []byte, size int) (batch.Outcome, []byte) {
-	items := []batch.Item{{Src: 0, SrcSize: int64(len(in)), Dst: 0, DstSize: int64(size)}}
-	dst, outcomes, found := make([]byte, size), make([]batch.Outcome, 1), make([]counts, 1)
-	e.Launch("quiver_zstd_count", 1, threads, in, batch.Bytes(items), batch.Bytes(found), int64(1))
-	c := found[0]
-	starts := []counts{{Status: c.Status}, {Blocks: c.Blocks, Literals: c.Literals, Sequences: c.Sequences}}
-	blocks, sequences, literals := make([]block, c.Blocks), make([]sequence, c.Sequences), make([]byte, c.Literals)
+// decodeEmulated runs the kernels on a batch of inputs, as decoding.decode does.
+func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batch.Outcome, [][]byte) {
+	var items []batch.Item
+	var src []byte
+	var room int64
+	for i, in := range inputs {
+		src, room = append(src, make([]byte, i*7%20)...), room+int64(i*5%20)
+		items = append(items, batch.Item{Src: int64(len(src)), SrcSize: int64(len(in)), Dst: room, DstSize: int64(sizes[i])})
+		src, room = append(src, in...), room+int64(sizes[i])
+	}
+	n := int64(len(items))
+	dst, outcomes, found := make([]byte, room), make([]batch.Outcome, n), make([]counts, n)
+	e.Launch("quiver_zstd_count", ceil(n, threads), threads, src, batch.Bytes(items), batch.Bytes(found), n)
+	starts := prefixSums(found)
+	all := starts[n]
+	blocks, sequences, literals := make([]block, all.Blocks), make([]batch.Sequence, all.Sequences), make([]byte, all.Literals)
+	windows, states, index, writes := make([]batch.Window, all.Windows), make([]batch.Progress, n), make([]uint16, all.Blocks*indexSize), writers(found)
 	begin := batch.Bytes(starts)
 	launch := func(name string, blocks, threads int64, arguments ...any) {
 		if blocks > 0 {
 			e.Launch("quiver_zstd_"+name, blocks, threads, arguments...)
 		}
 	}
-	launch("scan", 1, threads, in, batch.Bytes(items), begin, batch.Bytes(blocks), int64(1))
-	launch("literals", ceil(c.Blocks, blocksPerLiteralsWarp), warp, in, batch.Bytes(blocks), literals, c.Blocks)
-	launch("sequences", ceil(c.Blocks, blocksPerSequencesWarp), warp, in, batch.Bytes(blocks), batch.Bytes(sequences), c.Blocks)
-	launch("place", 1, threads, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(outcomes), int64(1))
-	launch("resolve", c.Blocks, resolveThreads, begin, batch.Bytes(blocks), batch.Bytes(sequences), batch.Bytes(outcomes))
-	launch("write", 1, writeThreads, dst, batch.Bytes(items), begin, batch.Bytes(sequences), literals, batch.Bytes(outcomes))
-	launch("checksum", 1, checksumThreads, dst, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(outcomes), int64(1))
-	return outcomes[0], dst[:outcomes[0].Size]
+	launch("scan", ceil(n, threads), threads, src, batch.Bytes(items), begin, batch.Bytes(blocks), n)
+	launch("blocks", 2*ceil(all.Blocks, blocksPerWarp), warp, src, batch.Bytes(blocks), literals, batch.Bytes(sequences), batch.Bytes(index), all.Blocks)
+	launch("place", ceil(n, threads), threads, dst, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(windows), batch.Bytes(states), batch.Bytes(outcomes), n)
+	launch("write", int64(len(writes)), batch.WriteThreads, dst, src, batch.Bytes(writes), batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(index), batch.Bytes(sequences), literals, batch.Bytes(windows), batch.Bytes(states), batch.Bytes(outcomes))
+	launch("checksum", ceil(n*warp, checksumThreads), checksumThreads, dst, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(outcomes), n)
+	outputs := make([][]byte, n)
+	for i, it := range items {
+		outputs[i] = dst[it.Dst : it.Dst+outcomes[i].Size]
+	}
+	return outcomes, outputs
 }
 
 // TestKernelsDecodeWithinTheirMemory runs the kernels on valid and on changed frames, under
@@ -55,23 +66,31 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 		if round%20 == 0 {
 			n = 200_000
 		}
-		for _, data := range batchtest.Samples(r, n) {
-			in := encoders[r.IntN(2)].EncodeAll(data, nil)
-			outcome, got := decodeEmulated(e, in, n)
-			require.Equal(t, batch.OK, outcome.Status)
-			require.True(t, bytes.Equal(data, got), "%d bytes", n)
-			if n > 5000 || len(in) == 0 {
-				continue
+		var inputs [][]byte
+		var sizes []int
+		samples := append(batchtest.Samples(r, n), batchtest.Adversarial(r, n)...)
+		for _, data := range samples {
+			inputs, sizes = append(inputs, encoders[r.IntN(2)].EncodeAll(data, nil)), append(sizes, n)
+		}
+		outcomes, got := decodeEmulated(e, inputs, sizes)
+		for i, data := range samples {
+			require.Equal(t, batch.OK, outcomes[i].Status)
+			require.True(t, bytes.Equal(data, got[i]), "%d bytes", n)
+			for range 4 {
+				inputs, sizes = append(inputs, batchtest.Mutate(r, inputs[i])), append(sizes, n)
 			}
-			for range 1 + r.IntN(3) {
-				in[r.IntN(len(in))] = byte(r.Uint32())
-			}
+		}
+		if n > 5000 {
+			continue
+		}
+		outcomes, got = decodeEmulated(e, inputs, sizes)
+		for i, in := range inputs {
 			host := make([]byte, n)
 			size, err := decodeFrames(host, in)
-			if outcome, got = decodeEmulated(e, in, n); outcome.Status != batch.OK {
+			if outcomes[i].Status != batch.OK {
 				failed++
 			} else if err == nil {
-				require.True(t, bytes.Equal(host[:size], got), "%x", in)
+				require.True(t, bytes.Equal(host[:size], got[i]), "%x", in)
 			}
 		}
 	}

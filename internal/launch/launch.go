@@ -48,15 +48,9 @@ func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, 
 	if !ok {
 		return fmt.Errorf("launch.Queue: %s cannot run kernels: %w", device, arrowbuf.ErrDevice)
 	}
-	kernel, err := cuda.Kernel(p, name)
+	kernel, err := withShared(cuda, p, name, shared)
 	if err != nil {
 		return fmt.Errorf("launch.Queue: loading kernel %s: %w", name, err)
-	}
-	if limits := cuda.Limits(); int64(shared) > limits.SharedPerBlock {
-		// The maximum, since other launches may need more.
-		if err := kernel.SetMaxDynamicShared(int(limits.SharedPerBlockOptin)); err != nil {
-			return err
-		}
 	}
 	stream, err := cuda.DefaultStream()
 	if err != nil {
@@ -65,16 +59,34 @@ func QueueShared(device arrowbuf.Device, p *cudabuf.Program, name string, grid, 
 	return kernel.LaunchAsync(stream, grid, block, shared, args...)
 }
 
+// withShared loads a kernel for launches with dynamic shared memory.
+func withShared(cuda *cudabuf.Device, p *cudabuf.Program, name string, shared uint32) (*cudabuf.Kernel, error) {
+	kernel, err := cuda.Kernel(p, name)
+	if err != nil {
+		return nil, err
+	}
+	if limits := cuda.Limits(); int64(shared) > limits.SharedPerBlock {
+		// The maximum, since other launches may need more.
+		err = kernel.SetMaxDynamicShared(int(limits.SharedPerBlockOptin))
+	}
+	return kernel, err
+}
+
 // OnStream launches a kernel in the order of a stream, without dynamic shared memory.
 func OnStream(s *cudabuf.Stream, p *cudabuf.Program, name string, blocks, threads int64, args ...any) error {
+	return OnStreamShared(s, p, name, blocks, threads, 0, args...)
+}
+
+// OnStreamShared is OnStream with dynamic shared memory per block, as QueueShared has it.
+func OnStreamShared(s *cudabuf.Stream, p *cudabuf.Program, name string, blocks, threads int64, shared uint32, args ...any) error {
 	if blocks > math.MaxInt32 {
 		return fmt.Errorf("launch.OnStream: kernel %s: %d blocks exceed a grid: %w", name, blocks, arrowbuf.ErrOutOfRange)
 	}
-	kernel, err := s.Device().Kernel(p, name)
+	kernel, err := withShared(s.Device(), p, name, shared)
 	if err != nil {
 		return fmt.Errorf("launch.OnStream: loading kernel %s: %w", name, err)
 	}
-	return kernel.LaunchAsync(s, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(threads)}, 0, args...)
+	return kernel.LaunchAsync(s, cudabuf.Dim3{X: uint32(blocks)}, cudabuf.Dim3{X: uint32(threads)}, shared, args...)
 }
 
 // QueueItems launches a kernel with perThread items per thread, for items >= 1.

@@ -119,7 +119,7 @@ func writeHeads(buf arrowbuf.Buffer, ranges []compress.Range, heads []byte, n in
 }
 
 // decodeBatch decodes the blocks after the sizes, which must be those of the outputs.
-func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) { //nolint:unparam // Blosc has others
+func (LZ4) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) { //nolint:unparam // Blosc has others
 	sizes, err := readHeads(b.Src, b.In, lz4Header)
 	if err != nil {
 		return nil, 0, err
@@ -130,7 +130,7 @@ func (LZ4) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, err
 		n := min(in.Length, lz4Header)
 		blocks.In[i] = compress.Range{Offset: in.Offset + n, Length: in.Length - n}
 	}
-	results, err := lz4.Decode(blocks)
+	results, err := lz4.Decode(blocks, compress.Options{Scratch: scratch})
 	for i := range results {
 		size := int64(binary.LittleEndian.Uint32(sizes[lz4Header*i:]))
 		if r := &results[i]; r.Err == nil && r.Length != size {

@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
@@ -84,6 +85,14 @@ func (w *Work) Release() {
 	w.held = nil
 }
 
+// Drop releases a buffer before the others, after its last kernel. It may be nil.
+func (w *Work) Drop(b *cudabuf.Buffer) {
+	if i := slices.Index(w.held, b); i >= 0 {
+		w.held = slices.Delete(w.held, i, i+1)
+		b.Release()
+	}
+}
+
 // Buffer returns n bytes for the kernels, or nil after an error.
 func (w *Work) Buffer(n int64) *cudabuf.Buffer {
 	if w.err != nil {
@@ -113,15 +122,25 @@ func (w *Work) hold(b *cudabuf.Buffer, err error) *cudabuf.Buffer {
 
 // Launch launches a kernel after the others, unless it has no blocks.
 func (w *Work) Launch(program *cudabuf.Program, kernel string, blocks, threads int64, arguments ...any) {
+	w.LaunchShared(program, kernel, blocks, threads, 0, arguments...)
+}
+
+// LaunchShared is Launch with bytes of dynamic shared memory for each block.
+func (w *Work) LaunchShared(program *cudabuf.Program, kernel string, blocks, threads int64, shared uint32, arguments ...any) {
 	if w.err == nil && blocks > 0 {
-		w.err = launch.OnStream(w.stream, program, kernel, blocks, threads, arguments...)
+		w.err = launch.OnStreamShared(w.stream, program, kernel, blocks, threads, shared, arguments...)
 	}
 }
 
 // Fetch waits for the kernels, and copies the outcomes that they have written.
 func (w *Work) Fetch(results *cudabuf.Buffer, outcomes []Outcome) error {
+	return Get(w, results, outcomes)
+}
+
+// Get is Fetch for values of any type.
+func Get[T any](w *Work, from *cudabuf.Buffer, values []T) error {
 	if w.err == nil {
-		_, w.err = results.CopyToHost(Bytes(outcomes), 0)
+		_, w.err = from.CopyToHost(Bytes(values), 0)
 	}
 	return w.err
 }

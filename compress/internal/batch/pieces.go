@@ -26,10 +26,13 @@ type Pieces struct {
 }
 
 // Add adds a piece unless it is empty.
-func (p *Pieces) Add(src, dst, size int64) {
+func (p *Pieces) Add(src, dst, size int64) { p.AddFrom(src, dst, size, 0) }
+
+// AddFrom is Add for a piece whose first tile begins some bytes before it.
+func (p *Pieces) AddFrom(src, dst, size, before int64) {
 	if size > 0 {
 		p.All = append(p.All, Piece{src, dst, size, p.Tiles})
-		p.Tiles += (size + p.TileBytes - 1) / p.TileBytes
+		p.Tiles += (before + size + p.TileBytes - 1) / p.TileBytes
 	}
 }
 

@@ -52,11 +52,7 @@ func BenchmarkEncode(b *testing.B, format string, bound func(int64) int64, encod
 		return
 	}
 	forEachFile(b, format, func(b *testing.B, dev arrowbuf.Device, file, raw []byte) {
-		sizes := make([]int64, binary.LittleEndian.Uint64(file))
-		for i := range sizes {
-			sizes[i] = int64(binary.LittleEndian.Uint64(file[16+16*i:]))
-		}
-		benchmarkEncode(b, dev, sizes, raw, bound, encode, decode)
+		benchmarkEncode(b, dev, sizesOf(file), raw, bound, encode, decode)
 	})
 }
 
@@ -138,49 +134,84 @@ func benchmarkDecode(b *testing.B, dev arrowbuf.Device, file, raw []byte, decode
 	}
 }
 
-func benchmarkEncode(b *testing.B, dev arrowbuf.Device, sizes []int64, raw []byte, bound func(int64) int64, encode, decode func(compress.Batch) ([]compress.Result, error)) {
-	var batch compress.Batch
-	var in, out int64
-	for _, n := range sizes {
-		batch.In = append(batch.In, compress.Range{Offset: in, Length: n})
-		batch.Out = append(batch.Out, compress.Range{Offset: out, Length: bound(n)})
-		in, out = in+n, out+bound(n)
+// BenchmarkDecodeOwn is BenchmarkDecode of what encode makes of the same bytes, with a GPU
+// only.
+func BenchmarkDecodeOwn(b *testing.B, format string, bound func(int64) int64, encode, decode func(compress.Batch) ([]compress.Result, error)) {
+	if os.Getenv(folderVariable) == "" {
+		b.Skip("no GPU: BenchmarkDecode decodes on the CPU")
 	}
-	var err error
-	batch.Src, err = dev.Alloc(in)
+	forEachFile(b, format, func(b *testing.B, dev arrowbuf.Device, file, raw []byte) {
+		own := encodeOwn(b, dev, sizesOf(file), raw, bound, encode, decode)
+		b.SetBytes(own.in)
+		for b.Loop() {
+			if _, err := decode(own.back); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// sizesOf returns the decoded sizes of the buffers of a file.
+func sizesOf(file []byte) []int64 {
+	sizes := make([]int64, binary.LittleEndian.Uint64(file))
+	for i := range sizes {
+		sizes[i] = int64(binary.LittleEndian.Uint64(file[16+16*i:]))
+	}
+	return sizes
+}
+
+// encoded is a batch that was encoded, and the one that decodes it.
+type encoded struct {
+	batch, back compress.Batch
+	in, out     int64 // sizes of the buffers, before and after
+}
+
+// encodeOwn encodes raw, and checks that its decoding is equal. The buffers are released
+// after the benchmark.
+func encodeOwn(b *testing.B, dev arrowbuf.Device, sizes []int64, raw []byte, bound func(int64) int64, encode, decode func(compress.Batch) ([]compress.Result, error)) (own encoded) {
+	var room int64
+	batch := &own.batch
+	for _, n := range sizes {
+		batch.In = append(batch.In, compress.Range{Offset: own.in, Length: n})
+		batch.Out = append(batch.Out, compress.Range{Offset: room, Length: bound(n)})
+		own.in, room = own.in+n, room+bound(n)
+	}
+	alloc := func(n int64) arrowbuf.Buffer {
+		buf, err := dev.Alloc(n)
+		require.NoError(b, err)
+		b.Cleanup(buf.Release)
+		return buf
+	}
+	batch.Src, batch.Dst = alloc(own.in), alloc(room)
+	_, err := batch.Src.CopyFromHost(raw, 0)
 	require.NoError(b, err)
-	defer batch.Src.Release()
-	batch.Dst, err = dev.Alloc(out)
+	results, err := encode(*batch)
 	require.NoError(b, err)
-	defer batch.Dst.Release()
-	_, err = batch.Src.CopyFromHost(raw, 0)
-	require.NoError(b, err)
-	results, err := encode(batch)
-	require.NoError(b, err)
-	back := compress.Batch{Src: batch.Dst, Out: batch.In}
-	total := int64(0)
+	own.back = compress.Batch{Src: batch.Dst, Dst: alloc(own.in), Out: batch.In}
 	for i, r := range results {
 		require.NoError(b, r.Err)
-		back.In = append(back.In, compress.Range{Offset: batch.Out[i].Offset, Length: r.Length})
-		total += r.Length
+		own.back.In = append(own.back.In, compress.Range{Offset: batch.Out[i].Offset, Length: r.Length})
+		own.out += r.Length
 	}
-	back.Dst, err = dev.Alloc(in)
-	require.NoError(b, err)
-	results, err = decode(back)
+	results, err = decode(own.back)
 	require.NoError(b, err)
 	for _, r := range results {
 		require.NoError(b, r.Err)
 	}
-	got := make([]byte, in)
-	_, err = back.Dst.CopyToHost(got, 0)
+	got := make([]byte, own.in)
+	_, err = own.back.Dst.CopyToHost(got, 0)
 	require.NoError(b, err)
 	require.True(b, bytes.Equal(raw, got), "decoded bytes")
-	back.Dst.Release()
-	b.SetBytes(in)
+	return own
+}
+
+func benchmarkEncode(b *testing.B, dev arrowbuf.Device, sizes []int64, raw []byte, bound func(int64) int64, encode, decode func(compress.Batch) ([]compress.Result, error)) {
+	own := encodeOwn(b, dev, sizes, raw, bound, encode, decode)
+	b.SetBytes(own.in)
 	for b.Loop() {
-		if _, err := encode(batch); err != nil {
+		if _, err := encode(own.batch); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(in)/float64(total), "ratio")
+	b.ReportMetric(float64(own.in)/float64(own.out), "ratio")
 }

@@ -41,6 +41,9 @@ struct Tables {
 
 static __device__ const Tables tables;
 
+// Returns a word whose first n bytes are 0.
+__device__ __forceinline__ uint32_t first_zero(uint32_t word, int n) { return n <= 0 ? word : n >= 4 ? 0 : word >> 8 * n << 8 * n; }
+
 // Returns x^(8 n), 0 <= n < 2^32.
 __device__ __forceinline__ uint32_t power(uint32_t n) {
     uint32_t product = tables.power[0][n & 255];
@@ -56,6 +59,10 @@ extern "C" __global__ __launch_bounds__(256) void quiver_crc32c_begin(const Item
     if (i < count) sums[i] = ~multiply(~0u, power(items[i].src_size));
 }
 
+// The tiles of a piece begin at multiples of this address, so that threads read whole
+// sectors of memory. The first one begins before the piece.
+constexpr int alignment = 64;
+
 // Adds the tiles of pieces to the sums. dst of a piece is the number of its sum.
 extern "C" __global__ __launch_bounds__(threads) void quiver_crc32c_add(uint32_t* sums, const uint8_t* src, const Piece* pieces, int64_t count, int64_t tiles) {
     // A copy of the table for each thread of a warp, in its own bank.
@@ -65,14 +72,12 @@ extern "C" __global__ __launch_bounds__(threads) void quiver_crc32c_add(uint32_t
     const int64_t tile = warp_index();
     if (tile >= tiles) return;
     const Piece p = pieces[find_piece(pieces, count, tile)];
-    // Words are aligned: zeros before the first byte do not change a remainder.
-    const uint8_t* begin = src + p.src + (tile - p.tile) * tile_bytes;
-    const int skip = (uintptr_t)begin & 15;
-    const int64_t left = p.size - (tile - p.tile) * tile_bytes;
-    const int size = min(left, (int64_t)tile_bytes) + skip;
-    // The last row has up to 15 bytes more, so that all rows of a whole tile are equal.
-    const int row = (size - skip + 64 * warp_size - 1) / (64 * warp_size) * 64;
-    const int first = min(lane() * row, size), end = lane() == warp_size - 1 ? size : min(first + row, size);
+    // Zeros before the first byte do not change a remainder.
+    const int64_t before = (uintptr_t)(src + p.src) & (alignment - 1), left = before + p.size - (tile - p.tile) * tile_bytes;
+    const uint8_t* begin = src + p.src - before + (tile - p.tile) * tile_bytes;
+    const int skip = tile == p.tile ? before : 0, size = min(left, (int64_t)tile_bytes);
+    const int row = (size + 64 * warp_size - 1) / (64 * warp_size) * 64;
+    const int first = min(lane() * row, size), end = min(first + row, size);
     const uint32_t* table = byte + lane();
     uint32_t r = 0;
     int at = first;
@@ -82,13 +87,10 @@ extern "C" __global__ __launch_bounds__(threads) void quiver_crc32c_add(uint32_t
         for (int i = 0; i < 4; i++) r = table[(r & 255) * warp_size] ^ r >> 8;
     };
     auto load = [&](int at) {  // 16 bytes, of which those before the range are 0
-        uint4 v = *(const uint4*)(begin - skip + at);
-        if (at == 0 && skip > 0) {
-            v.x = skip >= 4 ? 0 : v.x >> 8 * skip << 8 * skip;
-            v.y = skip >= 8 ? 0 : skip <= 4 ? v.y : v.y >> 8 * (skip - 4) << 8 * (skip - 4);
-            v.z = skip >= 12 ? 0 : skip <= 8 ? v.z : v.z >> 8 * (skip - 8) << 8 * (skip - 8);
-            v.w = skip <= 12 ? v.w : v.w >> 8 * (skip - 12) << 8 * (skip - 12);
-        }
+        const int zeros = skip - at;
+        if (zeros >= 16) return uint4{0, 0, 0, 0};
+        uint4 v = *(const uint4*)(begin + at);
+        if (zeros > 0) v = {first_zero(v.x, zeros), first_zero(v.y, zeros - 4), first_zero(v.z, zeros - 8), first_zero(v.w, zeros - 12)};
         return v;
     };
     for (; at + 64 <= end; at += 64) {
@@ -105,7 +107,7 @@ extern "C" __global__ __launch_bounds__(threads) void quiver_crc32c_add(uint32_t
             r = table[((r ^ word >> 8 * (i & 3)) & 255) * warp_size] ^ r >> 8;
         }
     }
-    r = multiply(r, power(left + skip - end));
+    r = multiply(r, power(left - end));
 #pragma unroll
     for (int step = warp_size / 2; step > 0; step /= 2) r ^= __shfl_xor_sync(~0u, r, step);
     if (lane() == 0) atomicXor(sums + p.dst, r);

@@ -1,4 +1,4 @@
-// Executes the sequences of LZ4 and Zstandard: some literals, then a match, which repeats
+// Executes the sequences of small LZ4 blocks: some literals, then a match, which repeats
 // earlier output.
 //
 // A block of threads produces one output, a window at a time. A match that reads earlier

@@ -2,34 +2,22 @@
 // each for all items or all blocks of the batch at once:
 //
 //	zstd_scan       finds frames and blocks, and what each block inherits
-//	zstd_literals   decodes the literals of every block
-//	zstd_sequences  decodes the sequences of every block
+//	zstd_blocks     decodes the literals and the sequences of every block
 //	zstd_place      finds out where the output of every block begins
-//	zstd_resolve    gives every sequence its place and its offset
-//	zstd_write      executes the sequences
+//	zstd_write      executes the sequences, a window of the output at a time
 //	zstd_checksum   compares checksums
 
 #pragma once
-#include "compress/sequences.cuh"
+#include "compress/windows.cuh"
 
 constexpr uint32_t max_block = 128 << 10;
+
+// Literals and sequences of a block are decoded by four threads each.
+constexpr int threads_per_block = 4, blocks_per_warp = warp_size / threads_per_block;
 
 enum BlockType : uint8_t { raw_block, rle_block, compressed_block };
 enum LiteralsType : uint8_t { raw_literals, rle_literals, huffman_literals, treeless_literals };
 enum TableMode : uint8_t { predefined, rle_table, described, repeated };
-
-// The last sequence of a block has the literals that no match follows. Without any, it has
-// this offset, and is skipped.
-constexpr uint32_t empty_sequence = ~0u;
-
-// An offset that is the k-th repeat offset at the start of the block minus some.
-constexpr uint32_t unknown_offset = 1u << 31;
-__device__ __forceinline__ uint32_t repeat_offset(int k) { return unknown_offset | k << 29; }
-__device__ __forceinline__ uint32_t known_offset(uint32_t offset, const uint32_t repeats[3]) {
-    if (!(offset & unknown_offset)) return offset;
-    const uint32_t k = offset >> 29 & 3, minus = offset & (1u << 29) - 1, from = k == 0 ? repeats[0] : k == 1 ? repeats[1] : repeats[2];
-    return from > minus ? from - minus : 0;  // 0 is no valid offset
-}
 
 struct Block {
     // From zstd_scan.
@@ -37,7 +25,7 @@ struct Block {
     uint32_t src_size;               // in bytes
     uint32_t literals, sequences;    // their number; sequences is at least 1, as it counts the last literals
     int64_t first_literal, first_sequence;  // positions in the scratch memory of the batch
-    uint32_t literals_src, literals_src_size;    // where the compressed literals are in the contents
+    uint32_t literals_src, literals_src_size;    // where the literals are in the contents
     uint32_t sequences_src;          // where the modes of the tables are in the contents, if sequences > 1
     int32_t huffman, tables[3];      // which block describes a table: distance to an earlier one
     uint8_t type, literals_type, streams;
@@ -45,18 +33,28 @@ struct Block {
     uint8_t frame_begins, frame_ends, has_checksum, reserved;
     uint32_t checksum;
     int64_t content_size;            // of the frame that ends here, or -1
-    // From zstd_sequences and zstd_literals.
+    // From zstd_blocks.
     int32_t status;
     uint32_t size;                   // of the output
     uint32_t repeats[3];             // offsets for the next block; in zstd_place: for this block
     // From zstd_place.
     uint32_t out, frame;             // position in the output of the item, and where that of its frame begins
     int64_t item;                    // from zstd_scan
+
+    // Whether the literals have Huffman codes. Other literals are not in the scratch memory.
+    __device__ __forceinline__ bool coded_literals() const { return type == compressed_block && literals_type >= huffman_literals; }
+    // Whether all literals are the first one.
+    __device__ __forceinline__ bool same_literals() const { return type == rle_block || type == compressed_block && literals_type == rle_literals; }
 };
 
-// The blocks, literals and sequences of an item, or their positions.
+// For every index_step bytes of a block's output, zstd_blocks notes the sequence that they
+// begin in, or one shortly before it.
+constexpr uint32_t index_step = 2 << 10, index_size = max_block / index_step;
+
+// The blocks, literals, sequences and windows of an item, or their positions. There may be
+// fewer windows.
 struct Counts {
-    int64_t blocks, literals, sequences;
+    int64_t blocks, literals, sequences, windows;
     int64_t status;
 };
 
@@ -75,6 +73,7 @@ struct BackwardBits {
     uint32_t* ring;             // the words of this thread: every stride-th
     int stride;
     uint32_t loaded, used;      // words put into and taken from the ring
+    uint32_t next;              // the word that is taken next, loaded early
     uint32_t high, low;         // the bits to be read next, from the highest of high
     int have;                   // how many of them are valid
     int32_t left;               // bits left in the stream, negative if more were read
@@ -100,6 +99,7 @@ struct BackwardBits {
             high = __funnelshift_lc(0, word, 32 - top);
             have = top;
         }
+        next = ring[used % ring_words * stride];
         return valid;
     }
 
@@ -124,11 +124,11 @@ struct BackwardBits {
     // Makes at least 32 bits available.
     __device__ __forceinline__ void fill() {
         if (have < 32) {
-            const uint32_t word = ring[used++ % ring_words * stride];
-            high |= word >> have;
-            low = __funnelshift_lc(0, word, 32 - have);
-            have += 32;
+            high |= next >> have;
+            low = __funnelshift_lc(0, next, 32 - have);
+            have += 32, used++;
         }
+        next = ring[used % ring_words * stride];
     }
 
     __device__ __forceinline__ uint32_t peek(int n) const { return __funnelshift_rc(high, 0, 32 - n); }  // n <= 32

@@ -10,7 +10,7 @@ struct Scan {
     int64_t item_index = 0;
     Block* blocks = nullptr;  // null to count only
     Counts counts = {};
-    int64_t smallest = 0;  // bytes of output that the blocks have at least
+    int64_t smallest = 0, largest = 0;  // bytes of output that the blocks have at least and at most
 
     __device__ int64_t left() const { return item.src_size - at; }
     __device__ uint32_t byte(int64_t i) const { return src[i]; }
@@ -18,6 +18,16 @@ struct Scan {
         uint64_t v = 0;
         for (int k = 0; k < n; k++) v |= (uint64_t)src[i + k] << 8 * k;
         return v;
+    }
+
+    // Returns the 8 bytes from i on, i < src_size, with two loads at the same time. Those
+    // after the end of the input are arbitrary.
+    __device__ uint64_t peek(int64_t i) const {
+        const uintptr_t p = (uintptr_t)(src + i), shift = p & 3;
+        const uint32_t* word = (const uint32_t*)(p - shift);
+        const int64_t bytes = item.src_size - i + shift;
+        const uint32_t a = word[0], b = bytes > 4 ? word[1] : 0, c = bytes > 8 ? word[2] : 0;
+        return __funnelshift_r(a, b, 8 * shift) | (uint64_t)__funnelshift_r(b, c, 8 * shift) << 32;
     }
 
     __device__ Status run() {
@@ -67,7 +77,8 @@ struct Scan {
         bool first = true;
         for (bool last = false; !last; first = false) {
             if (left() < 3) return truncated;
-            const uint32_t header = little(at, 3);
+            const uint64_t head = peek(at);
+            const uint32_t header = head & 0xFFFFFF;
             at += 3;
             last = header & 1;
             Block b = {};
@@ -81,7 +92,7 @@ struct Scan {
             b.literals = size;
             b.sequences = 1;
             if (b.type == compressed_block) {
-                const Status s = compressed(b, most, huffman, tables);
+                const Status s = compressed(b, most, huffman, tables, head >> 24);
                 if (s != ok) return s;
             }
             at += b.src_size;
@@ -90,31 +101,32 @@ struct Scan {
                 b.checksum = little(at, 4);
                 at += 4;
             }
-            smallest += b.literals + 3ll * (b.sequences - 1);
+            smallest += b.literals + 3ll * (b.sequences - 1), largest += b.type == compressed_block ? max_block : b.literals;
             if (smallest > item.dst_size) return too_large;
             b.first_literal = counts.literals, b.first_sequence = counts.sequences;
             if (blocks) blocks[counts.blocks] = b;
-            counts.blocks++, counts.literals += b.literals, counts.sequences += b.sequences;
+            counts.blocks++, counts.literals += b.coded_literals() ? b.literals : 0, counts.sequences += b.sequences;
         }
         return ok;
     }
 
-    __device__ Status compressed(Block& b, uint32_t most, int64_t& huffman, int64_t tables[3]) {
+    // head has the first 5 bytes of the contents.
+    __device__ Status compressed(Block& b, uint32_t most, int64_t& huffman, int64_t tables[3], uint64_t head) {
         const int64_t end = at + b.src_size;
         int64_t p = at;
         if (end - p < 2) return corrupt;
-        const uint32_t first = byte(p), form = first >> 2 & 3;
+        const uint32_t first = head & 255, form = first >> 2 & 3;
         b.literals_type = first & 3;
         if (b.literals_type <= rle_literals) {
             const int bytes = form & 1 ? 1 + (form + 1) / 2 : 1;
             if (end - p < bytes) return corrupt;
-            b.literals = bytes == 1 ? first >> 3 : (uint32_t)(little(p, bytes) >> 4);
+            b.literals = bytes == 1 ? first >> 3 : (uint32_t)(head & (1u << 8 * bytes) - 1) >> 4;
             b.literals_src_size = b.literals_type == raw_literals ? b.literals : 1;
             p += bytes;
         } else {
             const int bytes = form < 2 ? 3 : form + 2, bits = form < 2 ? 10 : form == 2 ? 14 : 18;
             if (end - p < bytes) return corrupt;
-            const uint64_t v = little(p, bytes) >> 4;
+            const uint64_t v = (head & (1ull << 8 * bytes) - 1) >> 4;
             b.literals = v & ((1u << bits) - 1);
             b.literals_src_size = v >> bits & ((1u << bits) - 1);
             b.streams = form == 0 ? 1 : 4;
@@ -128,21 +140,19 @@ struct Scan {
         p += b.literals_src_size;
 
         if (end - p < 1) return corrupt;
-        uint32_t n = byte(p++);
-        if (n == 255) {
-            if (end - p < 2) return corrupt;
-            n = (uint32_t)little(p, 2) + 0x7F00;
-            p += 2;
-        } else if (n >= 128) {
-            if (end - p < 1) return corrupt;
-            n = (n - 128) * 256 + byte(p++);
-        }
+        head = peek(p);
+        uint32_t n = head & 255;
+        const int bytes = n < 128 ? 1 : n < 255 ? 2 : 3;
+        if (end - p < bytes) return corrupt;
+        if (bytes == 2) n = (n - 128) * 256 + (head >> 8 & 255);
+        if (bytes == 3) n = (uint32_t)(head >> 8 & 0xFFFF) + 0x7F00;
+        p += bytes;
         b.sequences = n + 1;
         if (n == 0) return p == end ? ok : corrupt;
         if (b.literals + 3ll * n > most) return corrupt;
         if (end - p < 1) return corrupt;
         b.sequences_src = p - at;
-        b.modes = byte(p);
+        b.modes = head >> 8 * bytes & 255;
         if (b.modes & 3) return corrupt;
         for (int i = 0; i < 3; i++) {
             if ((b.modes >> (6 - 2 * i) & 3) != repeated) tables[i] = counts.blocks;
@@ -153,13 +163,14 @@ struct Scan {
     }
 };
 
-// Counts the blocks, literals and sequences of each item.
+// Counts the blocks, literals, sequences and windows of each item.
 extern "C" __global__ void quiver_zstd_count(const uint8_t* src, const Item* items, Counts* counts, int64_t n) {
     const int64_t i = thread_index();
     if (i >= n) return;
     Scan scan = {src + items[i].src, items[i]};
     const Status status = scan.run();
-    if (status != ok) scan.counts = {0, 0, 0};
+    if (status != ok) scan.counts = {};
+    else if (scan.counts.blocks > 0) scan.counts.windows = (min(scan.largest, items[i].dst_size) + 15) / window_bytes + 1;
     scan.counts.status = status;
     counts[i] = scan.counts;
 }

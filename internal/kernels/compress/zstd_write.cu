@@ -3,16 +3,20 @@
 
 #include "compress/zstd.cuh"
 #include "compress/zstd_checksum.cuh"
+#include "compress/copy.cuh"
 
-// Finds out where each block of an item begins, and its repeat offsets: a thread for each
-// item. The blocks of item i are those from starts[i] to starts[i + 1].
-extern "C" __global__ void quiver_zstd_place(const Item* items, const Counts* starts, Block* blocks, Result* results, int64_t n) {
+// Finds out where each block of an item begins, its repeat offsets, and the windows of its
+// output: a thread for each item. The blocks of item i are those from starts[i] to
+// starts[i + 1].
+extern "C" __global__ void quiver_zstd_place(const uint8_t* dst, const Item* items, const Counts* starts, Block* blocks, Window* windows, Progress* progress, Result* results, int64_t n) {
     const int64_t i = thread_index();
     if (i >= n) return;
     Status status = (Status)starts[i].status;
-    int64_t out = 0, frame = 0;
-    uint32_t repeats[3];
-    for (int64_t k = starts[i].blocks; k < starts[i + 1].blocks && status == ok; k++) {
+    int64_t out = 0, frame = 0, begin = 0;  // begin is where the next window does
+    const int64_t skew = (uintptr_t)(dst + items[i].dst) & 15, first = starts[i].blocks, last = starts[i + 1].blocks;
+    windows += starts[i].windows;
+    uint32_t repeats[3], count = 0;
+    for (int64_t k = first; k < last && status == ok; k++) {
         Block& b = blocks[k];
         if (b.status != ok) status = (Status)b.status;
         if (b.frame_begins) repeats[0] = 1, repeats[1] = 4, repeats[2] = 8, frame = out;
@@ -26,93 +30,47 @@ extern "C" __global__ void quiver_zstd_place(const Item* items, const Counts* st
         out += b.size;
         if (out > items[i].dst_size) status = too_large;
         if (b.frame_ends && b.content_size >= 0 && out - frame != b.content_size) status = corrupt;
+        for (; status == ok && begin < out; begin = (int64_t)count * window_bytes - skew) windows[count++] = {(uint32_t)(k - first), 0};
     }
+    progress[i] = {0, status == ok ? count : 0, (uint32_t)out, 0};
     results[i] = {status == ok ? out : 0, status, 0};
 }
 
-// Gives the sequences of each block their places in the output and the literals of the
-// item, and their offsets: a block of threads for each.
-extern "C" __global__ void quiver_zstd_resolve(const Counts* starts, const Block* blocks, Sequence* sequences, Result* results) {
-    const Block& b = blocks[blockIdx.x];
-    if (results[b.item].status != ok) return;
-    const uint32_t repeats[3] = {b.repeats[0], b.repeats[1], b.repeats[2]}, source = b.first_literal - starts[b.item].literals;
-    bool bad = false;
-    for (uint32_t k = threadIdx.x; k < b.sequences; k += blockDim.x) {
-        Sequence s = sequences[b.first_sequence + k];
-        s.out += b.out, s.source += source;
-        if (k + 1 < b.sequences) {
-            s.offset = known_offset(s.offset, repeats);
-            bad |= s.offset == 0 || s.offset > s.out + s.literals - b.frame;
+// Blocks of threads write the windows of items: blockIdx.x those of item writes[blockIdx.x].
+extern "C" __global__ __launch_bounds__(threads, 3) void quiver_zstd_write(uint8_t* dst, const uint8_t* src, const int32_t* writes, const Item* items, const Counts* starts, const Block* blocks, const uint16_t* index, const Sequence* sequences, const uint8_t* literals, Window* windows, Progress* progress, Result* results) {
+    extern __shared__ uint4 dynamic[];
+    Shared& shared = *(Shared*)dynamic;
+    const int64_t i = writes[blockIdx.x], end_block = starts[i + 1].blocks;
+    dst += items[i].dst;
+    windows += starts[i].windows;
+    write_windows(shared, dst, windows, progress[i], [&](uint32_t window, uint32_t base, uint32_t begin, uint32_t end) {
+        int64_t k = starts[i].blocks + windows[window].first;
+        const Block& whole = blocks[k];
+        if (whole.sequences == 1 && whole.out <= begin && whole.out + whole.size >= end && !whole.coded_literals()) {
+            // Nothing but literals that have not been decoded.
+            const uint8_t* from = src + whole.src + whole.literals_src;
+            const uint32_t first = from[0];
+            if (whole.same_literals())
+                write_cells(dst + (int64_t)begin - (begin - base), begin - base, end - base, [&](uint32_t) { return first * 0x01010101u; }, [&](uint32_t) { return first; });
+            else
+                copy_bytes(dst + begin, from + (begin - whole.out), end - begin, threadIdx.x, threads);
+            return false;
         }
-        sequences[b.first_sequence + k] = s;
-    }
-    if (bad) results[b.item] = {0, bad_offset, 0};
-}
-
-constexpr int writers = 512, loads = 4;
-using Part = Window<4096, 512>;
-
-// Puts the sequences of an item into windows. Each thread has loaded some ahead.
-struct Reader {
-    const Sequence *next, *end;
-    uint32_t size;  // of the output
-    Sequence ahead[loads];
-
-    __device__ __forceinline__ void load() {
-#pragma unroll
-        for (int k = 0; k < loads; k++)
-            if (end - next > k * warp_size + lane()) ahead[k] = next[k * warp_size + lane()];
-    }
-
-    __device__ __forceinline__ void fill(Part* window, const Part* previous, const uint8_t* dst) {
-        WindowWriter<Part> to;
-        to.open(window, previous);
-        uint32_t out = size;  // where the output of the window's sequences ends
-        for (bool more = true; more && next < end && to.free() > 0;) {
-            const int left = end - next < loads * warp_size ? end - next : loads * warp_size;
-            int taken = 0;
-#pragma unroll
-            for (int k = 0; k < loads; k++) {
-                const int n = min(min(warp_size, to.free()), left - taken);
-                const unsigned mine = __ballot_sync(~0u, lane() < n && ahead[k].out < to.limit);
-                if (!more || mine == 0) {
-                    more = more && n <= 0;
-                    continue;
-                }
-                to.add(ahead[k], mine & __ballot_sync(~0u, ahead[k].offset != empty_sequence));
-                taken += __popc(mine);
-                more = mine == ~0u;
-            }
-            next += taken;
-            load();
+        // The warps share each block, or take one each if there are many.
+        const bool many = window + 1 < progress[i].windows && windows[window + 1].first - windows[window].first > 4 * threads / warp_size;
+        bool bad = false;
+        for (k += many ? threadIdx.x / warp_size : 0; k < end_block; k += many ? threads / warp_size : 1) {
+            const Block& b = blocks[k];
+            if (b.out >= end) break;
+            if (b.size == 0) continue;
+            Sequences s = {shared.cells, base, begin, end, literals + b.first_literal, b.same_literals(), sequences + b.first_sequence, 0, b.sequences, b.out, b.size, b.frame, {b.repeats[0], b.repeats[1], b.repeats[2]}};
+            if (!b.coded_literals()) s.literals = src + b.src + b.literals_src;
+            if (b.sequences > 1) s.first = index[k * index_size + (max(begin, b.out) - b.out) / index_step];
+            bad |= s.read(many ? lane() : threadIdx.x, many ? warp_size : threads);
         }
-        if (next < end) out = next->out;
-        to.close(out, next == end, dst);
-    }
-};
-
-extern "C" __global__ __launch_bounds__(warp_size + writers) void quiver_zstd_write(uint8_t* dst, const Item* items, const Counts* starts, const Sequence* sequences, const uint8_t* literals, const Result* results) {
-    __shared__ Part windows[2];
-    __shared__ Bytes<Part> bytes;
-    const int64_t i = blockIdx.x;
-    if (results[i].status != ok || results[i].size == 0) return;
-    dst += items[i].dst, literals += starts[i].literals;
-    const bool reads = threadIdx.x < warp_size;
-    Reader reader = {sequences + starts[i].sequences, sequences + starts[i + 1].sequences, (uint32_t)results[i].size};
-    if (reads) {
-        reader.load();
-        reader.fill(&windows[0], nullptr, dst);
-    }
-    __syncthreads();
-    for (int now = 0;; now ^= 1) {
-        const bool last = windows[now].last;
-        if (!reads)
-            write_window<writers>(windows[now], bytes, dst, literals, threadIdx.x - warp_size);
-        else if (!last)
-            reader.fill(&windows[now ^ 1], &windows[now], dst);
-        __syncthreads();
-        if (last) break;
-    }
+        if (bad) results[i] = {0, bad_offset, 0};
+        return true;
+    });
 }
 
 // Compares the checksum of each frame of an item that has one (XXH64): a warp for each

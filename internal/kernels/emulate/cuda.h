@@ -34,6 +34,8 @@ template <typename T> T __shfl_sync(unsigned, T value, int lane) {
 }
 
 template <typename T> T __ldg(const T* p) { return *p; }
+template <typename T> T __ldcg(const T* p) { return *p; }
+inline void __threadfence() {}
 template <typename A, typename B> std::common_type_t<A, B> min(A a, B b) { return std::common_type_t<A, B>(a) < std::common_type_t<A, B>(b) ? a : b; }
 template <typename A, typename B> std::common_type_t<A, B> max(A a, B b) { return std::common_type_t<A, B>(a) > std::common_type_t<A, B>(b) ? a : b; }
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return (uint64_t)a * b >> 32; }

@@ -21,7 +21,7 @@
 #include "cuda.h"
 #include "fibers.h"
 
-using Kernel = void(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+using Kernel = void(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 int main() {
     for (std::string line; std::getline(std::cin, line);) {
@@ -31,9 +31,9 @@ int main() {
         words >> name >> blocks >> threads;
         const auto kernel = reinterpret_cast<Kernel*>(dlsym(RTLD_DEFAULT, name.c_str()));
         if (!kernel) return std::cerr << "no kernel " << name << "\n", 2;
-        uint64_t a[8] = {};
+        uint64_t a[12] = {};
         std::vector<std::pair<uint8_t*, size_t>> buffers;
-        for (int i = 0; i < 8 && words >> word; i++) {
+        for (int i = 0; i < 12 && words >> word; i++) {
             if (word[0] == '=') {
                 a[i] = std::stoull(word.substr(1));
                 continue;
@@ -48,7 +48,7 @@ int main() {
         }
         gridDim.x = blocks;
         for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
-            run_block(name.c_str(), threads, [&] { kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]); });
+            run_block(name.c_str(), threads, [&] { kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]); });
         for (auto [p, size] : buffers) std::cout.write((char*)p, size), free(p);
         std::cout.flush();
     }

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "cuda.h"
@@ -73,6 +74,7 @@ void run_thread() {
 
 void run_block(const char* kernel_name, int threads, std::function<void()> run) {
     name = kernel_name, kernel = std::move(run);
+    memset(dynamic_shared, 0xEE, most_shared);  // nothing lies there at first
     fibers.resize(threads);
     running = blockDim.x = threads;
     for (Fiber& f : fibers) {

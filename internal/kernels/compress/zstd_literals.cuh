@@ -1,26 +1,25 @@
-// Decodes the literals of Zstandard blocks: four threads for each block, one for each
-// stream of Huffman codes.
+// Decodes the literals of Zstandard blocks that have Huffman codes: four threads for each
+// block, one for each stream.
 
+#pragma once
 #include "compress/zstd.cuh"
 
-constexpr int threads_per_block = 4, blocks_per_warp = warp_size / threads_per_block;
 constexpr int max_bits = 11, most_weights = 255;
 
 // An entry of a table of Huffman codes: the symbol, and the bits of its code << 8.
 using Code = uint16_t;
 
-struct Memory {
+struct LiteralsMemory {
     Code codes[1 << max_bits];
     uint8_t weights[most_weights + 1];
     State states[64];
     int16_t counts[16];
-    uint16_t starts[threads_per_block][max_bits + 2];
     int bits;  // of the longest code, or 0 for an invalid table
     uint32_t description;  // its size in bytes
 };
 
 // Reads the weights of the symbols. Returns their number, or 0. Runs in one thread.
-__device__ int read_weights(Memory& m, const uint8_t* p, uint32_t size, uint32_t* ring) {
+__device__ int read_weights(LiteralsMemory& m, const uint8_t* p, uint32_t size, uint32_t* ring) {
     if (size == 0) return 0;
     const uint32_t header = p[0];
     if (header >= 128) {
@@ -58,7 +57,7 @@ __device__ int read_weights(Memory& m, const uint8_t* p, uint32_t size, uint32_t
 }
 
 // Reads the description of a Huffman code and completes the weights. Runs in one thread.
-__device__ int read_code(Memory& m, const uint8_t* p, uint32_t size, uint32_t* ring) {
+__device__ int read_code(LiteralsMemory& m, const uint8_t* p, uint32_t size, uint32_t* ring) {
     m.bits = 0;
     int n = read_weights(m, p, size, ring);
     if (n == 0 || n > most_weights) return 0;
@@ -77,7 +76,7 @@ __device__ int read_code(Memory& m, const uint8_t* p, uint32_t size, uint32_t* r
 }
 
 // Decodes n symbols, for which a round of the stream has enough bits for 32.
-__device__ bool decode_stream(const Memory& m, const uint8_t* p, uint32_t size, uint8_t* to, uint32_t n, uint32_t* ring) {
+__device__ bool decode_stream(const LiteralsMemory& m, const uint8_t* p, uint32_t size, uint8_t* to, uint32_t n, uint32_t* ring) {
     constexpr int round = 32;
     static_assert(round * max_bits <= round_bits);
     BackwardBits bits;
@@ -122,28 +121,22 @@ __device__ bool decode_stream(const Memory& m, const uint8_t* p, uint32_t size, 
     return bits.left == 0;
 }
 
-// Copies n bytes, or the first one n times, with all threads of a warp.
-__device__ void copy_literals(uint8_t* to, const uint8_t* from, uint32_t n, bool same) {
-    const uint32_t head = min(n, (uint32_t)(0 - (uintptr_t)to & 3)), words = (n - head) / 4, tail = head + 4 * words;
-    const uint32_t fill = same && n > 0 ? from[0] * 0x01010101u : 0;
-    if (lane() < head) to[lane()] = from[same ? 0 : lane()];
-    if (tail + lane() < n) to[tail + lane()] = from[same ? 0 : tail + lane()];
-#pragma unroll 8
-    for (uint32_t i = lane(); i < words; i += warp_size) ((uint32_t*)(to + head))[i] = same ? fill : load_word(from + head + 4 * i);
-}
+struct LiteralsShared {
+    LiteralsMemory memory[blocks_per_warp];
+    uint32_t rings[ring_words * warp_size];
+};
 
-extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_literals(const uint8_t* src, Block* blocks, uint8_t* literals, int64_t n) {
-    __shared__ Memory memory[blocks_per_warp];
-    __shared__ uint32_t rings[ring_words * warp_size];
-    uint32_t* const ring = rings + threadIdx.x;
+// Decodes the literals of a warp's blocks, from `first` on, of n.
+__device__ __forceinline__ void decode_literals(LiteralsShared& shared, const uint8_t* src, Block* blocks, uint8_t* literals, int64_t first, int64_t n) {
+    uint32_t* const ring = shared.rings + threadIdx.x;
     const int group = threadIdx.x / threads_per_block, member = threadIdx.x % threads_per_block;
-    const int64_t i = (int64_t)blockIdx.x * blocks_per_warp + group;
-    Memory& m = memory[group];
+    const int64_t i = first + group;
+    LiteralsMemory& m = shared.memory[group];
     Block b = {};
     if (i < n) b = blocks[i];
     const uint8_t* p = src + b.src;
     uint8_t* to = literals + b.first_literal;
-    const bool coded = b.type == compressed_block && b.literals_type >= huffman_literals;
+    const bool coded = i < n && b.coded_literals();
     int symbols = 0;
     if (coded && member == 0) {
         const Block& describes = blocks[i - b.huffman];
@@ -190,13 +183,6 @@ extern "C" __global__ __launch_bounds__(warp_size) void quiver_zstd_literals(con
             if (member == 3) length = size - all;
             bad = all >= size || last > b.literals || !decode_stream(m, p + begin, length, to + member * each, member == 3 ? b.literals - last : each, ring);
         }
-    }
-    // Literals that are not coded are copied by the whole warp, one block after the other.
-    const bool same = b.type == rle_block || b.type == compressed_block && b.literals_type == rle_literals;
-    const uint8_t* const from = src + b.src + (b.type == compressed_block ? b.literals_src : 0);
-    for (unsigned todo = __ballot_sync(~0u, i < n && !coded && member == 0); todo; todo &= todo - 1) {
-        const int leader = __ffs(todo) - 1;
-        copy_literals((uint8_t*)__shfl_sync(~0u, (uint64_t)to, leader), (const uint8_t*)__shfl_sync(~0u, (uint64_t)from, leader), __shfl_sync(~0u, b.literals, leader), __shfl_sync(~0u, (int)same, leader));
     }
     const unsigned failed = __ballot_sync(~0u, bad);
     if (i < n && member == 0 && (failed >> group * threads_per_block & ((1 << threads_per_block) - 1))) blocks[i].status = corrupt;
