@@ -39,9 +39,9 @@ var program = launch.Program("compress/blosc", map[string]cudabuf.HostKernel{"qu
 
 // partsHostKernel is the host implementation of the kernel.
 func partsHostKernel(l *cudabuf.HostLaunch) {
-	for _, c := range batch.Structs[chunk](l, 1, l.Int64(2)) {
+	for _, c := range launch.Structs[chunk](l, 1, l.Int64(2)) {
 		end := c.firstPart + int64(c.blocks-1)*int64(c.parts) + int64(c.lastParts)
-		c.findParts(l.Memory(l.Pointer(0)+uintptr(c.src), c.size), batch.Structs[part](l, 3, end)[c.firstPart:])
+		c.findParts(l.Memory(l.Pointer(0)+uintptr(c.src), c.size), launch.Structs[part](l, 3, end)[c.firstPart:])
 	}
 }
 

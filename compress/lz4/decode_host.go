@@ -3,6 +3,7 @@ package lz4
 import (
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 )
 
 // The host implementations of the kernels that decode, for the simulated device. They take
@@ -27,11 +28,11 @@ func inputs(l *cudabuf.HostLaunch, src int, items []batch.Item) []byte {
 
 // exitsHostKernel finds the exits of each byte, from the last one to the first.
 func exitsHostKernel(l *cudabuf.HostLaunch) {
-	segments := batch.Structs[segment](l, 2, int64(l.Grid.X))
+	segments := launch.Structs[segment](l, 2, int64(l.Grid.X))
 	last := segments[len(segments)-1]
-	items := batch.Structs[batch.Item](l, 1, last.item+1)
-	src, all := inputs(l, 0, items), batch.Structs[uint16](l, 3, last.exits+int64(last.size))
-	ofSegments := batch.Structs[[partBytes]uint16](l, 4, int64(len(segments)))
+	items := launch.Structs[batch.Item](l, 1, last.item+1)
+	src, all := inputs(l, 0, items), launch.Structs[uint16](l, 3, last.exits+int64(last.size))
+	ofSegments := launch.Structs[[partBytes]uint16](l, 4, int64(len(segments)))
 	for i, s := range segments {
 		it := items[s.item]
 		in, exits := src[s.src:it.Src+it.SrcSize], all[s.exits:s.exits+int64(s.size)]
@@ -118,15 +119,15 @@ func skipLong(in []byte, at int) int {
 // chainHostKernel follows the exits of each item from segment to segment.
 func chainHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(6)
-	items, starts := batch.Structs[batch.Item](l, 1, n), batch.Structs[uint32](l, 2, n+1)
-	src, segments := inputs(l, 0, items), batch.Structs[segment](l, 3, int64(starts[n]))
-	ofSegments := batch.Structs[[partBytes]uint16](l, 5, int64(len(segments)))
+	items, starts := launch.Structs[batch.Item](l, 1, n), launch.Structs[uint32](l, 2, n+1)
+	src, segments := inputs(l, 0, items), launch.Structs[segment](l, 3, int64(starts[n]))
+	ofSegments := launch.Structs[[partBytes]uint16](l, 5, int64(len(segments)))
 	for i, it := range items {
 		if it.SrcSize == 0 {
 			continue
 		}
 		in, own := src[it.Src:it.Src+it.SrcSize], segments[starts[i]:starts[i+1]]
-		exits := batch.Structs[uint16](l, 4, own[0].exits+it.SrcSize)[own[0].exits:]
+		exits := launch.Structs[uint16](l, 4, own[0].exits+it.SrcSize)[own[0].exits:]
 		for at := 0; at < len(in); {
 			k, within := at/segmentBytes, at%segmentBytes
 			if own[k].entry == noEntry {
@@ -151,8 +152,8 @@ func chainHostKernel(l *cudabuf.HostLaunch) {
 // enterHostKernel follows the exits of each segment from part to part.
 func enterHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(5)
-	segments, all := batch.Structs[segment](l, 2, n), batch.Structs[[parts]part](l, 4, n)
-	items := batch.Structs[batch.Item](l, 1, segments[n-1].item+1)
+	segments, all := launch.Structs[segment](l, 2, n), launch.Structs[[parts]part](l, 4, n)
+	items := launch.Structs[batch.Item](l, 1, segments[n-1].item+1)
 	src := inputs(l, 0, items)
 	for i, s := range segments {
 		for k := range uint32(parts) {
@@ -163,7 +164,7 @@ func enterHostKernel(l *cudabuf.HostLaunch) {
 		}
 		it := items[s.item]
 		in := src[it.Src : it.Src+it.SrcSize]
-		exits := batch.Structs[uint16](l, 3, s.exits+int64(s.size))[s.exits:]
+		exits := launch.Structs[uint16](l, 3, s.exits+int64(s.size))[s.exits:]
 		for at := int(s.entry); at < int(s.begin+s.size); {
 			k := (at - int(s.begin)) / partBytes
 			if all[i][k].entry == noEntry {
@@ -248,11 +249,11 @@ func (p *parser) read() (s batch.Sequence) {
 
 // itemsOf returns the items of parts.
 func itemsOf(l *cudabuf.HostLaunch, i int, all []part) []batch.Item {
-	return batch.Structs[batch.Item](l, i, int64(all[len(all)-1].item)+1)
+	return launch.Structs[batch.Item](l, i, int64(all[len(all)-1].item)+1)
 }
 
 func countHostKernel(l *cudabuf.HostLaunch) {
-	all := batch.Structs[part](l, 2, l.Int64(3))
+	all := launch.Structs[part](l, 2, l.Int64(3))
 	items := itemsOf(l, 1, all)
 	src := inputs(l, 0, items)
 	for i := range all {
@@ -278,9 +279,9 @@ func countHostKernel(l *cudabuf.HostLaunch) {
 
 func totalHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(7)
-	items, starts := batch.Structs[batch.Item](l, 1, n), batch.Structs[uint32](l, 2, n+1)
-	all, counts := batch.Structs[part](l, 3, int64(starts[n])*parts), batch.Structs[uint32](l, 4, n)
-	states, outcomes := batch.Structs[batch.Progress](l, 5, n), batch.Structs[batch.Outcome](l, 6, n)
+	items, starts := launch.Structs[batch.Item](l, 1, n), launch.Structs[uint32](l, 2, n+1)
+	all, counts := launch.Structs[part](l, 3, int64(starts[n])*parts), launch.Structs[uint32](l, 4, n)
+	states, outcomes := launch.Structs[batch.Progress](l, 5, n), launch.Structs[batch.Outcome](l, 6, n)
 	for i, it := range items {
 		var out int64
 		var count uint32
@@ -315,11 +316,11 @@ func totalHostKernel(l *cudabuf.HostLaunch) {
 }
 
 func sequencesHostKernel(l *cudabuf.HostLaunch) {
-	all := batch.Structs[part](l, 3, l.Int64(9))
+	all := launch.Structs[part](l, 3, l.Int64(9))
 	n := int64(all[len(all)-1].item) + 1
-	items, outcomes := batch.Structs[batch.Item](l, 2, n), batch.Structs[batch.Outcome](l, 4, n)
+	items, outcomes := launch.Structs[batch.Item](l, 2, n), launch.Structs[batch.Outcome](l, 4, n)
 	src := inputs(l, 1, items)
-	firstSequence, firstWindow := batch.Structs[int64](l, 5, n), batch.Structs[int64](l, 6, n)
+	firstSequence, firstWindow := launch.Structs[int64](l, 5, n), launch.Structs[int64](l, 6, n)
 	for _, s := range all {
 		if s.entry == noEntry || outcomes[s.item].Status != batch.OK {
 			continue
@@ -327,7 +328,7 @@ func sequencesHostKernel(l *cudabuf.HostLaunch) {
 		it := items[s.item]
 		p := parser{in: src[it.Src : it.Src+it.SrcSize], at: int(s.entry), out: int64(s.out)}
 		at := firstSequence[s.item] + int64(s.first)
-		sequences := batch.Structs[batch.Sequence](l, 7, at+int64(s.sequences))[at:]
+		sequences := launch.Structs[batch.Sequence](l, 7, at+int64(s.sequences))[at:]
 		skew, window := int64(l.Pointer(0)+uintptr(it.Dst))&15, int64(0)
 		if s.out > 0 {
 			window = (int64(s.out) + skew + batch.WindowBytes - 1) / batch.WindowBytes
@@ -336,7 +337,7 @@ func sequencesHostKernel(l *cudabuf.HostLaunch) {
 			sequences[k] = p.read()
 			for ; max(window*batch.WindowBytes-skew, 0) < p.out; window++ {
 				w := firstWindow[s.item] + window
-				batch.Structs[batch.Window](l, 8, w+1)[w] = batch.Window{First: s.first + uint32(k)}
+				launch.Structs[batch.Window](l, 8, w+1)[w] = batch.Window{First: s.first + uint32(k)}
 			}
 		}
 	}
@@ -345,13 +346,13 @@ func sequencesHostKernel(l *cudabuf.HostLaunch) {
 // executeHostKernel writes all windows of an item when it first appears among those that
 // are written.
 func executeHostKernel(l *cudabuf.HostLaunch) {
-	writes := batch.Structs[int32](l, 2, int64(l.Grid.X))
+	writes := launch.Structs[int32](l, 2, int64(l.Grid.X))
 	n := int64(0)
 	for _, i := range writes {
 		n = max(n, int64(i)+1)
 	}
-	items, firstSequence, counts := batch.Structs[batch.Item](l, 3, n), batch.Structs[int64](l, 4, n), batch.Structs[uint32](l, 6, n)
-	states, outcomes := batch.Structs[batch.Progress](l, 9, n), batch.Structs[batch.Outcome](l, 10, n)
+	items, firstSequence, counts := launch.Structs[batch.Item](l, 3, n), launch.Structs[int64](l, 4, n), launch.Structs[uint32](l, 6, n)
+	states, outcomes := launch.Structs[batch.Progress](l, 9, n), launch.Structs[batch.Outcome](l, 10, n)
 	for _, i := range writes {
 		if states[i].Next == states[i].Windows {
 			continue
@@ -359,7 +360,7 @@ func executeHostKernel(l *cudabuf.HostLaunch) {
 		states[i].Next = states[i].Windows
 		it, at := items[i], firstSequence[i]
 		src, dst := l.Memory(l.Pointer(1)+uintptr(it.Src), it.SrcSize), l.Memory(l.Pointer(0)+uintptr(it.Dst), int64(states[i].Size))
-		sequences := batch.Structs[batch.Sequence](l, 7, at+int64(counts[i]))[at:]
+		sequences := launch.Structs[batch.Sequence](l, 7, at+int64(counts[i]))[at:]
 		for k, s := range sequences {
 			match, end := s.Out+s.Literals, states[i].Size
 			copy(dst[s.Out:match], src[s.Source:])

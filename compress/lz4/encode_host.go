@@ -4,6 +4,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/compress/internal/matches"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 )
 
 // The host implementations of the kernels of kernels/compress/lz4_encode.cu, for the
@@ -35,12 +36,12 @@ func sequencesOf(l *cudabuf.HostLaunch, i int, p sourcePiece, n uint32) []encode
 	if n == 0 {
 		return nil
 	}
-	return batch.Structs[encodedSequence](l, i, p.scratch+int64(n))[p.scratch:]
+	return launch.Structs[encodedSequence](l, i, p.scratch+int64(n))[p.scratch:]
 }
 
 func matchesHostKernel(l *cudabuf.HostLaunch) {
 	n := int64(l.Grid.X)
-	pieces, encoded := batch.Structs[sourcePiece](l, 1, n), batch.Structs[encodedPiece](l, 3, n)
+	pieces, encoded := launch.Structs[sourcePiece](l, 1, n), launch.Structs[encodedPiece](l, 3, n)
 	batch.ForEach(n, func(i int64) {
 		p := pieces[i]
 		list := sequencesOf(l, 2, p, p.size/shortestMatch)
@@ -65,8 +66,8 @@ func matchesHostKernel(l *cudabuf.HostLaunch) {
 
 func placeHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(5)
-	items, starts := batch.Structs[batch.Item](l, 1, n), batch.Structs[uint32](l, 2, n+1)
-	encoded, outcomes := batch.Structs[encodedPiece](l, 3, int64(starts[n])), batch.Structs[batch.Outcome](l, 4, n)
+	items, starts := launch.Structs[batch.Item](l, 1, n), launch.Structs[uint32](l, 2, n+1)
+	encoded, outcomes := launch.Structs[encodedPiece](l, 3, int64(starts[n])), launch.Structs[batch.Outcome](l, 4, n)
 	for i, it := range items {
 		pieces := encoded[starts[i]:starts[i+1]]
 		at, literals := int64(0), uint32(0)
@@ -107,9 +108,9 @@ func placeHostKernel(l *cudabuf.HostLaunch) {
 
 func writeHostKernel(l *cudabuf.HostLaunch) {
 	n := int64(l.Grid.X)
-	pieces, encoded := batch.Structs[sourcePiece](l, 4, n), batch.Structs[encodedPiece](l, 6, n)
+	pieces, encoded := launch.Structs[sourcePiece](l, 4, n), launch.Structs[encodedPiece](l, 6, n)
 	count := int64(pieces[n-1].item) + 1
-	items, starts, outcomes := batch.Structs[batch.Item](l, 2, count), batch.Structs[uint32](l, 3, count+1), batch.Structs[batch.Outcome](l, 7, count)
+	items, starts, outcomes := launch.Structs[batch.Item](l, 2, count), launch.Structs[uint32](l, 3, count+1), launch.Structs[batch.Outcome](l, 7, count)
 	batch.ForEach(n, func(i int64) {
 		p, e := pieces[i], encoded[i]
 		if outcomes[p.item].Status != batch.OK {

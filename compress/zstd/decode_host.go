@@ -10,6 +10,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 )
 
 // The host implementations of the kernels, for the simulated device. They take the same
@@ -65,7 +66,7 @@ func (b *block) hasSameLiterals() bool {
 
 // source returns the inputs of a launch as one slice, and its items.
 func source(l *cudabuf.HostLaunch, src, items int, n int64) ([]byte, []batch.Item) {
-	all := batch.Structs[batch.Item](l, items, n)
+	all := launch.Structs[batch.Item](l, items, n)
 	var end int64
 	for _, it := range all {
 		end = max(end, it.Src+it.SrcSize)
@@ -76,7 +77,7 @@ func source(l *cudabuf.HostLaunch, src, items int, n int64) ([]byte, []batch.Ite
 func countHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(3)
 	src, items := source(l, 0, 1, n)
-	found := batch.Structs[counts](l, 2, n)
+	found := launch.Structs[counts](l, 2, n)
 	for i, it := range items {
 		s := scan{src: src[it.Src : it.Src+it.SrcSize], item: it}
 		status := s.run()
@@ -93,8 +94,8 @@ func countHostKernel(l *cudabuf.HostLaunch) {
 func scanHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(4)
 	src, items := source(l, 0, 1, n)
-	starts := batch.Structs[counts](l, 2, n+1)
-	blocks := batch.Structs[block](l, 3, starts[n].Blocks)
+	starts := launch.Structs[counts](l, 2, n+1)
+	blocks := launch.Structs[block](l, 3, starts[n].Blocks)
 	for i, it := range items {
 		if starts[i].Status != int64(batch.OK) {
 			continue
@@ -579,7 +580,7 @@ func blocksHostKernel(l *cudabuf.HostLaunch) {
 	if n == 0 {
 		return
 	}
-	blocks := batch.Structs[block](l, 1, n)
+	blocks := launch.Structs[block](l, 1, n)
 	var end int64
 	for _, b := range blocks {
 		if b.hasCodedLiterals() {
@@ -587,8 +588,8 @@ func blocksHostKernel(l *cudabuf.HostLaunch) {
 		}
 	}
 	src, literals := contents(l, 0, blocks), l.Memory(l.Pointer(2), end)
-	sequences := batch.Structs[batch.Sequence](l, 3, blocks[n-1].firstSequence+int64(blocks[n-1].sequences))
-	index := batch.Structs[[indexSize]uint16](l, 4, n)
+	sequences := launch.Structs[batch.Sequence](l, 3, blocks[n-1].firstSequence+int64(blocks[n-1].sequences))
+	index := launch.Structs[[indexSize]uint16](l, 4, n)
 	for i := range blocks {
 		b := &blocks[i]
 		if b.hasCodedLiterals() && !decodeLiterals(src, blocks, i, literals) {
@@ -827,9 +828,9 @@ func knownOffset(offset uint32, repeats [3]uint32) uint32 {
 
 func placeHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(7)
-	items, starts := batch.Structs[batch.Item](l, 1, n), batch.Structs[counts](l, 2, n+1)
-	blocks, outcomes := batch.Structs[block](l, 3, starts[n].Blocks), batch.Structs[batch.Outcome](l, 6, n)
-	windows, states := batch.Structs[batch.Window](l, 4, starts[n].Windows), batch.Structs[batch.Progress](l, 5, n)
+	items, starts := launch.Structs[batch.Item](l, 1, n), launch.Structs[counts](l, 2, n+1)
+	blocks, outcomes := launch.Structs[block](l, 3, starts[n].Blocks), launch.Structs[batch.Outcome](l, 6, n)
+	windows, states := launch.Structs[batch.Window](l, 4, starts[n].Windows), launch.Structs[batch.Progress](l, 5, n)
 	for i := range items {
 		status := batch.Status(starts[i].Status)
 		var out, frame, begin int64
@@ -876,13 +877,13 @@ func placeHostKernel(l *cudabuf.HostLaunch) {
 // writeHostKernel writes all windows of an item when it first appears among those that are
 // written.
 func writeHostKernel(l *cudabuf.HostLaunch) {
-	writes := batch.Structs[int32](l, 2, int64(l.Grid.X))
+	writes := launch.Structs[int32](l, 2, int64(l.Grid.X))
 	n := int64(slices.Max(writes)) + 1
-	items, starts := batch.Structs[batch.Item](l, 3, n), batch.Structs[counts](l, 4, n+1)
-	blocks := batch.Structs[block](l, 5, starts[n].Blocks)
+	items, starts := launch.Structs[batch.Item](l, 3, n), launch.Structs[counts](l, 4, n+1)
+	blocks := launch.Structs[block](l, 5, starts[n].Blocks)
 	src := contents(l, 1, blocks)
-	sequences, literals := batch.Structs[batch.Sequence](l, 7, starts[n].Sequences), l.Memory(l.Pointer(8), starts[n].Literals)
-	states, outcomes := batch.Structs[batch.Progress](l, 10, n), batch.Structs[batch.Outcome](l, 11, n)
+	sequences, literals := launch.Structs[batch.Sequence](l, 7, starts[n].Sequences), l.Memory(l.Pointer(8), starts[n].Literals)
+	states, outcomes := launch.Structs[batch.Progress](l, 10, n), launch.Structs[batch.Outcome](l, 11, n)
 	for _, i := range writes {
 		if states[i].Next == states[i].Windows {
 			continue
@@ -930,8 +931,8 @@ func (b *block) write(dst, src, literals []byte, sequences []batch.Sequence) boo
 
 func checksumHostKernel(l *cudabuf.HostLaunch) {
 	n := l.Int64(5)
-	items, starts := batch.Structs[batch.Item](l, 1, n), batch.Structs[counts](l, 2, n+1)
-	blocks, outcomes := batch.Structs[block](l, 3, starts[n].Blocks), batch.Structs[batch.Outcome](l, 4, n)
+	items, starts := launch.Structs[batch.Item](l, 1, n), launch.Structs[counts](l, 2, n+1)
+	blocks, outcomes := launch.Structs[block](l, 3, starts[n].Blocks), launch.Structs[batch.Outcome](l, 4, n)
 	for i := range outcomes {
 		if outcomes[i].Status != batch.OK {
 			continue

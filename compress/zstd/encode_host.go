@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/compress/internal/matches"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 )
 
 // The host implementations of the encoder's kernels, for the simulated device. They write
@@ -602,9 +603,9 @@ func moreMatchesHostKernel(l *cudabuf.HostLaunch) { findMatches(l, matches.Large
 
 func findMatches(l *cudabuf.HostLaunch, tableBits int) {
 	n := int64(l.Grid.X)
-	pieces := batch.Structs[uint32](l, 2, n+1)
-	blocks := batch.Structs[sourceBlock](l, 1, int64(pieces[n]))
-	encoded := batch.Structs[encodedBlock](l, 5, int64(pieces[n]))
+	pieces := launch.Structs[uint32](l, 2, n+1)
+	blocks := launch.Structs[sourceBlock](l, 1, int64(pieces[n]))
+	encoded := launch.Structs[encodedBlock](l, 5, int64(pieces[n]))
 	batch.ForEach(n, func(i int64) {
 		part := blocks[pieces[i]:pieces[i+1]]
 		last := part[len(part)-1]
@@ -640,7 +641,7 @@ func sequencesAt(l *cudabuf.HostLaunch, i int, b sourceBlock, n uint32) []encode
 
 func entropyHostKernel(l *cudabuf.HostLaunch) {
 	n := int64(l.Grid.X)
-	blocks, encoded := batch.Structs[sourceBlock](l, 1, n), batch.Structs[encodedBlock](l, 5, n)
+	blocks, encoded := launch.Structs[sourceBlock](l, 1, n), launch.Structs[encodedBlock](l, 5, n)
 	batch.ForEach(n, func(i int64) {
 		b, e := blocks[i], &encoded[i]
 		sequences := sequencesAt(l, 4, b, e.sequences)
@@ -664,8 +665,8 @@ func entropyHostKernel(l *cudabuf.HostLaunch) {
 
 func frameHostKernel(l *cudabuf.HostLaunch) {
 	n, checksum := l.Int64(6), l.Int64(7) != 0
-	items, starts := batch.Structs[batch.Item](l, 2, n), batch.Structs[uint32](l, 3, n+1)
-	encoded, outcomes := batch.Structs[encodedBlock](l, 4, int64(starts[n])), batch.Structs[batch.Outcome](l, 5, n)
+	items, starts := launch.Structs[batch.Item](l, 2, n), launch.Structs[uint32](l, 3, n+1)
+	encoded, outcomes := launch.Structs[encodedBlock](l, 4, int64(starts[n])), launch.Structs[batch.Outcome](l, 5, n)
 	batch.ForEach(n, func(i int64) {
 		it := items[i]
 		frame := binary.LittleEndian.AppendUint32(nil, frameMagic)
@@ -715,9 +716,9 @@ func frameHostKernel(l *cudabuf.HostLaunch) {
 
 func packHostKernel(l *cudabuf.HostLaunch) {
 	n := int64(l.Grid.X)
-	blocks, encoded := batch.Structs[sourceBlock](l, 4, n), batch.Structs[encodedBlock](l, 6, n)
+	blocks, encoded := launch.Structs[sourceBlock](l, 4, n), launch.Structs[encodedBlock](l, 6, n)
 	count := int64(blocks[n-1].item) + 1
-	items, starts, outcomes := batch.Structs[batch.Item](l, 2, count), batch.Structs[uint32](l, 3, count+1), batch.Structs[batch.Outcome](l, 7, count)
+	items, starts, outcomes := launch.Structs[batch.Item](l, 2, count), launch.Structs[uint32](l, 3, count+1), launch.Structs[batch.Outcome](l, 7, count)
 	batch.ForEach(n, func(i int64) {
 		b, e := blocks[i], encoded[i]
 		if outcomes[b.item].Status != batch.OK {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/internal/launch"
 )
 
 // Item is the input and the output of a kernel, in bytes of Src and Dst.
@@ -115,9 +114,6 @@ func Upload[T any](dev *cudabuf.Device, values []T) (*cudabuf.Buffer, error) {
 func Bytes[T any](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(*new(T))))
 }
-
-// Structs returns n values at pointer argument i of a host kernel.
-func Structs[T any](l *cudabuf.HostLaunch, i int, n int64) []T { return launch.Structs[T](l, i, n) }
 
 // RunHost calls decode for each item of a batch in host memory, on all cores. decode
 // writes to dst, whose length is the capacity, and returns the size of the output.

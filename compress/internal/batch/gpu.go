@@ -182,7 +182,7 @@ func LaunchItems(dev *cudabuf.Device, b compress.Batch, program *cudabuf.Program
 // for each item.
 func DecodeLaunched(l *cudabuf.HostLaunch, decode func(dst, src []byte) (int64, error)) {
 	n := int64(l.Grid.X)
-	items, outcomes := Structs[Item](l, 2, n), Structs[Outcome](l, 3, n)
+	items, outcomes := launch.Structs[Item](l, 2, n), launch.Structs[Outcome](l, 3, n)
 	var src, dst int64
 	for _, it := range items {
 		src, dst = max(src, it.Src+it.SrcSize), max(dst, it.Dst+it.DstSize)

@@ -107,7 +107,7 @@ func (p *Pieces) Launch(dev *cudabuf.Device, program *cudabuf.Program, kernel st
 
 // LaunchedPieces returns the pieces of a host launch, and its buffers up to their ends.
 func LaunchedPieces(l *cudabuf.HostLaunch) (all []Piece, dst, src []byte) {
-	all = Structs[Piece](l, 2, l.Int64(3))
+	all = launch.Structs[Piece](l, 2, l.Int64(3))
 	var dstEnd, srcEnd int64
 	for _, p := range all {
 		dstEnd, srcEnd = max(dstEnd, p.Dst+p.Size), max(srcEnd, p.Src+p.Size)
