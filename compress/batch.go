@@ -48,12 +48,25 @@ type Result struct {
 	Err error
 }
 
-// Options of decoding. The zero value is valid.
-type Options struct {
+// Stats counts the inputs of batches. A call adds to it when it is done. Calls that run at
+// the same time must not share one.
+type Stats struct {
+	// Device is the number of inputs that kernels decoded or encoded, or found an error in.
+	Device int64
+	// Host is the number of those that code on the host did: all of the CPU device, and
+	// on a GPU those of formats that have no kernel.
+	Host int64
+}
+
+// DecodeOptions are the options of the decoders of batches. The zero value is valid.
+type DecodeOptions struct {
 	// Scratch is the size in bytes up to which a GPU's memory is used at a time, beside
 	// Src and Dst; 0 is 1 GiB. A batch that needs more is decoded in several steps. One
-	// input may exceed the limit if it needs more by itself.
+	// input may exceed the limit if it needs more by itself. Formats whose kernels need
+	// no other memory ignore it.
 	Scratch int64
+	// Stats is where inputs are counted unless it is nil.
+	Stats *Stats
 }
 
 // Check returns an error if the batch is not valid: arrowbuf.ErrDevice for a missing

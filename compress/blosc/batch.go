@@ -10,99 +10,48 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 )
 
-// Stats counts the inputs of batches. A call adds to it when it is done. Calls that run at
-// the same time must not share one.
-type Stats struct {
-	// Device is the number of inputs that kernels decoded or encoded, or found an error in.
-	Device int64
-	// Host is the number of those that code on the host did: all of the CPU device. On a
-	// GPU they are inputs that have no kernel: the formats BloscLZ, Snappy and zlib,
-	// [LZ4HC] in encoding, and blocks of less than 256 bytes in decoding.
-	Host int64
-}
-
-func (s *Stats) add(device, host int) {
-	if s != nil {
-		s.Device += int64(device)
-		s.Host += int64(host)
-	}
-}
-
-// DecodeOptions are the parameters of [DecodeBatch]. The zero value is valid.
-type DecodeOptions struct {
-	// Scratch is the size in bytes up to which a GPU's memory is used at a time, beside
-	// Src and Dst; 0 is 1 GiB. A batch that needs more is decoded in several steps. One
-	// input may exceed the limit if it needs more by itself.
-	Scratch int64
-	// Stats is where inputs are counted unless it is nil.
-	Stats *Stats
-}
-
-// EncodeOptions are the parameters of [EncodeBatch].
+// EncodeOptions are the parameters of [Encode].
 type EncodeOptions struct {
 	Options
-	// Scratch is that of [DecodeOptions].
+	// Scratch is that of compress.DecodeOptions.
 	Scratch int64
 	// Stats is where inputs are counted unless it is nil.
-	Stats *Stats
+	Stats *compress.Stats
 }
 
 // Bound returns the largest size of the chunk of n bytes.
 func Bound(n int64) int64 { return n + Overhead }
 
-// DecodeBatch decodes the inputs of a batch, each exactly one chunk, and returns when it is
+// Decode decodes the inputs of a batch, each exactly one chunk, and returns when it is
 // done. An output may be shorter than its range. On a GPU the parts of all blocks are
-// decoded at the same time. Blosc 2 is an error that wraps errors.ErrUnsupported. The
-// output of an input with an error is undefined, and is within its range. The error of
-// DecodeBatch is that of the whole batch: it is not valid, or the device failed.
-func DecodeBatch(b compress.Batch, o DecodeOptions) ([]compress.Result, error) {
-	if err := b.Check(); err != nil {
-		return nil, fmt.Errorf("blosc.DecodeBatch: %w", err)
-	}
-	var outcomes []batch.Outcome
-	var err error
-	if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-		outcomes, err = decodeCUDA(dev, b, o)
-	} else if outcomes, err = batch.RunHost(b, decodeInto); err == nil {
-		o.Stats.add(0, len(b.In))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("blosc.DecodeBatch: %w", err)
-	}
-	return batch.Results("blosc.DecodeBatch", outcomes), nil
+// decoded at the same time; chunks of BloscLZ, Snappy and zlib, and those with blocks of
+// less than 256 bytes, are decoded by the host. Blosc 2 is an error that wraps
+// errors.ErrUnsupported. The output of an input with an error is undefined, and is within
+// its range. The error of Decode is that of the whole batch: it is not valid, or the device
+// failed.
+func Decode(b compress.Batch, o compress.DecodeOptions) ([]compress.Result, error) {
+	return batch.Run("blosc.Decode", b, o.Stats, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return decodeCUDA(dev, b, o) }, decodeInto)
 }
 
-// EncodeBatch encodes each input of a batch as one chunk, and returns when it is done. An
-// output of [Bound] bytes always suffices; a shorter one may be an error of its input,
-// which wraps compress.ErrTooLarge. Inputs larger than [MaxSize] are errors that wrap
-// errors.ErrUnsupported. The error of EncodeBatch is that of the whole batch: it or the
-// options are not valid, or the device failed.
-func EncodeBatch(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
-	if err := b.Check(); err != nil {
-		return nil, fmt.Errorf("blosc.EncodeBatch: %w", err)
-	}
+// Encode encodes each input of a batch as one chunk, and returns when it is done. An output
+// of [Bound] bytes always suffices; a shorter one may be an error of its input, which wraps
+// compress.ErrTooLarge. Inputs larger than [MaxSize] are errors that wrap
+// errors.ErrUnsupported. On a GPU, the formats BloscLZ, Snappy, zlib and [LZ4HC] are encoded
+// by the host. The error of Encode is that of the whole batch: it or the options are not
+// valid, or the device failed.
+func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
 	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("blosc.EncodeBatch: %w", err)
+		return nil, fmt.Errorf("blosc.Encode: %w", err)
 	}
 	if o.TypeSize > 255 {
 		o.TypeSize = 1
 	}
-	var outcomes []batch.Outcome
-	var err error
-	if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-		outcomes, err = encodeCUDA(dev, b, o)
-	} else if outcomes, err = batch.RunHost(b, o.encodeInto); err == nil {
-		o.Stats.add(0, len(b.In))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("blosc.EncodeBatch: %w", err)
-	}
-	return batch.Results("blosc.EncodeBatch", outcomes), nil
+	return batch.Run("blosc.Encode", b, o.Stats, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return encodeCUDA(dev, b, o) }, o.encodeInto)
 }
 
 // decodeInto decodes src into dst on the host, and returns the size of the output.
 func decodeInto(dst, src []byte) (int64, error) {
-	out, err := Decode(dst[:0], src, int64(len(dst)))
+	out, err := DecodeChunk(dst[:0], src, int64(len(dst)))
 	return int64(len(out)), err
 }
 
@@ -111,7 +60,7 @@ func (o Options) encodeInto(dst, src []byte) (int64, error) {
 	if len(src) > MaxSize {
 		return 0, errors.ErrUnsupported
 	}
-	out, err := Encode(dst[:0], src, o)
+	out, err := EncodeChunk(dst[:0], src, o)
 	if err != nil {
 		return 0, err
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-func decodeWith(o blosc.DecodeOptions) func(compress.Batch) ([]compress.Result, error) {
-	return func(b compress.Batch) ([]compress.Result, error) { return blosc.DecodeBatch(b, o) }
+func decodeWith(o compress.DecodeOptions) func(compress.Batch) ([]compress.Result, error) {
+	return func(b compress.Batch) ([]compress.Result, error) { return blosc.Decode(b, o) }
 }
 
 func TestBatchesOfNumcodecsDecode(t *testing.T) {
@@ -39,8 +39,8 @@ func TestBatchesOfNumcodecsDecode(t *testing.T) {
 	}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, scratch := range []int64{0, 100_000} {
-			var stats blosc.Stats
-			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(blosc.DecodeOptions{Scratch: scratch, Stats: &stats}))
+			var stats compress.Stats
+			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(compress.DecodeOptions{Scratch: scratch, Stats: &stats}))
 			for i, c := range chunks {
 				require.NoError(t, results[i].Err, c.Name)
 				require.True(t, bytes.Equal(want[i], got[i]), "%s, %d bytes of %d", c.Name, c.Size, c.TypeSize)
@@ -93,23 +93,23 @@ func TestBatchesRoundTrip(t *testing.T) {
 		for k, o := range batchOptions() {
 			name := fmt.Sprintf("%s %+v", o.Compressor, o)
 			scratch := []int64{0, 200_000}[k%2]
-			var stats blosc.Stats
+			var stats compress.Stats
 			encoded, results := batchtest.Run(t, dev, want, capacities, func(b compress.Batch) ([]compress.Result, error) {
-				return blosc.EncodeBatch(b, blosc.EncodeOptions{Options: o, Scratch: scratch, Stats: &stats})
+				return blosc.Encode(b, blosc.EncodeOptions{Options: o, Scratch: scratch, Stats: &stats})
 			})
 			onDevice := dev != arrowbuf.CPU() && (o.Level == 0 || o.Compressor == blosc.LZ4 || o.Compressor == blosc.Zstd)
 			if onDevice {
-				require.Equal(t, blosc.Stats{Device: int64(len(want))}, stats, name)
+				require.Equal(t, compress.Stats{Device: int64(len(want))}, stats, name)
 			} else {
-				require.Equal(t, blosc.Stats{Host: int64(len(want))}, stats, name)
+				require.Equal(t, compress.Stats{Host: int64(len(want))}, stats, name)
 			}
 			for i, w := range want {
 				require.NoError(t, results[i].Err, name)
-				got, err := blosc.Decode(nil, encoded[i], int64(len(w)))
+				got, err := blosc.DecodeChunk(nil, encoded[i], int64(len(w)))
 				require.NoError(t, err, "%s, %d bytes", name, len(w))
 				require.True(t, bytes.Equal(w, got), "%s, %d bytes", name, len(w))
 			}
-			got, results := batchtest.Run(t, dev, encoded, sizes, decodeWith(blosc.DecodeOptions{Scratch: scratch}))
+			got, results := batchtest.Run(t, dev, encoded, sizes, decodeWith(compress.DecodeOptions{Scratch: scratch}))
 			for i, w := range want {
 				require.NoError(t, results[i].Err, name)
 				require.True(t, bytes.Equal(w, got[i]), "%s, %d bytes", name, len(w))
@@ -124,12 +124,12 @@ func TestAnOutputThatIsTooShortIsAnErrorOfItsInput(t *testing.T) {
 		for c := blosc.BloscLZ; c <= blosc.Zstd; c++ {
 			o := blosc.EncodeOptions{Options: blosc.Options{Compressor: c, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4}}
 			encoded, results := batchtest.Run(t, dev, want, []int{20, 5000, 5016}, func(b compress.Batch) ([]compress.Result, error) {
-				return blosc.EncodeBatch(b, o)
+				return blosc.Encode(b, o)
 			})
 			require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
 			require.ErrorIs(t, results[1].Err, compress.ErrTooLarge)
 			require.NoError(t, results[2].Err)
-			_, results = batchtest.Run(t, dev, [][]byte{encoded[2], encoded[2], {}, {9, 9}}, []int{4999, 5000, 10, 10}, decodeWith(blosc.DecodeOptions{}))
+			_, results = batchtest.Run(t, dev, [][]byte{encoded[2], encoded[2], {}, {9, 9}}, []int{4999, 5000, 10, 10}, decodeWith(compress.DecodeOptions{}))
 			require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
 			require.NoError(t, results[1].Err)
 			require.ErrorIs(t, results[2].Err, compress.ErrCorrupt)
@@ -167,7 +167,7 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 			}
 			samples := batchtest.Samples(r, 1+r.IntN(3000))
 			src := samples[r.IntN(len(samples))]
-			chunk, err := blosc.Encode(nil, src, o)
+			chunk, err := blosc.EncodeChunk(nil, src, o)
 			require.NoError(t, err)
 			data, chunks = append(data, src), append(chunks, chunk)
 		}
@@ -185,7 +185,7 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 				}
 				inputs, numbers, sizes = append(inputs, in), append(numbers, k), append(sizes, len(data[k]))
 			}
-			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(blosc.DecodeOptions{}))
+			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(compress.DecodeOptions{}))
 			for i, k := range numbers {
 				if i%2 == 0 {
 					require.NoError(t, results[i].Err)
@@ -193,7 +193,7 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 					continue
 				}
 				changed++
-				want, err := blosc.Decode(nil, inputs[i], int64(sizes[i]))
+				want, err := blosc.DecodeChunk(nil, inputs[i], int64(sizes[i]))
 				switch {
 				case results[i].Err != nil:
 					failed++
@@ -213,7 +213,7 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 func FuzzDecodeBatch(f *testing.F) {
 	for _, c := range []blosc.Compressor{blosc.LZ4, blosc.Zstd, blosc.Zlib} {
 		for _, s := range []blosc.Shuffle{blosc.NoShuffle, blosc.ByteShuffle, blosc.BitShuffle} {
-			enc, err := blosc.Encode(nil, recipe(1500, 4), blosc.Options{Compressor: c, Level: 1, Shuffle: s, TypeSize: 4, BlockSize: 1024})
+			enc, err := blosc.EncodeChunk(nil, recipe(1500, 4), blosc.Options{Compressor: c, Level: 1, Shuffle: s, TypeSize: 4, BlockSize: 1024})
 			require.NoError(f, err)
 			f.Add(enc)
 		}
@@ -224,8 +224,8 @@ func FuzzDecodeBatch(f *testing.F) {
 		if len(src) >= 16 { // lets the fuzzer change lengths
 			binary.LittleEndian.PutUint32(src[12:], uint32(len(src)))
 		}
-		want, err := blosc.Decode(nil, src, limit)
-		got, results := batchtest.Run(t, dev, [][]byte{src}, []int{limit}, decodeWith(blosc.DecodeOptions{}))
+		want, err := blosc.DecodeChunk(nil, src, limit)
+		got, results := batchtest.Run(t, dev, [][]byte{src}, []int{limit}, decodeWith(compress.DecodeOptions{}))
 		if err == nil && results[0].Err == nil {
 			require.True(t, bytes.Equal(want, got[0]))
 		}

@@ -40,7 +40,7 @@ func BenchmarkBatch(b *testing.B) {
 				b.Run(fmt.Sprintf("encode-%s-%d", c, size), func(b *testing.B) {
 					b.SetBytes(total)
 					for b.Loop() {
-						if _, err := blosc.EncodeBatch(encode, o); err != nil {
+						if _, err := blosc.Encode(encode, o); err != nil {
 							b.Fatal(err)
 						}
 					}
@@ -49,7 +49,7 @@ func BenchmarkBatch(b *testing.B) {
 				b.Run(fmt.Sprintf("decode-%s-%d", c, size), func(b *testing.B) {
 					b.SetBytes(total)
 					for b.Loop() {
-						if _, err := blosc.DecodeBatch(decode, blosc.DecodeOptions{}); err != nil {
+						if _, err := blosc.Decode(decode, compress.DecodeOptions{}); err != nil {
 							b.Fatal(err)
 						}
 					}
@@ -80,7 +80,7 @@ func prepare(b *testing.B, dev arrowbuf.Device, data []byte, size, total int64, 
 	}
 	var chunks [][]byte
 	for at := int64(0); at < int64(len(data)); at += size {
-		chunk, err := blosc.Encode(nil, data[at:at+size], o.Options)
+		chunk, err := blosc.EncodeChunk(nil, data[at:at+size], o.Options)
 		require.NoError(b, err)
 		chunks = append(chunks, chunk)
 	}
@@ -97,8 +97,8 @@ func prepare(b *testing.B, dev arrowbuf.Device, data []byte, size, total int64, 
 	_, err := decode.Src.CopyFromHost(all, 0)
 	require.NoError(b, err)
 	for what, run := range map[string]func() ([]compress.Result, error){
-		"encode": func() ([]compress.Result, error) { return blosc.EncodeBatch(encode, o) },
-		"decode": func() ([]compress.Result, error) { return blosc.DecodeBatch(decode, blosc.DecodeOptions{}) },
+		"encode": func() ([]compress.Result, error) { return blosc.Encode(encode, o) },
+		"decode": func() ([]compress.Result, error) { return blosc.Decode(decode, compress.DecodeOptions{}) },
 	} {
 		results, err := run()
 		require.NoError(b, err)

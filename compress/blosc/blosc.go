@@ -53,7 +53,7 @@ const (
 	BitShuffle
 )
 
-// Options are the parameters of [Encode].
+// Options are the parameters of [EncodeChunk].
 type Options struct {
 	Compressor Compressor
 	// Level is 0 (stored) to 9. BloscLZ, LZ4 and Snappy have only one other level.
@@ -71,10 +71,10 @@ type Options struct {
 // compress.ErrCorrupt.
 var ErrCorrupt = fmt.Errorf("corrupt Blosc chunk: %w", compress.ErrCorrupt)
 
-// Overhead is the largest number of bytes that [Encode] adds.
+// Overhead is the largest number of bytes that [EncodeChunk] adds.
 const Overhead = headerSize
 
-// MaxSize is the size of the largest input of [Encode] in bytes.
+// MaxSize is the size of the largest input of [EncodeChunk] in bytes.
 const MaxSize = math.MaxInt32 - Overhead
 
 const headerSize = 16

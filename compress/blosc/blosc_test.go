@@ -42,7 +42,7 @@ func TestDecodeMatchesNumcodecs(t *testing.T) {
 		size, err := blosc.DecodedSize(c.Chunk)
 		require.NoError(t, err, name)
 		require.EqualValues(t, c.Size, size, name)
-		got, err := blosc.Decode(nil, c.Chunk, size)
+		got, err := blosc.DecodeChunk(nil, c.Chunk, size)
 		require.NoError(t, err, name)
 		require.True(t, bytes.Equal(recipe(c.Size, c.TypeSize), got), name)
 	}
@@ -80,12 +80,12 @@ func TestEncodingsRoundTrip(t *testing.T) {
 					if n > 10_000 && o.BlockSize == 1 || n > 100_000 && c == blosc.LZ4HC {
 						continue // takes long
 					}
-					enc, err := blosc.Encode([]byte("before"), src, o)
+					enc, err := blosc.EncodeChunk([]byte("before"), src, o)
 					require.NoError(t, err)
 					require.Equal(t, "before", string(enc[:6]))
 					enc = enc[6:]
 					require.LessOrEqual(t, len(enc), n+blosc.Overhead, "%s %+v", what, o)
-					got, err := blosc.Decode(nil, enc, int64(n))
+					got, err := blosc.DecodeChunk(nil, enc, int64(n))
 					require.NoError(t, err, "%s, %d bytes, %+v", what, n, o)
 					require.True(t, bytes.Equal(src, got), "%s, %d bytes, %+v", what, n, o)
 					if what == "zeros" && n > 1000 && o.Level > 0 && o.BlockSize == 0 {
@@ -99,10 +99,10 @@ func TestEncodingsRoundTrip(t *testing.T) {
 
 func TestDecodeReusesMemory(t *testing.T) {
 	src := recipe(5000, 4)
-	enc, err := blosc.Encode(nil, src, blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
+	enc, err := blosc.EncodeChunk(nil, src, blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
 	require.NoError(t, err)
 	dst := make([]byte, 10, 5000)
-	got, err := blosc.Decode(dst, enc, 5000)
+	got, err := blosc.DecodeChunk(dst, enc, 5000)
 	require.NoError(t, err)
 	assert.Same(t, &dst[0], &got[0])
 	assert.Equal(t, src, got)
@@ -110,19 +110,19 @@ func TestDecodeReusesMemory(t *testing.T) {
 
 func TestTruncatedAndLongerChunksAreErrors(t *testing.T) {
 	for c := blosc.BloscLZ; c <= blosc.Zstd; c++ {
-		enc, err := blosc.Encode(nil, recipe(3000, 4), blosc.Options{Compressor: c, Level: 5, Shuffle: blosc.BitShuffle, TypeSize: 4, BlockSize: 1024})
+		enc, err := blosc.EncodeChunk(nil, recipe(3000, 4), blosc.Options{Compressor: c, Level: 5, Shuffle: blosc.BitShuffle, TypeSize: 4, BlockSize: 1024})
 		require.NoError(t, err)
 		for n := range enc {
-			_, err := blosc.Decode(nil, enc[:n], 3000)
+			_, err := blosc.DecodeChunk(nil, enc[:n], 3000)
 			require.ErrorIs(t, err, blosc.ErrCorrupt, "%s: %d of %d bytes", c, n, len(enc))
 			if n >= 16 { // a header that agrees
 				short := bytes.Clone(enc[:n])
 				binary.LittleEndian.PutUint32(short[12:], uint32(n))
-				_, err = blosc.Decode(nil, short, 3000)
+				_, err = blosc.DecodeChunk(nil, short, 3000)
 				require.Error(t, err, "%s: %d of %d bytes", c, n, len(enc))
 			}
 		}
-		_, err = blosc.Decode(nil, append(enc, 0), 3000)
+		_, err = blosc.DecodeChunk(nil, append(enc, 0), 3000)
 		require.ErrorIs(t, err, blosc.ErrCorrupt)
 	}
 }
@@ -134,14 +134,14 @@ func TestDecodeAllocatesNoMoreThanTheLimit(t *testing.T) {
 	require.EqualValues(t, 1<<31-1, size)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = blosc.Decode(nil, claims, 1<<20)
+	_, err = blosc.DecodeChunk(nil, claims, 1<<20)
 	runtime.ReadMemStats(&after)
 	require.ErrorContains(t, err, "1048576")
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 }
 
 func TestInvalidHeadersAreErrors(t *testing.T) {
-	good, err := blosc.Encode(nil, recipe(3000, 4), blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
+	good, err := blosc.EncodeChunk(nil, recipe(3000, 4), blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
 	require.NoError(t, err)
 	for name, change := range map[string]func(b []byte){
 		"version 0":         func(b []byte) { b[0] = 0 },
@@ -161,11 +161,11 @@ func TestInvalidHeadersAreErrors(t *testing.T) {
 	} {
 		bad := bytes.Clone(good)
 		change(bad)
-		_, err := blosc.Decode(nil, bad, 1<<20)
+		_, err := blosc.DecodeChunk(nil, bad, 1<<20)
 		assert.ErrorIs(t, err, blosc.ErrCorrupt, name)
 	}
 	good[0] = 5
-	_, err = blosc.Decode(nil, good, 3000)
+	_, err = blosc.DecodeChunk(nil, good, 3000)
 	assert.ErrorIs(t, err, errors.ErrUnsupported, "Blosc 2")
 }
 
@@ -174,7 +174,7 @@ func TestInvalidOptionsAreErrors(t *testing.T) {
 		{}, {TypeSize: -1}, {TypeSize: 1, Level: 10}, {TypeSize: 1, Level: -1}, {TypeSize: 1, Shuffle: 3},
 		{TypeSize: 1, Compressor: 6}, {TypeSize: 1, BlockSize: -1},
 	} {
-		_, err := blosc.Encode(nil, make([]byte, 1000), o)
+		_, err := blosc.EncodeChunk(nil, make([]byte, 1000), o)
 		assert.Error(t, err, "%+v", o)
 	}
 	_, err := blosc.ParseCompressor("lzo")
@@ -189,7 +189,7 @@ func TestInvalidOptionsAreErrors(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for c := blosc.BloscLZ; c <= blosc.Zstd; c++ {
 		for _, s := range []blosc.Shuffle{blosc.NoShuffle, blosc.ByteShuffle, blosc.BitShuffle} {
-			enc, err := blosc.Encode(nil, recipe(1500, 4), blosc.Options{Compressor: c, Level: 1, Shuffle: s, TypeSize: 4, BlockSize: 1024})
+			enc, err := blosc.EncodeChunk(nil, recipe(1500, 4), blosc.Options{Compressor: c, Level: 1, Shuffle: s, TypeSize: 4, BlockSize: 1024})
 			require.NoError(f, err)
 			f.Add(enc)
 		}
@@ -199,16 +199,16 @@ func FuzzDecode(f *testing.F) {
 		if len(src) >= 16 { // lets the fuzzer change lengths
 			binary.LittleEndian.PutUint32(src[12:], uint32(len(src)))
 		}
-		got, err := blosc.Decode(nil, src, limit)
+		got, err := blosc.DecodeChunk(nil, src, limit)
 		if err != nil {
 			return
 		}
 		if len(got) > limit {
 			t.Fatalf("decoded %d bytes", len(got))
 		}
-		enc, err := blosc.Encode(nil, got, blosc.Options{Compressor: blosc.BloscLZ, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: max(int(src[3]), 1)})
+		enc, err := blosc.EncodeChunk(nil, got, blosc.Options{Compressor: blosc.BloscLZ, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: max(int(src[3]), 1)})
 		require.NoError(t, err)
-		back, err := blosc.Decode(nil, enc, limit)
+		back, err := blosc.DecodeChunk(nil, enc, limit)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(got, back))
 	})
@@ -219,12 +219,12 @@ func Example() {
 	for i := range 1000 {
 		binary.LittleEndian.PutUint32(src[4*i:], uint32(i))
 	}
-	chunk, err := blosc.Encode(nil, src, blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
+	chunk, err := blosc.EncodeChunk(nil, src, blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	back, err := blosc.Decode(nil, chunk, int64(len(src)))
+	back, err := blosc.DecodeChunk(nil, chunk, int64(len(src)))
 	fmt.Println(len(chunk) < 1500, bytes.Equal(src, back), err)
 	// Output: true true <nil>
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 )
 
-// Decode returns the decoding of a chunk in dst[:0], which it grows if needed. src and
+// DecodeChunk returns the decoding of a chunk in dst[:0], which it grows if needed. src and
 // dst must not overlap. It returns ErrCorrupt if src is not exactly one chunk, and an
 // error if the result exceeds limit bytes.
-func Decode(dst, src []byte, limit int64) ([]byte, error) {
+func DecodeChunk(dst, src []byte, limit int64) ([]byte, error) {
 	h, err := parseHeader(src, int64(len(src)))
 	if err != nil {
-		return nil, fmt.Errorf("blosc.Decode: %w", err)
+		return nil, fmt.Errorf("blosc.DecodeChunk: %w", err)
 	}
 	if h.size > limit {
-		return nil, fmt.Errorf("blosc.Decode: %w: chunk of %d bytes, want at most %d", compress.ErrTooLarge, h.size, limit)
+		return nil, fmt.Errorf("blosc.DecodeChunk: %w: chunk of %d bytes, want at most %d", compress.ErrTooLarge, h.size, limit)
 	}
 	dst = slices.Grow(dst[:0], int(h.size))[:h.size]
 	if h.size == 0 || h.stored() {
@@ -35,10 +35,10 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 		block := dst[i*h.blockSize : min(int64(i+1)*int64(h.blockSize), h.size)]
 		start := int64(binary.LittleEndian.Uint32(src[headerSize+4*i:]))
 		if start > int64(len(src)) {
-			return nil, fmt.Errorf("blosc.Decode: %w: block %d is at %d of %d bytes", ErrCorrupt, i, start, len(src))
+			return nil, fmt.Errorf("blosc.DecodeChunk: %w: block %d is at %d of %d bytes", ErrCorrupt, i, start, len(src))
 		}
 		if err := h.decodeBlock(block, shuffled, src[start:]); err != nil {
-			return nil, fmt.Errorf("blosc.Decode: %w: block %d: %w", ErrCorrupt, i, err)
+			return nil, fmt.Errorf("blosc.DecodeChunk: %w: block %d: %w", ErrCorrupt, i, err)
 		}
 	}
 	return dst, nil

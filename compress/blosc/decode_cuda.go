@@ -78,12 +78,12 @@ func (c chunk) findParts(src []byte, parts []part) {
 type decoding struct {
 	dev      *cudabuf.Device
 	batch    compress.Batch
-	options  DecodeOptions
+	options  compress.DecodeOptions
 	headers  []*header // nil unless the input is decoded by kernels
 	outcomes []batch.Outcome
 }
 
-func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o DecodeOptions) ([]batch.Outcome, error) {
+func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
 	d := &decoding{dev: dev, batch: b, options: o, headers: make([]*header, len(b.In)), outcomes: make([]batch.Outcome, len(b.In))}
 	var stored jobs
 	var onHost, onDevice []int
@@ -122,7 +122,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o DecodeOptions) ([]batch
 	if err := runOnHost(dev, b, onHost, d.outcomes, decodeInto); err != nil {
 		return nil, err
 	}
-	o.Stats.add(len(b.In)-len(onHost), len(onHost))
+	batch.OnHost(o.Stats, len(onHost))
 	return d.outcomes, nil
 }
 
@@ -276,16 +276,9 @@ func (d *decoding) decodeParts(p *partJobs, dst arrowbuf.Buffer, limit int64) er
 	}
 	for _, step := range []struct {
 		jobs   *jobs
-		decode func(compress.Batch) ([]compress.Result, error)
-	}{
-		{&p.lz4, func(b compress.Batch) ([]compress.Result, error) {
-			return lz4.Decode(b, compress.Options{Scratch: limit})
-		}},
-		{&p.zstd, func(b compress.Batch) ([]compress.Result, error) {
-			return zstd.Decode(b, compress.Options{Scratch: limit})
-		}},
-	} {
-		results, err := step.decode(step.jobs.batch(dst, d.batch.Src))
+		decode func(compress.Batch, compress.DecodeOptions) ([]compress.Result, error)
+	}{{&p.lz4, lz4.Decode}, {&p.zstd, zstd.Decode}} {
+		results, err := step.decode(step.jobs.batch(dst, d.batch.Src), compress.DecodeOptions{Scratch: limit})
 		if err != nil {
 			return err
 		}

@@ -8,15 +8,15 @@ import (
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 )
 
-// Encode appends the chunk of src to dst: at most len(src) + [Overhead] bytes. src and
+// EncodeChunk appends the chunk of src to dst: at most len(src) + [Overhead] bytes. src and
 // dst must not overlap. It returns an error for invalid options, and if src has more
 // than [MaxSize] bytes.
-func Encode(dst, src []byte, o Options) ([]byte, error) {
+func EncodeChunk(dst, src []byte, o Options) ([]byte, error) {
 	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("blosc.Encode: %w", err)
+		return nil, fmt.Errorf("blosc.EncodeChunk: %w", err)
 	}
 	if int64(len(src)) > MaxSize {
-		return nil, fmt.Errorf("blosc.Encode: %d bytes, want at most %d", len(src), MaxSize)
+		return nil, fmt.Errorf("blosc.EncodeChunk: %d bytes, want at most %d", len(src), MaxSize)
 	}
 	if o.TypeSize > 255 {
 		o.TypeSize = 1
@@ -28,7 +28,7 @@ func Encode(dst, src []byte, o Options) ([]byte, error) {
 	if o.Level > 0 && len(src) >= minSplitSize {
 		var err error
 		if n, err = o.encodeBlocks(out, src); err != nil {
-			return nil, fmt.Errorf("blosc.Encode: %w", err)
+			return nil, fmt.Errorf("blosc.EncodeChunk: %w", err)
 		}
 	}
 	if n == 0 {
@@ -39,7 +39,7 @@ func Encode(dst, src []byte, o Options) ([]byte, error) {
 	return dst[:start+n], nil
 }
 
-// check returns an error if [Encode] does not accept the options.
+// check returns an error if [EncodeChunk] does not accept the options.
 func (o Options) check() error {
 	switch {
 	case o.Compressor >= compressors:

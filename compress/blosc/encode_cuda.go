@@ -35,7 +35,7 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		if err := runOnHost(dev, b, inputs, e.outcomes, o.encodeInto); err != nil {
 			return nil, err
 		}
-		o.Stats.add(len(b.In)-len(inputs), len(inputs))
+		batch.OnHost(o.Stats, len(inputs))
 		return e.outcomes, nil
 	}
 	// Shuffled, encoded with the encoder's bound, and headers.
@@ -44,7 +44,6 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 	if err := batch.InSteps(len(inputs), limit, need, func(first, end int) error { return e.encode(inputs[first:end], limit) }); err != nil {
 		return nil, err
 	}
-	o.Stats.add(len(b.In), 0)
 	return e.outcomes, nil
 }
 

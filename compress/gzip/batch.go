@@ -23,17 +23,17 @@ const (
 
 var formats = []format{gzipFormat, zlibFormat, rawFormat}
 
-// DecodeBatch decodes the inputs of a batch and returns when it is done. An output may be
+// Decode decodes the inputs of a batch and returns when it is done. An output may be
 // shorter than its range. Checksums are verified. A zlib stream with a preset dictionary is
-// an error that wraps errors.ErrUnsupported. The error of DecodeBatch is that of the whole
+// an error that wraps errors.ErrUnsupported. The error of Decode is that of the whole
 // batch: it or the format is not valid, or the device failed.
 //
 // On a GPU a warp decodes an input, so a batch should have hundreds of them.
-func DecodeBatch(b compress.Batch, f Format) ([]compress.Result, error) {
+func Decode(b compress.Batch, f Format, o compress.DecodeOptions) ([]compress.Result, error) {
 	if int(f) >= len(formats) {
-		return nil, fmt.Errorf("gzip.DecodeBatch: unknown format %d: %w", f, errors.ErrUnsupported)
+		return nil, fmt.Errorf("gzip.Decode: unknown format %d: %w", f, errors.ErrUnsupported)
 	}
-	return batch.Run("gzip.DecodeBatch", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) {
+	return batch.Run("gzip.Decode", b, o.Stats, func(dev *cudabuf.Device) ([]batch.Outcome, error) {
 		return batch.LaunchItems(dev, b, program, "quiver_gzip_decode", warp, int64(f))
 	}, formats[f].decodeInto)
 }

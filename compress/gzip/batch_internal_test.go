@@ -31,8 +31,8 @@ func encoded(t testing.TB, r *rand.Rand, f Format, data []byte) []byte {
 		if r.IntN(3) == 0 {
 			cut = r.IntN(len(data) + 1)
 		}
-		if out, err = Encode(nil, data[:cut], level); err == nil && cut < len(data) {
-			out, err = Encode(out, data[cut:], level)
+		if out, err = EncodeMember(nil, data[:cut], level); err == nil && cut < len(data) {
+			out, err = EncodeMember(out, data[cut:], level)
 		}
 	case Zlib:
 		out, err = EncodeZlib(nil, data, level)
@@ -52,7 +52,7 @@ func encoded(t testing.TB, r *rand.Rand, f Format, data []byte) []byte {
 }
 
 func decodeAs(f Format) func(compress.Batch) ([]compress.Result, error) {
-	return func(b compress.Batch) ([]compress.Result, error) { return DecodeBatch(b, f) }
+	return func(b compress.Batch) ([]compress.Result, error) { return Decode(b, f, compress.DecodeOptions{}) }
 }
 
 func TestBatchesDecode(t *testing.T) {
@@ -78,7 +78,7 @@ func TestBatchesDecode(t *testing.T) {
 // A header with all optional fields, and its checksum.
 func TestBatchesDecodeEveryField(t *testing.T) {
 	header := []byte{0x1f, 0x8b, 8, 2 | 4 | 8 | 16, 0, 0, 0, 0, 0, 3, 3, 0, 'e', 'x', 't', 'n', 'a', 'm', 'e', 0, 'c', 0}
-	plain, err := Encode(nil, []byte("data"), 6)
+	plain, err := EncodeMember(nil, []byte("data"), 6)
 	require.NoError(t, err)
 	sum := crc32.ChecksumIEEE(header)
 	member := append(append(append([]byte{}, header...), byte(sum), byte(sum>>8)), plain[10:]...)
@@ -109,7 +109,7 @@ func TestBatchErrorsSayWhatIsWrong(t *testing.T) {
 		require.ErrorIs(t, results[3].Err, compress.ErrCorrupt)
 		require.Error(t, results[4].Err)
 		require.ErrorIs(t, results[5].Err, compress.ErrCorrupt)
-		_, err := DecodeBatch(compress.Batch{Src: batchtest.Upload(t, dev, nil), Dst: batchtest.Upload(t, dev, nil)}, 3)
+		_, err := Decode(compress.Batch{Src: batchtest.Upload(t, dev, nil), Dst: batchtest.Upload(t, dev, nil)}, 3, compress.DecodeOptions{})
 		require.Error(t, err)
 	})
 }
@@ -216,7 +216,7 @@ func FuzzDecodeBatch(f *testing.F) {
 
 func BenchmarkDecodeBatch(b *testing.B) {
 	batchtest.BenchmarkDecode(b, "gzip", func(data []byte) []byte {
-		out, err := Encode(nil, data, 6)
+		out, err := EncodeMember(nil, data, 6)
 		require.NoError(b, err)
 		return out
 	}, decodeAs(Gzip))

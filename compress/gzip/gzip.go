@@ -21,11 +21,11 @@ import (
 // 258 bytes takes at least 2 bits.
 const MaxRatio = 1032
 
-// Decode returns the decoding of src, one or more gzip members, in dst[:0], which it
+// DecodeMembers returns the decoding of src, one or more gzip members, in dst[:0], which it
 // grows if needed. src and dst must not overlap. It returns [ErrCorrupt] unless src is
 // exactly whole members with correct checksums, and an error if the result exceeds limit
 // bytes. It may write to all of dst's capacity below limit.
-func Decode(dst, src []byte, limit int64) ([]byte, error) {
+func DecodeMembers(dst, src []byte, limit int64) ([]byte, error) {
 	// The trailer has the size modulo 2^32, of the last member.
 	hint := int64(0)
 	if len(src) >= 4 {
@@ -33,12 +33,12 @@ func Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	dst, err := gzipFormat.decode(dst, src, limit, hint)
 	if err != nil {
-		return nil, fmt.Errorf("gzip.Decode: %w", err)
+		return nil, fmt.Errorf("gzip.DecodeMembers: %w", err)
 	}
 	return dst, nil
 }
 
-// DecodeZlib is [Decode] for one zlib stream. A stream with a preset dictionary is
+// DecodeZlib is [DecodeMembers] for one zlib stream. A stream with a preset dictionary is
 // errors.ErrUnsupported.
 func DecodeZlib(dst, src []byte, limit int64) ([]byte, error) {
 	dst, err := zlibFormat.decode(dst, src, limit, 0)
@@ -231,17 +231,17 @@ func (f *inflater) rawStream(src []byte) (int, error) {
 	return n, err
 }
 
-// Encode appends one gzip member of src to dst. The level is 0 (stored) to 9. Levels mean
+// EncodeMember appends one gzip member of src to dst. The level is 0 (stored) to 9. Levels mean
 // about the same effort in all implementations, but not the same bytes.
-func Encode(dst, src []byte, level int) ([]byte, error) {
+func EncodeMember(dst, src []byte, level int) ([]byte, error) {
 	dst, err := gzipEncoder.encode(dst, src, level)
 	if err != nil {
-		return nil, fmt.Errorf("gzip.Encode: %w", err)
+		return nil, fmt.Errorf("gzip.EncodeMember: %w", err)
 	}
 	return dst, nil
 }
 
-// EncodeZlib is [Encode] for a zlib stream.
+// EncodeZlib is [EncodeMember] for a zlib stream.
 func EncodeZlib(dst, src []byte, level int) ([]byte, error) {
 	dst, err := zlibEncoder.encode(dst, src, level)
 	if err != nil {

@@ -75,14 +75,14 @@ func TestDecodingEqualsTheInputOfEveryLevel(t *testing.T) {
 					require.ErrorContains(t, err, "more than")
 				}
 			}
-			check(out.Bytes(), gzip.Decode)
+			check(out.Bytes(), gzip.DecodeMembers)
 			if level < 0 {
 				continue
 			}
-			enc, err := gzip.Encode([]byte("before"), data, level)
+			enc, err := gzip.EncodeMember([]byte("before"), data, level)
 			require.NoError(t, err)
 			require.Equal(t, "before", string(enc[:6]))
-			check(enc[6:], gzip.Decode)
+			check(enc[6:], gzip.DecodeMembers)
 			assert.Equal(t, data, standard(t, enc[6:]))
 			enc, err = gzip.EncodeZlib(nil, data, level)
 			require.NoError(t, err)
@@ -111,10 +111,10 @@ func standard(t *testing.T, enc []byte) []byte {
 
 func TestDecodeWritesNothingBeyondTheLimit(t *testing.T) {
 	for name, data := range samples() {
-		enc, err := gzip.Encode(nil, data, 6)
+		enc, err := gzip.EncodeMember(nil, data, 6)
 		require.NoError(t, err)
 		memory := bytes.Repeat([]byte{0xa5}, len(data)+1000)
-		_, err = gzip.Decode(memory[:0], enc, int64(len(data)))
+		_, err = gzip.DecodeMembers(memory[:0], enc, int64(len(data)))
 		require.NoError(t, err)
 		assert.Equal(t, bytes.Repeat([]byte{0xa5}, 1000), memory[len(data):], name)
 	}
@@ -133,22 +133,22 @@ func TestMembersAndHeadersOfEveryForm(t *testing.T) {
 		require.NoError(t, w.Close())
 		want = append(want, text...)
 	}
-	got, err := gzip.Decode(nil, all.Bytes(), 1000)
+	got, err := gzip.DecodeMembers(nil, all.Bytes(), 1000)
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 	for n := range all.Len() {
-		if _, err := gzip.Decode(nil, all.Bytes()[:n], 1000); err == nil {
+		if _, err := gzip.DecodeMembers(nil, all.Bytes()[:n], 1000); err == nil {
 			assert.NotEqual(t, want, standard(t, all.Bytes()[:n]), "%d bytes are whole members", n)
 		} else {
 			assert.ErrorIs(t, err, gzip.ErrCorrupt, "%d bytes", n)
 		}
 	}
-	_, err = gzip.Decode(nil, append(all.Bytes(), 0), 1000)
+	_, err = gzip.DecodeMembers(nil, append(all.Bytes(), 0), 1000)
 	assert.ErrorIs(t, err, gzip.ErrCorrupt)
 	for _, flip := range []int{0, 1, 2, all.Len() - 1, all.Len() - 5} {
 		bad := bytes.Clone(all.Bytes())
 		bad[flip] ^= 1
-		_, err := gzip.Decode(nil, bad, 1000)
+		_, err := gzip.DecodeMembers(nil, bad, 1000)
 		assert.ErrorIs(t, err, gzip.ErrCorrupt, "byte %d", flip)
 	}
 }
@@ -167,7 +167,7 @@ func TestZlibErrorsAreNamed(t *testing.T) {
 	for _, level := range []int{-1, 10} {
 		_, err = gzip.EncodeZlib(nil, nil, level)
 		assert.Error(t, err)
-		_, err = gzip.Encode(nil, nil, level)
+		_, err = gzip.EncodeMember(nil, nil, level)
 		assert.Error(t, err)
 	}
 }
@@ -191,7 +191,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func compare(t *testing.T, enc []byte, limit int64) {
-	got, err := gzip.Decode(nil, enc, limit)
+	got, err := gzip.DecodeMembers(nil, enc, limit)
 	var want []byte
 	r, failed := stdgzip.NewReader(bytes.NewReader(enc))
 	if failed == nil {

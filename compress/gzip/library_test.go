@@ -16,7 +16,7 @@ func TestLibraryAndGoDecodeWhatEitherEncodes(t *testing.T) {
 	assert.Equal(t, "libdeflate", Implementation())
 	for _, src := range [][]byte{{}, []byte("text text text"), make([]byte, 70_000), bytes.Repeat([]byte("0123456789abcdef"), 10_000)} {
 		for level := range 10 {
-			one, err := Encode([]byte("kept"), src, level)
+			one, err := EncodeMember([]byte("kept"), src, level)
 			require.NoError(t, err)
 			require.Equal(t, "kept", string(one[:4]), "the encoding is appended")
 			one = one[4:]
@@ -61,7 +61,7 @@ func TestLibraryAndGoDecodeWhatEitherEncodes(t *testing.T) {
 // FuzzLibrary compares the library with the Go implementation.
 func FuzzLibrary(f *testing.F) {
 	for level := range 3 {
-		one, err := Encode(nil, []byte("some text, some more text"), level)
+		one, err := EncodeMember(nil, []byte("some text, some more text"), level)
 		require.NoError(f, err)
 		zlib, err := EncodeZlib(nil, make([]byte, 300), level)
 		require.NoError(f, err)

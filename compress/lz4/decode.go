@@ -13,8 +13,10 @@ import (
 // Decode decodes the blocks of a batch (lz4_Block_format.md) and returns when it is done.
 // An empty input is corrupt. An output may be shorter than its range. The error is that
 // of the whole batch: it is not valid, or the device failed.
-func Decode(b compress.Batch, o compress.Options) ([]compress.Result, error) {
-	return batch.Run("lz4.Decode", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return decodeCUDA(dev, b, o) }, decodeBlock)
+func Decode(b compress.Batch, o compress.DecodeOptions) ([]compress.Result, error) {
+	return batch.Run("lz4.Decode", b, o.Stats, func(dev *cudabuf.Device) ([]batch.Outcome, error) {
+		return decodeCUDA(dev, b, o)
+	}, decodeBlock)
 }
 
 // decodeBlock decodes a block on the host, and returns the size of the output.

@@ -75,7 +75,7 @@ func segmentsOf(items []batch.Item) (segments []segment, starts []uint32, exits 
 // inputs of 64 KiB faster so: 51 GB/s of columns instead of 33.
 var largeOutput int64 = 256 << 10
 
-func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.Options) ([]batch.Outcome, error) {
+func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
 	outcomes := make([]batch.Outcome, len(b.In))
 	var small, large []batch.Item
 	var smallAt, largeAt []int // where they are in the batch

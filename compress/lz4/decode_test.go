@@ -45,7 +45,7 @@ func block(t *testing.T, data []byte, high bool) []byte {
 }
 
 func decodeBatch(b compress.Batch) ([]compress.Result, error) {
-	return quiver.Decode(b, compress.Options{})
+	return quiver.Decode(b, compress.DecodeOptions{})
 }
 
 // eachWay runs a test of all inputs as large ones, and as small ones.

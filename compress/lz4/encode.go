@@ -24,7 +24,7 @@ type EncodeOptions struct {
 // errors that wrap errors.ErrUnsupported. The error of Encode is that of the whole batch:
 // it is not valid, or the device failed.
 func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
-	return batch.Run("lz4.Encode", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return encodeCUDA(dev, b, o) }, o.encodeInto)
+	return batch.Run("lz4.Encode", b, nil, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return encodeCUDA(dev, b, o) }, o.encodeInto)
 }
 
 // encodeInto encodes src into dst on the host, and returns the size of the block.

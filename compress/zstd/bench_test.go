@@ -28,7 +28,7 @@ func BenchmarkDecodeOwn(b *testing.B) {
 }
 
 func decodeBatch(batch compress.Batch) ([]compress.Result, error) {
-	return quiver.Decode(batch, compress.Options{})
+	return quiver.Decode(batch, compress.DecodeOptions{})
 }
 
 func encodeBatch(level int) func(compress.Batch) ([]compress.Result, error) {

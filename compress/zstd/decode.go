@@ -16,8 +16,8 @@ import (
 // when it is done. An output may be shorter than its range. A frame with a dictionary is
 // an error that wraps errors.ErrUnsupported. The error of Decode is that of the whole
 // batch: it is not valid, or the device failed.
-func Decode(b compress.Batch, o compress.Options) ([]compress.Result, error) {
-	return batch.Run("zstd.Decode", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return decodeCUDA(dev, b, o) }, decodeFrames)
+func Decode(b compress.Batch, o compress.DecodeOptions) ([]compress.Result, error) {
+	return batch.Run("zstd.Decode", b, o.Stats, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return decodeCUDA(dev, b, o) }, decodeFrames)
 }
 
 // decoders are reused, because each has tables of its own.

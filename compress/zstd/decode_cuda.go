@@ -49,7 +49,7 @@ func writers(found []counts) []int32 {
 	return batch.Writers(windows)
 }
 
-func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.Options) ([]batch.Outcome, error) {
+func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
 	n := int64(len(b.In))
 	items, outcomes, found := batch.Items(b), make([]batch.Outcome, n), make([]counts, n)
 	if n == 0 {

@@ -20,7 +20,7 @@ import (
 )
 
 // decode decodes a batch of inputs at odd places of one buffer.
-func decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, o compress.Options) ([][]byte, []compress.Result) {
+func decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, o compress.DecodeOptions) ([][]byte, []compress.Result) {
 	t.Helper()
 	return batchtest.Run(t, dev, inputs, sizes, func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, o) })
 }
@@ -43,7 +43,7 @@ func TestFramesOfEveryLevelDecode(t *testing.T) {
 		}
 	}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, o := range []compress.Options{{}, {Scratch: 1}} {
+		for _, o := range []compress.DecodeOptions{{}, {Scratch: 1}} {
 			got, results := decode(t, dev, inputs, sizes, o)
 			for i := range want {
 				require.NoError(t, results[i].Err)
@@ -79,7 +79,7 @@ func TestSeveralAndSkippableFramesDecode(t *testing.T) {
 		inputs, sizes = append(inputs, c.in), append(sizes, len(c.want)+10)
 	}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		got, results := decode(t, dev, inputs, sizes, compress.Options{})
+		got, results := decode(t, dev, inputs, sizes, compress.DecodeOptions{})
 		for i, c := range cases {
 			require.NoError(t, results[i].Err)
 			assert.Equal(t, string(c.want), string(got[i]))
@@ -123,7 +123,7 @@ func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 				}
 				inputs, sizes = append(inputs, in), append(sizes, len(d))
 			}
-			got, results := decode(t, dev, inputs, sizes, compress.Options{})
+			got, results := decode(t, dev, inputs, sizes, compress.DecodeOptions{})
 			for i, d := range data {
 				if i%2 == 0 {
 					require.NoError(t, results[i].Err)
@@ -154,7 +154,7 @@ func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	in := e.EncodeAll(bytes.Repeat([]byte("quiver"), 100_000), nil)
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		_, results := decode(t, dev, [][]byte{in, in, in}, []int{599_999, 600_000, 0}, compress.Options{})
+		_, results := decode(t, dev, [][]byte{in, in, in}, []int{599_999, 600_000, 0}, compress.DecodeOptions{})
 		require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
 		require.NoError(t, results[1].Err)
 		require.ErrorIs(t, results[2].Err, compress.ErrTooLarge)
@@ -188,7 +188,7 @@ func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 		}
 	}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		got, results := decode(t, dev, inputs, sizes, compress.Options{})
+		got, results := decode(t, dev, inputs, sizes, compress.DecodeOptions{})
 		for i := range want {
 			require.NoError(t, results[i].Err)
 			require.True(t, bytes.Equal(want[i], got[i]), "input %d", i)
@@ -199,7 +199,7 @@ func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 func TestAFrameWithADictionaryIsUnsupported(t *testing.T) {
 	in := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x21, 7, 1, 0x09, 0, 0, 'x'}
 	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		_, results := decode(t, dev, [][]byte{in}, []int{1}, compress.Options{})
+		_, results := decode(t, dev, [][]byte{in}, []int{1}, compress.DecodeOptions{})
 		require.ErrorIs(t, results[0].Err, errors.ErrUnsupported)
 	})
 }
@@ -221,10 +221,10 @@ func TestABatchIsChecked(t *testing.T) {
 			{compress.Batch{Src: b, Dst: b, In: []compress.Range{{Offset: -1, Length: 1}}, Out: one}, arrowbuf.ErrOutOfRange},
 			{compress.Batch{Src: b, Dst: b, In: []compress.Range{{Offset: 0, Length: 1 << 40}}, Out: one}, arrowbuf.ErrOutOfRange},
 		} {
-			_, err := quiver.Decode(c.batch, compress.Options{})
+			_, err := quiver.Decode(c.batch, compress.DecodeOptions{})
 			require.ErrorIs(t, err, c.want)
 		}
-		results, err := quiver.Decode(compress.Batch{Src: b, Dst: b}, compress.Options{})
+		results, err := quiver.Decode(compress.Batch{Src: b, Dst: b}, compress.DecodeOptions{})
 		require.NoError(t, err)
 		require.Empty(t, results)
 	})
@@ -250,7 +250,7 @@ func TestMutatedFramesFailAlone(t *testing.T) {
 	}
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		failed, agreed := batchtest.DecodeMutated(t, dev, valid,
-			func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.Options{}) },
+			func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.DecodeOptions{}) },
 			func(dst, src []byte) ([]byte, error) { return quiver.DecodeFrames(dst, src, int64(len(dst))) })
 		t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)
 		require.NotZero(t, failed)

@@ -21,7 +21,7 @@ func Encode(b compress.Batch, o EncodeOptions) ([]compress.Result, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("zstd.Encode: %w", err)
 	}
-	return batch.Run("zstd.Encode", b, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return encodeCUDA(dev, b, o) }, o.encodeInto)
+	return batch.Run("zstd.Encode", b, nil, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return encodeCUDA(dev, b, o) }, o.encodeInto)
 }
 
 // encodeInto encodes src into dst on the host, and returns the size of the frame.

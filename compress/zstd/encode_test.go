@@ -19,7 +19,7 @@ func encoder(o quiver.EncodeOptions) batchtest.Function {
 
 var format = batchtest.Format{
 	Name: "zstd.Encode", Bound: quiver.Bound, MaxSize: compress.MaxSize, Encode: encoder(quiver.EncodeOptions{}),
-	Decode:       func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.Options{}) },
+	Decode:       func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.DecodeOptions{}) },
 	DecodeOnHost: func(in []byte, n int) ([]byte, error) { return quiver.DecodeFrames(nil, in, int64(n)) },
 }
 

@@ -135,6 +135,12 @@ func StructBytes[T any](p *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 }
 
+// Structs returns n values in memory at pointer argument i of a host kernel.
+func Structs[T any](l *cudabuf.HostLaunch, i int, n int64) []T {
+	memory := l.Memory(l.Pointer(i), n*int64(unsafe.Sizeof(*new(T))))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
+}
+
 // StructArg decodes argument i, a struct.
 func StructArg[T any](l interface{ Struct(i, n int) []byte }, i int) (p T) {
 	copy(StructBytes(&p), l.Struct(i, int(unsafe.Sizeof(p))))

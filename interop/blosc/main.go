@@ -70,7 +70,7 @@ func encode(dev arrowbuf.Device, data []byte, o blosc.Options) ([]byte, error) {
 		return nil, err
 	}
 	defer dst.Release()
-	results, err := blosc.EncodeBatch(compress.Batch{
+	results, err := blosc.Encode(compress.Batch{
 		Src: src, In: []compress.Range{{Offset: 0, Length: n}},
 		Dst: dst, Out: []compress.Range{{Offset: 0, Length: blosc.Bound(n)}},
 	}, blosc.EncodeOptions{Options: o})

@@ -186,7 +186,7 @@ func (b Blosc) shuffle() BloscShuffle {
 
 // Encode appends the encoding of src to dst.
 func (b Blosc) Encode(dst, src []byte) ([]byte, error) {
-	return blosc.Encode(dst, src, b.options())
+	return blosc.EncodeChunk(dst, src, b.options())
 }
 
 func (b Blosc) options() blosc.Options {
@@ -202,7 +202,7 @@ func (b Blosc) options() blosc.Options {
 
 // Decode returns the decoding of src: at most limit bytes.
 func (Blosc) Decode(dst, src []byte, limit int64) ([]byte, error) {
-	return blosc.Decode(dst, src, limit)
+	return blosc.DecodeChunk(dst, src, limit)
 }
 
 // EncodedSize bounds the encoding of n bytes by any encoder.

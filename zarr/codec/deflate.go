@@ -40,10 +40,12 @@ func (g Gzip) check() error {
 }
 
 // Encode appends the encoding of src to dst.
-func (g Gzip) Encode(dst, src []byte) ([]byte, error) { return gzip.Encode(dst, src, g.Level) }
+func (g Gzip) Encode(dst, src []byte) ([]byte, error) { return gzip.EncodeMember(dst, src, g.Level) }
 
 // Decode returns the decoding of src: at most limit bytes.
-func (Gzip) Decode(dst, src []byte, limit int64) ([]byte, error) { return gzip.Decode(dst, src, limit) }
+func (Gzip) Decode(dst, src []byte, limit int64) ([]byte, error) {
+	return gzip.DecodeMembers(dst, src, limit)
+}
 
 // EncodedSize bounds the encoding of n bytes by any encoder.
 func (Gzip) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }

@@ -41,19 +41,19 @@ func (b Blosc) decodesOnDevice(int64) bool { return b.encodesOnDevice() || b.Com
 func (Blosc) bound(n int64) int64 { return blosc.Bound(n) }
 
 func (b Blosc) encodeBatch(chunks compress.Batch, scratch int64) ([]compress.Result, int64, error) {
-	var stats blosc.Stats
-	results, err := blosc.EncodeBatch(chunks, blosc.EncodeOptions{Options: b.options(), Scratch: scratch, Stats: &stats})
+	var stats compress.Stats
+	results, err := blosc.Encode(chunks, blosc.EncodeOptions{Options: b.options(), Scratch: scratch, Stats: &stats})
 	return results, stats.Host, err
 }
 
 func (Blosc) decodeBatch(chunks compress.Batch, scratch int64) ([]compress.Result, int64, error) {
-	var stats blosc.Stats
-	results, err := blosc.DecodeBatch(chunks, blosc.DecodeOptions{Scratch: scratch, Stats: &stats})
+	var stats compress.Stats
+	results, err := blosc.Decode(chunks, compress.DecodeOptions{Scratch: scratch, Stats: &stats})
 	return results, stats.Host, err
 }
 
 func (Zstd) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) {
-	results, err := zstd.Decode(b, compress.Options{Scratch: scratch})
+	results, err := zstd.Decode(b, compress.DecodeOptions{Scratch: scratch})
 	return results, 0, err
 }
 
@@ -65,12 +65,12 @@ func (z Zstd) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, i
 }
 
 func (Gzip) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
-	results, err := gzip.DecodeBatch(b, gzip.Gzip)
+	results, err := gzip.Decode(b, gzip.Gzip, compress.DecodeOptions{})
 	return results, 0, err
 }
 
 func (Zlib) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
-	results, err := gzip.DecodeBatch(b, gzip.Zlib)
+	results, err := gzip.Decode(b, gzip.Zlib, compress.DecodeOptions{})
 	return results, 0, err
 }
 
@@ -130,7 +130,7 @@ func (LZ4) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int6
 		n := min(in.Length, lz4Header)
 		blocks.In[i] = compress.Range{Offset: in.Offset + n, Length: in.Length - n}
 	}
-	results, err := lz4.Decode(blocks, compress.Options{Scratch: scratch})
+	results, err := lz4.Decode(blocks, compress.DecodeOptions{Scratch: scratch})
 	for i := range results {
 		size := int64(binary.LittleEndian.Uint32(sizes[lz4Header*i:]))
 		if r := &results[i]; r.Err == nil && r.Length != size {

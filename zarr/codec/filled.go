@@ -22,8 +22,8 @@ var filledProgram = launch.Program("compress/filled", map[string]cudabuf.HostKer
 
 func filledHostKernel(l *cudabuf.HostLaunch) {
 	n := int64(l.Grid.X)
-	items := hostStructs[filledItem](l, 1, n)
-	differs := hostStructs[uint32](l, 3, n)
+	items := launch.Structs[filledItem](l, 1, n)
+	differs := launch.Structs[uint32](l, 3, n)
 	var data, patterns int64
 	for _, it := range items {
 		data, patterns = max(data, it.Offset+it.Size), max(patterns, it.Pattern+it.Period)
@@ -37,12 +37,6 @@ func filledHostKernel(l *cudabuf.HostLaunch) {
 			}
 		}
 	}
-}
-
-// hostStructs returns n values at pointer argument i of a host kernel.
-func hostStructs[T any](l *cudabuf.HostLaunch, i int, n int64) []T {
-	memory := l.Memory(l.Pointer(i), n*int64(unsafe.Sizeof(*new(T))))
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
 }
 
 // findFilled reports which ranges of a buffer repeat their fill value. They begin at

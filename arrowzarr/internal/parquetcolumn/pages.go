@@ -255,7 +255,7 @@ func (p *pages) decompressTo(dst, src []byte) ([]byte, error) {
 	case parquetcodec.Codecs.Zstd:
 		return zstd.DecodeFrames(dst, src, int64(len(dst)))
 	case parquetcodec.Codecs.Gzip:
-		return gzip.Decode(dst, src, int64(len(dst)))
+		return gzip.DecodeMembers(dst, src, int64(len(dst)))
 	case parquetcodec.Codecs.Lz4Raw:
 		return dst, lz4.DecodeBlock(dst, src)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
 )
 
 // Item is the input and the output of a kernel, in bytes of Src and Dst.
@@ -116,10 +117,7 @@ func Bytes[T any](values []T) []byte {
 }
 
 // Structs returns n values at pointer argument i of a host kernel.
-func Structs[T any](l *cudabuf.HostLaunch, i int, n int64) []T {
-	memory := l.Memory(l.Pointer(i), n*int64(unsafe.Sizeof(*new(T))))
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
-}
+func Structs[T any](l *cudabuf.HostLaunch, i int, n int64) []T { return launch.Structs[T](l, i, n) }
 
 // RunHost calls decode for each item of a batch in host memory, on all cores. decode
 // writes to dst, whose length is the capacity, and returns the size of the output.

@@ -12,21 +12,37 @@ import (
 )
 
 // Run runs a batch of a function of a package, such as "zstd.Encode": on a GPU by onGPU,
-// otherwise by each for every item in host memory, on all cores.
-func Run(function string, b compress.Batch, onGPU func(dev *cudabuf.Device) ([]Outcome, error), each func(dst, src []byte) (int64, error)) ([]compress.Result, error) {
-	err := b.Check()
+// otherwise by each for every item in host memory, on all cores. It counts the items in
+// stats unless that is nil, as the device's on a GPU.
+func Run(function string, b compress.Batch, stats *compress.Stats, onGPU func(dev *cudabuf.Device) ([]Outcome, error), each func(dst, src []byte) (int64, error)) ([]compress.Result, error) {
+	if err := b.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", function, err)
+	}
 	var outcomes []Outcome
-	if err == nil {
-		if dev, ok := arrowbuf.As[*cudabuf.Device](b.Src.Device()); ok {
-			outcomes, err = onGPU(dev)
-		} else {
-			outcomes, err = RunHost(b, each)
-		}
+	var err error
+	dev, cuda := arrowbuf.As[*cudabuf.Device](b.Src.Device())
+	if cuda {
+		outcomes, err = onGPU(dev)
+	} else {
+		outcomes, err = RunHost(b, each)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", function, err)
 	}
+	if stats != nil && cuda {
+		stats.Device += int64(len(b.In))
+	} else if stats != nil {
+		stats.Host += int64(len(b.In))
+	}
 	return Results(function, outcomes), nil
+}
+
+// OnHost counts items of a GPU's batch that code on the host has processed.
+func OnHost(stats *compress.Stats, n int) {
+	if stats != nil {
+		stats.Device -= int64(n)
+		stats.Host += int64(n)
+	}
 }
 
 // Limit returns the memory of a GPU that a batch may use for the option Scratch: 1 GiB if it

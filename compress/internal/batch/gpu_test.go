@@ -1,0 +1,43 @@
+package batch
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Steps have all items in order, at least one each, and no step could have one more.
+func TestStepsFitTheLimit(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		needs := make([]int64, r.IntN(20))
+		for i := range needs {
+			needs[i] = r.Int64N(100)
+		}
+		limit := 1 + r.Int64N(200)
+		next := 0
+		require.NoError(t, InSteps(len(needs), limit, func(i int) int64 { return needs[i] }, func(first, end int) error {
+			require.Equal(t, next, first)
+			require.Greater(t, end, first)
+			used := int64(0)
+			for _, n := range needs[first:end] {
+				used += n
+			}
+			assert.True(t, used <= limit || end == first+1)
+			assert.True(t, end == len(needs) || used+needs[end] > limit)
+			next = end
+			return nil
+		}))
+		require.Equal(t, len(needs), next)
+	}
+	failure := errors.New("failure")
+	calls := 0
+	err := InSteps(3, 1, func(int) int64 { return 1 }, func(int, int) error { calls++; return failure })
+	assert.ErrorIs(t, err, failure)
+	assert.Equal(t, 1, calls)
+	assert.EqualValues(t, 1<<30, Limit(0))
+	assert.EqualValues(t, 5, Limit(5))
+}
