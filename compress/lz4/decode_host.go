@@ -362,12 +362,12 @@ func executeHostKernel(l *cudabuf.HostLaunch) {
 		src, dst := l.Memory(l.Pointer(1)+uintptr(it.Src), it.SrcSize), l.Memory(l.Pointer(0)+uintptr(it.Dst), int64(states[i].Size))
 		sequences := launch.Structs[batch.Sequence](l, 7, at+int64(counts[i]))[at:]
 		for k, s := range sequences {
-			match, end := s.Out+s.Literals, states[i].Size
+			match := s.Out + s.Literals
 			copy(dst[s.Out:match], src[s.Source:])
 			if k+1 == len(sequences) {
 				break
 			}
-			end = sequences[k+1].Out
+			end := sequences[k+1].Out
 			if s.Offset == 0 || s.Offset > match {
 				outcomes[i] = batch.Outcome{Status: batch.BadOffset}
 				break

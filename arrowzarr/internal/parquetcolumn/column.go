@@ -37,7 +37,6 @@ type Column struct {
 	options *Options
 	root    node
 	leaves  []*leaf
-	rows    int64 // of the batch
 }
 
 // node is a field, or one inside of it.

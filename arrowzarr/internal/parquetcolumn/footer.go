@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // knownLogicalTypes are the fields of LogicalType in parquet.thrift that arrow-go knows.
@@ -31,7 +32,7 @@ func WithoutUnknownTypes(file io.ReaderAt, size, maxFooter int64) *io.SectionRea
 		return nil
 	}
 	binary.LittleEndian.PutUint32(end[:], uint32(len(footer)))
-	r := &editedFile{ReaderAt: file, at: size - 8 - length, end: append(footer, end[:]...)}
+	r := &editedFile{ReaderAt: file, at: size - 8 - length, end: slices.Concat(footer, end[:])}
 	return io.NewSectionReader(r, 0, r.at+int64(len(r.end)))
 }
 

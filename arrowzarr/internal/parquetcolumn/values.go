@@ -145,7 +145,7 @@ func (l *leaf) appendSlots(valid []byte, slots, values int) error {
 	switch width := l.form.width; l.form.kind {
 	case kindBits:
 		grow(o.fixed, int(bitutil.BytesForBits(int64(o.slots))), slots/8+1)
-		err = l.values.booleans(l.pages.memory, o.fixed.Bytes(), o.slots, valid, slots, values)
+		err = l.values.booleans(o.fixed.Bytes(), o.slots, valid, slots, values)
 	case kindText:
 		if l.values.isIndex {
 			err = l.values.words(l.pages.memory, o, &l.words, valid, slots)
@@ -325,7 +325,7 @@ func gatherNumbers[T uint32 | uint64](out, words []byte, indices []uint32, valid
 }
 
 // booleans decodes bits from a slot on.
-func (v *valueDecoder) booleans(m *pageMemory, out []byte, at int, valid []byte, slots, values int) error {
+func (v *valueDecoder) booleans(out []byte, at int, valid []byte, slots, values int) error {
 	if !v.isRLE && (v.bit+values+7)/8 > len(v.bits) {
 		return errCutOff("Booleans")
 	}
