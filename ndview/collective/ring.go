@@ -74,7 +74,8 @@ type ringEnd struct {
 func (e *ringEnd) SetDeadline(t time.Time) error { return e.bell.SetDeadline(t) }
 func (e *ringEnd) Close() error                  { return e.bell.Close() }
 
-// wake wakes the other rank if it waits.
+// wake wakes the other rank if it waits. The caller has changed its own counter by Add: in a
+// program with the race detector, Store does not come before the next Load on amd64.
 func (e *ringEnd) wake(waits *atomic.Uint64) error {
 	n := waits.Load()
 	if n == e.woken {
@@ -133,7 +134,7 @@ func (s *ringSender) Write(p []byte) (int, error) {
 		sent := s.mine.sent.Load()
 		at := sent % ringBytes
 		n := copy(s.mine.ring[at:min(ringBytes, at+min(space, pieceBytes))], p[written:])
-		s.mine.sent.Store(sent + uint64(n))
+		s.mine.sent.Add(uint64(n)) // see wake
 		written += n
 		if err := s.wake(s.theirs.waitsForBytes); err != nil {
 			return written, err
@@ -170,7 +171,7 @@ func (r *ringReceiver) Read(p []byte) (int, error) {
 		received := r.mine.received.Load()
 		at := received % ringBytes
 		n := copy(p, r.theirs.ring[at:min(ringBytes, at+min(available, pieceBytes))])
-		r.mine.received.Store(received + uint64(n))
+		r.mine.received.Add(uint64(n)) // see wake
 		// A rank that is gone needs no space.
 		_ = r.wake(r.theirs.waitsForSpace)
 		return n, nil
