@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -305,10 +306,7 @@ func Finalize(ctx context.Context, output string, options Options) (*Report, err
 		return nil, err
 	}
 	c := &conversion{target: t, plan: planned, input: planned.Input, format: planned.Format}
-	p, err := c.finalizePartitions(ctx, options)
-	if err == nil {
-		err = t.publish(ctx)
-	}
+	p, err := c.finalizeAlone(ctx, options)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -316,6 +314,28 @@ func Finalize(ctx context.Context, output string, options Options) (*Report, err
 		return nil, err
 	}
 	return c.report(p, time.Since(start)), nil
+}
+
+// finalizeAlone finalizes and publishes the output. In a directory, two processes would
+// delete the files of each other. In an object store they write the same objects.
+func (c *conversion) finalizeAlone(ctx context.Context, options Options) (p *pipeline, err error) {
+	t := c.target
+	if t.renames() {
+		lock, failed := lockPlan(t.staging)
+		switch {
+		case errors.Is(failed, fs.ErrNotExist):
+			return nil, noPlan(t.location)
+		case errors.Is(failed, errLocked):
+			return nil, partErrorf(PartOutput, "%s is being finalized by another process, in %s", t.location, t.staging)
+		case failed != nil:
+			return nil, markPart(PartOutput, failed)
+		}
+		defer func() { err = errors.Join(err, lock.release()) }()
+	}
+	if p, err = c.finalizePartitions(ctx, options); err != nil {
+		return nil, err
+	}
+	return p, t.publish(ctx)
 }
 
 func (c *conversion) finalizePartitions(ctx context.Context, options Options) (_ *pipeline, err error) {

@@ -82,7 +82,7 @@ func openPlanned(ctx context.Context, output string) (*target, *plan, error) {
 			t.lock, err = lockDirectory(t.staging, false)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return nil, partErrorf(PartUsage, "%s has no plan: expected arrow2zarr plan before", output)
+				return nil, noPlan(output)
 			case errors.Is(err, errLocked):
 				return nil, partErrorf(PartOutput, "%s is being written by one process, in %s", output, t.staging)
 			case err != nil:
@@ -92,7 +92,7 @@ func openPlanned(ctx context.Context, output string) (*target, *plan, error) {
 		p, err := readPlan(ctx, t.store)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			return nil, partErrorf(PartUsage, "%s has no plan: expected arrow2zarr plan before", output)
+			return nil, noPlan(output)
 		case err != nil:
 			return nil, partErrorf(PartOutput, "%s: %w", output, err)
 		case len(p.Partitions) == 0:
@@ -104,6 +104,10 @@ func openPlanned(ctx context.Context, output string) (*target, *plan, error) {
 		return nil, nil, errors.Join(err, t.close())
 	}
 	return t, p, nil
+}
+
+func noPlan(output string) error {
+	return partErrorf(PartUsage, "%s has no plan: expected arrow2zarr plan before", output)
 }
 
 // withPlan returns the options of the plan, with those of another process that do not

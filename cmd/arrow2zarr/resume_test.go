@@ -225,7 +225,7 @@ func TestTwoFinalizesAtOnceGiveOneOutput(t *testing.T) {
 				require.Contains(t, messages[i].String(), "has no plan")
 			}
 		}
-		require.Positive(t, finalized, "%s%s", &messages[0], &messages[1])
+		require.Equal(t, 1, finalized, "%s%s", &messages[0], &messages[1])
 		require.Equal(t, files(t, whole), files(t, output))
 	}
 }
