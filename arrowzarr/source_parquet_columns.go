@@ -1,6 +1,7 @@
 package arrowzarr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int) (*
 			c.tasks = append(c.tasks, parquetTask{column: column, leaf: i, bytes: leafBytes(footer, groups, leaf)})
 		}
 	}
-	slices.SortStableFunc(c.tasks, func(a, b parquetTask) int { return int(min(max(b.bytes-a.bytes, -1), 1)) })
+	slices.SortStableFunc(c.tasks, func(a, b parquetTask) int { return cmp.Compare(b.bytes, a.bytes) })
 	return c, nil
 }
 

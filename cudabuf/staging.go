@@ -206,8 +206,8 @@ func (s segment) fill(dst []byte) error {
 	return nil
 }
 
-// stagedCopy is a copy of ordinary memory, or of what functions read. It is divided into parts, each of which
-// passes through a staging buffer.
+// stagedCopy is a copy of ordinary memory, or of what functions read. It is divided into
+// parts, each of which passes through a staging buffer.
 type stagedCopy struct {
 	pool     *stagingPool
 	stream   *cudaStream
