@@ -211,6 +211,24 @@ func (s *parquetSource) footerBytes() int64 {
 	return int64(s.reader.NumRowGroups()) * int64(s.reader.MetaData().Schema.NumColumns()) << 10
 }
 
+// dictionaryBytes is about what the large dictionaries of fields take. The footer has only
+// the size of a dictionary and its indices together. A quarter more is for offsets.
+func (s *parquetSource) dictionaryBytes(fields []int) (n int64) {
+	footer := s.reader.MetaData()
+	for _, f := range fields {
+		for _, leaf := range appendLeaves(nil, s.arrow.Manifest.Fields[f]) {
+			var largest int64 // one row group is read at a time
+			for g := range footer.NumRowGroups() {
+				if chunk, err := footer.RowGroup(g).ColumnChunk(leaf); err == nil && hasLargeDictionary(chunk) {
+					largest = max(largest, chunk.TotalUncompressedSize())
+				}
+			}
+			n += largest / 4 * 5
+		}
+	}
+	return n
+}
+
 func (s *parquetSource) fingerprint() string { return s.file.fingerprint() }
 
 // chooseGroups returns the row groups with rows of a range.

@@ -301,8 +301,13 @@ func (c *parquetColumns) close() {
 // stored: it counts as memory of each batch.
 const maxDictionaryPage = 1 << 20
 
+// hasLargeDictionary reports whether a column chunk has a dictionary over maxDictionaryPage.
+func hasLargeDictionary(chunk *metadata.ColumnChunkMetaData) bool {
+	return chunk.HasDictionaryPage() && chunk.DataPageOffset()-chunk.DictionaryPageOffset() > maxDictionaryPage
+}
+
 // readDense reads a column whose dictionaries are large as its values. convertTo gives
-// each batch a dictionary of the values that it has.
+// each batch a dictionary of its rows.
 func (s *parquetSource) readDense(field *arrow.Field, f int) {
 	t, ok := field.Type.(*arrow.DictionaryType)
 	node := s.arrow.Manifest.Fields[f]
@@ -312,7 +317,7 @@ func (s *parquetSource) readDense(field *arrow.Field, f int) {
 	footer := s.reader.MetaData()
 	for g := range footer.NumRowGroups() {
 		chunk, err := footer.RowGroup(g).ColumnChunk(node.ColIndex)
-		if err == nil && chunk.HasDictionaryPage() && chunk.DataPageOffset()-chunk.DictionaryPageOffset() > maxDictionaryPage {
+		if err == nil && hasLargeDictionary(chunk) {
 			field.Type = t.ValueType
 			return
 		}
