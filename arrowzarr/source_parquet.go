@@ -299,7 +299,20 @@ func (s *parquetSource) nextBatch() (l sourceBatch, err error) {
 	if batch = s.cutter.cut(batch); batch == nil {
 		return sourceBatch{}, nil
 	}
-	return sourceBatch{batch: batch, bytes: batchBytes(batch, bufferCap)}, nil
+	l = sourceBatch{batch: batch, dictionaries: ownDictionaryBytes(batch)}
+	l.bytes = batchBytes(batch, bufferCap) + l.dictionaries
+	return l, nil
+}
+
+// ownDictionaryBytes is the memory of the dictionaries that makeDictionary has made, with a
+// value for each row. Others are those of a row group.
+func ownDictionaryBytes(batch arrow.RecordBatch) (n int64) {
+	for _, c := range batch.Columns() {
+		if d, ok := unwrap(c).(*array.Dictionary); ok && int64(d.Dictionary().Len()) >= batch.NumRows() {
+			n += arrayBytes(d.Dictionary().Data(), bufferCap)
+		}
+	}
+	return n
 }
 
 // bufferCap is the allocated size of a buffer, which is larger than its length because
