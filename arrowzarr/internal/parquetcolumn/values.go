@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/compress"
 )
 
 // valueDecoder decodes the values of a page, which has none for nulls.
@@ -27,6 +28,7 @@ type dictionary struct {
 	fixed         []byte         // values of fixed width
 	offsets, text *memory.Buffer // of text
 	page          []byte         // of which text is a part; nil if it has memory of its own
+	inWindow      bool           // the page is not compressed
 }
 
 // release releases the dictionary. The memory of its page is that of the next one.
@@ -35,7 +37,9 @@ func (d *dictionary) release(m *pageMemory) {
 		d.offsets.Release()
 		d.text.Release()
 	}
-	if m != nil && cap(d.page) > cap(m.body) {
+	if m != nil && d.inWindow && cap(d.page) > cap(m.window) {
+		m.window = d.page[:0]
+	} else if m != nil && !d.inWindow && cap(d.page) > cap(m.body) {
 		m.body = d.page
 	}
 	*d = dictionary{}
@@ -121,7 +125,7 @@ const largeDictionary = 1 << 20
 func (l *leaf) keepDictionary(in []byte, n int) error {
 	offsets := memory.NewResizableBuffer(l.options.Memory)
 	offsets.Resize(4 * (n + 1))
-	l.words = dictionary{n: n, offsets: offsets, text: memory.NewBufferBytes(nil), page: in}
+	l.words = dictionary{n: n, offsets: offsets, text: memory.NewBufferBytes(nil), page: in, inWindow: l.pages.codec == compress.Codecs.Uncompressed}
 	l.pages.memory.body, l.pages.memory.window = nil, nil // one of them is the page
 	ends, text := view32(offsets.Bytes()), in[:0]
 	ends[0] = 0
