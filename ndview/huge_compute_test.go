@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -217,7 +218,7 @@ func TestWindowsReachBeyond32Bits(t *testing.T) {
 	for i, v := range values {
 		sum += int64(v) * int64(min(i+1, n-i, rows, columns)) // times the number of windows
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := windows(t, dev, values)
 		for _, tt := range []struct {
 			of   ndview.Reduction

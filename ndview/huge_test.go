@@ -57,7 +57,7 @@ func onHugeCUDA(t *testing.T, gib int64, test func(t *testing.T, dev *cudabuf.De
 		if !cudatest.OnGPU() {
 			t.Skipf("needs %d GiB of a GPU's memory: set %s=cuda", gib, cudatest.Environment)
 		}
-		onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+		cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 			if free, _, err := dev.MemInfo(); err != nil || free < gib<<30 {
 				t.Skipf("needs %d GiB of device memory, of which %d bytes are free (%v)", gib, free, err)
 			}

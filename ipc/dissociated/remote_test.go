@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func init() {
@@ -53,7 +54,7 @@ func startInNamespace(t *testing.T, what ...string) (*peer, string) {
 }
 
 func TestClientInOtherPIDNamespace(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		metadata, data := serve(t, dev, nil, 5)
 		p, line := startInNamespace(t, "client", deviceName(t), metadata, data)
 		assert.Equal(t, "read 5", line, "packed bodies work across namespaces")
@@ -69,7 +70,7 @@ func TestClientInOtherPIDNamespace(t *testing.T) {
 }
 
 func TestServerInOtherPIDNamespace(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		p, metadata := startInNamespace(t, "server", deviceName(t), t.TempDir())
 		data := p.readLine(t)
 		r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{})

@@ -14,10 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestOtherProcessReadsWindow(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		p := startPeer(t, "client", deviceName(t), metadata, data)
@@ -30,7 +31,7 @@ func TestOtherProcessReadsWindow(t *testing.T) {
 }
 
 func TestSeveralProcessesReadPackedBodies(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		metadata, data := serve(t, dev, nil, 5)
 		var peers []*peer
 		for range 3 {
@@ -45,7 +46,7 @@ func TestSeveralProcessesReadPackedBodies(t *testing.T) {
 }
 
 func TestKilledClientFreesItsLocations(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		for range 2 {
@@ -59,7 +60,7 @@ func TestKilledClientFreesItsLocations(t *testing.T) {
 }
 
 func TestKilledServerIsErrorAtNextBatch(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		folder := t.TempDir()
 		p := startPeer(t, "server", deviceName(t), folder)
 		metadata, data := p.readLine(t), p.readLine(t)
@@ -89,7 +90,7 @@ func TestUnknownStreamIsError(t *testing.T) {
 }
 
 func TestClientsKilledAtAnyTimeLeaveNothing(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -145,7 +146,7 @@ func TestClosedConnectionIsNotPaired(t *testing.T) {
 }
 
 func TestConcurrentStreamsDoNotMix(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 256<<10)
 		metadata, data := serve(t, dev, w, 5)
 		failures := make(chan error, 8)
@@ -175,7 +176,7 @@ func TestConcurrentStreamsDoNotMix(t *testing.T) {
 }
 
 func TestLocationsOutliveServe(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		s, err := numberedServer(t.TempDir(), dev, w, 3)
 		require.NoError(t, err)
