@@ -240,7 +240,7 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 5000 // enough to detect a vector too many
-		from := ndtest.FromHost(t, dev, ndview.Int8, mapped(n, func(i int) byte { return byte(i % 100) }), n)
+		from := ndtest.FromHost(t, dev, ndview.Int8, ndtest.Mapped(n, func(i int) byte { return byte(i % 100) }), n)
 		for _, dtype := range []ndview.DType{ndview.Uint16, ndview.Float32, ndview.Float64} {
 			for first := int64(1); first < 16; first++ {
 				for length := int64(1); length < 16; length += 2 {

@@ -360,14 +360,14 @@ func TestDLPackRoundTrip(t *testing.T) {
 }
 
 func TestDLPackReachesBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
 		for _, legacy := range []bool{false, true} {
-			transposed := ndtest.View(t)(ndtest.View(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
+			transposed := ndtest.View(t)(ndtest.View(t)(a.Reshape(ndtest.HugeRows, ndtest.HugeColumns)).Transpose())
 			c := export(t, index(t, transposed, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
-			assert.Equal(t, []int64{hugeColumns / 2, hugeRows}, c.int64s(c.tensor.Shape))
-			assert.Equal(t, []int64{-2, hugeColumns}, c.int64s(c.tensor.Strides))
+			assert.Equal(t, []int64{ndtest.HugeColumns / 2, ndtest.HugeRows}, c.int64s(c.tensor.Shape))
+			assert.Equal(t, []int64{-2, ndtest.HugeColumns}, c.int64s(c.tensor.Strides))
 			from := ndview.FromDLPack
 			if legacy {
 				from = ndview.FromLegacyDLPack
@@ -375,7 +375,7 @@ func TestDLPackReachesBeyond32Bits(t *testing.T) {
 			back := ndtest.View(t)(from(dev, c.self))
 			last := index(t, back, ndview.Span(0, 1000), ndview.At(-1))
 			for i, v := range ndtest.HostOf[uint8](t, last) {
-				assert.Equal(t, block[(hugeExtent-1-2*i)%period], v)
+				assert.Equal(t, block[(ndtest.HugeExtent-1-2*i)%ndtest.Period], v)
 			}
 		}
 	})

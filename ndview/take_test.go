@@ -458,8 +458,8 @@ func TestFailedIndexingLeaksNothing(t *testing.T) {
 // Arrays, results and masks have more than 2^32 elements; some that matter are at the
 // end.
 func TestIndexingReachesBeyond32Bits(t *testing.T) {
-	const n = hugeExtent
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+	const n = ndtest.HugeExtent
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Zeros(dev, ndview.Uint8, n)
 		ndtest.Own(t, a, err)
 		mark := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{7, 9}, 2)
