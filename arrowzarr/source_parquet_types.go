@@ -149,6 +149,16 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 		made.KeysSorted = sorted
 		return made
 	case *arrow.ListType:
+		switch want := want.(type) { // arrow-go reads their lists
+		case *arrow.ListViewType:
+			element := only(arrow.LIST_VIEW)
+			element.Name = want.ElemField().Name // which is a part of their type
+			return arrow.ListViewOfField(element)
+		case *arrow.LargeListViewType:
+			element := only(arrow.LARGE_LIST_VIEW)
+			element.Name = want.ElemField().Name
+			return arrow.LargeListViewOfField(element)
+		}
 		return arrow.ListOfField(only(arrow.LIST))
 	case *arrow.LargeListType:
 		return arrow.LargeListOfField(only(arrow.LARGE_LIST))
@@ -294,6 +304,15 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 	case arrow.LARGE_STRING:
 		if isBinary(a.DataType()) {
 			return widenText(a, mem), nil
+		}
+	case arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW:
+		if lists, ok := a.(array.ListLike); ok && a.DataType().ID() != t.ID() {
+			return toListViews(lists, t, mem)
+		}
+	case arrow.LIST, arrow.LARGE_LIST:
+		switch a.DataType().ID() {
+		case arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW, arrow.FIXED_SIZE_LIST:
+			return toLists(a.(array.ListLike), t, mem)
 		}
 	case arrow.DICTIONARY:
 		if a.DataType().ID() != arrow.DICTIONARY {
