@@ -68,7 +68,7 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 	}
 	for _, checks := range []func(of topics) []check{
 		conversionFigures, parquetFigures, gpuConversionFigures, zarrFigures, deviceFigures, arrowFigures, decodeFigures, encodeFigures,
-		shuffleFigures, collectiveFigures, productFigures, readmeFigures,
+		shuffleFigures, collectiveFigures, productFigures, scaleFigures, readmeFigures,
 	} {
 		for _, c := range checks(of) {
 			text, err := os.ReadFile(c.document)
@@ -361,6 +361,30 @@ func productFigures(of topics) []check {
 	} {
 		records := recordsOf(products, "blas-", names...)
 		all = append(all, performance("| "+row+" |", "| "+slashed(records, "%.0f", value)+" "+records[0].Unit+" | "+slashed(records, "%.2fx", ratio)+" |"))
+	}
+	return all
+}
+
+func scaleFigures(of topics) []check {
+	steps, scale := of("2-core-scale")("scale-steps"), of("16-core-scale")
+	var limit float64
+	_, _ = fmt.Sscanf(scale("store-latency").Limit, "in flight * size / latency: %f", &limit)
+	shares := func(cores string) string {
+		two, four := scale("scale-processes-2-of-"+cores), scale("scale-processes-4-of-"+cores)
+		return fmt.Sprintf("%.2f and %.2f", two.Share, four.Share)
+	}
+	all := []check{
+		{row: "The records `2-core-scale`", figures: []string{fmt.Sprintf("(%.2f of its time)", steps.Value/steps.PeerValue)}},
+		{row: "- **Plan**", figures: []string{fmt.Sprintf("%.2f s for 1,000 files, and %.2f s and", scale("plan-1000-files").Value, scale("plan-10000-files").Value)}},
+		{row: "- **Partition**", figures: []string{
+			fmt.Sprintf("%.2f GB/s of zstd level 1 with 2 cores, and %.2f with 4", scale("scale-processes-1-of-2-cores").Value, scale("scale-processes-1-of-4-cores").Value),
+			"each reach " + shares("2-cores") + " of linear", "it is " + shares("4-cores") + ",",
+		}},
+		{row: "- **Finalize**", figures: []string{fmt.Sprintf("%.2f s for 100,000 chunks, and %.2f s and", scale("finalize-100000-chunks").Value, scale("finalize-1000000-chunks").Value)}},
+		{row: "- **An object store**", figures: []string{fmt.Sprintf("gets %.2f of requests", scale("store-latency").Value/limit)}},
+	}
+	for i := range all {
+		all[i].document = "scale-out.md"
 	}
 	return all
 }
