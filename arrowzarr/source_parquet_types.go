@@ -26,7 +26,8 @@ const storedSchemaKey = "ARROW:schema"
 // fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
 const fieldIDKey = "PARQUET:field_id"
 
-// storedSchema returns the Arrow schema in a Parquet file, or nil. It refuses a malformed
+// storedSchema returns the Arrow schema in a Parquet file, or nil if it has none with types
+// that arrow-go has. It refuses a malformed
 // one, for whose lengths arrow-go would allocate memory.
 func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
@@ -53,6 +54,16 @@ func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	}
 	defer d.Release()
 	return d.Schema(), nil
+}
+
+// hideStoredSchema makes arrow-go infer the types of Parquet alone, for a stored schema
+// that it cannot read: polars stores integers of 128 bits.
+func hideStoredSchema(f *file.Reader) {
+	for _, pair := range f.MetaData().KeyValueMetadata() {
+		if pair.Key == storedSchemaKey {
+			pair.Key = ""
+		}
+	}
 }
 
 // parquetTypes returns the types of columns: those of the stored schema where Parquet's
