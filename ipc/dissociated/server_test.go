@@ -15,13 +15,14 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 func TestOtherProcessReadsWindow(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
-		p := startPeer(t, "client", deviceName(t), metadata, data)
+		p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 		require.Equal(t, "read 5", p.readLine(t))
 		require.Positive(t, w.Used(), "the other process keeps two batches")
 		p.proceed(t)
@@ -35,7 +36,7 @@ func TestSeveralProcessesReadPackedBodies(t *testing.T) {
 		metadata, data := serve(t, dev, nil, 5)
 		var peers []*peer
 		for range 3 {
-			peers = append(peers, startPeer(t, "client", deviceName(t), metadata, data))
+			peers = append(peers, startPeer(t, "client", ipctest.KindOf(t), metadata, data))
 		}
 		for _, p := range peers {
 			require.Equal(t, "read 5", p.readLine(t))
@@ -50,7 +51,7 @@ func TestKilledClientFreesItsLocations(t *testing.T) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		for range 2 {
-			p := startPeer(t, "client", deviceName(t), metadata, data)
+			p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 			require.Equal(t, "read 5", p.readLine(t))
 			require.Positive(t, w.Used())
 			require.NoError(t, p.Process.Kill())
@@ -62,7 +63,7 @@ func TestKilledClientFreesItsLocations(t *testing.T) {
 func TestKilledServerIsErrorAtNextBatch(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		folder := t.TempDir()
-		p := startPeer(t, "server", deviceName(t), folder)
+		p := startPeer(t, "server", ipctest.KindOf(t), folder)
 		metadata, data := p.readLine(t), p.readLine(t)
 		r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{MaxBuffered: 1})
 		require.NoError(t, err)
@@ -95,17 +96,17 @@ func TestClientsKilledAtAnyTimeLeaveNothing(t *testing.T) {
 		metadata, data := serve(t, dev, w, 5)
 		rng := rand.New(rand.NewPCG(1, 2))
 		longest := 60 * time.Millisecond
-		if deviceName(t) == "cuda" {
+		if ipctest.KindOf(t) == "cuda" {
 			longest = 1500 * time.Millisecond // a process needs most of it to start
 		}
 		for range 10 {
-			p := startPeer(t, "client", deviceName(t), metadata, data)
+			p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 			time.Sleep(time.Duration(rng.Int64N(int64(longest))))
 			require.NoError(t, p.Process.Kill())
 			_ = p.Wait()
 		}
 		require.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond)
-		p := startPeer(t, "client", deviceName(t), metadata, data)
+		p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 		require.Equal(t, "read 5", p.readLine(t))
 	})
 }
