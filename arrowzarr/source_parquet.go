@@ -78,6 +78,9 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		if s.stored, err = storedSchema(s.reader); err != nil {
 			return err
 		}
+		if s.stored == nil {
+			hideStoredSchema(s.reader)
+		}
 		s.batchRows = batchRows(s.reader, r)
 		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)
 		if err != nil {
@@ -122,7 +125,7 @@ func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
 	metadata := inferred.Metadata()
 	keys, values := slices.Clone(metadata.Keys()), slices.Clone(metadata.Values())
 	for _, pair := range s.reader.MetaData().KeyValueMetadata() {
-		if pair.Value != nil && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
+		if pair.Value != nil && pair.Key != "" && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
 			keys, values = append(keys, pair.Key), append(values, *pair.Value)
 		}
 	}

@@ -27,7 +27,8 @@ const storedSchemaKey = "ARROW:schema"
 // fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
 const fieldIDKey = "PARQUET:field_id"
 
-// storedSchema returns the Arrow schema in a Parquet file, or nil. It refuses a malformed
+// storedSchema returns the Arrow schema in a Parquet file, or nil if it has none with types
+// that arrow-go has. It refuses a malformed
 // one, for whose lengths arrow-go would allocate memory.
 func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
@@ -54,6 +55,16 @@ func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	}
 	defer d.Release()
 	return d.Schema(), nil
+}
+
+// hideStoredSchema makes arrow-go infer the types of Parquet alone, for a stored schema
+// that it cannot read: polars stores integers of 128 bits.
+func hideStoredSchema(f *file.Reader) {
+	for _, pair := range f.MetaData().KeyValueMetadata() {
+		if pair.Key == storedSchemaKey {
+			pair.Key = ""
+		}
+	}
 }
 
 // parquetTypes returns the types of columns: those of the stored schema where Parquet's
@@ -150,6 +161,16 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 		made.KeysSorted = sorted
 		return made
 	case *arrow.ListType:
+		switch want := want.(type) { // arrow-go reads their lists
+		case *arrow.ListViewType:
+			element := only(arrow.LIST_VIEW)
+			element.Name = want.ElemField().Name // which is a part of their type
+			return arrow.ListViewOfField(element)
+		case *arrow.LargeListViewType:
+			element := only(arrow.LARGE_LIST_VIEW)
+			element.Name = want.ElemField().Name
+			return arrow.LargeListViewOfField(element)
+		}
 		return arrow.ListOfField(only(arrow.LIST))
 	case *arrow.LargeListType:
 		return arrow.LargeListOfField(only(arrow.LARGE_LIST))
@@ -295,6 +316,15 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 	case arrow.LARGE_STRING:
 		if isBinary(a.DataType()) {
 			return widenText(a, mem), nil
+		}
+	case arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW:
+		if lists, ok := a.(array.ListLike); ok && a.DataType().ID() != t.ID() {
+			return toListViews(lists, t, mem)
+		}
+	case arrow.LIST, arrow.LARGE_LIST:
+		switch a.DataType().ID() {
+		case arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW, arrow.FIXED_SIZE_LIST:
+			return toLists(a.(array.ListLike), t, mem)
 		}
 	case arrow.DICTIONARY:
 		if a.DataType().ID() != arrow.DICTIONARY {

@@ -159,20 +159,37 @@ var (
 	foreign = regexp.MustCompile(`^(arrow|array|memory|ipc|pqarrow|compute|io|errors|context|http|blob)\.`)
 )
 
+// documents returns the text of each document of the repository by its path from this
+// folder, such as "../docs/glossary.md".
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && path != ".." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules") {
+			return fs.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, ".md") {
+			var text []byte
+			text, err = os.ReadFile(path)
+			all[path] = string(text)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(all), 20)
+	return all
+}
+
 // Each `package.Name`, `Type.Member` and `package.Type.Member` of the documents exists, if
 // the package or the type is ours.
 func TestGoNamesInDocumentsExist(t *testing.T) {
 	packages := declarations(t)
-	documents, err := filepath.Glob("*.md")
-	require.NoError(t, err)
 	checked := 0
-	for _, path := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+	for path, text := range documents(t) {
 		if path == "../README.md" || path == "../CONTRIBUTING.md" {
-			text = regexp.MustCompile("(?s)```.*?```").ReplaceAll(text, nil)
+			text = regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "")
 		}
-		for _, span := range codeSpan.FindAllStringSubmatch(withoutUpstream(string(text)), -1) {
+		for _, span := range codeSpan.FindAllStringSubmatch(withoutUpstream(text), -1) {
 			if named.MatchString(span[0]) {
 				continue // TestTestsThatDocumentsNameExist
 			}
@@ -287,23 +304,19 @@ func TestPathsInDocumentsExist(t *testing.T) {
 	}
 	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	path := regexp.MustCompile(`^[\w.*/-]+$`)
-	documents, err := filepath.Glob("*.md")
-	require.NoError(t, err)
 	checked := 0
-	for _, document := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
-		text, err := os.ReadFile(document)
-		require.NoError(t, err)
+	for document, text := range documents(t) {
 		exists := func(name string) {
 			checked++
 			found, err := filepath.Glob(name)
 			assert.True(t, err == nil && len(found) > 0, "%s: %s does not exist", document, name)
 		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(m[1], "://") {
 				exists(filepath.Join(filepath.Dir(document), m[1]))
 			}
 		}
-		for _, span := range codeSpan.FindAllStringSubmatch(string(text), -1) {
+		for _, span := range codeSpan.FindAllStringSubmatch(text, -1) {
 			for _, word := range strings.Fields(span[1]) {
 				name := strings.TrimSuffix(strings.TrimSuffix(word, ","), "/...")
 				if isRoot(name) && path.MatchString(name) && !named.MatchString("`"+name+"`") && !strings.Contains(name, "DATE") {
@@ -316,6 +329,43 @@ func TestPathsInDocumentsExist(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 60)
+}
+
+// Each `make target` and each variable QUIVER_NAME of the documents exists.
+func TestTargetsAndVariablesInDocumentsExist(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	var sources strings.Builder
+	err = filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		if err == nil && entry.IsDir() && path != ".." && (strings.HasPrefix(name, ".") || name == "node_modules") {
+			return fs.SkipDir
+		}
+		if err == nil && (strings.HasSuffix(name, ".go") || strings.HasSuffix(name, ".py")) {
+			var text []byte
+			text, err = os.ReadFile(path)
+			sources.Write(text)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	target := regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9 -]*)")
+	variable := regexp.MustCompile(`\bQUIVER_[A-Z0-9_]*[A-Z0-9]\b`)
+	targets, variables := 0, 0
+	for document, text := range documents(t) {
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			for _, name := range strings.Fields(m[1]) {
+				targets++
+				assert.True(t, strings.Contains(string(makefile), "\n"+name+":"), "%s: no target %s", document, name)
+			}
+		}
+		for _, name := range variable.FindAllString(text, -1) {
+			variables++
+			assert.True(t, strings.Contains(sources.String(), name), "%s: %s does not exist", document, name)
+		}
+	}
+	assert.Greater(t, targets, 30)
+	assert.Greater(t, variables, 10)
 }
 
 // Each direct dependency has a row in ARCHITECTURE.md that says why it is one.

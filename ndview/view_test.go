@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
@@ -21,7 +22,7 @@ import (
 
 func TestViewsOfViewsMatchModel(t *testing.T) {
 	widths := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Bytes(3), ndview.Float32, ndview.Int64, ndview.Complex128}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for seed := range uint64(400) {
 			rng := rand.New(rand.NewPCG(1, seed))
 			dtype := widths[rng.IntN(len(widths))]
@@ -70,7 +71,7 @@ func checkView(t *testing.T, a *ndview.NDBuffer, m model, seed uint64) {
 }
 
 func TestViewsShareTheBuffer(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		row, err := a.Slice(0, 1, 2)
 		ndtest.Own(t, row, err)
@@ -101,7 +102,7 @@ func TestFieldsOfRecordsAreViews(t *testing.T) {
 	record, err := ndview.Record(20, ndview.Field{Name: "id", DType: ndview.Int16, Offset: 1},
 		ndview.Field{Name: "xy", DType: ndview.Float32, Offset: 4, Shape: []int64{2, 1}}, ndview.Field{Name: "t", DType: inner, Offset: 13})
 	require.NoError(t, err)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := make([]byte, 6*20+3)
 		for i := range data {
 			data[i] = byte(i)
@@ -197,7 +198,7 @@ func TestInvalidViewsReturnErrShape(t *testing.T) {
 }
 
 func TestEmptyViewsStayWithinTheBuffer(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		none, err := a.Slice(0, 3, 3)
 		ndtest.Own(t, none, err)
@@ -362,7 +363,7 @@ func TestReshapeOfEmptyArrays(t *testing.T) {
 }
 
 func TestReshapeCopiesOnDeviceIfNoStridesFit(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -399,7 +400,7 @@ func TestInvalidReshapesReturnErrShape(t *testing.T) {
 func TestViewsMatchNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/views.txt")
 	require.NoError(t, err)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		pool := ndtest.Upload(t, dev, make([]byte, 8192))
 		var a *ndview.NDBuffer
 		cases := 0
@@ -878,7 +879,7 @@ func TestReshapesMatchPygpuTable(t *testing.T) {
 		{"RS10", []int64{1, 6}, []int64{24, 4}, []int64{2, 3}, ndview.OrderA, true, []int64{12, 4}},
 		{"RS11", []int64{1, 1, 2}, []int64{4, 4, 4}, []int64{1, 2}, ndview.OrderC, true, []int64{8, 4}},
 	} {
-		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 			buf := ndtest.FromHost(t, dev, ndview.Int32, count(256), 256).Buffer()
 			a, err := ndview.FromBuffer(buf, ndview.Int32, 400, tt.shape, tt.strides)
 			ndtest.Own(t, a, err)

@@ -71,9 +71,7 @@ func (l *leaf) checkGroup(g int) error {
 		return err
 	}
 	for _, e := range chunk.Encodings() {
-		switch e {
-		case parquet.Encodings.Plain, parquet.Encodings.PlainDict, parquet.Encodings.RLE, parquet.Encodings.RLEDict:
-		default:
+		if !readsEncoding(e, chunk.Type()) {
 			return fmt.Errorf("encoding %s: %w", e, errors.ErrUnsupported)
 		}
 	}

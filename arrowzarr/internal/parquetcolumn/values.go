@@ -52,6 +52,13 @@ func errCutOff(what string) error { return fmt.Errorf("%s that are cut off: %w",
 
 func (l *leaf) beginValues(found page) error {
 	l.values = valueDecoder{}
+	if found.encoding >= encodingDeltaBinaryPacked && found.encoding != encodingRLEDictionary {
+		var err error
+		if found.values, err = l.toPlain(found); err != nil {
+			return err
+		}
+		found.encoding = encodingPlain
+	}
 	switch found.encoding {
 	case encodingPlain:
 		if l.form.dictionary != nil {
