@@ -232,7 +232,7 @@ func TestMalformedDocumentsAreErrors(t *testing.T) {
 		fill(`"float4_e2m1fn"`, `"NaN"`): "has no", fill(`"float4_e2m1fn"`, `"0x10"`): "4 bits", fill(`"float8_e8m0fnu"`, `-1`): "out of range",
 		fill(`{"name":"fixed_length_utf32","configuration":{"length_bytes":4}}`, `"ab"`):                        "at most 1",
 		fill(`{"name":"null_terminated_bytes","configuration":{"length_bytes":1}}`, `"AQI="`):                   "at most 1",
-		fill(`{"name":"struct","configuration":{"fields":[{"name":"a","data_type":"int8"}]}}`, `{}`):            `"a"`,
+		fill(`{"name":"struct","configuration":{"fields":[{"name":"a","data_type":"int8"}]}}`, `{"a":0,"b":0}`): `"b"`,
 		fill(`{"name":"struct","configuration":{"fields":[{"name":"a","data_type":"int8"}]}}`, `{"a":1,"b":2}`): `"b"`,
 		fill(`{"name":"struct","configuration":{"fields":[{"name":"a","data_type":"int8"}]}}`, `"AQI="`):        "2 bytes",
 		fill(`"complex64"`, `1`): "imaginary", fill(`"complex64"`, `[1]`): "imaginary", fill(`"complex64"`, `[1,"x"]`): "NaN",
