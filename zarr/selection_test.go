@@ -543,11 +543,13 @@ func TestEveryCaseOfZarrIndexingIsReadAndWritten(t *testing.T) {
 		cases = append(cases, list...)
 	}
 	require.Len(t, cases, 54)
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+	check := func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { checkIndexing(t, dev, c) })
 		}
-	})
+	}
+	t.Run("cpu", func(t *testing.T) { check(t, arrowbuf.CPU()) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { check(t, dev) })
 }
 
 func checkIndexing(t *testing.T, dev arrowbuf.Device, c indexingCase) {
