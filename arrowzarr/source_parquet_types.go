@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -459,13 +460,32 @@ func makeViews(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 	return b.NewArray(), nil
 }
 
-// makeDictionary returns values as a dictionary of those that are different.
+// makeDictionary returns values as a dictionary with one for each row, if the indices can
+// count them: they are compared only once, with those of all batches. Otherwise it has
+// those that are different.
 func makeDictionary(a arrow.Array, t *arrow.DictionaryType, mem memory.Allocator) (arrow.Array, error) {
-	b := array.NewDictionaryBuilder(mem, t)
-	defer b.Release()
-	b.Reserve(a.Len())
-	if err := b.AppendArray(a); err != nil {
-		return nil, err
+	width := t.IndexType.(arrow.FixedWidthDataType).Bytes()
+	if width < 4 || int64(a.Len()) > math.MaxInt32 {
+		b := array.NewDictionaryBuilder(mem, t)
+		defer b.Release()
+		b.Reserve(a.Len())
+		if err := b.AppendArray(a); err != nil {
+			return nil, err
+		}
+		return b.NewArray(), nil
 	}
-	return b.NewArray(), nil
+	indices := memory.NewResizableBuffer(mem)
+	defer indices.Release()
+	indices.Resize(a.Len() * width)
+	raw := indices.Bytes()
+	for i := range a.Len() {
+		if width == 4 {
+			binary.LittleEndian.PutUint32(raw[4*i:], uint32(i))
+		} else {
+			binary.LittleEndian.PutUint64(raw[8*i:], uint64(i))
+		}
+	}
+	data := array.NewDataWithDictionary(t, a.Len(), []*memory.Buffer{nil, indices}, 0, 0, a.Data().(*array.Data))
+	defer data.Release()
+	return array.MakeFromData(data), nil
 }
