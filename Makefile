@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-builtin-rules
 
 GO      ?= go
-# Python 3.12 or newer for interop, bench, plots, testdata and kernels; where
+# Python 3.12 or newer for interop, bench, plots, golden and kernels; where
 # it is not given, .ci/find-python looks for one.
 PYTHON  ?=
 
@@ -28,7 +28,7 @@ export CGO_ENABLED ?= 0
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^# ---- /{sub("# ---- ",""); print "\n" $$0} /^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^# ---- /{sub("# ---- ",""); print "\n" $$0} /^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
 build: bin/arrow2zarr bin/quiver-share ## Build the commands into bin
@@ -87,6 +87,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	$(GO) vet -tags noasm ./...
 	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 	GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows CGO_ENABLED=0 $(GO) build ./internal/... ./arrowbuf/... ./cudabuf/... ./ndview/... ./compress/... ./zarr ./zarr/codec/... ./zarr/store ./ipc/... ./arrowzarr
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
 		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./... || exit 1; \

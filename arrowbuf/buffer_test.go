@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestBufferImplementsReaderAt(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int{0, 1, 1000} {
 			b := alloc(t, dev, n)
 			assert.NoError(t, iotest.TestReader(io.NewSectionReader(b, 0, b.Len()), sequence(0, n)))
@@ -35,7 +36,7 @@ func TestBufferImplementsReaderAt(t *testing.T) {
 }
 
 func TestBufferImplementsWriterAt(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		w := io.NewOffsetWriter(b, 10)
 		n, err := w.Write([]byte("abc"))
@@ -54,7 +55,7 @@ func TestBufferImplementsWriterAt(t *testing.T) {
 }
 
 func TestBufferSliceAndCopyCheckBounds(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 100)
 		part, err := b.Slice(20, 50)
 		require.NoError(t, err)
@@ -84,7 +85,7 @@ func TestBufferSliceAndCopyCheckBounds(t *testing.T) {
 }
 
 func TestBufferCopyAndEqualAcrossDevices(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU()} {
 			src, dst := alloc(t, other, 40), alloc(t, dev, 100)
 			n, err := dst.CopyFromDevice(src, 60)
@@ -111,7 +112,7 @@ func TestBufferCopyAndEqualAcrossDevices(t *testing.T) {
 }
 
 func TestEmptyBufferHasAddressZero(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		empty := alloc(t, dev, 0)
 		cut, err := alloc(t, dev, 10).Slice(10, 0)
 		require.NoError(t, err)
@@ -128,7 +129,7 @@ func TestEmptyBufferHasAddressZero(t *testing.T) {
 }
 
 func TestAllocRejectsInvalidSizes(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := dev.Alloc(-1)
 		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange)
 		for _, n := range []int64{1 << 50, math.MaxInt64} {
@@ -139,7 +140,7 @@ func TestAllocRejectsInvalidSizes(t *testing.T) {
 }
 
 func TestReleasedBufferReturnsErrReleased(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
 		b.Retain()
@@ -159,7 +160,7 @@ func TestReleasedBufferReturnsErrReleased(t *testing.T) {
 }
 
 func TestFromArrowFindsBufferOfSlices(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		view := alloc(t, dev, 100).Arrow()
 		defer view.Release()
 		outer := memory.SliceBuffer(view, 10, 80)
@@ -221,7 +222,7 @@ func TestNilArrowBuffer(t *testing.T) {
 }
 
 func TestSliceFromEndsWithBuffer(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 10)
 		for offset, want := range map[int64][]byte{0: sequence(0, 10), 7: {7, 8, 9}, 10: {}} {
 			part, err := arrowbuf.SliceFrom(b, offset)
@@ -237,7 +238,7 @@ func TestSliceFromEndsWithBuffer(t *testing.T) {
 }
 
 func TestCopyBufferToHostUsesAllocator(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 1000)
 		for name, mem := range map[string]memory.Allocator{"of the device": dev.HostAllocator(), "Go's": memory.DefaultAllocator} {
 			watched := memory.NewCheckedAllocator(mem)
@@ -282,7 +283,7 @@ func (exhausted) Allocate(int) []byte { panic(arrowbuf.ErrOutOfMemory) }
 
 // Each error that callers can act on is found by errors.Is, on every device.
 func TestBufferErrorsAnswerErrorsIs(t *testing.T) {
-	onAllDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := alloc(t, dev, 10)
 		released, err := dev.Alloc(10)
 		require.NoError(t, err)

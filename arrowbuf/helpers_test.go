@@ -62,13 +62,6 @@ func requireSameBatch(t testing.TB, host arrow.RecordBatch, moved *arrowbuf.Reco
 	}
 }
 
-// onAllDevices runs a test of the contracts of Device and Buffer on the CPU and on each
-// kind of device.
-func onAllDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
 // alloc returns a buffer with bytes 0, 1, 2, ..., released with the test.
 func alloc(t *testing.T, dev arrowbuf.Device, n int) arrowbuf.Buffer {
 	t.Helper()

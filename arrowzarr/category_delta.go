@@ -1,15 +1,9 @@
 package arrowzarr
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
-
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -17,23 +11,19 @@ import (
 // categoryDelta is the values of a dictionary that were found since the last delta. Their
 // codes depend on all rows before, so a conversion that goes on there needs them.
 type categoryDelta struct {
-	column int
-	node   int           // of a nested column, among its nodes; -1 for the column's own
-	values []arrow.Array // of the column's own
-	keys   []byte        // of a node, whose values are written already: each after its length
+	column   int
+	node     int // of a nested column, among its nodes; -1 for the column's own
+	table    *valueTable
+	from, to int64 // the values
 }
 
 // takeDeltas returns what was found since the last call.
 func takeDeltas(all []*categories, nested []*nestedWriter) []categoryDelta {
 	var deltas []categoryDelta
 	for i, g := range all {
-		if g != nil && len(g.values) > g.saved {
-			d := categoryDelta{column: i, node: -1, values: slices.Clone(g.values[g.saved:])}
-			for _, v := range d.values {
-				v.Retain()
-			}
-			g.saved = len(g.values)
-			deltas = append(deltas, d)
+		if g != nil && g.codeOf.len() > g.saved {
+			deltas = append(deltas, categoryDelta{column: i, node: -1, table: g.codeOf, from: g.saved, to: g.codeOf.len()})
+			g.saved = g.codeOf.len()
 		}
 	}
 	for i, n := range nested {
@@ -43,12 +33,8 @@ func takeDeltas(all []*categories, nested []*nestedWriter) []categoryDelta {
 		node := 0
 		n.root.nodes(func(w *nodeWriter) {
 			if g := w.categories; g != nil && g.codeOf.len() > g.saved {
-				d := categoryDelta{column: i, node: node}
-				for ; g.saved < g.codeOf.len(); g.saved++ {
-					key := g.codeOf.key(g.saved)
-					d.keys = append(binary.AppendUvarint(d.keys, uint64(len(key))), key...)
-				}
-				deltas = append(deltas, d)
+				deltas = append(deltas, categoryDelta{column: i, node: node, table: g.codeOf, from: g.saved, to: g.codeOf.len()})
+				g.saved = g.codeOf.len()
 			}
 			node++
 		})
@@ -56,39 +42,24 @@ func takeDeltas(all []*categories, nested []*nestedWriter) []categoryDelta {
 	return deltas
 }
 
-func (d categoryDelta) release() {
-	for _, v := range d.values {
-		v.Release()
-	}
-}
+// deltaBytes is about the size of an object of a delta.
+const deltaBytes = 1 << 20
 
-// write writes the delta, and returns its key. The number is that of all deltas before.
-func (d categoryDelta) write(ctx context.Context, work store.Store, number int) (string, error) {
-	key := fmt.Sprintf("%s/categories/%d/%d/%d", workPrefix, d.column, d.node+1, number)
-	content, err := d.encode()
-	if err == nil {
-		err = work.Set(ctx, key, content)
-	}
-	return key, err
-}
-
-// encode returns an IPC stream of the values, or the keys.
-func (d categoryDelta) encode() ([]byte, error) {
-	if d.node >= 0 {
-		return d.keys, nil
-	}
-	var content bytes.Buffer
-	schema := arrow.NewSchema([]arrow.Field{{Name: "values", Type: d.values[0].DataType(), Nullable: true}}, nil)
-	w := ipc.NewWriter(&content, ipc.WithSchema(schema))
-	for _, v := range d.values {
-		batch := array.NewRecordBatch(schema, []arrow.Array{v}, int64(v.Len()))
-		err := w.Write(batch)
-		batch.Release()
+// write writes the delta as objects, and returns the keys of all: those before, and its
+// own. An object has the bytes of values, each after their length.
+func (d categoryDelta) write(ctx context.Context, work store.Store, keys []string) ([]string, error) {
+	for from := d.from; from < d.to; {
+		content, next, err := d.table.appendKeys(nil, from, d.to, deltaBytes)
 		if err != nil {
-			return nil, err
+			return keys, err
 		}
+		key := fmt.Sprintf("%s/categories/%d/%d/%d", workPrefix, d.column, d.node+1, len(keys))
+		if err := work.Set(ctx, key, content); err != nil {
+			return keys, err
+		}
+		keys, from = append(keys, key), next
 	}
-	return content.Bytes(), w.Close()
+	return keys, nil
 }
 
 // loadDeltas adds the values of deltas to categories that have none yet. Of a nested
@@ -103,7 +74,9 @@ func loadDeltas(ctx context.Context, work store.Store, keys []string, all []*cat
 		if err == nil {
 			err = catchPanic(func() error {
 				if node == 0 {
-					return all[column].load(content)
+					err := loadKeys(all[column].codeOf, content, maxTableKeys)
+					all[column].saved = all[column].codeOf.len()
+					return err
 				}
 				return nested[column].loadCategories(node-1, content, states[column])
 			})
@@ -113,35 +86,6 @@ func loadDeltas(ctx context.Context, work store.Store, keys []string, all []*cat
 		}
 	}
 	return nil
-}
-
-// load adds the values of an encoded delta.
-func (g *categories) load(content []byte) error {
-	r, err := ipc.NewReader(bytes.NewReader(content))
-	if err != nil {
-		return err
-	}
-	defer r.Release()
-	for r.Next() {
-		values := r.RecordBatch().Column(0)
-		key, err := newKeyFunc(values)
-		if err != nil {
-			return err
-		}
-		for i := range values.Len() {
-			k := key(i)
-			if err := g.memory.reserve(len(k)); err != nil {
-				return err
-			}
-			if _, known, place := g.codeOf.find(k); !known {
-				g.codeOf.add(k, place)
-			}
-		}
-		values.Retain()
-		g.values = append(g.values, values)
-	}
-	g.saved = len(g.values)
-	return r.Err()
 }
 
 // loadCategories adds the keys of an encoded delta to a node's dictionary, up to the number
@@ -162,20 +106,22 @@ func (n *nestedWriter) loadCategories(node int, content []byte, state *nestedSta
 	if g == nil {
 		return fmt.Errorf("node %d has no dictionary: %w", node, errMalformed)
 	}
-	for len(content) > 0 && g.codeOf.len() < limit {
+	err := loadKeys(g.codeOf, content, limit)
+	g.saved = g.codeOf.len()
+	return err
+}
+
+// loadKeys adds the keys of an object of a delta to a table, until it has a number of them.
+func loadKeys(table *valueTable, content []byte, limit int64) error {
+	for len(content) > 0 && table.len() < limit {
 		size, n := binary.Uvarint(content)
 		if n <= 0 || size > uint64(len(content)-n) {
 			return fmt.Errorf("a key of %d bytes in %d: %w", size, len(content), errMalformed)
 		}
-		if err := g.memory.reserve(int(size)); err != nil {
+		if _, err := table.number(content[n : n+int(size)]); err != nil {
 			return err
-		}
-		key := content[n : n+int(size)]
-		if _, known, place := g.codeOf.find(key); !known {
-			g.codeOf.add(key, place)
 		}
 		content = content[n+int(size):]
 	}
-	g.saved = g.codeOf.len()
 	return nil
 }

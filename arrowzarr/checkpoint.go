@@ -122,11 +122,6 @@ func (c *checkpointer) run(ctx context.Context) error {
 
 // write writes the checkpoint of a mark, whose chunks are written.
 func (c *checkpointer) write(ctx context.Context, m *mark, complete bool) error {
-	defer func() {
-		for _, d := range m.deltas {
-			d.release()
-		}
-	}()
 	if err := flushStore(ctx, c.writer.store); err != nil {
 		return err
 	}
@@ -142,11 +137,10 @@ func (c *checkpointer) write(ctx context.Context, m *mark, complete bool) error 
 	}
 	next.State.RawBytes, next.State.Stored = c.writer.progress.raw.Load(), c.writer.stats.write.total()
 	for _, d := range m.deltas {
-		key, err := d.write(ctx, c.work, len(c.saved))
-		if err != nil {
+		var err error
+		if c.saved, err = d.write(ctx, c.work, c.saved); err != nil {
 			return err
 		}
-		c.saved = append(c.saved, key)
 	}
 	next.Categories = slices.Clone(c.saved)
 	for _, p := range m.pending {

@@ -197,7 +197,7 @@ func (c *column) dictionarySamples(rows columnSlice) (all []sample, err error) {
 	values := dictionary.Dictionary()
 	rows.codes = make(codeMap, values.Len())
 	for i := range rows.codes {
-		rows.codes[i] = int64(i)
+		rows.codes[i] = uint32(i)
 	}
 	arrays, err := assembleCodes(c, []columnSlice{rows}, rows.rows())
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ndview"
+	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
 // codesLayout returns the layout of the codes for a type of dictionary indices. Codes
@@ -41,16 +42,28 @@ func codesLayout(index arrow.DataType) (fixedLayout, error) {
 type categories struct {
 	column         *column
 	codeOf         *valueTable     // by the bytes of the value
-	values         []arrow.Array   // in the order of their codes
 	lastDictionary arrow.ArrayData // of which lastMap is the map
 	lastMap        codeMap
-	memory         *categoryMemory // of all columns
-	complete       bool            // all values of the input are known
-	saved          int             // how many arrays of values a categoryDelta has
+	complete       bool  // all values of the input are known
+	saved          int64 // how many of them a categoryDelta has
 }
 
-// codeMap maps the dictionary indices of a batch to codes. A null value maps to -1.
-type codeMap []int64
+// codeMap maps the dictionary indices of a batch to codes, and a null value to noCode.
+type codeMap []uint32
+
+// noCode is greater than all codes, since a table has at most maxTableKeys.
+const noCode = math.MaxUint32
+
+// code returns the code of an index, or -1 for a null value.
+func (m codeMap) code(index int64) (int64, error) {
+	if index < 0 || index >= int64(len(m)) {
+		return 0, fmt.Errorf("index %d into a dictionary of %d values: %w", index, len(m), errMalformed)
+	}
+	if m[index] == noCode {
+		return -1, nil
+	}
+	return int64(m[index]), nil
+}
 
 // newCategories returns the categories of each dictionary column, and nil for each
 // other column.
@@ -58,7 +71,7 @@ func newCategories(columns []*column, m *categoryMemory) []*categories {
 	all := make([]*categories, len(columns))
 	for i, c := range columns {
 		if c.kind == kindDictionary {
-			all[i] = &categories{column: c, codeOf: newValueTable(), memory: m}
+			all[i] = &categories{column: c, codeOf: newValueTable(m)}
 		}
 	}
 	return all
@@ -80,31 +93,30 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 		return nil, err
 	}
 	mapping := make(codeMap, dictionary.Len())
-	var fresh []int
+	g.codeOf.mu.Lock()
+	defer g.codeOf.mu.Unlock()
 	for i := range mapping {
 		if dictionary.IsNull(i) {
-			mapping[i] = -1
+			mapping[i] = noCode
 			continue
 		}
 		k := key(i)
-		code, known, place := g.codeOf.find(k)
-		if !known {
+		code, place, err := g.codeOf.find(k)
+		if err != nil {
+			return nil, err
+		}
+		if code < 0 {
 			if g.complete {
 				return nil, errors.New("a value of a dictionary that the plan does not have: the input has changed")
 			}
 			if g.codeOf.len() >= limit {
 				return nil, fmt.Errorf("the dictionaries of all batches have more than %d different values, the most that %s codes can distinguish", limit, g.column.layout.dtype)
 			}
-			if err := g.memory.reserve(len(k)); err != nil {
+			if code, err = g.codeOf.add(k, place); err != nil {
 				return nil, err
 			}
-			code = g.codeOf.add(k, place)
-			fresh = append(fresh, i)
 		}
-		mapping[i] = code
-	}
-	if err := g.appendValues(dictionary, fresh); err != nil {
-		return nil, err
+		mapping[i] = uint32(code)
 	}
 	if g.lastDictionary != nil {
 		g.lastDictionary.Release()
@@ -115,47 +127,25 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 	return mapping, nil
 }
 
-// appendValues appends copies of the values at these positions.
-func (g *categories) appendValues(dictionary arrow.Array, positions []int) error {
-	var runs []arrow.Array
-	defer func() {
-		for _, r := range runs {
-			r.Release()
-		}
-	}()
-	for start := 0; start < len(positions); {
-		end := start + 1
-		for end < len(positions) && positions[end] == positions[end-1]+1 {
-			end++
-		}
-		runs = append(runs, array.NewSlice(dictionary, int64(positions[start]), int64(positions[end-1])+1))
-		start = end
-	}
-	if len(runs) == 0 {
-		return nil
-	}
-	piece, err := array.Concatenate(runs, memory.DefaultAllocator)
-	if err != nil {
-		return err
-	}
-	g.values = append(g.values, piece)
-	return nil
-}
-
 // isUniqueIndex reports whether anndata can make an index of the values: they have no
 // axes of their own, none is NaN or NaT, and no two are equal, as 0 and -0 are.
-func (g *categories) isUniqueIndex() bool {
+func (g *categories) isUniqueIndex() (bool, error) {
 	values := storageType(g.column.storage.(*arrow.DictionaryType).ValueType)
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
-		return false
+		return false, nil
 	} else if ok && layout.fill == natMin && layout.source.Size() == 8 {
-		_, found, _ := g.codeOf.find(binary.NativeEndian.AppendUint64(nil, natMin))
-		return !found
+		nat, _, err := g.codeOf.find(binary.NativeEndian.AppendUint64(nil, natMin))
+		return nat < 0, err
 	} else if !arrow.IsFloating(values.ID()) {
-		return true
+		return true, nil
 	}
 	zeros := 0
-	for raw := range g.codeOf.keys() {
+	all := g.codeOf.reader()
+	for range g.codeOf.len() {
+		raw, err := all.next()
+		if err != nil {
+			return false, err
+		}
 		var bits, infinity uint64
 		switch len(raw) {
 		case 2:
@@ -169,17 +159,52 @@ func (g *categories) isUniqueIndex() bool {
 			zeros++
 		}
 		if bits > infinity || zeros > 1 {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
+}
+
+// readValues reads the next n values as an array of a plan of categories.
+func (g *categories) readValues(plan *column, all *keyReader, n int64, a assembler) (*chunkArrays, error) {
+	var raw []byte
+	offsets := make([]int64, 1, n+1)
+	for range n {
+		key, err := all.next()
+		if err != nil {
+			return nil, err
+		}
+		raw = append(raw, key...)
+		offsets = append(offsets, int64(len(raw)))
+	}
+	if plan.kind == kindText || plan.kind == kindBinary {
+		values, err := element.NewVLen(offsets, raw, n)
+		if err != nil {
+			return nil, err
+		}
+		return &chunkArrays{values: values}, nil
+	}
+	if plan.layout.dtype == ndview.Bool { // a byte each, as keys
+		bits := make([]byte, bitutil.BytesForBits(int64(len(raw))))
+		for i, b := range raw {
+			bitutil.SetBitTo(bits, i, b != 0)
+		}
+		raw = bits
+	}
+	onHost := func(b *memory.Buffer) (*memory.Buffer, error) { return b, nil }
+	data, err := plan.fixedData(memory.NewBufferBytes(raw), int(n), nil, nil, onHost)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Release()
+	values := array.MakeFromData(data)
+	defer values.Release()
+	return a.assemble(plan, []columnSlice{{values: values, to: n}}, n)
 }
 
 // release releases the values.
 func (g *categories) release() {
-	for _, p := range g.values {
-		p.Release()
-	}
+	g.codeOf.close()
 	if g.lastDictionary != nil {
 		g.lastDictionary.Release()
 	}
@@ -283,11 +308,11 @@ func assembleCodes(c *column, parts []columnSlice, rows int64) (*chunkArrays, er
 				codes = append(codes, -1)
 				continue
 			}
-			at := index(int(i))
-			if at < 0 || at >= int64(len(p.codes)) {
-				return nil, fmt.Errorf("index %d into a dictionary of %d values", at, len(p.codes))
+			code, err := p.codes.code(index(int(i)))
+			if err != nil {
+				return nil, err
 			}
-			codes = append(codes, p.codes[at])
+			codes = append(codes, code)
 		}
 	}
 	values, err := newCodes(codes, c.layout.dtype)

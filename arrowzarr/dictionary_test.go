@@ -3,6 +3,7 @@ package arrowzarr_test
 import (
 	"fmt"
 	"math"
+	"os"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -195,15 +196,25 @@ func TestRunsOfRunsBecomeTheirValues(t *testing.T) {
 	}
 }
 
-func TestCategoriesStayWithinMaxMemory(t *testing.T) {
+// The values take more than their share of the memory, so some are kept in a file.
+func TestCategoriesOverMaxMemoryAreConverted(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	values := array.NewStringBuilder(memory.DefaultAllocator)
-	var indices []int
+	var first, second []int
 	for i := range 600_000 {
 		values.Append(fmt.Sprintf("%040d", i))
-		indices = append(indices, i)
+		first, second = append(first, i), append(second, i/2)
 	}
-	input := inputFile(t, single("x", encoded(arrow.PrimitiveTypes.Int32, values.NewArray(), indices...)).file(t))
-	message := refuse(t, arrowzarr.PartUsage, input, arrowzarr.Options{MaxMemory: 256 << 20})
-	assert.Contains(t, message, "raise --max-memory")
-	convertFile(t, input, arrowzarr.Options{MaxMemory: 1 << 30})
+	dictionary := values.NewArray()
+	// The second dictionary has values of the first, which are found in the file.
+	half := array.NewSlice(dictionary, 0, 300_000)
+	input := inputFile(t, single("x", encoded(arrow.PrimitiveTypes.Int32, dictionary, first...), encoded(arrow.PrimitiveTypes.Int32, half, second...)).stream(t))
+	output, _ := convertFile(t, input, arrowzarr.Options{MaxMemory: 256 << 20})
+	report, err := arrowzarr.Verify(t.Context(), input, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	require.Empty(t, report.Difference)
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }

@@ -72,6 +72,9 @@ func catchPanic(f func() error) (err error) {
 		if before, _, found := strings.Cut(fmt.Sprint(err), "runtime error"); err != nil && found {
 			err = fmt.Errorf("%s%w", before, errMalformed)
 		}
+		if err != nil && strings.Contains(err.Error(), "arrow: invalid size") { // the panic of arrow.FixedSizeListOf
+			err = errors.New("a fixed_size_list of size 0 or less is not supported")
+		}
 	}()
 	defer func() {
 		switch p := recover().(type) {

@@ -97,11 +97,8 @@ func (t *existingTable) loadCategories(ctx context.Context, c *tableColumn, w *n
 		if key, err = appendValueKey(key[:0], values, i); err != nil {
 			return err
 		}
-		if err := g.memory.reserve(len(key)); err != nil {
+		if _, err := g.codeOf.number(key); err != nil {
 			return err
-		}
-		if _, known, place := g.codeOf.find(key); !known {
-			g.codeOf.add(key, place)
 		}
 	}
 	g.saved = g.codeOf.len()

@@ -99,7 +99,11 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, state col
 	}
 	values := arrays[arrayValues]
 	if w.plan.kind == kindDictionary {
-		if !g.isUniqueIndex() {
+		unique, err := g.isUniqueIndex()
+		if err != nil {
+			return err
+		}
+		if !unique {
 			delete(attributes, attrEncType)
 			delete(attributes, attrEncVer)
 		}
@@ -176,7 +180,7 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 	m := &zarr.ArrayMetadata{
 		Shape:      append([]int64{g.codeOf.len()}, plan.layout.row...),
 		DataType:   plan.dataType(),
-		ChunkShape: chunkShape(max(min(g.codeOf.len(), DefaultChunkRows), 1), plan.layout.row),
+		ChunkShape: chunkShape(h.categoryRows(g), plan.layout.row),
 		Codecs:     zarr.DefaultCodecs(plan.dataType(), g.column.codecs.compressors(arrayCategories, plan.class(), plan.dataType())...),
 	}
 	m.Attributes = plan.attributes(false)
@@ -194,17 +198,33 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 	if err != nil {
 		return err
 	}
-	inputs := make([]columnSlice, len(g.values))
-	for i, values := range g.values {
-		inputs[i] = columnSlice{values: values, to: int64(values.Len())}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(h.jobs)
+	all, rows := g.codeOf.reader(), m.ChunkShape[0]
+	for from := int64(0); from < g.codeOf.len() && groupCtx.Err() == nil; from += rows {
+		arrays, err := g.readValues(plan, all, min(rows, g.codeOf.len()-from), assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels})
+		if err != nil {
+			return errors.Join(err, group.Wait())
+		}
+		index := make([]int64, len(m.Shape))
+		index[0] = from / rows
+		group.Go(func() error {
+			defer arrays.release()
+			return array.WriteChunk(groupCtx, index, arrays.values)
+		})
 	}
-	a := assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels}
-	arrays, err := a.assemble(plan, inputs, g.codeOf.len())
-	if err != nil {
-		return err
+	return group.Wait()
+}
+
+// categoryRows returns the values in a chunk of categories: DefaultChunkRows, or as many as
+// leave memory for a chunk of each job and one that is read.
+func (h *hierarchyWriter) categoryRows(g *categories) int64 {
+	all := max(g.codeOf.len(), 1)
+	rows := min(all, DefaultChunkRows)
+	for rows > 1 && float64(g.codeOf.keys.length+8*all)/float64(all)*float64(rows)*3*float64(h.jobs+1) > float64(h.memory) {
+		rows /= 2
 	}
-	defer arrays.release()
-	return array.Write(ctx, arrays.values, h.jobs)
+	return rows
 }
 
 // partPiece is a piece and the folder that has it.

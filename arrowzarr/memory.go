@@ -18,7 +18,8 @@ import (
 // itself. Of the rest
 //
 //	1/2  is for record batches, from before they are read until they are written
-//	     (batchMemory), and again at most 1/2 for the values of dictionaries;
+//	     (batchMemory), and again at most 1/2 for the values of dictionaries
+//	     (categoryMemory);
 //	1/4  is for chunks that are assembled and encoded (chunkMemory);
 //	1/16 is for freed buffers that the next batch will reuse (cachingAllocator);
 //	3/16 is for garbage that Go's collector has not found yet.
@@ -55,19 +56,27 @@ func divideMemory(maxMemory int64, columns int) memoryShares {
 
 // shares returns the shares of the memory of a conversion.
 func (c *conversion) shares() memoryShares {
-	return divideMemory(c.options.MaxMemory-c.footerBytes(), len(c.chosen.plans))
+	return divideMemory(c.options.MaxMemory-c.sourceBytes(), len(c.chosen.plans))
 }
 
-// footerBytes is what the footer of a Parquet file takes, which is kept.
-func (c *conversion) footerBytes() int64 {
+// parquetInput returns the Parquet file that is the input, or nil.
+func (c *conversion) parquetInput() *parquetSource {
 	inner := c.src
 	if t, ok := inner.(*treeSource); ok {
 		inner = t.source
 	}
-	if p, ok := inner.(*parquetSource); ok {
-		return p.footerBytes()
+	p, _ := inner.(*parquetSource)
+	return p
+}
+
+// sourceBytes is what a Parquet file takes beside batches: its footer, and the
+// dictionaries of a row group.
+func (c *conversion) sourceBytes() int64 {
+	p := c.parquetInput()
+	if p == nil {
+		return 0
 	}
-	return 0
+	return p.footerBytes() + p.dictionaryBytes(c.chosen.fields)
 }
 
 // checkMemory returns an error if what is known of the columns leaves too little for
@@ -75,9 +84,13 @@ func (c *conversion) footerBytes() int64 {
 func (c *conversion) checkMemory() error {
 	columns := int64(len(c.chosen.plans))
 	if c.shares().total < c.options.MaxMemory/4 {
-		known := c.footerBytes() + columns*columnMemory
+		known := c.sourceBytes() + columns*columnMemory
 		need := (programMemory + known) / 3 * 4
-		return partErrorf(PartUsage, "%d columns take about %d MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to %d MiB", columns, known>>20, need>>20+1)
+		dictionaries := ""
+		if p := c.parquetInput(); p != nil && p.dictionaryBytes(c.chosen.fields) > 0 {
+			dictionaries = " and dictionaries of the file"
+		}
+		return partErrorf(PartUsage, "%d columns%s take about %d MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to %d MiB", columns, dictionaries, known>>20, need>>20+1)
 	}
 	return nil
 }
@@ -270,24 +283,52 @@ func (r *chunkReservation) release() {
 // windowWeight is what n windows of a mapping count.
 func windowWeight(n int) int64 { return outsideHeap(windowBytes) * int64(n) }
 
-// categoryMemory is the share of the values of all dictionaries. They are kept until
-// the end of the conversion, so nothing is released.
+// categoryMemory is the share of the values of all dictionaries. An eighth of it is for the
+// values themselves: tables write those that exceed it to temporary files. The rest finds
+// them again. A nil categoryMemory has no limit.
 type categoryMemory struct {
 	size int64
 	free *semaphore.Weighted
+	keys atomic.Int64 // bytes of values
 }
 
 func newCategoryMemory(size int64) *categoryMemory {
 	return &categoryMemory{size: size, free: semaphore.NewWeighted(size)}
 }
 
-// reserve reserves what a value of n bytes takes: as a key, as it is kept, and as it
-// is assembled with all others and encoded.
-func (m *categoryMemory) reserve(n int) error {
-	if !m.free.TryAcquire(5*int64(n) + 64) {
-		return partErrorf(PartUsage, "the different values of all dictionaries take more than %d bytes, the share of --max-memory that is for them: raise --max-memory", m.size)
+// tryReserve reserves n bytes, and reports whether they are free.
+func (m *categoryMemory) tryReserve(n int64) bool { return m == nil || m.free.TryAcquire(n) }
+
+func (m *categoryMemory) release(n int64) {
+	if m != nil {
+		m.free.Release(n)
 	}
-	return nil
+}
+
+// tryReserveKeys is tryReserve of memory for values.
+func (m *categoryMemory) tryReserveKeys(n int64) bool {
+	if m != nil && m.keys.Load()+n > m.size/8 || !m.tryReserve(n) {
+		return false
+	}
+	m.addKeys(n)
+	return true
+}
+
+// addKeys counts n reserved bytes as those of values.
+func (m *categoryMemory) addKeys(n int64) {
+	if m != nil {
+		m.keys.Add(n)
+	}
+}
+
+func (m *categoryMemory) releaseKeys(n int64) {
+	m.addKeys(-n)
+	m.release(n)
+}
+
+// full is the error of a reservation that failed.
+func (m *categoryMemory) full() error {
+	return partErrorf(PartUsage, "finding the different values of all dictionaries takes more than %d bytes, the share of --max-memory that is for them: raise --max-memory", m.size)
 }
 
 // limitedAllocator refuses single allocations above a limit. A wrong length in a

@@ -59,7 +59,7 @@ func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
 			dtype = ndview.Int64
 		}
 		w.index = stream(bufferIndex, dtype)
-		w.categories = &nodeCategories{codeOf: newValueTable(), memory: m}
+		w.categories = &nodeCategories{codeOf: newValueTable(m)}
 	case nodeNull:
 		w.index = stream(bufferIndex, ndview.Int64)
 		w.index.fill = binary.LittleEndian.AppendUint64(nil, math.MaxUint64) // -1
@@ -595,7 +595,6 @@ type nodeCategories struct {
 	saved  int64           // how many of them a categoryDelta has
 	last   arrow.ArrayData // of which lastMap is the map
 	codes  codeMap
-	memory *categoryMemory
 }
 
 // appendDictionary appends the codes of a dictionary array, and the values that are new.
@@ -616,11 +615,9 @@ func (w *nodeWriter) appendDictionary(a arrow.Array, from, to int64) error {
 	for i := from; i < to; i++ {
 		code := int64(-1)
 		if !indices.IsNull(int(i)) {
-			at := index(int(i))
-			if at < 0 || at >= int64(len(codes)) {
-				return fmt.Errorf("index %d into a dictionary of %d values: %w", at, len(codes), errMalformed)
+			if code, err = codes.code(index(int(i))); err != nil {
+				return err
 			}
-			code = codes[at]
 		}
 		w.missing = w.missing || code < 0
 		if w.plan.wide {
@@ -641,17 +638,22 @@ func (w *nodeWriter) mapDictionary(values arrow.Array) error {
 	codes := make(codeMap, values.Len())
 	var fresh []int64
 	var key []byte
+	g.codeOf.mu.Lock()
+	defer g.codeOf.mu.Unlock()
 	for i := range codes {
 		if isNullValue(values, i) {
-			codes[i] = -1
+			codes[i] = noCode
 			continue
 		}
 		var err error
 		if key, err = appendValueKey(key[:0], values, i); err != nil {
 			return err
 		}
-		code, known, place := g.codeOf.find(key)
-		if !known {
+		code, place, err := g.codeOf.find(key)
+		if err != nil {
+			return err
+		}
+		if code < 0 {
 			most := int64(maxTableKeys)
 			if !w.plan.wide {
 				most = math.MaxInt32
@@ -659,13 +661,12 @@ func (w *nodeWriter) mapDictionary(values arrow.Array) error {
 			if g.codeOf.len() >= most {
 				return fmt.Errorf("dictionaries of more than %d different values", most)
 			}
-			if err := g.memory.reserve(len(key)); err != nil {
+			if code, err = g.codeOf.add(key, place); err != nil {
 				return err
 			}
-			code = g.codeOf.add(key, place)
 			fresh = append(fresh, int64(i))
 		}
-		codes[i] = code
+		codes[i] = uint32(code)
 	}
 	if err := w.children[0].appendPicked(values, fresh); err != nil {
 		return err
@@ -678,11 +679,14 @@ func (w *nodeWriter) mapDictionary(values arrow.Array) error {
 	return nil
 }
 
-// release releases the dictionaries that are kept for comparison.
+// release releases the values of dictionaries, and those kept for comparison.
 func (w *nodeWriter) release() {
-	if w.categories != nil && w.categories.last != nil {
-		w.categories.last.Release()
-		w.categories.last = nil
+	if w.categories != nil {
+		w.categories.codeOf.close()
+		if w.categories.last != nil {
+			w.categories.last.Release()
+			w.categories.last = nil
+		}
 	}
 	for _, child := range w.children {
 		child.release()

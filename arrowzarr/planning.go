@@ -279,14 +279,11 @@ func (c *conversion) countPartitions(ctx context.Context) error {
 	if err := src.close(); err != nil {
 		return markPart(PartInput, err)
 	}
-	for i, d := range takeDeltas(counter.categories, counter.nested) {
+	for _, d := range takeDeltas(counter.categories, counter.nested) {
 		d.column = numbers[d.column]
-		key, err := d.write(ctx, c.target.store, i)
-		d.release()
-		if err != nil {
+		if c.plan.Categories, err = d.write(ctx, c.target.store, c.plan.Categories); err != nil {
 			return markPart(PartOutput, err)
 		}
-		c.plan.Categories = append(c.plan.Categories, key)
 	}
 	return nil
 }

@@ -180,6 +180,10 @@ func (r *rechunker) begin(b prefetchBatch) error {
 		r.memory.release(b.bytes)
 		return err
 	}
+	b.batch = withoutDictionaries(b.batch, h.codes)
+	r.memory.release(b.dictionaries)
+	b.bytes -= b.dictionaries
+	h.bytes = b.bytes
 	r.copying = append(r.copying, h)
 	r.copyingRows += h.rows
 	r.progress.input.Store(b.position)
@@ -277,6 +281,32 @@ func mapDictionaries(columns []*column, all []*categories, batch arrow.RecordBat
 		}
 	}
 	return codes, nil
+}
+
+// withoutDictionaries returns a batch whose dictionary columns have no values: their codes
+// are known. It releases the batch.
+func withoutDictionaries(batch arrow.RecordBatch, codes []codeMap) arrow.RecordBatch {
+	columns := slices.Clone(batch.Columns())
+	changed := false
+	for i, c := range columns {
+		d, ok := c.(*array.Dictionary)
+		if !ok || codes[i] == nil {
+			continue
+		}
+		indices := d.Indices().Data()
+		empty := array.MakeArrayOfNull(memory.DefaultAllocator, d.Dictionary().DataType(), 0)
+		data := array.NewDataWithDictionary(d.DataType(), d.Len(), indices.Buffers(), indices.NullN(), indices.Offset(), empty.Data().(*array.Data))
+		empty.Release()
+		columns[i] = array.MakeFromData(data)
+		data.Release()
+		defer columns[i].Release()
+		changed = true
+	}
+	if !changed {
+		return batch
+	}
+	defer batch.Release()
+	return array.NewRecordBatch(batch.Schema(), columns, batch.NumRows())
 }
 
 // unwrap returns the storage of extension arrays.

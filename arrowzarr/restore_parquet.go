@@ -12,9 +12,10 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
-// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views and
-// small decimals. They are written as integers, as plain text and bytes, and as decimals
-// of 128 bits, as other writers do. The file's Arrow schema has their types.
+// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views, small
+// decimals, list_views and missing lists of a fixed_size_list. They are written as
+// integers, as plain text and bytes, as decimals of 128 bits, and as lists, as other
+// writers do. The file's Arrow schema has their types.
 type parquetWriter struct {
 	*pqarrow.FileWriter
 	stored *arrow.Schema // of the batches as they are written
@@ -22,11 +23,8 @@ type parquetWriter struct {
 
 func newParquetWriter(schema *arrow.Schema, w io.Writer) (*parquetWriter, error) {
 	properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd))
-	stored, changed := parquetSchema(schema)
-	if !changed {
-		out, err := pqarrow.NewFileWriter(schema, w, properties, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
-		return &parquetWriter{out, schema}, err
-	}
+	stored := parquetSchema(schema)
+	// arrow-go would store the schema without the order of a map's keys.
 	out, err := pqarrow.NewFileWriter(stored, w, properties, pqarrow.NewArrowWriterProperties())
 	if err != nil {
 		return nil, err
@@ -54,17 +52,16 @@ func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
 	return w.FileWriter.Write(stored)
 }
 
-// parquetSchema returns the schema with types that arrow-go can write, and reports
-// whether any differs.
-func parquetSchema(schema *arrow.Schema) (stored *arrow.Schema, changed bool) {
+// parquetSchema returns the schema with types that arrow-go can write.
+func parquetSchema(schema *arrow.Schema) *arrow.Schema {
 	fields := schema.Fields()
 	for i, f := range fields {
 		if t := parquetType(f.Type); !arrow.TypeEqual(t, f.Type) {
-			fields[i].Type, changed = t, true
+			fields[i].Type = t
 		}
 	}
 	metadata := schema.Metadata()
-	return arrow.NewSchema(fields, &metadata), changed
+	return arrow.NewSchema(fields, &metadata)
 }
 
 func parquetType(t arrow.DataType) arrow.DataType {
@@ -100,8 +97,10 @@ func parquetType(t arrow.DataType) arrow.DataType {
 		return arrow.ListOfField(field(t.ElemField()))
 	case *arrow.LargeListType:
 		return arrow.LargeListOfField(field(t.ElemField()))
-	case *arrow.FixedSizeListType:
-		return arrow.FixedSizeListOfField(t.Len(), field(t.ElemField()))
+	case *arrow.LargeListViewType:
+		return arrow.LargeListOfField(field(t.ElemField()))
+	case *arrow.ListViewType, *arrow.FixedSizeListType:
+		return arrow.ListOfField(field(t.(arrow.ListLikeType).ElemField()))
 	}
 	return t
 }

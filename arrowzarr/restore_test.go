@@ -189,7 +189,8 @@ func TestEveryTypeIsRestored(t *testing.T) {
 }
 
 // Types that arrow-go cannot write to Parquet are restored to it, also inside lists,
-// structs and extension types: durations, views and small decimals.
+// structs and extension types: durations, views, small decimals, list views and missing
+// lists of a fixed_size_list.
 func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
 	rng := newRand(3)
 	var fields []arrow.Field
@@ -198,6 +199,8 @@ func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
 		arrow.FixedWidthTypes.Duration_s, arrow.FixedWidthTypes.Duration_ns, arrow.BinaryTypes.StringView, arrow.BinaryTypes.BinaryView,
 		&arrow.Decimal32Type{Precision: 9, Scale: 2}, &arrow.Decimal64Type{Precision: 18, Scale: 3},
 		arrow.StructOf(arrow.Field{Name: "d", Type: arrow.FixedWidthTypes.Duration_ms, Nullable: true}),
+		arrow.ListViewOf(arrow.BinaryTypes.StringView), arrow.LargeListViewOf(arrow.ListViewOf(arrow.PrimitiveTypes.Int8)),
+		arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int16), arrow.FixedSizeListOf(2, arrow.ListOf(arrow.FixedSizeListOf(2, arrow.BinaryTypes.String))),
 	} {
 		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
 		columns = append(columns, sample(rng, kind, 40, 0.3))

@@ -111,6 +111,8 @@ func (c *rowCutter) cut(batch arrow.RecordBatch) arrow.RecordBatch {
 type sourceBatch struct {
 	batch arrow.RecordBatch
 	bytes int64 // of memory, without the parts of the mapping that it views
+	// dictionaries is the part of bytes that is of values of dictionaries.
+	dictionaries int64
 }
 
 // sourceOptions are the options of openSource.

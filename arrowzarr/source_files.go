@@ -633,7 +633,7 @@ func (s *multiSource) complete(b sourceBatch) sourceBatch {
 		b.bytes += arrayBytes(columns[i].Data(), bufferLen)
 		defer columns[i].Release()
 	}
-	return sourceBatch{batch: array.NewRecordBatch(s.chosen, columns, int64(rows)), bytes: b.bytes}
+	return sourceBatch{batch: array.NewRecordBatch(s.chosen, columns, int64(rows)), bytes: b.bytes, dictionaries: b.dictionaries}
 }
 
 // partitionColumn returns a column that repeats the value of a key.

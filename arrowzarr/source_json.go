@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -172,9 +173,17 @@ func endOfJSON(d *json.Decoder, raw []byte, err error) error {
 	return unexpectedEOF(err)
 }
 
+// unquote returns a text of JSON. encoding/json replaces one half of a surrogate pair,
+// which is no text, by U+FFFD.
 func unquote(raw []byte) (text string, err error) {
-	err = json.Unmarshal(raw, &text)
-	return text, err
+	if err = json.Unmarshal(raw, &text); err != nil {
+		return "", err
+	}
+	halves := strings.Count(text, "\uFFFD") - bytes.Count(raw, []byte("\uFFFD")) - bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
+	if halves > 0 {
+		return "", fmt.Errorf("%s has half of a surrogate pair", truncate(string(raw), 100))
+	}
+	return text, nil
 }
 
 // jsonRows reads objects, one per line.
@@ -233,6 +242,9 @@ func (e *inColumn) Error() string {
 }
 
 func (j *jsonRows) appendLine(builders []array.Builder, line []byte) error {
+	if !utf8.Valid(line) { // encoding/json would replace what is not
+		return &inColumn{"", errNotUTF8}
+	}
 	err := forEachMember(line, func(name string, value []byte) error {
 		i, ok := j.index[name]
 		switch {

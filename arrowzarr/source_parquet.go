@@ -78,6 +78,9 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		if s.stored, err = storedSchema(s.reader); err != nil {
 			return err
 		}
+		if s.stored == nil {
+			hideStoredSchema(s.reader)
+		}
 		s.batchRows = batchRows(s.reader, r)
 		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)
 		if err != nil {
@@ -122,7 +125,7 @@ func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
 	metadata := inferred.Metadata()
 	keys, values := slices.Clone(metadata.Keys()), slices.Clone(metadata.Values())
 	for _, pair := range s.reader.MetaData().KeyValueMetadata() {
-		if pair.Value != nil && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
+		if pair.Value != nil && pair.Key != "" && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
 			keys, values = append(keys, pair.Key), append(values, *pair.Value)
 		}
 	}
@@ -211,6 +214,24 @@ func (s *parquetSource) footerBytes() int64 {
 	return int64(s.reader.NumRowGroups()) * int64(s.reader.MetaData().Schema.NumColumns()) << 10
 }
 
+// dictionaryBytes is about what the large dictionaries of fields take. The footer has only
+// the size of a dictionary and its indices together. A quarter more is for offsets.
+func (s *parquetSource) dictionaryBytes(fields []int) (n int64) {
+	footer := s.reader.MetaData()
+	for _, f := range fields {
+		for _, leaf := range appendLeaves(nil, s.arrow.Manifest.Fields[f]) {
+			var largest int64 // one row group is read at a time
+			for g := range footer.NumRowGroups() {
+				if chunk, err := footer.RowGroup(g).ColumnChunk(leaf); err == nil && hasLargeDictionary(chunk) {
+					largest = max(largest, chunk.TotalUncompressedSize())
+				}
+			}
+			n += largest / 4 * 5
+		}
+	}
+	return n
+}
+
 func (s *parquetSource) fingerprint() string { return s.file.fingerprint() }
 
 // chooseGroups returns the row groups with rows of a range.
@@ -281,7 +302,20 @@ func (s *parquetSource) nextBatch() (l sourceBatch, err error) {
 	if batch = s.cutter.cut(batch); batch == nil {
 		return sourceBatch{}, nil
 	}
-	return sourceBatch{batch: batch, bytes: batchBytes(batch, bufferCap)}, nil
+	l = sourceBatch{batch: batch, dictionaries: ownDictionaryBytes(batch)}
+	l.bytes = batchBytes(batch, bufferCap) + l.dictionaries
+	return l, nil
+}
+
+// ownDictionaryBytes is the memory of the dictionaries that makeDictionary has made, with a
+// value for each row. Others are those of a row group.
+func ownDictionaryBytes(batch arrow.RecordBatch) (n int64) {
+	for _, c := range batch.Columns() {
+		if d, ok := unwrap(c).(*array.Dictionary); ok && int64(d.Dictionary().Len()) >= batch.NumRows() {
+			n += arrayBytes(d.Dictionary().Data(), bufferCap)
+		}
+	}
+	return n
 }
 
 // bufferCap is the allocated size of a buffer, which is larger than its length because

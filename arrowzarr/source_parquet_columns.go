@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"golang.org/x/sync/errgroup"
@@ -301,8 +302,14 @@ func (c *parquetColumns) close() {
 // stored: it counts as memory of each batch.
 const maxDictionaryPage = 1 << 20
 
-// readDense reads a column whose dictionaries are large as its values. convertTo gives
-// each batch a dictionary of the values that it has.
+// hasLargeDictionary reports whether a column chunk has a dictionary over maxDictionaryPage.
+func hasLargeDictionary(chunk *metadata.ColumnChunkMetaData) bool {
+	return chunk.HasDictionaryPage() && chunk.DataPageOffset()-chunk.DictionaryPageOffset() > maxDictionaryPage
+}
+
+// readDense reads a column as its values if its dictionaries are large, or if it has values
+// that are in none: arrow-go would collect those of the whole file. convertTo gives each
+// batch a dictionary of its rows.
 func (s *parquetSource) readDense(field *arrow.Field, f int) {
 	t, ok := field.Type.(*arrow.DictionaryType)
 	node := s.arrow.Manifest.Fields[f]
@@ -312,11 +319,25 @@ func (s *parquetSource) readDense(field *arrow.Field, f int) {
 	footer := s.reader.MetaData()
 	for g := range footer.NumRowGroups() {
 		chunk, err := footer.RowGroup(g).ColumnChunk(node.ColIndex)
-		if err == nil && chunk.HasDictionaryPage() && chunk.DataPageOffset()-chunk.DictionaryPageOffset() > maxDictionaryPage {
+		if err == nil && (hasLargeDictionary(chunk) || !isDictionaryEncoded(chunk)) {
 			field.Type = t.ValueType
 			return
 		}
 	}
+}
+
+// dictionaryPageType is DICTIONARY_PAGE of Parquet's PageType.
+const dictionaryPageType = 2
+
+// isDictionaryEncoded reports whether all values of a column chunk are known to be in its
+// dictionary.
+func isDictionaryEncoded(chunk *metadata.ColumnChunkMetaData) bool {
+	if statistics := chunk.EncodingStats(); len(statistics) > 0 {
+		return !slices.ContainsFunc(statistics, func(s metadata.PageEncodingStats) bool {
+			return s.PageType != dictionaryPageType && s.Encoding != parquet.Encodings.PlainDict && s.Encoding != parquet.Encodings.RLEDict
+		})
+	}
+	return chunk.HasDictionaryPage() && !slices.Contains(chunk.Encodings(), parquet.Encodings.Plain)
 }
 
 // appendLeaves appends the indices of the Parquet columns of one Arrow field.

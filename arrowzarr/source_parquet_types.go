@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -26,7 +27,8 @@ const storedSchemaKey = "ARROW:schema"
 // fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
 const fieldIDKey = "PARQUET:field_id"
 
-// storedSchema returns the Arrow schema in a Parquet file, or nil. It refuses a malformed
+// storedSchema returns the Arrow schema in a Parquet file, or nil if it has none with types
+// that arrow-go has. It refuses a malformed
 // one, for whose lengths arrow-go would allocate memory.
 func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	kept := f.MetaData().KeyValueMetadata().FindValue(storedSchemaKey)
@@ -53,6 +55,16 @@ func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	}
 	defer d.Release()
 	return d.Schema(), nil
+}
+
+// hideStoredSchema makes arrow-go infer the types of Parquet alone, for a stored schema
+// that it cannot read: polars stores integers of 128 bits.
+func hideStoredSchema(f *file.Reader) {
+	for _, pair := range f.MetaData().KeyValueMetadata() {
+		if pair.Key == storedSchemaKey {
+			pair.Key = ""
+		}
+	}
 }
 
 // parquetTypes returns the types of columns: those of the stored schema where Parquet's
@@ -149,6 +161,16 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 		made.KeysSorted = sorted
 		return made
 	case *arrow.ListType:
+		switch want := want.(type) { // arrow-go reads their lists
+		case *arrow.ListViewType:
+			element := only(arrow.LIST_VIEW)
+			element.Name = want.ElemField().Name // which is a part of their type
+			return arrow.ListViewOfField(element)
+		case *arrow.LargeListViewType:
+			element := only(arrow.LARGE_LIST_VIEW)
+			element.Name = want.ElemField().Name
+			return arrow.LargeListViewOfField(element)
+		}
 		return arrow.ListOfField(only(arrow.LIST))
 	case *arrow.LargeListType:
 		return arrow.LargeListOfField(only(arrow.LARGE_LIST))
@@ -295,6 +317,15 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		if isBinary(a.DataType()) {
 			return widenText(a, mem), nil
 		}
+	case arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW:
+		if lists, ok := a.(array.ListLike); ok && a.DataType().ID() != t.ID() {
+			return toListViews(lists, t, mem)
+		}
+	case arrow.LIST, arrow.LARGE_LIST:
+		switch a.DataType().ID() {
+		case arrow.LIST_VIEW, arrow.LARGE_LIST_VIEW, arrow.FIXED_SIZE_LIST:
+			return toLists(a.(array.ListLike), t, mem)
+		}
 	case arrow.DICTIONARY:
 		if a.DataType().ID() != arrow.DICTIONARY {
 			return makeDictionary(a, t.(*arrow.DictionaryType), mem)
@@ -429,13 +460,32 @@ func makeViews(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 	return b.NewArray(), nil
 }
 
-// makeDictionary returns values as a dictionary of those that are different.
+// makeDictionary returns values as a dictionary with one for each row, if the indices can
+// count them: they are compared only once, with those of all batches. Otherwise it has
+// those that are different.
 func makeDictionary(a arrow.Array, t *arrow.DictionaryType, mem memory.Allocator) (arrow.Array, error) {
-	b := array.NewDictionaryBuilder(mem, t)
-	defer b.Release()
-	b.Reserve(a.Len())
-	if err := b.AppendArray(a); err != nil {
-		return nil, err
+	width := t.IndexType.(arrow.FixedWidthDataType).Bytes()
+	if width < 4 || int64(a.Len()) > math.MaxInt32 {
+		b := array.NewDictionaryBuilder(mem, t)
+		defer b.Release()
+		b.Reserve(a.Len())
+		if err := b.AppendArray(a); err != nil {
+			return nil, err
+		}
+		return b.NewArray(), nil
 	}
-	return b.NewArray(), nil
+	indices := memory.NewResizableBuffer(mem)
+	defer indices.Release()
+	indices.Resize(a.Len() * width)
+	raw := indices.Bytes()
+	for i := range a.Len() {
+		if width == 4 {
+			binary.LittleEndian.PutUint32(raw[4*i:], uint32(i))
+		} else {
+			binary.LittleEndian.PutUint64(raw[8*i:], uint64(i))
+		}
+	}
+	data := array.NewDataWithDictionary(t, a.Len(), []*memory.Buffer{nil, indices}, 0, 0, a.Data().(*array.Data))
+	defer data.Release()
+	return array.MakeFromData(data), nil
 }

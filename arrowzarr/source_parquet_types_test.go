@@ -2,6 +2,7 @@ package arrowzarr_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -90,6 +92,28 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 	verified, err := arrowzarr.Verify(t.Context(), filepath.Join("testdata", "parquet", "types.parquet"), output, arrowzarr.Options{})
 	require.NoError(t, err)
 	assert.Empty(t, verified.Difference)
+}
+
+// A stored schema with a type that arrow-go does not know, such as integers of 128 bits by
+// polars, leaves the types of Parquet.
+func TestParquetIsReadWithoutASchemaOfUnknownTypes(t *testing.T) {
+	in := newTable([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "s", Type: arrow.BinaryTypes.String, Nullable: true}}, []arrow.Array{fromJSON(t, arrow.PrimitiveTypes.Int64, "[1, 2]"), texts("a", "b")})
+	message := (table{schema: in.schema}).stream(t)
+	bits := bytes.LastIndex(message, binary.LittleEndian.AppendUint32(nil, 64)) // of the integers
+	binary.LittleEndian.PutUint32(message[bits:], 128)
+	_, err := ipc.NewReader(bytes.NewReader(message))
+	require.ErrorContains(t, err, "bits=128")
+	var buf bytes.Buffer
+	w, err := pqarrow.NewFileWriter(in.schema, &buf, parquet.NewWriterProperties(), pqarrow.NewArrowWriterProperties())
+	require.NoError(t, err)
+	require.NoError(t, w.Write(in.batches[0]))
+	require.NoError(t, w.AppendKeyValueMetadata("ARROW:schema", base64.StdEncoding.EncodeToString(message)))
+	require.NoError(t, w.AppendKeyValueMetadata("own", "kept"))
+	require.NoError(t, w.Close())
+	facts := describe1(t, inputFile(t, buf.Bytes()))
+	require.True(t, arrow.TypeEqual(arrow.PrimitiveTypes.Int64, facts.Schema.Field(0).Type), facts.Schema)
+	require.True(t, arrow.TypeEqual(arrow.BinaryTypes.String, facts.Schema.Field(1).Type), facts.Schema)
+	assert.Equal(t, map[string]string{"own": "kept"}, facts.Schema.Metadata().ToMap())
 }
 
 // Without an Arrow schema, Parquet's own types say what a column is.

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -25,6 +26,9 @@ type InputOptions struct {
 	// Format is csv, tsv or json, which has one object per line. Empty means that the
 	// content or the extension of the name says it.
 	Format string
+	// Delimiter separates the fields of a row of CSV: one character, such as ";". Empty
+	// means a comma, and a tab for TSV.
+	Delimiter string
 	// Types are types of columns of text formats, such as "id:int64,zip:text". The types
 	// of other columns come from the first rows.
 	Types string
@@ -76,7 +80,9 @@ func textFormatOf(name string, options InputOptions) (f textFormat, ok bool) {
 	} else {
 		f, ok = parseTextFormat(strings.TrimPrefix(extension, "."))
 	}
-	f.compression = compression
+	if f.compression = compression; options.Delimiter != "" && !f.json {
+		f.comma, _ = utf8.DecodeRuneInString(options.Delimiter)
+	}
 	return f, ok
 }
 
@@ -84,6 +90,9 @@ func textFormatOf(name string, options InputOptions) (f textFormat, ok bool) {
 func (o InputOptions) validate() error {
 	if _, ok := parseTextFormat(o.Format); o.Format != "" && !ok {
 		return fmt.Errorf("input format %q: expected csv, tsv or json", o.Format)
+	}
+	if r, n := utf8.DecodeRuneInString(o.Delimiter); o.Delimiter != "" && (n != len(o.Delimiter) || r == utf8.RuneError || strings.ContainsRune("\r\n\"", r)) {
+		return fmt.Errorf("delimiter %q: expected one character that is neither a quote nor the end of a line", o.Delimiter)
 	}
 	_, err := parseTypes(o.Types)
 	return err
@@ -216,6 +225,9 @@ func (s *textSource) inferCSV(head []byte, whole bool, given map[string]arrow.Da
 		return nil, 0, err
 	}
 	names := slices.Clone(header)
+	if i := slices.IndexFunc(names, func(name string) bool { return !utf8.ValidString(name) }); i >= 0 {
+		return nil, 0, fmt.Errorf("name of column %d, %q: %w", i+1, names[i], errNotUTF8)
+	}
 	kinds := make([]textKinds, len(names))
 	var last []string
 	for rows < InferRows {
@@ -286,7 +298,11 @@ func (c *csvRows) append(builders []array.Builder) error {
 	record, err := c.r.Read()
 	if errors.Is(err, csv.ErrFieldCount) {
 		line, _ := c.r.FieldPos(0)
-		return fmt.Errorf("line %d: %d columns, expected %d", line, len(record), len(c.fields))
+		hint := ""
+		if len(c.fields) == 1 || len(record) == 1 {
+			hint = fmt.Sprintf(" (separated by %q: see --delimiter)", c.r.Comma)
+		}
+		return fmt.Errorf("line %d: %d columns, expected %d%s", line, len(record), len(c.fields), hint)
 	}
 	if err != nil {
 		return err
@@ -306,6 +322,9 @@ func (c *csvRows) append(builders []array.Builder) error {
 func (c *csvRows) appendText(b array.Builder, i int, text string) error {
 	f := c.fields[i]
 	if isTextType(f.Type) {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%q: %w", truncate(text, 100), errNotUTF8)
+		}
 		return b.AppendValueFromString(text)
 	}
 	if isNullText(text) {
@@ -320,6 +339,8 @@ func (c *csvRows) appendText(b array.Builder, i int, text string) error {
 	}
 	return nil
 }
+
+var errNotUTF8 = errors.New("text that is not UTF-8: convert the file, for example with iconv -f latin1 -t utf-8")
 
 // notOfType is the error of a value that is not of its column's type.
 func notOfType(text string, f arrow.Field) error {

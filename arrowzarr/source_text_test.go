@@ -109,26 +109,31 @@ func many(header, row, last string) string {
 
 func TestValuesOfOtherTypesAreNamed(t *testing.T) {
 	for want, test := range map[string][2]string{
-		`line 10002, column "n": "x" is no int64`:                    {"a.csv", many("n,t\n", "1,a\n", "x,b\n")},
-		`line 10002, column "n": "1.5" is no int64`:                  {"a.csv", many("n,t\n", "1,a\n", "1.5,b\n")},
-		`line 10002, column "n": "007" is no int64`:                  {"a.csv", many("n,t\n", "1,a\n", "007,b\n")},
-		`line 10002, column "n": "9223372036854775808" is no int64`:  {"a.csv", many("n\n", "1\n", "9223372036854775808\n")},
-		`line 10002, column "n": "2020-01-01T10:00" is no date32`:    {"a.csv", many("n\n", "2020-01-01\n", "2020-01-01T10:00\n")},
-		`column "n": "2020-01-01T10:00Z" is no timestamp[us]`:        {"a.csv", many("n\n", "2020-01-01T10:00\n", "2020-01-01T10:00Z\n")},
-		`line 3: 3 columns, expected 2`:                              {"a.csv", "n,t\n1,2\n1,2,3\n"},
-		`the file has no header`:                                     {"a.csv", ""},
-		`extraneous or missing " in quoted-field`:                    {"a.csv", "n\n\"a\"b\n"},
-		`line 10001, column "n": "\"x\"" is no int64`:                {"a.json", many("", "{\"n\": 1}\n", "{\"n\": \"x\"}\n")},
-		`line 10001, column "n": "1.0" is no int64`:                  {"a.json", many("", "{\"n\": 1}\n", "{\"n\": 1.0}\n")},
-		`line 10001, column "b": "1" is no bool`:                     {"a.json", many("", "{\"b\": true}\n", "{\"b\": 1}\n")},
-		`line 10001, column "m": the first 10000 rows do not have`:   {"a.json", many("", "{\"n\": 1}\n", "{\"m\": 1}\n")},
-		`column "o": the first 10000 rows do not have the member "q`: {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": {\"q\": 1}}\n")},
-		`line 10001, column "o": "[1]" is no struct`:                 {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": [1]}\n")},
-		`line 1, column "n": it occurs twice`:                        {"a.json", `{"n": 1, "n": 2}`},
-		`line 2: no object of JSON`:                                  {"a.json", "{\"n\": 1}\n{\"n\": 1\n"},
-		`line 1: no object of JSON: more after the object`:           {"a.json", `{"n": 1} {"n": 2}`},
-		`it begins with a list: expected one object per line`:        {"a.json", `[{"n": 1}]`},
-		`column "n": objects or lists, and other values`:             {"a.json", "{\"n\": 1}\n{\"n\": [1]}\n"},
+		`line 10002, column "n": "x" is no int64`:                           {"a.csv", many("n,t\n", "1,a\n", "x,b\n")},
+		`line 10002, column "n": "1.5" is no int64`:                         {"a.csv", many("n,t\n", "1,a\n", "1.5,b\n")},
+		`line 10002, column "n": "007" is no int64`:                         {"a.csv", many("n,t\n", "1,a\n", "007,b\n")},
+		`line 10002, column "n": "9223372036854775808" is no int64`:         {"a.csv", many("n\n", "1\n", "9223372036854775808\n")},
+		`line 10002, column "n": "2020-01-01T10:00" is no date32`:           {"a.csv", many("n\n", "2020-01-01\n", "2020-01-01T10:00\n")},
+		`column "n": "2020-01-01T10:00Z" is no timestamp[us]`:               {"a.csv", many("n\n", "2020-01-01T10:00\n", "2020-01-01T10:00Z\n")},
+		`line 3: 3 columns, expected 2`:                                     {"a.csv", "n,t\n1,2\n1,2,3\n"},
+		`line 2: 2 columns, expected 1 (separated by ',': see --delimiter)`: {"a.csv", "n;t\n1;2,5\n"},
+		`line 2, column "n": "caf\xe9": text that is not UTF-8`:             {"a.csv", "n\ncaf\xe9\n"},
+		`name of column 1, "caf\xe9": text that is not UTF-8`:               {"a.csv", "caf\xe9\n1\n"},
+		`line 2: text that is not UTF-8`:                                    {"a.json", "{\"n\": 1}\n{\"n\": \"caf\xe9\"}\n"},
+		`"x\ud800y" has half of a surrogate pair`:                           {"a.json", `{"n": "x\ud800y"}`},
+		`the file has no header`:                                            {"a.csv", ""},
+		`extraneous or missing " in quoted-field`:                           {"a.csv", "n\n\"a\"b\n"},
+		`line 10001, column "n": "\"x\"" is no int64`:                       {"a.json", many("", "{\"n\": 1}\n", "{\"n\": \"x\"}\n")},
+		`line 10001, column "n": "1.0" is no int64`:                         {"a.json", many("", "{\"n\": 1}\n", "{\"n\": 1.0}\n")},
+		`line 10001, column "b": "1" is no bool`:                            {"a.json", many("", "{\"b\": true}\n", "{\"b\": 1}\n")},
+		`line 10001, column "m": the first 10000 rows do not have`:          {"a.json", many("", "{\"n\": 1}\n", "{\"m\": 1}\n")},
+		`column "o": the first 10000 rows do not have the member "q`:        {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": {\"q\": 1}}\n")},
+		`line 10001, column "o": "[1]" is no struct`:                        {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": [1]}\n")},
+		`line 1, column "n": it occurs twice`:                               {"a.json", `{"n": 1, "n": 2}`},
+		`line 2: no object of JSON`:                                         {"a.json", "{\"n\": 1}\n{\"n\": 1\n"},
+		`line 1: no object of JSON: more after the object`:                  {"a.json", `{"n": 1} {"n": 2}`},
+		`it begins with a list: expected one object per line`:               {"a.json", `[{"n": 1}]`},
+		`column "n": objects or lists, and other values`:                    {"a.json", "{\"n\": 1}\n{\"n\": [1]}\n"},
 	} {
 		path := textFile(t, test[0], test[1])
 		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
@@ -157,6 +162,14 @@ func TestTypesOfTextMayBeGiven(t *testing.T) {
 	}
 	_, err = arrowzarr.Convert(t.Context(), path, filepath.Join(t.TempDir(), "out"), arrowzarr.Options{Input: arrowzarr.InputOptions{Format: "xml"}})
 	require.ErrorContains(t, err, "expected csv, tsv or json")
+	for _, delimiter := range []string{"::", "\n", `"`, "\xff"} {
+		_, err = arrowzarr.Convert(t.Context(), path, filepath.Join(t.TempDir(), "out"), arrowzarr.Options{Input: arrowzarr.InputOptions{Delimiter: delimiter}})
+		require.ErrorContains(t, err, "delimiter", delimiter)
+	}
+	// The delimiter may be given, too.
+	semicolons := textFile(t, "b.csv", "id;price\n1;\"2;5\"\n2;x\n")
+	arrowzarr.TestInput = arrowzarr.InputOptions{Delimiter: ";"}
+	assert.Equal(t, []string{"1 2;5", "2 x"}, rowTexts(t, 2, semicolons))
 	// The format may be given, too.
 	path = textFile(t, "a.data", "a;b,c\n1,2\n")
 	_, report := convertFile(t, path, arrowzarr.Options{Input: arrowzarr.InputOptions{Format: "csv"}})

@@ -159,20 +159,37 @@ var (
 	foreign = regexp.MustCompile(`^(arrow|array|memory|ipc|pqarrow|compute|io|errors|context|http|blob)\.`)
 )
 
+// documents returns the text of each document of the repository by its path from this
+// folder, such as "../docs/glossary.md".
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && path != ".." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules") {
+			return fs.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, ".md") {
+			var text []byte
+			text, err = os.ReadFile(path)
+			all[path] = string(text)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(all), 20)
+	return all
+}
+
 // Each `package.Name`, `Type.Member` and `package.Type.Member` of the documents exists, if
 // the package or the type is ours.
 func TestGoNamesInDocumentsExist(t *testing.T) {
 	packages := declarations(t)
-	documents, err := filepath.Glob("*.md")
-	require.NoError(t, err)
 	checked := 0
-	for _, path := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+	for path, text := range documents(t) {
 		if path == "../README.md" || path == "../CONTRIBUTING.md" {
-			text = regexp.MustCompile("(?s)```.*?```").ReplaceAll(text, nil)
+			text = regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "")
 		}
-		for _, span := range codeSpan.FindAllStringSubmatch(withoutUpstream(string(text)), -1) {
+		for _, span := range codeSpan.FindAllStringSubmatch(withoutUpstream(text), -1) {
 			if named.MatchString(span[0]) {
 				continue // TestTestsThatDocumentsNameExist
 			}
@@ -243,11 +260,11 @@ func TestGoNamesInTablesExist(t *testing.T) {
 	}
 }
 
-// Each public package with functions has a test that passes nil to all of them, in its
-// folder or in one above, where the test names the folder. Transforms of Beam panic by
-// convention, and have a test of that.
-func TestNilTestsCoverEveryPublicPackage(t *testing.T) {
-	checked := 0
+// publicPackages returns the folders of the packages that programs import, such as
+// "../zarr/codec". Packages without an exported function or method are not among them.
+func publicPackages(t *testing.T) []string {
+	t.Helper()
+	var folders []string
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
@@ -258,23 +275,44 @@ func TestNilTestsCoverEveryPublicPackage(t *testing.T) {
 			return fs.SkipDir
 		}
 		functions, err := apitest.Functions(path)
-		if err != nil || len(functions) == 0 {
-			return err
+		if len(functions) > 0 {
+			folders = append(folders, filepath.ToSlash(path))
 		}
-		checked++
+		return err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(folders), 25)
+	return folders
+}
+
+// Each public package with functions has a test that passes nil to all of them, in its
+// folder or in one above, where the test names the folder. Transforms of Beam panic by
+// convention, and have a test of that.
+func TestNilTestsCoverEveryPublicPackage(t *testing.T) {
+	covered := func(path string) bool {
 		below := "."
 		for folder := path; folder != ".."; folder = filepath.Dir(folder) {
 			text := sources(t, strings.TrimPrefix(filepath.ToSlash(folder), "../"))
 			if strings.Contains(text, "internal/apitest\"") && strings.Contains(text, `"`+below+`"`) {
-				return nil
+				return true
 			}
 			below = strings.TrimSuffix(filepath.ToSlash(filepath.Join(filepath.Base(folder), below)), "/.")
 		}
-		assert.Fail(t, "no test with nil arguments", "package %s", path)
-		return nil
-	})
-	require.NoError(t, err)
-	assert.Greater(t, checked, 25)
+		return false
+	}
+	for _, path := range publicPackages(t) {
+		assert.True(t, covered(path), "package %s has no test with nil arguments", path)
+	}
+}
+
+// The packages of one object store each, and storetest, have their example in the package above.
+func TestEveryPublicPackageHasAnExample(t *testing.T) {
+	above := []string{"../zarr/store/blobstore/azure", "../zarr/store/blobstore/gcs", "../zarr/store/blobstore/s3", "../zarr/store/storetest"}
+	for _, path := range publicPackages(t) {
+		if !slices.Contains(above, path) {
+			assert.Contains(t, sources(t, strings.TrimPrefix(path, "../")), "\nfunc Example", "package %s has no example", path)
+		}
+	}
 }
 
 // Each path from the root of the module, and each link, leads to a file or folder.
@@ -287,23 +325,19 @@ func TestPathsInDocumentsExist(t *testing.T) {
 	}
 	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	path := regexp.MustCompile(`^[\w.*/-]+$`)
-	documents, err := filepath.Glob("*.md")
-	require.NoError(t, err)
 	checked := 0
-	for _, document := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
-		text, err := os.ReadFile(document)
-		require.NoError(t, err)
+	for document, text := range documents(t) {
 		exists := func(name string) {
 			checked++
 			found, err := filepath.Glob(name)
 			assert.True(t, err == nil && len(found) > 0, "%s: %s does not exist", document, name)
 		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(m[1], "://") {
 				exists(filepath.Join(filepath.Dir(document), m[1]))
 			}
 		}
-		for _, span := range codeSpan.FindAllStringSubmatch(string(text), -1) {
+		for _, span := range codeSpan.FindAllStringSubmatch(text, -1) {
 			for _, word := range strings.Fields(span[1]) {
 				name := strings.TrimSuffix(strings.TrimSuffix(word, ","), "/...")
 				if isRoot(name) && path.MatchString(name) && !named.MatchString("`"+name+"`") && !strings.Contains(name, "DATE") {
@@ -316,6 +350,43 @@ func TestPathsInDocumentsExist(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 60)
+}
+
+// Each `make target` and each variable QUIVER_NAME of the documents exists.
+func TestTargetsAndVariablesInDocumentsExist(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	var sources strings.Builder
+	err = filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		if err == nil && entry.IsDir() && path != ".." && (strings.HasPrefix(name, ".") || name == "node_modules") {
+			return fs.SkipDir
+		}
+		if err == nil && (strings.HasSuffix(name, ".go") || strings.HasSuffix(name, ".py")) {
+			var text []byte
+			text, err = os.ReadFile(path)
+			sources.Write(text)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	target := regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9 -]*)")
+	variable := regexp.MustCompile(`\bQUIVER_[A-Z0-9_]*[A-Z0-9]\b`)
+	targets, variables := 0, 0
+	for document, text := range documents(t) {
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			for _, name := range strings.Fields(m[1]) {
+				targets++
+				assert.True(t, strings.Contains(string(makefile), "\n"+name+":"), "%s: no target %s", document, name)
+			}
+		}
+		for _, name := range variable.FindAllString(text, -1) {
+			variables++
+			assert.True(t, strings.Contains(sources.String(), name), "%s: %s does not exist", document, name)
+		}
+	}
+	assert.Greater(t, targets, 30)
+	assert.Greater(t, variables, 10)
 }
 
 // Each direct dependency has a row in ARCHITECTURE.md that says why it is one.

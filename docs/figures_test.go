@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,15 @@ func newestRecords(t *testing.T, topic string) (path string, records map[string]
 	return path, records
 }
 
+// topics returns the newest records of a topic by name.
+type topics func(topic string) func(name string) record
+
+// check is a row of a document, found by its beginning, and the figures that it must have.
+type check struct {
+	document, row string
+	figures       []string
+}
+
 // The figures of README.md and performance.md are those of the newest records.
 func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 	of := func(topic string) func(name string) record {
@@ -56,66 +66,237 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 			return r
 		}
 	}
-	device, arrow, columns, share, convert, arrays := of("h200-cudabuf"), of("h200-arrow"), of("h200-columns"), of("h200-share"), of("2-core-convert"), of("h200-arrays")
-	onGPU, onCPU := of("h200-convert"), of("2-core-zarr")
-	percent := func(share float64) string { return fmt.Sprintf("%.0f%%", min(100*share, 100)) }
-	three := func(table func(string) record, kind string, of func(record) float64, format string) string {
-		var all []string
-		for _, name := range []string{"take", "filter", "concatenate"} {
-			all = append(all, fmt.Sprintf(format, of(table("columns-"+name+"-"+kind))))
-		}
-		return strings.Join(all, " / ")
-	}
-	value, peer := func(r record) float64 { return r.Value }, func(r record) float64 { return r.PeerValue }
-	small := arrays("small-add-float32-1024")
-	type check struct {
-		document, row string
-		figures       []string
-	}
-	var all []check
-	for _, op := range []string{"write", "read"} {
-		for name, codec := range map[string]string{"none": "none", "zstd:1": "zstd1", "Blosc, LZ4": "blosc-lz4", "Blosc, zstd": "blosc-zstd", "gzip:1": "gzip1"} {
-			var cells []string
-			for _, layout := range []string{"1MiB", "16MiB", "shards"} {
-				r := onCPU("zarr-" + op + "-" + codec + "-" + layout)
-				cells = append(cells, fmt.Sprintf("| %.2f GB/s, %.2fx ", r.Value, r.Ratio))
+	for _, checks := range []func(of topics) []check{
+		conversionFigures, parquetFigures, gpuConversionFigures, zarrFigures, deviceFigures, arrowFigures, decodeFigures, encodeFigures,
+		shuffleFigures, collectiveFigures, productFigures, scaleFigures, readmeFigures,
+	} {
+		for _, c := range checks(of) {
+			text, err := os.ReadFile(c.document)
+			require.NoError(t, err)
+			_, row, found := strings.Cut("\n"+string(text), "\n"+c.row)
+			require.True(t, found, "%s has no row %q", c.document, c.row)
+			row, _, _ = strings.Cut(c.row+row, "\n")
+			for _, figure := range c.figures {
+				assert.True(t, strings.Contains(row, figure), "%s: want %q in: %s", c.document, figure, row)
 			}
-			all = append(all, check{"performance.md", "| " + name + ", " + op + " |", []string{strings.Join(cells, "")}})
 		}
 	}
-	collective := of("h100-x2-collective")
-	for _, op := range []string{"all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv"} {
-		latency := collective(op + "-latency-1kib")
-		cells := fmt.Sprintf("| %.1f us, %.2fx |", latency.Value, latency.Ratio)
-		for _, size := range []string{"1mib", "16mib", "1024mib"} {
-			r := collective(op + "-" + size)
-			cells += fmt.Sprintf(" %.0f GB/s, %.2fx |", r.Value, r.Ratio)
-		}
-		all = append(all, check{"performance.md", "| " + op + " |", []string{cells}})
+}
+
+// performance returns a check of performance.md.
+func performance(row string, figures ...string) check { return check{"performance.md", row, figures} }
+
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", min(100*share, 100)) }
+
+// cells returns the cells of a table row.
+func cells[T any](all []T, cell func(T) string) string {
+	row := ""
+	for _, x := range all {
+		row += "| " + cell(x) + " "
 	}
-	shuffles, codecs := of("h100-shuffle"), of("h100-blosc")
-	for row, kind := range map[string]string{"byte shuffle": "bytes", "byte unshuffle": "un-bytes", "bit shuffle": "bits", "bit unshuffle": "un-bits"} {
-		cells := ""
-		for _, size := range []string{"2", "4", "8"} {
-			r := shuffles("shuffle-" + kind + "-" + size)
-			cells += fmt.Sprintf("| %.0f GB/s, %s ", r.Value, percent(r.Share))
-		}
-		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+	return row + "|"
+}
+
+// slashed returns figures of records, separated by slashes.
+func slashed(records []record, format string, of func(record) float64) string {
+	var all []string
+	for _, r := range records {
+		all = append(all, fmt.Sprintf(format, of(r)))
 	}
-	for row, name := range map[string]string{"Blosc, LZ4, encode": "blosc-lz4-encode", "Blosc, LZ4, decode": "blosc-lz4-decode",
-		"Blosc, zstd, encode": "blosc-zstd-encode", "Blosc, zstd, decode": "blosc-zstd-decode", "gzip, columns, decode": "gzip-decode-columns", "gzip, field, decode": "gzip-decode-field"} {
-		sizes := []string{"64k", "1m", "16m"}
-		if strings.HasPrefix(name, "gzip") {
-			sizes = sizes[:2]
-		}
-		cells := ""
-		for _, size := range sizes {
-			r := codecs(name + "-" + size)
-			cells += fmt.Sprintf("| %.1f GB/s, %.1fx ", r.Value, r.Ratio)
-		}
-		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+	return strings.Join(all, " / ")
+}
+
+func value(r record) float64     { return r.Value }
+func peerValue(r record) float64 { return r.PeerValue }
+func ratio(r record) float64     { return r.Ratio }
+
+// recordsOf returns the records of names with a prefix.
+func recordsOf(table func(string) record, prefix string, names ...string) []record {
+	var all []record
+	for _, name := range names {
+		all = append(all, table(prefix+name))
 	}
-	encoders := of("h200-encode")
+	return all
+}
+
+// rate is a rate, and the ratio to the peer's with a number of decimals.
+func rate(r record, decimals, ofRatio int) string {
+	return fmt.Sprintf("%.*f GB/s, %.*fx", decimals, r.Value, ofRatio, r.Ratio)
+}
+
+func conversionFigures(of topics) []check {
+	convert, tables, memory := of("2-core-convert"), of("2-core-tables"), of("2-core-memory")
+	var all []check
+	for _, c := range []struct{ row, name string }{
+		{"IPC file, none", "none"}, {"IPC file, zstd:1", "zstd1"}, {"Parquet file, none", "parquet-none"}, {"Parquet file, zstd:1", "parquet-zstd1"},
+	} {
+		first, second := convert("convert-"+c.name+"-vs-zarr-python"), convert("convert-"+c.name+"-vs-tensorstore")
+		figures := []string{fmt.Sprintf("| %.2f GB/s | %.2fx | %.2fx |", first.Value, first.Ratio, second.Ratio)}
+		if _, limit, limited := strings.Cut(first.Limit, ": "); limited && strings.HasPrefix(c.row, "IPC") {
+			figures = append(figures, fmt.Sprintf("| %.0f%% of ", 100*first.Share), "("+limit+")")
+		}
+		all = append(all, performance("| "+c.row+" |", figures...))
+	}
+	for row, name := range map[string]string{"list of float32": "convert-nested-list", "list of structs": "convert-nested-list-struct",
+		"map of text to int64": "convert-nested-map", "text": "convert-text"} {
+		all = append(all, performance("| "+row+" |", cells(recordsOf(tables, name, "-none", "-zstd1"), func(r record) string { return rate(r, 2, 2) })))
+	}
+	for row, name := range map[string]string{"dictionary of 3 million texts": "convert-dictionary-3m", "restored as an IPC file": "restore-ipc", "restored as Parquet": "restore-parquet"} {
+		all = append(all, performance("| "+row+" |", rate(tables(name), 2, 2)))
+	}
+	most := 0.0
+	for _, r := range recordsOf(memory, "peak-memory-", "stream", "one-batch", "wide", "dictionary", "nested", "parquet", "parquet-wide") {
+		most = max(most, r.Value)
+	}
+	return append(all, performance("Under `--max-memory 256MiB`", fmt.Sprintf("at most %.0f MiB", most)))
+}
+
+func parquetFigures(of topics) []check {
+	parquet := of("2-core-parquet")
+	var all []check
+	var ratios []float64
+	for row, names := range map[string][3]string{
+		"8 of float64, plain":                  {"floats-plain-none", "floats-plain-snappy", "floats-plain-zstd"},
+		"8 of float64, dictionary":             {"", "floats-dictionary-snappy", ""},
+		"8 of integers with nulls, plain":      {"", "nullable-ints-snappy", ""},
+		"8 of integers with nulls, dictionary": {"", "", "nullable-ints-dictionary-zstd"},
+		"4 of text, plain":                     {"", "text-plain-snappy", "text-plain-zstd"},
+		"4 of text, dictionary":                {"", "text-dictionary-snappy", ""},
+		"7 of different types":                 {"", "mixed-snappy", "mixed-zstd"},
+		"1 list of float32":                    {"", "list-snappy", ""},
+		"1 list of structs":                    {"", "", "list-struct-zstd"},
+	} {
+		line := "|"
+		for _, name := range names {
+			if name != "" {
+				r := parquet("parquet-read-" + name)
+				line, ratios = line+" "+rate(r, 2, 2), append(ratios, r.Ratio)
+			}
+			line += " |"
+		}
+		all = append(all, performance("| "+row+" |", line))
+	}
+	return append(all, performance("Parquet files read as", fmt.Sprintf("the median ratio is %.2f", median(ratios))))
+}
+
+func median(values []float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	n := len(values)
+	return (values[n/2] + values[(n-1)/2]) / 2
+}
+
+func gpuConversionFigures(of topics) []check {
+	convert, read := of("h200-convert"), of("h200-read")
+	var all []check
+	for row, name := range map[string]string{"zstd:1 on a GPU": "zstd", "blosc:zstd:1 on a GPU": "blosc", "lz4 on a GPU": "lz4", "none: the CPU either way": "none"} {
+		r := convert("convert-gpu-" + name)
+		all = append(all, performance("| "+row+" |", fmt.Sprintf("| %.1f GB/s | %.2fx |", r.Value, r.Ratio)))
+	}
+	for row, name := range map[string]string{"Blosc": "blosc", "zstd": "zstd", "none": "none"} {
+		all = append(all, performance("| "+row+", read to a GPU |", cells(recordsOf(read, "read-gpu-"+name, "-shards", "-1m", "-16m"), func(r record) string { return rate(r, 1, 1) })))
+	}
+	shares := []float64{read("read-gpu-none-shards").Share, read("read-gpu-none-1m").Share, read("read-gpu-none-16m").Share}
+	return append(all,
+		performance("Of a conversion with zstd:1",
+			fmt.Sprintf("the GPU at %.1f GB/s", convert("convert-gpu-zstd-h2d").Value),
+			fmt.Sprintf("encoded at %.1f GB/s", convert("convert-gpu-zstd-encode").Value),
+			fmt.Sprintf("stored at %.1f GB/s", convert("convert-gpu-zstd-write").Value),
+			fmt.Sprintf("takes %.1f times as long", convert("convert-gpu-zstd").PeerRatios["tensorstore"]),
+			fmt.Sprintf("at %.1f GB/s, so the GPU", convert("convert-gpu-none").Value)),
+		performance("Without a codec, files reach",
+			fmt.Sprintf("%.0f to %s of the link", 100*slices.Min(shares), percent(slices.Max(shares))),
+			fmt.Sprintf("at %.1f GB/s, and of 64 KiB at %.1f GB/s", read("write-gpu-1m").Value, read("write-gpu-64k").Value)))
+}
+
+func zarrFigures(of topics) []check {
+	zarr := of("2-core-zarr")
+	random, cached := zarr("zarr-random"), zarr("zarr-random-zstd1")
+	all := []check{performance("A random read of 100 elements", fmt.Sprintf("%.1f us, %.2fx", random.Value, random.Ratio), fmt.Sprintf("%.0f us, %.2fx", cached.Value, cached.Ratio))}
+	ratios := []float64{random.Ratio, cached.Ratio}
+	for _, op := range []string{"write", "read"} {
+		for row, codec := range map[string]string{"none": "none", "zstd:1": "zstd1", "Blosc, LZ4": "blosc-lz4", "Blosc, zstd": "blosc-zstd", "gzip:1": "gzip1"} {
+			records := recordsOf(zarr, "zarr-"+op+"-"+codec, "-1MiB", "-16MiB", "-shards")
+			for _, r := range records {
+				ratios = append(ratios, r.Ratio)
+			}
+			all = append(all, performance("| "+row+", "+op+" |", cells(records, func(r record) string { return rate(r, 2, 2) })))
+		}
+	}
+	return append(all, performance("The median of the", fmt.Sprintf("of the %d ratios is %.2f, the least %.2f.", len(ratios), median(ratios), slices.Min(ratios))))
+}
+
+func deviceFigures(of topics) []check {
+	device, small := of("h200-cudabuf"), of("h200-arrays")("small-add-float32-1024")
+	to, from := device("h2d-pageable"), device("d2h-pageable")
+	return []check{
+		performance("| ordinary Go memory to the device", fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", to.Value, to.Ratio, percent(to.Share))),
+		performance("| device to ordinary Go memory", fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", from.Value, from.Ratio, percent(from.Share))),
+		performance("| 1 MiB allocated", fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)),
+		performance("| the same by 16 goroutines", fmt.Sprintf("| %.2f us of", device("pool-alloc-free-16").Value), fmt.Sprintf("CuPy %.1f us", device("pool-alloc-free-16").PeerValue)),
+		performance("| launch of a small kernel", fmt.Sprintf("| %.1f us | PyTorch %.1f us", device("launch-small").Value, device("launch-small").PeerValue)),
+		performance("| memory that a pool holds", fmt.Sprintf("| %.2f of the peak in use | CuPy %.2f", device("pool-fragmentation").Value, device("pool-fragmentation").PeerValue)),
+		performance("| synchronous copy of 64 KiB", fmt.Sprintf("| %.1f us | CuPy %.1f us", device("h2d-64kib").Value, device("h2d-64kib").PeerValue)),
+		performance("- An operation on 1,024 numbers", fmt.Sprintf("takes %.1f us", small.Value), fmt.Sprintf("PyTorch %.1f us", small.PeerValue)),
+	}
+}
+
+func arrowFigures(of topics) []check {
+	arrow, columns, share := of("h200-arrow"), of("h200-columns"), of("h200-share")
+	pageable, pinned := arrow("copyto-pageable"), arrow("copyto-pinned")
+	small, wide := arrow("copyto-small"), arrow("copyto-small-64")
+	read, write, stream := arrow("ipc-read"), arrow("ipc-write"), share("share-stream")
+	numbers := recordsOf(columns, "columns-", "take-int32", "filter-int32", "concatenate-int32")
+	text := recordsOf(columns, "columns-", "take-utf8-40", "filter-utf8-40", "concatenate-utf8-40")
+	return []check{
+		performance("| batch of 1 GiB, 64 columns", fmt.Sprintf("| %.1f / %.1f GB/s | %s / %s", pageable.Value, pinned.Value, percent(pageable.Share), percent(pinned.Share)),
+			fmt.Sprintf("%.1f / %.1f GB/s |", pageable.PeerValue, pinned.PeerValue)),
+		performance("| batch of 64 KiB", fmt.Sprintf("| %.0f / %.0f us", wide.Value, small.Value), fmt.Sprintf("in C: %.0f / %.0f us", wide.PeerValue, small.PeerValue)),
+		performance("| Arrow IPC file in the page cache", fmt.Sprintf("| %.1f GB/s | %s of the link; pyarrow and CuPy %.1f GB/s", read.Value, percent(read.Share), read.PeerValue)),
+		performance("| the same back to an IPC file", fmt.Sprintf("| %.1f GB/s | %s of the link; CuPy and pyarrow %.1f GB/s", write.Value, percent(write.Share), write.PeerValue)),
+		performance("| int32 taken at random", "| "+slashed(numbers, "%.0f", value)+" GB/s", "CuPy "+slashed(numbers, "%.0f", peerValue)+" GB/s"),
+		performance("| text of 40 bytes", "| "+slashed(text, "%.0f", value)+" GB/s", "host "+slashed(text, "%.1f", peerValue)+" GB/s"),
+		performance("| another process opens", fmt.Sprintf("| %.2f / %.2f ms", share("share-first").Value/1000, share("share-cached").Value/1000),
+			fmt.Sprintf("socket %.0f ms, through shared memory %.0f ms", share("share-vs-socket").PeerValue/1000, share("share-vs-shm").PeerValue/1000)),
+		performance("| small batches to 4 processes", fmt.Sprintf("%.1f thousand per second", stream.BatchesPerSecond/1000),
+			fmt.Sprintf("p99 %.2f ms, median %.2f ms", stream.Value/1000, stream.Median/1000)),
+	}
+}
+
+func decodeFigures(of topics) []check {
+	decode := of("h200-decode")
+	var all []check
+	shares := map[string][]float64{} // of the goals
+	for row, name := range map[string]string{
+		"zstd, columns": "zstd-decode-columns", "zstd, columns, shuffled": "zstd-decode-columns-shuffled",
+		"zstd, field": "zstd-decode-field", "zstd, field, shuffled": "zstd-decode-field-shuffled",
+		"LZ4, columns": "lz4-decode-columns", "LZ4, columns, shuffled": "lz4-decode-columns-shuffled",
+		"LZ4, field": "lz4-decode-field", "LZ4, field, shuffled": "lz4-decode-field-shuffled",
+		"zstd of compress, columns": "zstd-decode-own-columns", "zstd of compress, columns, shuffled": "zstd-decode-own-columns-shuffled",
+	} {
+		records := recordsOf(decode, name, "-64k", "-1m", "-16m")
+		if strings.Contains(name, "own") {
+			all = append(all, performance("| "+row+" |", cells(records, func(r record) string { return fmt.Sprintf("%.1f GB/s", r.Value) })))
+			continue
+		}
+		all = append(all, performance("| "+row+" |", cells(records, func(r record) string { return rate(r, 1, 2) })))
+		if strings.HasPrefix(name, "zstd") {
+			shares["zstd"] = append(shares["zstd"], records[0].Value/70)
+		} else {
+			shares["lz4-64k"], shares["lz4-1m"] = append(shares["lz4-64k"], records[0].Value/150), append(shares["lz4-1m"], records[1].Value/150)
+		}
+	}
+	span := func(of []float64) string {
+		return fmt.Sprintf("%.0f to %.0f%%", 100*slices.Min(of), 100*slices.Max(of))
+	}
+	sums := decode("crc32c")
+	return append(all,
+		performance("The goals for zstd were", span(shares["zstd"])+" of that of 64 KiB", span(shares["lz4-64k"])+" is reached of it, and "+span(shares["lz4-1m"])),
+		performance("CRC-32C of ranges of 1 MiB", fmt.Sprintf("%.0f GB/s on an H200, %s", sums.Value, percent(sums.Share))))
+}
+
+func encodeFigures(of topics) []check {
+	encode := of("h200-encode")
+	var all []check
 	for row, name := range map[string]string{
 		"zstd, columns, encode":                   "zstd-encode-columns",
 		"zstd, columns, shuffled, encode":         "zstd-encode-columns-shuffled",
@@ -127,18 +308,49 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		"LZ4, field, encode":                      "lz4-encode-field",
 		"LZ4, field, shuffled, encode":            "lz4-encode-field-shuffled",
 	} {
-		cells := ""
-		for _, size := range []string{"64k", "1m", "16m"} {
-			r := encoders(name + "-" + size)
-			cells += fmt.Sprintf("| %.1f GB/s, %.1fx ", r.Value, r.Ratio)
-		}
-		ratio := encoders(strings.Replace(name, "-encode-", "-ratio-", 1) + "-1m")
-		cells += fmt.Sprintf("| %.2f / %.2f |", ratio.Value, ratio.PeerValue)
-		all = append(all, check{"performance.md", "| " + row + " |", []string{cells}})
+		size := encode(strings.Replace(name, "-encode-", "-ratio-", 1) + "-1m")
+		row := performance("| "+row+" |", cells(recordsOf(encode, name, "-64k", "-1m", "-16m"), func(r record) string { return rate(r, 1, 1) })+
+			fmt.Sprintf(" %.2f / %.2f |", size.Value, size.PeerValue))
+		all = append(all, row)
 	}
+	return all
+}
+
+func shuffleFigures(of topics) []check {
+	shuffles, codecs := of("h100-shuffle"), of("h100-blosc")
 	sums := shuffles("crc32c")
-	all = append(all, check{"performance.md", "CRC-32C of ranges of 1 MiB", []string{fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share))}})
+	all := []check{performance("CRC-32C of ranges of 1 MiB", fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share)))}
+	for row, kind := range map[string]string{"byte shuffle": "bytes", "byte unshuffle": "un-bytes", "bit shuffle": "bits", "bit unshuffle": "un-bits"} {
+		all = append(all, performance("| "+row+" |", cells(recordsOf(shuffles, "shuffle-"+kind, "-2", "-4", "-8"), func(r record) string {
+			return fmt.Sprintf("%.0f GB/s, %s", r.Value, percent(r.Share))
+		})))
+	}
+	for row, name := range map[string]string{"Blosc, LZ4, encode": "blosc-lz4-encode", "Blosc, LZ4, decode": "blosc-lz4-decode",
+		"Blosc, zstd, encode": "blosc-zstd-encode", "Blosc, zstd, decode": "blosc-zstd-decode", "gzip, columns, decode": "gzip-decode-columns", "gzip, field, decode": "gzip-decode-field"} {
+		sizes := []string{"-64k", "-1m", "-16m"}
+		if strings.HasPrefix(name, "gzip") {
+			sizes = sizes[:2]
+		}
+		all = append(all, performance("| "+row+" |", cells(recordsOf(codecs, name, sizes...), func(r record) string { return rate(r, 1, 1) })))
+	}
+	return all
+}
+
+func collectiveFigures(of topics) []check {
+	collective := of("h100-x2-collective")
+	var all []check
+	for _, op := range []string{"all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv"} {
+		latency := collective(op + "-latency-1kib")
+		all = append(all, performance("| "+op+" |", fmt.Sprintf("| %.1f us, %.2fx ", latency.Value, latency.Ratio)+
+			cells(recordsOf(collective, op, "-1mib", "-16mib", "-1024mib"), func(r record) string { return rate(r, 0, 2) })))
+	}
+	return all
+}
+
+func productFigures(of topics) []check {
 	products := of("h200-blas")
+	launched := products("blas-launch-f32-64")
+	all := []check{performance("| a call of a small gemm |", fmt.Sprintf("| %.1f us | %.2fx |", launched.Value, launched.Ratio))}
 	for row, names := range map[string][]string{
 		"gemm, 8192 rows: FP8 / bfloat16 / float16 / TF32 / float32 / float64 / complex64": {"gemm-fp8-8192", "gemm-bf16-8192", "gemm-f16-8192", "gemm-tf32-8192", "gemm-f32-8192", "gemm-f64-8192", "gemm-c64-8192"},
 		"batches of bfloat16, 64 / 128 / 256 / 512 / 1024 rows":                            {"batch-bf16-64", "batch-bf16-128", "batch-bf16-256", "batch-bf16-512", "batch-bf16-1024"},
@@ -147,96 +359,59 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		"float32, 1 GiB: gemv / transposed gemv / ger / outer product / dot":               {"gemv-f32-16384", "gemvt-f32-16384", "ger-f32-16384", "outer-f32-16384", "dot-f32-134217728"},
 		"bfloat16, 1 GiB: gemv / transposed gemv / dot":                                    {"gemv-bf16-16384", "gemvt-bf16-16384", "dot-bf16-268435456"},
 	} {
-		var values, ratios []string
-		for _, name := range names {
-			r := products("blas-" + name)
-			values, ratios = append(values, fmt.Sprintf("%.0f", r.Value)), append(ratios, fmt.Sprintf("%.2fx", r.Ratio))
-		}
-		unit := products("blas-" + names[0]).Unit
-		all = append(all, check{"performance.md", "| " + row + " |", []string{"| " + strings.Join(values, " / ") + " " + unit + " | " + strings.Join(ratios, " / ") + " |"}})
+		records := recordsOf(products, "blas-", names...)
+		all = append(all, performance("| "+row+" |", "| "+slashed(records, "%.0f", value)+" "+records[0].Unit+" | "+slashed(records, "%.2fx", ratio)+" |"))
 	}
-	launched := products("blas-launch-f32-64")
-	all = append(all, check{"performance.md", "| a call of a small gemm |", []string{fmt.Sprintf("| %.1f us | %.2fx |", launched.Value, launched.Ratio)}})
-	random, cached := onCPU("zarr-random"), onCPU("zarr-random-zstd1")
-	for _, c := range append(all, []check{
-		{"performance.md", "A random read of 100 elements", []string{fmt.Sprintf("%.1f us, %.2fx", random.Value, random.Ratio), fmt.Sprintf("%.0f us, %.2fx", cached.Value, cached.Ratio)}},
-		{"performance.md", "| IPC file, none |", convertFigures(convert, "none", true)},
-		{"performance.md", "| IPC file, zstd:1 |", convertFigures(convert, "zstd1", true)},
-		{"performance.md", "| Parquet file, none |", convertFigures(convert, "parquet-none", false)},
-		{"performance.md", "| Parquet file, zstd:1 |", convertFigures(convert, "parquet-zstd1", false)},
-		{"performance.md", "| list of float32 |", tableFigures(of("2-core-tables"), "convert-nested-list")},
-		{"performance.md", "| list of structs |", tableFigures(of("2-core-tables"), "convert-nested-list-struct")},
-		{"performance.md", "| map of text to int64 |", tableFigures(of("2-core-tables"), "convert-nested-map")},
-		{"performance.md", "| text |", tableFigures(of("2-core-tables"), "convert-text")},
-		{"performance.md", "| dictionary of 3 million texts |", []string{rateFigures(of("2-core-tables")("convert-dictionary-3m"))}},
-		{"performance.md", "| restored as an IPC file |", []string{rateFigures(of("2-core-tables")("restore-ipc"))}},
-		{"performance.md", "| restored as Parquet |", []string{rateFigures(of("2-core-tables")("restore-parquet"))}},
-		{"performance.md", "| zstd:1 on a GPU |", gpuConversion(onGPU("convert-gpu-zstd"))},
-		{"performance.md", "| blosc:zstd:1 on a GPU |", gpuConversion(onGPU("convert-gpu-blosc"))},
-		{"performance.md", "| lz4 on a GPU |", gpuConversion(onGPU("convert-gpu-lz4"))},
-		{"performance.md", "| none: the CPU either way |", gpuConversion(onGPU("convert-gpu-none"))},
-		{"performance.md", "Of a conversion with zstd:1", []string{fmt.Sprintf("the GPU at %.1f GB/s", onGPU("convert-gpu-zstd-h2d").Value),
-			fmt.Sprintf("encoded at %.1f GB/s", onGPU("convert-gpu-zstd-encode").Value), fmt.Sprintf("stored at %.1f GB/s", onGPU("convert-gpu-zstd-write").Value),
-			fmt.Sprintf("takes %.1f times as long", onGPU("convert-gpu-zstd").PeerRatios["tensorstore"])}},
-		{"performance.md", "| Blosc, read to a GPU |", gpuReads(of("h200-read"), "blosc")},
-		{"performance.md", "| zstd, read to a GPU |", gpuReads(of("h200-read"), "zstd")},
-		{"performance.md", "| none, read to a GPU |", gpuReads(of("h200-read"), "none")},
-		{"performance.md", "| ordinary Go memory to the device", []string{fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", device("h2d-pageable").Value, device("h2d-pageable").Ratio, percent(device("h2d-pageable").Share))}},
-		{"performance.md", "| device to ordinary Go memory", []string{fmt.Sprintf("| %.1f GB/s | %.1fx PyTorch; %s", device("d2h-pageable").Value, device("d2h-pageable").Ratio, percent(device("d2h-pageable").Share))}},
-		{"performance.md", "| 1 MiB allocated", []string{fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)}},
-		{"performance.md", "| the same by 16 goroutines", []string{fmt.Sprintf("| %.2f us of", device("pool-alloc-free-16").Value), fmt.Sprintf("CuPy %.1f us", device("pool-alloc-free-16").PeerValue)}},
-		{"performance.md", "| launch of a small kernel", []string{fmt.Sprintf("| %.1f us | PyTorch %.1f us", device("launch-small").Value, device("launch-small").PeerValue)}},
-		{"performance.md", "| memory that a pool holds", []string{fmt.Sprintf("| %.2f of the peak in use | CuPy %.2f", device("pool-fragmentation").Value, device("pool-fragmentation").PeerValue)}},
-		{"performance.md", "| synchronous copy of 64 KiB", []string{fmt.Sprintf("| %.1f us | CuPy %.1f us", device("h2d-64kib").Value, device("h2d-64kib").PeerValue)}},
-		{"performance.md", "| batch of 1 GiB, 64 columns", []string{fmt.Sprintf("| %.1f / %.1f GB/s | %s / %s", arrow("copyto-pageable").Value, arrow("copyto-pinned").Value, percent(arrow("copyto-pageable").Share), percent(arrow("copyto-pinned").Share)),
-			fmt.Sprintf("%.1f / %.1f GB/s |", arrow("copyto-pageable").PeerValue, arrow("copyto-pinned").PeerValue)}},
-		{"performance.md", "| batch of 64 KiB", []string{fmt.Sprintf("| %.0f / %.0f us", arrow("copyto-small-64").Value, arrow("copyto-small").Value), fmt.Sprintf("in C: %.0f / %.0f us", arrow("copyto-small-64").PeerValue, arrow("copyto-small").PeerValue)}},
-		{"performance.md", "| Arrow IPC file in the page cache", []string{fmt.Sprintf("| %.1f GB/s | %s of the link; pyarrow and CuPy %.1f GB/s", arrow("ipc-read").Value, percent(arrow("ipc-read").Share), arrow("ipc-read").PeerValue)}},
-		{"performance.md", "| the same back to an IPC file", []string{fmt.Sprintf("| %.1f GB/s | %s of the link; CuPy and pyarrow %.1f GB/s", arrow("ipc-write").Value, percent(arrow("ipc-write").Share), arrow("ipc-write").PeerValue)}},
-		{"performance.md", "| int32 taken at random", []string{"| " + three(columns, "int32", value, "%.0f") + " GB/s", "CuPy " + three(columns, "int32", peer, "%.0f") + " GB/s"}},
-		{"performance.md", "| text of 40 bytes", []string{"| " + three(columns, "utf8-40", value, "%.0f") + " GB/s", "host " + three(columns, "utf8-40", peer, "%.1f") + " GB/s"}},
-		{"performance.md", "| another process opens", []string{fmt.Sprintf("| %.2f / %.2f ms", share("share-first").Value/1000, share("share-cached").Value/1000),
-			fmt.Sprintf("socket %.0f ms, through shared memory %.0f ms", share("share-vs-socket").PeerValue/1000, share("share-vs-shm").PeerValue/1000)}},
-		{"performance.md", "| small batches to 4 processes", []string{fmt.Sprintf("%.1f thousand per second", share("share-stream").BatchesPerSecond/1000), fmt.Sprintf("p99 %.2f ms, median %.2f ms", share("share-stream").Value/1000, share("share-stream").Median/1000)}},
-		{"performance.md", "- An operation on 1,024 numbers", []string{fmt.Sprintf("takes %.1f us", small.Value), fmt.Sprintf("PyTorch %.1f us", small.PeerValue)}},
-		{"../README.md", "| Parquet to Zarr, 1 GiB", []string{fmt.Sprintf("| %.2f GB/s | pyarrow + tensorstore %.2fx", convert("convert-parquet-zstd1-vs-tensorstore").Value, convert("convert-parquet-zstd1-vs-tensorstore").Ratio)}},
-		{"../README.md", "| Arrow to Zarr on a GPU", []string{fmt.Sprintf("| %.1f GB/s | 16 cores %.1fx", onGPU("convert-gpu-zstd").Value, onGPU("convert-gpu-zstd").Ratio)}},
-		{"../README.md", "| sharded Blosc to the GPU", []string{fmt.Sprintf("| %.1f GB/s | zarr-python's prototype %.1fx", of("h200-read")("read-gpu-blosc-shards").Value, of("h200-read")("read-gpu-blosc-shards").Ratio)}},
-		{"../README.md", "| zstd on the GPU", []string{fmt.Sprintf("| %.1f GB/s | nvCOMP 6 %.1fx", of("h200-encode")("zstd-encode-columns-shuffled-1m").Value, of("h200-encode")("zstd-encode-columns-shuffled-1m").Ratio)}},
-		{"../README.md", "| Go memory to the device", []string{fmt.Sprintf("| %.1f GB/s | PyTorch %.1fx", device("h2d-pageable").Value, device("h2d-pageable").Ratio)}},
-		{"../README.md", "| batch of 64 columns", []string{fmt.Sprintf("| %.1f GB/s | %s of the link", arrow("copyto-pageable").Value, percent(arrow("copyto-pageable").Share))}},
-		{"../README.md", "| allocate and free 1 MiB", []string{fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)}},
-		{"../README.md", "| another process opens", []string{fmt.Sprintf("| %.2f ms | Arrow IPC over a socket %.0f ms", share("share-first").Value/1000, share("share-vs-socket").PeerValue/1000)}},
-	}...) {
-		text, err := os.ReadFile(c.document)
-		require.NoError(t, err)
-		_, row, found := strings.Cut("\n"+string(text), "\n"+c.row)
-		require.True(t, found, "%s has no row %q", c.document, c.row)
-		row, _, _ = strings.Cut(c.row+row, "\n")
-		for _, figure := range c.figures {
-			assert.True(t, strings.Contains(row, figure), "%s: want %q in: %s", c.document, figure, row)
-		}
-	}
+	return all
 }
 
-// convertFigures are the cells of a conversion, beside both peers and the limit.
-func convertFigures(of func(string) record, name string, limited bool) []string {
-	first, second := of("convert-"+name+"-vs-zarr-python"), of("convert-"+name+"-vs-tensorstore")
-	figures := []string{fmt.Sprintf("| %.2f GB/s | %.2fx | %.2fx |", first.Value, first.Ratio, second.Ratio)}
-	if limited {
-		_, limit, _ := strings.Cut(first.Limit, ": ")
-		figures = append(figures, fmt.Sprintf("| %.0f%% of ", 100*first.Share), "("+limit+")")
+func scaleFigures(of topics) []check {
+	steps, scale := of("2-core-scale")("scale-steps"), of("16-core-scale")
+	var limit float64
+	_, _ = fmt.Sscanf(scale("store-latency").Limit, "in flight * size / latency: %f", &limit)
+	shares := func(cores string) string {
+		two, four := scale("scale-processes-2-of-"+cores), scale("scale-processes-4-of-"+cores)
+		return fmt.Sprintf("%.2f and %.2f", two.Share, four.Share)
 	}
-	return figures
+	all := []check{
+		{row: "The records `2-core-scale`", figures: []string{fmt.Sprintf("(%.2f of its time)", steps.Value/steps.PeerValue)}},
+		{row: "- **Plan**", figures: []string{fmt.Sprintf("%.2f s for 1,000 files, and %.2f s and", scale("plan-1000-files").Value, scale("plan-10000-files").Value)}},
+		{row: "- **Partition**", figures: []string{
+			fmt.Sprintf("%.2f GB/s of zstd level 1 with 2 cores, and %.2f with 4", scale("scale-processes-1-of-2-cores").Value, scale("scale-processes-1-of-4-cores").Value),
+			"each reach " + shares("2-cores") + " of linear", "it is " + shares("4-cores") + ",",
+		}},
+		{row: "- **Finalize**", figures: []string{fmt.Sprintf("%.2f s for 100,000 chunks, and %.2f s and", scale("finalize-100000-chunks").Value, scale("finalize-1000000-chunks").Value)}},
+		{row: "- **An object store**", figures: []string{fmt.Sprintf("gets %.2f of requests", scale("store-latency").Value/limit)}},
+	}
+	for i := range all {
+		all[i].document = "scale-out.md"
+	}
+	return all
 }
 
-// tableFigures are the cells of a conversion without and with compression.
-func tableFigures(of func(string) record, name string) []string {
-	return []string{rateFigures(of(name + "-none")), rateFigures(of(name + "-zstd1"))}
+func readmeFigures(of topics) []check {
+	convert, onGPU, read := of("2-core-convert")("convert-parquet-zstd1-vs-tensorstore"), of("h200-convert")("convert-gpu-zstd"), of("h200-read")("read-gpu-blosc-shards")
+	encode, device, batch, share := of("h200-encode")("zstd-encode-columns-shuffled-1m"), of("h200-cudabuf"), of("h200-arrow")("copyto-pageable"), of("h200-share")
+	var ratios []float64
+	for _, r := range recordsOf(of("h200-convert"), "convert-gpu-", "zstd", "blosc", "lz4") {
+		ratios = append(ratios, r.Ratio)
+	}
+	all := []check{
+		{row: "A GPU makes compressed Zarr faster", figures: []string{fmt.Sprintf("conversions %.0f to %.0f times beside 16 cores", slices.Min(ratios), slices.Max(ratios))}},
+		{row: "| Parquet to Zarr, 1 GiB", figures: []string{fmt.Sprintf("| %.2f GB/s | pyarrow + tensorstore %.2fx", convert.Value, convert.Ratio)}},
+		{row: "| Arrow to Zarr on a GPU", figures: []string{fmt.Sprintf("| %.1f GB/s | 16 cores %.1fx", onGPU.Value, onGPU.Ratio)}},
+		{row: "| sharded Blosc to the GPU", figures: []string{fmt.Sprintf("| %.1f GB/s | zarr-python's prototype %.1fx", read.Value, read.Ratio)}},
+		{row: "| zstd on the GPU", figures: []string{fmt.Sprintf("| %.1f GB/s | nvCOMP 6 %.1fx", encode.Value, encode.Ratio)}},
+		{row: "| Go memory to the device", figures: []string{fmt.Sprintf("| %.1f GB/s | PyTorch %.1fx", device("h2d-pageable").Value, device("h2d-pageable").Ratio)}},
+		{row: "| batch of 64 columns", figures: []string{fmt.Sprintf("| %.1f GB/s | %s of the link", batch.Value, percent(batch.Share))}},
+		{row: "| allocate and free 1 MiB", figures: []string{fmt.Sprintf("| %.2f us | CuPy %.2f us", device("pool-alloc-free-1").Value, device("pool-alloc-free-1").PeerValue)}},
+		{row: "| another process opens", figures: []string{fmt.Sprintf("| %.2f ms | Arrow IPC over a socket %.0f ms", share("share-first").Value/1000, share("share-vs-socket").PeerValue/1000)}},
+	}
+	for i := range all {
+		all[i].document = "../README.md"
+	}
+	return all
 }
-
-// rateFigures are a rate, and the ratio to the peer's.
-func rateFigures(r record) string { return fmt.Sprintf("%.2f GB/s, %.2fx", r.Value, r.Ratio) }
 
 // bench/arrays_table.py prints the table of arrays.
 func TestTableOfArraysIsThatOfTheNewestRecords(t *testing.T) {
@@ -249,21 +424,15 @@ func TestTableOfArraysIsThatOfTheNewestRecords(t *testing.T) {
 	require.NoError(t, err, "%s", printed)
 	text, err := os.ReadFile("performance.md")
 	require.NoError(t, err)
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
 	for _, row := range strings.Split(strings.TrimSpace(string(printed)), "\n") {
 		assert.True(t, strings.Contains(string(text), strings.ReplaceAll(row, "| - |", "| |")), "performance.md has no row %s", row)
+		if columns := strings.Split(row, " | "); strings.HasPrefix(row, "| transposed copies") {
+			var share, ratio float64
+			_, err := fmt.Sscanf(columns[2]+" "+columns[3], "%f / %f %fx / %fx", new(float64), &share, new(float64), &ratio)
+			require.NoError(t, err, row)
+			assert.Contains(t, string(readme), fmt.Sprintf("| transposed copies, %s cases, median | %s of a plain copy | CuPy and PyTorch %.1fx |", columns[1], percent(share), ratio))
+		}
 	}
-}
-
-func gpuConversion(r record) []string {
-	return []string{fmt.Sprintf("| %.1f GB/s | %.2fx |", r.Value, r.Ratio)}
-}
-
-// gpuReads returns the figures of a codec in the order of the columns.
-func gpuReads(of func(name string) record, codec string) []string {
-	line := "|"
-	for _, layout := range []string{"shards", "1m", "16m"} {
-		r := of("read-gpu-" + codec + "-" + layout)
-		line += fmt.Sprintf(" %.1f GB/s, %.1fx |", r.Value, r.Ratio)
-	}
-	return []string{line}
 }

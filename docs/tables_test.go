@@ -183,14 +183,9 @@ func TestNamesAreThoseOfTheInstalledPackages(t *testing.T) {
 }
 
 func TestTestsThatDocumentsNameExist(t *testing.T) {
-	documents, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	require.NotEmpty(t, documents)
 	tests := map[string]string{} // the sources of a package's tests
-	for _, document := range documents {
-		text, err := os.ReadFile(document)
-		require.NoError(t, err)
-		for _, name := range named.FindAllStringSubmatch(string(text), -1) {
+	for document, text := range documents(t) {
+		for _, name := range named.FindAllStringSubmatch(text, -1) {
 			folder := name[1]
 			if _, ok := tests[folder]; !ok {
 				tests[folder] = sources(t, folder)
@@ -217,12 +212,8 @@ func TestBareTestNamesExist(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	documents, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	for _, document := range append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md") {
-		text, err := os.ReadFile(document)
-		require.NoError(t, err)
-		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllStringSubmatch(string(text), -1) {
+	for document, text := range documents(t) {
+		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllStringSubmatch(text, -1) {
 			assert.True(t, strings.Contains(all.String(), "\nfunc "+m[1]+"("), "%s: %s does not exist", document, m[1])
 		}
 	}

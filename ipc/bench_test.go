@@ -22,6 +22,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 // forEachBenchMachine runs a benchmark on the machine's GPU if tests run there.
@@ -136,7 +137,7 @@ func share(b *testing.B, m machine, way handle.Mechanism, cached bool) {
 		b.Skip("needs a GPU")
 	}
 	p := startPeer(b, m)
-	path := tempDir(b) + "/s"
+	path := ipctest.TempDir(b) + "/s"
 	p.mustCall("ServeWide", Wide{path, m.size(), way == handle.CUDAPool})
 	ctx := context.Background()
 	connect := func() *ipc.Client {
@@ -175,7 +176,7 @@ func share(b *testing.B, m machine, way handle.Mechanism, cached bool) {
 func BenchmarkSocket(b *testing.B) {
 	forEachBenchMachine(b, func(b *testing.B, m machine) {
 		p := startPeer(b, m)
-		path := tempDir(b) + "/s"
+		path := ipctest.TempDir(b) + "/s"
 		p.mustCall("ServeSocket", Wide{Path: path, Size: m.size()})
 		b.SetBytes(m.size())
 		for b.Loop() {
@@ -223,7 +224,7 @@ func (p *Peer) Receive(r Receive, times *[]int64) error {
 // 4 processes. An operation is a batch; p99-us is its latency.
 func BenchmarkStream(b *testing.B) {
 	forEachBenchMachine(b, func(b *testing.B, m machine) {
-		catalog, s := serve(b, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(b, ipc.ServerOptions{})
 		batch, err := arrowbuf.CopyTo(small(), m.device())
 		require.NoError(b, err)
 		defer batch.Release()

@@ -14,13 +14,14 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
 // serveRaw serves one connection: it reads HELLO, calls respond, and then replies
 // to PING only.
 func serveRaw(t *testing.T, respond func(r rawConn)) string {
-	path := tempDir(t) + "/s"
+	path := ipctest.TempDir(t) + "/s"
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
@@ -121,7 +122,7 @@ func TestClientRejectsInvalidServerFrames(t *testing.T) {
 }
 
 func TestClientCannotModifySharedMemory(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	b, err := arrowbuf.CPU().Alloc(10)
 	require.NoError(t, err)
 	_, err = b.CopyFromHost([]byte("0123456789"), 0)

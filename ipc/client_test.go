@@ -15,6 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 // A server ends a connection with more than 64 concurrent requests, so the client
@@ -23,7 +24,7 @@ func TestExcessRequestsWait(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	catalog, s := serve(t, ipc.ServerOptions{KeepAliveTimeout: 2 * time.Second})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{KeepAliveTimeout: 2 * time.Second})
 	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 2))
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
@@ -114,7 +115,7 @@ func TestExcessRequestsWait(t *testing.T) {
 // A closed client keeps the connection for its leases only.
 func TestClosedClientKeepsOnlyItsLeases(t *testing.T) {
 	m := machine{kind: "cpu"}
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Depth: 2})
 	require.NoError(t, err)
 	c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})

@@ -23,6 +23,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 // mechanisms returns the mechanisms for the machine's memory.
@@ -48,7 +49,7 @@ func TestServerSurvivesClientDeathAtEachFrame(t *testing.T) {
 
 func killClientAtEachFrame(t *testing.T, m machine, way handle.Mechanism) {
 	m = m.withMechanism(t, way)
-	catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Options: m.options()})
 	require.NoError(t, err)
 	start := m.memoryUsed(t)
@@ -168,7 +169,7 @@ func TestClientSurvivesServerDeathAtEachFrame(t *testing.T) {
 // to be killed.
 func killServerAtFrame(t *testing.T, m machine, way handle.Mechanism, step int) bool {
 	p := startPeer(t, m)
-	path := tempDir(t)
+	path := ipctest.TempDir(t)
 	p.mustCall("Serve", Serve{path + "/s", way == handle.CUDAPool})
 	var decided atomic.Bool // whether the server is killed or survives
 	killed := make(chan struct{})
@@ -256,7 +257,7 @@ func serverScript(t *testing.T, m machine, p *peer, path string, way handle.Mech
 func TestWorkContinuesAfterServerDiesDuringWrite(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		p := startPeer(t, m)
-		path := tempDir(t) + "/s"
+		path := ipctest.TempDir(t) + "/s"
 		p.mustCall("ServeStuck", path)
 		c, err := ipc.Dial(shortContext(t), path, ipc.DialOptions{Devices: m.gpus(), Async: true})
 		require.NoError(t, err)
@@ -312,7 +313,7 @@ func killClients(t *testing.T, m machine, rounds int) {
 	if m.dev != nil {
 		m = m.withMechanism(t, handle.CUDAPool) // clients without this mechanism get copies
 	}
-	catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: 8 << 20})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{MaxIdleBytes: 8 << 20})
 	require.NoError(t, publishFixtures(catalog, m.device(), "table", 3, m.options()...))
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Options: m.options()})
 	require.NoError(t, err)
@@ -398,7 +399,7 @@ func (p *Peer) Churn(d Dial, _ *int) error {
 // killServers kills writers while a client in this process reads.
 func killServers(t *testing.T, m machine, rounds int) {
 	rng := rand.New(rand.NewPCG(uint64(rounds), 7))
-	path := tempDir(t) + "/s"
+	path := ipctest.TempDir(t) + "/s"
 	for i := range rounds {
 		p := startPeer(t, m)
 		p.mustCall("Serve", Serve{path, m.dev != nil && i%2 == 1})

@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(concat(rawFrame(wire.Subscribe, 1, wire.AppendSubscribe(nil, 2, "stream")), rawFrame(wire.Credit, 1, wire.AppendCredit(nil, 9)), rawFrame(wire.Cancel, 1, nil)))
 	f.Add(concat(rawFrame(wire.List, 1, nil), rawFrame(wire.Stat, 2, nil), rawFrame(wire.Ping, 3, nil)))
 	f.Add(rawFrame(wire.Forgotten, 0, wire.AppendNumbers(nil, []uint64{1})))
-	catalog, s := serve(f, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(f, ipc.ServerOptions{})
 	require.NoError(f, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
 	_, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(f, err)
@@ -77,7 +78,7 @@ func FuzzClient(f *testing.F) {
 	welcome := wire.WelcomeMessage{Version: 1, Process: self}
 	file := memoryFile(f, 1<<16)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := net.Listen("unix", tempDir(t)+"/s")
+		l, err := net.Listen("unix", ipctest.TempDir(t)+"/s")
 		require.NoError(t, err)
 		defer func() { _ = l.Close() }()
 		go func() {
@@ -111,7 +112,7 @@ func FuzzClient(f *testing.F) {
 // encodedTable returns the schema and the one batch that a server sends of a
 // small table.
 func encodedTable(t testing.TB) (header []byte, part wire.Part) {
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	small := small()
 	defer small.Release()
 	require.NoError(t, catalog.PublishTable("table", small.Schema(), []arrow.RecordBatch{small}))
@@ -132,7 +133,7 @@ func encodedTable(t testing.TB) (header []byte, part wire.Part) {
 
 // memoryFile returns a sealed memory file of n bytes.
 func memoryFile(t testing.TB, n int) *os.File {
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	b, err := arrowbuf.CPU().Alloc(int64(n))
 	require.NoError(t, err)
 	_, err = b.CopyFromHost(make([]byte, n), 0)

@@ -8,8 +8,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +23,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -44,7 +43,7 @@ func forEachMachine(t *testing.T, test func(t *testing.T, m machine)) {
 
 func forEachGPU(t *testing.T, test func(t *testing.T, m machine)) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		test(t, machine{kind: filepath.Base(t.Name()), dev: dev})
+		test(t, machine{kind: ipctest.KindOf(t), dev: dev})
 	})
 }
 
@@ -192,29 +191,6 @@ func fixtureOn(device arrowbuf.Device, name string, i uint64) (arrow.RecordBatch
 	host := fixture(name, i)
 	defer host.Release()
 	return arrowbuf.CopyTo(host, device)
-}
-
-// tempDir returns a folder with a short path: the path of a socket is limited to
-// 107 bytes.
-func tempDir(t testing.TB) string {
-	t.Helper()
-	f, err := os.MkdirTemp("", "q")
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(f)) })
-	return f
-}
-
-// serve serves a new catalog until the test ends.
-func serve(t testing.TB, o ipc.ServerOptions) (*ipc.Catalog, *ipc.Server) {
-	t.Helper()
-	catalog := ipc.NewCatalog()
-	s, err := ipc.Serve(filepath.Join(tempDir(t), "s"), catalog, o)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, s.Close())
-		catalog.Close()
-	})
-	return catalog, s
 }
 
 // shortContext returns a context of 5 s.

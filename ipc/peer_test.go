@@ -22,9 +22,9 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 // peerVariable makes the test binary run as another process, on a machine of this
@@ -125,7 +125,7 @@ type pipes struct {
 func runPeer(kind string) {
 	p := &Peer{kind: kind, device: arrowbuf.CPU(), batches: map[string][]arrow.RecordBatch{}, buffers: map[string]arrowbuf.Buffer{}}
 	var err error
-	if p.mount = mountProc(); p.mount == nil || kind != "cuda" {
+	if p.mount = ipctest.MountProc(); p.mount == nil || kind != "cuda" {
 		err = p.openDevice()
 	}
 	server := rpc.NewServer()
@@ -143,9 +143,10 @@ func runPeer(kind string) {
 type Peer struct {
 	kind   string
 	mount  error // the error of mounting /proc in a PID namespace of its own
-	driver *cudabuf.Driver
-	gpus   []arrowbuf.Device
 	device arrowbuf.Device
+	gpu    *cudabuf.Device // nil on the CPU
+
+	closeDriver func() error // fails if device memory leaks
 
 	client  *ipc.Client
 	batches map[string][]arrow.RecordBatch
@@ -166,21 +167,12 @@ func (p *Peer) Ready(_ int, _ *int) error {
 }
 
 func (p *Peer) openDevice() (err error) {
-	switch p.kind {
-	case "cpu":
-		return nil
-	case "cuda":
-		p.driver, err = cudabuf.Open()
-	default:
-		p.driver = cudatest.New(cudatest.Config{})
-	}
-	if err != nil {
-		return err
-	}
-	dev, err := p.driver.Device(0)
-	p.gpus, p.device = []arrowbuf.Device{dev}, dev
+	p.device, p.gpu, p.closeDriver, err = ipctest.OpenDevice(p.kind)
 	return err
 }
+
+// gpus returns the GPUs of the process: one, or none.
+func (p *Peer) gpus() []arrowbuf.Device { return machine{dev: p.gpu}.gpus() }
 
 // deadline returns a context of 5 s.
 func deadline() (context.Context, context.CancelFunc) {
@@ -200,7 +192,7 @@ type Dial struct {
 func (p *Peer) Dial(d Dial, _ *int) (err error) {
 	ctx, cancel := deadline()
 	defer cancel()
-	o := ipc.DialOptions{Devices: p.gpus, Mechanisms: d.Mechanisms, Async: d.Async}
+	o := ipc.DialOptions{Devices: p.gpus(), Mechanisms: d.Mechanisms, Async: d.Async}
 	if d.WithoutGPU {
 		o.Devices = nil
 	}
@@ -372,7 +364,7 @@ func (p *Peer) toPool(pooled bool) (options []ipc.PublishOption, err error) {
 	if !pooled {
 		return nil, nil
 	}
-	if p.pool, err = p.gpus[0].(*cudabuf.Device).NewSharedPool(); err != nil {
+	if p.pool, err = p.gpu.NewSharedPool(); err != nil {
 		return nil, err
 	}
 	p.device = p.pool.AsDevice()
@@ -402,11 +394,11 @@ func (p *Peer) Write(n int, _ *int) error {
 
 // ServeStuck serves a buffer with a write that never completes.
 func (p *Peer) ServeStuck(path string, _ *int) error {
-	b, err := p.gpus[0].(*cudabuf.Device).NewBuffer(100)
+	b, err := p.gpu.NewBuffer(100)
 	if err != nil {
 		return err
 	}
-	stream, err := p.gpus[0].(*cudabuf.Device).NewStream(cudabuf.StreamOptions{})
+	stream, err := p.gpu.NewStream(cudabuf.StreamOptions{})
 	if err != nil {
 		return err
 	}
@@ -441,8 +433,8 @@ func (p *Peer) Close(_ int, _ *int) (err error) {
 	if p.pool != nil {
 		err = errors.Join(err, p.pool.Close())
 	}
-	if p.driver != nil {
-		err = errors.Join(err, p.driver.Close())
+	if p.closeDriver != nil {
+		err = errors.Join(err, p.closeDriver())
 	}
 	return err
 }

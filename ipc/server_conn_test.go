@@ -17,6 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -98,7 +99,7 @@ func frame(length uint32, typ, files byte, reserved uint16, request uint32, payl
 }
 
 func TestServerRejectsInvalidClientFrames(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
 	good := helloMessage(t)
 	changed := func(change func(m *wire.HelloMessage)) []byte {
@@ -155,14 +156,14 @@ func withHeader(typ byte, payload []byte) []byte {
 }
 
 func TestServerDropsClientWithoutHello(t *testing.T) {
-	_, s := serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
+	_, s := ipctest.Serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
 	r := connect(t, s.Path())
 	r.writeBytes([]byte{1})
 	assert.Zero(t, r.readToEnd())
 }
 
 func TestServerDropsClientThatDoesNotRead(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{}.WithPeerTimeout(50*time.Millisecond))
 	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
 	r := handshake(t, s.Path())
 	require.NoError(t, r.SetWriteDeadline(time.Now().Add(5*time.Second)))
@@ -176,7 +177,7 @@ func TestServerDropsClientThatDoesNotRead(t *testing.T) {
 }
 
 func TestUnexpectedDescriptorsAreClosed(t *testing.T) {
-	_, s := serve(t, ipc.ServerOptions{})
+	_, s := ipctest.Serve(t, ipc.ServerOptions{})
 	before := openFiles(t)
 	for _, n := range []int{1, 100} {
 		r := handshake(t, s.Path())

@@ -19,6 +19,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 // onGPU lists mechanisms of GPU memory, each usable alone.
@@ -26,7 +27,7 @@ var onGPU = []handle.Mechanism{handle.CUDAFD, handle.CUDAIPC}
 
 func TestOtherProcessReadsTable(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 3))
 		ways := []handle.Mechanism{handle.Memory}
 		if m.dev != nil {
@@ -54,7 +55,7 @@ func TestOtherProcessReadsTable(t *testing.T) {
 
 func TestClientInSameProcessGetsPublishedBatches(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 2))
 		c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)
@@ -75,7 +76,7 @@ func TestClientInSameProcessGetsPublishedBatches(t *testing.T) {
 func TestClientReadsFromServingProcess(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		p := startPeer(t, m)
-		path := tempDir(t) + "/s"
+		path := ipctest.TempDir(t) + "/s"
 		p.mustCall("Serve", Serve{Path: path})
 		c, err := ipc.Dial(shortContext(t), path, ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)
@@ -134,7 +135,7 @@ func TestSlicesKeepTheirOffsets(t *testing.T) {
 				_, err = whole.CopyFromHost(data, 0)
 				require.NoError(t, err)
 
-				catalog, s := serve(t, ipc.ServerOptions{})
+				catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 				one := arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}}, nil)
 				type slice struct{ offset, length int64 }
 				slices := map[string]slice{}
@@ -195,7 +196,7 @@ func TestPoolMemoryIsCopiedUnlessExposed(t *testing.T) {
 		shown, err := m.dev.FromHost([]byte("these are shown"))
 		require.NoError(t, err)
 		defer shown.Release()
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, catalog.PublishBuffer("copied", shown))
 		require.NoError(t, catalog.PublishBuffer("in place", shown, ipc.ExposeAllocation()))
 		p := startPeer(t, m)
@@ -226,7 +227,7 @@ func TestPoolMemoryIsCopiedUnlessExposed(t *testing.T) {
 
 func TestBatchUsesCommonMechanism(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, publishFixtures(catalog, m.dev, "table", 1))
 		require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "host", 1))
 		p := startPeer(t, m)
@@ -249,7 +250,7 @@ func TestBatchIsReadAfterItsWrites(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		for i, way := range append(onGPU, onGPU...) {
 			async := i < len(onGPU)
-			catalog, s := serve(t, ipc.ServerOptions{})
+			catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 			b, err := m.dev.NewBuffer(100)
 			require.NoError(t, err)
 			stream, err := m.dev.NewStream(cudabuf.StreamOptions{})
@@ -289,7 +290,7 @@ func TestBatchIsReadAfterItsWrites(t *testing.T) {
 // Pinned memory is shared as it is after the writes of its streams.
 func TestPinnedMemoryIsCopiedAfterItsWrites(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		full, err := m.dev.NewBuffer(100)
 		require.NoError(t, err)
 		defer full.Release()
@@ -318,7 +319,7 @@ func TestPinnedMemoryIsCopiedAfterItsWrites(t *testing.T) {
 }
 
 func TestErrorsOfNames(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
 	assert.ErrorIs(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1), ipc.ErrExists)
 	for _, name := range []string{"", "a\x00b", "\xff", string(make([]byte, 256))} {
@@ -363,7 +364,7 @@ func TestErrorsOfNames(t *testing.T) {
 func TestSlicedBatchesArriveUnchanged(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		rng := rand.New(rand.NewPCG(3, 4))
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		want := map[string]string{}
 		for i := range uint64(10) {
 			b, err := fixtureOn(m.device(), "slices", i)

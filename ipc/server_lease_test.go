@@ -16,6 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/internal/memfile"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func TestEveryEndOfALeaseProtectsItsReader(t *testing.T) {
 		"the time limit":                 {options: ipc.ServerOptions{MaxLeaseTime: 50 * time.Millisecond}, end: func(rawConn) {}, code: wire.CodeExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
-			catalog, s := serve(t, tt.options)
+			catalog, s := ipctest.Serve(t, tt.options)
 			publish := func(name string) {
 				b, err := arrowbuf.CPU().Alloc(1000)
 				require.NoError(t, err)
@@ -94,7 +95,7 @@ func mapped(t *testing.T, f wire.Frame) []byte {
 // Close ends the leases of all clients at once and frees the shared memory.
 func TestCloseEndsEveryLease(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
 		p := startPeer(t, m)
 		p.mustCall("Dial", Dial{Path: s.Path(), Mechanisms: handle.Mechanisms{handle.CUDAFD, handle.Memory}})
@@ -108,7 +109,7 @@ func TestCloseEndsEveryLease(t *testing.T) {
 }
 
 func TestSecondReleaseOfLeaseIsFault(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
 	holds, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
 	require.NoError(t, err)
@@ -149,7 +150,7 @@ func TestSecondReleaseOfLeaseIsFault(t *testing.T) {
 
 func TestShutdownWaitsForLeases(t *testing.T) {
 	m := machine{kind: "cpu"}
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
 	p := startPeer(t, m)
 	p.mustCall("Dial", Dial{Path: s.Path()})
@@ -169,7 +170,7 @@ func TestShutdownWaitsForLeases(t *testing.T) {
 
 func TestStoppedClientLosesItsLeases(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{KeepAliveTimeout: 200 * time.Millisecond, MaxIdleBytes: -1})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{KeepAliveTimeout: 200 * time.Millisecond, MaxIdleBytes: -1})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
 		healthy, stopped := startPeer(t, m), startPeer(t, m)
 		for _, p := range []*peer{healthy, stopped} {
@@ -191,7 +192,7 @@ func TestExpiredLeaseEndsConnection(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{MaxLeaseTime: 2 * time.Second, MaxIdleBytes: -1})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{MaxLeaseTime: 2 * time.Second, MaxIdleBytes: -1})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1))
 		holding, releasing := startPeer(t, m), startPeer(t, m)
 		for _, p := range []*peer{holding, releasing} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/internal/wire"
 )
 
@@ -21,7 +22,7 @@ func TestPoolIsSharedInPlace(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		m = m.withMechanism(t, handle.CUDAPool)
 		start, files := m.memoryUsed(t), openFiles(t)
-		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 		shown, err := m.pool.NewBuffer(1000, nil)
 		require.NoError(t, err)
 		require.NoError(t, shown.Fill('a'))
@@ -74,7 +75,7 @@ func TestPoolIsSharedInPlace(t *testing.T) {
 func TestBatchPartlyInPoolIsPartlyCopied(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		m = m.withMechanism(t, handle.CUDAPool)
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		whole, err := fixtureOn(m.device(), "slice", 0)
 		require.NoError(t, err)
 		part := whole.NewSlice(3, whole.NumRows()) // its bitmaps and offsets are new allocations
@@ -98,7 +99,7 @@ func TestBatchPartlyInPoolIsPartlyCopied(t *testing.T) {
 func TestClosedPoolIsCopied(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		m = m.withMechanism(t, handle.CUDAPool)
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 1, ipc.ExposeAllocation()))
 		require.NoError(t, m.pool.Close())
 		p := startPeer(t, m)
@@ -115,7 +116,7 @@ func TestClosedPoolIsCopied(t *testing.T) {
 func TestTwoClientsInOneProcessShareImportedPool(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
 		p := startPeer(t, m)
-		path := tempDir(t) + "/s"
+		path := ipctest.TempDir(t) + "/s"
 		p.mustCall("Serve", Serve{path, true})
 		var clients [2]*ipc.Client
 		var tables [2]*ipc.Table

@@ -3,7 +3,6 @@
 package ipc_test
 
 import (
-	"errors"
 	"os"
 	"syscall"
 	"testing"
@@ -14,12 +13,13 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 const nobodyUID = 65534
 
 func TestSocketIsPrivateToItsUser(t *testing.T) {
-	_, s := serve(t, ipc.ServerOptions{})
+	_, s := ipctest.Serve(t, ipc.ServerOptions{})
 	info, err := os.Stat(s.Path())
 	require.NoError(t, err)
 	assert.Equal(t, os.ModeSocket|0o600, info.Mode())
@@ -35,7 +35,7 @@ func TestSocketIsPrivateToItsUser(t *testing.T) {
 
 func TestStaleSocketIsReplaced(t *testing.T) {
 	m := machine{kind: "cpu"}
-	path := tempDir(t) + "/s"
+	path := ipctest.TempDir(t) + "/s"
 	p := startPeer(t, m)
 	p.mustCall("Serve", Serve{Path: path})
 	p.kill()
@@ -55,12 +55,12 @@ func TestOtherUsersAreRefused(t *testing.T) {
 		require.NoError(t, os.Chmod(s.Path()[:len(s.Path())-2], 0o755))
 	}
 	t.Run("by the file's mode", func(t *testing.T) {
-		_, s := serve(t, ipc.ServerOptions{})
+		_, s := ipctest.Serve(t, ipc.ServerOptions{})
 		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobodyUID}, nil)
 		assert.ErrorContains(t, err, "as expected, "+ipc.ErrRefused.Error())
 	})
 	t.Run("by the server", func(t *testing.T) {
-		_, s := serve(t, ipc.ServerOptions{})
+		_, s := ipctest.Serve(t, ipc.ServerOptions{})
 		open(t, s)
 		err := startPeer(t, machine{kind: "cpu"}).call("Dial", Dial{Path: s.Path(), User: nobodyUID}, nil)
 		assert.ErrorContains(t, err, "as expected, "+ipc.ErrRefused.Error())
@@ -68,7 +68,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 		assert.Empty(t, s.Stat().Clients)
 	})
 	t.Run("unless it is allowed", func(t *testing.T) {
-		catalog, s := serve(t, ipc.ServerOptions{AllowUIDs: []uint32{nobodyUID}})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{AllowUIDs: []uint32{nobodyUID}})
 		open(t, s)
 		require.NoError(t, publishFixtures(catalog, arrowbuf.CPU(), "table", 1))
 		p := startPeer(t, machine{kind: "cpu"})
@@ -81,7 +81,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 		assert.ErrorIs(t, err, ipc.ErrRefused, "root is not on the list")
 	})
 	t.Run("and a server of another user", func(t *testing.T) {
-		_, s := serve(t, ipc.ServerOptions{})
+		_, s := ipctest.Serve(t, ipc.ServerOptions{})
 		_, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{ServerUIDs: []uint32{nobodyUID}})
 		assert.ErrorIs(t, err, ipc.ErrRefused)
 		assert.ErrorContains(t, err, "user of the server: got 0")
@@ -92,39 +92,20 @@ func TestOtherUsersAreRefused(t *testing.T) {
 // container. It has its own /proc, without which CUDA does not start.
 func startInNamespace(t *testing.T, m machine) *peer {
 	t.Helper()
-	const flags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
-	p, err := tryPeer(t, m, &syscall.SysProcAttr{Cloneflags: flags})
-	if errors.Is(err, syscall.EPERM) {
-		p, err = tryPeer(t, m, &syscall.SysProcAttr{
-			Cloneflags:  flags | syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
-		})
-	}
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("this machine does not permit PID namespaces: %v", err)
-	}
-	require.NoError(t, err)
+	var p *peer
+	ipctest.StartInNamespace(t, func(attributes *syscall.SysProcAttr) (err error) {
+		p, err = tryPeer(t, m, attributes)
+		return err
+	})
 	if err := p.call("Ready", 0, nil); err != nil {
 		t.Skipf("this machine does not permit PID namespaces with a /proc of their own: %v", err)
 	}
 	return p
 }
 
-// mountProc mounts /proc if this process is the first of a PID namespace.
-func mountProc() error {
-	if os.Getpid() != 1 {
-		return nil
-	}
-	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return err
-	}
-	return syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
-}
-
 func TestClientInOtherPIDNamespace(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 2))
 		p := startInNamespace(t, m)
 		p.mustCall("Dial", Dial{Path: s.Path()})
@@ -159,7 +140,7 @@ func TestClientInOtherPIDNamespace(t *testing.T) {
 func TestServerInOtherPIDNamespace(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		p := startInNamespace(t, m)
-		path := tempDir(t) + "/s"
+		path := ipctest.TempDir(t) + "/s"
 		p.mustCall("Serve", Serve{Path: path})
 		c, err := ipc.Dial(shortContext(t), path, ipc.DialOptions{Devices: m.gpus()})
 		require.NoError(t, err)

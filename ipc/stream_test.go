@@ -20,6 +20,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 // write writes batches [0, n) of the stream "stream".
@@ -36,7 +37,7 @@ func write(t testing.TB, m machine, stream *ipc.Stream, n int) {
 
 func TestStreamReachesSeveralProcesses(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 		require.NoError(t, err)
 		const readers, batches = 3, 40
@@ -63,7 +64,7 @@ func TestStreamReachesSeveralProcesses(t *testing.T) {
 
 func TestWriterWaitsForSlowestSubscriber(t *testing.T) {
 	m := machine{kind: "cpu"}
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{Depth: 2})
 	require.NoError(t, err)
 	c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{Mechanisms: handle.Mechanisms{handle.Memory}})
@@ -106,7 +107,7 @@ func TestWriterWaitsForSlowestSubscriber(t *testing.T) {
 
 func TestStreamReusesBlocks(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 		require.NoError(t, err)
 		p := startPeer(t, m)
@@ -125,7 +126,7 @@ func TestStreamReusesBlocks(t *testing.T) {
 
 func TestSmallBatchesShareBlocks(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 		const n = 100
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", n))
 		require.NoError(t, publishFixtures(catalog, m.device(), "other", 1))
@@ -154,7 +155,7 @@ func TestSmallBatchesShareBlocks(t *testing.T) {
 func TestWithdrawnTableStaysWithItsHolders(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
 		before := m.memoryUsed(t)
-		catalog, s := serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{MaxIdleBytes: -1})
 		require.NoError(t, publishFixtures(catalog, m.device(), "table", 2))
 		p := startPeer(t, m)
 		p.mustCall("Dial", Dial{Path: s.Path()})
@@ -174,7 +175,7 @@ func TestWithdrawnTableStaysWithItsHolders(t *testing.T) {
 
 func TestEmptyTablesAndBuffersAreShared(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		require.NoError(t, catalog.PublishTable("no batches", schema, nil))
 		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 		none := b.NewRecordBatch()
@@ -209,7 +210,7 @@ func TestEmptyTablesAndBuffersAreShared(t *testing.T) {
 }
 
 func TestSubscriptionEndsWithItsServer(t *testing.T) {
-	catalog, s := serve(t, ipc.ServerOptions{})
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	stream, err := catalog.NewStream("stream", schema, ipc.StreamOptions{})
 	require.NoError(t, err)
 	c, err := ipc.Dial(shortContext(t), s.Path(), ipc.DialOptions{})
@@ -234,7 +235,7 @@ func TestServerClosesDuringWrite(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	forEachGPU(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t, ipc.ServerOptions{})
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		b, err := m.dev.NewBuffer(100)
 		require.NoError(t, err)
 		stream, err := m.dev.NewStream(cudabuf.StreamOptions{})

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/tensor"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -47,7 +48,7 @@ func assertColumn(t *testing.T, want arrow.DataType, json string, got arrow.Arra
 }
 
 func TestToArrowMakesColumnsOfEveryType(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range columnCases {
 			column := fromJSON(t, tt.dtype, tt.json)
 			moved, err := arrowbuf.CopyArrayTo(column, dev)
@@ -72,7 +73,7 @@ func TestToArrowMakesColumnsOfEveryType(t *testing.T) {
 }
 
 func TestToArrowPacksBooleans(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int{0, 1, 7, 8, 9, 63, 64, 65, 1000} {
 			values := make([]bool, n)
 			json := "["
@@ -102,7 +103,7 @@ func TestToArrowSharesMemoryInCOrder(t *testing.T) {
 		}
 		assert.Same(t, &host[0], &data.Buffers()[1].Bytes()[0])
 	}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(24), 4, 3, 2)
 		before := dev.MemoryStats().InUse
 		column := toArrow(t, a, ndview.ArrowOptions{})
@@ -114,7 +115,7 @@ func TestToArrowSharesMemoryInCOrder(t *testing.T) {
 }
 
 func TestToArrowRetainsArrayMemory(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.FromHost(dev, ndview.Int32, count(3), 3)
 		require.NoError(t, err)
 		column := toArrow(t, a, ndview.ArrowOptions{})
@@ -124,7 +125,7 @@ func TestToArrowRetainsArrayMemory(t *testing.T) {
 }
 
 func TestToArrowDescribesTensorMemoryOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(2*3*4*5), 2, 3, 4, 5)
 		for _, order := range [][]int{{0, 1, 2, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 3, 2, 1}} {
 			transposed, err := a.Transpose(order...)
@@ -164,14 +165,14 @@ func TestToArrowDescribesTensorMemoryOrder(t *testing.T) {
 }
 
 func TestToArrowAlignsElements(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		odd := ndtest.At(t, ndtest.Upload(t, dev, append([]byte{0}, ndtest.Raw[int32](7, 8)...)), ndview.Int32, 1, 2)
 		assertColumn(t, arrow.PrimitiveTypes.Int32, `[7, 8]`, toArrow(t, odd, ndview.ArrowOptions{}))
 	})
 }
 
 func TestToArrowTakesNullsFromMask(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
 		mask := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true, false}, 3)
 		column := toArrow(t, a, ndview.ArrowOptions{Mask: mask})
@@ -248,7 +249,7 @@ func TestFromArrowMaskedMarksNulls(t *testing.T) {
 		{"all levels", nested, `[null, [null, [3, null]], [[1, 2], [3, 4]]]`, 0, 2, []int64{2, 2, 2}, []bool{true, true, true, true, true, true, false, true}},
 		{"no rows", pairs, `[null]`, 1, 1, []int64{0, 2}, nil},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			forSlice(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {
 				values, mask, err := ndview.FromArrowMasked(column)
@@ -272,7 +273,7 @@ func TestFromArrowMaskedMarksNulls(t *testing.T) {
 }
 
 func TestFromArrowMaskedLeaksNothingOnError(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		validity := ndtest.Upload(t, dev, []byte{1}).Arrow()
 		defer validity.Release()
 		data := array.NewData(arrow.PrimitiveTypes.Int32, 2, []*memory.Buffer{validity, memory.NewBufferBytes(make([]byte, 4))}, nil, 1, 0)
@@ -286,7 +287,7 @@ func TestFromArrowMaskedLeaksNothingOnError(t *testing.T) {
 func TestFromArrowPermutesTensors(t *testing.T) {
 	form, err := ndview.NewTensorType(arrow.PrimitiveTypes.Int32, []int64{3, 2}, []int{1, 0}, []string{"x", "y"})
 	require.NoError(t, err)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		storage := fromJSON(t, form.Storage, `[[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]`)
 		column := array.NewExtensionArrayWithStorage(form, storage)
 		defer column.Release()

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -99,7 +100,7 @@ func forSlice(t *testing.T, dev arrowbuf.Device, column arrow.Array, i, j int, f
 
 func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
 	bounds := [][2]int{{0, 5}, {1, 4}, {4, 5}, {0, 0}, {2, 2}, {5, 5}}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range columnCases {
 			t.Run(tt.dtype.String(), func(t *testing.T) {
 				column := fromJSON(t, tt.dtype, tt.json)
@@ -122,7 +123,7 @@ func TestFromArrowViewsColumnsOfEveryType(t *testing.T) {
 }
 
 func TestFromArrowAcceptsEmptyColumns(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range columnCases {
 			column := fromJSON(t, tt.dtype, `[]`)
 			forSlice(t, dev, column, 0, 0, func(t *testing.T, column arrow.Array) {
@@ -157,7 +158,7 @@ func TestFromArrowUnpacksSlicesOfBooleansFromAnyBit(t *testing.T) {
 		v := i*i%7 < 3
 		json, want = append(json, fmt.Sprint(v)), append(want, ndtest.Raw(v)...)
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		column := fromJSON(t, arrow.FixedWidthTypes.Boolean, "["+strings.Join(json, ",")+"]")
 		for i := range 17 {
 			for _, j := range []int{i, i + 1, i + 9, n} {
@@ -183,7 +184,7 @@ func TestFromArrowCopiesNothing(t *testing.T) {
 	require.True(t, ok)
 	assert.Same(t, &values.Bytes()[16], &host[0])
 
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		moved, err := arrowbuf.CopyArrayTo(column, dev)
 		ndtest.Own(t, moved, err)
 		before := dev.MemoryStats().InUse
@@ -194,7 +195,7 @@ func TestFromArrowCopiesNothing(t *testing.T) {
 }
 
 func TestFromArrowRetainsColumnMemory(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		host := fromJSON(t, arrow.PrimitiveTypes.Int64, `[1, 2, 3]`)
 		column, err := arrowbuf.CopyArrayTo(host, dev)
 		require.NoError(t, err)
@@ -324,7 +325,7 @@ func TestFromArrowRefusesNullsInSlice(t *testing.T) {
 		{"an inner list's element beside the slice", nested, `[[[1, 2]], [[3, null]], [[5, 6]]]`, 2, 3, false},
 		{"an extension's element", extensions.NewBool8Type(), `[true, null]`, 0, 2, true},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				forSlice(t, dev, fromJSON(t, tt.dtype, tt.json), tt.i, tt.j, func(t *testing.T, column arrow.Array) {

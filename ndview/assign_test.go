@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -31,7 +32,7 @@ func TestAssignAcceptsScalarsInRange(t *testing.T) {
 		{ndview.Int32, complex64(7 + 2i), ndtest.Raw[int32](7)},
 		{ndview.Timedelta64(ndview.Millisecond, 1), 2 * time.Second, ndtest.Raw[int64](2000)},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			a := empty(t, dev, tt.dtype, 1)
 			require.NoError(t, a.Assign(tt.value))
@@ -61,7 +62,7 @@ func TestAssignAcceptsScalarsInRange(t *testing.T) {
 }
 
 func TestAssignAcceptsSlices(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Int16, 2, 3)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -78,7 +79,7 @@ func TestAssignAcceptsSlices(t *testing.T) {
 }
 
 func TestAssignReadsBeforeItWrites(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		buf := ndtest.Upload(t, dev, ndtest.Raw[int16](1, 2, 3, 4, 0, 0, 0, 0))
 		narrow, wide := ndtest.At(t, buf, ndview.Int16, 0, 4), ndtest.At(t, buf, ndview.Int32, 0, 4)
 		require.NoError(t, wide.Assign(narrow))
@@ -89,7 +90,7 @@ func TestAssignReadsBeforeItWrites(t *testing.T) {
 }
 
 func TestAssignBroadcastsFromAnyDevice(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Float32, 2, 3)
 		row := ndtest.FromHost(t, otherThan(t, dev), ndview.Int64, []int64{1, 2, 3}, 1, 1, 3)
 		require.NoError(t, a.Assign(row))
@@ -103,7 +104,7 @@ func TestAssignBroadcastsFromAnyDevice(t *testing.T) {
 }
 
 func TestSetCastsToArrayType(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Int32, 3, 2)
 		require.NoError(t, a.Set(7.9, ndview.At(1)))
 		require.NoError(t, a.Set([]uint8{4, 5, 6}, ndview.All, ndview.At(0)))
@@ -126,7 +127,7 @@ func TestFillWhereWritesPatternToMaskedRows(t *testing.T) {
 		"some": func(rng *rand.Rand) bool { return rng.IntN(5) == 0 },
 		"all":  func(*rand.Rand) bool { return true },
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, width := range []int64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32} {
 			for name, set := range masks {
 				t.Run(fmt.Sprintf("%d bytes, %s", width, name), func(t *testing.T) {
@@ -160,7 +161,7 @@ func testFillWhere(t *testing.T, dev arrowbuf.Device, rng *rand.Rand, width, row
 }
 
 func TestFillWhereAcceptsElementsAndRows(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		mask := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true, true}, 3)
 		floats := ndtest.FromHost(t, dev, ndview.Float64, []float64{1, 2, 3}, 3)
 		require.NoError(t, floats.FillWhere(mask, math.Float64bits(-0.5)))
@@ -184,7 +185,7 @@ func TestFillWhereAcceptsElementsAndRows(t *testing.T) {
 }
 
 func TestFillWhereRefusesInvalidOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -216,7 +217,7 @@ func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 }
 
 func TestAssignAcceptsScalarArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, []int32{1})
 		require.NoError(t, a.Set(2))
 		assert.Equal(t, ndtest.Raw[int32](2), ndtest.Elements(t, a))
@@ -228,7 +229,7 @@ func TestAssignAcceptsScalarArrays(t *testing.T) {
 }
 
 func TestAssignIgnoresLeadingAxesOfExtent1(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
 		require.NoError(t, a.Assign(ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2, 3}, 1, 1, 1, 3)))
 		assert.Equal(t, ndtest.Raw[int32](1, 2, 3, 1, 2, 3), ndtest.Elements(t, a))

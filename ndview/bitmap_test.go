@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -34,7 +35,7 @@ func TestUnpackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	const slot, maxBits, maxOffset = 256, 200, 64
 	rng := rand.New(rand.NewPCG(2, 1))
 	bitmap := randomBytes(rng, (maxOffset+maxBits)/8+1)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		all, err := dev.Alloc(bitmapSize)
 		ndtest.Own(t, all, err)
 		_, err = all.CopyFromHost(bitmap, bitmapSize-int64(len(bitmap)))
@@ -82,7 +83,7 @@ func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 		{3 << 20, 123_457, 15}, // far into the bitmap
 	}
 	rng := rand.New(rand.NewPCG(2, 2))
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			for _, invert := range []bool{false, true} {
 				bitmap := randomBytes(rng, int(tt.bitOffset+tt.n+7)/8)
@@ -99,7 +100,7 @@ func TestUnpackBitsMatchesReferenceForLargeBitmaps(t *testing.T) {
 }
 
 func TestUnpackBitsFillsArraysOfAnyShape(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		bits := ndtest.Upload(t, dev, []byte{0b1010_1100, 0b0000_0001})
 		for _, shape := range [][]int64{{}, {1}, {2, 4}, {4, 1, 2}, {2, 0}} {
 			a, err := ndview.Empty(dev, ndview.Bool, shape...)
@@ -113,7 +114,7 @@ func TestUnpackBitsFillsArraysOfAnyShape(t *testing.T) {
 }
 
 func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		out := ndtest.Upload(t, dev, poisoned(64))
 		bits := ndtest.Upload(t, dev, make([]byte, 2))
 		elsewhere := ndtest.Upload(t, otherThan(t, dev), make([]byte, 2))
@@ -185,7 +186,7 @@ func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 	for i := range values {
 		values[i] = byte(rng.IntN(2) * (1 + rng.IntN(2)*rng.IntN(255))) // half are 0, a quarter 1
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		src := ndtest.Upload(t, dev, values)
 		clean := randomBytes(rng, (maxBits+1)*slot)
 		out := ndtest.Upload(t, dev, clean)
@@ -216,7 +217,7 @@ func TestPackBitsMatchesReferenceAtEveryOffset(t *testing.T) {
 
 func TestPackBitsInvertsUnpackBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 4))
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range []struct{ n, from, to, align int64 }{
 			{1 << 14, 0, 0, 0}, {4096 + 48, 0, 0, 0}, {4096 + 47, 0, 1, 1}, {100_003, 5, 3, 7}, {3<<20 + 17, 123_457, 29, 15},
 		} {
@@ -234,7 +235,7 @@ func TestPackBitsInvertsUnpackBits(t *testing.T) {
 }
 
 func TestPackBitsRefusesInvalidOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		bits := ndtest.Upload(t, dev, make([]byte, 2))
 		a := ndtest.FromHost(t, dev, ndview.Bool, make([]bool, 16), 16)
 		assert.ErrorIs(t, a.PackBits(bits, 1), arrowbuf.ErrOutOfRange)
@@ -251,7 +252,7 @@ func TestPackBitsRefusesInvalidOperands(t *testing.T) {
 }
 
 func TestUnpackBitsOfReleasedBitmapReturnsError(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Empty(dev, ndview.Bool, 16)
 		ndtest.Own(t, a, err)
 		bits, err := dev.Alloc(2)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -75,7 +76,7 @@ func unifyNaNs(dtype ndview.DType, raw []byte) []byte {
 
 func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 	values, casts := goldenCasts(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, from := range castTypes {
 			raw := values[from.String()]
 			count := int64(len(raw)) / from.Size()
@@ -93,7 +94,7 @@ func TestAsTypeMatchesNumPyForAllPairs(t *testing.T) {
 }
 
 func TestAsTypeUsesRequestedOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -117,7 +118,7 @@ func TestAsTypeUsesRequestedOrder(t *testing.T) {
 }
 
 func TestAsTypeRefusesForbiddenCasts(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{1}, 1)
 		for _, tt := range []struct {
 			to   ndview.DType
@@ -139,7 +140,7 @@ func TestAsTypeRefusesForbiddenCasts(t *testing.T) {
 
 // TestBytesAndRecordsCastOnlyToThemselves includes bytes of the size of a number.
 func TestBytesAndRecordsCastOnlyToThemselves(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Bytes(4), ndview.Bytes(3), numpyType(t, `[["a","<i4"]]`)} {
 			a, err := ndview.Empty(dev, dtype, 2)
 			ndtest.Own(t, a, err)
@@ -215,7 +216,7 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 		{matrixLayout{"one row", 0, 1, 4, 0}, matrixLayout{"with gaps", 2 * row, 2, 1, 0}},
 		{matrixLayout{"one element", 0, 0, 9, 0}, matrixLayout{"backwards", row + 3, -1, row, 1}},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, from := range castTypes {
 			for _, to := range castTypes {
 				raw, want := repeat(values[from.String()], from.Size(), n), repeat(casts[from.String()+" "+to.String()], to.Size(), n)
@@ -237,9 +238,9 @@ func TestAssignCastsBetweenLayouts(t *testing.T) {
 // TestShortCastsWriteOnlyTheirElements casts fewer elements than lie before the first
 // whole vector.
 func TestShortCastsWriteOnlyTheirElements(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 5000 // enough to detect a vector too many
-		from := ndtest.FromHost(t, dev, ndview.Int8, mapped(n, func(i int) byte { return byte(i % 100) }), n)
+		from := ndtest.FromHost(t, dev, ndview.Int8, ndtest.Mapped(n, func(i int) byte { return byte(i % 100) }), n)
 		for _, dtype := range []ndview.DType{ndview.Uint16, ndview.Float32, ndview.Float64} {
 			for first := int64(1); first < 16; first++ {
 				for length := int64(1); length < 16; length += 2 {
@@ -265,7 +266,7 @@ func TestAsTypeOfLargeArraysInOtherOrders(t *testing.T) {
 	shape := [2]int64{70, 90}
 	n := shape[0] * shape[1]
 	transposed := matrixLayout{"in Fortran order", 1, shape[0], 3, 0}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, pair := range [][2]ndview.DType{
 			{ndview.Int8, ndview.Float64}, {ndview.Float64, ndview.Int16}, {ndview.Float32, ndview.Uint32}, {ndview.Complex64, ndview.Bool},
 		} {
@@ -312,7 +313,7 @@ func TestHalfFloatCastsMatchNumPy(t *testing.T) {
 	for i := range scattered {
 		scattered[i] = math.Float32frombits(uint32(i) * 2654435761)
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		check := func(name string, a *ndview.NDBuffer, to ndview.DType) {
 			t.Helper()
 			cast, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
@@ -356,7 +357,7 @@ func TestTimeUnitConversionsMatchNumPy(t *testing.T) {
 	require.NoError(t, err)
 	var cases [][4]json.RawMessage
 	require.NoError(t, json.Unmarshal(data, &cases))
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range cases {
 			var names [2]string
 			var counts, want []int64
@@ -384,7 +385,7 @@ func TestTimeUnitConversionsMatchNumPy(t *testing.T) {
 }
 
 func TestTimeUnitConversionsAcceptStrides(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		seconds := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Second, 1), []int64{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := seconds.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -397,7 +398,7 @@ func TestTimeUnitConversionsAcceptStrides(t *testing.T) {
 func TestTimesCastToNumbersAsCounts(t *testing.T) {
 	const nat = -1 << 63
 	at, span := ndview.Datetime64(ndview.Second, 1), ndview.Timedelta64(ndview.Millisecond, 1)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		cast := func(a *ndview.NDBuffer, to ndview.DType) []byte {
 			got, err := a.AsType(to, ndview.OrderC, ndview.CastUnsafe)
 			return ndtest.Elements(t, ndtest.Own(t, got, err))

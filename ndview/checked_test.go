@@ -7,6 +7,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowbuftest"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,7 +53,7 @@ func TestOperationsOnCheckedDeviceAreLeakChecked(t *testing.T) {
 		},
 		"Take": func(a, _, i *ndview.NDBuffer) (*ndview.NDBuffer, error) { return ndview.Take(a, i, 0, ndview.ModeWrap) },
 	}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for name, operate := range operations {
 			t.Run(name, func(t *testing.T) {
 				r := &leakRecorder{TB: t}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
 
 func TestToReturnsTheArrayItselfOnItsDevice(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		transposed := ndtest.View(t)(a.Transpose())
 		same, err := transposed.To(dev)
@@ -46,7 +47,7 @@ func TestToReturnsTheArrayItselfOnItsDevice(t *testing.T) {
 // In a scope the result has a reference of its own, so that releasing it does not
 // release the operand.
 func TestToReturnsAViewInAScope(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		s := newScope(t)
 		a := scoped(t, s, dev, count(3))
 		for _, convert := range []func() (*ndview.NDBuffer, error){
@@ -64,7 +65,7 @@ func TestToReturnsAViewInAScope(t *testing.T) {
 
 // Wait returns when work that was enqueued before on the default stream is done.
 func TestWaitFinishesEarlierWork(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		a := empty(t, dev, ndview.Float32, 1000)
 		for range 10 {
 			require.NoError(t, ndview.Add.Into(a, a, 1))
@@ -80,7 +81,7 @@ func TestWaitFinishesEarlierWork(t *testing.T) {
 
 func TestAsArrayCopiesOnlyIfNeeded(t *testing.T) {
 	c, f, k, a := ndview.OrderC, ndview.OrderF, ndview.OrderK, ndview.OrderA
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		matrix := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		fortran := ndtest.View(t)(matrix.Transpose())
 		strided := index(t, matrix, ndview.All, ndview.SpanStep(0, 3, 2))
@@ -160,7 +161,7 @@ func TestAsArrayCopiesOnlyIfNeeded(t *testing.T) {
 }
 
 func TestReshapeViewNeverCopies(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		v := ndtest.View(t)(a.ReshapeView(3, -1))
 		assert.Equal(t, []int64{3, 2}, v.Shape())

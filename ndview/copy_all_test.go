@@ -72,8 +72,7 @@ func TestCopyAllCopiesEachArray(t *testing.T) {
 			require.Equal(t, raw, got, fmt.Sprint(c))
 		}
 	}
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
+	cudatest.ForEachArrowDevice(t, test)
 }
 
 func TestCopyAllOfTilesIsOneLaunch(t *testing.T) {

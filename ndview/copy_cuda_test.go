@@ -56,7 +56,7 @@ func TestFailedLaunchReturnsAnError(t *testing.T) {
 }
 
 func TestKernelsRunFromManyGoroutines(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		var wait sync.WaitGroup
 		for worker := range 8 {
 			wait.Go(func() {

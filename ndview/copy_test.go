@@ -38,7 +38,7 @@ func TestCopyFromCopiesBetweenAllDevices(t *testing.T) {
 }
 
 func TestCopyFromAcceptsOverlappingArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 6)
 		first, last := ndtest.At(t, a.Buffer(), ndview.Int32, 0, 4), ndtest.At(t, a.Buffer(), ndview.Int32, 8, 4)
 		require.NoError(t, last.CopyFrom(first))
@@ -49,7 +49,7 @@ func TestCopyFromAcceptsOverlappingArrays(t *testing.T) {
 }
 
 func TestCopyFromRefusesInvalidOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(4), 2, 2)
 		zeros := func(d ndview.DType, shape ...int64) *ndview.NDBuffer {
 			return ndtest.At(t, ndtest.Upload(t, dev, make([]byte, 64)), d, 0, shape...)
@@ -159,7 +159,7 @@ var copyTypes = []ndview.DType{
 }
 
 func TestRandomLayoutsAreCopied(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 1))
 		for i := range 300 {
 			dtype := copyTypes[i%len(copyTypes)]
@@ -182,7 +182,7 @@ func TestPermutationsAreCopied(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range copyTypes[:5] {
 			for _, shape := range [][]int64{{129, 257}, {128, 256}, {64, 33, 65}, {3, 100, 70}, {100, 70, 3}, {7, 33, 5, 40}, {16, 4, 32, 12}, {3, 127, 201}, {131, 3, 333}} {
 				x := randomLayout{dtype: dtype, shape: shape, strides: make([]int64, len(shape)), memory: make([]byte, 0)}
@@ -212,7 +212,7 @@ func TestPermutationsAreCopied(t *testing.T) {
 // TestLongRowsAreCopied covers strides of rows longer than a block's tile, at odd
 // offsets.
 func TestLongRowsAreCopied(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(8, 3))
 		for _, dtype := range copyTypes[:5] {
 			for _, length := range []int64{1024, 2048, 5003} {
@@ -234,7 +234,7 @@ func TestPlanesAndInterleavedRowsAreCopied(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(9, 1))
 		for _, dtype := range []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32} {
 			size := dtype.Size()
@@ -262,7 +262,7 @@ func TestShortAxesAreTransposed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(10, 1))
 		for i := range 160 {
 			dtype := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Float32, ndview.Float64}[i%4]
@@ -287,7 +287,7 @@ func TestUnalignedRowsAreTransposed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(11, 1))
 		for i := range 160 {
 			size := []int64{1, 2}[i%2]
@@ -351,7 +351,7 @@ func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 		data[i] = byte(i ^ i>>8 ^ i>>16)
 	}
 	var want []byte
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		transposed := ndtest.View(t)(ndtest.At(t, ndtest.Upload(t, dev, data), ndview.Uint8, 0, shape...).Transpose())
 		copied, err := transposed.Copy(ndview.OrderC)
 		got := ndtest.Elements(t, ndtest.Own(t, copied, err))
@@ -367,7 +367,7 @@ func TestLargeTransposesUseExtraSharedMemory(t *testing.T) {
 }
 
 func TestCopyUsesRequestedOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
 		transposed, err := a.Transpose(2, 0, 1)
 		ndtest.Own(t, transposed, err)
@@ -396,7 +396,7 @@ func TestCopyUsesRequestedOrder(t *testing.T) {
 }
 
 func TestCopyFromBroadcasts(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct {
 			shape []int64
 			want  []int32
@@ -418,7 +418,7 @@ func TestCopyFromBroadcasts(t *testing.T) {
 }
 
 func TestRandomLayoutsAreCopiedAcrossDevices(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 2))
 		other := otherThan(t, dev)
 		for i := range 40 {
@@ -433,7 +433,7 @@ func TestRandomLayoutsAreCopiedAcrossDevices(t *testing.T) {
 
 // TestOverlappingCopiesReadBeforeWriting copies between views of one matrix.
 func TestOverlappingCopiesReadBeforeWriting(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 70
 		view := func(a *ndview.NDBuffer, keys ...ndview.Key) *ndview.NDBuffer {
 			v, err := a.Index(keys...)
@@ -486,7 +486,7 @@ func TestByteSwapReversesBytesOfNumbers(t *testing.T) {
 		{ndview.Bool, 1}, {ndview.Int8, 1}, {ndview.Bytes(3), 1}, {ndview.Uint16, 2}, {ndview.BFloat16, 2}, {ndview.Float32, 4},
 		{ndview.Int64, 8}, {ndview.Datetime64(ndview.Second, 1), 8}, {ndview.Complex64, 4}, {ndview.Complex128, 8},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		rng := rand.New(rand.NewPCG(7, 1))
 		for _, tt := range dtypes {
 			for _, n := range []int64{0, 1, 3, 100, 5003} {
@@ -511,7 +511,7 @@ func TestByteSwapReversesBytesOfNumbers(t *testing.T) {
 }
 
 func TestByteSwapAcceptsStrides(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Uint16, []uint16{1, 2, 3, 4, 5, 6}, 2, 3)
 		columns := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -2))
 		copied, err := columns.ByteSwapped()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -29,7 +30,7 @@ func TestEmptyIsContiguousOnItsDevice(t *testing.T) {
 		{"an axis of 1", ndview.Bytes(3), []int64{4, 1}, []int64{3, 3}, 4, 12},
 		{"an axis of 0", ndview.Int32, []int64{2, 0, 4}, []int64{16, 16, 4}, 0, 0},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				a, err := ndview.Empty(dev, tt.dtype, tt.shape...)
@@ -67,7 +68,7 @@ func TestEmptyRefusesInvalidShapes(t *testing.T) {
 		{"Bytes(0)", ndview.Bytes(0), []int64{2}, ndview.ErrDType},
 		{"Bytes(-1)", ndview.Bytes(-1), []int64{2}, ndview.ErrDType},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				_, err := ndview.Empty(dev, tt.dtype, tt.shape...)
@@ -78,7 +79,7 @@ func TestEmptyRefusesInvalidShapes(t *testing.T) {
 }
 
 func TestNewUsesRequestedOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for order, strides := range map[ndview.Order][]int64{
 			0: {48, 16, 4}, ndview.OrderC: {48, 16, 4}, ndview.OrderA: {48, 16, 4}, ndview.OrderK: {48, 16, 4}, ndview.OrderF: {4, 8, 24},
 		} {
@@ -111,7 +112,7 @@ func TestNilArgumentsReturnErrors(t *testing.T) {
 }
 
 func TestFullFillsArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Full(dev, ndview.Float16, 1.5, 2, 3)
 		ndtest.Own(t, a, err)
 		assert.Equal(t, ndtest.Raw[uint16](0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00, 0x3e00), ndtest.Elements(t, a))
@@ -130,7 +131,7 @@ func TestFullFillsArrays(t *testing.T) {
 }
 
 func TestZerosAreZero(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for range 3 { // memory that was used before
 			a, err := ndview.Zeros(dev, ndview.Int16, 3, 5)
 			ndtest.Own(t, a, err)
@@ -144,7 +145,7 @@ func TestZerosAreZero(t *testing.T) {
 }
 
 func TestZeroWritesOnlyTheArray(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		want := poisoned(64)
 		buf := ndtest.Upload(t, dev, want)
 		require.NoError(t, ndtest.At(t, buf, ndview.Bytes(3), 5, 7).Zero())
@@ -161,7 +162,7 @@ func TestZeroWritesOnlyTheArray(t *testing.T) {
 }
 
 func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		const n = 4 << 20 // too large to share an allocation
 		x, err := ndview.Full(dev, ndview.Uint8, 40, n)
 		ndtest.Own(t, x, err)
@@ -194,7 +195,7 @@ func TestReleasedResultsAreReusedBeforeTheirWorkEnds(t *testing.T) {
 func TestFillWritesOnlyTheArray(t *testing.T) {
 	payload := math.Float64frombits(0x7ff0_dead_beef_0001) // a signalling NaN
 	element := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range []struct {
 			dtype ndview.DType
 			value any
@@ -228,7 +229,7 @@ func TestFillWritesOnlyTheArray(t *testing.T) {
 }
 
 func TestFillAcceptsStrides(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -2), ndview.Span(1, 3)).Fill(-1))
 		assert.Equal(t, ndtest.Raw[int32](0, -1, -1, 3, 4, 5, 6, 7, 8, -1, -1, 11), ndtest.Elements(t, a))
@@ -239,7 +240,7 @@ func TestFillAcceptsStrides(t *testing.T) {
 }
 
 func TestFillKeepsTheSignOfZero(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for dtype, want := range map[ndview.DType][]byte{
 			ndview.Float16: ndtest.Raw[uint16](0x8000, 0x8000), ndview.BFloat16: ndtest.Raw[uint16](0x8000, 0x8000),
 			ndview.Float32: ndtest.Raw[uint32](1<<31, 1<<31), ndview.Float64: ndtest.Raw[uint64](1<<63, 1<<63),
@@ -271,7 +272,7 @@ func triangleOf(raw []byte, size, rows, columns, k int64, upper bool) []byte {
 func TestTrianglesMatchNumPy(t *testing.T) {
 	dtypes := []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64, ndview.Complex128}
 	shapes := [][]int64{{1, 1}, {4, 4}, {3, 16}, {16, 3}, {2, 3, 32}, {2, 0, 3}, {70, 48}}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		rng := rand.New(rand.NewPCG(8, 1))
 		for _, dtype := range dtypes {
 			for _, shape := range shapes {
@@ -309,7 +310,7 @@ func TestTrianglesMatchNumPy(t *testing.T) {
 }
 
 func TestTrianglesAcceptStridesAndOneAxis(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)

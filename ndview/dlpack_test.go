@@ -13,6 +13,7 @@ import (
 	"github.com/ebitengine/purego"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/dlpack"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
@@ -49,7 +50,7 @@ func (c exportedTensor) int64s(address uintptr) []int64 {
 }
 
 func TestToDLPackExportsArray(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, legacy := range []bool{false, true} {
 			whole, err := ndview.FromHost(dev, ndview.Int32, count(24), 2, 3, 4)
 			require.NoError(t, err)
@@ -108,7 +109,7 @@ func TestToDLPackSupportsEveryDLPackType(t *testing.T) {
 }
 
 func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		bytes := ndtest.Upload(t, dev, make([]byte, 64))
 		odd, err := ndview.FromBuffer(bytes, ndview.Int32, 0, []int64{2}, []int64{6})
 		ndtest.Own(t, odd, err)
@@ -130,7 +131,7 @@ func TestToDLPackRefusesUnsupportedArrays(t *testing.T) {
 }
 
 func TestDLPackPreservesReadOnly(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		fixed, err := ndtest.Upload(t, dev, ndtest.Raw[int32](1, 2)).(*cudabuf.Buffer).ReadOnly()
 		ndtest.Own(t, fixed, err)
 		a := ndtest.At(t, fixed, ndview.Int32, 0, 2)
@@ -154,7 +155,7 @@ func TestDLPackPreservesReadOnly(t *testing.T) {
 }
 
 func TestDLPackOrdersConsumerStreams(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		theirs, err := dev.NewStream(cudabuf.StreamOptions{})
 		require.NoError(t, err)
 		defer func() { assert.NoError(t, theirs.Close()) }()
@@ -330,7 +331,7 @@ func TestFromDLPackRefusesAndDeletesInvalidTensors(t *testing.T) {
 }
 
 func TestDLPackRoundTrip(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -359,14 +360,14 @@ func TestDLPackRoundTrip(t *testing.T) {
 }
 
 func TestDLPackReachesBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
 		for _, legacy := range []bool{false, true} {
-			transposed := ndtest.View(t)(ndtest.View(t)(a.Reshape(hugeRows, hugeColumns)).Transpose())
+			transposed := ndtest.View(t)(ndtest.View(t)(a.Reshape(ndtest.HugeRows, ndtest.HugeColumns)).Transpose())
 			c := export(t, index(t, transposed, ndview.SpanStep(-1, 0, -2)), ndview.DLPackOptions{Legacy: legacy})
-			assert.Equal(t, []int64{hugeColumns / 2, hugeRows}, c.int64s(c.tensor.Shape))
-			assert.Equal(t, []int64{-2, hugeColumns}, c.int64s(c.tensor.Strides))
+			assert.Equal(t, []int64{ndtest.HugeColumns / 2, ndtest.HugeRows}, c.int64s(c.tensor.Shape))
+			assert.Equal(t, []int64{-2, ndtest.HugeColumns}, c.int64s(c.tensor.Strides))
 			from := ndview.FromDLPack
 			if legacy {
 				from = ndview.FromLegacyDLPack
@@ -374,7 +375,7 @@ func TestDLPackReachesBeyond32Bits(t *testing.T) {
 			back := ndtest.View(t)(from(dev, c.self))
 			last := index(t, back, ndview.Span(0, 1000), ndview.At(-1))
 			for i, v := range ndtest.HostOf[uint8](t, last) {
-				assert.Equal(t, block[(hugeExtent-1-2*i)%period], v)
+				assert.Equal(t, block[(ndtest.HugeExtent-1-2*i)%ndtest.Period], v)
 			}
 		}
 	})

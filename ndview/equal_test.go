@@ -83,7 +83,7 @@ func TestAllEqualMatchesZarr(t *testing.T) {
 		{"arrays of different types, not equal", vectorOf(ndview.Int16, int16(1), 2), vectorOf(ndview.Float64, 1.0, 2.5), false},
 		{"bytes", vectorOf(ndview.Bytes(2), uint16(7), 7), vectorOf(ndview.Bytes(2), uint16(7), 7), true},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			other := tt.other
 			if m, ok := other.(arrayMaker); ok {
@@ -98,7 +98,7 @@ func TestAllEqualMatchesZarr(t *testing.T) {
 }
 
 func TestAllEqualDistinguishesNaNs(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, a := range map[string]arrayMaker{
 			"float16":    vectorOf(ndview.Float16, uint16(0x7e00)),
 			"bfloat16":   vectorOf(ndview.BFloat16, uint16(0x7fc0)),
@@ -124,7 +124,7 @@ func TestAllEqualComparesHalvesAsNumbers(t *testing.T) {
 	kinds := map[ndview.DType]struct{ zero, one, infinity uint16 }{
 		ndview.Float16: {0, 0x3c00, 0x7c00}, ndview.BFloat16: {0, 0x3f80, 0x7f80},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for dtype, k := range kinds {
 			values := []uint16{k.zero, k.zero + 1, k.one, k.infinity - 1, k.infinity, k.infinity + 1, 0x7fff}
 			for _, v := range values {
@@ -161,7 +161,7 @@ func TestAllEqualComparesRecordsByField(t *testing.T) {
 		x    [2]float32
 		tail uint32
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		rows := func(rows ...row) *ndview.NDBuffer {
 			return ndtest.At(t, ndtest.Upload(t, dev, ndtest.Raw(rows...)), record, 0, int64(len(rows)))
 		}
@@ -213,7 +213,7 @@ func TestEqualArraysOfADeviceAreNotCopiedToTheHost(t *testing.T) {
 }
 
 func TestAllEqualRefusesIncomparableTypes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 4, 5, 6}, 2, 3)
 		_, err := x.AllEqual(ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2}, 2), true)
 		assert.ErrorIs(t, err, ndview.ErrShape)
@@ -232,7 +232,7 @@ func TestAllEqualRefusesIncomparableTypes(t *testing.T) {
 // TestAllEqualFindsOneDifferentElement places the element at any position in arrays of
 // every size, layout and alignment.
 func TestAllEqualFindsOneDifferentElement(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Int16, ndview.Float32, ndview.Float64, ndview.Int64,
 			ndview.Complex64, ndview.Complex128, ndview.Bytes(3), ndview.Bytes(16), ndview.Bytes(24), seconds} {
 			size := dtype.Size()
@@ -279,7 +279,7 @@ func checkEqual(t *testing.T, want bool, a, b *ndview.NDBuffer) {
 // TestAllEqualAcceptsUnalignedArrays compares arrays at equal and at different offsets
 // in a 16-byte word.
 func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64} {
 			const n = 1000
 			size := dtype.Size()
@@ -309,7 +309,7 @@ func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
 }
 
 func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU(), otherThan(t, dev)} {
 			x := ndtest.FromHost(t, dev, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2)
 			check := func(want bool, y *ndview.NDBuffer) {
@@ -329,7 +329,7 @@ func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
 }
 
 func TestAllEqualComparesTimesOfAnyUnit(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const nat = math.MinInt64
 		days := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{1, 1, 1}, 3)
 		nats := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{nat, nat}, 2)

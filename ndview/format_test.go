@@ -17,7 +17,7 @@ import (
 )
 
 func TestStringAlignsElementsInNestedBrackets(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct {
 			array *ndview.NDBuffer
 			want  string
@@ -37,7 +37,7 @@ func TestStringAlignsElementsInNestedBrackets(t *testing.T) {
 }
 
 func TestStringShowsTheEndsOfLongAxes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(64*50*40), 64, 50, 40)
 		permuted, err := a.Transpose(2, 0, 1)
 		ndtest.Own(t, permuted, err)
@@ -64,7 +64,7 @@ func TestStringOfReleasedArrayReportsError(t *testing.T) {
 // TestStringCopiesOnlyShownElements prints an array that is too large to copy to the
 // host.
 func TestStringCopiesOnlyShownElements(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		if strings.Contains(t.Name(), "/simulated") {
 			large, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 16 << 30}).Device(0)
 			require.NoError(t, err)

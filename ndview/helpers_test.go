@@ -18,21 +18,6 @@ import (
 // poison fills memory that must not be written.
 const poison = 0xa5
 
-// onDevices runs a test on the CPU and on each kind of CUDA device, and checks that it
-// leaks no device memory. On a real GPU the kernels run, on the simulated device their
-// host implementations.
-func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Helper()
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
-// onCUDA runs a test on each kind of CUDA device.
-func onCUDA(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
-	t.Helper()
-	cudatest.ForEachDevice(t, test)
-}
-
 // otherThan returns a device that is not dev.
 func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
 	t.Helper()

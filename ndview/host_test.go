@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
@@ -16,7 +17,7 @@ import (
 )
 
 func TestHostValuesRoundTrip(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		roundTrip(t, dev, ndview.Bool, []bool{true, false, true, true})
 		roundTrip(t, dev, ndview.Int8, []int8{-128, 127, 0, 1})
 		roundTrip(t, dev, ndview.Uint16, []uint16{0, 1, 2, math.MaxUint16})
@@ -103,7 +104,7 @@ func TestHostValuesOfAnotherTypeReturnErrDType(t *testing.T) {
 }
 
 func TestReadFillsASliceOfTheCaller(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		dst := make([]int32, 6)
 		require.NoError(t, ndview.Read(a, dst))
@@ -122,7 +123,7 @@ func TestReadFillsASliceOfTheCaller(t *testing.T) {
 }
 
 func TestBytesOfElementsRoundTrip(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		bits := ndtest.Raw(1.5, -2.0, 0.25, 8.0)
 		for _, dtype := range []ndview.DType{ndview.Float64, ndview.Bytes(8), ndview.Int64, seconds} {
 			a, err := ndview.FromBytes(dev, dtype, bits, 2, -1)
@@ -146,7 +147,7 @@ func TestBytesOfElementsRoundTrip(t *testing.T) {
 }
 
 func TestHostMemoryOfWrongLengthReturnsErrShape(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, n := range []int64{3, 5} {
 			_, err := ndview.FromHost(dev, ndview.Int32, count(n), 2, 2)
 			assert.ErrorIs(t, err, ndview.ErrShape)
@@ -187,7 +188,7 @@ func TestHostBytesShareMemory(t *testing.T) {
 }
 
 func TestItemReturnsTheOnlyElement(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int16, []int16{-7, 8}, 2)
 		for _, shape := range [][]int64{{}, {1}, {1, 1}} {
 			one, err := ndview.FromBuffer(a.Buffer(), ndview.Int16, 2, shape, nil)
@@ -205,7 +206,7 @@ func TestItemReturnsTheOnlyElement(t *testing.T) {
 }
 
 func TestBytesAreInCOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int16, []int16{1, 2, 3, 4, 5, 6}, 2, 3)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -228,7 +229,7 @@ func TestHostCopiesMayOverlap(t *testing.T) {
 }
 
 func TestTooLargeHostCopiesReturnErrOutOfMemory(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		one := ndtest.FromHost(t, dev, ndview.Int8, []int8{5}, 1)
 		many, err := one.BroadcastTo(1<<30, 1<<30)
 		ndtest.Own(t, many, err)
@@ -243,7 +244,7 @@ func TestFromSliceInfersTypeAndShape(t *testing.T) {
 	type celsius float32
 	ns := ndview.Timedelta64(ndview.Nanosecond, 1)
 	at := time.Date(2024, 2, 29, 12, 0, 0, 5, time.UTC)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct {
 			slice any
 			dtype ndview.DType
@@ -349,7 +350,7 @@ func TestFromSliceRefusesOtherValues(t *testing.T) {
 
 // A slice of the array's own type is written in place, without a temporary array.
 func TestAssignReadsSlicesOfItsOwnType(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Float16, 2, 2)
 		require.NoError(t, a.Assign([]float16.Num{float16.New(1), float16.New(2), float16.New(3), float16.New(4)}))
 		assert.Equal(t, []uint16{0x3c00, 0x4000, 0x4200, 0x4400}, ndtest.HostOf[uint16](t, a))

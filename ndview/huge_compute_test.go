@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -87,7 +88,7 @@ var hugeReductions = map[string]struct {
 	"count": {ndview.CountNonzero, ndview.DType{}, 1, func(s sparseBytes, length int64, places []int64, v func(int64) byte) []byte {
 		n := length
 		for _, j := range places {
-			n -= int64(1 - truth(v(j) != 0))
+			n -= int64(1 - ndtest.Truth(v(j) != 0))
 		}
 		return ndtest.Raw(n)
 	}},
@@ -117,8 +118,8 @@ func extremes(before func(a, b byte) bool, result func(v byte, j int64) []byte) 
 // TestReductionsReachBeyond32Bits reduces the middle axis of shapes that kernels
 // divide in different ways.
 func TestReductionsReachBeyond32Bits(t *testing.T) {
-	const rows, columns, n = hugeRows, hugeColumns, hugeExtent
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+	const rows, columns, n = ndtest.HugeRows, ndtest.HugeColumns, ndtest.HugeExtent
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		made, err := ndview.Empty(dev, ndview.Uint8, n)
 		a := ndtest.Own(t, made, err)
 		for _, base := range []byte{0, 1} {
@@ -146,8 +147,8 @@ func TestReductionsReachBeyond32Bits(t *testing.T) {
 
 // TestManyResultsReachBeyond32Bits reduces short axes, whose results are large, too.
 func TestManyResultsReachBeyond32Bits(t *testing.T) {
-	onHuge(t, 16, func(t *testing.T, dev arrowbuf.Device) {
-		const n = 2*hugeExtent + 2
+	ndtest.OnHuge(t, 16, func(t *testing.T, dev arrowbuf.Device) {
+		const n = 2*ndtest.HugeExtent + 2
 		made, err := ndview.Empty(dev, ndview.Uint8, n)
 		a := ndtest.Own(t, made, err)
 		s := newSparseBytes(0, n)
@@ -184,7 +185,7 @@ func requireReduced(t *testing.T, s sparseBytes, shape [3]int64, want func(spars
 		v := func(j int64) byte { return s.at((result/shape[2]*shape[1]+j)*shape[2] + result%shape[2]) }
 		other := want(s, shape[1], places[result], v)
 		others = append(others, other...)
-		differ += int64(truth(!bytes.Equal(other, plain)))
+		differ += int64(ndtest.Truth(!bytes.Equal(other, plain)))
 	}
 	flat := ndtest.View(t)(got.Reshape(shape[0] * shape[2]))
 	marked, err := ndview.Take(flat, ndtest.FromHost(t, got.Device(), ndview.Int64, results, int64(len(results))), 0, ndview.ModeRaise)
@@ -203,7 +204,7 @@ func TestWindowsReachBeyond32Bits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	const rows, columns, n = hugeRows, hugeColumns, hugeRows + hugeColumns - 1
+	const rows, columns, n = ndtest.HugeRows, ndtest.HugeColumns, ndtest.HugeRows + ndtest.HugeColumns - 1
 	windows := func(t *testing.T, dev arrowbuf.Device, values []int16) *ndview.NDBuffer {
 		flat := ndtest.FromHost(t, dev, ndview.Int16, values, n)
 		return ndtest.View(t)(ndview.FromBuffer(flat.Buffer(), ndview.Int16, 0, []int64{rows, columns}, []int64{2, 2}))
@@ -217,7 +218,7 @@ func TestWindowsReachBeyond32Bits(t *testing.T) {
 	for i, v := range values {
 		sum += int64(v) * int64(min(i+1, n-i, rows, columns)) // times the number of windows
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := windows(t, dev, values)
 		for _, tt := range []struct {
 			of   ndview.Reduction
@@ -254,10 +255,10 @@ func TestWindowsReachBeyond32Bits(t *testing.T) {
 // TestComparisonsReachBeyond32Bits compares arrays that are equal or differ in one
 // element.
 func TestComparisonsReachBeyond32Bits(t *testing.T) {
-	block := pattern()
+	block := ndtest.Pattern()
 	block[0] |= 1
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
-		a, b := periodic(t, dev, block, hugeExtent), periodic(t, dev, block, hugeExtent+1)
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		a, b := ndtest.Periodic(t, dev, block, ndtest.HugeExtent), ndtest.Periodic(t, dev, block, ndtest.HugeExtent+1)
 		same := index(t, b, ndview.Span(0, -1))
 		change := func(place int64) {
 			var one [1]byte
@@ -286,11 +287,11 @@ func TestComparisonsReachBeyond32Bits(t *testing.T) {
 				got, err := f()
 				require.NoError(t, err)
 				assert.True(t, got)
-				for _, place := range []int64{1 << 31, 1 << 32, hugeExtent - 1, hugeExtent - 3} { // even ones, counted from the end
-					if name == "AllEqual as int16" && place == hugeExtent-1 {
+				for _, place := range []int64{1 << 31, 1 << 32, ndtest.HugeExtent - 1, ndtest.HugeExtent - 3} { // even ones, counted from the end
+					if name == "AllEqual as int16" && place == ndtest.HugeExtent-1 {
 						continue
 					}
-					if (hugeExtent-1-place)%2 != 0 {
+					if (ndtest.HugeExtent-1-place)%2 != 0 {
 						place++
 					}
 					change(place)
@@ -313,13 +314,13 @@ func asInt16(t *testing.T, a *ndview.NDBuffer) *ndview.NDBuffer {
 // TestComparisonsWithAValueReachBeyond32Bits compares with one value, without and with
 // one exception.
 func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
-	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
-		zeros, err := ndview.Zeros(dev, ndview.Uint8, hugeExtent)
+	ndtest.OnHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
+		zeros, err := ndview.Zeros(dev, ndview.Uint8, ndtest.HugeExtent)
 		a := ndtest.Own(t, zeros, err)
-		floats := ndtest.View(t)(index(t, a, ndview.Span(0, hugeExtent&^3)).View(ndview.Float32))
-		row := ndtest.FromHost(t, dev, ndview.Uint8, make([]uint8, hugeColumns), hugeColumns)
-		wide := ndtest.FromHost(t, dev, ndview.Int16, make([]int16, hugeColumns), hugeColumns)
-		matrix := ndtest.View(t)(a.Reshape(hugeRows, hugeColumns))
+		floats := ndtest.View(t)(index(t, a, ndview.Span(0, ndtest.HugeExtent&^3)).View(ndview.Float32))
+		row := ndtest.FromHost(t, dev, ndview.Uint8, make([]uint8, ndtest.HugeColumns), ndtest.HugeColumns)
+		wide := ndtest.FromHost(t, dev, ndview.Int16, make([]int16, ndtest.HugeColumns), ndtest.HugeColumns)
+		matrix := ndtest.View(t)(a.Reshape(ndtest.HugeRows, ndtest.HugeColumns))
 		equal := map[string]func() (bool, error){
 			"a byte":         func() (bool, error) { return a.AllEqual(0, false) },
 			"a float":        func() (bool, error) { return a.AllEqual(0.0, false) },
@@ -337,7 +338,7 @@ func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
 				got, err := f()
 				require.NoError(t, err)
 				assert.True(t, got)
-				for _, place := range []int64{1 << 31, 1<<32 - 1, 1 << 32, hugeExtent&^3 - 1} {
+				for _, place := range []int64{1 << 31, 1<<32 - 1, 1 << 32, ndtest.HugeExtent&^3 - 1} {
 					require.NoError(t, a.Set(64, ndview.At(place)))
 					got, err := f()
 					require.NoError(t, err)
@@ -350,40 +351,40 @@ func TestComparisonsWithAValueReachBeyond32Bits(t *testing.T) {
 }
 
 func TestElementwiseReachesBeyond32Bits(t *testing.T) {
-	block := pattern()
-	each := func(f func(i int) byte) []byte { return mapped(period, f) }
-	next := func(i int) byte { return block[(i+1)%period] }
-	onHuge(t, 14, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
+	block := ndtest.Pattern()
+	each := func(f func(i int) byte) []byte { return ndtest.Mapped(ndtest.Period, f) }
+	next := func(i int) byte { return block[(i+1)%ndtest.Period] }
+	ndtest.OnHuge(t, 14, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
 		x, y := index(t, a, ndview.Span(0, -1)), index(t, a, ndview.Span(1, ndview.Open)) // only one of them is aligned to vectors
 		back := index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1))
-		backwards := rotated(reversed(block), -hugeExtent%period)
+		backwards := ndtest.Rotated(ndtest.Reversed(block), -ndtest.HugeExtent%ndtest.Period)
 		for name, tt := range map[string]struct {
 			got  func() (*ndview.NDBuffer, error)
 			want []byte
 		}{
 			"add, contiguous":          {func() (*ndview.NDBuffer, error) { return ndview.Add.Of(a, a) }, each(func(i int) byte { return 2 * block[i] })},
 			"add, not aligned":         {func() (*ndview.NDBuffer, error) { return ndview.Add.Of(x, y) }, each(func(i int) byte { return block[i] + next(i) })},
-			"a comparison, contiguous": {func() (*ndview.NDBuffer, error) { return ndview.Greater.Of(a, 100) }, each(func(i int) byte { return truth(block[i] > 100) })},
-			"a comparison of two":      {func() (*ndview.NDBuffer, error) { return ndview.Less.Of(x, y) }, each(func(i int) byte { return truth(block[i] < next(i)) })},
+			"a comparison, contiguous": {func() (*ndview.NDBuffer, error) { return ndview.Greater.Of(a, 100) }, each(func(i int) byte { return ndtest.Truth(block[i] > 100) })},
+			"a comparison of two":      {func() (*ndview.NDBuffer, error) { return ndview.Less.Of(x, y) }, each(func(i int) byte { return ndtest.Truth(block[i] < next(i)) })},
 			"a unary operation":        {func() (*ndview.NDBuffer, error) { return ndview.Negative.Of(a) }, each(func(i int) byte { return -block[i] })},
 			"backwards":                {func() (*ndview.NDBuffer, error) { return ndview.Invert.Of(back) }, each(func(i int) byte { return ^backwards[i] })},
 			"division":                 {func() (*ndview.NDBuffer, error) { return ndview.FloorDivide.Of(a, 7) }, each(func(i int) byte { return block[i] / 7 })},
 			"clip, contiguous":         {func() (*ndview.NDBuffer, error) { return ndview.Clip(a, 50, 100) }, each(func(i int) byte { return min(max(block[i], 50), 100) })},
 			"clip by an array":         {func() (*ndview.NDBuffer, error) { return ndview.Clip(y, nil, x) }, each(func(i int) byte { return min(block[i], next(i)) })},
-			"where":                    {func() (*ndview.NDBuffer, error) { return ndview.Where(a, a, 7) }, each(func(i int) byte { return max(block[i], 7*truth(block[i] == 0)) })},
-			"where, not aligned":       {func() (*ndview.NDBuffer, error) { return ndview.Where(y, x, 7) }, each(func(i int) byte { return [2]byte{7, block[i]}[truth(next(i) != 0)] })},
-			"a cast, contiguous":       {func() (*ndview.NDBuffer, error) { return a.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, each(func(i int) byte { return truth(block[i] != 0) })},
-			"a cast, not aligned":      {func() (*ndview.NDBuffer, error) { return y.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, each(func(i int) byte { return truth(next(i) != 0) })},
-			"a cast, backwards":        {func() (*ndview.NDBuffer, error) { return back.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, each(func(i int) byte { return truth(backwards[i] != 0) })},
-			"a cast of 2^31 uint16s":   {func() (*ndview.NDBuffer, error) { return castAs(t, x, ndview.Uint16, ndview.Uint8) }, mapped(period/2, func(i int) byte { return block[2*i] })},
+			"where":                    {func() (*ndview.NDBuffer, error) { return ndview.Where(a, a, 7) }, each(func(i int) byte { return max(block[i], 7*ndtest.Truth(block[i] == 0)) })},
+			"where, not aligned":       {func() (*ndview.NDBuffer, error) { return ndview.Where(y, x, 7) }, each(func(i int) byte { return [2]byte{7, block[i]}[ndtest.Truth(next(i) != 0)] })},
+			"a cast, contiguous":       {func() (*ndview.NDBuffer, error) { return a.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, each(func(i int) byte { return ndtest.Truth(block[i] != 0) })},
+			"a cast, not aligned":      {func() (*ndview.NDBuffer, error) { return y.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, each(func(i int) byte { return ndtest.Truth(next(i) != 0) })},
+			"a cast, backwards":        {func() (*ndview.NDBuffer, error) { return back.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, each(func(i int) byte { return ndtest.Truth(backwards[i] != 0) })},
+			"a cast of 2^31 uint16s":   {func() (*ndview.NDBuffer, error) { return castAs(t, x, ndview.Uint16, ndview.Uint8) }, ndtest.Mapped(ndtest.Period/2, func(i int) byte { return block[2*i] })},
 			"a cast of 2^30 floats": {func() (*ndview.NDBuffer, error) {
 				return castAs(t, index(t, x, ndview.Span(2, ndview.Open)), ndview.Float32, ndview.Bool)
-			}, floatTruths(rotated(block, 2))},
+			}, floatTruths(ndtest.Rotated(block, 2))},
 		} {
 			t.Run(name, func(t *testing.T) {
 				got, err := tt.got()
-				requirePeriodic(t, tt.want, ndtest.Own(t, got, err))
+				ndtest.RequirePeriodic(t, tt.want, ndtest.Own(t, got, err))
 			})
 		}
 	})
@@ -392,25 +393,25 @@ func TestElementwiseReachesBeyond32Bits(t *testing.T) {
 // TestFarRowsReachBeyond32Bits uses every second element of rows that are more than
 // 2^31 bytes apart.
 func TestFarRowsReachBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 7, func(t *testing.T, dev arrowbuf.Device) {
-		const columns = (hugeExtent - 1) / 2
-		a := ndtest.View(t)(periodic(t, dev, block, 2*columns).Reshape(2, columns))
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 7, func(t *testing.T, dev arrowbuf.Device) {
+		const columns = (ndtest.HugeExtent - 1) / 2
+		a := ndtest.View(t)(ndtest.Periodic(t, dev, block, 2*columns).Reshape(2, columns))
 		x := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, 2))
 		for name, tt := range map[string]struct {
 			of   func() (*ndview.NDBuffer, error)
 			want func(b byte) byte
 		}{
 			"add":    {func() (*ndview.NDBuffer, error) { return ndview.Add.Of(x, x) }, func(b byte) byte { return 2 * b }},
-			"a cast": {func() (*ndview.NDBuffer, error) { return x.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, func(b byte) byte { return truth(b != 0) }},
+			"a cast": {func() (*ndview.NDBuffer, error) { return x.AsType(ndview.Bool, ndview.OrderC, ndview.CastUnsafe) }, func(b byte) byte { return ndtest.Truth(b != 0) }},
 			"a copy": {func() (*ndview.NDBuffer, error) { return x.Copy(ndview.OrderC) }, func(b byte) byte { return b }},
 		} {
 			t.Run(name, func(t *testing.T) {
 				made, err := tt.of()
 				got := ndtest.Own(t, made, err)
 				for row := range int64(2) {
-					want := mapped(period, func(i int) byte { return tt.want(block[(row*columns+2*int64(i))%period]) })
-					requirePeriodic(t, want, index(t, got, ndview.At(row)))
+					want := ndtest.Mapped(ndtest.Period, func(i int) byte { return tt.want(block[(row*columns+2*int64(i))%ndtest.Period]) })
+					ndtest.RequirePeriodic(t, want, index(t, got, ndview.At(row)))
 				}
 			})
 		}
@@ -427,23 +428,23 @@ func castAs(t *testing.T, bytes *ndview.NDBuffer, from, to ndview.DType) (*ndvie
 
 // floatTruths returns 1 for each float32 of a block that is not 0, otherwise 0.
 func floatTruths(block []byte) []byte {
-	return mapped(len(block)/4, func(i int) byte { return truth(binary.LittleEndian.Uint32(block[4*i:])<<1 != 0) })
+	return ndtest.Mapped(len(block)/4, func(i int) byte { return ndtest.Truth(binary.LittleEndian.Uint32(block[4*i:])<<1 != 0) })
 }
 
 // TestWiderResultsReachBeyond32Bits computes results of two bytes per element.
 func TestWiderResultsReachBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 22, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 22, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
 		for name, from := range map[string]int64{"contiguous": 0, "not aligned": 3} {
 			t.Run(name, func(t *testing.T) {
 				part := index(t, a, ndview.Span(from, ndview.Open))
 				wide, err := part.AsType(ndview.Int16, ndview.OrderC, ndview.CastSafe)
 				ndtest.Own(t, wide, err)
-				want := rotated(block, from)
-				requirePeriodic(t, mapped(2*period, func(i int) byte { return want[i/2] * byte(1-i%2) }), wide)
+				want := ndtest.Rotated(block, from)
+				ndtest.RequirePeriodic(t, ndtest.Mapped(2*ndtest.Period, func(i int) byte { return want[i/2] * byte(1-i%2) }), wide)
 				require.NoError(t, ndview.Multiply.Into(wide, part, wide))
-				requirePeriodic(t, mapped(2*period, func(i int) byte { return byte(uint16(want[i/2]) * uint16(want[i/2]) >> (i % 2 * 8)) }), wide)
+				ndtest.RequirePeriodic(t, ndtest.Mapped(2*ndtest.Period, func(i int) byte { return byte(uint16(want[i/2]) * uint16(want[i/2]) >> (i % 2 * 8)) }), wide)
 			})
 		}
 	})
@@ -452,9 +453,9 @@ func TestWiderResultsReachBeyond32Bits(t *testing.T) {
 // TestBroadcastingReachesBeyond32Bits broadcasts a column and a row to more than 2^32
 // elements, in whole vectors and not.
 func TestBroadcastingReachesBeyond32Bits(t *testing.T) {
-	onHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
+	ndtest.OnHuge(t, 5, func(t *testing.T, dev arrowbuf.Device) {
 		const rows, columns = 65_600, 65_552
-		row := pattern()[:columns]
+		row := ndtest.Pattern()[:columns]
 		for i := range row {
 			row[i] %= 251
 		}
@@ -469,7 +470,7 @@ func TestBroadcastingReachesBeyond32Bits(t *testing.T) {
 				made, err := ndview.Empty(dev, ndview.Uint8, rows, width)
 				out := ndtest.Own(t, made, err)
 				check := func(f func(down, row byte) byte) { // with a period of 251 rows
-					requirePeriodic(t, mapped(251*int(width), func(i int) byte { return f(byte(i/int(width)), row[i%int(width)]) }), out)
+					ndtest.RequirePeriodic(t, ndtest.Mapped(251*int(width), func(i int) byte { return f(byte(i/int(width)), row[i%int(width)]) }), out)
 				}
 				require.NoError(t, ndview.Add.Into(out, x, y))
 				check(func(down, row byte) byte { return down + row })

@@ -16,7 +16,7 @@ import (
 // TestCopiesReachBeyond4GiB transposes a matrix of more than 2^31 elements and 2^32
 // bytes. Its first columns hold the row number, the others the column number.
 func TestCopiesReachBeyond4GiB(t *testing.T) {
-	onHugeCUDA(t, 12, func(t *testing.T, dev *cudabuf.Device) {
+	ndtest.OnHugeCUDA(t, 12, func(t *testing.T, dev *cudabuf.Device) {
 		const rows, columns, numbered = 70001, 33003, 100
 		numbers := make([]uint16, rows)
 		for i := range numbers {
@@ -63,35 +63,35 @@ func TestCopiesReachBeyond4GiB(t *testing.T) {
 
 // TestCopiesReachBeyond32Bits copies views whose elements lie beyond 2^32.
 func TestCopiesReachBeyond32Bits(t *testing.T) {
-	block := pattern()
+	block := ndtest.Pattern()
 	every := func(step, first int64) []byte { // every step-th element from first on
-		return mapped(period, func(i int) byte { return block[((first+int64(i)*step)%period+period)%period] })
+		return ndtest.Mapped(ndtest.Period, func(i int) byte { return block[((first+int64(i)*step)%ndtest.Period+ndtest.Period)%ndtest.Period] })
 	}
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
 		for name, tt := range map[string]struct {
 			start, stop, step int64
 			want              []byte
 		}{
 			"from 3":           {3, ndview.Open, 1, every(1, 3)},
-			"backwards":        {ndview.Open, ndview.Open, -1, every(-1, hugeExtent-1)},
+			"backwards":        {ndview.Open, ndview.Open, -1, every(-1, ndtest.HugeExtent-1)},
 			"every second":     {1, ndview.Open, 2, every(2, 1)},
-			"every third back": {-2, ndview.Open, -3, every(-3, hugeExtent-2)},
+			"every third back": {-2, ndview.Open, -3, every(-3, ndtest.HugeExtent-2)},
 			"each 70,001st":    {0, ndview.Open, 70_001, every(70_001, 0)},
 		} {
 			t.Run(name, func(t *testing.T) {
 				c, err := index(t, a, ndview.SpanStep(tt.start, tt.stop, tt.step)).Copy(ndview.OrderC)
-				requirePeriodic(t, tt.want, ndtest.Own(t, c, err))
+				ndtest.RequirePeriodic(t, tt.want, ndtest.Own(t, c, err))
 			})
 		}
 		for name, shape := range map[string][]int64{
-			"a matrix":        {hugeRows, hugeColumns},
-			"three columns":   {hugeExtent / 3, 3},
-			"three rows":      {3, hugeExtent / 3},
-			"sixteen":         {16, hugeExtent / 16},
+			"a matrix":        {ndtest.HugeRows, ndtest.HugeColumns},
+			"three columns":   {ndtest.HugeExtent / 3, 3},
+			"three rows":      {3, ndtest.HugeExtent / 3},
+			"sixteen":         {16, ndtest.HugeExtent / 16},
 			"three axes":      {1541, 1630, 1710},
-			"narrow matrices": {hugeExtent / 35, 5, 7},
-			"distant axes":    {2, 3, hugeExtent / 30, 5},
+			"narrow matrices": {ndtest.HugeExtent / 35, 5, 7},
+			"distant axes":    {2, 3, ndtest.HugeExtent / 30, 5},
 		} {
 			t.Run(name, func(t *testing.T) {
 				cube := ndtest.View(t)(index(t, a, ndview.Span(0, product(shape))).Reshape(shape...))
@@ -99,7 +99,7 @@ func TestCopiesReachBeyond32Bits(t *testing.T) {
 				c, err := transposed.Copy(ndview.OrderC)
 				requireReversedAxes(t, block, ndtest.Own(t, c, err))
 				assert.NoError(t, c.CopyFrom(ndtest.View(t)(cube.Reshape(transposed.Shape()...))))
-				requirePeriodic(t, block, c)
+				ndtest.RequirePeriodic(t, block, c)
 			})
 		}
 	})
@@ -119,7 +119,7 @@ func requireReversedAxes(t *testing.T, block []byte, c *ndview.NDBuffer) {
 				source += rest % shape[k] * step
 				rest /= shape[k]
 			}
-			require.Equal(t, block[source%period], got[i], "element %d of %v", from+int64(i), shape)
+			require.Equal(t, block[source%ndtest.Period], got[i], "element %d of %v", from+int64(i), shape)
 		}
 	}
 }
@@ -127,8 +127,8 @@ func requireReversedAxes(t *testing.T, block []byte, c *ndview.NDBuffer) {
 // TestWritesReachBeyond32Bits writes to views of which some or all elements lie beyond
 // 2^32.
 func TestWritesReachBeyond32Bits(t *testing.T) {
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
-		made, err := ndview.Empty(dev, ndview.Uint8, hugeExtent)
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		made, err := ndview.Empty(dev, ndview.Uint8, ndtest.HugeExtent)
 		a := ndtest.Own(t, made, err)
 		same := func(t *testing.T, a *ndview.NDBuffer, value int) {
 			t.Helper()
@@ -142,21 +142,21 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 			end := from + int64(len(bytes))
 			same(t, index(t, a, ndview.Span(0, from)), 0)
 			ndtest.RequireBytes(t, bytes, ndtest.Elements(t, index(t, a, ndview.Span(from, end))))
-			same(t, index(t, a, ndview.Span(end, hugeExtent)), 0)
+			same(t, index(t, a, ndview.Span(end, ndtest.HugeExtent)), 0)
 		}
 		require.NoError(t, a.Fill(10))
 		same(t, a, 10)
 		require.NoError(t, a.Zero())
 		same(t, a, 0)
 
-		values := pattern()[:8000]
+		values := ndtest.Pattern()[:8000]
 		for name, write := range map[string]func(from int64) error{
 			"Set a slice":   func(from int64) error { return a.Set(values, ndview.Span(from, from+8000)) },
 			"Assign casts":  func(from int64) error { return assignInt16(index(t, a, ndview.Span(from, from+8000)), values) },
 			"CopyFromHost":  func(from int64) error { return index(t, a, ndview.Span(from, from+8000)).CopyFromHost(values) },
-			"Set backwards": func(from int64) error { return a.Set(reversed(values), ndview.SpanStep(from+7999, from-1, -1)) },
+			"Set backwards": func(from int64) error { return a.Set(ndtest.Reversed(values), ndview.SpanStep(from+7999, from-1, -1)) },
 		} {
-			for _, from := range []int64{1<<31 - 4000, 1<<32 - 4000, hugeExtent - 8000} {
+			for _, from := range []int64{1<<31 - 4000, 1<<32 - 4000, ndtest.HugeExtent - 8000} {
 				t.Run(name, func(t *testing.T) {
 					require.NoError(t, write(from))
 					only(t, from, values)
@@ -167,21 +167,21 @@ func TestWritesReachBeyond32Bits(t *testing.T) {
 		t.Run("Fill a part", func(t *testing.T) {
 			const from = 1<<32 - 77
 			require.NoError(t, index(t, a, ndview.Span(from, ndview.Open)).Fill(9))
-			only(t, from, bytes.Repeat([]byte{9}, hugeExtent-from))
+			only(t, from, bytes.Repeat([]byte{9}, ndtest.HugeExtent-from))
 			require.NoError(t, a.Zero())
 		})
 		t.Run("Fill every second, backwards", func(t *testing.T) {
 			require.NoError(t, index(t, a, ndview.SpanStep(-1, ndview.Open, -2)).Fill(7))
-			requirePeriodic(t, bytes.Repeat([]byte{7, 0}, 8), a)
+			ndtest.RequirePeriodic(t, bytes.Repeat([]byte{7, 0}, 8), a)
 		})
 		t.Run("CopyFrom", func(t *testing.T) {
-			block := pattern()
-			src := periodic(t, dev, block, hugeExtent)
+			block := ndtest.Pattern()
+			src := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
 			require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, -1)).CopyFrom(src))
-			requirePeriodic(t, rotated(reversed(block), -hugeExtent%period), a)
-			require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, 2)).CopyFrom(index(t, src, ndview.Span(0, (hugeExtent+1)/2))))
-			want := rotated(reversed(block), -hugeExtent%period)
-			requirePeriodic(t, mapped(2*period, func(i int) byte { return [2]byte{block[i/2], want[i%period]}[i%2] }), a)
+			ndtest.RequirePeriodic(t, ndtest.Rotated(ndtest.Reversed(block), -ndtest.HugeExtent%ndtest.Period), a)
+			require.NoError(t, index(t, a, ndview.SpanStep(ndview.Open, ndview.Open, 2)).CopyFrom(index(t, src, ndview.Span(0, (ndtest.HugeExtent+1)/2))))
+			want := ndtest.Rotated(ndtest.Reversed(block), -ndtest.HugeExtent%ndtest.Period)
+			ndtest.RequirePeriodic(t, ndtest.Mapped(2*ndtest.Period, func(i int) byte { return [2]byte{block[i/2], want[i%ndtest.Period]}[i%2] }), a)
 		})
 	})
 }
@@ -197,12 +197,12 @@ func assignInt16(a *ndview.NDBuffer, values []byte) error {
 
 // TestJoinsReachBeyond32Bits joins halves, and splits the result.
 func TestJoinsReachBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		const half = 1<<31 + 2049
-		p := periodic(t, dev, block, half)
-		q := periodic(t, dev, rotated(block, 100), half)
-		pairs := mapped(2*period, func(i int) byte { return block[(i/2+i%2*100)%period] })
+		p := ndtest.Periodic(t, dev, block, half)
+		q := ndtest.Periodic(t, dev, ndtest.Rotated(block, 100), half)
+		pairs := ndtest.Mapped(2*ndtest.Period, func(i int) byte { return block[(i/2+i%2*100)%ndtest.Period] })
 		for name, tt := range map[string]struct {
 			join func() (*ndview.NDBuffer, error)
 			want func(at int64) []byte
@@ -216,19 +216,19 @@ func TestJoinsReachBeyond32Bits(t *testing.T) {
 				got, err := tt.join()
 				joined := ndtest.Own(t, got, err)
 				if tt.want != nil {
-					requirePeriodic(t, pairs, joined)
+					ndtest.RequirePeriodic(t, pairs, joined)
 					return
 				}
 				flat := ndtest.View(t)(joined.Reshape(2 * half))
-				requirePeriodic(t, block, ndtest.View(t)(flat.Slice(0, 0, half)))
-				requirePeriodic(t, rotated(block, 100), ndtest.View(t)(flat.Slice(0, half, 2*half)))
+				ndtest.RequirePeriodic(t, block, ndtest.View(t)(flat.Slice(0, 0, half)))
+				ndtest.RequirePeriodic(t, ndtest.Rotated(block, 100), ndtest.View(t)(flat.Slice(0, half, 2*half)))
 				parts, err := ndview.ArraySplit(flat, 3, 0)
 				require.NoError(t, err)
 				start := int64(0)
 				for i, part := range parts {
 					ndtest.Own(t, part, nil)
 					if i == 2 {
-						requirePeriodic(t, rotated(block, 100+start-half), part)
+						ndtest.RequirePeriodic(t, ndtest.Rotated(block, 100+start-half), part)
 					}
 					start += part.Size()
 				}
@@ -240,13 +240,13 @@ func TestJoinsReachBeyond32Bits(t *testing.T) {
 
 // TestTrianglesReachBeyond32Bits adds both triangles to restore the matrix.
 func TestTrianglesReachBeyond32Bits(t *testing.T) {
-	block := mapped(period, func(i int) byte { return byte(i*7919>>8) | 1 })
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+	block := ndtest.Mapped(ndtest.Period, func(i int) byte { return byte(i*7919>>8) | 1 })
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		const rows = 65_800
 		for name, columns := range map[string]int64{"whole vectors": 65_552, "no whole vectors": 65_551} {
 			t.Run(name, func(t *testing.T) {
 				const k = -100 // the diagonal
-				a := ndtest.View(t)(periodic(t, dev, block, rows*columns).Reshape(rows, columns))
+				a := ndtest.View(t)(ndtest.Periodic(t, dev, block, rows*columns).Reshape(rows, columns))
 				lower, err := a.Tril(k)
 				ndtest.Own(t, lower, err)
 				require.NoError(t, a.TriuInPlace(k+1))
@@ -267,50 +267,50 @@ func TestTrianglesReachBeyond32Bits(t *testing.T) {
 					require.Equal(t, columns-edge, above[i], "row %d", i)
 				}
 				require.NoError(t, ndview.Add.Into(a, a, lower))
-				requirePeriodic(t, block, a)
+				ndtest.RequirePeriodic(t, block, a)
 			})
 		}
 	})
 }
 
 func TestSwappedBytesReachBeyond4GiB(t *testing.T) {
-	block := pattern()
-	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
-		transposed := mapped(period, func(i int) byte { return block[i^1] })
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
+		transposed := ndtest.Mapped(ndtest.Period, func(i int) byte { return block[i^1] })
 		for name, from := range map[string]int64{"contiguous": 0, "not aligned": 2} {
 			t.Run(name, func(t *testing.T) {
-				numbers := ndtest.View(t)(index(t, a, ndview.Span(from, hugeExtent-1)).View(ndview.Uint16))
+				numbers := ndtest.View(t)(index(t, a, ndview.Span(from, ndtest.HugeExtent-1)).View(ndview.Uint16))
 				c, err := numbers.ByteSwapped()
-				requirePeriodic(t, rotated(transposed, from), ndtest.Own(t, c, err))
+				ndtest.RequirePeriodic(t, ndtest.Rotated(transposed, from), ndtest.Own(t, c, err))
 			})
 		}
-		long := ndtest.View(t)(index(t, a, ndview.Span(0, hugeExtent&^7)).View(ndview.Uint64))
+		long := ndtest.View(t)(index(t, a, ndview.Span(0, ndtest.HugeExtent&^7)).View(ndview.Uint64))
 		require.NoError(t, long.ByteSwap())
-		requirePeriodic(t, mapped(period, func(i int) byte { return block[i^7] }), index(t, a, ndview.Span(0, hugeExtent&^7)))
+		ndtest.RequirePeriodic(t, ndtest.Mapped(ndtest.Period, func(i int) byte { return block[i^7] }), index(t, a, ndview.Span(0, ndtest.HugeExtent&^7)))
 	})
 }
 
 func TestBitsReachBeyond32Bits(t *testing.T) {
-	block := pattern()
-	truths := mapped(period, func(i int) byte { return block[i] >> 7 })
-	onHuge(t, 6, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, truths, hugeExtent)
+	block := ndtest.Pattern()
+	truths := ndtest.Mapped(ndtest.Period, func(i int) byte { return block[i] >> 7 })
+	ndtest.OnHuge(t, 6, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, truths, ndtest.HugeExtent)
 		for _, shift := range []int64{0, 3} {
 			t.Run(fmt.Sprint("from bit ", shift), func(t *testing.T) {
-				bitmap := ndtest.Upload(t, dev, make([]byte, hugeExtent/8+2))
+				bitmap := ndtest.Upload(t, dev, make([]byte, ndtest.HugeExtent/8+2))
 				require.NoError(t, a.PackBits(bitmap, shift))
-				packed := mapped(period/8, func(i int) (b byte) {
+				packed := ndtest.Mapped(ndtest.Period/8, func(i int) (b byte) {
 					for k := range 8 {
-						b |= truths[(8*i+k-int(shift)+period)%period] << k
+						b |= truths[(8*i+k-int(shift)+ndtest.Period)%ndtest.Period] << k
 					}
 					return b
 				})
-				requirePeriodic(t, rotated(packed, 1), ndtest.At(t, bitmap, ndview.Uint8, 1, hugeExtent/8-1))
-				back, err := ndview.Empty(dev, ndview.Uint8, hugeExtent-5)
+				ndtest.RequirePeriodic(t, ndtest.Rotated(packed, 1), ndtest.At(t, bitmap, ndview.Uint8, 1, ndtest.HugeExtent/8-1))
+				back, err := ndview.Empty(dev, ndview.Uint8, ndtest.HugeExtent-5)
 				ndtest.Own(t, back, err)
 				require.NoError(t, back.UnpackBits(bitmap, shift+5, true))
-				requirePeriodic(t, mapped(period, func(i int) byte { return 1 - truths[(i+5)%period] }), back)
+				ndtest.RequirePeriodic(t, ndtest.Mapped(ndtest.Period, func(i int) byte { return 1 - truths[(i+5)%ndtest.Period] }), back)
 			})
 		}
 	})

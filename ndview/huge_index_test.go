@@ -13,11 +13,11 @@ import (
 
 // TestMasksReachBeyond32Bits selects more than 2^32 elements: all but every 16th.
 func TestMasksReachBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
-		const n = hugeExtent / 15 * 16 // more than 2^32 of them are selected
-		a := periodic(t, dev, block, n)
-		mask := ndtest.View(t)(periodic(t, dev, bytes.Repeat(append(bytes.Repeat([]byte{1}, 15), 0), 1<<16), n).View(ndview.Bool))
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 10, func(t *testing.T, dev arrowbuf.Device) {
+		const n = ndtest.HugeExtent / 15 * 16 // more than 2^32 of them are selected
+		a := ndtest.Periodic(t, dev, block, n)
+		mask := ndtest.View(t)(ndtest.Periodic(t, dev, bytes.Repeat(append(bytes.Repeat([]byte{1}, 15), 0), 1<<16), n).View(ndview.Bool))
 		require.Greater(t, int64(n/16*15), int64(1<<32))
 		var kept []byte
 		for i, b := range block {
@@ -26,7 +26,7 @@ func TestMasksReachBeyond32Bits(t *testing.T) {
 			}
 		}
 		chosen := func(value int) []byte {
-			return mapped(period, func(i int) byte { return [2]byte{block[i], byte(value)}[truth(i%16 != 15)] })
+			return ndtest.Mapped(ndtest.Period, func(i int) byte { return [2]byte{block[i], byte(value)}[ndtest.Truth(i%16 != 15)] })
 		}
 		for name, get := range map[string]func() (*ndview.NDBuffer, error){
 			"Get":      func() (*ndview.NDBuffer, error) { return a.Get(ndview.Mask(mask)) },
@@ -34,58 +34,58 @@ func TestMasksReachBeyond32Bits(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				if dev == arrowbuf.CPU() {
-					needHost(t, 14)
+					ndtest.NeedHostMemory(t, 14)
 				}
 				got, err := get()
-				requirePeriodic(t, kept, ndtest.Own(t, got, err))
+				ndtest.RequirePeriodic(t, kept, ndtest.Own(t, got, err))
 				require.NoError(t, a.Set(7, ndview.Mask(mask)))
 				require.NoError(t, a.Set(got, ndview.Mask(mask)))
-				requirePeriodic(t, block, a)
+				ndtest.RequirePeriodic(t, block, a)
 			})
 		}
 		require.NoError(t, a.Set(7, ndview.Mask(mask)))
-		requirePeriodic(t, chosen(7), a)
+		ndtest.RequirePeriodic(t, chosen(7), a)
 		require.NoError(t, a.FillWhere(mask, 0x0909090909090909))
-		requirePeriodic(t, chosen(9), a)
+		ndtest.RequirePeriodic(t, chosen(9), a)
 	})
 }
 
 // TestNonZeroReachesBeyond32Bits returns more than 2^32 indices.
 func TestNonZeroReachesBeyond32Bits(t *testing.T) {
-	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
-		full, err := ndview.Full(dev, ndview.Bool, true, hugeExtent)
+	ndtest.OnHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
+		full, err := ndview.Full(dev, ndview.Bool, true, ndtest.HugeExtent)
 		mask := ndtest.Own(t, full, err)
 		_, err = mask.Buffer().CopyFromHost([]byte{0}, 1000)
 		require.NoError(t, err)
 		places, err := ndview.NonZero(mask)
 		require.NoError(t, err)
 		ndtest.Own(t, places[0], nil)
-		require.EqualValues(t, hugeExtent-1, places[0].Size())
-		for _, from := range []int64{0, 990, 1<<31 - 10, 1<<32 - 10, hugeExtent - 21} {
+		require.EqualValues(t, ndtest.HugeExtent-1, places[0].Size())
+		for _, from := range []int64{0, 990, 1<<31 - 10, 1<<32 - 10, ndtest.HugeExtent - 21} {
 			for i, place := range ndtest.HostOf[int64](t, index(t, places[0], ndview.Span(from, from+20))) {
 				k := from + int64(i)
-				require.Equal(t, k+int64(truth(k >= 1000)), place)
+				require.Equal(t, k+int64(ndtest.Truth(k >= 1000)), place)
 			}
 		}
-		block := pattern()
-		a := periodic(t, dev, block, hugeExtent)
+		block := ndtest.Pattern()
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
 		taken, err := ndview.Take(a, places[0], 0, ndview.ModeRaise)
 		ndtest.Own(t, taken, err)
-		requirePeriodic(t, block, index(t, taken, ndview.Span(0, 1000)))
-		requirePeriodic(t, rotated(block, 1001), index(t, taken, ndview.Span(1000, ndview.Open)))
+		ndtest.RequirePeriodic(t, block, index(t, taken, ndview.Span(0, 1000)))
+		ndtest.RequirePeriodic(t, ndtest.Rotated(block, 1001), index(t, taken, ndview.Span(1000, ndview.Open)))
 	})
 }
 
 // TestChosenColumnsReachBeyond32Bits selects all columns of a matrix in reverse, by
 // index.
 func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
-		a := ndtest.View(t)(periodic(t, dev, pattern(), hugeExtent).Reshape(hugeRows, hugeColumns))
-		numbers := make([]int64, hugeColumns)
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.View(t)(ndtest.Periodic(t, dev, ndtest.Pattern(), ndtest.HugeExtent).Reshape(ndtest.HugeRows, ndtest.HugeColumns))
+		numbers := make([]int64, ndtest.HugeColumns)
 		for i := range numbers {
 			numbers[i] = -1 - int64(i)
 		}
-		columns := ndtest.FromHost(t, dev, ndview.Int64, numbers, hugeColumns)
+		columns := ndtest.FromHost(t, dev, ndview.Int64, numbers, ndtest.HugeColumns)
 		backwards := index(t, a, ndview.All, ndview.SpanStep(ndview.Open, ndview.Open, -1))
 		equal := func(t *testing.T, got *ndview.NDBuffer) {
 			t.Helper()
@@ -98,7 +98,7 @@ func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
 			equal(t, ndtest.Own(t, got, err))
 		})
 		t.Run("Set", func(t *testing.T) {
-			zeros, err := ndview.Zeros(dev, ndview.Uint8, hugeRows, hugeColumns)
+			zeros, err := ndview.Zeros(dev, ndview.Uint8, ndtest.HugeRows, ndtest.HugeColumns)
 			ndtest.Own(t, zeros, err)
 			require.NoError(t, zeros.Set(a, ndview.All, ndview.IntArray(columns)))
 			equal(t, zeros)
@@ -109,15 +109,15 @@ func TestChosenColumnsReachBeyond32Bits(t *testing.T) {
 // TestPutReachesBeyond32Bits writes more than 2^32 values, of which the last per row
 // remains.
 func TestPutReachesBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
-		values := periodic(t, dev, block, hugeExtent)
-		numbers, want := make([]int64, hugeRows), make([]byte, hugeRows)
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 60, func(t *testing.T, dev arrowbuf.Device) {
+		values := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
+		numbers, want := make([]int64, ndtest.HugeRows), make([]byte, ndtest.HugeRows)
 		for i := range numbers {
-			numbers[i], want[i] = int64(i), block[(i*hugeColumns+hugeColumns-1)%period]
+			numbers[i], want[i] = int64(i), block[(i*ndtest.HugeColumns+ndtest.HugeColumns-1)%ndtest.Period]
 		}
-		rows := ndtest.View(t)(ndtest.FromHost(t, dev, ndview.Int64, numbers, hugeRows, 1).BroadcastTo(hugeRows, hugeColumns))
-		last := ndtest.FromHost(t, dev, ndview.Uint8, make([]byte, hugeRows), hugeRows)
+		rows := ndtest.View(t)(ndtest.FromHost(t, dev, ndview.Int64, numbers, ndtest.HugeRows, 1).BroadcastTo(ndtest.HugeRows, ndtest.HugeColumns))
+		last := ndtest.FromHost(t, dev, ndview.Uint8, make([]byte, ndtest.HugeRows), ndtest.HugeRows)
 		require.NoError(t, ndview.Put(last, rows, values, ndview.ModeRaise))
 		ndtest.RequireBytes(t, want, ndtest.Elements(t, last))
 	})
@@ -125,16 +125,16 @@ func TestPutReachesBeyond32Bits(t *testing.T) {
 
 // TestChosenRowsReachBeyond32Bits uses a few indices and rows beyond 2^32.
 func TestChosenRowsReachBeyond32Bits(t *testing.T) {
-	block := pattern()
-	onHuge(t, 6, func(t *testing.T, dev arrowbuf.Device) {
-		a := periodic(t, dev, block, hugeExtent)
-		truths := make([]bool, hugeExtent/1001)
+	block := ndtest.Pattern()
+	ndtest.OnHuge(t, 6, func(t *testing.T, dev arrowbuf.Device) {
+		a := ndtest.Periodic(t, dev, block, ndtest.HugeExtent)
+		truths := make([]bool, ndtest.HugeExtent/1001)
 		truths[5], truths[1<<32/1001], truths[1<<32/1001+1], truths[len(truths)-1] = true, true, true, true
 		rows := ndtest.View(t)(index(t, a, ndview.Span(0, int64(len(truths))*1001)).Reshape(int64(len(truths)), 1001))
 		numbers := []int64{5, 1 << 32 / 1001, 1<<32/1001 + 1, int64(len(truths)) - 1}
 		var want []byte
 		for _, row := range numbers {
-			want = append(want, rotated(block, row*1001)[:1001]...)
+			want = append(want, ndtest.Rotated(block, row*1001)[:1001]...)
 		}
 		mask := ndtest.FromHost(t, dev, ndview.Bool, truths, int64(len(truths)))
 		for name, get := range map[string]func() (*ndview.NDBuffer, error){

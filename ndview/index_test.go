@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -57,7 +58,7 @@ func goldenKeys(t *testing.T, dev arrowbuf.Device, text json.RawMessage, asList 
 
 func TestGetByArraysMatchesNumPy(t *testing.T) {
 	cases := golden2(t, "advanced")[0]
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
 			dtype := elementTypes[i%len(elementTypes)]
 			parts := field[[3]json.RawMessage](t, c[0])
@@ -89,7 +90,7 @@ func TestSetInSeveralLaunchesMatchesNumPy(t *testing.T) {
 
 func TestSetByArraysMatchesNumPy(t *testing.T) {
 	cases := golden2(t, "advanced")[1]
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
 			dtype := elementTypes[i%len(elementTypes)]
 			skip := int64(i % 5 / 4)
@@ -113,7 +114,7 @@ func TestSetByArraysMatchesNumPy(t *testing.T) {
 }
 
 func TestNilArrayKeysAreErrDType(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		for _, key := range []ndview.Key{ndview.IntArray(nil), ndview.Mask(nil)} {
 			_, err := a.Get(ndview.At(0), key)
@@ -143,7 +144,7 @@ func maskOf(t *testing.T, dev arrowbuf.Device, values []int64, skip int, shape .
 
 func TestNonZeroAndArgWhereMatchNumPy(t *testing.T) {
 	cases := golden2(t, "nonzero")[0]
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
 			shape := field[[]int64](t, c[0])
 			if field[string](t, c[1]) == "F" {
@@ -180,7 +181,7 @@ func TestGetAndSetByLongMasks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(8, 8))
 		for skip, n := range []int64{4095, 4096, 4097, 70_001, 5_000_003} {
 			for _, share := range []float64{0.003, 0.5, 1} {
@@ -225,7 +226,7 @@ func TestGetAndSetByLongMasks(t *testing.T) {
 }
 
 func TestMasksOfWrongTypeShapeOrDeviceAreErrors(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		_, err := a.Get(ndview.Mask(a))
 		assert.ErrorIs(t, err, ndview.ErrDType)
@@ -249,7 +250,7 @@ func TestMasksOfWrongTypeShapeOrDeviceAreErrors(t *testing.T) {
 }
 
 func TestSetReadsMasksAndValuesBeforeWriting(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false, true, true, false, true}, 6)
 		low, err := a.Slice(0, 0, 5)
 		ndtest.Own(t, low, err)
@@ -264,7 +265,7 @@ func TestSetReadsMasksAndValuesBeforeWriting(t *testing.T) {
 }
 
 func TestElementsOtherThanZeroAreTrue(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, math.NaN(), 5e-324, math.Inf(1)}, 2, 3)
 		got, err := ndview.ArgWhere(a)
 		ndtest.Own(t, got, err)

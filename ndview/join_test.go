@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
@@ -48,7 +49,7 @@ var joins = map[string]func(x arrays, n int64, indices []int64, axis int) (array
 
 func TestJoinsAndSplitsMatchNumPy(t *testing.T) {
 	cases := golden(t, "join")
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
 			dtype := elementTypes[i%len(elementTypes)]
 			var in arrays
@@ -78,7 +79,7 @@ func TestJoinsAndSplitsMatchNumPy(t *testing.T) {
 }
 
 func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := ndview.Concatenate(nil, 0)
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		_, err = ndview.VStack(nil)
@@ -110,7 +111,7 @@ func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
 }
 
 func TestJoinsPromoteTypes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, 2, 3, 1<<24 + 1}, 2, 2)
 		b := ndtest.FromHost(t, dev, ndview.Float32, []float32{0.5, -1}, 2, 1)
 		c := ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false}, 2, 1)

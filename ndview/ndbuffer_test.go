@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -55,7 +56,7 @@ func TestFromBufferChecksBounds(t *testing.T) {
 		{"a negative extent", ndview.Int8, 0, []int64{-1}, nil, ndview.ErrShape},
 		{"no dtype", ndview.DType{}, 0, []int64{1}, nil, ndview.ErrDType},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		buf := ndtest.Upload(t, dev, make([]byte, size))
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestDerivedFlagsMatchNumPy(t *testing.T) {
 
 // NumPy's flag too depends on the address of the memory, not on the offset in a buffer.
 func TestAlignedFlagDependsOnTheAddress(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		whole := ndtest.Upload(t, dev, make([]byte, 64))
 		odd, err := whole.Slice(1, 63)
 		ndtest.Own(t, odd, err)
@@ -180,7 +181,7 @@ func TestBaseIsTheArrayOfTheFirstView(t *testing.T) {
 }
 
 func TestWritesToReadOnlyArraysFail(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int64, []int64{7}, 1)
 		repeated, err := a.BroadcastTo(1)
 		ndtest.Own(t, repeated, err)
@@ -230,7 +231,7 @@ func TestWritesToReadOnlyArraysFail(t *testing.T) {
 func TestMayShareMemoryMatchesNumPy(t *testing.T) {
 	text, err := os.ReadFile("testdata/golden/overlaps.txt")
 	require.NoError(t, err)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		pool := ndtest.Upload(t, dev, make([]byte, 8192))
 		cases := map[string]int{}
 		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
@@ -253,7 +254,7 @@ func TestMayShareMemoryMatchesNumPy(t *testing.T) {
 }
 
 func TestMayShareMemoryComparesAddresses(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		whole := ndtest.Upload(t, dev, make([]byte, 64))
 		part := func(offset, length int64) *ndview.NDBuffer {
 			b, err := whole.Slice(offset, length)
@@ -277,7 +278,7 @@ func TestMayShareMemoryComparesAddresses(t *testing.T) {
 }
 
 func TestMayShareMemorySeesRegisteredHostMemory(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		ours := ndtest.Upload(t, arrowbuf.CPU(), make([]byte, 1<<16))
 		bytes, _ := arrowbuf.HostBytes(ours)
 		pinned, err := dev.RegisterHost(bytes, cudabuf.RegisterOptions{})
@@ -289,7 +290,7 @@ func TestMayShareMemorySeesRegisteredHostMemory(t *testing.T) {
 }
 
 func TestLastViewReleasesMemory(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 3)
 		require.NoError(t, err)
 		row, err := a.Slice(0, 1, 2)
@@ -310,7 +311,7 @@ func TestLastViewReleasesMemory(t *testing.T) {
 }
 
 func TestFailedConstructionLeaksNothing(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := ndview.FromHost(dev, ndview.Int32, count(6), 2, 4)
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		buf, err := dev.Alloc(64)
@@ -323,7 +324,7 @@ func TestFailedConstructionLeaksNothing(t *testing.T) {
 }
 
 func TestReleasedArraysReturnErrReleased(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		// The buffer stays alive, so the array itself must refuse.
 		buf := ndtest.Upload(t, dev, make([]byte, 64))
 		gone := map[ndview.DType]*ndview.NDBuffer{}
@@ -375,7 +376,7 @@ func assertPanicsWith(t *testing.T, want error, f func()) {
 
 func TestRecordsAreSliced(t *testing.T) {
 	record := numpyType(t, `[["id","<i4"],["name","|V3"]]`)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := []byte("aaaa123bbbb456cccc789")
 		a := ndtest.At(t, ndtest.Upload(t, dev, data), record, 0, 3)
 		part, err := a.Slice(0, 1, 3)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -153,7 +154,7 @@ func TestRandomProgramsAgreeOnAllDevices(t *testing.T) {
 		program, result := randomProgram(t, rand.New(rand.NewPCG(seed, 1)))
 		programs, results = append(programs, program), append(results, result)
 	}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		last := 0
 		defer func() {
 			if t.Failed() { // the device may be unusable now
@@ -192,7 +193,7 @@ func TestProgramsMatchNumPy(t *testing.T) {
 	require.NoError(t, err)
 	programs := strings.Split(strings.TrimSpace(string(file)), "\n\n")
 	require.Greater(t, len(programs), 10)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for n, lines := range programs {
 			var program, want []string
 			for _, line := range strings.Split(lines, "\n") {
@@ -368,7 +369,7 @@ func TestProgramsOfPastDefects(t *testing.T) {
 		{"times of which some cannot be set", "v0 = new datetime64[ms] [2] [7,8]\nv1 = new datetime64[s] [2] [1,4e18]\nset v0 v1 :\nv2 = get v0", "datetime64[ms] [2] [7,8]"},
 		{"a timedelta and a bool", "v0 = new timedelta64[s] [2] [3,4]\nv1 = new bool [2] [1,0]\nv2 = binary multiply v0 v1", "timedelta64[s] [2] [3,0]"},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range tests {
 			got, errs := runAll(t, dev, strings.Split(tt.program, "\n"))
 			last := len(got) - 1

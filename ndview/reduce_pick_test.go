@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -73,7 +74,7 @@ func TestMaxAndArgMaxMatchNumPy(t *testing.T) {
 		Cases [][]json.RawMessage
 	}
 	readGolden(t, "reduce.json", &file)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		checked := 0
 		for _, c := range file.Cases {
 			name, r := field[string](t, c[0]), field[string](t, c[4])
@@ -100,7 +101,7 @@ func TestMaxAndArgMaxMatchNumPy(t *testing.T) {
 }
 
 func TestMaxAndArgMaxAcceptAnyLayout(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for _, dtype := range []ndview.DType{ndview.Int8, ndview.Float16, ndview.Float32, ndview.Int64, ndview.Complex128} {
 			data := make([]byte, 64*37*50*dtype.Size()+16)
@@ -139,7 +140,7 @@ func TestMaxAndArgMaxAcceptAnyLayout(t *testing.T) {
 }
 
 func TestMaxAndArgMaxAcceptManyAxesAndElements(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const axes = 18 // transposed, so that no two can be merged
 		a := ndtest.FromHost(t, dev, ndview.Int32, values(1<<axes), slices.Repeat([]int64{2}, axes)...)
 		turned, err := a.Transpose()
@@ -165,7 +166,7 @@ func TestMaxAndArgMaxAcceptManyAxesAndElements(t *testing.T) {
 
 // The value is the element at the position, with its own bits.
 func TestMaxAndArgMaxKeepBitsOfNaNsAndZeros(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		nan := math.Float32frombits(0xffc01234)
 		negative := float32(math.Copysign(0, -1))
 		a := ndtest.FromHost(t, dev, ndview.Float32, []float32{1, nan, float32(math.NaN()), negative, 0, -1}, 2, 3)
@@ -178,7 +179,7 @@ func TestMaxAndArgMaxKeepBitsOfNaNsAndZeros(t *testing.T) {
 }
 
 func TestMaxAndArgMaxOfInvalidArgumentsAreErrors(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, values(6), 2, 3)
 		none := ndtest.FromHost(t, dev, ndview.Int32, values(0), 0, 3)
 		record, err := ndview.Record(4, ndview.Field{Name: "a", DType: ndview.Int8})

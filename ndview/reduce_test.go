@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -31,7 +32,7 @@ func TestReductionsAgreeWithNumPy(t *testing.T) {
 	}
 	readGolden(t, "reduce.json", &file)
 	require.Greater(t, len(file.Cases), 1000)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		buffers, types := map[string]arrowbuf.Buffer{}, map[string]ndview.DType{}
 		for name, data := range file.Data {
 			raw, err := hex.DecodeString(data[1])
@@ -76,7 +77,7 @@ func isShapeOrDType(err error) bool {
 }
 
 func TestProdOfIntegersAsFloats(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		large := ndtest.FromHost(t, dev, ndview.Int64, []int64{1 << 40, 3, 1 << 40, 5}, 2, 2)
 		got, err := ndview.Prod.Of(large, ndview.ReduceOptions{DType: ndview.Float64, Axes: []int{0}})
 		ndtest.Own(t, got, err)
@@ -94,7 +95,7 @@ func TestProdOfIntegersAsFloats(t *testing.T) {
 }
 
 func TestReductionsRejectBytesAndRecords(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, size := range []int64{1, 3, 8, 16, 29} {
 			record, err := ndview.Record(size, ndview.Field{Name: "a", DType: ndview.Int8})
 			require.NoError(t, err)
@@ -112,7 +113,7 @@ func TestReductionsRejectBytesAndRecords(t *testing.T) {
 }
 
 func TestReductionsAndComparisonsAcceptManyAxes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const axes = 18 // transposed, so that no two can be merged
 		twos := slices.Repeat([]int64{2}, axes)
 		a := ndtest.FromHost(t, dev, ndview.Int32, values(1<<axes), twos...)
@@ -149,7 +150,7 @@ func TestReductionsAndComparisonsAcceptManyAxes(t *testing.T) {
 func TestMinOfEqualComplexNumbersIsTheFirst(t *testing.T) {
 	const rows, columns = 301, 257
 	nan, negative := math.NaN(), math.Copysign(0, -1)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, among := range map[string][]complex128{
 			// NaNs are rare, so that the first differs between orders.
 			"NaN":  append(slices.Repeat([]complex128{3}, 60), complex(nan, 1), complex(2, nan), complex(nan, -4), complex(1, nan)),
@@ -240,7 +241,7 @@ func TestSumOfFloat64IsWithinItsBound(t *testing.T) {
 	const n = 300_001
 	values := mixedNumbers(n)
 	sum, magnitudes := exactly(values)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, shape := range [][]int64{{n}, {n, 1}, {1, n}} {
 			a := ndtest.FromHost(t, dev, ndview.Float64, values, shape...)
 			got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
@@ -263,7 +264,7 @@ func TestSumOfFloat32IsRoundedOnce(t *testing.T) {
 	}
 	sum, _ := exactly(wide)
 	want, _ := sum.Float32()
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		got, err := ndview.Sum.Of(ndtest.FromHost(t, dev, ndview.Float32, values, n), ndview.ReduceOptions{})
 		v, err := ndview.ToHost[float32](ndtest.Own(t, got, err))
 		require.NoError(t, err)
@@ -273,7 +274,7 @@ func TestSumOfFloat32IsRoundedOnce(t *testing.T) {
 
 func TestSumIsDeterministic(t *testing.T) {
 	values := mixedNumbers(100_003)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float64, values, int64(len(values)))
 		var first []byte
 		for range 5 {
@@ -288,7 +289,7 @@ func TestSumIsDeterministic(t *testing.T) {
 }
 
 func TestSumOverflowsToInfinity(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{math.MaxFloat64, math.MaxFloat64, 1, 2}, 4)
 		got, err := ndview.Sum.Of(a, ndview.ReduceOptions{})
 		v, err := ndview.ToHost[float64](ndtest.Own(t, got, err))
@@ -299,7 +300,7 @@ func TestSumOverflowsToInfinity(t *testing.T) {
 
 // Neighbours may cancel each other, or overflow a float32 when added.
 func TestSumOfHalvesIsRoundedOnce(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const most, small, half, infinite = 0x7f7f, 0x1400, 0x7bff, 0x7c00 // the largest bfloat16; 2^-10, the largest and an infinite float16
 		for _, n := range []int{4, 8, 64, 1 << 14} {
 			large, cancelling := make([]uint16, n), make([]uint16, n)
@@ -332,7 +333,7 @@ func TestReductionsOfEveryShapeAgreeWithLoops(t *testing.T) {
 	shapes := [][3]int64{{1, 70_000, 1}, {3, 20_011, 1}, {700, 3, 1}, {5000, 30, 1}, {300, 129, 1}, {1, 3, 20_001}, {1, 20_000, 3},
 		{1, 30_000, 4}, {4, 500, 30}, {20, 100, 33}, {2, 300, 128}, {1, 4, 40_000}, {40, 1, 40}, {1, 40_000, 1}, {999, 16, 1}, {7, 2, 7},
 		{4096, 4, 1}, {4096, 2, 1}, {5, 6, 1024}, {3, 7, 2000}}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, shape := range shapes {
 			for _, skip := range []int64{0, 1, 3} {
 				n := shape[0] * shape[1] * shape[2]
@@ -396,7 +397,7 @@ func agree[T int8 | int16 | float32](t *testing.T, dev arrowbuf.Device, dtype nd
 // axes can be merged.
 func TestReductionOfSeparateAxesMatchesAdjacentAxes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 11))
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, shape := range [][]int64{{300, 2, 5, 64}, {700, 3, 2, 16}, {90, 1, 101, 33}, {2, 8, 1000, 64}} {
 			values := make([]int8, shape[0]*shape[1]*shape[2]*shape[3])
 			for i := range values {
@@ -421,7 +422,7 @@ func TestReductionOfSeparateAxesMatchesAdjacentAxes(t *testing.T) {
 }
 
 func TestReductionsWriteIntoArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(24), 2, 3, 4)
 		o := ndview.ReduceOptions{Axes: []int{1}}
 		matrix := ndtest.FromHost(t, dev, ndview.Int64, make([]int64, 24), 8, 3)
@@ -459,7 +460,7 @@ func TestReductionsWriteIntoArrays(t *testing.T) {
 }
 
 func TestReductionsOfBFloat16(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.BFloat16, []uint16{0x3f80, 0xc000, 0x4040, 0x0000}, 4) // 1, -2, 3, 0
 		for r, want := range map[ndview.Reduction][]byte{
 			ndview.Sum: ndtest.Raw[uint16](0x4000), ndview.Min: ndtest.Raw[uint16](0xc000), ndview.Max: ndtest.Raw[uint16](0x4040),
@@ -473,7 +474,7 @@ func TestReductionsOfBFloat16(t *testing.T) {
 }
 
 func TestSumOfSmallIntegersHas64Bits(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, tt := range []struct {
 			a    *ndview.NDBuffer
 			want ndview.DType

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
@@ -31,7 +32,7 @@ func scoped[T ndview.Element](t *testing.T, s *ndview.Scope, dev arrowbuf.Device
 // Every function that returns arrays puts them into the scope of its operands. The
 // device's check for leaks finds a result, or a temporary array, that stays outside.
 func TestResultsBelongToTheScopeOfTheirOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		s := newScope(t)
 		f := scoped(t, s, dev, []float32{5, 2, 0, 1, 4, 3}, 2, 3)
 		row := scoped(t, s, dev, []float32{1, 2, 3})
@@ -131,7 +132,7 @@ func TestResultsBelongToTheScopeOfTheirOperands(t *testing.T) {
 }
 
 func TestScopeKeepsAndMovesArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		s, other := newScope(t), newScope(t)
 		x := scoped(t, s, dev, []int32{1, 2, 3})
 		y, err := ndview.Add.Of(x, x)
@@ -187,7 +188,7 @@ func TestScopeKeepsAndMovesArrays(t *testing.T) {
 
 // An outer scope holds what every step needs; results of a step leave with its own.
 func TestResultsOfTwoScopesBelongToTheOneMadeLast(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		outer := newScope(t)
 		weights := scoped(t, outer, dev, []float32{1, 2})
 		inner := newScope(t)
@@ -209,7 +210,7 @@ func TestResultsOfTwoScopesBelongToTheOneMadeLast(t *testing.T) {
 
 // Operations that a release overtakes return ErrReleased, and nothing leaks.
 func TestScopesAreReleasedDuringOperations(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for range 20 {
 			s := ndview.NewScope()
 			x := scoped(t, s, dev, make([]float32, 64), 8, 8)

@@ -107,7 +107,7 @@ var elementTypes = []ndview.DType{
 
 func TestTakeMatchesNumPy(t *testing.T) {
 	cases := golden(t, "take")
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
 			dtype := elementTypes[i%len(elementTypes)]
 			a := goldenView(t, dev, dtype, int64(i%5/4), field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
@@ -148,7 +148,7 @@ func TestTakeInSeveralLaunchesMatchesNumPy(t *testing.T) {
 // Lengths are around the sizes of the kernels' tiles. Indices may be negative or bad.
 func TestTakeByBucketsGathersElements(t *testing.T) {
 	ndview.UseBuckets(t, 1000, 4096)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 4))
 		for _, n := range []int64{1000, 4095, 8191, 8193, 50_001} {
 			extent := 1 + r.Int64N(100_000)
@@ -191,7 +191,7 @@ func TestTakeByBucketsGathersElements(t *testing.T) {
 }
 
 func TestTakeNamesFirstBadIndex(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 7*5), 7, 5)
 		many := make([]int64, 40_000)
 		many[21_100], many[29_000] = -8, 99
@@ -213,7 +213,7 @@ func TestTakeNamesFirstBadIndex(t *testing.T) {
 }
 
 func TestTakeOfInvalidIndicesIsError(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
 		_, err := ndview.Take(a, a, 0, ndview.ModeRaise)
 		assert.ErrorIs(t, err, ndview.ErrDType)
@@ -234,7 +234,7 @@ func TestTakeOfInvalidIndicesIsError(t *testing.T) {
 
 func TestPutMatchesNumPy(t *testing.T) {
 	cases := golden(t, "put")
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
 			dtype := elementTypes[i%len(elementTypes)]
 			a := goldenView(t, dev, dtype, int64(i%5/4), field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
@@ -265,7 +265,7 @@ func TestPutKeepsLastOfRepeatedValues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(1, 4))
 		for _, elements := range []int64{1000, 3 << 20} { // a table of all elements, and a hash table
 			const n = 30_000
@@ -292,7 +292,7 @@ func TestPutKeepsLastOfRepeatedValues(t *testing.T) {
 // and there are more values than indices.
 func TestPutByBucketsKeepsLastValue(t *testing.T) {
 	ndview.UseBuckets(t, 1000, 4096)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(2, 7))
 		for _, n := range []int64{1000, 4095, 4096, 4097, 20_001} {
 			extent := 1 + r.Int64N(4*n)
@@ -347,7 +347,7 @@ func TestPutByBucketsKeepsLastValue(t *testing.T) {
 }
 
 func TestPutOfInvalidArgumentsIsError(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float32, make([]float32, 6), 2, 3)
 		index := ndtest.FromHost(t, dev, ndview.Int64, []int64{1}, 1)
 		double := ndtest.FromHost(t, dev, ndview.Float64, []float64{1}, 1)
@@ -367,7 +367,7 @@ func TestPutOfInvalidArgumentsIsError(t *testing.T) {
 }
 
 func TestPutReadsValuesBeforeWriting(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 6)
 		back, err := a.Index(ndview.SpanStep(ndview.Open, ndview.Open, -1))
 		ndtest.Own(t, back, err)
@@ -381,7 +381,7 @@ func TestPutReadsValuesBeforeWriting(t *testing.T) {
 }
 
 func TestPutConvertsValuesAsAssign(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int16, make([]int16, 5), 5)
 		indices := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{4, 0, 2}, 3)
 		require.NoError(t, ndview.Put(a, indices, 7, ndview.ModeRaise))
@@ -458,8 +458,8 @@ func TestFailedIndexingLeaksNothing(t *testing.T) {
 // Arrays, results and masks have more than 2^32 elements; some that matter are at the
 // end.
 func TestIndexingReachesBeyond32Bits(t *testing.T) {
-	const n = hugeExtent
-	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
+	const n = ndtest.HugeExtent
+	ndtest.OnHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
 		a, err := ndview.Zeros(dev, ndview.Uint8, n)
 		ndtest.Own(t, a, err)
 		mark := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{7, 9}, 2)
@@ -496,7 +496,7 @@ func TestIndexingReachesBeyond32Bits(t *testing.T) {
 
 func TestCompressMatchesNumPy(t *testing.T) {
 	cases := golden2(t, "nonzero")[1]
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range cases {
 			dtype := elementTypes[i%len(elementTypes)]
 			a := goldenView(t, dev, dtype, 0, field[int64](t, c[0]), field[[]int64](t, c[1]), field[[]int64](t, c[2]))
@@ -520,7 +520,7 @@ func TestCompressMatchesNumPy(t *testing.T) {
 }
 
 func TestTakeTreatsScalarsAsOneElement(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		five := ndtest.FromHost(t, dev, ndview.Int16, []int16{5})
 		taken, err := ndview.Take(five, ndtest.FromHost(t, dev, ndview.Int64, []int64{0, -1, 0, 0}, 2, 2), -1, ndview.ModeRaise)
 		ndtest.Own(t, taken, err)

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -63,7 +64,7 @@ func decode64(t *testing.T, text string) []byte {
 func TestOperationsMatchNumPy(t *testing.T) {
 	var golden goldenUfuncs
 	readGolden(t, "ufuncs.json", &golden)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		// operand returns the values of a type, with trailing axes of extent 1.
 		operand := func(t *testing.T, dtype string, axes int) *ndview.NDBuffer {
 			data, d := decode64(t, golden.Values[dtype]), dtypesByName[dtype]
@@ -200,7 +201,7 @@ var errorBounds = map[string]float64{
 func TestFunctionErrorsAreWithinBounds(t *testing.T) {
 	var golden goldenFunctions
 	readGolden(t, "functions.json", &golden)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range golden.Functions {
 			name, dtype := c[0], dtypesByName[c[1]]
 			data := decode64(t, c[2])
@@ -225,7 +226,7 @@ func TestFunctionErrorsAreWithinBounds(t *testing.T) {
 }
 
 func TestInverseFunctionsTakeNoComplexNumbers(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Complex64, ndview.Complex128} {
 			z := ndtest.At(t, ndtest.Upload(t, dev, make([]byte, 32)), dtype, 0, 2)
 			for _, op := range []ndview.Unary{ndview.Arcsin, ndview.Arccos, ndview.Arctan, ndview.Arcsinh, ndview.Arccosh, ndview.Arctanh} {
@@ -245,7 +246,7 @@ func TestSineErrorsAreWithinBoundsForMixedMagnitudes(t *testing.T) {
 	}
 	x = append(x, float32(negativeZero), 105615, 1e-40, float32(math.Inf(-1)), float32(nan))
 	expected := map[string]func(float64) float64{"sin": math.Sin, "cos": math.Cos}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, truth := range expected {
 			var want []float64
 			for _, v := range x {
@@ -302,7 +303,7 @@ func requireClose(t *testing.T, message string, dtype ndview.DType, want []float
 func TestWhereAndClipMatchNumPy(t *testing.T) {
 	var golden goldenFunctions
 	readGolden(t, "functions.json", &golden)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range golden.Choices {
 			types := [3]ndview.DType{ndview.Bool, dtypesByName[c[1]], dtypesByName[c[2]]}
 			if c[0] == "clip" {
@@ -336,7 +337,7 @@ func TestWhereAndClipMatchNumPy(t *testing.T) {
 }
 
 func TestWhereAndClipWriteInPlace(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Int16, []int16{-7, 0, 7, 300}, 4)
 		require.NoError(t, ndview.ClipInto(x, x, -5, 200))
 		assert.Equal(t, []int16{-5, 0, 7, 200}, ndtest.HostOf[int16](t, x))
@@ -351,7 +352,7 @@ func TestWhereAndClipWriteInPlace(t *testing.T) {
 }
 
 func TestClipAcceptsBoundsBeyondTheType(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
 		for _, c := range []struct {
 			low, high any
@@ -368,7 +369,7 @@ func TestClipAcceptsBoundsBeyondTheType(t *testing.T) {
 }
 
 func TestClipLimitsTimesAndComplexNumbers(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const nat = math.MinInt64
 		days := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{-5, 0, 5, nat}, 4)
 		low := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Hour, 1), []int64{-30}, 1)
@@ -387,7 +388,7 @@ func TestClipLimitsTimesAndComplexNumbers(t *testing.T) {
 }
 
 func TestWhereMovesElementsOfAnyKind(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		condition := ndtest.FromHost(t, dev, ndview.Float32, []float32{0, 0.5}, 2)
 		for _, dtype := range []ndview.DType{ndview.Datetime64(ndview.Second, 1), ndview.Bytes(2), ndview.Bytes(16)} {
 			x := ndtest.At(t, ndtest.Upload(t, dev, poisoned(int(dtype.Size())*2)), dtype, 0, 2)
@@ -403,7 +404,7 @@ func TestWhereMovesElementsOfAnyKind(t *testing.T) {
 }
 
 func TestWhereAcceptsConditionsOfAnyLayout(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		all := ndtest.FromHost(t, dev, ndview.Bool, []bool{true, false, false, true, true, false}, 6)
 		condition, err := all.Index(ndview.SpanStep(ndview.Open, ndview.Open, -2)) // 0 1 0
 		ndtest.Own(t, condition, err)
@@ -425,7 +426,7 @@ func TestWhereAcceptsConditionsOfAnyLayout(t *testing.T) {
 }
 
 func TestPowerRejectsNegativeScalarExponentsOfIntegers(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Int32, []int32{1, -1, 2, 0}, 4)
 		_, err := ndview.Power.Of(x, -2)
 		assert.ErrorIs(t, err, ndview.ErrRange)
@@ -436,7 +437,7 @@ func TestPowerRejectsNegativeScalarExponentsOfIntegers(t *testing.T) {
 }
 
 func TestRealImagAndAngleOfNumbers(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		z := ndtest.FromHost(t, dev, ndview.Complex64, []complex64{1 + 2i, -3i, -1}, 3)
 		for op, want := range map[ndview.Unary][]float32{
 			ndview.Real: {1, 0, -1}, ndview.Imag: {2, -3, 0}, ndview.Angle: {float32(math.Atan(2)), -math.Pi / 2, math.Pi},
@@ -458,7 +459,7 @@ func TestRealImagAndAngleOfNumbers(t *testing.T) {
 
 // Powers with integer exponents are exact if the type represents them, as in NumPy.
 func TestWholePowersAreExact(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		wholePowers[float32](t, dev, ndview.Float32, 24, 90)
 		wholePowers[float64](t, dev, ndview.Float64, 53, 900)
 	})

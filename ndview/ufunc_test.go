@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
@@ -36,7 +37,7 @@ func TestOperationsBroadcast(t *testing.T) {
 		{{4, 5}, {5}}, {{4, 1}, {1, 5}}, {{4, 64}, {64}}, {{4, 64}, {4, 1}}, {{3, 200}, {1}}, {{}, {3}}, {{2, 3, 4, 5}, {3, 1, 5}},
 		{{300, 3}, {3}}, {{1, 1}, {1, 1, 1}}, {{7, 2000}, {7, 1}}, {{0, 3}, {3}}, {{0}, {1}}, {{1}, {0}}, {{}, {0}}, {{2, 0}, {1, 1}}, {{3, 1, 2, 1, 3, 1}, {2, 1, 2, 1, 2}},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, s := range shapes {
 			x := ndtest.FromHost(t, dev, ndview.Int32, values(product(s[0])), s[0]...)
 			y := ndtest.FromHost(t, dev, ndview.Int32, values(product(s[1])), s[1]...)
@@ -50,7 +51,7 @@ func TestOperationsBroadcast(t *testing.T) {
 // A scalar of any type counts as an array of its type would, also one that Go has no
 // type for.
 func TestScalarsOfEveryTypeAreOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, of := range []ndview.DType{ndview.Bool, ndview.Int8, ndview.Int16, ndview.Int32, ndview.Int64, ndview.Uint8,
 			ndview.Uint16, ndview.Uint32, ndview.Uint64, ndview.Float16, ndview.Float32, ndview.Float64, ndview.BFloat16,
 			ndview.Complex64, ndview.Complex128} {
@@ -115,7 +116,7 @@ func product(shape []int64) int64 {
 }
 
 func TestOperationsAcceptAnyLayout(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		base := ndtest.FromHost(t, dev, ndview.Int32, values(12*40*6), 12, 40, 6)
 		for _, keys := range [][]ndview.Key{
 			{ndview.SpanStep(ndview.Open, ndview.Open, -1)},
@@ -150,7 +151,7 @@ func TestOperationsAcceptAnyLayout(t *testing.T) {
 }
 
 func TestOverlappingOperandsAreReadBeforeTheResultIsWritten(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const n = 5000
 		for _, shift := range []int64{0, 1, 4, 16, 33} {
 			for _, back := range []bool{false, true} {
@@ -174,7 +175,7 @@ func TestOverlappingOperandsAreReadBeforeTheResultIsWritten(t *testing.T) {
 }
 
 func TestOperationsAcceptUnalignedElements(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := ndtest.Raw(values(101)...)
 		for skew := range 4 {
 			x := ndtest.At(t, ndtest.Upload(t, dev, append(make([]byte, skew), data...)), ndview.Int32, int64(skew), 101)
@@ -191,7 +192,7 @@ func TestOperationsAcceptUnalignedElements(t *testing.T) {
 }
 
 func TestBoolsAreWrittenToAnyLayout(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, true, false, true}, 4)
 		y := ndtest.FromHost(t, dev, ndview.Bool, []bool{false, false, true, true}, 4)
 		for _, c := range []struct {
@@ -213,7 +214,7 @@ func TestBoolsAreWrittenToAnyLayout(t *testing.T) {
 }
 
 func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{0, 7, 255}, 3)
 		for _, c := range []struct {
 			op   ndview.Binary
@@ -233,7 +234,7 @@ func TestComparisonsWithNumbersBeyondTheTypeAreExact(t *testing.T) {
 }
 
 func TestNextafterOfEqualNumbersIsTheSecond(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Float64, []float64{math.Copysign(0, -1), 0, 1, 1, math.Inf(1)}, 5)
 		y := ndtest.FromHost(t, dev, ndview.Float64, []float64{0, math.Copysign(0, -1), 2, 1, 0}, 5)
 		got, err := ndview.Nextafter.Of(x, y)
@@ -256,7 +257,7 @@ func TestNextafterOfEqualNumbersIsTheSecond(t *testing.T) {
 }
 
 func TestOperationsRejectInvalidOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		bools := ndtest.FromHost(t, dev, ndview.Bool, make([]bool, 6), 2, 3)
 		other := ndtest.FromHost(t, otherThan(t, dev), ndview.Int32, count(6), 2, 3)
@@ -302,7 +303,7 @@ func refusal(a *ndview.NDBuffer, err error) error {
 }
 
 func TestLargeOperationsAreSplitIntoLaunches(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		defer ndview.LimitLaunches(50, 500)()
 		for _, shape := range [][]int64{{30, 70}, {3, 4, 5, 6}, {1000, 2}, {2, 1000}} {
 			a := ndtest.FromHost(t, dev, ndview.Int32, values(2*product(shape)), append(slices.Clone(shape), 2)...)
@@ -317,7 +318,7 @@ func TestLargeOperationsAreSplitIntoLaunches(t *testing.T) {
 }
 
 func TestOperationsAcceptManyAxes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		const axes = 11
 		extents, order := make([]int64, axes), make([]int, axes)
 		for i := range order {
@@ -340,7 +341,7 @@ func TestOperationsOnLargeArrays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Int32, values(301*1037), 301, 1037)
 		for _, other := range [][]int64{{301, 1037}, {1037}, {301, 1}, {1, 1}} {
 			y := ndtest.FromHost(t, dev, ndview.Int32, values(product(other)), other...)
@@ -354,7 +355,7 @@ func TestOperationsOnLargeArrays(t *testing.T) {
 // Runs that are long enough for a processor's vectors are compared with single elements.
 func TestVectorsAgreeWithSingleElements(t *testing.T) {
 	const n = 150
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for name, dtype := range dtypesByName {
 			data := make([]byte, 2*n*dtype.Size())
@@ -407,7 +408,7 @@ func elementAt(t *testing.T, a *ndview.NDBuffer, i int64) *ndview.NDBuffer {
 }
 
 func TestResultsAreCastWithinTheirKind(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Float64, []float64{1.5, 1e40, -2, 1.0 / 3}, 4)
 		for _, c := range []struct {
 			into ndview.DType
@@ -469,7 +470,7 @@ func TestOperationsWithScalarsMatchNumPy(t *testing.T) {
 	readGolden(t, "scalars.json", &golden)
 	operations := maps.Clone(binaryOperations)
 	maps.Copy(operations, binaryFunctions)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		arrays := map[string]*ndview.NDBuffer{}
 		for name, text := range golden.Values {
 			data, dtype := decode64(t, text), dtypesByName[name]
@@ -543,7 +544,7 @@ func TestResultLayoutAndTypeDoNotAffectValues(t *testing.T) {
 	maps.Copy(binary, binaryFunctions)
 	unary := maps.Clone(unaryOperations)
 	maps.Copy(unary, functions)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		operands, results := map[string]forms{}, map[string]forms{}
 		for name, dtype := range dtypesByName {
 			operands[name] = small(t, dev, dtype)
@@ -614,7 +615,7 @@ func TestNeighboursDoNotAffectValues(t *testing.T) {
 	maps.Copy(binary, binaryFunctions)
 	unary := maps.Clone(unaryOperations)
 	maps.Copy(unary, functions)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		// of returns n rows of a value each, and the rows of all values.
 		of := func(dtype ndview.DType, values []float64) (alone []*ndview.NDBuffer, beside *ndview.NDBuffer) {
 			numbers, err := ndtest.FromHost(t, dev, ndview.Float64, values, n).AsType(dtype, ndview.OrderC, ndview.CastUnsafe)

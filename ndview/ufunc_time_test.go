@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
@@ -25,7 +26,7 @@ func TestOperationsOnTimesMatchNumPy(t *testing.T) {
 	readGolden(t, "times.json", &golden)
 	types := byName(ndview.Datetime64(ndview.Second, 1), ndview.Datetime64(ndview.Day, 1), ndview.Timedelta64(ndview.Second, 1),
 		ndview.Timedelta64(ndview.Millisecond, 1), ndview.Int64, ndview.Int32, ndview.Float64, ndview.Bool, ndview.Uint64)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		operand := func(name string, shape ...int64) *ndview.NDBuffer {
 			values := ndtest.FromHost(t, dev, ndview.Float64, golden.Values[name], shape...) // all are integers or floats
 			a, err := values.AsType(types[name], ndview.OrderC, ndview.CastUnsafe)
@@ -60,7 +61,7 @@ func TestOperationsOnTimesMatchNumPy(t *testing.T) {
 }
 
 func TestTimesCombineWithGoTimes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		days := ndtest.FromHost(t, dev, ndview.Datetime64(ndview.Day, 1), []int64{0, 1}, 2)
 		got, err := ndview.Add.Of(days, 90*time.Minute)
 		ndtest.Own(t, got, err)
@@ -73,7 +74,7 @@ func TestTimesCombineWithGoTimes(t *testing.T) {
 }
 
 func TestTimesAndFloatsDoNotMix(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		durations := ndtest.FromHost(t, dev, ndview.Timedelta64(ndview.Second, 1), []int64{10, -7, 0}, 3)
 		floats := ndtest.FromHost(t, dev, ndview.Float64, []float64{2, 0.5, 1}, 3)
 		for _, op := range []ndview.Binary{ndview.Multiply, ndview.Divide, ndview.FloorDivide} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/require"
@@ -196,7 +197,7 @@ func TestKernelsAcceptUnalignedArrays(t *testing.T) {
 	dtypes := []ndview.DType{ndview.Int8, ndview.Uint16, ndview.Float16, ndview.Float32, ndview.Int64, ndview.Float64, ndview.Complex64, ndview.Complex128,
 		seconds, ndview.Timedelta64(ndview.Millisecond, 1), ndview.Bytes(3), ndview.Bytes(6), ndview.Bytes(12), ndview.Bytes(16), ndview.Bytes(24), packed}
 	extents := []int64{1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 128, 300, 1024}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for name, work := range kernelCases {
 			t.Run(name, func(t *testing.T) {
 				for seed := range uint64(60) {
@@ -254,7 +255,7 @@ func TestBucketKernelsAcceptUnalignedArrays(t *testing.T) {
 	for i := range places {
 		places[i] = r.Int64N(extent)
 	}
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Uint32, ndview.Uint64} {
 			for at := range int64(17) {
 				results := [2][]byte{}

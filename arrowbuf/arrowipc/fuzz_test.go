@@ -66,7 +66,7 @@ func TestFileReaderRejectsMalformedFiles(t *testing.T) {
 		require.NotEmpty(t, found)
 		files = append(files, found...)
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
@@ -108,7 +108,7 @@ func falseClaims(t testing.TB) map[string][]byte {
 }
 
 func TestReaderDoesNotAllocateClaimedSizes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, raw := range falseClaims(t) {
 			for way := range inputKinds {
 				t.Run(name+"/"+way, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestCorruptFooterDoesNotPanic(t *testing.T) {
 
 func TestTruncatedInputIsAnError(t *testing.T) {
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, _ := toDeviceAndBack(t, batchOf(t, mem, 3, true, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String,
 			&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}), dev)
 		for _, file := range []bool{false, true} {

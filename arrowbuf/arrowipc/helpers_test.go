@@ -15,8 +15,6 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/arraytest"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestMain(m *testing.M) {
@@ -24,14 +22,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Exit(m.Run())
-}
-
-// onDevices runs a test on the CPU and on each kind of device. It fails if the test
-// leaks memory.
-func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Helper()
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
 func checked(t testing.TB) memory.Allocator {

@@ -91,7 +91,7 @@ func requireSame(t *testing.T, want arrow.RecordBatch, got arrow.RecordBatch, de
 
 func TestMessagesOfAllTypesRoundTrip(t *testing.T) {
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types() {
 			for _, nulls := range []bool{false, true} {
 				t.Run(fmt.Sprint(dtype, nulls), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestMessagesOfAllTypesRoundTrip(t *testing.T) {
 }
 
 func TestDecodeSharesBodyOnDevice(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 1000, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		slice := moved.NewSlice(64, 640)
 		defer slice.Release()
@@ -160,7 +160,7 @@ func onDevice(t *testing.T, dev arrowbuf.Device, parts arrowipc.Parts, n int64) 
 }
 
 func TestDecodeRejectsInvalidMessages(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, _ := toDeviceAndBack(t, batchOf(t, checked(t), 100, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String), dev)
 		m, err := arrowipc.EncodeRecordBatch(moved)
 		require.NoError(t, err)
@@ -199,7 +199,7 @@ var someTypes = []arrow.DataType{
 }
 
 func TestSerializeRecordBatchMatchesStream(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, rows := range []int{0, 77, 20000} {
 			moved, host := toDeviceAndBack(t, batchOf(t, checked(t), rows, true, someTypes...), dev)
 			serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
@@ -220,7 +220,7 @@ func TestSerializeRecordBatchMatchesStream(t *testing.T) {
 }
 
 func TestReadRecordBatchSharesMemory(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 77, true, someTypes...), dev)
 		serialized, err := arrowipc.SerializeRecordBatch(moved, dev)
 		require.NoError(t, err)
@@ -247,7 +247,7 @@ func TestReadRecordBatchSharesMemory(t *testing.T) {
 }
 
 func TestReadRecordBatchRejectsInvalidBuffers(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(8)
 		require.NoError(t, err)
 		defer b.Release()
@@ -293,7 +293,7 @@ func TestReaderSharesStreamInDeviceMemory(t *testing.T) {
 }
 
 func TestWriterToDeviceMemory(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, _ := toDeviceAndBack(t, batchOf(t, checked(t), 99, true, types()...), dev)
 		slice := moved.NewSlice(13, 77)
 		defer slice.Release()

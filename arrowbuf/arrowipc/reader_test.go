@@ -132,7 +132,7 @@ func TestGoldenFilesReadAsArrowGo(t *testing.T) {
 	}
 	files := goldenFiles(t)
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestGoldenFilesReadAsArrowGo(t *testing.T) {
 func TestGoldenFilesWrittenAsArrowGo(t *testing.T) {
 	mem := checked(t)
 	files := goldenFiles(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestGoldenFilesWrittenAsArrowGo(t *testing.T) {
 
 func TestReaderAllocatesPipeBodyGradually(t *testing.T) {
 	defer arrowipc.SetFirstAlloc(1000)()
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 3000, true, types()...), dev)
 		raw := encodeWithQuiver(t, false, []arrow.RecordBatch{moved})
 		r, err := inputKinds["pipe"](t, raw, dev)
@@ -205,7 +205,7 @@ func TestReaderAllocatesPipeBodyGradually(t *testing.T) {
 }
 
 func TestReaderStopsAtEndOfStream(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
 		one := encodeWithQuiver(t, false, []arrow.RecordBatch{moved})
 		for name, in := range map[string]io.Reader{
@@ -228,7 +228,7 @@ func TestReaderStopsAtEndOfStream(t *testing.T) {
 }
 
 func TestReaderCopiesMisalignedBody(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		moved, host := toDeviceAndBack(t, batchOf(t, checked(t), 50, true, someTypes...), dev)
 		raw := append([]byte("123"), encodeWithQuiver(t, false, []arrow.RecordBatch{moved})...)
 		whole, err := dev.Alloc(int64(len(raw)))

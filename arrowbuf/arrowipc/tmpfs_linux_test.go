@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/arraytest"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // tmpfsDir returns a folder on tmpfs, or skips the test.
@@ -29,7 +30,7 @@ func tmpfsDir(t testing.TB) string {
 func TestWriterToTmpfsWritesSameBytes(t *testing.T) {
 	folder := tmpfsDir(t)
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		batch, _ := arraytest.Wide(t, mem, 8, 10<<20)
 		moved, _ := toDeviceAndBack(t, batch, dev)
 		slice := moved.NewSlice(777, moved.NumRows()-3)

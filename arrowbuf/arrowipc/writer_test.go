@@ -17,6 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowbuf/internal/arraytest"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func writeWithArrowGo(w interface{ Write(arrow.RecordBatch) error }, batch arrow.RecordBatch) (err error) {
@@ -30,7 +31,7 @@ func writeWithArrowGo(w interface{ Write(arrow.RecordBatch) error }, batch arrow
 
 func TestWriterMatchesArrowGo(t *testing.T) {
 	mem := checked(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types() {
 			for _, rows := range []int{0, 1, 100} {
 				for _, nulls := range []bool{false, true} {
@@ -158,7 +159,7 @@ func (c bareColumn) DataType() arrow.DataType { return c.data.DataType() }
 func (c bareColumn) Len() int                 { return c.data.Len() }
 
 func TestWriterStopsAfterOutputFailure(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		batch, _ := arraytest.Wide(t, checked(t), 8, 10<<20)
 		moved, _ := toDeviceAndBack(t, batch, dev)
 		for _, room := range []int{0, 100, 5000, 1 << 20, 7 << 20} {

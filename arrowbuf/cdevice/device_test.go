@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowbuftest"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // Arrays of a device that wraps another one are exported and imported as those of the
@@ -88,7 +89,7 @@ func TestStreamsOfWrappedDevices(t *testing.T) {
 
 // Pinned memory belongs to the host of a GPU, also of a wrapped one.
 func TestPinnedMemoryOfWrappedGPUIsFound(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(arrow.PrimitiveTypes.Int32, 9, false)

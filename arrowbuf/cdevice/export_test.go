@@ -16,6 +16,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // uncheckedArray is an array that arrow-go's constructors would reject.
@@ -177,7 +178,7 @@ func TestReleaseFromAnyThread(t *testing.T) {
 }
 
 func TestConsumerWaitsForExportEvent(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		for _, on := range []arrowbuf.Device{dev, dev.Host()} {
 			ours, theirs := stream(t, dev), stream(t, dev)

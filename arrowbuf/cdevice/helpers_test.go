@@ -26,16 +26,11 @@ import (
 func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
 	t.Helper()
 	t.Run("cpu", func(t *testing.T) { requireNoHandles(t); test(t, arrowbuf.CPU()) })
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		t.Run("device", func(t *testing.T) { test(t, dev) })
 		t.Run("host", func(t *testing.T) { test(t, dev.Host()) })
 	})
-}
-
-func onCUDA(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
-	t.Helper()
-	cudatest.ForEachDevice(t, test)
 }
 
 // requireNoHandles checks at the end of a test that C has released all structs.

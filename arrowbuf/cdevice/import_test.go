@@ -16,6 +16,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 var everything = arrow.StructOf(
@@ -146,7 +147,7 @@ func TestImportRejectsReleasedArrays(t *testing.T) {
 }
 
 func TestImportRejectsMisalignedGPUValues(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(arrow.PrimitiveTypes.Int32, 20, false)
@@ -170,7 +171,7 @@ func TestImportRejectsMisalignedGPUValues(t *testing.T) {
 }
 
 func TestImportReadsVariadicSizesFromHostMemory(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(arrow.BinaryTypes.StringView, 20, true)
@@ -226,7 +227,7 @@ func TestImportOfEmptyArrayReleasesProducer(t *testing.T) {
 }
 
 func TestRejectsMemoryOfOtherDevices(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(pair, 50, true)
@@ -257,7 +258,7 @@ func TestRejectsMemoryOfOtherDevices(t *testing.T) {
 }
 
 func TestPinnedMemoryExportsAsCUDAHostOrCPU(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		g := newGenerator(t)
 		host := g.array(pair, 50, true)
@@ -278,7 +279,7 @@ func TestPinnedMemoryExportsAsCUDAHostOrCPU(t *testing.T) {
 }
 
 func TestImportWaitsForProducerEvent(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		for _, on := range []arrowbuf.Device{dev, dev.Host()} {
 			for _, kind := range []arrowbuf.DeviceType{on.Type(), arrowbuf.DeviceCUDAManaged} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestArraysRoundTrip(t *testing.T) {
@@ -168,7 +169,7 @@ func TestCPUArraysRoundTrip(t *testing.T) {
 }
 
 func TestCPUExportRejectsGPUMemory(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		from, _ := someBatches(t, dev)
 		assert.ErrorIs(t, ExportCPUBatch(from.all[0], &Array{}), arrowbuf.ErrDevice)

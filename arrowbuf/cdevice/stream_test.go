@@ -18,6 +18,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // batches is a reader of batches, which ends with an error or a panic.
@@ -131,7 +132,7 @@ func TestStreamsReportErrors(t *testing.T) {
 }
 
 func TestImportStreamRejectsOtherDevices(t *testing.T) {
-	onCUDA(t, func(t *testing.T, dev *cudabuf.Device) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		requireNoHandles(t)
 		from, _ := someBatches(t, dev)
 		out := &DeviceStream{}

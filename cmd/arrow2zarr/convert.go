@@ -244,6 +244,7 @@ func parseSize(text string) (int64, error) {
 // addInputFlags adds the flags about an input.
 func addInputFlags(flags *pflag.FlagSet, o *arrowzarr.InputOptions) {
 	flags.StringVar(&o.Format, "format", "", "csv, tsv or json, if neither the content nor the extension says so")
+	flags.StringVar(&o.Delimiter, "delimiter", "", "the character between the fields of a row of CSV, such as ';' (default: a comma)")
 	flags.StringVar(&o.Types, "types", "", "types of columns of CSV and JSON lines, such as 'id:int64,zip:text' (default: by the first rows)")
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -133,6 +134,58 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 			assert.Less(t, peak, int64(limit))
 		})
 	}
+}
+
+// The values of a Parquet dictionary take more than their share of --max-memory.
+func TestMemoryOfLargeDictionariesStaysUnderItsLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	if raceDetector {
+		t.Skip("the race detector multiplies the memory that a program takes")
+	}
+	const limit, values, groups = 256 << 20, 3_000_000, 2
+	input, output := filepath.Join(t.TempDir(), "input.parquet"), outputPath(t)
+	file, err := os.Create(input)
+	require.NoError(t, err)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "d", Type: arrow.BinaryTypes.String}}, nil)
+	properties := parquet.NewWriterProperties(parquet.WithDictionaryPageSizeLimit(1<<30), parquet.WithMaxRowGroupLength(1<<40))
+	w, err := pqarrow.NewFileWriter(schema, file, properties, pqarrow.DefaultWriterProps())
+	require.NoError(t, err)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	for group := range groups {
+		for i := range values {
+			// The order differs between row groups, so values are found far from each other.
+			b.Field(0).(*array.StringBuilder).Append(fmt.Sprintf("value number %d", (i*(7*group+1))%values))
+		}
+		require.NoError(t, w.Write(b.NewRecordBatch()))
+	}
+	require.NoError(t, w.AppendKeyValueMetadata("ARROW:schema", dictionarySchema(t)))
+	require.NoError(t, w.Close())
+	used := filepath.Join(t.TempDir(), "status")
+	c := command(t, "convert", input, output, "--device", "cpu", "--json", "--max-memory", fmt.Sprint(limit))
+	c.Env = append(c.Env, asCommand+"="+used, "TMPDIR="+t.TempDir())
+	printed, err := c.Output()
+	require.NoError(t, err)
+	var report arrowzarr.Report
+	require.NoError(t, json.Unmarshal(printed, &report))
+	assert.Equal(t, int64(values*groups), report.Rows)
+	peak := peakRSS(t, used)
+	t.Logf("peak %d MiB of %d", peak>>20, limit>>20)
+	assert.Less(t, peak, int64(limit))
+	difference, err := arrowzarr.Verify(t.Context(), input, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, difference.Difference)
+}
+
+// dictionarySchema returns the encoded Arrow schema of a column d of dictionaries.
+func dictionarySchema(t *testing.T) string {
+	t.Helper()
+	kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	var message strings.Builder
+	w := ipc.NewWriter(&message, ipc.WithSchema(arrow.NewSchema([]arrow.Field{{Name: "d", Type: kind}}, nil)))
+	require.NoError(t, w.Close())
+	return base64.StdEncoding.EncodeToString([]byte(message.String()))
 }
 
 type batchWriter interface {

@@ -37,7 +37,7 @@ func TestBatchesOfNumcodecsDecode(t *testing.T) {
 	for _, c := range chunks {
 		inputs, want, sizes = append(inputs, c.Chunk), append(want, recipe(c.Size, c.TypeSize)), append(sizes, c.Size)
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, scratch := range []int64{0, 100_000} {
 			var stats compress.Stats
 			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(compress.DecodeOptions{Scratch: scratch, Stats: &stats}))
@@ -89,7 +89,7 @@ func TestBatchesRoundTrip(t *testing.T) {
 	for _, w := range want {
 		sizes = append(sizes, len(w))
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for k, o := range batchOptions() {
 			name := fmt.Sprintf("%s %+v", o.Compressor, o)
 			scratch := []int64{0, 200_000}[k%2]
@@ -120,7 +120,7 @@ func TestBatchesRoundTrip(t *testing.T) {
 
 func TestAnOutputThatIsTooShortIsAnErrorOfItsInput(t *testing.T) {
 	want := [][]byte{recipe(5000, 4), inputs(5000)["random"], recipe(5000, 4)}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for c := blosc.BloscLZ; c <= blosc.Zstd; c++ {
 			o := blosc.EncodeOptions{Options: blosc.Options{Compressor: c, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4}}
 			encoded, results := batchtest.Run(t, dev, want, []int{20, 5000, 5016}, func(b compress.Batch) ([]compress.Result, error) {
@@ -172,7 +172,7 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 			data, chunks = append(data, src), append(chunks, chunk)
 		}
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		failed, changed := 0, 0
 		for changed < total {
 			var inputs [][]byte

@@ -56,7 +56,9 @@ const (
 // Options are the parameters of [EncodeChunk].
 type Options struct {
 	Compressor Compressor
-	// Level is 0 (stored) to 9. BloscLZ, LZ4 and Snappy have only one other level.
+	// Level is 0 (stored) to 9. BloscLZ and Snappy have only one other level. On the host,
+	// Zstandard takes its level 1 for blocks that a higher one makes less than 1% smaller:
+	// the first and each 16th block of a chunk tell that for those after them.
 	Level   int
 	Shuffle Shuffle
 	// TypeSize is the size of an element in bytes: at least 1. Sizes above 255 count

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/compress/shuffle"
+	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -94,6 +96,52 @@ func TestEncodingsRoundTrip(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// zstdBlocks encodes each block of 256 KiB of float32 as c-blosc does, shuffled and at a
+// level of its own, and returns the sizes of their frames.
+func zstdBlocks(t *testing.T, src []byte, level int) (sizes []int) {
+	const block = 256 << 10
+	for at := 0; at < len(src); at += block {
+		part := make([]byte, min(block, len(src)-at))
+		require.NoError(t, shuffle.Bytes(part, src[at:at+len(part)], 4))
+		out, err := zstd.EncodeFrame(nil, part, zstd.EncodeOptions{Level: level})
+		require.NoError(t, err)
+		sizes = append(sizes, len(out))
+	}
+	return sizes
+}
+
+func TestZstdTakesAHighLevelOnlyWhereItPays(t *testing.T) {
+	const n = 5 << 18
+	noise, far := make([]byte, n), make([]byte, n)
+	r := rand.New(rand.NewPCG(3, 4))
+	for at := 0; at < n; at += 4 {
+		binary.LittleEndian.PutUint32(noise[at:], 0x41000000|r.Uint32()>>12<<3)
+		binary.LittleEndian.PutUint32(far[at:], uint32(at/4)+r.Uint32N(3))
+	}
+	for _, c := range []struct {
+		name string
+		src  []byte
+		fast bool
+	}{{"noise", noise, true}, {"numbers that grow", far, false}} {
+		fast, high := zstdBlocks(t, c.src, 1), zstdBlocks(t, c.src, blosc.ZstdLevel(5))
+		require.Equal(t, c.fast, fast[0]*100 <= high[0]*101, "%s: %v, %v", c.name, fast, high)
+		want := blosc.Overhead + min(fast[0], high[0]) + 5*(4+4) // headers: of the chunk, and of each block
+		for i := 1; i < len(fast); i++ {
+			if c.fast {
+				want += fast[i]
+			} else {
+				want += high[i]
+			}
+		}
+		got, err := blosc.EncodeChunk(nil, c.src, blosc.Options{Compressor: blosc.Zstd, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
+		require.NoError(t, err)
+		assert.Len(t, got, want, c.name)
+		back, err := blosc.DecodeChunk(nil, got, n)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(c.src, back), c.name)
 	}
 }
 

@@ -133,13 +133,14 @@ func (o Options) encodeBlocks(out, src []byte) (int, error) {
 		defer memories.Put(buf)
 		shuffled = *buf
 	}
+	e := encoder{Options: o, blocks: h.blocks(), zstdLevel: ZstdLevel(o.Level)}
 	for i := range h.blocks() {
 		block := src[i*h.blockSize : min((i+1)*h.blockSize, len(src))]
 		if at >= len(out) {
 			return 0, nil
 		}
 		binary.LittleEndian.PutUint32(out[headerSize+4*i:], uint32(at))
-		n, err := o.encodeBlock(h, out[at:], block, shuffled)
+		n, err := e.encodeBlock(h, out[at:], block, shuffled)
 		if err != nil || n == 0 {
 			return 0, err
 		}
@@ -151,15 +152,23 @@ func (o Options) encodeBlocks(out, src []byte) (int, error) {
 	return at, nil
 }
 
+// encoder encodes the blocks of one chunk, in their order.
+type encoder struct {
+	Options
+	zstdLevel int // of the next block
+	zstdBlock int // number of blocks that Zstandard encoded
+	blocks    int
+}
+
 // encodeBlock fills the start of out and returns the size, or 0 if out is too small.
-func (o Options) encodeBlock(h *header, out, block, shuffled []byte) (int, error) {
+func (e *encoder) encodeBlock(h *header, out, block, shuffled []byte) (int, error) {
 	var err error
 	switch h.shuffle() {
 	case ByteShuffle:
-		err = shuffle.Bytes(shuffled[:len(block)], block, o.TypeSize)
+		err = shuffle.Bytes(shuffled[:len(block)], block, e.TypeSize)
 		block = shuffled[:len(block)]
 	case BitShuffle:
-		err = shuffle.Bits(shuffled[:len(block)], block, o.TypeSize)
+		err = shuffle.Bits(shuffled[:len(block)], block, e.TypeSize)
 		block = shuffled[:len(block)]
 	}
 	if err != nil {
@@ -179,7 +188,7 @@ func (o Options) encodeBlock(h *header, out, block, shuffled []byte) (int, error
 		if len(room) > size-1 {
 			room = room[:size-1] // a part of full size is stored
 		}
-		length, err := o.compress(room, part)
+		length, err := e.compress(room, part)
 		if err != nil {
 			return 0, err
 		}

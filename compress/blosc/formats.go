@@ -49,20 +49,20 @@ func checkLength(n int, dst []byte, err error) error {
 }
 
 // compress fills the start of dst and returns the size, or 0 if dst is too small.
-func (o Options) compress(dst, src []byte) (int, error) {
-	switch o.Compressor {
+func (e *encoder) compress(dst, src []byte) (int, error) {
+	switch e.Compressor {
 	case LZ4:
-		return lz4.EncodeBlock(dst, src, 10-o.Level) // the acceleration of c-blosc
+		return lz4.EncodeBlock(dst, src, 10-e.Level) // the acceleration of c-blosc
 	case LZ4HC:
-		return compressLZ4HC(dst, src, o.Level)
+		return compressLZ4HC(dst, src, e.Level)
 	case Snappy:
 		buf := getMemory(max(snappy.MaxEncodedLen(len(src)), 0))
 		defer memories.Put(buf)
 		return fit(dst, snappy.Encode(*buf, src)), nil
 	case Zlib:
-		return compressZlib(dst, src, o.Level)
+		return compressZlib(dst, src, e.Level)
 	case Zstd:
-		return compressZstd(dst, src, o.Level)
+		return e.compressZstd(dst, src)
 	default:
 		return compressBloscLZ(dst, src), nil
 	}
@@ -126,13 +126,42 @@ func ZstdLevel(level int) int {
 	return 2*level - 1
 }
 
-func compressZstd(dst, src []byte, level int) (int, error) {
+// zstdCompareEvery is the distance of blocks that are encoded at two levels.
+const zstdCompareEvery = 16
+
+// compressZstd encodes at the level of c-blosc only where that pays: on elements whose
+// bytes are shuffled, level 1 is often as small, and several times as fast. Samples
+// smaller than a block do not tell, since libzstd chooses its parameters by the size.
+func (e *encoder) compressZstd(dst, src []byte) (int, error) {
 	buf := getMemory(len(src))
 	defer memories.Put(buf)
-	out, err := zstd.EncodeFrame((*buf)[:0], src, zstd.EncodeOptions{Level: ZstdLevel(level)})
+	frame := func(level int) (out []byte, err error) {
+		out, err = zstd.EncodeFrame((*buf)[:0], src, zstd.EncodeOptions{Level: level})
+		*buf = out
+		return out, err
+	}
+	block := e.zstdBlock
+	e.zstdBlock++
+	high := ZstdLevel(e.Level)
+	if block%zstdCompareEvery != 0 || block == e.blocks-1 || high == 1 {
+		out, err := frame(e.zstdLevel)
+		return fit(dst, out), err
+	}
+	fast, err := frame(1)
 	if err != nil {
 		return 0, err
 	}
-	*buf = out
-	return fit(dst, out), nil
+	fastSize, n := len(fast), fit(dst, fast)
+	small, err := frame(high)
+	if err != nil {
+		return 0, err
+	}
+	if len(small) < fastSize {
+		n = fit(dst, small)
+	}
+	e.zstdLevel = high
+	if fastSize*100 <= len(small)*101 {
+		e.zstdLevel = 1
+	}
+	return n, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/crc32c"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // sample returns random bytes and ranges of them, each with a place for its checksum after
@@ -44,7 +45,7 @@ func lengths(r *rand.Rand) []int64 {
 func TestSumsAreThoseOfHashCRC32(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	data, in, out := sample(r, lengths(r))
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		buf := batchtest.Upload(t, dev, data)
 		require.NoError(t, crc32c.Sums(compress.Batch{Src: buf, In: in, Dst: buf, Out: out}))
 		got := batchtest.Download(t, buf)
@@ -61,7 +62,7 @@ func TestSumsAreThoseOfHashCRC32(t *testing.T) {
 func TestAChangedBitIsAnErrorOfItsRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	data, in, out := sample(r, lengths(r))
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		buf := batchtest.Upload(t, dev, data)
 		b := compress.Batch{Src: buf, In: in, Dst: buf, Out: out}
 		require.NoError(t, crc32c.Sums(b))
@@ -86,7 +87,7 @@ func TestAChangedBitIsAnErrorOfItsRange(t *testing.T) {
 }
 
 func TestAnOutputWithoutPlaceForTheSumIsAnError(t *testing.T) {
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		buf := batchtest.Upload(t, dev, make([]byte, 10))
 		b := compress.Batch{Src: buf, In: []compress.Range{{Offset: 0, Length: 5}}, Dst: buf, Out: []compress.Range{{Offset: 5, Length: 3}}}
 		require.ErrorIs(t, crc32c.Sums(b), arrowbuf.ErrOutOfRange)

@@ -65,7 +65,7 @@ func TestBatchesDecode(t *testing.T) {
 				want, inputs, sizes = append(want, data), append(inputs, encoded(t, r, f, data)), append(sizes, n+r.IntN(3))
 			}
 		}
-		batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 			got, results := batchtest.Run(t, dev, inputs, sizes, decodeAs(f))
 			for i := range want {
 				require.NoError(t, results[i].Err, "format %d, %d bytes", f, len(want[i]))
@@ -84,7 +84,7 @@ func TestBatchesDecodeEveryField(t *testing.T) {
 	member := append(append(append([]byte{}, header...), byte(sum), byte(sum>>8)), plain[10:]...)
 	wrong := bytes.Clone(member)
 	wrong[len(header)]++
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		got, results := batchtest.Run(t, dev, [][]byte{member, wrong, append(bytes.Clone(member), 0)}, []int{4, 4, 4}, decodeAs(Gzip))
 		require.NoError(t, results[0].Err)
 		require.Equal(t, "data", string(got[0]))
@@ -101,7 +101,7 @@ func TestBatchErrorsSayWhatIsWrong(t *testing.T) {
 	sum := bytes.Clone(stream)
 	sum[len(sum)-1]++
 	dictionary := []byte{0x78, 0xbb, 0, 0, 0, 0, 3, 0}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, results := batchtest.Run(t, dev, [][]byte{stream, stream, sum, stream[:len(stream)-9], dictionary, nil}, []int{6000, 5999, 6000, 6000, 10, 10}, decodeAs(Zlib))
 		require.NoError(t, results[0].Err)
 		require.ErrorIs(t, results[1].Err, compress.ErrTooLarge)
@@ -146,7 +146,7 @@ func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("QUIVER_MUTATED_INPUTS")); err == nil {
 		total = n
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for f := Gzip; f <= Deflate; f++ {
 			var data, good [][]byte
 			for range 100 {

@@ -58,9 +58,9 @@ func eachWay(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// forEachDevice is batchtest.ForEachDevice with eachWay.
+// forEachDevice is cudatest.ForEachArrowDevice with eachWay.
 func forEachDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		eachWay(t, func(t *testing.T) { test(t, dev) })
 	})
 }

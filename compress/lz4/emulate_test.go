@@ -10,20 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 )
 
 // decodeEmulated runs the kernels on a batch of inputs, as decoding.decode does.
 func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batch.Outcome, [][]byte) {
-	var items []batch.Item
-	var src []byte
-	var room int64
-	for i, in := range inputs {
-		src, room = append(src, make([]byte, i*7%20)...), room+int64(i*5%20)
-		items = append(items, batch.Item{Src: int64(len(src)), SrcSize: int64(len(in)), Dst: room, DstSize: int64(sizes[i])})
-		src, room = append(src, in...), room+int64(sizes[i])
-	}
+	src, items, room := batchtest.Pack(inputs, sizes)
 	n := int64(len(items))
 	segments, starts, exits := segmentsOf(items)
 	dst, outcomes, counts, states := make([]byte, room), make([]batch.Outcome, n), make([]uint32, n), make([]batch.Progress, n)
@@ -45,11 +39,7 @@ func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batc
 	sequencesMemory, windowsMemory, writers := make([]byte, sequences*batch.SequenceBytes), make([]byte, allWindows*batch.WindowSize), batch.Writers(windows)
 	e.Launch("quiver_lz4_sequences", ceil(all*parts, readThreads), readThreads, dst, src, in, own, batch.Bytes(outcomes), places, windowPlaces, sequencesMemory, windowsMemory, all*parts)
 	e.Launch("quiver_lz4_execute", int64(len(writers)), batch.WriteThreads, dst, src, batch.Bytes(writers), in, places, windowPlaces, batch.Bytes(counts), sequencesMemory, windowsMemory, batch.Bytes(states), batch.Bytes(outcomes))
-	outputs := make([][]byte, n)
-	for i, it := range items {
-		outputs[i] = dst[it.Dst : it.Dst+outcomes[i].Size]
-	}
-	return outcomes, outputs
+	return outcomes, batchtest.Unpack(dst, items, outcomes)
 }
 
 // decodeSmallEmulated runs the kernel of small inputs.
@@ -108,4 +98,37 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 		}
 	}
 	assert.NotZero(t, failed)
+}
+
+// encodeEmulated runs the kernels on inputs, as encodingPlan.encode does.
+func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, dst []byte) []batch.Outcome {
+	var p encodingPlan
+	for _, it := range items {
+		p.add(it)
+	}
+	p.finish()
+	outcomes := make([]batch.Outcome, len(items))
+	encoded, sequences := make([]encodedPiece, len(p.pieces)), make([]encodedSequence, p.scratch)
+	pieces, starts, n := batch.Bytes(p.pieces), batch.Bytes(p.starts), int64(len(p.pieces))
+	if n > 0 {
+		e.Launch("quiver_lz4_matches", n, warp, src, pieces, batch.Bytes(sequences), batch.Bytes(encoded))
+	}
+	count := int64(len(items))
+	e.Launch("quiver_lz4_place", (count+placeThreads-1)/placeThreads, placeThreads, dst, batch.Bytes(items), starts, batch.Bytes(encoded), batch.Bytes(outcomes), count)
+	if n > 0 {
+		e.Launch("quiver_lz4_write", n, warp, dst, src, batch.Bytes(items), starts, pieces, batch.Bytes(sequences), batch.Bytes(encoded), batch.Bytes(outcomes))
+	}
+	return outcomes
+}
+
+// TestKernelsEncodeWithinTheirMemory runs the kernels under AddressSanitizer, and compares
+// the blocks with those of the host implementation.
+func TestKernelsEncodeWithinTheirMemory(t *testing.T) {
+	encoders := func(int) (batchtest.EmulatedEncoder, batchtest.Function) {
+		return encodeEmulated, func(b compress.Batch) ([]compress.Result, error) { return Encode(b, EncodeOptions{}) }
+	}
+	batchtest.CompareEncoders(t, 20, Bound, encoders, func(in []byte, n int) ([]byte, error) {
+		out := make([]byte, n)
+		return out, DecodeBlock(out, in)
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	"github.com/quiver-gpu/quiver/compress/pack"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // randomBatch returns ranges of a buffer of size bytes in random order, and the size of
@@ -49,7 +50,7 @@ func TestRangesAreCopiedAndNothingElse(t *testing.T) {
 	for range 40_000 {
 		many = append(many, r.Int64N(40))
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, lengths := range map[string][]int64{
 			"short": short, "mixed": mixed, "many": many, "one": {size}, "empty": {0, 0}, "none": nil,
 		} {
@@ -68,7 +69,7 @@ func TestRangesAreCopiedAndNothingElse(t *testing.T) {
 }
 
 func TestAnOutputThatIsTooShortIsAnError(t *testing.T) {
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := compress.Batch{Src: batchtest.Upload(t, dev, make([]byte, 10)), Dst: batchtest.Upload(t, dev, make([]byte, 10))}
 		b.In, b.Out = []compress.Range{{Offset: 0, Length: 5}}, []compress.Range{{Offset: 0, Length: 4}}
 		require.ErrorIs(t, pack.Copy(b), arrowbuf.ErrOutOfRange)

@@ -12,12 +12,13 @@ import (
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestBatchesAreTransformedAsOnTheHost(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 32, 64, 100, 254, 255}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, size := range sizes {
 			for _, tr := range []shuffle.Transform{{}, {Bits: true}, {Inverse: true}, {Bits: true, Inverse: true}} {
 				tr.Size = size
@@ -58,7 +59,7 @@ func TestBatchesAreTransformedAsOnTheHost(t *testing.T) {
 }
 
 func TestInvalidTransformsAreErrors(t *testing.T) {
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := compress.Batch{Src: batchtest.Upload(t, dev, make([]byte, 10)), Dst: batchtest.Upload(t, dev, make([]byte, 10))}
 		b.In, b.Out = []compress.Range{{Offset: 0, Length: 5}}, []compress.Range{{Offset: 0, Length: 5}}
 		for _, size := range []int{-1, 0, 256} {

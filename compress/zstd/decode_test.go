@@ -42,7 +42,7 @@ func TestFramesOfEveryLevelDecode(t *testing.T) {
 			}
 		}
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, o := range []compress.DecodeOptions{{}, {Scratch: 1}} {
 			got, results := decode(t, dev, inputs, sizes, o)
 			for i := range want {
@@ -78,7 +78,7 @@ func TestSeveralAndSkippableFramesDecode(t *testing.T) {
 	for _, c := range cases {
 		inputs, sizes = append(inputs, c.in), append(sizes, len(c.want)+10)
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		got, results := decode(t, dev, inputs, sizes, compress.DecodeOptions{})
 		for i, c := range cases {
 			require.NoError(t, results[i].Err)
@@ -105,7 +105,7 @@ func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		failed, checksums := 0, 0
 		for range rounds {
 			var data, inputs [][]byte
@@ -153,7 +153,7 @@ func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
 	e, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	in := e.EncodeAll(bytes.Repeat([]byte("quiver"), 100_000), nil)
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, results := decode(t, dev, [][]byte{in, in, in}, []int{599_999, 600_000, 0}, compress.DecodeOptions{})
 		require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
 		require.NoError(t, results[1].Err)
@@ -187,7 +187,7 @@ func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 			want, inputs, sizes = append(want, data), append(inputs, e.EncodeAll(data, nil)), append(sizes, len(data))
 		}
 	}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		got, results := decode(t, dev, inputs, sizes, compress.DecodeOptions{})
 		for i := range want {
 			require.NoError(t, results[i].Err)
@@ -198,14 +198,14 @@ func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 
 func TestAFrameWithADictionaryIsUnsupported(t *testing.T) {
 	in := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x21, 7, 1, 0x09, 0, 0, 'x'}
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, results := decode(t, dev, [][]byte{in}, []int{1}, compress.DecodeOptions{})
 		require.ErrorIs(t, results[0].Err, errors.ErrUnsupported)
 	})
 }
 
 func TestABatchIsChecked(t *testing.T) {
-	batchtest.ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
 		defer b.Release()

@@ -6,25 +6,20 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 )
 
 // decodeEmulated runs the kernels on a batch of inputs, as decoding.decode does.
 func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batch.Outcome, [][]byte) {
-	var items []batch.Item
-	var src []byte
-	var room int64
-	for i, in := range inputs {
-		src, room = append(src, make([]byte, i*7%20)...), room+int64(i*5%20)
-		items = append(items, batch.Item{Src: int64(len(src)), SrcSize: int64(len(in)), Dst: room, DstSize: int64(sizes[i])})
-		src, room = append(src, in...), room+int64(sizes[i])
-	}
+	src, items, room := batchtest.Pack(inputs, sizes)
 	n := int64(len(items))
 	dst, outcomes, found := make([]byte, room), make([]batch.Outcome, n), make([]counts, n)
 	e.Launch("quiver_zstd_count", ceil(n, threads), threads, src, batch.Bytes(items), batch.Bytes(found), n)
@@ -43,11 +38,7 @@ func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batc
 	launch("place", ceil(n, threads), threads, dst, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(windows), batch.Bytes(states), batch.Bytes(outcomes), n)
 	launch("write", int64(len(writes)), batch.WriteThreads, dst, src, batch.Bytes(writes), batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(index), batch.Bytes(sequences), literals, batch.Bytes(windows), batch.Bytes(states), batch.Bytes(outcomes))
 	launch("checksum", ceil(n*warp, checksumThreads), checksumThreads, dst, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(outcomes), n)
-	outputs := make([][]byte, n)
-	for i, it := range items {
-		outputs[i] = dst[it.Dst : it.Dst+outcomes[i].Size]
-	}
-	return outcomes, outputs
+	return outcomes, batchtest.Unpack(dst, items, outcomes)
 }
 
 // TestKernelsDecodeWithinTheirMemory runs the kernels on valid and on changed frames, under
@@ -95,4 +86,44 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 		}
 	}
 	assert.NotZero(t, failed)
+}
+
+// encodeEmulated runs the kernels on inputs, as encodingPlan.encode does. find is the name of
+// the kernel that finds matches.
+func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, dst []byte, checksum int64, find string) []batch.Outcome {
+	var p encodingPlan
+	for _, it := range items {
+		p.add(it)
+	}
+	p.finish()
+	outcomes := make([]batch.Outcome, len(items))
+	encoded := make([]byte, len(p.blocks)*int(unsafe.Sizeof(encodedBlock{})))
+	literals, contents, sequences := make([]byte, p.scratch), make([]byte, p.scratch), make([]byte, 2*p.scratch)
+	blocks, starts, pieces := batch.Bytes(p.blocks), batch.Bytes(p.starts), batch.Bytes(p.pieces)
+	n := int64(len(p.blocks))
+	if n > 0 {
+		e.Launch("quiver_zstd_"+find, int64(len(p.pieces))-1, warp, src, blocks, pieces, literals, sequences, encoded)
+		e.Launch("quiver_zstd_entropy", n, warp, src, blocks, literals, contents, sequences, encoded)
+	}
+	e.Launch("quiver_zstd_frame", ceil(int64(len(items))*warp, frameThreads), frameThreads, dst, src, batch.Bytes(items), starts, encoded, batch.Bytes(outcomes), int64(len(items)), checksum)
+	if n > 0 {
+		e.Launch("quiver_zstd_pack", n, packThreads, dst, src, batch.Bytes(items), starts, blocks, contents, encoded, batch.Bytes(outcomes))
+	}
+	return outcomes
+}
+
+// TestKernelsEncodeWithinTheirMemory runs the kernels under AddressSanitizer, and compares
+// the frames with those of the host implementation.
+func TestKernelsEncodeWithinTheirMemory(t *testing.T) {
+	encoders := func(round int) (batchtest.EmulatedEncoder, batchtest.Function) {
+		o, find := EncodeOptions{Level: 1, Checksum: round&1 == 1}, "matches"
+		if round%3 == 0 {
+			o.Level, find = 0, "more_matches"
+		}
+		emulated := func(e *batchtest.Emulator, src []byte, items []batch.Item, dst []byte) []batch.Outcome {
+			return encodeEmulated(e, src, items, dst, int64(round&1), find)
+		}
+		return emulated, func(b compress.Batch) ([]compress.Result, error) { return Encode(b, o) }
+	}
+	batchtest.CompareEncoders(t, 12, Bound, encoders, func(in []byte, n int) ([]byte, error) { return DecodeFrames(nil, in, int64(n)) })
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/driver"
 	"github.com/quiver-gpu/quiver/cudabuf/internal/simulated"
@@ -133,6 +134,14 @@ const Environment = "QUIVER_TEST_DEVICE"
 func ForEachDevice(t *testing.T, test func(t *testing.T, dev *cudabuf.Device)) {
 	t.Helper()
 	ForEachDriver(t, 1, func(t *testing.T, d *cudabuf.Driver) { test(t, firstDevice(t, d)) })
+}
+
+// ForEachArrowDevice runs a test on the CPU device, subtest "cpu", and on the devices of
+// ForEachDevice.
+func ForEachArrowDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	t.Helper()
+	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
+	ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
 }
 
 // ForEachDriver is like ForEachDevice for tests that need several devices.

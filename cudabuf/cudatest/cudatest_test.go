@@ -100,6 +100,12 @@ func TestForEachDeviceRunsOnSimulatedDevice(t *testing.T) {
 	assert.Equal(t, cudatest.OnGPU(), len(ran) == 2)
 }
 
+func TestForEachArrowDeviceAlsoRunsOnTheCPU(t *testing.T) {
+	var kinds []arrowbuf.DeviceType
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) { kinds = append(kinds, dev.Type()) })
+	assert.Equal(t, []arrowbuf.DeviceType{arrowbuf.DeviceCPU, arrowbuf.DeviceCUDA}, kinds[:2])
+}
+
 // readHost reads device memory on the host, which is a mistake.
 func readHost(address uintptr) { _ = **(**byte)(unsafe.Pointer(&address)) }
 

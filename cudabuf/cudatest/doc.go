@@ -2,9 +2,9 @@
 // package cudabuf, as net/http/httptest does for net/http.
 //
 // [ForEachDevice] runs a test on a simulated device, and with
-// QUIVER_TEST_DEVICE=cuda also on the GPU of the machine. [Start] takes a
-// [Config]: the number of devices, their memory, peer access, copy latency, and
-// driver calls that fail ([FailNth], [FailAt]).
+// QUIVER_TEST_DEVICE=cuda also on the GPU of the machine. [ForEachArrowDevice] adds
+// the CPU. [Start] takes a [Config]: the number of devices, their memory, peer
+// access, copy latency, and driver calls that fail ([FailNth], [FailAt]).
 //
 // Simulated devices enforce the rules of CUDA. Device memory has real addresses
 // at which the host faults, and [CatchHostAccess] reports the access.

@@ -12,6 +12,6 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 		"CatchHostAccess": cudatest.CatchHostAccess, "FailAt": cudatest.FailAt, "FailFrom": cudatest.FailFrom, "FailNth": cudatest.FailNth,
 		"Faults": cudatest.Faults, "New": cudatest.New, "OnGPU": cudatest.OnGPU, "Open": cudatest.Open,
 		// These take the test that they fail.
-		"ForEachDevice": nil, "ForEachDriver": nil, "NewDevice": nil, "Start": nil,
+		"ForEachArrowDevice": nil, "ForEachDevice": nil, "ForEachDriver": nil, "NewDevice": nil, "Start": nil,
 	}}.Run(t, ".")
 }

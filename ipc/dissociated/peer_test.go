@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,8 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 // peerVariable makes the test binary run as another process. Its value is the
@@ -88,16 +86,13 @@ func (p *peer) proceed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// mountProc mounts /proc if this process is the first of a PID namespace.
-var mountProc = func() error { return nil }
-
 // runPeer runs the role of the other process.
 func runPeer(what []string) error {
-	if err := mountProc(); err != nil {
+	if err := ipctest.MountProc(); err != nil {
 		fmt.Println("no /proc:", err)
 		return nil
 	}
-	dev, closing, err := peerDevice(what[1])
+	dev, _, closeDriver, err := ipctest.OpenDevice(what[1])
 	if err != nil {
 		return err
 	}
@@ -108,24 +103,7 @@ func runPeer(what []string) error {
 	} else {
 		err = peerServer(dev, what[2], wait)
 	}
-	return errors.Join(err, closing())
-}
-
-func peerDevice(name string) (arrowbuf.Device, func() error, error) {
-	var d *cudabuf.Driver
-	var err error
-	switch name {
-	case "cpu":
-		return arrowbuf.CPU(), func() error { return nil }, nil
-	case "cuda":
-		if d, err = cudabuf.Open(); err != nil {
-			return nil, nil, err
-		}
-	default:
-		d = cudatest.New(cudatest.Config{})
-	}
-	dev, err := d.Device(0)
-	return dev, d.Close, err
+	return errors.Join(err, closeDriver())
 }
 
 // numbered returns a reader of n batches with 100, 200, ... rows.
@@ -246,7 +224,3 @@ func serve(t *testing.T, dev arrowbuf.Device, w *Window, n int) (metadata, data 
 	m, d := s.URIs()
 	return m.String(), d.String()
 }
-
-// deviceName returns the name with which peerDevice opens the same kind of
-// device.
-func deviceName(t *testing.T) string { return path.Base(t.Name()) }

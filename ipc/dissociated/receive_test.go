@@ -16,6 +16,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // message is a message that a test sends itself. Without a tag it goes to the
@@ -258,7 +259,7 @@ func TestBatchesStayValidAfterServerEnds(t *testing.T) {
 	for range 3 {
 		batches = append(batches, batches...)
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 100<<10)
 		server, client := links(t, false)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -292,7 +293,7 @@ func TestBatchesStayValidAfterServerEnds(t *testing.T) {
 
 func TestClosedClientFreesItsLocations(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		server, client := links(t, false)
 		sendAsync(t, server, readerOn(t, dev, batches...), SendOptions{Window: w}, anyError)

@@ -4,8 +4,6 @@ package dissociated
 
 import (
 	"context"
-	"errors"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,37 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
-
-func init() {
-	mountProc = func() error {
-		if os.Getpid() != 1 {
-			return nil
-		}
-		if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-			return err
-		}
-		return syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
-	}
-}
 
 // startInNamespace starts a process in a PID namespace of its own, like a
 // container, and returns its first line.
 func startInNamespace(t *testing.T, what ...string) (*peer, string) {
 	t.Helper()
-	const flags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
-	p, err := tryPeer(t, &syscall.SysProcAttr{Cloneflags: flags}, what...)
-	if errors.Is(err, syscall.EPERM) {
-		p, err = tryPeer(t, &syscall.SysProcAttr{
-			Cloneflags:  flags | syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
-		}, what...)
-	}
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("this machine does not permit PID namespaces: %v", err)
-	}
-	require.NoError(t, err)
+	var p *peer
+	ipctest.StartInNamespace(t, func(attributes *syscall.SysProcAttr) (err error) {
+		p, err = tryPeer(t, attributes, what...)
+		return err
+	})
 	line := p.readLine(t)
 	if strings.HasPrefix(line, "no /proc") {
 		t.Skipf("this machine does not permit PID namespaces with a /proc of their own: %v", line)
@@ -53,24 +33,24 @@ func startInNamespace(t *testing.T, what ...string) (*peer, string) {
 }
 
 func TestClientInOtherPIDNamespace(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		metadata, data := serve(t, dev, nil, 5)
-		p, line := startInNamespace(t, "client", deviceName(t), metadata, data)
+		p, line := startInNamespace(t, "client", ipctest.KindOf(t), metadata, data)
 		assert.Equal(t, "read 5", line, "packed bodies work across namespaces")
 		p.proceed(t)
 		assert.Equal(t, "released", p.readLine(t))
 
 		w := newWindow(t, dev, 1<<20)
 		metadata, data = serve(t, dev, w, 5)
-		_, line = startInNamespace(t, "client", deviceName(t), metadata, data)
+		_, line = startInNamespace(t, "client", ipctest.KindOf(t), metadata, data)
 		assert.Contains(t, line, "peer: ")
 		assert.Contains(t, line, ErrNamespace.Error(), "locations do not work, and the error says why")
 	})
 }
 
 func TestServerInOtherPIDNamespace(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
-		p, metadata := startInNamespace(t, "server", deviceName(t), t.TempDir())
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		p, metadata := startInNamespace(t, "server", ipctest.KindOf(t), t.TempDir())
 		data := p.readLine(t)
 		r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{})
 		if dev != arrowbuf.CPU() {

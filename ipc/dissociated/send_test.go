@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestBatchesArriveUnchanged(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, single := range []bool{false, true} {
 			for _, located := range []bool{false, true} {
 				t.Run(fmt.Sprintf("single=%v located=%v", single, located), func(t *testing.T) {
@@ -38,7 +39,7 @@ func TestBatchesArriveUnchanged(t *testing.T) {
 
 func TestBatchesArriveOnAnotherDevice(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, way := range []struct{ from, to arrowbuf.Device }{{dev, arrowbuf.CPU()}, {arrowbuf.CPU(), dev}} {
 			for _, window := range []arrowbuf.Device{nil, way.from, way.to} {
 				t.Run(fmt.Sprint(way.from, "-", window, "-", way.to), func(t *testing.T) {
@@ -70,7 +71,7 @@ func TestSequenceNumbersRollOver(t *testing.T) {
 
 func TestBatchOutlivesItsReaderUntilReleased(t *testing.T) {
 	batch := hostBatch(t, 1, 1000)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		server, client := links(t, false)
 		sendAsync(t, server, readerOn(t, dev, batch), SendOptions{Window: w}, isNil)
@@ -98,7 +99,7 @@ func TestSendWaitsForFreeWindowMemory(t *testing.T) {
 	for range 4 {
 		batches = append(batches, batches...)
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 100<<10) // space for one or two batches
 		server, client := links(t, false)
 		sendAsync(t, server, readerOn(t, dev, batches...), SendOptions{Window: w}, isNil)
@@ -130,7 +131,7 @@ func TestBodyLargerThanWindowIsError(t *testing.T) {
 
 func TestBatchInWindowIsSentWithoutCopy(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		var placed []arrow.RecordBatch
 		for _, batch := range batches {

@@ -14,13 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 )
 
 func TestOtherProcessReadsWindow(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
-		p := startPeer(t, "client", deviceName(t), metadata, data)
+		p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 		require.Equal(t, "read 5", p.readLine(t))
 		require.Positive(t, w.Used(), "the other process keeps two batches")
 		p.proceed(t)
@@ -30,11 +32,11 @@ func TestOtherProcessReadsWindow(t *testing.T) {
 }
 
 func TestSeveralProcessesReadPackedBodies(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		metadata, data := serve(t, dev, nil, 5)
 		var peers []*peer
 		for range 3 {
-			peers = append(peers, startPeer(t, "client", deviceName(t), metadata, data))
+			peers = append(peers, startPeer(t, "client", ipctest.KindOf(t), metadata, data))
 		}
 		for _, p := range peers {
 			require.Equal(t, "read 5", p.readLine(t))
@@ -45,11 +47,11 @@ func TestSeveralProcessesReadPackedBodies(t *testing.T) {
 }
 
 func TestKilledClientFreesItsLocations(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		for range 2 {
-			p := startPeer(t, "client", deviceName(t), metadata, data)
+			p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 			require.Equal(t, "read 5", p.readLine(t))
 			require.Positive(t, w.Used())
 			require.NoError(t, p.Process.Kill())
@@ -59,9 +61,9 @@ func TestKilledClientFreesItsLocations(t *testing.T) {
 }
 
 func TestKilledServerIsErrorAtNextBatch(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		folder := t.TempDir()
-		p := startPeer(t, "server", deviceName(t), folder)
+		p := startPeer(t, "server", ipctest.KindOf(t), folder)
 		metadata, data := p.readLine(t), p.readLine(t)
 		r, err := Dial(context.Background(), metadata, data, []byte("numbered"), dev, ReceiveOptions{MaxBuffered: 1})
 		require.NoError(t, err)
@@ -89,22 +91,22 @@ func TestUnknownStreamIsError(t *testing.T) {
 }
 
 func TestClientsKilledAtAnyTimeLeaveNothing(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		metadata, data := serve(t, dev, w, 5)
 		rng := rand.New(rand.NewPCG(1, 2))
 		longest := 60 * time.Millisecond
-		if deviceName(t) == "cuda" {
+		if ipctest.KindOf(t) == "cuda" {
 			longest = 1500 * time.Millisecond // a process needs most of it to start
 		}
 		for range 10 {
-			p := startPeer(t, "client", deviceName(t), metadata, data)
+			p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 			time.Sleep(time.Duration(rng.Int64N(int64(longest))))
 			require.NoError(t, p.Process.Kill())
 			_ = p.Wait()
 		}
 		require.Eventually(t, func() bool { return w.Used() == 0 }, 5*time.Second, time.Millisecond)
-		p := startPeer(t, "client", deviceName(t), metadata, data)
+		p := startPeer(t, "client", ipctest.KindOf(t), metadata, data)
 		require.Equal(t, "read 5", p.readLine(t))
 	})
 }
@@ -145,7 +147,7 @@ func TestClosedConnectionIsNotPaired(t *testing.T) {
 }
 
 func TestConcurrentStreamsDoNotMix(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 256<<10)
 		metadata, data := serve(t, dev, w, 5)
 		failures := make(chan error, 8)
@@ -175,7 +177,7 @@ func TestConcurrentStreamsDoNotMix(t *testing.T) {
 }
 
 func TestLocationsOutliveServe(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		w := newWindow(t, dev, 1<<20)
 		s, err := numberedServer(t.TempDir(), dev, w, 3)
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 func TestRangesNeverOverlapAndMergeWhenFreed(t *testing.T) {
@@ -67,7 +68,7 @@ func TestNewWindowRejectsInvalidSizesAndDevices(t *testing.T) {
 	}
 	_, err := NewWindow(nil, 1<<20)
 	require.ErrorIs(t, err, arrowbuf.ErrDevice)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, err := NewWindow(dev, 1<<50)
 		require.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
 	})

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )
@@ -78,7 +79,7 @@ func TestEndpointsAreReadInOrder(t *testing.T) {
 		return fmt.Errorf("no ticket %s", ticket)
 	}
 	other := (&fakeServer{get: get}).serve(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, second := range []string{"grpc://" + other, "grpc+tcp://" + other, "arrow-flight-reuse-connection://?"} {
 			c := dial(t, (&fakeServer{get: get, endpoints: []*arrowflight.FlightEndpoint{endpoint("first"), endpoint("rest", second)}}).serve(t), flight.DialOptions{})
 			r, err := c.Reader(context.Background(), "any", dev)
@@ -140,7 +141,7 @@ func TestReaderRejectsInvalidMessages(t *testing.T) {
 
 func TestOtherClientsReadServedTables(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		catalog := newCatalog(t)
 		publish(t, catalog, "a", dev, batches...)
 		s, err := flight.Serve("127.0.0.1:0", catalog, flight.ServerOptions{})

@@ -13,19 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )
-
-// onDevices runs a test on the CPU device, on a simulated device, and on a GPU if
-// tests run on one.
-func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Helper()
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
 
 var schema = arrow.NewSchema([]arrow.Field{
 	{Name: "id", Type: arrow.PrimitiveTypes.Int64},

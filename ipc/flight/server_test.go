@@ -19,13 +19,14 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/flight"
 )
 
 func TestTableArrivesOnDevice(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, way := range []struct{ from, to arrowbuf.Device }{{dev, dev}, {arrowbuf.CPU(), dev}, {dev, arrowbuf.CPU()}} {
 			catalog := newCatalog(t)
 			publish(t, catalog, "a/table", way.from, batches...)
@@ -50,7 +51,7 @@ func TestTableArrivesOnDevice(t *testing.T) {
 
 func TestLongBatchIsSplit(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		catalog := newCatalog(t)
 		publish(t, catalog, "a", dev, batches...)
 		c := serve(t, catalog, flight.ServerOptions{MaxBody: 2000})
@@ -91,7 +92,7 @@ func TestListReturnsTablesAndStreams(t *testing.T) {
 
 func TestStreamArrivesUntilItsEnd(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		catalog := newCatalog(t)
 		stream, err := catalog.NewStream("live", schema, ipc.StreamOptions{})
 		require.NoError(t, err)
@@ -211,7 +212,7 @@ func (k *recorder) HandleRPC(_ context.Context, what stats.RPCStats) {
 // gRPC may read a message after Send.
 func TestSentMessagesAreNotModified(t *testing.T) {
 	batches := hostBatches(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		k := &recorder{}
 		catalog := newCatalog(t)
 		publish(t, catalog, "a", dev, batches...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/ipc"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/ndarray"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/collective"
@@ -20,7 +21,7 @@ import (
 // Ranks that share memory through a server find each other through it, too: rank 0 publishes
 // the ID, and the others open it.
 func TestIDOfACommunicatorTravelsAsAnArray(t *testing.T) {
-	catalog, s := serve(t)
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	o := collective.Options{Timeout: 20 * time.Second}
 	joined := make(chan error, 2)
 	go func() {

@@ -5,10 +5,10 @@ package ndarray_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,6 +20,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/ndarray"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/dtype"
@@ -63,34 +64,20 @@ func look(a *ndview.NDBuffer) (seen, error) {
 	return seen{a.DType().NumPy(), a.Shape(), a.Strides(), b, a.Device().Type().String(), a.Flags().Writeable}, err
 }
 
-func runPeer(kind, argument string) (err error) {
+func runPeer(kind, argument string) error {
 	var task peerTask
 	if err := json.Unmarshal([]byte(argument), &task); err != nil {
 		return err
 	}
-	var dev *cudabuf.Device
-	if kind != "cpu" {
-		driver, err := openDriver(kind)
-		if err != nil {
-			return err
-		}
-		defer func() { err = driver.Close() }() // fails if memory leaks
-		if dev, err = driver.Device(0); err != nil {
-			return err
-		}
-	}
-	found, err := openAll(dev, task)
+	_, dev, closeDriver, err := ipctest.OpenDevice(kind)
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(found)
-}
-
-func openDriver(kind string) (*cudabuf.Driver, error) {
-	if kind == "cuda" {
-		return cudabuf.Open()
+	found, err := openAll(dev, task)
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(found)
 	}
-	return cudatest.New(cudatest.Config{}), nil
+	return errors.Join(err, closeDriver())
 }
 
 func openAll(dev *cudabuf.Device, task peerTask) (map[string]seen, error) {
@@ -175,7 +162,7 @@ func forEachMachine(t *testing.T, test func(t *testing.T, m machine)) {
 }
 
 func forEachGPU(t *testing.T, test func(t *testing.T, m machine)) {
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, machine{filepath.Base(t.Name()), dev}) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, machine{ipctest.KindOf(t), dev}) })
 }
 
 func (m machine) device() arrowbuf.Device {
@@ -279,21 +266,6 @@ func assertSeen(t *testing.T, want, got map[string]seen) {
 func normal(s seen) seen {
 	s.Shape, s.Strides, s.Bytes = append([]int64{}, s.Shape...), append([]int64{}, s.Strides...), append([]byte{}, s.Bytes...)
 	return s
-}
-
-func serve(t testing.TB) (*ipc.Catalog, *ipc.Server) {
-	t.Helper()
-	folder, err := os.MkdirTemp("", "q") // a short path: that of a socket is limited to 107 bytes
-	require.NoError(t, err)
-	catalog := ipc.NewCatalog()
-	s, err := ipc.Serve(filepath.Join(folder, "s"), catalog, ipc.ServerOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, s.Close())
-		catalog.Close()
-		assert.NoError(t, os.RemoveAll(folder))
-	})
-	return catalog, s
 }
 
 func shortContext(t testing.TB) context.Context {

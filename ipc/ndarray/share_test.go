@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/ipc"
 	"github.com/quiver-gpu/quiver/ipc/handle"
+	"github.com/quiver-gpu/quiver/ipc/internal/ipctest"
 	"github.com/quiver-gpu/quiver/ipc/ndarray"
 	"github.com/quiver-gpu/quiver/ndview"
 )
@@ -20,14 +21,14 @@ import (
 // Every dtype in every form crosses to another process, through each mechanism.
 func TestArraysCrossProcessesWithDTypeShapeAndStrides(t *testing.T) {
 	t.Run("cpu", func(t *testing.T) {
-		catalog, s := serve(t)
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		want := publishAll(t, catalog, hostMemory(t))
 		assertSeen(t, want, inPeer(t, "cpu", peerTask{Path: s.Path()}))
 	})
 	forEachGPU(t, func(t *testing.T, m machine) {
 		for name, allocate := range map[string]func(int64) (*cudabuf.Buffer, error){"cuda-fd": m.dev.NewFDBuffer, "cuda-ipc": m.dev.NewIPCBuffer, "copied": m.dev.NewBuffer} {
 			t.Run(name, func(t *testing.T) {
-				catalog, s := serve(t)
+				catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 				want := publishAll(t, catalog, func(n int64) arrowbuf.Buffer {
 					b, err := allocate(n)
 					require.NoError(t, err)
@@ -55,7 +56,7 @@ func hostMemory(t *testing.T) func(n int64) arrowbuf.Buffer {
 // An array in this process is the published memory itself, and read-only, too.
 func TestArraysOfThisProcessAreThePublishedMemory(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t)
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		a, err := ndview.FromSlice(m.device(), []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 		require.NoError(t, err)
 		defer a.Release()
@@ -84,7 +85,7 @@ func TestArraysOfThisProcessAreThePublishedMemory(t *testing.T) {
 // a write would end the program.
 func TestSharedArraysRefuseWrites(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t)
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		a, err := ndview.FromSlice(m.device(), []int32{1, 2, 3})
 		require.NoError(t, err)
 		defer a.Release()
@@ -126,7 +127,7 @@ func (m machine) dialOptions(mechanisms ...handle.Mechanism) ipc.DialOptions {
 // bytes of the array.
 func TestOnlyTheExtentOfAViewIsShared(t *testing.T) {
 	forEachMachine(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t)
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		secret := make([]int64, 1<<17)
 		for i := range secret {
 			secret[i] = 0x5ec5e7
@@ -158,7 +159,7 @@ func TestOnlyTheExtentOfAViewIsShared(t *testing.T) {
 // Wrapped memory is shared as the memory itself is.
 func TestArraysOfWrappedDevicesAreSharedInPlace(t *testing.T) {
 	forEachGPU(t, func(t *testing.T, m machine) {
-		catalog, s := serve(t)
+		catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 		memory, err := m.dev.NewFDBuffer(100)
 		require.NoError(t, err)
 		defer memory.Release()
@@ -224,7 +225,7 @@ func TestMemHandleAndLayoutOpenAnArrayInAnotherProcess(t *testing.T) {
 }
 
 func TestNamesOfOtherKindsAreErrors(t *testing.T) {
-	catalog, s := serve(t)
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	b, err := arrowbuf.CPU().Alloc(8)
 	require.NoError(t, err)
 	defer b.Release()
@@ -259,7 +260,7 @@ func TestNamesOfOtherKindsAreErrors(t *testing.T) {
 
 // A malformed layout from a server is an error, and its lease ends.
 func TestOpenRejectsInvalidLayouts(t *testing.T) {
-	catalog, s := serve(t)
+	catalog, s := ipctest.Serve(t, ipc.ServerOptions{})
 	b, err := arrowbuf.CPU().Alloc(64)
 	require.NoError(t, err)
 	defer b.Release()

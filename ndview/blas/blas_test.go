@@ -73,7 +73,7 @@ func expected(dtype ndview.DType, a, b []int64, m, n, k int64) []complex128 {
 // Sizes around the tiles of kernels, thin products, and sums that are split among blocks.
 func TestProductsOfManySizes(t *testing.T) {
 	sizes := [][3]int64{{1, 1, 5000}, {1, 1, 100_000}, {7, 3, 20_000}, {8, 70, 2000}, {70, 8, 999}, {9, 9, 4000}, {63, 65, 17}, {64, 64, 64}, {129, 66, 31}, {200, 1, 300}, {1, 200, 300}}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range blas.NumbersOf() {
 			r := rand.New(rand.NewPCG(1, uint64(len(dtype.String()))))
 			for _, s := range sizes {
@@ -97,7 +97,7 @@ func TestProductsOfManySizes(t *testing.T) {
 // A stack of matrices times one matrix is one product, of any layout.
 func TestStacksOfMatricesMatchTheirParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Float32, ndview.Complex128, ndview.Int16} {
 			for range 60 {
 				lead := make([]int64, r.IntN(4))
@@ -141,7 +141,7 @@ func TestStacksOfMatricesMatchTheirParts(t *testing.T) {
 
 // A sum in float16 would stop at 2048, one in bfloat16 at 256.
 func TestHalvesAccumulateInFloat32(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {
 			ones, err := ndview.Full(dev, dtype, 1, 8, 8192)
 			ndtest.Own(t, ones, err)
@@ -166,7 +166,7 @@ func TestHalvesAccumulateInFloat32(t *testing.T) {
 func TestErrorsOfFloatsAreWithinBounds(t *testing.T) {
 	epsilon := map[ndview.DType]float64{ndview.Float32: 0x1p-24, ndview.Float64: 0x1p-53, ndview.Float16: 0x1p-11, ndview.BFloat16: 0x1p-8}
 	const m, n, k = 37, 41, 300
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for dtype, unit := range epsilon {
 			r := rand.New(rand.NewPCG(5, 6))
 			operand := func(rows, cols int64) *ndview.NDBuffer {
@@ -203,7 +203,7 @@ func TestErrorsOfFloatsAreWithinBounds(t *testing.T) {
 // TF32 has 10 bits of mantissa: each operand has an error of at most 2^-11 of it.
 func TestErrorsOfTF32AreWithinBounds(t *testing.T) {
 	const n = 64
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(14, 15))
 		values := make([]float32, n*n)
 		for i := range values {
@@ -227,7 +227,7 @@ func TestErrorsOfTF32AreWithinBounds(t *testing.T) {
 }
 
 func TestResultsMayOverlapOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := ndtest.FromHost(t, dev, ndview.Float64, []float64{1, 2, 3, 4}, 2, 2)
 		require.NoError(t, blas.GemmInto(a, a, a, blas.Options{Beta: 1}))
 		got, err := ndview.ToHost[float64](a)
@@ -243,7 +243,7 @@ func TestResultsMayOverlapOperands(t *testing.T) {
 }
 
 func TestOperandsOfDifferentTypesArePromoted(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct{ a, b, want ndview.DType }{
 			{ndview.Int8, ndview.Uint8, ndview.Int16},
 			{ndview.Int64, ndview.Float32, ndview.Float64},
@@ -283,7 +283,7 @@ func TestResultsBelongToTheScopeOfTheirOperands(t *testing.T) {
 }
 
 func TestInvalidProductsAreErrors(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		zeros := func(dtype ndview.DType, shape ...int64) *ndview.NDBuffer {
 			a, err := ndview.Zeros(dev, dtype, shape...)
 			return ndtest.Own(t, a, err)
@@ -384,7 +384,7 @@ func TestProductsOnStreamsAreOrderedByTheirArrays(t *testing.T) {
 }
 
 func TestProductsRunInManyGoroutines(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		var wait sync.WaitGroup
 		for g := range 8 {
 			wait.Go(func() {
@@ -492,7 +492,7 @@ func TestStreamOfAnotherDeviceIsRefused(t *testing.T) {
 
 // The same product has the same bits, also when other streams are busy.
 func TestProductsAreRepeatable(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(10, 11))
 		values := make([]float32, 150*700)
 		for i := range values {
@@ -538,7 +538,7 @@ func TestProductsInManagedMemory(t *testing.T) {
 
 // Temporaries of every kind are released: the checked device reports leaks.
 func TestProductsOnCheckedDevicesLeakNothing(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		checked := arrowbuftest.Checked(t, dev)
 		x, err := ndview.Full(checked, ndview.Complex64, 2, 6, 8)
 		require.NoError(t, err)

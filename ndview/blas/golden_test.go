@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/blas"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
@@ -89,7 +90,7 @@ func (g *golden) array(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, l 
 
 func TestProductsMatchNumPy(t *testing.T) {
 	g := readGolden(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, c := range g.Cases {
 			t.Run(fmt.Sprintf("%d_%s_%s", i, c.operation, c.dtype), func(t *testing.T) { g.check(t, dev, &c) })
 		}

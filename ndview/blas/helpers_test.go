@@ -7,18 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 )
-
-// onDevices runs a test on the CPU device and on CUDA devices.
-func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Helper()
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
 
 // numbersOf returns the elements of an array as complex numbers, in C order.
 func numbersOf(t testing.TB, a *ndview.NDBuffer) []complex128 {

@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
 func TestAggregatesSkipNulls(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		forData(t, func(m maker, n int, what string) {
 			for _, dtype := range numberTypes {
 				host := m.small(dtype, n, -1)
@@ -68,7 +69,7 @@ func float64Of(t testing.TB, arr arrow.Array, i int) float64 {
 // The expected texts are those of pyarrow 26; where it has no such function, of float16
 // and durations, they follow its rules for the wider types.
 func TestAggregatesHaveArrowsTypes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct {
 			dtype                            arrow.DataType
 			elements, sum, mean, least, most string
@@ -101,7 +102,7 @@ func TestAggregatesHaveArrowsTypes(t *testing.T) {
 }
 
 func TestMinAndMaxSkipNaNs(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		nan := math.NaN()
 		for _, c := range []struct {
 			values      []float64

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func foreign(t *testing.T, dev arrowbuf.Device, dtype arrow.DataType, n int, val
 }
 
 func TestCastIndicesNamesAnIndexOutsideTheDictionary(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		values := newMaker(t, 1, false).data(arrow.PrimitiveTypes.Int8, 3)
 		for _, c := range []struct {
 			from  arrow.DataType
@@ -75,7 +76,7 @@ func TestCastIndicesNamesAnIndexOutsideTheDictionary(t *testing.T) {
 }
 
 func TestCastOffsetsNamesAnOffsetOutsideTheValues(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		values := newMaker(t, 1, false).data(arrow.PrimitiveTypes.Int8, 9)
 		views := arrow.LargeListViewOf(arrow.PrimitiveTypes.Int8)
 		narrow := arrow.ListViewOf(arrow.PrimitiveTypes.Int8)
@@ -116,7 +117,7 @@ func TestCastOffsetsNamesAnOffsetOutsideTheValues(t *testing.T) {
 }
 
 func TestCastIndicesKeepsTheValues(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, from := range indexTypes {
 			for _, to := range indexTypes {
 				m := newMaker(t, 5, true)
@@ -146,7 +147,7 @@ func TestCastOffsetsKeepsTheValues(t *testing.T) {
 		{arrow.ListOf(arrow.BinaryTypes.String), arrow.LargeListOf(arrow.BinaryTypes.String)},
 		{arrow.ListViewOf(arrow.PrimitiveTypes.Int8), arrow.LargeListViewOf(arrow.PrimitiveTypes.Int8)},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, pair := range pairs {
 			for _, types := range [][2]arrow.DataType{{pair[0], pair[1]}, {pair[1], pair[0]}, {pair[0], pair[0]}} {
 				for seed, n := range []int{0, 1, 70, 70} {

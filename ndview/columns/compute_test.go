@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
@@ -108,7 +109,7 @@ var binaries = map[string]func(x, y any) columns.Expr{
 }
 
 func TestArithmeticAndComparisonsMatchArrowGo(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		forData(t, func(m maker, n int, what string) {
 			for _, dtype := range numberTypes {
 				x, y := m.small(dtype, n, 0), m.small(dtype, n, 1)
@@ -129,7 +130,7 @@ func TestArithmeticAndComparisonsMatchArrowGo(t *testing.T) {
 // Times of mixed units are left to pyarrow: arrow-go changes the unit of the shared
 // arrow.FixedWidthTypes.
 func TestArithmeticOfMixedTypesMatchesArrowGo(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		m := newMaker(t, 5, true)
 		for _, xt := range numberTypes {
 			for _, yt := range numberTypes {
@@ -143,7 +144,7 @@ func TestArithmeticOfMixedTypesMatchesArrowGo(t *testing.T) {
 }
 
 func TestKleeneAndPlainLogicMatchArrowGo(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		forData(t, func(m maker, n int, what string) {
 			bool := arrow.FixedWidthTypes.Boolean
 			x, full := m.array(bool, n, true), newMaker(t, n, false).array(bool, n, false)
@@ -161,7 +162,7 @@ func TestKleeneAndPlainLogicMatchArrowGo(t *testing.T) {
 }
 
 func TestIsNullAndFillNullOfAllTypes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 3 {
 				m := newMaker(t, seed, seed > 0)
@@ -221,7 +222,7 @@ func storage(t arrow.DataType) arrow.DataType {
 }
 
 func TestWhereChoosesElements(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		forData(t, func(m maker, n int, what string) {
 			for _, dtype := range []arrow.DataType{arrow.FixedWidthTypes.Boolean, arrow.PrimitiveTypes.Int8, arrow.FixedWidthTypes.Float16,
 				arrow.PrimitiveTypes.Int32, arrow.FixedWidthTypes.Timestamp_us, &arrow.Decimal128Type{Precision: 38, Scale: 5}} {
@@ -258,7 +259,7 @@ func requireJSON(t testing.TB, dev arrowbuf.Device, dtype arrow.DataType, want s
 
 func TestLiteralsTakeTheTypeOfTheColumn(t *testing.T) {
 	int8s, float32s, float64s, bools := arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Float32, arrow.PrimitiveTypes.Float64, arrow.FixedWidthTypes.Boolean
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x, f := jsonArray(t, dev, int8s, `[1, null, -3]`), jsonArray(t, dev, float32s, `[1.5, null, -3]`)
 		requireJSON(t, dev, int8s, `[3, null, -1]`, columns.Add(x, 2))
 		requireJSON(t, dev, float64s, `[1.5, null, -2.5]`, columns.Add(x, 0.5))
@@ -293,7 +294,7 @@ func TestLiteralsTakeTheTypeOfTheColumn(t *testing.T) {
 
 func TestIntegerDivision(t *testing.T) {
 	int8s := arrow.PrimitiveTypes.Int8
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x, y := jsonArray(t, dev, int8s, `[-7, 7, -128, null, 5]`), jsonArray(t, dev, int8s, `[2, -2, -1, 0, null]`)
 		requireJSON(t, dev, int8s, `[-3, -3, 0, null, null]`, columns.Divide(x, y))
 		requireJSON(t, dev, int8s, `[7, -7, 0, null, -5]`, columns.Divide(x, -1))
@@ -312,7 +313,7 @@ func TestIntegerDivision(t *testing.T) {
 }
 
 func TestDecimalsCompare(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range []arrow.DataType{&arrow.Decimal32Type{Precision: 9, Scale: 2}, &arrow.Decimal64Type{Precision: 18, Scale: 2}, &arrow.Decimal128Type{Precision: 38, Scale: 2}} {
 			x := jsonArray(t, dev, dtype, `["1.25", "-1.25", null, "0.00", "1.24"]`)
 			y := jsonArray(t, dev, dtype, `["1.25", "1.25", "1.25", "-0.01", "1.25"]`)
@@ -326,7 +327,7 @@ func TestDecimalsCompare(t *testing.T) {
 }
 
 func TestRecordBatchKeepsOrderAndMetadata(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		meta := arrow.NewMetadata([]string{"of"}, []string{"sales"})
 		schema := arrow.NewSchema([]arrow.Field{
 			{Name: "price", Type: arrow.PrimitiveTypes.Float64, Nullable: true, Metadata: meta},
@@ -398,7 +399,7 @@ func fromJSON(t testing.TB, dtype arrow.DataType, text string) arrow.Array {
 }
 
 func TestHostArraysAreCopiedToTheDeviceOfTheOthers(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		there, host := jsonArray(t, dev, arrow.PrimitiveTypes.Int8, `[1, null, 3]`), hostArray(t, arrow.PrimitiveTypes.Int8, `[null, 1, 1]`)
 		got, err := columns.Add(host, there).Eval()
 		require.NoError(t, err)
@@ -410,7 +411,7 @@ func TestHostArraysAreCopiedToTheDeviceOfTheOthers(t *testing.T) {
 }
 
 func TestResultsOutliveTheirOperands(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 		host, _, err := array.FromJSON(mem, arrow.PrimitiveTypes.Int64, strings.NewReader(`[1, null, 3]`))
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func requireJoined(t testing.TB, parts []arrow.Array, got arrow.Array) {
 }
 
 func TestConcatenateAllTypes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 8 {
 				m := newMaker(t, seed, seed%2 == 0)
@@ -69,7 +70,7 @@ func TestConcatenateComparesDictionaryValuesBitwise(t *testing.T) {
 			len(values), []*memory.Buffer{nil, integers(1, indices)}, 0, 0, dictionary)
 		return on(t, dev, array.MakeFromData(data))
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, c := range []struct {
 			a, b   []float64
 			values int
@@ -90,7 +91,7 @@ func TestConcatenateComparesDictionaryValuesBitwise(t *testing.T) {
 }
 
 func TestConcatenateRejectsMismatchedArrays(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		m := newMaker(t, 1, false)
 		a, b := on(t, dev, m.array(arrow.PrimitiveTypes.Int8, 3, false)), on(t, dev, m.array(arrow.PrimitiveTypes.Int16, 3, false))
 		_, err := columns.Concatenate(a, b)
@@ -108,7 +109,7 @@ func TestConcatenateRejectsMismatchedArrays(t *testing.T) {
 }
 
 func TestConcatenateMergesDictionaries(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, value := range []arrow.DataType{
 			arrow.BinaryTypes.String, arrow.BinaryTypes.LargeBinary, arrow.BinaryTypes.StringView, arrow.PrimitiveTypes.Int16,
 			&arrow.Decimal128Type{Precision: 38}, arrow.FixedWidthTypes.Boolean, arrow.ListOf(arrow.PrimitiveTypes.Int8), arrow.Null,

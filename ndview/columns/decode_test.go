@@ -7,12 +7,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/stretchr/testify/require"
 )
 
 func TestDecodeReturnsRepresentedValues(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 4 {
 				m := newMaker(t, seed, seed%2 == 0)
@@ -44,7 +45,7 @@ func TestDecodeReturnsRepresentedValues(t *testing.T) {
 }
 
 func TestFlattenReturnsListValuesInOrder(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 4 {
 				m := newMaker(t, seed, seed%2 == 0)

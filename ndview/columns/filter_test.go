@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,7 +25,7 @@ func chosen(mask arrow.Array) []int {
 }
 
 func TestFilterAllTypes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			for seed := range 6 {
 				m := newMaker(t, seed, seed%2 == 0)
@@ -43,7 +44,7 @@ func TestFilterAllTypes(t *testing.T) {
 }
 
 func TestFilterRejectsInvalidMasks(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		m := newMaker(t, 1, false)
 		arr := on(t, dev, m.array(arrow.BinaryTypes.String, 10, false))
 		_, err := columns.Filter(arr, m.array(arrow.FixedWidthTypes.Boolean, 11, false))
@@ -55,7 +56,7 @@ func TestFilterRejectsInvalidMasks(t *testing.T) {
 }
 
 func TestBatchFunctionsMatchColumnFunctions(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		m := newMaker(t, 3, true)
 		meta := arrow.NewMetadata([]string{"of"}, []string{"rows"})
 		schema := arrow.NewSchema([]arrow.Field{
@@ -105,7 +106,7 @@ func TestBatchFunctionsMatchColumnFunctions(t *testing.T) {
 }
 
 func TestTakeBatchWithoutBuffersAcceptsDeviceIndices(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		indices, err := arrowbuf.CopyArrayTo(columns.Indices(2, 0), dev)
 		require.NoError(t, err)
 		defer indices.Release()

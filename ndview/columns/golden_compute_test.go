@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
@@ -112,7 +113,7 @@ var goldenFunctions = map[string]func(in []any) columns.Expr{
 
 func TestFunctionsMatchPyArrow(t *testing.T) {
 	golden := readGolden(t)
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, raw := range golden.Cases {
 			var name string
 			var in []goldenColumn
@@ -142,7 +143,7 @@ func TestAggregatesMatchPyArrow(t *testing.T) {
 	functions := map[string]func(any, ...columns.AggregateOption) (scalar.Scalar, error){
 		"sum": columns.Sum, "mean": columns.Mean, "min": columns.Min, "max": columns.Max,
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for i, raw := range golden.Aggregates {
 			var name string
 			var in, want goldenColumn

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
@@ -25,7 +26,7 @@ func TestGoldenBatchesMatchArrowGo(t *testing.T) {
 		require.Empty(t, os.Getenv("CI"), "no golden files in %s", root)
 		t.Skip("no golden files in ", root)
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)

@@ -14,18 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/stretchr/testify/require"
 )
-
-// onDevices runs a test on the CPU and on each kind of CUDA device. It fails if the
-// test leaks device memory.
-func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Helper()
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
 
 // on copies an array to a device buffer by buffer, and keeps all offsets.
 func on(t testing.TB, dev arrowbuf.Device, arr arrow.Array) arrow.Array {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/stretchr/testify/require"
 )
@@ -49,7 +50,7 @@ func TestMalformedArraysAreErrors(t *testing.T) {
 		"run ends without values":               {m.broken(runs, 3, nil, m.data(arrow.PrimitiveTypes.Int16, 2), int8s), true},
 		"elements without runs":                 {m.broken(runs, 3, nil, m.data(arrow.PrimitiveTypes.Int16, 0), m.data(arrow.PrimitiveTypes.Int8, 0)), true},
 	} {
-		onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+		cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 			data := copied(t, dev, c.data)
 			var arr arrow.Array = part{data: data}
 			if dev != arrowbuf.CPU() && arrowbuf.DeviceOf(arr) == dev {
@@ -77,7 +78,7 @@ func TestMalformedArraysAreErrors(t *testing.T) {
 
 // The result is measured before its memory is allocated.
 func TestOffsetsThatOverflowAreErrors(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		data := array.NewData(arrow.BinaryTypes.Binary, 1, []*memory.Buffer{nil, integers(4, []int{0, 1 << 20}), memory.NewBufferBytes(make([]byte, 1<<20))}, nil, 0, 0)
 		defer data.Release()
 		arr := on(t, dev, array.MakeFromData(data))
@@ -124,7 +125,7 @@ func TestListsThatOverflowAreErrors(t *testing.T) {
 }
 
 func TestRunEndsThatOverflowAreErrors(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		arr := on(t, dev, newMaker(t, 1, false).array(arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int8), 20_000, false))
 		_, err := columns.Concatenate(arr, arr)
 		require.ErrorIs(t, err, arrowbuf.ErrOutOfRange)

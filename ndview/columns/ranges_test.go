@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
@@ -32,7 +33,7 @@ func (m maker) offsets(n, average int) []int {
 
 // Covers short ranges, long ones, both in one tile of the kernels, and many tiles.
 func TestTakeOfManyRanges(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for seed, c := range []struct{ n, average int }{{30_000, 0}, {30_000, 2}, {20_000, 9}, {5_000, 30}, {3_000, 60}, {200, 3_000}, {3, 100_000}} {
 			for _, width := range []int{4, 8} {
 				m := newMaker(t, seed, true)

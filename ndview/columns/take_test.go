@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
@@ -36,7 +37,7 @@ var indexTypes = []arrow.DataType{
 }
 
 func TestTakeAllTypes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for k, dtype := range types {
 			for seed := range 8 {
 				m := newMaker(t, seed, seed%2 == 0)
@@ -60,7 +61,7 @@ func TestTakeAllTypes(t *testing.T) {
 }
 
 func TestTakeFromEmptyArrayAcceptsNullIndices(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			arr := on(t, dev, newMaker(t, 1, false).array(dtype, 0, false))
 			got, err := columns.Take(arr, indexArray(t, arrow.PrimitiveTypes.Int16, []int{-1, -1, -1}))
@@ -72,7 +73,7 @@ func TestTakeFromEmptyArrayAcceptsNullIndices(t *testing.T) {
 }
 
 func TestTakeNamesTheFirstBadIndex(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		arr := on(t, dev, newMaker(t, 1, false).array(arrow.PrimitiveTypes.Int32, 10, false))
 		many := make([]int32, 60_000)
 		many[50_000], many[30_000] = 10, -3
@@ -93,7 +94,7 @@ func TestTakeNamesTheFirstBadIndex(t *testing.T) {
 
 // Results hold references to the buffers that they share.
 func TestResultsOutliveTheirInputs(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, dtype := range types {
 			host := newMaker(t, 2, true).array(dtype, 60, false)
 			moved, err := arrowbuf.CopyArrayTo(host, dev)

@@ -90,7 +90,7 @@ func askew(t *testing.T, dev arrowbuf.Device, data arrow.ArrayData, by int64) *a
 
 // Buffers of other libraries need not be aligned.
 func TestUnalignedBuffersAreAccepted(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		if dev == arrowbuf.CPU() {
 			return // arrow-go requires alignment
 		}

@@ -1,5 +1,5 @@
 // Package parquetcolumn reads columns of Parquet files as Arrow arrays: fixed-width
-// values, text and bytes, plain or of dictionaries, at the top or inside of structs, lists
+// values, text and bytes, in every encoding, at the top or inside of structs, lists
 // and maps. It reads less than arrow-go, whose reader takes the rest, but it is faster and
 // takes less memory: pages are decoded from large reads straight into the buffers of an
 // array, levels are single bytes, and an open column can release its memory between two

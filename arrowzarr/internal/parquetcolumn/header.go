@@ -20,10 +20,14 @@ const (
 
 // Encodings, from parquet.thrift.
 const (
-	encodingPlain           = 0
-	encodingPlainDictionary = 2
-	encodingRLE             = 3
-	encodingRLEDictionary   = 8
+	encodingPlain                = 0
+	encodingPlainDictionary      = 2
+	encodingRLE                  = 3
+	encodingDeltaBinaryPacked    = 5
+	encodingDeltaLengthByteArray = 6
+	encodingDeltaByteArray       = 7
+	encodingRLEDictionary        = 8
+	encodingByteStreamSplit      = 9
 )
 
 // pageHeader is the PageHeader of parquet.thrift with the header of its kind.

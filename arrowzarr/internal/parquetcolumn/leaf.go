@@ -71,9 +71,7 @@ func (l *leaf) checkGroup(g int) error {
 		return err
 	}
 	for _, e := range chunk.Encodings() {
-		switch e {
-		case parquet.Encodings.Plain, parquet.Encodings.PlainDict, parquet.Encodings.RLE, parquet.Encodings.RLEDict:
-		default:
+		if !readsEncoding(e, chunk.Type()) {
 			return fmt.Errorf("encoding %s: %w", e, errors.ErrUnsupported)
 		}
 	}
@@ -94,7 +92,7 @@ func (l *leaf) checkGroup(g int) error {
 // the current page again.
 func (l *leaf) release() {
 	l.out.release()
-	l.words.release()
+	l.words.release(l.pages.memory)
 	if l.active {
 		l.options.memories.put(l.pages.memory)
 		l.active, l.pages.memory = false, nil
@@ -170,7 +168,7 @@ func (l *leaf) beginGroup() (bool, error) {
 		l.pages.options, l.pages.codec, l.pages.at = l.options, chunk.Compression(), start
 		l.pages.end = min(start+chunk.TotalCompressedSize(), l.options.Size)
 		l.left, l.current, l.done = chunk.NumValues(), page{}, 0
-		l.words.release()
+		l.words.release(l.pages.memory)
 		l.wordsAt = -1
 		l.estimate(chunk)
 		return true, nil

@@ -41,6 +41,7 @@ type pageMemory struct {
 	defs, reps []byte // its levels
 	valid      []byte // which slots have a value
 	indices    []uint32
+	plain      []byte // values of the page that were in another encoding
 }
 
 // pageMemories are unused. There are never more than columns that are read at once.

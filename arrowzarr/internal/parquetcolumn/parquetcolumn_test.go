@@ -3,8 +3,11 @@ package parquetcolumn_test
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -96,6 +99,7 @@ func TestDamagedFilesGiveErrors(t *testing.T) {
 	for _, properties := range [][]parquet.WriterProperty{
 		{parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(100)},
 		{parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithDictionaryDefault(false), parquet.WithDataPageSize(200)},
+		{parquet.WithEncoding(parquet.Encodings.DeltaBinaryPacked), parquet.WithDictionaryDefault(false), parquet.WithDataPageSize(200)},
 	} {
 		content := writeParquet(t, numbers(t, 300), properties...)
 		failures := 0
@@ -136,6 +140,54 @@ func TestReleasedColumnsContinueWhereTheyWere(t *testing.T) {
 	}
 }
 
+// Each value of a physical type in each encoding gives what arrow-go reads.
+func TestEncodingsGiveTheValuesOfArrowGo(t *testing.T) {
+	const n = 1000
+	r := rand.New(rand.NewPCG(1, 2))
+	isNull := func(i int) bool { return i%7 == 3 }
+	make := func(to arrow.DataType, value func(i int, b array.Builder)) arrow.Array {
+		b := array.NewBuilder(memory.DefaultAllocator, to)
+		defer b.Release()
+		for i := range n {
+			if isNull(i) {
+				b.AppendNull()
+			} else {
+				value(i, b)
+			}
+		}
+		return b.NewArray()
+	}
+	integers := make(arrow.PrimitiveTypes.Int64, func(i int, b array.Builder) {
+		b.(*array.Int64Builder).Append(int64(r.Uint64()) >> r.IntN(64))
+	})
+	small := make(arrow.PrimitiveTypes.Int32, func(i int, b array.Builder) {
+		b.(*array.Int32Builder).Append(int32(r.Uint32()) >> r.IntN(32))
+	})
+	text := make(arrow.BinaryTypes.String, func(i int, b array.Builder) {
+		b.(*array.StringBuilder).Append(strings.Repeat("prefix", r.IntN(4)) + strconv.Itoa(r.IntN(300)))
+	})
+	floats := make(arrow.PrimitiveTypes.Float32, func(i int, b array.Builder) { b.(*array.Float32Builder).Append(r.Float32()) })
+	for _, c := range []struct {
+		values   arrow.Array
+		encoding parquet.Encoding
+	}{
+		{integers, parquet.Encodings.DeltaBinaryPacked}, {small, parquet.Encodings.DeltaBinaryPacked},
+		{integers, parquet.Encodings.ByteStreamSplit}, {small, parquet.Encodings.ByteStreamSplit}, {floats, parquet.Encodings.ByteStreamSplit},
+		{text, parquet.Encodings.DeltaLengthByteArray}, {text, parquet.Encodings.DeltaByteArray},
+	} {
+		for _, version := range []parquet.DataPageVersion{parquet.DataPageV1, parquet.DataPageV2} {
+			content := writeParquet(t, c.values, parquet.WithDictionaryDefault(false), parquet.WithEncoding(c.encoding), parquet.WithDataPageVersion(version), parquet.WithDataPageSize(2000))
+			for _, rows := range []int64{33, n} {
+				got, err := readAll(content, rows, memory.DefaultAllocator)
+				require.NoError(t, err, "%s as %s", c.values.DataType(), c.encoding)
+				joined, err := array.Concatenate(got[0], memory.DefaultAllocator)
+				require.NoError(t, err)
+				assert.True(t, array.Equal(c.values, joined), "%s as %s", c.values.DataType(), c.encoding)
+			}
+		}
+	}
+}
+
 func FuzzColumns(f *testing.F) {
 	paths, err := filepath.Glob(filepath.Join("..", "..", "testdata", "parquet", "*.parquet"))
 	require.NoError(f, err)
@@ -146,6 +198,7 @@ func FuzzColumns(f *testing.F) {
 	}
 	f.Add(writeParquet(f, numbers(f, 50), parquet.WithDataPageSize(50)), int64(8))
 	f.Add(writeParquet(f, numbers(f, 50), parquet.WithDataPageVersion(parquet.DataPageV2)), int64(64))
+	f.Add(writeParquet(f, numbers(f, 50), parquet.WithDictionaryDefault(false), parquet.WithEncoding(parquet.Encodings.DeltaBinaryPacked)), int64(9))
 	f.Fuzz(func(t *testing.T, content []byte, rows int64) {
 		rows = max(min(rows, 1<<12), 1)
 		opened := func() bool { // arrow-go reads the footer, and panics for some

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/compress"
 )
 
 // valueDecoder decodes the values of a page, which has none for nulls.
@@ -26,12 +27,20 @@ type dictionary struct {
 	n             int
 	fixed         []byte         // values of fixed width
 	offsets, text *memory.Buffer // of text
+	page          []byte         // of which text is a part; nil if it has memory of its own
+	inWindow      bool           // the page is not compressed
 }
 
-func (d *dictionary) release() {
+// release releases the dictionary. The memory of its page is that of the next one.
+func (d *dictionary) release(m *pageMemory) {
 	if d.offsets != nil {
 		d.offsets.Release()
 		d.text.Release()
+	}
+	if m != nil && d.inWindow && cap(d.page) > cap(m.window) {
+		m.window = d.page[:0]
+	} else if m != nil && !d.inWindow && cap(d.page) > cap(m.body) {
+		m.body = d.page
 	}
 	*d = dictionary{}
 }
@@ -43,6 +52,13 @@ func errCutOff(what string) error { return fmt.Errorf("%s that are cut off: %w",
 
 func (l *leaf) beginValues(found page) error {
 	l.values = valueDecoder{}
+	if found.encoding >= encodingDeltaBinaryPacked && found.encoding != encodingRLEDictionary {
+		var err error
+		if found.values, err = l.toPlain(found); err != nil {
+			return err
+		}
+		found.encoding = encodingPlain
+	}
 	switch found.encoding {
 	case encodingPlain:
 		if l.form.dictionary != nil {
@@ -80,7 +96,7 @@ func (l *leaf) beginValues(found page) error {
 
 // readDictionary decodes the dictionary of the row group.
 func (l *leaf) readDictionary(found page) error {
-	l.words.release()
+	l.words.release(l.pages.memory)
 	if found.encoding != encodingPlain && found.encoding != encodingPlainDictionary {
 		return fmt.Errorf("dictionary in encoding %d: %w", found.encoding, errors.ErrUnsupported)
 	}
@@ -98,12 +114,41 @@ func (l *leaf) readDictionary(found page) error {
 	if 4*int64(n) > int64(len(in)) {
 		return errCutOff("values of a dictionary")
 	}
+	if len(in) > largeDictionary {
+		return l.keepDictionary(in, n)
+	}
 	o := output{offsets: memory.NewResizableBuffer(l.options.Memory), text: memory.NewResizableBuffer(l.options.Memory)}
 	v := valueDecoder{plain: in}
 	o.text.Reserve(len(in) - 4*n + spare)
 	err := v.text(&o, nil, n)
 	l.words = dictionary{n: n, offsets: o.offsets, text: o.text}
 	return err
+}
+
+// largeDictionary is the size of a page that becomes the dictionary, without a copy.
+const largeDictionary = 1 << 20
+
+// keepDictionary makes a page of n texts the dictionary of the row group.
+func (l *leaf) keepDictionary(in []byte, n int) error {
+	offsets := memory.NewResizableBuffer(l.options.Memory)
+	offsets.Resize(4 * (n + 1))
+	l.words = dictionary{n: n, offsets: offsets, text: memory.NewBufferBytes(nil), page: in, inWindow: l.pages.codec == compress.Codecs.Uncompressed}
+	l.pages.memory.body, l.pages.memory.window = nil, nil // one of them is the page
+	ends, text := view32(offsets.Bytes()), in[:0]
+	ends[0] = 0
+	for i := range n {
+		if len(in) < 4 || int64(binary.LittleEndian.Uint32(in)) > int64(len(in)-4) {
+			return errCutOff("values of a dictionary")
+		}
+		size := int(binary.LittleEndian.Uint32(in))
+		if len(text)+size > math.MaxInt32 {
+			return errLongText
+		}
+		text, in = append(text, in[4:4+size]...), in[4+size:]
+		ends[i+1] = int32(len(text))
+	}
+	l.words.text = memory.NewBufferBytes(text)
+	return nil
 }
 
 // skip skips values.

@@ -46,6 +46,26 @@ def types():
         w.add_key_value_metadata({"geo": '{"version": "1.1"}'})
 
 
+def deltas():
+    """Values of fixed length in encodings that arrow-go does not read, and others. Row i of
+    each column follows from i, as source_parquet_encodings_test.go has it."""
+    n = 700
+    rows = range(n)
+    table = pa.table({
+        "fixed": pa.array([None if i % 11 == 0 else b"%03d-%03d" % (i // 10, i) for i in rows], pa.binary(7)),
+        "decimal": pa.array([decimal.Decimal(i * i - 1000) / 100 for i in rows], pa.decimal128(9, 2)),
+        "half": pa.array([i / 4 for i in rows], pa.float16()),
+        "int32": pa.array([None if i % 5 == 0 else (i * 7919) % 1000 - 500 for i in rows], pa.int32()),
+        "int64": pa.array([(-1) ** i * (1 << (i % 63)) for i in rows]),
+        "lists": pa.array([["%d" % (i // 7 + j) for j in range(i % 4)] for i in rows], pa.list_(pa.string())),
+    })
+    encodings = {
+        "fixed": "DELTA_BYTE_ARRAY", "decimal": "DELTA_BYTE_ARRAY", "half": "BYTE_STREAM_SPLIT", "int32": "DELTA_BINARY_PACKED",
+        "int64": "DELTA_BINARY_PACKED", "lists.list.element": "DELTA_BYTE_ARRAY",
+    }
+    pq.write_table(table, FOLDER / "deltas.parquet", use_dictionary=False, column_encoding=encodings, data_page_size=900, row_group_size=400, compression="zstd")
+
+
 class Keys(pe.KmsClient):
     """Wraps keys by not encrypting them."""
 
@@ -69,5 +89,6 @@ def encrypted(name, plaintext_footer):
 
 
 types()
+deltas()
 encrypted("encrypted_footer.parquet", plaintext_footer=False)
 encrypted("encrypted_columns.parquet", plaintext_footer=True)

@@ -17,12 +17,6 @@ import (
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
-// ForEachDevice runs a test on the CPU and on every GPU device of cudatest.
-func ForEachDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
 // Upload returns a buffer with some bytes, which is released after the test.
 func Upload(t testing.TB, dev arrowbuf.Device, data []byte) arrowbuf.Buffer {
 	t.Helper()

@@ -57,7 +57,7 @@ func (f *Format) DecodesWhatItEncodes(t *testing.T, encoders map[string]Function
 	for i, in := range all {
 		lengths[i] = len(in)
 	}
-	ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, encode := range encoders {
 			t.Run(name, func(t *testing.T) {
 				encoded, results := f.Run(t, dev, encode, all, nil)
@@ -80,7 +80,7 @@ func (f *Format) DecodesWhatItEncodes(t *testing.T, encoders map[string]Function
 // FailsOnlyWithoutRoom checks that only an input whose output is too small is an error.
 func (f *Format) FailsOnlyWithoutRoom(t *testing.T) {
 	all := Samples(rand.New(rand.NewPCG(5, 6)), 100_000)
-	ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		full, results := f.Run(t, dev, f.Encode, all, nil)
 		capacities := make([]int, len(all))
 		for i := range all {
@@ -106,7 +106,7 @@ func (f *Format) FailsOnlyWithoutRoom(t *testing.T) {
 
 // ChecksBatches checks that an invalid batch is an error, and that an empty one is none.
 func (f *Format) ChecksBatches(t *testing.T) {
-	ForEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
 		defer b.Release()

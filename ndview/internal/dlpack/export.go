@@ -45,7 +45,7 @@ func Export(t Tensor, shape, strides []int64, flags uint64, keep *byte, release 
 	return e.register(unsafe.Pointer(&e.versioned), &e.versioned.Context)
 }
 
-// ExportLegacy is Give for a Legacy tensor, which has no flags.
+// ExportLegacy is Export for a Legacy tensor, which has no flags.
 func ExportLegacy(t Tensor, shape, strides []int64, keep *byte, release func()) unsafe.Pointer {
 	e := newExport(shape, strides, keep, release)
 	e.legacy = Legacy{Deleter: deleter(), Tensor: e.complete(t)}

@@ -14,12 +14,12 @@ func Supported() error {
 	return fmt.Errorf("dlpack.Supported: %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
-// Give must not be called if Supported returns an error, and neither must the functions
+// Export must not be called if Supported returns an error, and neither must the functions
 // below.
-func Give(Tensor, []int64, []int64, uint64, *byte, func()) unsafe.Pointer { return nil }
+func Export(Tensor, []int64, []int64, uint64, *byte, func()) unsafe.Pointer { return nil }
 
-// GiveLegacy is Give for a Legacy tensor.
-func GiveLegacy(Tensor, []int64, []int64, *byte, func()) unsafe.Pointer { return nil }
+// ExportLegacy is Export for a Legacy tensor.
+func ExportLegacy(Tensor, []int64, []int64, *byte, func()) unsafe.Pointer { return nil }
 
 // Delete does nothing.
-func (t *Taken) Delete() {}
+func (t *Imported) Delete() {}

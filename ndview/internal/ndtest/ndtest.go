@@ -1,5 +1,5 @@
 // Package ndtest has what tests of arrays share: arrays and buffers of a test, which are
-// released at its end, and their bytes.
+// released at its end, their bytes, and arrays of more than 2^32 elements.
 package ndtest
 
 import (

@@ -1,110 +1,40 @@
 package pcodec
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/codec/internal/codectest"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-// golden is an encoding that numcodecs wrote, see testdata/make.py.
-type golden struct {
-	Name, DType     string
-	Config          json.RawMessage
-	Values, Encoded []byte
-}
+const golden = "testdata/golden.json" // written by testdata/make.py
 
-func goldenCases(t testing.TB) []golden {
-	t.Helper()
-	raw, err := os.ReadFile("testdata/golden.json")
-	require.NoError(t, err)
-	var cases []golden
-	require.NoError(t, json.Unmarshal(raw, &cases))
-	require.NotEmpty(t, cases)
-	return cases
-}
-
-func serializerOf(t testing.TB, c codec.Codec, of ndview.DType, shape ...int64) codec.Serializer {
-	t.Helper()
-	e := element.Of(of)
-	s, err := c.(Codec).Serializer(codec.ChunkSpec{Type: e, Shape: shape, Fill: make([]byte, of.Size())})
-	require.NoError(t, err)
-	return s
-}
-
-func (g golden) serializer(t testing.TB) codec.Serializer {
-	t.Helper()
-	c, err := parse(g.Config)
-	require.NoError(t, err)
-	of, _, err := dtype.ParseDType(g.DType)
-	require.NoError(t, err)
-	return serializerOf(t, c, of, int64(len(g.Values))/of.Size())
-}
-
-// Both ways: numbers decode as numcodecs wrote them, and encode to the same bytes.
 func TestEncodingsAreThoseOfNumcodecs(t *testing.T) {
-	for _, g := range goldenCases(t) {
-		s := g.serializer(t)
-		got := make([]byte, len(g.Values))
-		require.NoError(t, s.Decode(got, g.Encoded), g.Name)
-		assert.Equal(t, g.Values, got, g.Name)
-		encoded, err := s.Encode([]byte("before"), g.Values)
-		require.NoError(t, err, g.Name)
-		assert.Equal(t, append([]byte("before"), g.Encoded...), encoded, g.Name)
-		assert.LessOrEqual(t, int64(len(g.Encoded)), s.MaxSize)
-	}
+	codectest.EncodesTheSame(t, codectest.Cases(t, golden), parse)
 }
 
 func TestChunksOfManyGoroutines(t *testing.T) {
-	g := goldenCases(t)[0]
-	s := g.serializer(t)
-	var wait sync.WaitGroup
-	for range 8 {
-		wait.Go(func() {
-			for range 20 {
-				got := make([]byte, len(g.Values))
-				assert.NoError(t, s.Decode(got, g.Encoded))
-				assert.Equal(t, g.Values, got)
-			}
-		})
-	}
-	wait.Wait()
+	codectest.DecodesInManyGoroutines(t, codectest.Cases(t, golden)[0], parse)
 }
 
 // Every cut and every flipped bit is an error or other numbers, and the module works on.
 func TestCorruptChunksAreErrors(t *testing.T) {
-	for _, g := range goldenCases(t)[:8] {
-		s := g.serializer(t)
-		got := make([]byte, len(g.Values))
-		for n := range len(g.Encoded) {
-			assert.Error(t, s.Decode(got, g.Encoded[:n]), "%s: the first %d bytes", g.Name, n)
-		}
-		for at := range min(len(g.Encoded), 300) {
-			bad := bytes.Clone(g.Encoded)
-			bad[at] ^= 1 << (at % 8)
-			_ = s.Decode(got, bad)
-		}
-		require.NoError(t, s.Decode(got, g.Encoded))
-		assert.Equal(t, g.Values, got)
-	}
+	codectest.RefusesCorruptChunks(t, codectest.Cases(t, golden)[:8], parse, 1, 300)
 }
 
 func TestChunksOfOtherKindsAreErrors(t *testing.T) {
-	g := goldenCases(t)[0] // 400 uint16
+	g := codectest.Cases(t, golden)[0] // 400 uint16
 	for _, n := range []int64{1, 399, 401, 800} {
-		s := serializerOf(t, Default(), ndview.Uint16, n)
+		s := codectest.Serializer(t, Default(), ndview.Uint16, n)
 		assert.Error(t, s.Decode(make([]byte, 2*n), g.Encoded), "%d numbers", n)
 	}
-	s := serializerOf(t, Default(), ndview.Int16, 400)
+	s := codectest.Serializer(t, Default(), ndview.Int16, 400)
 	assert.Error(t, s.Decode(make([]byte, 800), g.Encoded), "another type")
 	for _, of := range []ndview.DType{ndview.Uint8, ndview.Bool, ndview.Complex64, ndview.BFloat16, ndview.Datetime64(ndview.Second, 1)} {
 		e := element.Of(of)
@@ -142,10 +72,10 @@ func TestMetadataRoundTrips(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, g := range goldenCases(f) {
+	for _, g := range codectest.Cases(f, golden) {
 		f.Add(g.Encoded)
 	}
-	s := serializerOf(f, Default(), ndview.Float32, 700)
+	s := codectest.Serializer(f, Default(), ndview.Float32, 700)
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		dst := make([]byte, 2800)
 		if s.Decode(dst, encoded) != nil {

@@ -12,36 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/ndview"
-	"github.com/quiver-gpu/quiver/ndview/dtype"
 	"github.com/quiver-gpu/quiver/zarr/codec"
+	"github.com/quiver-gpu/quiver/zarr/codec/internal/codectest"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-func (g golden) bareSerializer(t testing.TB, c codec.Codec) codec.Serializer {
-	t.Helper()
-	of, _, err := dtype.ParseDType(g.DType)
-	require.NoError(t, err)
-	s, err := c.(ZFP).Serializer(codec.ChunkSpec{Type: element.Of(of), Shape: g.Shape, Fill: make([]byte, of.Size())})
-	require.NoError(t, err, g.Name)
-	return s
-}
+const goldenZFP = "testdata/golden_zfp.json"
 
-// Both ways: chunks decode as zfp decodes them, and encode to the same bytes.
 func TestZFPEncodingsAreThoseOfTheLibrary(t *testing.T) {
-	for _, g := range goldenCasesOf(t, "testdata/golden_zfp.json") {
+	cases := codectest.Cases(t, goldenZFP)
+	codectest.EncodesTheSame(t, cases, parseZFP)
+	codectest.RefusesCorruptChunks(t, cases, parseZFP, 8, 0)
+	for _, g := range cases {
 		c, err := parseZFP(g.Config)
 		require.NoError(t, err)
-		s := g.bareSerializer(t, c)
-		got := make([]byte, len(g.Values))
-		require.NoError(t, s.Decode(got, g.Encoded), g.Name)
-		require.Equal(t, g.Decoded, got, g.Name)
-		encoded, err := s.Encode([]byte("before"), g.Values)
-		require.NoError(t, err, g.Name)
-		require.Equal(t, append([]byte("before"), g.Encoded...), encoded, g.Name)
-		assert.LessOrEqual(t, int64(len(g.Encoded)), s.MaxSize)
-		for n := 0; n < len(g.Encoded); n += 8 {
-			assert.Error(t, s.Decode(got, g.Encoded[:n]), "%s: the first %d bytes", g.Name, n)
-		}
 		if c.(ZFP).Mode == ModeReversible {
 			require.Equal(t, g.Values, g.Decoded, g.Name)
 		}
@@ -50,7 +34,7 @@ func TestZFPEncodingsAreThoseOfTheLibrary(t *testing.T) {
 
 // Each mode is a case of expert mode (zfp, "Compression modes").
 func TestExpertModeIsEveryOtherMode(t *testing.T) {
-	for _, g := range goldenCasesOf(t, "testdata/golden_zfp.json") {
+	for _, g := range codectest.Cases(t, goldenZFP) {
 		c, err := parseZFP(g.Config)
 		require.NoError(t, err)
 		expert := ZFP{Mode: ModeExpert, MinBits: 1, MaxBits: 16658, MaxPrec: 64, MinExp: -1074}
@@ -69,7 +53,7 @@ func TestExpertModeIsEveryOtherMode(t *testing.T) {
 		again, err := parseZFP(raw)
 		require.NoError(t, err)
 		require.Equal(t, expert, again)
-		encoded, err := g.bareSerializer(t, again).Encode(nil, g.Values)
+		encoded, err := codectest.Serializer(t, expert, g.Type(t), g.Shape...).Encode(nil, g.Values)
 		require.NoError(t, err)
 		require.Equal(t, g.Encoded, encoded, g.Name)
 	}
@@ -121,7 +105,7 @@ func TestZFPMetadataRoundTrips(t *testing.T) {
 
 // FuzzDecodeZFP decodes any bytes in any mode: no input stops the process or the module.
 func FuzzDecodeZFP(f *testing.F) {
-	for _, g := range goldenCasesOf(f, "testdata/golden_zfp.json")[:60] {
+	for _, g := range codectest.Cases(f, goldenZFP)[:60] {
 		c, err := parseZFP(g.Config)
 		require.NoError(f, err)
 		p, err := c.(ZFP).parameters(ndview.Float64, len(g.Shape))
