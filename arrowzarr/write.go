@@ -183,8 +183,8 @@ func rawBytes(c *chunkArrays) int64 {
 // columnWriter writes the arrays of one column.
 type columnWriter struct {
 	plan           *column
-	number         int  // of the column
-	whole          bool // the column is one array, so no value may be missing
+	number         int           // of the column
+	whole          bool          // the column is one array, so no value may be missing
 	builder        *arrayBuilder // of all columns
 	open           []namedArray  // nil if each chunk has writers of its own
 	nested         *nestedWriter // of a nested column, which has none of the above
