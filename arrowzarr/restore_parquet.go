@@ -39,7 +39,7 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 	return p, err
 }
 
-// begin begins the file. The first batch, which may be nil, tells where dictionaries pay.
+// begin begins the file. Dictionaries are used where they pay by the first batch, which may be nil.
 func (w *parquetWriter) begin(first arrow.RecordBatch) error {
 	options := []parquet.WriterProperty{parquet.WithCompression(compress.Codecs.Zstd)}
 	flat := true
