@@ -87,7 +87,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	$(GO) vet -tags noasm ./...
 	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 	GOARCH=arm64 $(GO) vet ./...
-	GOOS=windows CGO_ENABLED=0 $(GO) build ./internal/... ./arrowbuf/... ./cudabuf/... ./ndview/... ./compress/... ./zarr ./zarr/codec/... ./ipc/...
+	GOOS=windows CGO_ENABLED=0 $(GO) build ./internal/... ./arrowbuf/... ./cudabuf/... ./ndview/... ./compress/... ./zarr ./zarr/codec/... ./zarr/store ./ipc/... ./arrowzarr
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
 		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./... || exit 1; \
@@ -108,6 +108,8 @@ interop: build $(VENV) $(NODE_MODULES) stores beam ## Check against NumPy, pyarr
 	.venv/bin/python interop/tables.py --tables 100 --seed 1
 	GO=$(GO) .venv/bin/python interop/compression.py
 	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
+	GO=$(GO) .venv/bin/python interop/zarrrandom.py --arrays 500 --seed 1
+	GO=$(GO) .venv/bin/python interop/zarrops.py --seed 1
 	GO=$(GO) .venv/bin/python interop/blosc.py
 	GO=$(GO) .venv/bin/python interop/cdevice.py
 	GO=$(GO) .venv/bin/python interop/dissociated.py
@@ -131,6 +133,8 @@ beam-flink: bin/arrow2zarr $(VENV) ## Convert on a Flink cluster here, kill a pa
 programs: bin/arrow2zarr $(VENV) ## Check random programs of arrays and random tables, others each time
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --programs 20000
 	.venv/bin/python interop/tables.py --tables 1000
+	GO=$(GO) .venv/bin/python interop/zarrrandom.py --arrays 5000
+	GO=$(GO) .venv/bin/python interop/zarrops.py --sequences 500
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)

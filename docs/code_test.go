@@ -260,11 +260,11 @@ func TestGoNamesInTablesExist(t *testing.T) {
 	}
 }
 
-// Each public package with functions has a test that passes nil to all of them, in its
-// folder or in one above, where the test names the folder. Transforms of Beam panic by
-// convention, and have a test of that.
-func TestNilTestsCoverEveryPublicPackage(t *testing.T) {
-	checked := 0
+// publicPackages returns the folders of the packages that programs import, such as
+// "../zarr/codec". Packages without an exported function or method are not among them.
+func publicPackages(t *testing.T) []string {
+	t.Helper()
+	var folders []string
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
@@ -275,23 +275,44 @@ func TestNilTestsCoverEveryPublicPackage(t *testing.T) {
 			return fs.SkipDir
 		}
 		functions, err := apitest.Functions(path)
-		if err != nil || len(functions) == 0 {
-			return err
+		if len(functions) > 0 {
+			folders = append(folders, filepath.ToSlash(path))
 		}
-		checked++
+		return err
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(folders), 25)
+	return folders
+}
+
+// Each public package with functions has a test that passes nil to all of them, in its
+// folder or in one above, where the test names the folder. Transforms of Beam panic by
+// convention, and have a test of that.
+func TestNilTestsCoverEveryPublicPackage(t *testing.T) {
+	covered := func(path string) bool {
 		below := "."
 		for folder := path; folder != ".."; folder = filepath.Dir(folder) {
 			text := sources(t, strings.TrimPrefix(filepath.ToSlash(folder), "../"))
 			if strings.Contains(text, "internal/apitest\"") && strings.Contains(text, `"`+below+`"`) {
-				return nil
+				return true
 			}
 			below = strings.TrimSuffix(filepath.ToSlash(filepath.Join(filepath.Base(folder), below)), "/.")
 		}
-		assert.Fail(t, "no test with nil arguments", "package %s", path)
-		return nil
-	})
-	require.NoError(t, err)
-	assert.Greater(t, checked, 25)
+		return false
+	}
+	for _, path := range publicPackages(t) {
+		assert.True(t, covered(path), "package %s has no test with nil arguments", path)
+	}
+}
+
+// The packages of one object store each, and storetest, have their example in the package above.
+func TestEveryPublicPackageHasAnExample(t *testing.T) {
+	above := []string{"../zarr/store/blobstore/azure", "../zarr/store/blobstore/gcs", "../zarr/store/blobstore/s3", "../zarr/store/storetest"}
+	for _, path := range publicPackages(t) {
+		if !slices.Contains(above, path) {
+			assert.Contains(t, sources(t, strings.TrimPrefix(path, "../")), "\nfunc Example", "package %s has no example", path)
+		}
+	}
 }
 
 // Each path from the root of the module, and each link, leads to a file or folder.

@@ -112,6 +112,8 @@ def plain(a: np.ndarray) -> bytes | list:
         return [x.encode() if isinstance(x, str) else bytes(x) for x in a.ravel().tolist()]
     if a.dtype in (ml_dtypes.int2, ml_dtypes.int4):
         a = a.astype("i1")
+    if a.dtype.kind in "Mm":
+        a = a.view(a.dtype.byteorder + "i8")  # NumPy does not swap the bytes of times without a unit
     if a.dtype.type.__module__ != "ml_dtypes":
         a = a.astype(a.dtype.newbyteorder("<"))
     return np.ascontiguousarray(a).tobytes()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -45,8 +46,7 @@ type Array struct {
 	readOnly    bool
 	dataType    element.Type
 	chunkShape  []int64 // the largest along each axis, if the grid is rectilinear
-	grid        grid.Grid
-	regular     bool // all chunks have chunkShape
+	regular     bool    // all chunks have chunkShape
 	keyEncoding ChunkKeyEncoding
 	chain       *codec.Chain // of chunks of chunkShape
 	chains      sync.Map     // of chunks of other shapes: *codec.Chain by the shape's text
@@ -54,7 +54,8 @@ type Array struct {
 	shards      shardCache
 	chunks      chunkCache
 
-	resizing sync.Mutex // of Resize and Append
+	resizing sync.Mutex                // of Resize and Append
+	grid     atomic.Pointer[grid.Grid] // which Resize may extend
 	mu       sync.Mutex
 	meta     ArrayMetadata
 }
@@ -81,9 +82,15 @@ func New(s store.Store, path string, meta *ArrayMetadata) (*Array, error) {
 		return nil, fmt.Errorf("array %q: %w", path, err)
 	}
 	_, regular := chunks.Regular()
-	return &Array{regular: regular, store: s, path: path, dataType: meta.DataType, chunkShape: slices.Clone(meta.ChunkShape), grid: chunks,
-		keyEncoding: meta.ChunkKeyEncoding, chain: chain, meta: *meta}, nil
+	a := &Array{regular: regular, store: s, path: path, dataType: meta.DataType, chunkShape: slices.Clone(meta.ChunkShape),
+		keyEncoding: meta.ChunkKeyEncoding, chain: chain, meta: *meta}
+	a.grid.Store(&chunks)
+	return a, nil
 }
+
+// chunkGrid returns the chunk grid, which covers the shape of the array and all earlier
+// shapes.
+func (a *Array) chunkGrid() grid.Grid { return *a.grid.Load() }
 
 // Path returns the path of the array in its store.
 func (a *Array) Path() string { return a.path }
@@ -139,9 +146,14 @@ func (a *Array) update(ctx context.Context, change func(*ArrayMetadata)) error {
 	if err := meta.Check(); err != nil {
 		return fmt.Errorf("array %q: %w", a.path, err)
 	}
+	chunks, err := meta.grid()
+	if err != nil {
+		return fmt.Errorf("array %q: %w", a.path, err)
+	}
 	if err := writeNode(ctx, a.store, a.path, &meta); err != nil {
 		return err
 	}
+	a.grid.Store(&chunks) // before the shape that it covers
 	a.meta = meta
 	return nil
 }
@@ -149,7 +161,8 @@ func (a *Array) update(ctx context.Context, change func(*ArrayMetadata)) error {
 // Resize changes the shape, whose number of axes stays the same, and writes the
 // metadata. Chunks wholly outside the new shape are deleted. The stored elements of
 // other chunks stay, even those outside the new shape, until the chunk is written. New
-// elements in new chunks have the fill value.
+// elements in new chunks have the fill value. If the chunks of a rectilinear grid end
+// before the new shape, one chunk is added that covers the rest, as in zarr-python.
 func (a *Array) Resize(ctx context.Context, shape ...int64) error {
 	a.resizing.Lock()
 	defer a.resizing.Unlock()
@@ -158,28 +171,32 @@ func (a *Array) Resize(ctx context.Context, shape ...int64) error {
 
 func (a *Array) resize(ctx context.Context, shape []int64) error {
 	meta := a.Metadata()
-	meta.Shape = slices.Clone(shape)
+	meta.setShape(shape)
 	if err := errors.Join(a.checkWritable(), meta.Check()); err != nil {
 		return fmt.Errorf("zarr.Array.Resize: array %q: %w", a.path, err)
 	}
 	// Deleting first: a failure must not leave chunks that a later growth would show.
-	if err := a.deleteOutside(ctx, a.Shape(), meta.Shape); err != nil {
+	if err := a.deleteOutside(ctx, meta); err != nil {
 		return fmt.Errorf("zarr.Array.Resize: array %q: %w", a.path, err)
 	}
-	return a.update(ctx, func(m *ArrayMetadata) { m.Shape = meta.Shape })
+	return a.update(ctx, func(m *ArrayMetadata) { m.setShape(meta.Shape) })
 }
 
 // maxProbes is the number of chunks that Resize deletes without asking which are
 // stored. A listing of the array costs about as much.
 const maxProbes = 1000
 
-// deleteOutside deletes the chunks of the old shape that are wholly outside the new one.
-func (a *Array) deleteOutside(ctx context.Context, from, to []int64) error {
-	old, err := a.grid.Counts(from)
+// deleteOutside deletes the chunks that are wholly outside the shape of new metadata.
+func (a *Array) deleteOutside(ctx context.Context, meta *ArrayMetadata) error {
+	old, err := a.chunkGrid().Counts(a.Shape())
 	if err != nil {
 		return err
 	}
-	kept, err := a.grid.Counts(to)
+	chunks, err := meta.grid()
+	if err != nil {
+		return err
+	}
+	kept, err := chunks.Counts(meta.Shape)
 	if err != nil {
 		return err
 	}
@@ -230,7 +247,7 @@ func (a *Array) storedChunks(ctx context.Context) ([][]int64, error) {
 		if a.path != "" {
 			key = strings.TrimPrefix(key, a.path+"/")
 		}
-		if index, ok := a.keyEncoding.Index(key, len(a.grid)); ok && a.grid.Has(index) {
+		if index, ok := a.keyEncoding.Index(key, len(a.chunkGrid())); ok && a.chunkGrid().Has(index) {
 			indices = append(indices, index)
 		}
 	}
@@ -262,10 +279,10 @@ func (a *Array) checkWritable() error {
 }
 
 func (a *Array) checkIndex(index []int64) error {
-	if len(index) != len(a.grid) {
-		return fmt.Errorf("array %q: chunk %v has %d indices, want %d", a.path, index, len(index), len(a.grid))
+	if len(index) != len(a.chunkGrid()) {
+		return fmt.Errorf("array %q: chunk %v has %d indices, want %d", a.path, index, len(index), len(a.chunkGrid()))
 	}
-	if !a.grid.Has(index) {
+	if !a.chunkGrid().Has(index) {
 		return fmt.Errorf("array %q: chunk %v is outside any grid", a.path, index)
 	}
 	return nil
@@ -280,7 +297,7 @@ func (a *Array) chainFor(index []int64) (*codec.Chain, error) {
 	if a.regular {
 		return a.chain, nil
 	}
-	shape := a.grid.Box(index).Shape
+	shape := a.chunkGrid().Box(index).Shape
 	if slices.Equal(shape, a.chunkShape) {
 		return a.chain, nil
 	}

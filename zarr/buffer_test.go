@@ -20,13 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onDevices runs a test on the CPU and on each kind of CUDA device.
-func onDevices(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Helper()
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
 // otherThan returns a device that is not dev.
 func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
 	t.Helper()
@@ -64,7 +57,7 @@ func TestBuffersOfADeviceAreComparedThere(t *testing.T) {
 }
 
 func TestBufferBytesAreACopy(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := bufferFrom(t, dev, 1, 2, 3)
 		got, err := b.Bytes()
 		require.NoError(t, err)
@@ -96,7 +89,7 @@ func contents(t *testing.T, b *zarr.Buffer) []byte {
 }
 
 func TestBufferSliceFollowsPythonBounds(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := bufferFrom(t, dev, 0, 1, 2, 3, 4)
 		for _, tt := range []struct {
 			start, stop int64
@@ -128,7 +121,7 @@ func TestBufferSliceFollowsPythonBounds(t *testing.T) {
 }
 
 func TestBufferSlicesShareMemoryAndOutliveTheWhole(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := zarr.BufferFrom(dev, []byte{0, 1, 2, 3})
 		require.NoError(t, err)
 		part, err := b.Slice(1, 3)
@@ -141,7 +134,7 @@ func TestBufferSlicesShareMemoryAndOutliveTheWhole(t *testing.T) {
 }
 
 func TestBufferSetRangeCopiesOrRepeatsBytes(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := bufferFrom(t, dev, make([]byte, 8)...)
 		for _, from := range []arrowbuf.Device{dev, otherThan(t, dev)} {
 			require.NoError(t, b.SetRange(0, 8, bufferFrom(t, from, 0)), "one byte is repeated")
@@ -161,7 +154,7 @@ func TestBufferSetRangeCopiesOrRepeatsBytes(t *testing.T) {
 }
 
 func TestBufferSetRangeAllowsOverlap(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, forth := range []bool{true, false} {
 			data := make([]byte, 1000)
 			for i := range data {
@@ -182,7 +175,7 @@ func TestBufferSetRangeAllowsOverlap(t *testing.T) {
 }
 
 func TestBufferCombineCopiesToNewBuffer(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := bufferFrom(t, dev, 1, 2)
 		all, err := a.Combine(bufferFrom(t, dev), bufferFrom(t, otherThan(t, dev), 3), bufferFrom(t, dev, 4, 5))
 		own(t, all, err)
@@ -197,7 +190,7 @@ func TestBufferCombineCopiesToNewBuffer(t *testing.T) {
 }
 
 func TestBufferEqualComparesBytesAcrossDevices(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := bufferFrom(t, dev, 1, 2, 3)
 		for _, other := range []arrowbuf.Device{dev, otherThan(t, dev)} {
 			for want, data := range map[string][]byte{"same": {1, 2, 3}, "value": {1, 2, 4}, "shorter": {1, 2}, "longer": {1, 2, 3, 0}, "none": {}} {
@@ -214,7 +207,7 @@ func TestBufferEqualComparesBytesAcrossDevices(t *testing.T) {
 }
 
 func TestEmptyBuffers(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		none := bufferFrom(t, dev)
 		assert.Zero(t, none.Len())
 		assert.Empty(t, contents(t, none))
@@ -246,7 +239,7 @@ func TestBufferFromOnCPUDoesNotCopy(t *testing.T) {
 }
 
 func TestBufferToCopiesOnlyBetweenDevices(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b := bufferFrom(t, dev, 1, 2, 3)
 		same, err := b.To(dev)
 		own(t, same, err)
@@ -261,7 +254,7 @@ func TestBufferToCopiesOnlyBetweenDevices(t *testing.T) {
 }
 
 func TestBuffersAndByteArraysShareMemory(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := onDevice(t, dev, ndview.Uint8, []byte{0, 1, 2, 3}, []int64{4})
 		middle, err := a.Slice(0, 1, 3)
 		own(t, middle, err)
@@ -300,7 +293,7 @@ func TestBufferOfRequiresContiguousBytes(t *testing.T) {
 }
 
 func TestBuffersOfReadOnlyArraysAreReadOnly(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := onDevice(t, dev, ndview.Uint8, []byte{1, 2, 3, 4}, []int64{4})
 		one := bufferFrom(t, dev, 9)
 		fixed, err := a.ReadOnly()
@@ -328,7 +321,7 @@ func TestBuffersOfReadOnlyArraysAreReadOnly(t *testing.T) {
 }
 
 func TestReleasedBuffersReturnErrReleased(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := zarr.BufferFrom(dev, []byte{1, 2, 3})
 		require.NoError(t, err)
 		b.Retain()
@@ -369,7 +362,7 @@ func TestPrototypesOfOneDeviceAreEqual(t *testing.T) {
 }
 
 func TestPrototypesAllocateOnTheirDevice(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		p := zarr.PrototypeOn(dev)
 		b, err := p.BufferFrom([]byte{1, 2})
 		own(t, b, err)

@@ -39,6 +39,44 @@ func (m *ArrayMetadata) grid() (grid.Grid, error) {
 	return g, g.Covers(m.Shape)
 }
 
+// setShape sets the shape. If a rectilinear grid ends before it, a chunk is added that
+// covers the rest.
+func (m *ArrayMetadata) setShape(shape []int64) {
+	m.Shape = slices.Clone(shape)
+	m.ChunkShape, m.ChunkRuns = slices.Clone(m.ChunkShape), slices.Clone(m.ChunkRuns)
+	for i, runs := range m.ChunkRuns {
+		axis, err := grid.Runs(gridRuns(runs)...)
+		if runs == nil || err != nil || i >= len(shape) || shape[i] <= axis.End() {
+			continue // Check reports errors
+		}
+		rest := shape[i] - axis.End()
+		runs = slices.Clone(runs)
+		if last := len(runs) - 1; runs[last].Size == rest {
+			runs[last].Count++
+		} else {
+			runs = append(runs, ChunkRun{Size: rest, Count: 1})
+		}
+		m.ChunkRuns[i], m.ChunkShape[i] = runs, max(m.ChunkShape[i], rest)
+	}
+}
+
+// checkChunks returns an error unless the codecs fit chunks of all extents.
+func (m *ArrayMetadata) checkChunks() error {
+	for i, runs := range m.ChunkRuns {
+		shape, seen := slices.Clone(m.ChunkShape), map[int64]bool{m.ChunkShape[i]: true}
+		for _, run := range runs {
+			if shape[i] = run.Size; seen[run.Size] {
+				continue
+			}
+			seen[run.Size] = true
+			if _, err := m.compileFor(shape); err != nil {
+				return fmt.Errorf("chunks of extent %d along axis %d: %w", run.Size, i, err)
+			}
+		}
+	}
+	return nil
+}
+
 func gridRuns(runs []ChunkRun) []grid.Run {
 	out := make([]grid.Run, len(runs))
 	for i, r := range runs {

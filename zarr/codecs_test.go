@@ -8,6 +8,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -70,7 +71,7 @@ func TestHostCodecsEncodeElementsOfDevices(t *testing.T) {
 		"v2 zstd":   {codec.Bytes{Endian: codec.Little}, codec.Zstd{Level: 1}},
 		"v2 delta":  {codec.Delta{DType: "<i4"}, codec.Bytes{Endian: codec.Little}, codec.Blosc{Compressor: blosc.LZ4, Level: 5}},
 	}
-	onDevices(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		want := make([]int32, 35)
 		for i := range want {
 			want[i] = int32(i*i - 20)

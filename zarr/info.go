@@ -35,7 +35,7 @@ func (a *Array) Info(ctx context.Context) (*Info, error) {
 	if info.Bytes, err = grid.ByteSize(info.Metadata.Shape, a.dataType.Size()); err != nil {
 		return fail(err)
 	}
-	if info.Chunks, err = a.grid.Counts(info.Metadata.Shape); err != nil {
+	if info.Chunks, err = a.chunkGrid().Counts(info.Metadata.Shape); err != nil {
 		return fail(err)
 	}
 	if info.StoredBytes, err = store.TotalSize(ctx, a.store, a.path); err != nil {

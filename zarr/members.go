@@ -312,12 +312,19 @@ func drawTree(out *strings.Builder, children map[string][]Child, parent, indent 
 }
 
 // CreateHierarchy creates nodes by their paths below path, which are relative; "" is the
-// node at path. Missing groups are created. It checks all paths first: if one exists
+// node at path. Missing groups are created, and what [OpenMode] adds to the metadata of
+// an array is added. It checks all paths first: if one exists
 // already, the error wraps store.ErrExists, and if one is below an array, [ErrNodeType].
 // Then nothing is written.
 func CreateHierarchy(ctx context.Context, s store.Store, path string, nodes map[string]Node) error {
 	if s == nil {
 		return fmt.Errorf("zarr.CreateHierarchy: path %q: %w", path, errNilStore)
+	}
+	nodes = maps.Clone(nodes)
+	for name, node := range nodes {
+		if m, ok := node.(*ArrayMetadata); ok && m != nil {
+			nodes[name] = m.completed()
+		}
 	}
 	names := sortedPaths(nodes)
 	fail := func(name string, err error) error {

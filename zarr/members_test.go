@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -227,4 +229,17 @@ func TestMemberThatCannotBeReadDoesNotHideOthers(t *testing.T) {
 	assert.Contains(t, tree, "b (unreadable)")
 	_, err = g.Contains(ctx, "b")
 	assert.ErrorIs(t, err, errForbidden)
+}
+
+func TestHierarchyCompletesMetadataAsCreateDoes(t *testing.T) {
+	s := store.NewMemory()
+	plain := &zarr.ArrayMetadata{Format: 2, Shape: []int64{3}, DataType: element.Of(ndview.Int32)}
+	require.NoError(t, zarr.CreateHierarchy(ctx, s, "", map[string]zarr.Node{"a": plain}))
+	a, err := zarr.Open(ctx, s, "a")
+	require.NoError(t, err)
+	created := create(t, store.NewMemory(), "a", plain)
+	assert.Equal(t, created.Metadata().ChunkShape, a.Metadata().ChunkShape)
+	assert.True(t, a.Metadata().ChunkKeyEncoding.V2)
+	assert.Len(t, a.Metadata().Codecs, 2)
+	assert.Nil(t, plain.Codecs, "the argument is not changed")
 }

@@ -117,6 +117,9 @@ func (m *ArrayMetadata) compile() (*codec.Chain, error) {
 			return nil, err
 		}
 	}
+	if err := m.checkChunks(); err != nil {
+		return nil, err
+	}
 	return m.compileFor(m.ChunkShape)
 }
 

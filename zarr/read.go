@@ -33,7 +33,7 @@ func (a *Array) ReadChunk(ctx context.Context, to Prototype, index []int64) (ele
 	if err := a.checkIndex(index); err != nil {
 		return nil, err
 	}
-	return a.readBox(ctx, to, a.grid.Box(index), 1)
+	return a.readBox(ctx, to, a.chunkGrid().Box(index), 1)
 }
 
 // ReadRows reads elements [start, stop) along the first axis like [Array.Read]. From
@@ -95,7 +95,7 @@ func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.B
 		defer device.nd.Release()
 		return device.read(ctx, jobs)
 	}
-	return forEachParallel(ctx, jobs, rowBands(box, a.grid), func(ctx context.Context, band grid.Box) error {
+	return forEachParallel(ctx, jobs, rowBands(box, a.chunkGrid()), func(ctx context.Context, band grid.Box) error {
 		return a.readBand(ctx, nd, box, band)
 	})
 }
@@ -163,7 +163,7 @@ func (u unit) wrap(err error) error {
 func (r region) units(yield func(unit) bool) {
 	a := r.array
 	split := store.AsRangeReader(a.store) != nil
-	for cell := range a.grid.Chunks(r.box) {
+	for cell := range a.chunkGrid().Chunks(r.box) {
 		layout, sharded := (*codec.ShardLayout)(nil), false
 		if split {
 			if chain, err := a.chainFor(cell); err == nil { // otherwise readUnit returns the error
@@ -176,7 +176,7 @@ func (r region) units(yield func(unit) bool) {
 			}
 			continue
 		}
-		whole := a.grid.Box(cell)
+		whole := a.chunkGrid().Box(cell)
 		part, _ := whole.Intersect(r.box)
 		for inner := range part.RelativeTo(whole.Origin).ChunkIndices(layout.ChunkShape()) {
 			if !yield(unit{cell, inner}) {
@@ -193,7 +193,7 @@ func (r region) readUnit(ctx context.Context, u unit) error {
 	if err != nil {
 		return err
 	}
-	whole, key := a.grid.Box(u.cell), a.chunkKey(u.cell)
+	whole, key := a.chunkGrid().Box(u.cell), a.chunkKey(u.cell)
 	layout, sharded := chain.ShardLayout()
 	switch {
 	case u.inner != nil:
@@ -339,7 +339,7 @@ func (a *Array) readVLen(ctx context.Context, box grid.Box, jobs int) (element.V
 		return nil, err
 	}
 	all := slices.Repeat([][]byte{a.chain.Fill()}, int(grid.Size(box.Shape)))
-	err = forEachParallel(ctx, jobs, a.grid.Chunks(box), func(ctx context.Context, index []int64) error {
+	err = forEachParallel(ctx, jobs, a.chunkGrid().Chunks(box), func(ctx context.Context, index []int64) error {
 		s := a.scratch()
 		defer s.Release()
 		return a.visitChunks(ctx, index, box, func(p encodedChunk) error {
@@ -375,7 +375,7 @@ func (a *Array) visitChunks(ctx context.Context, index []int64, box grid.Box, f 
 	if err != nil {
 		return err
 	}
-	whole := encodedChunk{box: a.grid.Box(index), chain: chain}
+	whole := encodedChunk{box: a.chunkGrid().Box(index), chain: chain}
 	part, ok := whole.box.Intersect(box)
 	if !ok {
 		return nil
@@ -405,7 +405,7 @@ func (a *Array) visitPart(ctx context.Context, cell []int64, part index.Part, f 
 	if err != nil {
 		return err
 	}
-	box := a.grid.Box(cell)
+	box := a.chunkGrid().Box(cell)
 	layout, sharded := chain.ShardLayout()
 	if !sharded || part.Covers(box.Shape) {
 		data, err := a.fetch(ctx, cell)

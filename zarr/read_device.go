@@ -63,7 +63,7 @@ func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error)
 	if _, ok := arrowbuf.As[*cudabuf.Device](nd.Device()); !ok || nd.NBytes() < minDeviceBytes {
 		return nil, nil
 	}
-	for index := range a.grid.Chunks(box) {
+	for index := range a.chunkGrid().Chunks(box) {
 		chain, err := a.chainFor(index)
 		if err != nil {
 			return nil, err
@@ -158,7 +158,7 @@ func (d *deviceRead) batchesOf(chunks iter.Seq[deviceChunk]) iter.Seq[[]deviceCh
 // that of fetching its first chunk.
 func (d *deviceRead) chunksOf(u unit) iter.Seq[deviceChunk] {
 	return func(yield func(deviceChunk) bool) {
-		whole := d.array.grid.Box(u.cell)
+		whole := d.array.chunkGrid().Box(u.cell)
 		chunk := func(box grid.Box, chain *codec.Chain, u unit) deviceChunk {
 			return deviceChunk{encodedChunk: encodedChunk{box: box, chain: chain}, unit: u, size: grid.Size(box.Shape) * d.width()}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -456,4 +457,156 @@ func TestSelectionsAreParsedFromJSON(t *testing.T) {
 	}
 	_, err := zarr.ParseSelection([]byte(`{"kind":"bogus"}`))
 	assert.ErrorIs(t, err, zarr.ErrSelection)
+}
+
+// indexingCase is a case of zarr-indexing, with the transform that its input means.
+type indexingCase struct {
+	Name, Error string
+	Input       json.RawMessage
+	Normalized  struct {
+		Min    []any `json:"input_inclusive_min"`
+		Max    []any `json:"input_exclusive_max"`
+		Output []struct {
+			Offset, Stride int64
+			Axis           *int  `json:"input_dimension"`
+			Array          []any `json:"index_array"`
+		}
+	}
+}
+
+// positions returns the shape of the domain, and the positions of all its elements.
+// Infinite bounds are 0 and 5.
+func (c indexingCase) positions() (shape []int64, all [][]int64) {
+	bound := func(v any, infinite int64) int64 {
+		if n, ok := v.(float64); ok {
+			return int64(n)
+		}
+		return infinite
+	}
+	shape, total := []int64{}, int64(1)
+	for axis, low := range c.Normalized.Min {
+		shape = append(shape, bound(c.Normalized.Max[axis], 5)-bound(low, 0))
+		total *= shape[axis]
+	}
+	for i := range total {
+		at, rest := make([]int64, len(shape)), i
+		for axis := len(shape) - 1; axis >= 0; axis-- {
+			at[axis] = rest % shape[axis]
+			rest /= shape[axis]
+		}
+		position := []int64{}
+		for _, m := range c.Normalized.Output {
+			switch {
+			case m.Axis != nil:
+				position = append(position, m.Offset+m.Stride*(bound(c.Normalized.Min[*m.Axis], 0)+at[*m.Axis]))
+			case m.Array != nil:
+				position = append(position, m.Offset+m.Stride*int64(m.Array[at[0]].(float64)))
+			default:
+				position = append(position, m.Offset)
+			}
+		}
+		all = append(all, position)
+	}
+	return shape, all
+}
+
+// smallest returns the shape of the smallest array that has all positions and the
+// infinite bounds, or false if one is negative.
+func (c indexingCase) smallest(positions [][]int64) ([]int64, bool) {
+	shape := make([]int64, len(c.Normalized.Output))
+	for axis := range shape {
+		shape[axis] = 5
+		for _, p := range positions {
+			if p[axis] < 0 {
+				return nil, false
+			}
+			shape[axis] = max(shape[axis], p[axis]+1)
+		}
+		if m := c.Normalized.Output[axis]; m.Axis != nil {
+			if _, finite := c.Normalized.Max[*m.Axis].(float64); !finite {
+				shape[axis] = 5
+			}
+		}
+	}
+	return shape, true
+}
+
+func TestEveryCaseOfZarrIndexingIsReadAndWritten(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(sharedData(t, "zarr-indexing"), "*.json"))
+	require.NoError(t, err)
+	var cases []indexingCase
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var list []indexingCase
+		require.NoError(t, json.Unmarshal(raw, &list), file)
+		cases = append(cases, list...)
+	}
+	require.Len(t, cases, 54)
+	check := func(t *testing.T, dev arrowbuf.Device) {
+		for _, c := range cases {
+			t.Run(c.Name, func(t *testing.T) { checkIndexing(t, dev, c) })
+		}
+	}
+	t.Run("cpu", func(t *testing.T) { check(t, arrowbuf.CPU()) })
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { check(t, dev) })
+}
+
+func checkIndexing(t *testing.T, dev arrowbuf.Device, c indexingCase) {
+	s, err := zarr.ParseSelection(c.Input)
+	if c.Error != "" {
+		assert.ErrorIs(t, err, zarr.ErrSelection)
+		return
+	}
+	require.NoError(t, err)
+	shape, positions := c.positions()
+	array, inside := c.smallest(positions)
+	if !inside {
+		array = make([]int64, len(c.Normalized.Output))
+		for axis := range array {
+			array[axis] = 30
+		}
+	}
+	chunk := make([]int64, len(array))
+	for axis := range chunk {
+		chunk[axis] = 3
+	}
+	a := create(t, store.NewMemory(), "a", ints(array, chunk))
+	p := zarr.PrototypeOn(dev)
+	if !inside {
+		_, err := a.Get(ctx, s, p, 1)
+		assert.ErrorIs(t, err, arrowbuf.ErrOutOfRange, "positions do not count from the end")
+		assert.ErrorIs(t, a.Set(ctx, s, int32(1), 1), arrowbuf.ErrOutOfRange)
+		return
+	}
+	for i, p := range positions {
+		one := make([][]int64, len(p))
+		for axis, n := range p {
+			one[axis] = []int64{n}
+		}
+		require.NoError(t, a.Set(ctx, zarr.Points(one...), int32(100+i), 1))
+	}
+	want := []int32{}
+	for i := range positions {
+		want = append(want, int32(100+i))
+	}
+	got, err := a.Get(ctx, s, p, 1)
+	require.NoError(t, err)
+	defer got.Release()
+	nd := got.(*ndview.NDBuffer)
+	assert.Same(t, dev, nd.Device())
+	assert.Equal(t, shape, nd.Shape())
+	assert.Equal(t, want, host[int32](t, nd))
+
+	require.NoError(t, a.Set(ctx, s, counting(t, dev, -1, -1, shape...), 1))
+	for i, p := range positions {
+		one := make([][]int64, len(p))
+		for axis, n := range p {
+			one[axis] = []int64{n}
+		}
+		v, err := a.Get(ctx, zarr.Points(one...), zarr.Prototype{}, 1)
+		require.NoError(t, err)
+		assert.Equal(t, []int32{int32(-1 - i)}, host[int32](t, v.(*ndview.NDBuffer)))
+		v.Release()
+	}
 }

@@ -105,6 +105,9 @@ func transformPoints(t *index.Transform, low, shape []int64) ([][]int64, error) 
 	}
 	points := make([][]int64, len(t.Output))
 	for i, m := range t.Output {
+		if n == 0 && m.Array != nil && len(m.Array.Values) == 0 {
+			continue // nested lists cannot show the axes after an empty one
+		}
 		if m.Array != nil && len(m.Array.Shape) != len(shape) {
 			return nil, fmt.Errorf("index array of shape %v for a domain of shape %v: %w", m.Array.Shape, shape, ErrSelection)
 		}

@@ -164,3 +164,14 @@ func TestStructsWithoutByteOrderAreLittleEndian(t *testing.T) {
 	assert.NotErrorIs(t, err, errors.ErrUnsupported)
 	assert.Equal(t, codec.List{codec.Bytes{Endian: codec.Little}}, zarr.DefaultCodecs(a.Metadata().DataType))
 }
+
+func TestNumcodecsOfZarrV3MayNameTheirID(t *testing.T) {
+	for text, want := range map[string]codec.Codec{
+		`{"name":"numcodecs.zlib","configuration":{"id":"zlib","level":3}}`: codec.Zlib{Level: 3},
+		`{"name":"numcodecs.crc32c","configuration":{"id":"crc32c"}}`:       codec.CRC32C{},
+	} {
+		var list codec.List
+		require.NoError(t, json.Unmarshal([]byte("["+text+"]"), &list))
+		assert.Equal(t, want, list[0])
+	}
+}

@@ -24,7 +24,7 @@ type View struct {
 // or arrowbuf.ErrOutOfRange if the selection does not fit the shape of the array. A
 // later change of the shape does not change the view.
 func (a *Array) View(s Selection) (*View, error) {
-	selected, err := s.apply(index.Whole(slices.Clone(a.Shape())), a.grid)
+	selected, err := s.apply(index.Whole(slices.Clone(a.Shape())), a.chunkGrid())
 	if err != nil {
 		return nil, fmt.Errorf("zarr.Array.View: array %q of shape %v: %w", a.path, a.Shape(), err)
 	}
@@ -244,7 +244,7 @@ func (v *View) forEachPart(ctx context.Context, jobs int, f func(ctx context.Con
 		part index.Part
 	}
 	tasks := func(yield func(task) bool) {
-		for cell, part := range v.selected.Part().Split(v.array.grid) {
+		for cell, part := range v.selected.Part().Split(v.array.chunkGrid()) {
 			if !yield(task{cell, part}) {
 				return
 			}

@@ -45,7 +45,7 @@ func (a *Array) WriteChunk(ctx context.Context, index []int64, v element.Values)
 	if err != nil {
 		return fmt.Errorf("array %q: chunk %v: %w", a.path, index, err)
 	}
-	cell := a.grid.Box(index)
+	cell := a.chunkGrid().Box(index)
 	if slices.Equal(v.Shape(), cell.Shape) {
 		return a.writeChunk(ctx, index, v, 1)
 	}
@@ -54,8 +54,8 @@ func (a *Array) WriteChunk(ctx context.Context, index []int64, v element.Values)
 
 // writeBox stores a box of the array. The values have its shape.
 func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jobs int) error {
-	counts := make([]int64, len(a.grid))
-	for i, axis := range a.grid {
+	counts := make([]int64, len(a.chunkGrid()))
+	for i, axis := range a.chunkGrid() {
 		counts[i] = axis.Count(box.Origin[i]+box.Shape[i]) - axis.Count(box.Origin[i])
 	}
 	jobs = parallelism(jobs)
@@ -64,8 +64,8 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 	}
 	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
 	within := max(jobs/across, 1) // remaining goroutines per shard
-	return forEachParallel(ctx, across, a.grid.Chunks(box), func(ctx context.Context, index []int64) error {
-		part, _ := a.grid.Box(index).Intersect(box)
+	return forEachParallel(ctx, across, a.chunkGrid().Chunks(box), func(ctx context.Context, index []int64) error {
+		part, _ := a.chunkGrid().Box(index).Intersect(box)
 		chunk, err := element.SliceBox(v, part.RelativeTo(box.Origin).Origin, part.Shape)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 // writeBoxOfChunk stores a box that lies in one chunk. It reads the chunk unless the box
 // has all of its elements that are in the array.
 func (a *Array) writeBoxOfChunk(ctx context.Context, cell []int64, box grid.Box, v element.Values, jobs int) error {
-	chunk := a.grid.Box(cell)
+	chunk := a.chunkGrid().Box(cell)
 	if inside, ok := chunk.Intersect(grid.WholeBox(a.Shape())); ok && box.Contains(inside) {
 		return a.writeChunk(ctx, cell, v, jobs)
 	}

@@ -119,7 +119,7 @@ func (c ChunkWrite) isWhole() (bool, error) {
 	if c.Shard != nil {
 		return true, nil
 	}
-	cell := c.Array.grid.Box(c.Index)
+	cell := c.Array.chunkGrid().Box(c.Index)
 	box := grid.Box{Origin: cell.Origin, Shape: c.Values.Shape()}
 	inside, ok := cell.Intersect(grid.WholeBox(c.Array.Shape()))
 	return slices.Equal(box.Shape, cell.Shape) || ok && box.Contains(inside), nil
@@ -395,7 +395,7 @@ func (a *Array) encodesOnDevice(box grid.Box, v element.Values) bool {
 	if !isOnGPU(v) || valuesBytes(v) < minDeviceBytes {
 		return false
 	}
-	for index := range a.grid.Chunks(box) {
+	for index := range a.chunkGrid().Chunks(box) {
 		chain, err := a.chainFor(index)
 		if err != nil {
 			return false
@@ -419,8 +419,8 @@ func (a *Array) writeBoxOnDevice(ctx context.Context, box grid.Box, v element.Va
 		}
 	}()
 	err := w.run(ctx, func(ctx context.Context, send func(ChunkWrite) error) error {
-		for cell := range a.grid.Chunks(box) {
-			chunk := a.grid.Box(cell)
+		for cell := range a.chunkGrid().Chunks(box) {
+			chunk := a.chunkGrid().Box(cell)
 			part, _ := chunk.Intersect(box)
 			values, err := element.SliceBox(v, part.RelativeTo(box.Origin).Origin, part.Shape)
 			if err != nil {

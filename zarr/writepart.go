@@ -85,7 +85,7 @@ func (a *Array) writePart(ctx context.Context, cell []int64, part index.Part, sr
 }
 
 func (a *Array) patchChunk(ctx context.Context, cell []int64, chain *codec.Chain, part index.Part, src source) error {
-	box := a.grid.Box(cell)
+	box := a.chunkGrid().Box(cell)
 	var old []byte
 	if !a.replacesAll(box, part) {
 		var err error
@@ -174,7 +174,7 @@ func patchedStrings(s *codec.Scratch, chain *codec.Chain, shape []int64, old []b
 // patchShard writes the shard again. The chunks that the part has no elements of are
 // copied as they are encoded.
 func (a *Array) patchShard(ctx context.Context, cell []int64, layout *codec.ShardLayout, part index.Part, src source, jobs int) error {
-	shard := a.grid.Box(cell)
+	shard := a.chunkGrid().Box(cell)
 	within, err := grid.RegularGrid(layout.ChunkShape())
 	if err != nil {
 		return err

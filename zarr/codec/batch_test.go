@@ -14,7 +14,6 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress/blosc"
-	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -42,12 +41,6 @@ func batchValues(t *testing.T, dev arrowbuf.Device, n int, first, step int32) *n
 	return v
 }
 
-// forEachBatchDevice also runs the test on the CPU device.
-func forEachBatchDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
-}
-
 // encodeAll returns the encodings of a batch.
 func encodeAll(t *testing.T, items []codec.EncodeItem, o codec.BatchOptions) [][]byte {
 	t.Helper()
@@ -69,7 +62,7 @@ func encodeAll(t *testing.T, items []codec.EncodeItem, o codec.BatchOptions) [][
 // Chunks of different chains, one of fill values, one smaller than its chunk.
 func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 	little := codec.Bytes{Endian: codec.Little}
-	forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		var items []codec.EncodeItem
 		for _, list := range [][]codec.Codec{
 			{little}, {codec.Bytes{Endian: codec.Big}}, {little, codec.Zstd{Level: 1}}, {little, codec.Zstd{Level: 3, Checksum: true}},
@@ -129,7 +122,7 @@ func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 		"checksum first": {codec.CRC32C{}, codec.Zstd{Level: 1}}, "plain": nil, "gzip": {codec.Gzip{Level: 1}}, "zlib": {codec.Zlib{Level: 1}},
 	} {
 		chain := batchChain(t, append([]codec.Codec{codec.Bytes{Endian: codec.Little}}, list...)...)
-		forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 			items := make([]codec.EncodeItem, 5)
 			for i := range items {
 				items[i] = codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, 1000, int32(1000*i), 7)}
@@ -283,7 +276,7 @@ func TestABatchRefusesItemsThatAreNotValid(t *testing.T) {
 
 func TestABatchEndsWithTheFirstErrorOfItsUser(t *testing.T) {
 	failure := errors.New("disk full")
-	forEachBatchDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		chain := batchChain(t, codec.Bytes{Endian: codec.Big}, codec.CRC32C{})
 		var items []codec.EncodeItem
 		for i := range 100 {

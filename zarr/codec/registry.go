@@ -79,6 +79,12 @@ func parseCodec(ext metajson.Extension, depth int) (Codec, error) {
 	if !ok {
 		return nil, fmt.Errorf("codec %q: %w", ext.Name, errors.ErrUnsupported)
 	}
+	if id, of := strings.CutPrefix(ext.Name, numcodecs); of { // zarr-python also reads the form of Zarr v2
+		var given string
+		if ok, err := ext.Config.DecodeOptional("id", &given); err != nil || ok && given != id {
+			return nil, fmt.Errorf("codec %q with id %q: %w", ext.Name, given, errors.Join(err, errors.ErrUnsupported))
+		}
+	}
 	c, err := parse(ext.Config, depth)
 	if err != nil {
 		return nil, fmt.Errorf("codec %q: %w", ext.Name, err)

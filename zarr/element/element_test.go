@@ -151,6 +151,17 @@ func TestFillValuesParseAndFormat(t *testing.T) {
 	}
 }
 
+func TestStructsAreZeroByDefault(t *testing.T) {
+	assert.Equal(t, make([]byte, nested.Size()), nested.DefaultFill(), "times are not NaT, as in zarr-python")
+	fill, err := pair.ParseFill([]byte(`{"a":1}`))
+	require.NoError(t, err)
+	want, err := pair.ParseFill([]byte(`{"a":1,"b":"NaT","c":[0,0]}`))
+	require.NoError(t, err)
+	assert.Equal(t, want, fill, "absent fields have their default")
+	_, err = pair.ParseFill([]byte(`{"a":1,"d":0}`))
+	assert.Error(t, err)
+}
+
 // Formats and parses every value of the 16-bit formats.
 func TestAllHalfFloatsRoundTrip(t *testing.T) {
 	for _, dtype := range []ndview.DType{ndview.Float16, ndview.BFloat16} {

@@ -19,11 +19,9 @@ import (
 const natJSON = `"NaT"`
 
 // DefaultFill returns the fill value of arrays that set none: zero, false, the empty
-// string, or NaT ("not a time").
+// string, or NaT ("not a time"). All fields of a struct are zero, also times, as in
+// zarr-python.
 func (t Type) DefaultFill() []byte {
-	if t.kind() == formStruct {
-		return t.structDefault()
-	}
 	fill := make([]byte, t.Size())
 	if t.isTime() {
 		binary.LittleEndian.PutUint64(fill, 1<<63)

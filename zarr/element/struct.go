@@ -172,7 +172,8 @@ func parseField(what string, raw json.RawMessage) (name string, dtype json.RawMe
 }
 
 // parseStructFill parses {"field": value}, or base64 of the packed record, which
-// zarr-python wrote before it had a name for structs.
+// zarr-python wrote before it had a name for structs. As in zarr-python, an absent field
+// has its default fill value.
 func (t Type) parseStructFill(raw json.RawMessage) ([]byte, error) {
 	if text, ok := unquote(raw); ok {
 		fill, err := base64.StdEncoding.Strict().DecodeString(text)
@@ -191,13 +192,12 @@ func (t Type) parseStructFill(raw json.RawMessage) ([]byte, error) {
 	}
 	fill := make([]byte, 0, t.Size())
 	for _, f := range t.form.fields {
-		var part json.RawMessage
-		if err := o.DecodeRequired(f.Name, &part); err != nil {
-			return nil, err
-		}
-		value, err := f.parseFill(part)
-		if err != nil {
-			return nil, fmt.Errorf("field %q: %w", f.Name, err)
+		value := bytes.Repeat(f.Type.DefaultFill(), int(grid.Size(f.Shape)))
+		if part, ok := o.Take(f.Name); ok {
+			var err error
+			if value, err = f.parseFill(part); err != nil {
+				return nil, fmt.Errorf("field %q: %w", f.Name, err)
+			}
 		}
 		fill = append(fill, value...)
 	}
@@ -226,14 +226,4 @@ func (t Type) formatStructFill(fill []byte) (json.RawMessage, error) {
 		fill = fill[n:]
 	}
 	return members.MarshalJSON()
-}
-
-// structDefault returns the default fill values of all fields.
-func (t Type) structDefault() []byte {
-	fill := make([]byte, 0, t.Size())
-	for _, f := range t.form.fields {
-		one := f.Type.DefaultFill()
-		fill = append(fill, bytes.Repeat(one, int(grid.Size(f.Shape)))...)
-	}
-	return fill
 }

@@ -152,7 +152,7 @@ func TestV2FillValues(t *testing.T) {
 		}
 		assert.Equal(t, c.write, string(text))
 	}
-	for text, of := range map[string]element.Type{`{"a":1}`: be, `"AQI="`: be, `1`: be, `"*"`: element.NullTerminated(3), `"YWJjZA=="`: element.NullTerminated(3)} {
+	for text, of := range map[string]element.Type{`{"a":1,"c":2}`: be, `"AQI="`: be, `1`: be, `"*"`: element.NullTerminated(3), `"YWJjZA=="`: element.NullTerminated(3)} {
 		_, err := of.ParseV2Fill([]byte(text), dtype.LittleEndian)
 		assert.ErrorContains(t, err, "fill_value", text)
 	}

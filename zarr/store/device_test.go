@@ -13,7 +13,7 @@ import (
 )
 
 func TestDeviceMemory(t *testing.T) {
-	test := func(t *testing.T, device arrowbuf.Device) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, device arrowbuf.Device) {
 		open := func(t *testing.T) store.Store {
 			m, err := store.NewDeviceMemory(device)
 			require.NoError(t, err)
@@ -24,9 +24,7 @@ func TestDeviceMemory(t *testing.T) {
 		t.Run("random operations equal those on a map", func(t *testing.T) {
 			storetest.TestModel(t, open(t), 1, 200, storetest.Options{})
 		})
-	}
-	t.Run("cpu", func(t *testing.T) { test(t, arrowbuf.CPU()) })
-	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { test(t, dev) })
+	})
 }
 
 func TestDeviceMemoryReturnsBuffersOfTheDevice(t *testing.T) {

@@ -180,8 +180,9 @@ type Extension struct {
 
 // ParseExtension parses either form of an extension.
 func ParseExtension(what string, raw json.RawMessage) (Extension, error) {
-	ext := Extension{MustUnderstand: true, Config: &Object{members: map[string]json.RawMessage{}}}
+	ext := Extension{MustUnderstand: true}
 	if json.Unmarshal(raw, &ext.Name) == nil && ext.Name != "" {
+		ext.Config = &Object{what: what + " " + ext.Name}
 		return ext, nil
 	}
 	o, err := ParseObject(what, raw)
@@ -194,6 +195,7 @@ func ParseExtension(what string, raw json.RawMessage) (Extension, error) {
 	if _, err := o.DecodeOptional("must_understand", &ext.MustUnderstand); err != nil {
 		return ext, err
 	}
+	ext.Config = &Object{what: what + " " + ext.Name}
 	if config, ok := o.Take("configuration"); ok {
 		if ext.Config, err = ParseObject(what+" "+ext.Name, config); err != nil {
 			return ext, err
