@@ -171,7 +171,7 @@ func (t *target) lockTable(ctx context.Context, p *plan) (err error) {
 	if t.isRemote() {
 		err := store.SetIfNotExists(ctx, t.store, planKey, document)
 		if errors.Is(err, store.ErrExists) {
-			return fmt.Errorf("%w, or that was interrupted (arrow2zarr clean %s restores the table as it was)", busy, t.location)
+			return fmt.Errorf("%w, or that was interrupted (arrow2zarr abort %s restores the table as it was)", busy, t.location)
 		}
 		return err
 	}
@@ -371,7 +371,7 @@ func (a *appending) finish(ctx context.Context, p *pipeline) error {
 		err = a.target.unlock(ctx)
 	}
 	if err != nil {
-		return partErrorf(PartOutput, "the rows are appended, but old chunks are left (arrow2zarr clean %s deletes them): %w", a.target.location, err)
+		return partErrorf(PartOutput, "the rows are appended, but old chunks are left (arrow2zarr abort %s deletes them): %w", a.target.location, err)
 	}
 	return nil
 }

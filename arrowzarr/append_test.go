@@ -144,7 +144,7 @@ func places(tb testing.TB) map[string]string {
 }
 
 // An append that is killed at any moment leaves the table as it was, or as it is with the
-// rows. After clean, the same append has the right result.
+// rows. After Abort, the same append has the right result.
 func TestKilledAppendsAreRepeated(t *testing.T) {
 	whole := mixedTable(t, 6, 37, 20, 15)
 	inputs := parts(t, whole)

@@ -171,7 +171,7 @@ func (t *target) removeLeftover(ctx context.Context, overwrite bool) error {
 	case err == nil && len(left.Partitions) > 0:
 		return fmt.Errorf("%s is unfinished: %d partitions are planned in %s (arrow2zarr abort %s deletes them)", t.location, len(left.Partitions), t.staging, t.location)
 	case !overwrite:
-		return fmt.Errorf("an interrupted conversion to %s is in %s (--resume continues it; --overwrite or arrow2zarr clean %s deletes it)", t.location, t.staging, t.location)
+		return fmt.Errorf("an interrupted conversion to %s is in %s (--resume continues it; --overwrite or arrow2zarr abort %s deletes it)", t.location, t.staging, t.location)
 	}
 	return os.RemoveAll(t.staging)
 }
@@ -182,7 +182,7 @@ func (t *target) createObjects(ctx context.Context, document []byte, overwrite b
 		return fmt.Errorf("%s: %w", t.location, err)
 	}
 	unfinished := func() error {
-		return fmt.Errorf("%s is unfinished: another conversion writes it, or was interrupted (--resume continues it; arrow2zarr clean %s deletes it)", t.location, t.location)
+		return fmt.Errorf("%s is unfinished: another conversion writes it, or was interrupted (--resume continues it; arrow2zarr abort %s deletes it)", t.location, t.location)
 	}
 	old := len(keys)+len(prefixes) > 0
 	switch {
@@ -396,7 +396,7 @@ func checkReplaceable(ctx context.Context, s store.Store, location string) error
 
 // errAppending is the error of writing to a table to which rows are appended.
 func errAppending(location string) error {
-	return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr clean %s restores the table as it was)", location, location)
+	return fmt.Errorf("rows are being appended to %s, or that was interrupted (arrow2zarr abort %s restores the table as it was)", location, location)
 }
 
 // isChunkOf reports whether a key is that of a chunk of one of the arrays, whose paths end

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/lz4"
@@ -20,11 +18,14 @@ func Example() {
 		panic(err)
 	}
 	damaged := bytes.Repeat([]byte{0xFF}, n)
-	src, err := arrowbuf.WrapHost(memory.NewBufferBytes(append(block[:n:n], damaged...)))
+	src, err := arrowbuf.CPU().Alloc(int64(2 * n))
 	if err != nil {
 		panic(err)
 	}
 	defer src.Release()
+	if _, err := src.CopyFromHost(append(block[:n:n], damaged...), 0); err != nil {
+		panic(err)
+	}
 	dst, err := arrowbuf.CPU().Alloc(2000)
 	if err != nil {
 		panic(err)

@@ -27,7 +27,7 @@ chunks as convert chooses them, or of --chunk-rows.
 The metadata of TABLE change last and at once, so a reader sees the old table or the new
 one. If append fails or is interrupted, TABLE is as it was. After kill -9 it is, too,
 for readers of consolidated metadata; the next append to a directory deletes what is
-left, and for an object store arrow2zarr clean does.`,
+left, and for an object store arrow2zarr abort does.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			last := len(args) - 1

@@ -64,7 +64,7 @@ func TestKilledAppendsLeaveTheTable(t *testing.T) {
 			if arrow2zarr(t, "verify", first, output).code == exitOK {
 				mustRun(t, append([]string{"append", second, output}, flags...)...)
 			} else { // it was killed after the root had changed
-				mustRun(t, "clean", output)
+				mustRun(t, "abort", output)
 			}
 		}
 		require.Equal(t, files(t, whole), files(t, output))
@@ -108,5 +108,5 @@ func TestSignalsUndoAppends(t *testing.T) {
 // requireDone checks that nothing is unfinished.
 func requireDone(t *testing.T, output string) {
 	t.Helper()
-	assert.Contains(t, mustRun(t, "clean", output).stdout, "nothing is unfinished")
+	assert.Contains(t, mustRun(t, "abort", output).stdout, "nothing is unfinished")
 }

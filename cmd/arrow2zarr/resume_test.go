@@ -230,10 +230,10 @@ func TestTwoFinalizesAtOnceGiveOneOutput(t *testing.T) {
 	}
 }
 
-// What a killed conversion has left is named, and deleted by --overwrite or clean.
+// What a killed conversion has left is named, and deleted by --overwrite or abort.
 func TestLeftoversAreNamedAndDeleted(t *testing.T) {
 	input := manyTags(t, 60)
-	for _, way := range []string{"overwrite", "clean"} {
+	for _, way := range []string{"overwrite", "abort"} {
 		t.Run(way, func(t *testing.T) {
 			output := outputPath(t)
 			c := command(t, "convert", input, output, "--chunk-rows", "8", "--jobs", "1")
@@ -247,7 +247,7 @@ func TestLeftoversAreNamedAndDeleted(t *testing.T) {
 			e := arrow2zarr(t, "convert", input, output, "--overwrite")
 			assert.Equal(t, exitOutput, e.code)
 			assert.Contains(t, e.stderr, "is being written by another process")
-			assert.Equal(t, exitOutput, arrow2zarr(t, "clean", output).code)
+			assert.Equal(t, exitOutput, arrow2zarr(t, "abort", output).code)
 			require.NoError(t, c.Process.Kill())
 			_ = c.Wait() // it was killed
 
@@ -256,9 +256,9 @@ func TestLeftoversAreNamedAndDeleted(t *testing.T) {
 			assert.Contains(t, e.stderr, left)
 			assert.Contains(t, e.stderr, "--resume")
 			assert.Contains(t, mustRun(t, "status", output).stdout, "interrupted")
-			if way == "clean" {
-				assert.Contains(t, mustRun(t, "clean", output).stdout, "deleted")
-				assert.Contains(t, mustRun(t, "clean", output).stdout, "nothing is unfinished")
+			if way == "abort" {
+				assert.Contains(t, mustRun(t, "abort", output).stdout, "deleted")
+				assert.Contains(t, mustRun(t, "abort", output).stdout, "nothing is unfinished")
 				requireNothing(t, output)
 				return
 			}

@@ -149,8 +149,8 @@ func TestServersAppendToTables(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	_ = killed.Process.Kill()
 	if killed.Wait() != nil { // otherwise it was faster
-		assert.Contains(t, arrow2zarr(t, "append", second, output).stderr, "clean")
-		mustRun(t, "clean", output)
+		assert.Contains(t, arrow2zarr(t, "append", second, output).stderr, "arrow2zarr abort")
+		mustRun(t, "abort", output)
 		if arrow2zarr(t, "verify", first, output).code == exitOK { // it was killed before the root had changed
 			mustRun(t, "append", second, output)
 		}
