@@ -77,7 +77,7 @@ func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	if len(unmatched) > 0 {
 		unmatched = append(unmatched, fmt.Errorf("expected some of %s", columnNames(schema)))
 	}
-	c := &chosenColumns{}
+	c, codecsOf := &chosenColumns{}, o.codecsOf()
 	for i, field := range schema.Fields() {
 		if !chosen[i] {
 			continue
@@ -86,7 +86,7 @@ func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 		var why *columnError
 		switch {
 		case err == nil:
-			plan.codecs = o.codecsOf(field.Name)
+			plan.codecs = codecsOf(field.Name)
 			c.plans, c.fields = append(c.plans, plan), append(c.fields, i)
 		case o.SkipUnsupported && errors.As(err, &why):
 			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: field.Type.String(), Reason: why.err.Error(), field: i})

@@ -104,7 +104,7 @@ func sampleRows(values arrow.Array) int64 {
 }
 
 // choose decides the codec of the array that a sample is of, if that has the codec auto.
-func (c columnCodecs) choose(s sample) error {
+func (c *columnCodecs) choose(s sample) error {
 	given := c.byClass[s.class]
 	if given.Name != "auto" || s.values.Shape()[0] == 0 {
 		return nil
@@ -118,6 +118,9 @@ func (c columnCodecs) choose(s sample) error {
 		if float64(size) < least*(1-leastSaving) {
 			best, least = candidate, float64(size)
 		}
+	}
+	if c.chosen == nil {
+		c.chosen = map[string]Codec{}
 	}
 	c.chosen[s.array] = best
 	return nil

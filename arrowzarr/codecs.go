@@ -410,19 +410,28 @@ type columnCodecs struct {
 	chosen  map[string]Codec // by array: those that a sample decided
 }
 
-// codecsOf returns the codecs of a column of a name.
-func (o Options) codecsOf(name string) columnCodecs {
-	all := columnCodecs{byClass: map[Class]Codec{}, chosen: map[string]Codec{}}
+// codecsOf returns a function that returns the codecs of a column of a name. Columns
+// without codecs of their own share a map, which takes more than all else that is known
+// of a column of numbers.
+func (o Options) codecsOf() func(name string) columnCodecs {
+	shared := map[Class]Codec{}
 	for _, class := range classes {
-		all.byClass[class] = o.Codec
+		shared[class] = o.Codec
 		if c, ok := o.ClassCodecs[class]; ok {
-			all.byClass[class] = c
-		}
-		if c, ok := o.ColumnCodecs[name]; ok {
-			all.byClass[class] = c
+			shared[class] = c
 		}
 	}
-	return all
+	return func(name string) columnCodecs {
+		c, ok := o.ColumnCodecs[name]
+		if !ok {
+			return columnCodecs{byClass: shared}
+		}
+		own := map[Class]Codec{}
+		for _, class := range classes {
+			own[class] = c
+		}
+		return columnCodecs{byClass: own}
+	}
 }
 
 // of returns the codec of an array.

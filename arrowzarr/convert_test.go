@@ -478,13 +478,13 @@ func TestFullDiskIsAnOutputError(t *testing.T) {
 // More columns than leave memory for values are refused before a value is read.
 func TestTooManyColumnsForTheMemoryAreRefused(t *testing.T) {
 	value := floats(1)
-	fields := make([]arrow.Field, 10_000)
+	fields := make([]arrow.Field, 20_000)
 	columns := make([]arrow.Array, len(fields))
 	for i := range fields {
 		fields[i], columns[i] = arrow.Field{Name: fmt.Sprintf("c%d", i), Type: value.DataType()}, value
 	}
 	input := inputFile(t, newTable(fields, columns).stream(t))
 	message := refuse(t, arrowzarr.PartUsage, input, arrowzarr.Options{MaxMemory: 256 << 20})
-	assert.Contains(t, message, "10000 columns take about 195 MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to 333 MiB")
+	assert.Contains(t, message, "20000 columns take about 156 MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to 281 MiB")
 	convertFile(t, input, arrowzarr.Options{MaxMemory: 256 << 20, Columns: []string{"c1?"}})
 }

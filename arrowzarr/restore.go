@@ -145,21 +145,21 @@ type tableWriter interface {
 	Close() error
 }
 
-func newTableWriter(schema *arrow.Schema, format string, w io.Writer) (tableWriter, error) {
+func newTableWriter(schema *arrow.Schema, format string, w io.Writer, jobs int) (tableWriter, error) {
 	switch format {
 	case formatFile:
 		return ipc.NewFileWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator))
 	case formatStream:
 		return ipc.NewWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator)), nil
 	}
-	return newParquetWriter(schema, w)
+	return newParquetWriter(schema, w, jobs)
 }
 
 // writeTable writes all rows of a table.
 func writeTable(ctx context.Context, t *Table, format string, w io.Writer, options RestoreOptions) error {
 	var out tableWriter
 	err := catchPanic(func() (err error) {
-		out, err = newTableWriter(t.schema, format, w)
+		out, err = newTableWriter(t.schema, format, w, t.options.Jobs)
 		return err
 	})
 	if err != nil {

@@ -1,7 +1,9 @@
 package arrowzarr
 
 import (
+	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -9,31 +11,106 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"golang.org/x/sync/errgroup"
 )
 
-// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views, small
-// decimals, list_views and missing lists of a fixed_size_list. They are written as
-// integers, as plain text and bytes, as decimals of 128 bits, and as lists, as other
-// writers do. The file's Arrow schema has their types.
+// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views and
+// small decimals. They are written as integers, as plain text and bytes, and as decimals
+// of 128 bits, as other writers do. The file's Arrow schema has their types.
 type parquetWriter struct {
-	*pqarrow.FileWriter
+	schema *arrow.Schema
 	stored *arrow.Schema // of the batches as they are written
+	out    io.Writer
+	jobs   int
+
+	// One of them writes, from the first batch on. pqarrow encodes one column after the
+	// other; file has no levels of nested columns.
+	nested *pqarrow.FileWriter
+	flat   *file.Writer
 }
 
-func newParquetWriter(schema *arrow.Schema, w io.Writer) (*parquetWriter, error) {
-	properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd))
-	stored := parquetSchema(schema)
-	// arrow-go would store the schema without the order of a map's keys.
-	out, err := pqarrow.NewFileWriter(stored, w, properties, pqarrow.NewArrowWriterProperties())
+func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWriter, error) {
+	p := &parquetWriter{schema: schema, stored: parquetSchema(schema), out: w, jobs: jobs}
+	// It finds types that cannot be written before the first batch is read.
+	_, err := pqarrow.ToParquet(p.stored, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+	return p, err
+}
+
+// begin begins the file. Dictionaries are used where they pay by the first batch, which may be nil.
+func (w *parquetWriter) begin(first arrow.RecordBatch) error {
+	options := []parquet.WriterProperty{parquet.WithCompression(compress.Codecs.Zstd)}
+	flat := true
+	for i, f := range w.stored.Fields() {
+		if !isFlat(f.Type) {
+			flat = false
+		} else if first != nil && !dictionaryPays(first.Column(i)) {
+			options = append(options, parquet.WithDictionaryFor(f.Name, false))
+		}
+	}
+	properties := parquet.NewWriterProperties(options...)
+	message, err := schemaMessage(w.schema)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	message, err := schemaMessage(schema)
-	if err == nil {
-		err = out.AppendKeyValueMetadata(storedSchemaKey, base64.StdEncoding.EncodeToString(message))
+	text := base64.StdEncoding.EncodeToString(message)
+	if !flat {
+		if w.nested, err = pqarrow.NewFileWriter(w.stored, w.out, properties, pqarrow.NewArrowWriterProperties()); err != nil {
+			return err
+		}
+		return w.nested.AppendKeyValueMetadata(storedSchemaKey, text)
 	}
-	return &parquetWriter{out, stored}, err
+	columns, err := pqarrow.ToParquet(w.stored, properties, pqarrow.DefaultWriterProps())
+	if err != nil {
+		return err
+	}
+	pairs := metadata.NewKeyValueMetadata()
+	for i, key := range w.stored.Metadata().Keys() {
+		if err := pairs.Append(key, w.stored.Metadata().Values()[i]); err != nil {
+			return err
+		}
+	}
+	if err := pairs.Append(storedSchemaKey, text); err != nil {
+		return err
+	}
+	w.flat, err = file.NewParquetWriterWithError(w.out, columns.Root(), file.WithWriterProps(properties), file.WithWriteMetadata(pairs))
+	return err
+}
+
+// isFlat reports whether a type is one column of Parquet without repetition levels.
+func isFlat(t arrow.DataType) bool {
+	t = storageType(t)
+	if d, ok := t.(*arrow.DictionaryType); ok {
+		t = d.ValueType
+	}
+	_, nested := t.(arrow.NestedType)
+	return !nested && t.ID() != arrow.NULL
+}
+
+// dictionaryPays reports whether the different values of a column seem to fit the page of
+// a dictionary. Those that do not would be hashed in vain.
+func dictionaryPays(a arrow.Array) bool {
+	a = unwrap(a)
+	key, err := newKeyFunc(a)
+	if err != nil || a.DataType().ID() == arrow.DICTIONARY {
+		return true
+	}
+	const most = 4096
+	seen := map[string]bool{}
+	sampled, bytes := 0, 0
+	for i := 0; i < a.Len(); i += a.Len()/most + 1 {
+		if a.IsValid(i) {
+			k := key(i)
+			seen[string(k)] = true
+			sampled, bytes = sampled+1, bytes+len(k)
+		}
+	}
+	// Of d values that are equally frequent, two of a sample of s are equal s*s/2d times.
+	equal := sampled - len(seen)
+	distinct := min(float64(sampled)*float64(sampled)/float64(2*equal+1), float64(a.Len()))
+	return distinct*float64(bytes) <= float64(sampled)*float64(parquet.DefaultDictionaryPageSizeLimit)
 }
 
 // Write writes a batch. Its columns have the types of the schema.
@@ -49,7 +126,82 @@ func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
 	}
 	stored := array.NewRecordBatch(w.stored, columns, batch.NumRows())
 	defer stored.Release()
-	return w.FileWriter.Write(stored)
+	if w.nested == nil && w.flat == nil {
+		if err := w.begin(stored); err != nil {
+			return err
+		}
+	}
+	if w.nested != nil {
+		return w.nested.Write(stored)
+	}
+	for from := int64(0); from < stored.NumRows(); from += parquet.DefaultMaxRowGroupLen {
+		part := stored.NewSlice(from, min(from+parquet.DefaultMaxRowGroupLen, stored.NumRows()))
+		err := w.writeGroup(part)
+		part.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeGroup writes a batch as a row group, several columns at once.
+func (w *parquetWriter) writeGroup(batch arrow.RecordBatch) error {
+	rows, err := w.flat.AppendBufferedRowGroupChecked()
+	if err != nil {
+		return err
+	}
+	var group errgroup.Group
+	group.SetLimit(w.jobs)
+	for i, column := range batch.Columns() {
+		group.Go(func() error {
+			err := catchPanic(func() error {
+				out, err := rows.Column(i)
+				if err != nil {
+					return err
+				}
+				return writeFlat(out, column, w.stored.Field(i).Nullable)
+			})
+			if err != nil {
+				return fmt.Errorf("column %q: %w", w.stored.Field(i).Name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return rows.Close()
+}
+
+// writeFlat writes values that are not nested.
+func writeFlat(out file.ColumnChunkWriter, values arrow.Array, nullable bool) error {
+	properties := pqarrow.DefaultWriterProps()
+	ctx := pqarrow.NewArrowWriteContext(context.Background(), &properties)
+	values = unwrap(values)
+	var levels []int16
+	if nullable {
+		levels = make([]int16, values.Len())
+		for i := range levels {
+			if values.IsValid(i) {
+				levels[i] = 1
+			}
+		}
+	}
+	return pqarrow.WriteArrowToColumn(ctx, out, values, levels, nil, nullable)
+}
+
+// Close writes the end of the file.
+func (w *parquetWriter) Close() error {
+	if w.nested == nil && w.flat == nil {
+		if err := w.begin(nil); err != nil {
+			return err
+		}
+	}
+	if w.nested != nil {
+		return w.nested.Close()
+	}
+	return w.flat.Close()
 }
 
 // parquetSchema returns the schema with types that arrow-go can write.
@@ -65,15 +217,12 @@ func parquetSchema(schema *arrow.Schema) *arrow.Schema {
 }
 
 func parquetType(t arrow.DataType) arrow.DataType {
-	field := func(f arrow.Field) arrow.Field {
-		f.Type = parquetType(f.Type)
-		return f
-	}
 	switch t := t.(type) {
 	case arrow.ExtensionType:
 		if storage := parquetType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {
 			return storage
 		}
+		return t
 	case *arrow.DurationType:
 		return arrow.PrimitiveTypes.Int64
 	case *arrow.Decimal32Type, *arrow.Decimal64Type:
@@ -83,24 +232,8 @@ func parquetType(t arrow.DataType) arrow.DataType {
 		return arrow.BinaryTypes.String
 	case *arrow.BinaryViewType:
 		return arrow.BinaryTypes.Binary
-	case *arrow.StructType:
-		fields := t.Fields()
-		for i, f := range fields {
-			fields[i] = field(f)
-		}
-		return arrow.StructOf(fields...)
-	case *arrow.MapType:
-		made := arrow.MapOfFields(field(t.KeyField()), field(t.ItemField()))
-		made.KeysSorted = t.KeysSorted
-		return made
-	case *arrow.ListType:
-		return arrow.ListOfField(field(t.ElemField()))
-	case *arrow.LargeListType:
-		return arrow.LargeListOfField(field(t.ElemField()))
-	case *arrow.LargeListViewType:
-		return arrow.LargeListOfField(field(t.ElemField()))
-	case *arrow.ListViewType, *arrow.FixedSizeListType:
-		return arrow.ListOfField(field(t.(arrow.ListLikeType).ElemField()))
+	case *arrow.FixedSizeListType:
+		return arrow.ListOfField(mapChildren(t, parquetType).(*arrow.FixedSizeListType).ElemField())
 	}
-	return t
+	return viewsToLists(mapChildren(t, parquetType))
 }

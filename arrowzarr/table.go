@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -389,18 +390,30 @@ func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch,
 		}
 	}()
 	onHost := t.options.Device == nil || t.options.Device == arrowbuf.CPU()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(1) // the order of a device's calls is that of the columns
+	if onHost {
+		group.SetLimit(max(t.options.Jobs, 1))
+	}
 	for i, c := range t.columns {
-		err := catchPanic(func() (err error) {
-			if onHost {
-				columns[i], err = c.read(ctx, from, to)
-			} else {
-				columns[i], err = c.readTo(ctx, t.options.Device, from, to)
+		group.Go(func() error {
+			debug.SetPanicOnFault(true) // see startStage
+			err := catchPanic(func() (err error) {
+				if onHost {
+					columns[i], err = c.read(groupCtx, from, to)
+				} else {
+					columns[i], err = c.readTo(groupCtx, t.options.Device, from, to)
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("column %q: %w", c.plan.field.Name, err)
 			}
-			return err
+			return nil
 		})
-		if err != nil {
-			return nil, fmt.Errorf("column %q: %w", c.plan.field.Name, err)
-		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	if onHost {
 		return array.NewRecordBatch(t.schema, columns, to-from), nil

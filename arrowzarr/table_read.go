@@ -94,17 +94,22 @@ func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *colum
 		}
 		return textArray(plan.storage, text, missing)
 	}
-	raw, err := c.fixed(ctx, a, plan.layout.dtype, from, to)
+	stored, err := c.buffer(ctx, a, plan.layout.dtype, from, to)
 	if err != nil {
 		return nil, err
 	}
+	defer stored.Release()
+	raw := stored.Bytes()
 	if missing == nil && plan.layout.fill == natMin && !plan.hasOwnMask(a) {
 		missing = notATime(raw)
 	}
 	n := int(to - from)
-	values, err := fixedBuffer(plan.leafType(), plan.layout, raw, n*int(plan.listWidth()), missing)
-	if err != nil {
-		return nil, err
+	values := stored
+	if l := plan.layout; l.dtype == ndview.Bool || l.source.Size() != l.dtype.Size() {
+		if values, err = fixedBuffer(plan.leafType(), plan.layout, raw, n*int(plan.listWidth()), missing); err != nil {
+			return nil, err
+		}
+		defer values.Release()
 	}
 	onHost := func(b *memory.Buffer) (*memory.Buffer, error) { return b, nil }
 	data, err := plan.fixedData(values, n, missing, elements, onHost)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -116,7 +115,7 @@ func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 // begin creates the arrays of all columns, once.
 func (w *writer) begin(grid rowGrid) error {
 	w.begun.Do(func() {
-		b := arrayBuilder{writer: w, grid: grid}
+		b := &arrayBuilder{writer: w, grid: grid}
 		for _, c := range w.columns {
 			if w.beginErr = c.begin(b); w.beginErr != nil {
 				return
@@ -130,7 +129,7 @@ func (w *writer) begin(grid rowGrid) error {
 func (w *writer) complete(ctx context.Context) error {
 	for _, c := range w.columns {
 		var err error
-		for _, a := range c.arrays() {
+		for _, a := range c.open {
 			err = errors.Join(err, a.finish(ctx))
 		}
 		if c.nested != nil && err == nil {
@@ -155,7 +154,7 @@ func (w *writer) state() []columnState {
 // abort drops the shards that are open.
 func (w *writer) abort() {
 	for _, c := range w.columns {
-		for _, a := range c.arrays() {
+		for _, a := range c.open {
 			a.abort()
 		}
 		if c.nested != nil {
@@ -184,42 +183,50 @@ func rawBytes(c *chunkArrays) int64 {
 // columnWriter writes the arrays of one column.
 type columnWriter struct {
 	plan           *column
-	number         int  // of the column
-	whole          bool // the column is one array, so no value may be missing
-	values         *arrayWriter
-	mask           *arrayWriter
-	elements       *arrayWriter
+	number         int           // of the column
+	whole          bool          // the column is one array, so no value may be missing
+	builder        *arrayBuilder // of all columns
+	open           []namedArray  // nil if each chunk has writers of its own
 	nested         *nestedWriter // of a nested column, which has none of the above
 	missing        atomic.Bool   // some row is missing
 	elementMissing atomic.Bool   // some element of a row is missing
 }
 
-// begin creates the arrays of the column.
-func (w *columnWriter) begin(b arrayBuilder) error {
+// namedArray is an array that a column may have.
+type namedArray struct {
+	name string
+	*arrayWriter
+}
+
+// begin creates the arrays of the column. Those of a wide table would take much memory, so
+// each chunk has some of its own, unless chunks of one array share a shard.
+func (w *columnWriter) begin(b *arrayBuilder) error {
 	if w.nested != nil {
 		return nil
 	}
-	w.whole = b.layout.isWhole(w)
-	for _, a := range b.columnArrays(w) {
-		writer, err := b.newArray(b.layout.path(w, a.name), a.metadata)
-		if err != nil {
-			return err
-		}
-		switch a.name {
-		case arrayValues:
-			w.values = writer
-		case arrayMask:
-			w.mask = writer
-		case arrayElements:
-			w.elements = writer
-		}
+	w.whole, w.builder = b.layout.isWhole(w), b
+	if len(b.columns) >= wideColumns && b.grid.shardRows == 0 {
+		return nil
 	}
-	return nil
+	var err error
+	w.open, err = w.newArrays(func(string) bool { return true })
+	return err
 }
 
-// arrays returns the arrays that the column has.
-func (w *columnWriter) arrays() []*arrayWriter {
-	return slices.DeleteFunc([]*arrayWriter{w.values, w.mask, w.elements}, func(a *arrayWriter) bool { return a == nil })
+// newArrays creates those of the arrays that the column may have.
+func (w *columnWriter) newArrays(chosen func(name string) bool) ([]namedArray, error) {
+	var made []namedArray
+	for _, a := range w.builder.columnArrays(w) {
+		if !chosen(a.name) {
+			continue
+		}
+		writer, err := w.builder.newArray(w.builder.layout.path(w, a.name), a.metadata)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, namedArray{a.name, writer})
+	}
+	return made, nil
 }
 
 // write stores a chunk of the column.
@@ -244,12 +251,23 @@ func (w *columnWriter) split(index int64, c *chunkArrays) ([]arrayChunk, error) 
 			w.elementMissing.Store(true)
 		}
 	}
-	pieces := []arrayChunk{{w.values, index, c.values}}
-	if w.mask != nil && !w.whole {
-		pieces = append(pieces, arrayChunk{w.mask, index, maskValues(c.mask)})
+	values := map[string]element.Values{arrayValues: c.values}
+	if !w.whole {
+		values[arrayMask], values[arrayElements] = maskValues(c.mask), maskValues(c.elementMask)
 	}
-	if w.elements != nil && !w.whole {
-		pieces = append(pieces, arrayChunk{w.elements, index, maskValues(c.elementMask)})
+	arrays := w.open
+	if arrays == nil {
+		var err error
+		arrays, err = w.newArrays(func(name string) bool { return values[name] != nil || w.builder.existing != nil })
+		if err != nil {
+			return nil, err
+		}
+	}
+	var pieces []arrayChunk
+	for _, a := range arrays {
+		if v, ok := values[a.name]; ok {
+			pieces = append(pieces, arrayChunk{a.arrayWriter, index, v})
+		}
 	}
 	return pieces, nil
 }

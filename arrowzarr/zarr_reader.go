@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -48,6 +50,29 @@ func (r *zarrReader) require(ctx context.Context, name string) (*zarr.Array, err
 		err = fmt.Errorf("no array %q: %w", name, store.ErrNotFound)
 	}
 	return a, err
+}
+
+// buffer returns rows [from, to) of an array of elements of a dtype, without a copy. The
+// caller must release them.
+func (r *zarrReader) buffer(ctx context.Context, a *zarr.Array, dtype ndview.DType, from, to int64) (*memory.Buffer, error) {
+	if err := checkRows(a, dtype, from, to); err != nil {
+		return nil, err
+	}
+	values, err := a.ReadRows(ctx, zarr.Prototype{}, from, to, r.jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer values.Release()
+	nd, ok := values.(*ndview.NDBuffer)
+	if !ok || !nd.IsContiguous() {
+		return nil, fmt.Errorf("%s: %T, expected contiguous numbers: %w", a.Path(), values, errMalformed)
+	}
+	part, err := nd.Buffer().Slice(nd.Offset(), nd.NBytes())
+	if err != nil {
+		return nil, err
+	}
+	defer part.Release()
+	return part.Arrow(), nil
 }
 
 // fixed returns the bytes of rows [from, to) of an array of elements of a dtype.

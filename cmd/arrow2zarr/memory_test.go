@@ -138,30 +138,63 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 
 // The values of a Parquet dictionary take more than their share of --max-memory.
 func TestMemoryOfLargeDictionariesStaysUnderItsLimit(t *testing.T) {
+	const values, groups = 3_000_000, 2
+	schema := arrow.NewSchema([]arrow.Field{{Name: "d", Type: arrow.BinaryTypes.String}}, nil)
+	requirePeak(t, values*groups, func(file io.Writer) {
+		properties := parquet.NewWriterProperties(parquet.WithDictionaryPageSizeLimit(1<<30), parquet.WithMaxRowGroupLength(1<<40))
+		w, err := pqarrow.NewFileWriter(schema, file, properties, pqarrow.DefaultWriterProps())
+		require.NoError(t, err)
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		for group := range groups {
+			for i := range values {
+				// The order differs between row groups, so values are found far from each other.
+				b.Field(0).(*array.StringBuilder).Append(fmt.Sprintf("value number %d", (i*(6*group+1))%values))
+			}
+			require.NoError(t, w.Write(b.NewRecordBatch()))
+		}
+		require.NoError(t, w.AppendKeyValueMetadata("ARROW:schema", dictionarySchema(t)))
+		require.NoError(t, w.Close())
+	})
+}
+
+// What is known of the columns takes more memory than their values.
+func TestMemoryOfManyColumnsStaysUnderItsLimit(t *testing.T) {
+	const columns, rows, groups = 10_000, 100, 1
+	requirePeak(t, rows*groups, func(file io.Writer) {
+		values := array.NewFloat64Builder(memory.DefaultAllocator)
+		for i := range rows {
+			values.Append(float64(i))
+		}
+		column := values.NewArray()
+		fields, all := make([]arrow.Field, columns), make([]arrow.Array, columns)
+		for i := range fields {
+			fields[i], all[i] = arrow.Field{Name: fmt.Sprint("c", i), Type: column.DataType(), Nullable: true}, column
+		}
+		batch := array.NewRecordBatch(arrow.NewSchema(fields, nil), all, rows)
+		w, err := asParquet(file, batch.Schema())
+		require.NoError(t, err)
+		for range groups {
+			require.NoError(t, w.Write(batch))
+		}
+		require.NoError(t, w.Close())
+	})
+}
+
+// requirePeak requires that a file is converted under 256 MiB, to an equal table.
+func requirePeak(t *testing.T, rows int64, write func(file io.Writer)) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	if raceDetector {
 		t.Skip("the race detector multiplies the memory that a program takes")
 	}
-	const limit, values, groups = 256 << 20, 3_000_000, 2
-	input, output := filepath.Join(t.TempDir(), "input.parquet"), outputPath(t)
+	const limit = 256 << 20
+	input, output := filepath.Join(t.TempDir(), "input"), outputPath(t)
 	file, err := os.Create(input)
 	require.NoError(t, err)
-	schema := arrow.NewSchema([]arrow.Field{{Name: "d", Type: arrow.BinaryTypes.String}}, nil)
-	properties := parquet.NewWriterProperties(parquet.WithDictionaryPageSizeLimit(1<<30), parquet.WithMaxRowGroupLength(1<<40))
-	w, err := pqarrow.NewFileWriter(schema, file, properties, pqarrow.DefaultWriterProps())
-	require.NoError(t, err)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	for group := range groups {
-		for i := range values {
-			// The order differs between row groups, so values are found far from each other.
-			b.Field(0).(*array.StringBuilder).Append(fmt.Sprintf("value number %d", (i*(7*group+1))%values))
-		}
-		require.NoError(t, w.Write(b.NewRecordBatch()))
-	}
-	require.NoError(t, w.AppendKeyValueMetadata("ARROW:schema", dictionarySchema(t)))
-	require.NoError(t, w.Close())
+	write(struct{ io.Writer }{file})
+	require.NoError(t, file.Close())
 	used := filepath.Join(t.TempDir(), "status")
 	c := command(t, "convert", input, output, "--device", "cpu", "--json", "--max-memory", fmt.Sprint(limit))
 	c.Env = append(c.Env, asCommand+"="+used, "TMPDIR="+t.TempDir())
@@ -169,13 +202,13 @@ func TestMemoryOfLargeDictionariesStaysUnderItsLimit(t *testing.T) {
 	require.NoError(t, err)
 	var report arrowzarr.Report
 	require.NoError(t, json.Unmarshal(printed, &report))
-	assert.Equal(t, int64(values*groups), report.Rows)
+	assert.Equal(t, rows, report.Rows)
 	peak := peakRSS(t, used)
 	t.Logf("peak %d MiB of %d", peak>>20, limit>>20)
 	assert.Less(t, peak, int64(limit))
-	difference, err := arrowzarr.Verify(t.Context(), input, output, arrowzarr.Options{})
+	verified, err := arrowzarr.Verify(t.Context(), input, output, arrowzarr.Options{})
 	require.NoError(t, err)
-	assert.Empty(t, difference.Difference)
+	assert.Empty(t, verified.Difference)
 }
 
 // dictionarySchema returns the encoded Arrow schema of a column d of dictionaries.
