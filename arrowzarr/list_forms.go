@@ -12,6 +12,57 @@ import (
 // Parquet has one kind of list. list_views and fixed_size_lists are written as lists, of
 // which a missing one has no elements, and the stored Arrow schema has their type.
 
+// viewsToLists returns a list_view or large_list_view as a list or large_list, and other
+// types as they are.
+func viewsToLists(t arrow.DataType) arrow.DataType {
+	switch t := t.(type) {
+	case *arrow.ListViewType:
+		return arrow.ListOfField(t.ElemField())
+	case *arrow.LargeListViewType:
+		return arrow.LargeListOfField(t.ElemField())
+	}
+	return t
+}
+
+// withoutListViews is viewsToLists for a type and those inside of it.
+func withoutListViews(t arrow.DataType) arrow.DataType {
+	if ext, ok := t.(arrow.ExtensionType); ok && !arrow.TypeEqual(withoutListViews(ext.StorageType()), ext.StorageType()) {
+		return withoutListViews(ext.StorageType())
+	}
+	return viewsToLists(mapChildren(t, withoutListViews))
+}
+
+// mapChildren returns a type whose children have the types that f returns.
+func mapChildren(t arrow.DataType, f func(arrow.DataType) arrow.DataType) arrow.DataType {
+	field := func(child arrow.Field) arrow.Field {
+		child.Type = f(child.Type)
+		return child
+	}
+	switch t := t.(type) {
+	case *arrow.StructType:
+		fields := t.Fields()
+		for i, child := range fields {
+			fields[i] = field(child)
+		}
+		return arrow.StructOf(fields...)
+	case *arrow.MapType:
+		made := arrow.MapOfFields(field(t.KeyField()), field(t.ItemField()))
+		made.KeysSorted = t.KeysSorted
+		return made
+	case *arrow.ListType:
+		return arrow.ListOfField(field(t.ElemField()))
+	case *arrow.LargeListType:
+		return arrow.LargeListOfField(field(t.ElemField()))
+	case *arrow.ListViewType:
+		return arrow.ListViewOfField(field(t.ElemField()))
+	case *arrow.LargeListViewType:
+		return arrow.LargeListViewOfField(field(t.ElemField()))
+	case *arrow.FixedSizeListType:
+		return arrow.FixedSizeListOfField(t.Len(), field(t.ElemField()))
+	}
+	return t
+}
+
 // toLists returns lists of any kind as those of a list or large_list. The caller owns
 // them.
 func toLists(a array.ListLike, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {

@@ -224,15 +224,12 @@ func parquetSchema(schema *arrow.Schema) *arrow.Schema {
 }
 
 func parquetType(t arrow.DataType) arrow.DataType {
-	field := func(f arrow.Field) arrow.Field {
-		f.Type = parquetType(f.Type)
-		return f
-	}
 	switch t := t.(type) {
 	case arrow.ExtensionType:
 		if storage := parquetType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {
 			return storage
 		}
+		return t
 	case *arrow.DurationType:
 		return arrow.PrimitiveTypes.Int64
 	case *arrow.Decimal32Type, *arrow.Decimal64Type:
@@ -242,24 +239,8 @@ func parquetType(t arrow.DataType) arrow.DataType {
 		return arrow.BinaryTypes.String
 	case *arrow.BinaryViewType:
 		return arrow.BinaryTypes.Binary
-	case *arrow.StructType:
-		fields := t.Fields()
-		for i, f := range fields {
-			fields[i] = field(f)
-		}
-		return arrow.StructOf(fields...)
-	case *arrow.MapType:
-		made := arrow.MapOfFields(field(t.KeyField()), field(t.ItemField()))
-		made.KeysSorted = t.KeysSorted
-		return made
-	case *arrow.ListType:
-		return arrow.ListOfField(field(t.ElemField()))
-	case *arrow.LargeListType:
-		return arrow.LargeListOfField(field(t.ElemField()))
-	case *arrow.LargeListViewType:
-		return arrow.LargeListOfField(field(t.ElemField()))
-	case *arrow.ListViewType, *arrow.FixedSizeListType:
-		return arrow.ListOfField(field(t.(arrow.ListLikeType).ElemField()))
+	case *arrow.FixedSizeListType:
+		return arrow.ListOfField(mapChildren(t, parquetType).(*arrow.FixedSizeListType).ElemField())
 	}
-	return t
+	return viewsToLists(mapChildren(t, parquetType))
 }

@@ -222,6 +222,7 @@ func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
 		&arrow.Decimal32Type{Precision: 9, Scale: 2}, &arrow.Decimal64Type{Precision: 18, Scale: 3},
 		arrow.StructOf(arrow.Field{Name: "d", Type: arrow.FixedWidthTypes.Duration_ms, Nullable: true}),
 		arrow.ListViewOf(arrow.BinaryTypes.StringView), arrow.LargeListViewOf(arrow.ListViewOf(arrow.PrimitiveTypes.Int8)),
+		arrow.ListViewOf(arrow.FixedSizeListOf(2, arrow.LargeListOf(arrow.BinaryTypes.LargeBinary))),
 		arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int16), arrow.FixedSizeListOf(2, arrow.ListOf(arrow.FixedSizeListOf(2, arrow.BinaryTypes.String))),
 	} {
 		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})

@@ -78,8 +78,8 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		if s.stored, err = storedSchema(s.reader); err != nil {
 			return err
 		}
-		if s.stored == nil {
-			hideStoredSchema(s.reader)
+		if err := replaceStoredSchema(s.reader, s.stored); err != nil {
+			return err
 		}
 		s.batchRows = batchRows(s.reader, r)
 		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)

@@ -57,14 +57,35 @@ func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	return d.Schema(), nil
 }
 
-// hideStoredSchema makes arrow-go infer the types of Parquet alone, for a stored schema
-// that it cannot read: polars stores integers of 128 bits.
-func hideStoredSchema(f *file.Reader) {
+// replaceStoredSchema gives arrow-go a stored schema that it can read: none if the file's
+// has types that it does not know, such as integers of 128 bits by polars, and one with
+// lists instead of list_views, inside of which it would not look.
+func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) error {
+	var fields []arrow.Field
+	if stored != nil {
+		fields = stored.Fields()
+	}
+	changed := stored == nil
+	for i, field := range fields {
+		fields[i].Type = withoutListViews(field.Type)
+		changed = changed || !arrow.TypeEqual(fields[i].Type, field.Type)
+	}
 	for _, pair := range f.MetaData().KeyValueMetadata() {
-		if pair.Key == storedSchemaKey {
+		switch {
+		case pair.Key != storedSchemaKey || !changed:
+		case stored == nil:
 			pair.Key = ""
+		default:
+			metadata := stored.Metadata()
+			message, err := schemaMessage(arrow.NewSchema(fields, &metadata))
+			if err != nil {
+				return err
+			}
+			text := base64.StdEncoding.EncodeToString(message)
+			pair.Value = &text
 		}
 	}
+	return nil
 }
 
 // parquetTypes returns the types of columns: those of the stored schema where Parquet's
@@ -161,18 +182,18 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 		made.KeysSorted = sorted
 		return made
 	case *arrow.ListType:
-		switch want := want.(type) { // arrow-go reads their lists
-		case *arrow.ListViewType:
+		if view, ok := want.(*arrow.ListViewType); ok {
 			element := only(arrow.LIST_VIEW)
-			element.Name = want.ElemField().Name // which is a part of their type
+			element.Name = view.ElemField().Name // which is a part of the type
 			return arrow.ListViewOfField(element)
-		case *arrow.LargeListViewType:
-			element := only(arrow.LARGE_LIST_VIEW)
-			element.Name = want.ElemField().Name
-			return arrow.LargeListViewOfField(element)
 		}
 		return arrow.ListOfField(only(arrow.LIST))
 	case *arrow.LargeListType:
+		if view, ok := want.(*arrow.LargeListViewType); ok {
+			element := only(arrow.LARGE_LIST_VIEW)
+			element.Name = view.ElemField().Name
+			return arrow.LargeListViewOfField(element)
+		}
 		return arrow.LargeListOfField(only(arrow.LARGE_LIST))
 	case *arrow.FixedSizeListType:
 		return arrow.FixedSizeListOfField(t.Len(), only(arrow.FIXED_SIZE_LIST))
