@@ -26,7 +26,7 @@ type groupReader struct {
 	batches chan groupBatch
 }
 
-// groupBatch is the columns of a batch, or why there is none.
+// groupBatch is the columns of a batch, or the error of reading it.
 type groupBatch struct {
 	columns []arrow.Array
 	err     error
