@@ -223,7 +223,7 @@ func TestToArrowRefusesUnsupportedArrays(t *testing.T) {
 	refuses(ndview.ErrShape, "names", a, ndview.ArrowOptions{DimNames: []string{"a"}, Lists: true})
 	refuses(ndview.ErrDType, "mask of int8", a, ndview.ArrowOptions{Mask: a})
 	refuses(ndview.ErrShape, "mask of shape [3 2]", a, ndview.ArrowOptions{Mask: ndtest.At(t, bytes, ndview.Bool, 0, 3, 2)})
-	refuses(arrowbuf.ErrDevice, "mask on", a, ndview.ArrowOptions{Mask: ndtest.At(t, ndtest.Upload(t, otherThan(t, dev), make([]byte, 6)), ndview.Bool, 0, 2, 3)})
+	refuses(arrowbuf.ErrDevice, "mask on", a, ndview.ArrowOptions{Mask: ndtest.At(t, ndtest.Upload(t, ndtest.OtherThan(t, dev), make([]byte, 6)), ndview.Bool, 0, 2, 3)})
 }
 
 func TestFromArrowMaskedMarksNulls(t *testing.T) {

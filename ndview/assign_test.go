@@ -92,7 +92,7 @@ func TestAssignReadsBeforeItWrites(t *testing.T) {
 func TestAssignBroadcastsFromAnyDevice(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		a := empty(t, dev, ndview.Float32, 2, 3)
-		row := ndtest.FromHost(t, otherThan(t, dev), ndview.Int64, []int64{1, 2, 3}, 1, 1, 3)
+		row := ndtest.FromHost(t, ndtest.OtherThan(t, dev), ndview.Int64, []int64{1, 2, 3}, 1, 1, 3)
 		require.NoError(t, a.Assign(row))
 		assert.Equal(t, ndtest.Raw[float32](1, 2, 3, 1, 2, 3), ndtest.Elements(t, a))
 		column := ndtest.FromHost(t, dev, ndview.Uint8, []uint8{8, 9}, 2, 1)
@@ -193,7 +193,7 @@ func TestFillWhereRefusesInvalidOperands(t *testing.T) {
 		mask := ndtest.At(t, bytes, ndview.Bool, 0, 3)
 		gaps, err := ndview.FromBuffer(bytes, ndview.Bool, 0, []int64{3}, []int64{2})
 		ndtest.Own(t, gaps, err)
-		elsewhere := ndtest.FromHost(t, otherThan(t, dev), ndview.Bool, make([]bool, 3), 3)
+		elsewhere := ndtest.FromHost(t, ndtest.OtherThan(t, dev), ndview.Bool, make([]bool, 3), 3)
 		tests := []struct {
 			name    string
 			a, mask *ndview.NDBuffer

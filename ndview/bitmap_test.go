@@ -117,7 +117,7 @@ func TestUnpackBitsRefusesInvalidOperands(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		out := ndtest.Upload(t, dev, poisoned(64))
 		bits := ndtest.Upload(t, dev, make([]byte, 2))
-		elsewhere := ndtest.Upload(t, otherThan(t, dev), make([]byte, 2))
+		elsewhere := ndtest.Upload(t, ndtest.OtherThan(t, dev), make([]byte, 2))
 		vector := ndtest.At(t, out, ndview.Bool, 0, 9)
 		gaps, err := ndview.FromBuffer(out, ndview.Bool, 0, []int64{9}, []int64{2})
 		ndtest.Own(t, gaps, err)
@@ -240,7 +240,7 @@ func TestPackBitsRefusesInvalidOperands(t *testing.T) {
 		a := ndtest.FromHost(t, dev, ndview.Bool, make([]bool, 16), 16)
 		assert.ErrorIs(t, a.PackBits(bits, 1), arrowbuf.ErrOutOfRange)
 		assert.ErrorIs(t, a.PackBits(bits, -1), arrowbuf.ErrOutOfRange)
-		assert.ErrorIs(t, a.PackBits(ndtest.Upload(t, otherThan(t, dev), make([]byte, 2)), 0), arrowbuf.ErrDevice)
+		assert.ErrorIs(t, a.PackBits(ndtest.Upload(t, ndtest.OtherThan(t, dev), make([]byte, 2)), 0), arrowbuf.ErrDevice)
 		assert.ErrorIs(t, ndtest.FromHost(t, dev, ndview.Int16, make([]int16, 4), 4).PackBits(bits, 0), ndview.ErrDType)
 		stepped, err := ndview.FromBuffer(a.Buffer(), ndview.Bool, 0, []int64{8}, []int64{2})
 		ndtest.Own(t, stepped, err)

@@ -22,7 +22,7 @@ func TestToReturnsTheArrayItselfOnItsDevice(t *testing.T) {
 		ndtest.Own(t, same, err)
 		assert.Same(t, transposed, same)
 
-		other := otherThan(t, dev)
+		other := ndtest.OtherThan(t, dev)
 		moved, err := transposed.To(other)
 		ndtest.Own(t, moved, err)
 		assert.Equal(t, other, moved.Device())
@@ -86,7 +86,7 @@ func TestAsArrayCopiesOnlyIfNeeded(t *testing.T) {
 		fortran := ndtest.View(t)(matrix.Transpose())
 		strided := index(t, matrix, ndview.All, ndview.SpanStep(0, 3, 2))
 		line := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
-		other := otherThan(t, dev)
+		other := ndtest.OtherThan(t, dev)
 		for _, test := range []struct {
 			of    *ndview.NDBuffer
 			o     ndview.AsArrayOptions

@@ -408,7 +408,7 @@ func TestCopyFromBroadcasts(t *testing.T) {
 			for _, d := range c.shape {
 				n *= d
 			}
-			for _, from := range []arrowbuf.Device{dev, otherThan(t, dev)} {
+			for _, from := range []arrowbuf.Device{dev, ndtest.OtherThan(t, dev)} {
 				a := ndtest.FromHost(t, dev, ndview.Int32, make([]int32, 6), 2, 3)
 				require.NoError(t, a.CopyFrom(ndtest.FromHost(t, from, ndview.Int32, count(n), c.shape...)))
 				assert.Equal(t, ndtest.Raw(c.want...), ndtest.Elements(t, a), "from shape %v on %s", c.shape, from)
@@ -420,7 +420,7 @@ func TestCopyFromBroadcasts(t *testing.T) {
 func TestRandomLayoutsAreCopiedAcrossDevices(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 2))
-		other := otherThan(t, dev)
+		other := ndtest.OtherThan(t, dev)
 		for i := range 40 {
 			dtype, shape := copyTypes[i%len(copyTypes)], randomExtents(r, r.IntN(4), 2000)
 			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)

@@ -354,7 +354,7 @@ func TestDLPackRoundTrip(t *testing.T) {
 		}
 		p, err := ndview.ToDLPack(a, ndview.DLPackOptions{})
 		require.NoError(t, err)
-		_, err = ndview.FromDLPack(otherThan(t, dev), p)
+		_, err = ndview.FromDLPack(ndtest.OtherThan(t, dev), p)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 	})
 }

@@ -310,7 +310,7 @@ func TestAllEqualAcceptsUnalignedArrays(t *testing.T) {
 
 func TestEqualComparesBitsTypesAndShapesAcrossDevices(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU(), otherThan(t, dev)} {
+		for _, other := range []arrowbuf.Device{dev, arrowbuf.CPU(), ndtest.OtherThan(t, dev)} {
 			x := ndtest.FromHost(t, dev, ndview.Float32, []float32{0, 1, 2, float32(nan)}, 2, 2)
 			check := func(want bool, y *ndview.NDBuffer) {
 				t.Helper()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/internal/ndtest"
 	"github.com/stretchr/testify/assert"
@@ -17,15 +16,6 @@ import (
 
 // poison fills memory that must not be written.
 const poison = 0xa5
-
-// otherThan returns a device that is not dev.
-func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
-	t.Helper()
-	if dev != arrowbuf.CPU() {
-		return arrowbuf.CPU()
-	}
-	return cudatest.NewDevice(t)
-}
 
 // empty returns an array of zeros.
 func empty(t *testing.T, dev arrowbuf.Device, dtype ndview.DType, shape ...int64) *ndview.NDBuffer {

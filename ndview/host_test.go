@@ -182,7 +182,7 @@ func TestHostBytesShareMemory(t *testing.T) {
 	_, ok = transposed.HostBytes()
 	assert.False(t, ok, "not in C order")
 
-	device := otherThan(t, arrowbuf.CPU())
+	device := ndtest.OtherThan(t, arrowbuf.CPU())
 	_, ok = ndtest.FromHost(t, device, ndview.Int32, count(6), 6).HostBytes()
 	assert.False(t, ok, "not on the host")
 }

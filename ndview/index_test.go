@@ -235,7 +235,7 @@ func TestMasksOfWrongTypeShapeOrDeviceAreErrors(t *testing.T) {
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		_, err = a.Index(ndview.All, ndview.Mask(mask))
 		assert.ErrorIs(t, err, ndview.ErrShape)
-		elsewhere := maskOf(t, otherThan(t, dev), []int64{1, 0, 1}, 0, 3)
+		elsewhere := maskOf(t, ndtest.OtherThan(t, dev), []int64{1, 0, 1}, 0, 3)
 		_, err = a.Get(ndview.All, ndview.Mask(elsewhere))
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 		_, err = ndview.Compress(elsewhere, a, 1)

@@ -85,7 +85,7 @@ func TestJoinsOfInvalidArgumentsAreErrors(t *testing.T) {
 		_, err = ndview.VStack(nil)
 		assert.ErrorIs(t, err, ndview.ErrShape)
 		a := ndtest.FromHost(t, dev, ndview.Int32, count(3), 3)
-		b := ndtest.FromHost(t, otherThan(t, dev), ndview.Int32, count(3), 3)
+		b := ndtest.FromHost(t, ndtest.OtherThan(t, dev), ndview.Int32, count(3), 3)
 		_, err = ndview.Concatenate(arrays{a, b}, 0)
 		assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 		released, err := ndview.Empty(dev, ndview.Int32, 3)

@@ -267,7 +267,7 @@ func TestMayShareMemoryComparesAddresses(t *testing.T) {
 		assert.True(t, ndview.MayShareMemory(middle, right))
 		assert.False(t, ndview.MayShareMemory(left, none), "empty arrays share nothing")
 		assert.False(t, ndview.MayShareMemory(none, none))
-		far := ndtest.At(t, ndtest.Upload(t, otherThan(t, dev), make([]byte, 64)), ndview.Uint8, 0, 64)
+		far := ndtest.At(t, ndtest.Upload(t, ndtest.OtherThan(t, dev), make([]byte, 64)), ndview.Uint8, 0, 64)
 		assert.False(t, ndview.MayShareMemory(left, far), "another device")
 		gone, err := left.Index()
 		require.NoError(t, err)

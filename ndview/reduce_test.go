@@ -445,7 +445,7 @@ func TestReductionsWriteIntoArrays(t *testing.T) {
 			"no such axis":   ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{3}}),
 			"an axis twice":  ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{1, -2}}),
 			"keeping all":    ndview.Sum.Into(small, a, ndview.ReduceOptions{Axes: []int{1}, KeepDims: true}),
-			"another device": ndview.Sum.Into(ndtest.FromHost(t, otherThan(t, dev), ndview.Int64, make([]int64, 8), 2, 4), a, o),
+			"another device": ndview.Sum.Into(ndtest.FromHost(t, ndtest.OtherThan(t, dev), ndview.Int64, make([]int64, 8), 2, 4), a, o),
 		} {
 			want := ndview.ErrShape
 			switch name {

@@ -84,7 +84,7 @@ func TestResultsBelongToTheScopeOfTheirOperands(t *testing.T) {
 		call("Tril")(f.Tril(0))
 		call("Triu of a row")(row.Triu(0))
 		call("To")(f.To(dev))
-		call("To another device")(f.To(otherThan(t, dev)))
+		call("To another device")(f.To(ndtest.OtherThan(t, dev)))
 		call("Contiguous")(f.Contiguous())
 		call("AsArray")(ndview.AsArray(f, ndview.AsArrayOptions{DType: ndview.Int8, Order: ndview.OrderF}))
 		call("AtLeast1D")(ndview.AtLeast1D(f))

@@ -260,7 +260,7 @@ func TestOperationsRejectInvalidOperands(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		x := ndtest.FromHost(t, dev, ndview.Int32, count(6), 2, 3)
 		bools := ndtest.FromHost(t, dev, ndview.Bool, make([]bool, 6), 2, 3)
-		other := ndtest.FromHost(t, otherThan(t, dev), ndview.Int32, count(6), 2, 3)
+		other := ndtest.FromHost(t, ndtest.OtherThan(t, dev), ndview.Int32, count(6), 2, 3)
 		for message, c := range map[string]struct {
 			err  error
 			want error

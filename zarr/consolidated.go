@@ -87,9 +87,7 @@ func parseConsolidated(raw json.RawMessage, depth int) (map[string]Node, error) 
 	if err := o.DecodeRequired("metadata", &members); err != nil {
 		return nil, err
 	}
-	if err := o.CheckEmpty(); err != nil {
-		return nil, err
-	}
+	// Other keys are ignored: readers need not understand consolidated metadata.
 	docs, err := metajson.ParseObject("consolidated_metadata", members)
 	if err != nil {
 		return nil, err

@@ -175,3 +175,10 @@ func TestNumcodecsOfZarrV3MayNameTheirID(t *testing.T) {
 		assert.Equal(t, want, list[0])
 	}
 }
+
+func TestUnknownKeysOfConsolidatedMetadataAreIgnored(t *testing.T) {
+	g, err := zarr.ParseGroup([]byte(`{"zarr_format":3,"node_type":"group",
+		"consolidated_metadata":{"kind":"inline","must_understand":false,"written":"today","metadata":{"g":{"zarr_format":3,"node_type":"group"}}}}`))
+	require.NoError(t, err)
+	assert.Contains(t, g.Consolidated, "g")
+}

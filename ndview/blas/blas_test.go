@@ -291,7 +291,7 @@ func TestInvalidProductsAreErrors(t *testing.T) {
 		a, x, scalar := zeros(ndview.Float32, 2, 3), zeros(ndview.Float32, 3), zeros(ndview.Float32)
 		readOnly, err := zeros(ndview.Float32, 2, 2).ReadOnly()
 		ndtest.Own(t, readOnly, err)
-		other, err := ndview.Zeros(otherThan(t, dev), ndview.Float32, 3)
+		other, err := ndview.Zeros(ndtest.OtherThan(t, dev), ndview.Float32, 3)
 		ndtest.Own(t, other, err)
 		released, err := ndview.Zeros(dev, ndview.Float32, 2, 2)
 		require.NoError(t, err)
@@ -338,15 +338,6 @@ func TestInvalidProductsAreErrors(t *testing.T) {
 			}
 		}
 	})
-}
-
-// otherThan returns a device that is not dev.
-func otherThan(t *testing.T, dev arrowbuf.Device) arrowbuf.Device {
-	t.Helper()
-	if dev != arrowbuf.CPU() {
-		return arrowbuf.CPU()
-	}
-	return cudatest.NewDevice(t)
 }
 
 // Each product waits for the one that writes its operand, on whichever stream that runs.

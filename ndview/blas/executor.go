@@ -78,7 +78,7 @@ func newExecutor(dev arrowbuf.Device, p *problem) (executor, error) {
 	return newCublasExecutor(cuda, stream, p)
 }
 
-// sizesOf returns the number of elements from the first to the last of each operand.
+// sizes returns the number of elements from the first to the last of each operand.
 func (x *product) sizes() (a, b, c int64) {
 	size := func(rows, cols, ld, stride int64) int64 {
 		if rows == 0 || cols == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -44,6 +45,15 @@ func FromHost[T ndview.Element](t testing.TB, dev arrowbuf.Device, dtype ndview.
 	t.Helper()
 	a, err := ndview.FromBytes(dev, dtype, BytesOf(data), shape...)
 	return Own(t, a, err)
+}
+
+// OtherThan returns a device that is not dev.
+func OtherThan(t testing.TB, dev arrowbuf.Device) arrowbuf.Device {
+	t.Helper()
+	if dev != arrowbuf.CPU() {
+		return arrowbuf.CPU()
+	}
+	return cudatest.NewDevice(t)
 }
 
 // View registers the release of the view that a method returns.

@@ -57,6 +57,10 @@ type Native struct {
 	// has another ETag. It is called before the request, with the function of
 	// blob.ReaderOptions.BeforeRead.
 	Require func(etag string, as func(any) bool) error
+	// Version returns what distinguishes the version of an object that a reader reads, or
+	// "" if that is unknown. as is the function of blob.Reader.As. Without it, a transfer
+	// that breaks off begins again, since the rest might be of another version.
+	Version func(as func(any) bool) string
 }
 
 // New returns the store of a bucket, which Close closes. name is for errors, such as
@@ -189,7 +193,7 @@ func (s *Store) resolve(ctx context.Context, key string, r store.Range, earlier 
 	if offset, _, fromEnd, _ := r.Request(); earlier != nil && !fromEnd && start == offset {
 		return nil, earlier
 	}
-	return s.read(ctx, key, start, end-start, nil)
+	return s.read(ctx, key, start, end-start, &object{s, key, attributes})
 }
 
 // attempts is how often a transfer that breaks off is resumed.
@@ -199,41 +203,74 @@ const attempts = 4
 // retry a request, but not a transfer that breaks off: read resumes it. Unless it is nil,
 // version is what the object must be.
 func (s *Store) read(ctx context.Context, key string, offset, length int64, version *object) ([]byte, error) {
-	var value bytes.Buffer
+	t := transfer{store: s, key: key, offset: offset, length: length, object: version}
 	for attempt := 1; ; attempt++ {
-		done, err := s.resume(ctx, key, offset, length, version, &value)
+		done, err := t.resume(ctx)
 		if done || err != nil && (attempt == attempts || ctx.Err() != nil) {
-			return value.Bytes(), err
+			return t.value.Bytes(), err
 		}
 	}
 }
 
+// transfer is a read that may break off and go on. All its bytes are of one version of the
+// object.
+type transfer struct {
+	store          *Store
+	key            string
+	offset, length int64
+	object         *object // which version; nil for any
+	value          bytes.Buffer
+	version        string // of the bytes in value; "" if unknown
+}
+
 // resume reads what value lacks. It returns done with an error that another attempt would
 // not change.
-func (s *Store) resume(ctx context.Context, key string, offset, length int64, version *object, value *bytes.Buffer) (done bool, err error) {
-	have := int64(value.Len())
-	rest := length
-	if length >= 0 {
+func (t *transfer) resume(ctx context.Context) (done bool, err error) {
+	if t.object == nil && t.version == "" {
+		t.value.Reset() // the rest might be of another version
+	}
+	have := int64(t.value.Len())
+	resumes := have > 0 && t.object == nil
+	rest := t.length
+	if rest >= 0 {
 		rest -= have
 	}
-	reader, err := s.bucket.NewRangeReader(ctx, key, offset+have, rest, version.options())
+	reader, err := t.store.bucket.NewRangeReader(ctx, t.key, t.offset+have, rest, t.object.options())
 	if err != nil {
-		return true, version.changed(err)
+		t.restart()
+		return !resumes || gcerrors.Code(err) == gcerrors.NotFound, t.object.changed(err)
 	}
 	defer func() { _ = reader.Close() }() // errors show in Copy
-	if err := version.check(reader); err != nil {
+	if err := t.object.check(reader); err != nil {
 		return true, err
 	}
-	want := reader.Size() - offset // in all
-	if length >= 0 {
-		want = min(want, length)
+	version := ""
+	if t.store.native.Version != nil {
+		version = t.store.native.Version(reader.As)
 	}
-	value.Grow(int(max(want-have, 0)) + bytes.MinRead) // with MinRead, ReadFrom does not grow
-	_, err = io.Copy(value, reader)
-	if err == nil && int64(value.Len()) != want {
-		err = fmt.Errorf("got %d bytes from %d on, want %d: %w", value.Len(), offset, want, io.ErrUnexpectedEOF)
+	if have > 0 && version != t.version {
+		t.restart()
+		return t.object != nil, store.ErrChanged
+	}
+	t.version = version
+	want := reader.Size() - t.offset // in all
+	if t.length >= 0 {
+		want = min(want, t.length)
+	}
+	t.value.Grow(int(max(want-have, 0)) + bytes.MinRead) // with MinRead, ReadFrom does not grow
+	_, err = io.Copy(&t.value, reader)
+	if err == nil && int64(t.value.Len()) != want {
+		err = fmt.Errorf("got %d bytes from %d on, want %d: %w", t.value.Len(), t.offset, want, io.ErrUnexpectedEOF)
 	}
 	return err == nil, err
+}
+
+// restart forgets the bytes that are of an earlier version.
+func (t *transfer) restart() {
+	if t.object == nil {
+		t.value.Reset()
+		t.version = ""
+	}
 }
 
 // object is one version of an object.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/quiver-gpu/quiver/zarr/store/httpstore"
+	"github.com/quiver-gpu/quiver/zarr/store/storetest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -120,6 +121,25 @@ func TestFaultsForATimeAreRetried(t *testing.T) {
 				assert.Equal(t, "01 01 f", string(bytes.Join(many, []byte(" "))))
 			})
 		}
+	}
+}
+
+func TestHTTPStorePassesTheConformanceSuiteUnderFaults(t *testing.T) {
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			storetest.Test(t, func(t *testing.T) store.Store {
+				inner := store.NewMemory()
+				good := files(inner)
+				return readOver{serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if calls.Add(1)%3 == 0 {
+						f(good, w, r)
+						return
+					}
+					good.ServeHTTP(w, r)
+				}), httpstore.Options{Retries: 20}), inner}
+			}, storetest.Options{Interrupted: true})
+		})
 	}
 }
 

@@ -12,19 +12,32 @@ import (
 	"context"
 	"net/url"
 
+	azblob "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/quiver-gpu/quiver/zarr/store/blobstore"
+	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // opens azblob URLs
 )
 
 func init() {
 	open := func(ctx context.Context, u *url.URL) (store.Store, error) {
-		azblob := *u
-		azblob.Scheme = "azblob" // the scheme that gocloud.dev knows
+		known := *u
+		known.Scheme = "azblob" // the scheme that gocloud.dev knows
 		// Azure has no ranges that count from the end, and gocloud.dev's Upload writes one
-		// blob, so no request of its own is better.
-		return blobstore.Open(ctx, &azblob, nil)
+		// blob, so no other request is better.
+		return blobstore.Open(ctx, &known, func(*blob.Bucket) (blobstore.Native, error) {
+			return blobstore.Native{Version: version}, nil
+		})
 	}
 	store.Register("azblob", open)
 	store.Register("az", open)
+}
+
+// version returns the ETag of the blob that is read.
+func version(as func(any) bool) string {
+	var out azblob.DownloadStreamResponse
+	if !as(&out) || out.ETag == nil {
+		return ""
+	}
+	return string(*out.ETag)
 }

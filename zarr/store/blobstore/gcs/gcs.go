@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"syscall"
 
 	"cloud.google.com/go/storage"
@@ -75,6 +76,13 @@ func native(bucket *storage.BucketHandle) blobstore.Native {
 			}
 			defer func() { _ = r.Close() }() // errors show in ReadAll
 			return io.ReadAll(r)
+		},
+		Version: func(as func(any) bool) string {
+			var r *storage.Reader
+			if !as(&r) || r.Attrs.Generation == 0 {
+				return ""
+			}
+			return strconv.FormatInt(r.Attrs.Generation, 10)
 		},
 	}
 }

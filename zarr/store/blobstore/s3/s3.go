@@ -77,6 +77,13 @@ func native(client *awss3.Client, bucket string) blobstore.Native {
 			}
 			return nil
 		},
+		Version: func(as func(any) bool) string {
+			var out awss3.GetObjectOutput
+			if !as(&out) {
+				return ""
+			}
+			return aws.ToString(out.ETag)
+		},
 	}
 }
 

@@ -24,6 +24,18 @@ import (
 // serve starts an S3 server whose requests go through faults, and returns the URL of an
 // empty bucket.
 func serve(t *testing.T, faults func(http.Handler) http.Handler) string {
+	credentials(t)
+	return serveTo(t, faults)
+}
+
+func credentials(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+// serveTo is serve of a test that has the credentials.
+func serveTo(t *testing.T, faults func(http.Handler) http.Handler) string {
 	backend := s3mem.New()
 	require.NoError(t, backend.CreateBucket("tests"))
 	handler := gofakes3.New(backend).Server()
@@ -32,9 +44,6 @@ func serve(t *testing.T, faults func(http.Handler) http.Handler) string {
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", "id")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	return "s3://tests/some/prefix?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server.URL
 }
 
@@ -47,6 +56,65 @@ func open(t *testing.T, location string) store.Store {
 
 func TestS3(t *testing.T) {
 	storetest.Test(t, func(t *testing.T) store.Store { return open(t, serve(t, nil)) }, storetest.Options{})
+}
+
+// failures are what servers and networks do for a time.
+var failures = map[string]func(next http.Handler, w http.ResponseWriter, r *http.Request){
+	"503 Slow Down": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `<Error><Code>SlowDown</Code></Error>`)
+	},
+	"reset": func(_ http.Handler, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
+	"a lost response": func(next http.Handler, _ http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	},
+	"half a response": func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		recorded := httptest.NewRecorder()
+		next.ServeHTTP(recorded, r)
+		if recorded.Body.Len() < 2 {
+			panic(http.ErrAbortHandler)
+		}
+		for field, values := range recorded.Header() {
+			w.Header()[field] = values
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(recorded.Body.Len()))
+		w.WriteHeader(recorded.Code)
+		_, _ = w.Write(recorded.Body.Bytes()[:recorded.Body.Len()/2])
+		panic(http.ErrAbortHandler)
+	},
+	"slow": func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		time.Sleep(50 * time.Millisecond)
+		next.ServeHTTP(w, r)
+	},
+}
+
+// every lets every n-th request to all servers fail.
+func every(n int64, fail func(next http.Handler, w http.ResponseWriter, r *http.Request)) func(http.Handler) http.Handler {
+	var calls atomic.Int64
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1)%n == 0 {
+				fail(next, w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func TestS3PassesTheConformanceSuiteUnderFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("retries wait for seconds")
+	}
+	credentials(t)
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of the time is waiting
+			faults := every(20, fail)
+			storetest.Test(t, func(t *testing.T) store.Store { return open(t, serveTo(t, faults)) }, storetest.Options{Interrupted: true})
+		})
+	}
 }
 
 // everyThird lets the first of three requests of each method and path fail.
@@ -68,29 +136,50 @@ func everyThird(fail func(next http.Handler, w http.ResponseWriter, r *http.Requ
 	}
 }
 
+// A transfer that goes on after it broke off would mix the versions.
+func TestAValueThatIsReplacedWhileItsTransferBreaksIsNotMixed(t *testing.T) {
+	ctx := context.Background()
+	for name, etags := range map[string]bool{"ETags": true, "no ETags": false} {
+		t.Run(name, func(t *testing.T) {
+			var s store.Store
+			var reads atomic.Int64
+			value := func(b byte) []byte { return bytes.Repeat([]byte{b}, 1<<20) }
+			s = open(t, serve(t, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodGet {
+						next.ServeHTTP(w, r)
+						return
+					}
+					recorded := httptest.NewRecorder()
+					next.ServeHTTP(recorded, r)
+					if !etags {
+						recorded.Header().Del("ETag")
+					}
+					for field, values := range recorded.Header() {
+						w.Header()[field] = values
+					}
+					w.WriteHeader(recorded.Code)
+					if reads.Add(1) > 1 {
+						_, _ = w.Write(recorded.Body.Bytes())
+						return
+					}
+					_, _ = w.Write(recorded.Body.Bytes()[:1<<19])
+					w.(http.Flusher).Flush()
+					assert.NoError(t, s.Set(ctx, "k", value('b')))
+					panic(http.ErrAbortHandler)
+				})
+			}))
+			require.NoError(t, s.Set(ctx, "k", value('a')))
+			got, err := s.Get(ctx, "k", store.Range{})
+			require.NoError(t, err)
+			assert.True(t, bytes.Equal(value('b'), got))
+			assert.GreaterOrEqual(t, reads.Load(), int64(2))
+		})
+	}
+}
+
 func TestTemporaryFailuresAreRetried(t *testing.T) {
-	for name, fail := range map[string]func(next http.Handler, w http.ResponseWriter, r *http.Request){
-		"503 Slow Down": func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(w, `<Error><Code>SlowDown</Code></Error>`)
-		},
-		"reset": func(_ http.Handler, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
-		"a lost response": func(next http.Handler, _ http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(httptest.NewRecorder(), r)
-			panic(http.ErrAbortHandler)
-		},
-		"half a response": func(next http.Handler, w http.ResponseWriter, r *http.Request) {
-			recorded := httptest.NewRecorder()
-			next.ServeHTTP(recorded, r)
-			if recorded.Body.Len() < 2 {
-				panic(http.ErrAbortHandler)
-			}
-			w.Header().Set("Content-Length", fmt.Sprint(recorded.Body.Len()))
-			w.WriteHeader(recorded.Code)
-			_, _ = w.Write(recorded.Body.Bytes()[:recorded.Body.Len()/2])
-			panic(http.ErrAbortHandler)
-		},
-	} {
+	for name, fail := range failures {
 		t.Run(name, func(t *testing.T) {
 			ctx, s := context.Background(), open(t, serve(t, everyThird(fail)))
 			value := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
