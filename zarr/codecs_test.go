@@ -3,6 +3,7 @@ package zarr_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,4 +95,35 @@ func TestHostCodecsEncodeElementsOfDevices(t *testing.T) {
 			nd.Release()
 		}
 	})
+}
+
+// Zarr leaves open what is stored outside of the array.
+func TestAFillValueWithoutAnEncodingPadsNoChunk(t *testing.T) {
+	of := element.Of(ndview.Float32)
+	filter := codec.FixedScaleOffset{Offset: "5", Scale: "10", DType: "<f4", AsType: "|u1"} // 0 would be -50
+	for name, list := range map[string]codec.List{
+		"chunks": {filter, codec.Bytes{}},
+		"shards": {codec.Sharding{ChunkShape: []int64{2, 2}, Codecs: codec.List{filter, codec.Bytes{}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := create(t, store.NewMemory(), "a", &zarr.ArrayMetadata{Shape: []int64{3, 5}, ChunkShape: []int64{2, 4}, DataType: of, Codecs: list})
+			want := make([]float32, 15)
+			for i := range want {
+				want[i] = float32(6 + i)
+			}
+			require.NoError(t, a.Write(ctx, values(t, ndview.Float32, want, 3, 5), 1))
+			assert.Equal(t, want, readAs(t, a, want))
+			b := create(t, store.NewMemory(), "b", a.Metadata())
+			require.NoError(t, b.Set(ctx, zarr.Select(zarr.List(2, 0, 1), zarr.All), values(t, ndview.Float32, slices.Concat(want[10:], want[:10]), 3, 5), 1))
+			assert.Equal(t, want, readAs(t, b, want))
+			shape, err := b.Append(ctx, values(t, ndview.Float32, want[:5], 1, 5), 0, 1)
+			require.NoError(t, err)
+			assert.Equal(t, []int64{4, 5}, shape)
+			assert.Equal(t, slices.Concat(want, want[:5]), readAs(t, b, want))
+
+			c := create(t, store.NewMemory(), "c", a.Metadata())
+			err = c.Set(ctx, zarr.Select(zarr.At(0), zarr.At(0)), float32(7), 1)
+			assert.ErrorContains(t, err, "not in the range", "elements of the array that would be lost")
+		})
+	}
 }

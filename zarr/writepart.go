@@ -96,7 +96,7 @@ func (a *Array) patchChunk(ctx context.Context, cell []int64, chain *codec.Chain
 	s, memory := a.scratch(), codec.GetScratch()
 	defer s.Release()
 	defer memory.Release()
-	enc, err := a.encodePatched(s, memory, chain, box.Shape, old, part, src)
+	enc, err := a.encodePatched(s, memory, chain, box, old, part, src)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,10 @@ func (a *Array) replacesAll(box grid.Box, part index.Part) bool {
 	return ok && part.Covers(inside.Shape)
 }
 
-// encodePatched decodes a chunk, writes a part into it and encodes it. A nil chunk has
-// fill values. The result is in s or in memory.
-func (a *Array) encodePatched(s, memory *codec.Scratch, chain *codec.Chain, shape []int64, old []byte, part index.Part, src source) ([]byte, error) {
+// encodePatched decodes the chunk of a box of the array, writes a part into it and encodes
+// it. A nil chunk has fill values. The result is in s or in memory.
+func (a *Array) encodePatched(s, memory *codec.Scratch, chain *codec.Chain, box grid.Box, old []byte, part index.Part, src source) ([]byte, error) {
+	shape := box.Shape
 	if a.dataType.IsVLen() {
 		v, err := patchedStrings(s, chain, shape, old, part, src)
 		if err != nil {
@@ -139,7 +140,24 @@ func (a *Array) encodePatched(s, memory *codec.Scratch, chain *codec.Chain, shap
 		return nil, err
 	}
 	defer v.Release()
-	return a.Trace.encode(chain, s, v)
+	if old != nil || chain.EncodesFill() {
+		return a.Trace.encode(chain, s, v)
+	}
+	inside, err := v.Index(a.keysInside(box)...)
+	if err != nil {
+		return nil, err
+	}
+	defer inside.Release()
+	return a.Trace.encode(chain, s, inside)
+}
+
+// keysInside returns the keys of the elements of a box that are in the array.
+func (a *Array) keysInside(box grid.Box) []ndview.Key {
+	var keys []ndview.Key
+	for axis, extent := range a.Shape() {
+		keys = append(keys, ndview.Span(0, min(box.Shape[axis], extent-box.Origin[axis])))
+	}
+	return keys
 }
 
 // wrapHost returns an array over host memory, without a copy.
@@ -205,13 +223,14 @@ func (a *Array) patchShard(ctx context.Context, cell []int64, layout *codec.Shar
 		}
 		box := within.Box(inner)
 		old := stored[number]
-		if a.replacesAll(box.RelativeTo(negate(shard.Origin)), p) {
+		inArray := box.RelativeTo(negate(shard.Origin))
+		if a.replacesAll(inArray, p) {
 			old = nil
 		}
 		s, memory := a.scratch(), codec.GetScratch()
 		defer s.Release()
 		defer memory.Release()
-		enc, err := a.encodePatched(s, memory, layout.ChunkChain(), box.Shape, old, p, src)
+		enc, err := a.encodePatched(s, memory, layout.ChunkChain(), inArray, old, p, src)
 		if err != nil {
 			return fmt.Errorf("chunk %v of the shard: %w", inner, err)
 		}

@@ -41,6 +41,7 @@ type Chain struct {
 	chunk       ChunkSpec   // before any codec
 	axisOrder   []int       // product of the leading transposes; nil for identity
 	transforms  []transform // the other array-to-array codecs
+	fillLost    bool        // by a transform
 	serializer  chunkSerializer
 	serializes  Codec // serializer, as the list has it
 	compressors []BytesCodec
@@ -183,6 +184,7 @@ func (c *Chain) addArrayCodec(codec ArrayCodec, in ChunkSpec) (ChunkSpec, error)
 		return in, fmt.Errorf("codec %q: incomplete transform of %s to %s", codec.Name(), in.Type, t.Out.Type)
 	}
 	c.transforms = append(c.transforms, transform{t, codec.Name(), in.nbytes()})
+	c.fillLost = c.fillLost || t.fillLost
 	return t.Out, nil
 }
 
@@ -209,6 +211,10 @@ func (c *Chain) addTranspose(t Transpose, shape []int64) ([]int64, error) {
 // Fill returns the fill value: one element.
 func (c *Chain) Fill() []byte { return c.chunk.Fill }
 
+// EncodesFill reports whether the codecs can encode the fill value. An example of one that
+// they cannot is 0 as an unsigned integer less an offset.
+func (c *Chain) EncodesFill() bool { return !c.fillLost }
+
 // CheckValues returns an error unless the values fit a chunk: its type, its number of
 // axes, and no larger along any axis.
 func (c *Chain) CheckValues(v element.Values) error {
@@ -230,8 +236,9 @@ func (c *Chain) CheckValues(v element.Values) error {
 var errNilScratch = errors.New("codec.Chain: nil Scratch")
 
 // Encode returns the encoding of a chunk. Values may be smaller than the chunk along
-// any axis; fill values pad the rest. The result is nil if all elements equal the fill
-// value bitwise, unless s.KeepEmpty is set.
+// any axis; fill values pad the rest, or unless [Chain.EncodesFill] the first element.
+// The result is nil if all elements equal the fill value bitwise, unless s.KeepEmpty is
+// set.
 //
 // The result is in s or in the memory of the values. It is valid until s is used again,
 // and the caller must not modify it.
@@ -301,6 +308,9 @@ func (c *Chain) transform(s *Scratch, v *ndview.NDBuffer) (*ndview.NDBuffer, err
 	spec := c.chunk
 	if c.axisOrder != nil {
 		spec.Shape = permuteShape(spec.Shape, c.axisOrder)
+	}
+	if c.fillLost && len(raw) > 0 {
+		spec.Fill = raw[:len(spec.Fill)]
 	}
 	raw = s.pad(spec, raw, v.Shape())
 	for _, t := range c.transforms {

@@ -40,6 +40,8 @@ type Transform struct {
 	Encode func(dst, src []byte) error
 	// Decode fills dst, a chunk of the kind that the transform was made for.
 	Decode func(dst, src []byte) error
+
+	fillLost bool // the fill value has no encoding
 }
 
 // ArrayBytesCodec is an array-to-bytes codec.

@@ -248,10 +248,11 @@ func (t filterTypes) transform(in ChunkSpec, encode, decode func(dst, src []byte
 	out := ChunkSpec{Type: t.encoded.of, Shape: shape, Fill: make([]byte, t.encoded.size)}
 	// numcodecs does not transform fill values. One that has no encoding becomes 0,
 	// which only affects the size of shards.
-	if len(in.Fill) == t.decoded.size && encode(out.Fill, in.Fill) != nil {
+	lost := len(in.Fill) == t.decoded.size && encode(out.Fill, in.Fill) != nil
+	if lost {
 		clear(out.Fill)
 	}
-	return Transform{Out: out, Encode: encode, Decode: decode}, nil
+	return Transform{Out: out, Encode: encode, Decode: decode, fillLost: lost}, nil
 }
 
 // Transform returns the transform of chunks of any type with the size of DType.
@@ -284,7 +285,7 @@ func (c Delta) Transform(in ChunkSpec) (Transform, error) {
 		}
 		return convert(dst, t.encoded, diff, of)
 	}, func(dst, src []byte) error {
-		if err := convert(dst, of, src, t.encoded); err != nil {
+		if err := reconvert(dst, of, src, t.encoded); err != nil {
 			return err
 		}
 		if of.floating {
@@ -384,7 +385,7 @@ func (c FixedScaleOffset) decoder(t filterTypes) func(dst, src []byte) error {
 			}
 			in.putFloat(sums, i, in.round(x/scale)+offset)
 		}
-		return convert(dst, t.decoded, sums, in)
+		return reconvert(dst, t.decoded, sums, in)
 	}
 }
 
@@ -429,7 +430,7 @@ func (c Quantize) Transform(in ChunkSpec) (Transform, error) {
 			of.putFloat(rounded, i, math.RoundToEven(of.round(scale*of.float(src, i)))/scale)
 		}
 		return convert(dst, t.encoded, rounded, of)
-	}, func(dst, src []byte) error { return convert(dst, of, src, t.encoded) })
+	}, func(dst, src []byte) error { return reconvert(dst, of, src, t.encoded) })
 }
 
 // Transform returns the transform of chunks of any type with the size of DecodeDType.
@@ -440,7 +441,7 @@ func (c AsType) Transform(in ChunkSpec) (Transform, error) {
 	}
 	return t.transform(in,
 		func(dst, src []byte) error { return convert(dst, t.encoded, src, t.decoded) },
-		func(dst, src []byte) error { return convert(dst, t.decoded, src, t.encoded) })
+		func(dst, src []byte) error { return reconvert(dst, t.decoded, src, t.encoded) })
 }
 
 // Transform returns the transform of chunks of integers or floats.

@@ -214,11 +214,37 @@ func (n number) fromFloat(x float64) int64 {
 
 var errRange = errors.New("value is not in the range of the type")
 
+// truncated returns what an x86 processor makes of an integral x, or of NaN, that the
+// integer type does not contain. So does NumPy, although C leaves it open.
+func (n number) truncated(x float64) int64 {
+	within := func(bits int) bool { return math.Abs(x) < math.Ldexp(1, bits-1) }
+	switch {
+	case n.size <= 2 && within(32), n.size == 4 && !n.signed && within(64), n.size == 8 && !n.signed && within(64):
+		return int64(x)
+	case n.size <= 2, n.size == 4 && !n.signed, n.size == 8 && !n.signed && x > 0:
+		return 0
+	case n.size == 4:
+		return math.MinInt32
+	default:
+		return math.MinInt64
+	}
+}
+
 // convert casts elements as NumPy does. Floats are rounded to the nearest float, and
 // truncated to integers. Integers of one size keep their bits. It returns an error where
 // NumPy loses data: for integers that a smaller type does not contain, and for floats
 // that an integer type does not contain.
 func convert(dst []byte, to number, src []byte, from number) error {
+	return cast(dst, to, src, from, true)
+}
+
+// reconvert casts what is stored. Unlike convert it returns no error, because elements
+// outside of an array may be of any value: numcodecs stores what remains of a fill value.
+func reconvert(dst []byte, to number, src []byte, from number) error {
+	return cast(dst, to, src, from, false)
+}
+
+func cast(dst []byte, to number, src []byte, from number, strict bool) error {
 	if to.of == from.of {
 		copy(dst, src)
 		return nil
@@ -229,16 +255,20 @@ func convert(dst []byte, to number, src []byte, from number) error {
 			to.putFloat(dst, i, from.float(src, i))
 		case from.floating:
 			x := math.Trunc(from.float(src, i))
-			if !to.contains(x) {
+			switch {
+			case to.contains(x):
+				to.putInt(dst, i, to.fromFloat(x))
+			case strict:
 				return fmt.Errorf("element %d, %g: %w %s", i, from.float(src, i), errRange, to.of)
+			default:
+				to.putInt(dst, i, to.truncated(x))
 			}
-			to.putInt(dst, i, to.fromFloat(x))
 		case to.floating:
 			to.putFloat(dst, i, from.toFloat(from.int(src, i), to))
 		default:
 			x := from.int(src, i)
 			to.putInt(dst, i, x)
-			if to.bits < from.bits && to.int(dst, i) != x {
+			if strict && to.bits < from.bits && to.int(dst, i) != x {
 				return fmt.Errorf("element %d, %d: %w %s", i, x, errRange, to.of)
 			}
 		}

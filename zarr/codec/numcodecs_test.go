@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -13,6 +14,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -104,5 +106,35 @@ func TestCodecsMatchNumcodecs(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got, "round trip")
 		})
+	}
+}
+
+// The integers are what NumPy 2 makes of the floats on x86-64.
+func TestStoredNumbersOutOfRangeAreReadAsNumPyDoes(t *testing.T) {
+	stored := []float64{300, -1, math.NaN(), 1e10, -300.7, 3e9, -1e19, math.Inf(1)}
+	for dtype, want := range map[string][]int64{
+		"|i1": {44, -1, 0, 0, -44, 0, 0, 0},
+		"|u1": {44, 255, 0, 0, 212, 0, 0, 0},
+		"<i2": {300, -1, 0, 0, -300, 0, 0, 0},
+		"<u2": {300, 65535, 0, 0, 65236, 0, 0, 0},
+		"<i4": {300, -1, math.MinInt32, math.MinInt32, -300, math.MinInt32, math.MinInt32, math.MinInt32},
+		"<i8": {300, -1, math.MinInt64, 1e10, -300, 3e9, math.MinInt64, math.MinInt64},
+		"<u8": {300, -1, math.MinInt64, 1e10, -300, 3e9, math.MinInt64, 0}, // as bits
+	} {
+		of, _, err := element.ParseV2([]byte(`"` + dtype + `"`))
+		require.NoError(t, err)
+		list := codec.List{codec.AsType{EncodeDType: "<f8", DecodeDType: dtype}, codec.Bytes{Endian: codec.Little}}
+		chain, err := list.Compile(codec.ChunkSpec{Type: of, Shape: []int64{int64(len(stored))}, Fill: of.DefaultFill()})
+		require.NoError(t, err)
+		var encoded []byte
+		for _, x := range stored {
+			encoded = binary.LittleEndian.AppendUint64(encoded, math.Float64bits(x))
+		}
+		size := int(of.Size())
+		got := make([]byte, size*len(stored))
+		require.NoError(t, chain.DecodeFixed(codec.GetScratch(), got, encoded))
+		for i, x := range want {
+			assert.Equal(t, binary.LittleEndian.AppendUint64(nil, uint64(x))[:size], got[i*size:(i+1)*size], "%g as %s", stored[i], dtype)
+		}
 	}
 }
