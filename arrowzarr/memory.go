@@ -69,14 +69,14 @@ func (c *conversion) parquetInput() *parquetSource {
 	return p
 }
 
-// sourceBytes is what a Parquet file takes beside batches: its footer, and the
-// dictionaries of a row group.
+// sourceBytes is what a Parquet file takes beside the batches of one row group: its
+// footer, its dictionaries, and what is read ahead.
 func (c *conversion) sourceBytes() int64 {
 	p := c.parquetInput()
 	if p == nil {
 		return 0
 	}
-	return p.footerBytes() + p.dictionaryBytes(c.chosen.fields)
+	return p.footerBytes() + p.dictionaryBytes(c.chosen.fields) + p.aheadBytes(c.chosen.fields)
 }
 
 // checkMemory returns an error if what is known of the columns leaves too little for

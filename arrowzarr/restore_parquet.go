@@ -3,6 +3,7 @@ package arrowzarr
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 
@@ -34,9 +35,15 @@ type parquetWriter struct {
 
 func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWriter, error) {
 	p := &parquetWriter{schema: schema, stored: parquetSchema(schema), out: w, jobs: jobs}
-	// It finds types that cannot be written before the first batch is read.
-	_, err := pqarrow.ToParquet(p.stored, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
-	return p, err
+	// All types that cannot be written are named before the first batch is read.
+	var refused []error
+	for i, f := range p.stored.Fields() {
+		alone := arrow.NewSchema([]arrow.Field{f}, nil)
+		if _, err := pqarrow.ToParquet(alone, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps()); err != nil {
+			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows: %w", f.Name, schema.Field(i).Type, err))
+		}
+	}
+	return p, errors.Join(refused...)
 }
 
 // begin begins the file. Dictionaries are used where they pay by the first batch, which may be nil.

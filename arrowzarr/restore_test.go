@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -186,6 +187,27 @@ func TestEveryTypeIsRestored(t *testing.T) {
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 16})
 		requireVerified(t, input, output)
 	}
+}
+
+// Every column that Parquet cannot hold is named, with what can.
+func TestColumnsThatParquetCannotHoldAreNamed(t *testing.T) {
+	interval := fromJSON(t, arrow.FixedWidthTypes.MonthDayNanoInterval, `[{"months": 1, "days": 2, "nanoseconds": 3}]`)
+	tags := array.NewInt8Builder(memory.DefaultAllocator)
+	tags.Append(0)
+	union, err := array.NewSparseUnionFromArrays(tags.NewArray().(*array.Int8), []arrow.Array{floats(1)})
+	require.NoError(t, err)
+	want := newTable([]arrow.Field{
+		{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true}, {Name: "span", Type: interval.DataType(), Nullable: true}, {Name: "either", Type: union.DataType(), Nullable: true},
+	}, []arrow.Array{floats(1), interval, union})
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err = arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.Error(t, err)
+	for _, text := range []string{`"span"`, `"either"`, "month_day_nano_interval", "sparse_union", ".arrow or .arrows"} {
+		assert.ErrorContains(t, err, text)
+	}
+	assert.NotContains(t, err.Error(), `"x"`)
+	assert.NoFileExists(t, restored)
 }
 
 // Types that arrow-go cannot write to Parquet are restored to it, also inside lists,

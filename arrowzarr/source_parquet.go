@@ -31,7 +31,7 @@ type parquetSource struct {
 	unzeroed  memory.Allocator
 	whole     *arrow.Schema
 	fields    []int
-	columns   *parquetColumns // nil before open, and without columns or rows
+	groups    *parquetGroups // nil before open, and without columns or rows
 	jobs      int
 	limit     int64 // see sourceOptions.maxBuffer
 	batchRows int64
@@ -133,6 +133,9 @@ func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
 	return arrow.NewSchema(fields, &metadata)
 }
 
+// batchesPerShare is how many batches at least fit the memory of batches.
+const batchesPerShare = 16
+
 // batchRows returns the number of rows of a batch.
 func batchRows(f *file.Reader, r sourceOptions) int64 {
 	rows := r.batchRows
@@ -147,7 +150,7 @@ func batchRows(f *file.Reader, r sourceOptions) int64 {
 		// Dictionary encoding hides the width of a row. Each column counts at
 		// least 8 bytes.
 		width := max(bytes/total, 8*int64(f.MetaData().Schema.NumColumns()))
-		for rows > 1 && rows*width > r.maxBuffer/16 {
+		for rows > 1 && rows*width > r.maxBuffer/batchesPerShare {
 			rows /= 2
 		}
 	}
@@ -263,7 +266,7 @@ func (s *parquetSource) open(ctx context.Context, fields []int, rows rowRange) e
 		return nil
 	}
 	return catchPanic(func() (err error) {
-		s.columns, err = s.newColumns(ctx, fields, groups)
+		s.groups, err = s.newGroups(ctx, fields, groups)
 		return err
 	})
 }
@@ -277,12 +280,12 @@ func (s *parquetSource) next() (l sourceBatch, err error) {
 
 // nextBatch returns the next batch, without batch if no row of it is in the range.
 func (s *parquetSource) nextBatch() (l sourceBatch, err error) {
-	if s.columns == nil || s.cutter.done() {
+	if s.groups == nil || s.cutter.done() {
 		return sourceBatch{}, io.EOF
 	}
 	var batch arrow.RecordBatch
 	err = catchPanic(func() error {
-		columns, err := s.columns.next()
+		columns, err := s.groups.next()
 		if err != nil {
 			return err
 		}
@@ -335,11 +338,9 @@ func (s *parquetSource) position() (int64, int64) {
 func (s *parquetSource) interrupt() bool { return true }
 
 func (s *parquetSource) close() error {
-	err := catchPanic(func() error {
-		if s.columns != nil {
-			s.columns.close()
-		}
-		return s.reader.Close()
-	})
-	return errors.Join(err, s.file.close())
+	var err error
+	if s.groups != nil {
+		err = s.groups.close()
+	}
+	return errors.Join(err, catchPanic(s.reader.Close), s.file.close())
 }

@@ -33,6 +33,35 @@ func inParquet(t arrow.DataType) bool {
 	return true
 }
 
+// A file of one column has several row groups that are read at once.
+func TestRowGroupsReadAtOnceKeepTheirOrder(t *testing.T) {
+	var batches []arrow.Array
+	next := int64(0)
+	for _, rows := range []int{5, 1, 0, 300, 2, 2, 0, 77, 1000, 3} {
+		b := array.NewInt64Builder(memory.DefaultAllocator)
+		for range rows {
+			b.Append(next)
+			next++
+		}
+		batches = append(batches, b.NewArray())
+	}
+	want := single("x", batches...)
+	content := want.parquet(t, parquet.WithCompression(compress.Codecs.Snappy))
+	for jobs := 1; jobs <= 5; jobs++ {
+		for _, rows := range []int64{0, 7} {
+			output, _ := convertFile(t, inputFile(t, content), arrowzarr.Options{Jobs: jobs, ChunkRows: rows})
+			requireTable(t, want, output)
+		}
+	}
+	// Row groups before a damaged one are read, and nothing waits for those after it.
+	damaged := bytes.Clone(content)
+	for i := range damaged[len(damaged)/2 : len(damaged)/2+400] {
+		damaged[len(damaged)/2+i] = 0xff
+	}
+	message := refuse(t, arrowzarr.PartInput, inputFile(t, damaged), arrowzarr.Options{Jobs: 4})
+	assert.Contains(t, message, "after row")
+}
+
 func TestParquetConverts(t *testing.T) {
 	var columns []int
 	for i, kind := range supported {

@@ -153,7 +153,12 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 		return p.leafType(got, want, p.columns.Column(node.ColIndex))
 	}
 	only := func(kind arrow.Type) arrow.Field { // the element of a list
-		return p.field(got.(arrow.ListLikeType).ElemField(), childOf(want, kind, 0, 1), node.Children[0])
+		stored := childOf(want, kind, 0, 1)
+		element := p.field(got.(arrow.ListLikeType).ElemField(), stored, node.Children[0])
+		if stored != nil {
+			element.Name = stored.Name
+		}
+		return element
 	}
 	switch t := got.(type) {
 	case *arrow.StructType:
@@ -182,17 +187,13 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 		made.KeysSorted = sorted
 		return made
 	case *arrow.ListType:
-		if view, ok := want.(*arrow.ListViewType); ok {
-			element := only(arrow.LIST_VIEW)
-			element.Name = view.ElemField().Name // which is a part of the type
-			return arrow.ListViewOfField(element)
+		if _, ok := want.(*arrow.ListViewType); ok {
+			return arrow.ListViewOfField(only(arrow.LIST_VIEW))
 		}
 		return arrow.ListOfField(only(arrow.LIST))
 	case *arrow.LargeListType:
-		if view, ok := want.(*arrow.LargeListViewType); ok {
-			element := only(arrow.LARGE_LIST_VIEW)
-			element.Name = view.ElemField().Name
-			return arrow.LargeListViewOfField(element)
+		if _, ok := want.(*arrow.LargeListViewType); ok {
+			return arrow.LargeListViewOfField(only(arrow.LARGE_LIST_VIEW))
 		}
 		return arrow.LargeListOfField(only(arrow.LARGE_LIST))
 	case *arrow.FixedSizeListType:

@@ -52,10 +52,10 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 		"berlin timestamp[ms, tz=Europe/Berlin]", "newyork timestamp[ms, tz=America/New_York]", "plain timestamp[ms]",
 		"json extension<arrow.json[storage_type=utf8]>", "uuid extension<arrow.uuid>", "bool8 extension<arrow.bool8>",
 		"decimal32 decimal32(9, 2)", "decimal64 decimal64(18, 2)", "text_view string_view", "bytes_view binary_view",
-		"durations list<element: duration[ms], nullable>",
+		"durations list<item: duration[ms], nullable>",
 		"json_large extension<arrow.json[storage_type=large_utf8]>", "json_view extension<arrow.json[storage_type=string_view]>",
 		"flags struct<on: extension<arrow.bool8> nullable, n: int64 nullable>", "sorted map<utf8, int16, keys_sorted, items_nullable>",
-		"tensors list<element: fixed_size_list<element: int16, nullable>[4], nullable>",
+		"tensors list<item: fixed_size_list<item: int16, nullable>[4], nullable>",
 		"nested struct<x: decimal32(9, 2) nullable, t: timestamp[ms, tz=Europe/Berlin] nullable, v: string_view nullable>",
 	}
 	var got []string
