@@ -322,12 +322,15 @@ func (z *Zip) checkWritable(ctx context.Context, key string) error {
 	return nil
 }
 
+// zipUTF8 says that a name is UTF-8. Without it, readers take the name for code page 437.
+const zipUTF8 = 1 << 11
+
 func (z *Zip) set(ctx context.Context, key string, value []byte) error {
 	if err := z.checkWritable(ctx, key); err != nil {
 		return err
 	}
 	n := uint64(len(value))
-	entry, err := z.writer.CreateRaw(&zip.FileHeader{Name: key, Method: zip.Store, CRC32: crc32.ChecksumIEEE(value),
+	entry, err := z.writer.CreateRaw(&zip.FileHeader{Name: key, Flags: zipUTF8, Method: zip.Store, CRC32: crc32.ChecksumIEEE(value),
 		CompressedSize64: n, UncompressedSize64: n})
 	if err == nil {
 		err = z.writer.Flush()
