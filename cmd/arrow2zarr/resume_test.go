@@ -230,10 +230,10 @@ func TestTwoFinalizesAtOnceGiveOneOutput(t *testing.T) {
 	}
 }
 
-// What a killed conversion has left is named, and deleted by --overwrite or abort.
+// What a killed conversion has left is named, and deleted by --overwrite, abort or clean.
 func TestLeftoversAreNamedAndDeleted(t *testing.T) {
 	input := manyTags(t, 60)
-	for _, way := range []string{"overwrite", "abort"} {
+	for _, way := range []string{"overwrite", "abort", "clean"} {
 		t.Run(way, func(t *testing.T) {
 			output := outputPath(t)
 			c := command(t, "convert", input, output, "--chunk-rows", "8", "--jobs", "1")
@@ -256,9 +256,9 @@ func TestLeftoversAreNamedAndDeleted(t *testing.T) {
 			assert.Contains(t, e.stderr, left)
 			assert.Contains(t, e.stderr, "--resume")
 			assert.Contains(t, mustRun(t, "status", output).stdout, "interrupted")
-			if way == "abort" {
-				assert.Contains(t, mustRun(t, "abort", output).stdout, "deleted")
-				assert.Contains(t, mustRun(t, "abort", output).stdout, "nothing is unfinished")
+			if way != "overwrite" {
+				assert.Contains(t, mustRun(t, way, output).stdout, "deleted")
+				assert.Contains(t, mustRun(t, way, output).stdout, "nothing is unfinished")
 				requireNothing(t, output)
 				return
 			}

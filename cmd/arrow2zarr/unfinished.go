@@ -13,8 +13,9 @@ import (
 
 func newAbortCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "abort OUTPUT...",
-		Short: "Delete what is unfinished of an output",
+		Use:     "abort OUTPUT...",
+		Aliases: []string{"clean"}, // after a conversion that was killed, nothing is left to abort
+		Short:   "Delete what is unfinished of an output",
 		Long: `Abort deletes planned partitions, and what a conversion that was killed has left. A
 complete output is kept, also if the unfinished one was to replace it, and a table to
 which rows were being appended is as it was. A local output is refused while a process

@@ -290,7 +290,7 @@ func (op operation) onArray(ctx context.Context, a *zarr.Array) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []any{info.Bytes, info.StoredChunks, info.Chunks}, nil
+		return []any{info.Bytes, info.StoredChunks, info.Chunks, info.StoredBytes}, nil
 	}
 	view, err := a.View(op.Views[0].selection())
 	for _, s := range op.Views[1:] {

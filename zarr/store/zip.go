@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/ulikunitz/xz/lzma"
 )
@@ -322,12 +323,18 @@ func (z *Zip) checkWritable(ctx context.Context, key string) error {
 	return nil
 }
 
+// zipUTF8 says that a name is UTF-8. Without it, readers take the name for code page 437.
+const zipUTF8 = 1 << 11
+
 func (z *Zip) set(ctx context.Context, key string, value []byte) error {
 	if err := z.checkWritable(ctx, key); err != nil {
 		return err
 	}
-	n := uint64(len(value))
-	entry, err := z.writer.CreateRaw(&zip.FileHeader{Name: key, Method: zip.Store, CRC32: crc32.ChecksumIEEE(value),
+	n, flags := uint64(len(value)), uint16(0)
+	if utf8.ValidString(key) {
+		flags = zipUTF8
+	}
+	entry, err := z.writer.CreateRaw(&zip.FileHeader{Name: key, Flags: flags, Method: zip.Store, CRC32: crc32.ChecksumIEEE(value),
 		CompressedSize64: n, UncompressedSize64: n})
 	if err == nil {
 		err = z.writer.Flush()

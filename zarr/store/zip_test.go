@@ -207,3 +207,16 @@ func FuzzZip(f *testing.F) {
 		require.NoError(t, z.Close())
 	})
 }
+
+func TestZipNamesAreMarkedAsUTF8(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.zip")
+	z := openZip(t, path, store.ZipCreate)
+	set(t, z, "é/zarr.json", "{}")
+	require.NoError(t, z.Close())
+	r, err := zip.OpenReader(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	assert.Equal(t, "é/zarr.json", r.File[0].Name)
+	assert.False(t, r.File[0].NonUTF8)
+	assert.NotZero(t, r.File[0].Flags&(1<<11), "Python needs the bit")
+}

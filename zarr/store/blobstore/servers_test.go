@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -286,6 +288,25 @@ func TestFaultsBetweenClientsAndServersAreRetried(t *testing.T) {
 				assert.ErrorIs(t, err, store.ErrNotFound)
 			})
 		}
+	})
+}
+
+// Every twentieth request meets one fault after the other.
+func TestServersPassTheConformanceSuiteUnderFaults(t *testing.T) {
+	names := slices.Sorted(maps.Keys(serverFaults))
+	forEachServer(t, func(t *testing.T, server *server) {
+		var calls atomic.Int64
+		mixed := fault(func(good http.Handler, w http.ResponseWriter, r *http.Request) {
+			n := int(calls.Add(1))
+			if n%20 == 0 {
+				serverFaults[names[n/20%len(names)]](good, w, r)
+				return
+			}
+			good.ServeHTTP(w, r)
+		})
+		server.fault.Store(&mixed)
+		defer server.fault.Store(nil)
+		storetest.Test(t, server.open, storetest.Options{Interrupted: true})
 	})
 }
 
