@@ -83,11 +83,11 @@ func (l *leaf) deltas(found page, in []byte) (values []int64, rest []byte, err e
 func decodeDeltas(in []byte, limit int) (values []int64, rest []byte, err error) {
 	var header [3]uint64 // block size, miniblocks of a block, and number of values
 	for i := range header {
-		n := 0
-		if header[i], n = binary.Uvarint(in); n <= 0 {
+		number, n := binary.Uvarint(in)
+		if n <= 0 {
 			return nil, nil, errCutOff("deltas")
 		}
-		in = in[n:]
+		header[i], in = number, in[n:]
 	}
 	last, n := binary.Varint(in)
 	if n <= 0 {
