@@ -98,7 +98,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	$(LINT) run ./...
 
 .PHONY: check-windows
-check-windows: ## Build the packages that Windows has; .ci/run leaves it out, since it compiles all anew
+check-windows: ## Build the packages that Windows has; .ci/run leaves it out, since it compiles everything again
 	GOOS=windows CGO_ENABLED=0 $(GO) build ./internal/... ./arrowbuf/... ./cudabuf/... ./ndview/... ./compress/... ./zarr ./zarr/codec/... ./zarr/store ./ipc/... ./arrowzarr
 
 .PHONY: check-modules
