@@ -3,6 +3,7 @@ package parquetcolumn_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func readAll(content []byte, rows int64, mem memory.Allocator) (columns [][]arro
 	if err != nil {
 		return nil, err
 	}
-	options := &parquetcolumn.Options{Source: bytes.NewReader(content), Size: int64(len(content)), Memory: mem, MaxPage: 1 << 20, Buffer: 100, Release: rows < 1000}
+	options := &parquetcolumn.Options{Source: bytes.NewReader(content), Size: int64(len(content)), Memory: mem, MaxPage: 4 << 20, Buffer: 100, Release: rows < 1000}
 	groups := make([]int, r.NumRowGroups())
 	for g := range groups {
 		groups[g] = g
@@ -184,6 +185,35 @@ func TestEncodingsGiveTheValuesOfArrowGo(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, array.Equal(c.values, joined), "%s as %s", c.values.DataType(), c.encoding)
 			}
+		}
+	}
+}
+
+// The arrays of a row group keep its dictionary when that of the next one is read. Theirs
+// are large, and compress well.
+func TestBatchesKeepTheDictionaryOfTheirRowGroup(t *testing.T) {
+	const groups, n = 3, 20_000
+	kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: kind, Nullable: true}}, nil)
+	text := func(g, i int) string { return fmt.Sprintf("%s%d of %d", strings.Repeat("common ", 10), i, g) }
+	var buf bytes.Buffer
+	w, err := pqarrow.NewFileWriter(schema, &buf, parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDictionaryPageSizeLimit(4<<20)),
+		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	require.NoError(t, err)
+	for g := range groups {
+		b := array.NewDictionaryBuilder(memory.DefaultAllocator, kind).(*array.BinaryDictionaryBuilder)
+		for i := range n {
+			require.NoError(t, b.AppendString(text(g, i)))
+		}
+		require.NoError(t, w.Write(array.NewRecordBatch(schema, []arrow.Array{b.NewArray()}, n)))
+	}
+	require.NoError(t, w.Close())
+	columns, err := readAll(buf.Bytes(), n, memory.DefaultAllocator)
+	require.NoError(t, err)
+	require.Len(t, columns[0], groups)
+	for g, a := range columns[0] {
+		for i := range n {
+			require.Equal(t, text(g, i), a.ValueStr(i), "row group %d", g)
 		}
 	}
 }

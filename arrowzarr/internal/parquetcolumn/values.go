@@ -114,7 +114,7 @@ func (l *leaf) readDictionary(found page) error {
 	if 4*int64(n) > int64(len(in)) {
 		return errCutOff("values of a dictionary")
 	}
-	if len(in) > largeDictionary {
+	if len(in) > largeDictionary && l.form.isText() { // arrays of indices keep the dictionary
 		return l.keepDictionary(in, n)
 	}
 	o := output{offsets: memory.NewResizableBuffer(l.options.Memory), text: memory.NewResizableBuffer(l.options.Memory)}
