@@ -125,7 +125,7 @@ func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
 	metadata := inferred.Metadata()
 	keys, values := slices.Clone(metadata.Keys()), slices.Clone(metadata.Values())
 	for _, pair := range s.reader.MetaData().KeyValueMetadata() {
-		if pair.Value != nil && pair.Key != "" && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
+		if pair.Value != nil && pair.Key != hiddenSchemaKey && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
 			keys, values = append(keys, pair.Key), append(values, *pair.Value)
 		}
 	}

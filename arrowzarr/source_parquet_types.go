@@ -57,6 +57,10 @@ func storedSchema(f *file.Reader) (*arrow.Schema, error) {
 	return d.Schema(), nil
 }
 
+// hiddenSchemaKey is the key of a stored schema that arrow-go cannot read. No other key
+// begins with a zero byte.
+const hiddenSchemaKey = "\x00" + storedSchemaKey
+
 // replaceStoredSchema gives arrow-go a stored schema that it can read: none if the file's
 // has types that it does not know, such as integers of 128 bits by polars, and one with
 // lists instead of list_views, inside of which it would not look.
@@ -74,7 +78,7 @@ func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) error {
 		switch {
 		case pair.Key != storedSchemaKey || !changed:
 		case stored == nil:
-			pair.Key = ""
+			pair.Key = hiddenSchemaKey
 		default:
 			metadata := stored.Metadata()
 			message, err := schemaMessage(arrow.NewSchema(fields, &metadata))

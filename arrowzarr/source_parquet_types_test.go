@@ -109,11 +109,12 @@ func TestParquetIsReadWithoutASchemaOfUnknownTypes(t *testing.T) {
 	require.NoError(t, w.Write(in.batches[0]))
 	require.NoError(t, w.AppendKeyValueMetadata("ARROW:schema", base64.StdEncoding.EncodeToString(message)))
 	require.NoError(t, w.AppendKeyValueMetadata("own", "kept"))
+	require.NoError(t, w.AppendKeyValueMetadata("", "without a name"))
 	require.NoError(t, w.Close())
 	facts := describe1(t, inputFile(t, buf.Bytes()))
 	require.True(t, arrow.TypeEqual(arrow.PrimitiveTypes.Int64, facts.Schema.Field(0).Type), facts.Schema)
 	require.True(t, arrow.TypeEqual(arrow.BinaryTypes.String, facts.Schema.Field(1).Type), facts.Schema)
-	assert.Equal(t, map[string]string{"own": "kept"}, facts.Schema.Metadata().ToMap())
+	assert.Equal(t, map[string]string{"own": "kept", "": "without a name"}, facts.Schema.Metadata().ToMap())
 }
 
 // Without an Arrow schema, Parquet's own types say what a column is.
