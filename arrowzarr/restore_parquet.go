@@ -18,9 +18,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views and
-// small decimals. They are written as integers, as plain text and bytes, and as decimals
-// of 128 bits, as other writers do. The file's Arrow schema has their types.
+// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views, small
+// decimals, list_views and missing lists of a fixed_size_list. They are written as
+// integers, as plain text and bytes, as decimals of 128 bits, and as lists, as other
+// writers do. The file's Arrow schema has their types.
 type parquetWriter struct {
 	schema *arrow.Schema
 	stored *arrow.Schema // of the batches as they are written

@@ -94,7 +94,7 @@ func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *colum
 		}
 		return textArray(plan.storage, text, missing)
 	}
-	stored, err := c.buffer(ctx, a, plan.layout.dtype, from, to)
+	stored, err := c.buffer(ctx, zarr.Prototype{}, a, plan.layout.dtype, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -262,24 +262,10 @@ func (c *tableColumn) readTo(ctx context.Context, dev arrowbuf.Device, from, to 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRows(a, c.plan.layout.dtype, from, to); err != nil {
-		return nil, err
-	}
-	values, err := a.ReadRows(ctx, zarr.PrototypeOn(dev), from, to, c.jobs)
+	buffer, err := c.buffer(ctx, zarr.PrototypeOn(dev), a, c.plan.layout.dtype, from, to)
 	if err != nil {
 		return nil, err
 	}
-	defer values.Release()
-	nd, ok := values.(*ndview.NDBuffer)
-	if !ok || !nd.IsContiguous() {
-		return nil, fmt.Errorf("%s: %T, expected contiguous numbers: %w", a.Path(), values, errMalformed)
-	}
-	part, err := nd.Buffer().Slice(nd.Offset(), nd.NBytes())
-	if err != nil {
-		return nil, err
-	}
-	defer part.Release()
-	buffer := part.Arrow()
 	defer buffer.Release()
 	data, err := c.plan.fixedData(buffer, int(to-from), missing, elements, func(b *memory.Buffer) (*memory.Buffer, error) { return copyBitmap(b, dev) })
 	if err != nil {

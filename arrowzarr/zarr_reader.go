@@ -52,13 +52,13 @@ func (r *zarrReader) require(ctx context.Context, name string) (*zarr.Array, err
 	return a, err
 }
 
-// buffer returns rows [from, to) of an array of elements of a dtype, without a copy. The
-// caller must release them.
-func (r *zarrReader) buffer(ctx context.Context, a *zarr.Array, dtype ndview.DType, from, to int64) (*memory.Buffer, error) {
+// buffer returns rows [from, to) of an array of elements of a dtype where the prototype
+// says, without a copy. The caller must release them.
+func (r *zarrReader) buffer(ctx context.Context, where zarr.Prototype, a *zarr.Array, dtype ndview.DType, from, to int64) (*memory.Buffer, error) {
 	if err := checkRows(a, dtype, from, to); err != nil {
 		return nil, err
 	}
-	values, err := a.ReadRows(ctx, zarr.Prototype{}, from, to, r.jobs)
+	values, err := a.ReadRows(ctx, where, from, to, r.jobs)
 	if err != nil {
 		return nil, err
 	}
