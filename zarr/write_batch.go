@@ -67,21 +67,17 @@ type ChunkWrite struct {
 // It returns early with the first error, or the cause of the context. Then some of the
 // chunks are stored, and the channel may still have others.
 func WriteChunks(ctx context.Context, chunks <-chan ChunkWrite, jobs int) error {
-	return newBatchWriter(jobs).run(ctx, func(ctx context.Context, send func(ChunkWrite) error) error {
+	return newBatchWriter(jobs).run(ctx, func(ctx context.Context, out *gatherer) error {
 		for i := 0; ; i++ {
-			select {
-			case c, ok := <-chunks:
-				if !ok {
-					return nil
-				}
-				if err := c.check(); err != nil {
-					return fmt.Errorf("zarr.WriteChunks: chunk %d: %w", i, err)
-				}
-				if err := send(c); err != nil {
-					return err
-				}
-			case <-ctx.Done():
-				return context.Cause(ctx)
+			c, ok, err := out.receive(ctx, chunks)
+			if err != nil || !ok {
+				return err
+			}
+			if err := c.check(); err != nil {
+				return fmt.Errorf("zarr.WriteChunks: chunk %d: %w", i, err)
+			}
+			if err := out.add(ctx, c); err != nil {
+				return err
 			}
 		}
 	})
@@ -106,29 +102,26 @@ func (c ChunkWrite) chain() (*codec.Chain, error) {
 	return c.Array.chainFor(c.Index)
 }
 
-// isWhole reports whether the values are all that the chunk has, so that it need not be
-// read.
-func (c ChunkWrite) isWhole() (bool, error) {
+// isWhole returns the codecs of the chunk, and reports whether the values are all that it
+// has, so that it need not be read.
+func (c ChunkWrite) isWhole() (*codec.Chain, bool, error) {
 	chain, err := c.chain()
 	if err == nil {
 		err = chain.CheckValues(c.Values)
 	}
 	if err != nil {
-		return false, c.wrap(err)
+		return nil, false, c.wrap(err)
 	}
 	if c.Shard != nil {
-		return true, nil
+		return chain, true, nil
 	}
 	cell := c.Array.chunkGrid().Box(c.Index)
 	box := grid.Box{Origin: cell.Origin, Shape: c.Values.Shape()}
+	if slices.Equal(box.Shape, cell.Shape) {
+		return chain, true, nil
+	}
 	inside, ok := cell.Intersect(grid.WholeBox(c.Array.Shape()))
-	return slices.Equal(box.Shape, cell.Shape) || ok && box.Contains(inside), nil
-}
-
-// onDevice reports whether a GPU encodes the chunk.
-func (c ChunkWrite) onDevice() bool {
-	chain, err := c.chain()
-	return err == nil && isOnGPU(c.Values) && chain.EncodesOnDevice()
+	return chain, ok && box.Contains(inside), nil
 }
 
 // isOnGPU reports whether values are in the memory of a GPU.
@@ -177,8 +170,6 @@ type batchWriter struct {
 	storing  *semaphore.Weighted // a goroutine each that stores or encodes on the host
 	encoding *semaphore.Weighted // a batch each whose kernels run
 
-	gathering sync.Mutex // held by the goroutine that gathers a batch
-
 	mu     sync.Mutex
 	shards map[*ShardWriter]int64 // chunks that are left of those that the writer closes
 }
@@ -191,44 +182,113 @@ func newBatchWriter(jobs int) *batchWriter {
 	}
 }
 
-// run writes the chunks that a function sends, until its error or the first of a chunk.
-func (w *batchWriter) run(ctx context.Context, produce func(ctx context.Context, send func(ChunkWrite) error) error) error {
+// run writes the chunks that a function adds to a gatherer, until its error or the first of
+// a chunk.
+func (w *batchWriter) run(ctx context.Context, produce func(ctx context.Context, out *gatherer) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	in := make(chan ChunkWrite)
+	batches := make(chan []ChunkWrite)
 	for range writeInFlight {
 		group.Go(func() error {
-			for {
-				batch, err := w.gather(groupCtx, in)
-				if err != nil || len(batch) == 0 {
-					return err
-				}
+			for batch := range batches {
 				if err := w.write(groupCtx, batch); err != nil {
 					return err
 				}
 			}
+			return nil
 		})
 	}
 	group.Go(func() error {
-		defer close(in)
-		return produce(groupCtx, func(c ChunkWrite) error { return w.send(groupCtx, group, in, c) })
+		defer close(batches)
+		g := &gatherer{writer: w, group: group, out: batches}
+		if err := produce(groupCtx, g); err != nil {
+			return err
+		}
+		return g.flush(groupCtx)
 	})
 	return group.Wait()
 }
 
-// send sends a chunk to the stage that encodes it.
-func (w *batchWriter) send(ctx context.Context, group *errgroup.Group, in chan<- ChunkWrite, c ChunkWrite) error {
-	whole, err := c.isWhole()
+// gatherer puts the chunks that a GPU encodes into batches. A single goroutine uses it: a
+// batch has thousands of small chunks, which must not pass from one to another each.
+type gatherer struct {
+	writer *batchWriter
+	group  *errgroup.Group
+	out    chan<- []ChunkWrite
+
+	batch    []ChunkWrite
+	bytes    int64
+	complete int64 // bytes at which the batch is
+}
+
+// receive returns the next chunk of a channel, and false after the last.
+func (g *gatherer) receive(ctx context.Context, chunks <-chan ChunkWrite) (c ChunkWrite, ok bool, err error) {
+	if ctx.Err() != nil {
+		return c, false, context.Cause(ctx)
+	}
+	select {
+	case c, ok = <-chunks:
+		return c, ok, nil
+	default:
+	}
+	var late <-chan time.Time // never, without a batch
+	if len(g.batch) > 0 {
+		late = time.After(gatherWait)
+	}
+	select {
+	case c, ok = <-chunks:
+		return c, ok, nil
+	case <-late:
+	case <-ctx.Done():
+		return c, false, context.Cause(ctx)
+	}
+	if err := g.flush(ctx); err != nil {
+		return c, false, err
+	}
+	select {
+	case c, ok = <-chunks:
+		return c, ok, nil
+	case <-ctx.Done():
+		return c, false, context.Cause(ctx)
+	}
+}
+
+// add adds a chunk to the batch. It begins to write a chunk that no GPU encodes.
+func (g *gatherer) add(ctx context.Context, c ChunkWrite) error {
+	chain, whole, err := c.isWhole()
 	if err != nil {
 		return err
 	}
-	if whole && c.onDevice() {
-		select {
-		case in <- c:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	if !whole || !isOnGPU(c.Values) || !chain.EncodesOnDevice() {
+		return g.writer.begin(ctx, g.group, c)
+	}
+	if len(g.batch) == 0 {
+		if g.complete, err = batchSize(c.Values); err != nil {
+			return err
 		}
 	}
+	g.batch, g.bytes = append(g.batch, c), g.bytes+valuesBytes(c.Values)
+	if g.bytes < g.complete {
+		return nil
+	}
+	return g.flush(ctx)
+}
+
+// flush sends the batch, if it has chunks.
+func (g *gatherer) flush(ctx context.Context) error {
+	if len(g.batch) == 0 {
+		return nil
+	}
+	select {
+	case g.out <- g.batch:
+		g.batch, g.bytes = nil, 0
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// begin encodes and stores a chunk by itself, in a goroutine of the group.
+func (w *batchWriter) begin(ctx context.Context, group *errgroup.Group, c ChunkWrite) error {
 	if err := w.storing.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -248,36 +308,6 @@ func (c ChunkWrite) write(ctx context.Context) error {
 		return c.Shard.WriteChunk(ctx, c.Index, c.Values)
 	}
 	return c.Array.WriteChunk(ctx, c.Index, c.Values)
-}
-
-// gather returns the next batch, which is empty after the last chunk.
-func (w *batchWriter) gather(ctx context.Context, in <-chan ChunkWrite) (batch []ChunkWrite, err error) {
-	w.gathering.Lock()
-	defer w.gathering.Unlock()
-	var bytes, complete int64
-	for len(batch) == 0 || bytes < complete {
-		var late <-chan time.Time // never, for the first chunk
-		if len(batch) > 0 {
-			late = time.After(gatherWait)
-		}
-		select {
-		case c, ok := <-in:
-			if !ok {
-				return batch, nil
-			}
-			if len(batch) == 0 {
-				if complete, err = batchSize(c.Values); err != nil {
-					return nil, err
-				}
-			}
-			batch, bytes = append(batch, c), bytes+valuesBytes(c.Values)
-		case <-late:
-			return batch, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	return batch, nil
 }
 
 // batchSize returns the bytes at which a batch is complete: less than usual on a GPU that
@@ -418,7 +448,7 @@ func (a *Array) writeBoxOnDevice(ctx context.Context, box grid.Box, v element.Va
 			v.Release()
 		}
 	}()
-	err := w.run(ctx, func(ctx context.Context, send func(ChunkWrite) error) error {
+	err := w.run(ctx, func(ctx context.Context, out *gatherer) error {
 		for cell := range a.chunkGrid().Chunks(box) {
 			chunk := a.chunkGrid().Box(cell)
 			part, _ := chunk.Intersect(box)
@@ -434,10 +464,10 @@ func (a *Array) writeBoxOnDevice(ctx context.Context, box grid.Box, v element.Va
 			case a.isSharded(cell):
 				err = w.splitShard(ctx, a, cell, values, func(c ChunkWrite) error {
 					views = append(views, c.Values)
-					return send(c)
+					return out.add(ctx, c)
 				})
 			default:
-				err = send(ChunkWrite{Array: a, Index: cell, Values: values})
+				err = out.add(ctx, ChunkWrite{Array: a, Index: cell, Values: values})
 			}
 			if err != nil {
 				return err

@@ -173,18 +173,17 @@ func forEach(n, jobs int, f func(i int) error) error {
 		return f(0)
 	}
 	var failed atomic.Bool
+	var next atomic.Int64
 	var group errgroup.Group
-	group.SetLimit(jobs)
-	for i := range n {
-		if failed.Load() {
-			break
-		}
+	for range min(n, jobs) {
 		group.Go(func() error {
-			err := f(i)
-			if err != nil {
-				failed.Store(true)
+			for i := int(next.Add(1)) - 1; i < n && !failed.Load(); i = int(next.Add(1)) - 1 {
+				if err := f(i); err != nil {
+					failed.Store(true)
+					return err
+				}
 			}
-			return err
+			return nil
 		})
 	}
 	return group.Wait()

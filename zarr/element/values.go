@@ -65,6 +65,13 @@ func SliceBox(v Values, at, extent []int64) (Values, error) {
 	if v == nil {
 		return nil, errors.New("element.SliceBox: nil values")
 	}
+	if nd, ok := v.(*ndview.NDBuffer); ok { // one view for all axes
+		keys := make([]ndview.Key, len(at))
+		for axis := range at {
+			keys[axis] = ndview.Span(at[axis], at[axis]+extent[axis])
+		}
+		return asValues(nd.Index(keys...))
+	}
 	v.Retain()
 	for axis := range at {
 		part, err := Slice(v, axis, at[axis], at[axis]+extent[axis])

@@ -30,7 +30,8 @@ const Open int64 = math.MinInt64
 
 var wholeAxis = Key{Kind: KeySlice, Start: Open, Stop: Open, Step: Open}
 
-// expandKeys returns one key per axis: it replaces an ellipsis, or appends whole axes.
+// expandKeys returns one key per axis: it replaces an ellipsis, or appends whole axes. The
+// caller must not modify it.
 func expandKeys(keys []Key, n int) ([]Key, error) {
 	used, ellipsis := 0, -1
 	for i, k := range keys {
@@ -49,6 +50,9 @@ func expandKeys(keys []Key, n int) ([]Key, error) {
 	}
 	if used > n {
 		return nil, fmt.Errorf("an index of %d axes for an array of %d: %w", used, n, ErrShape)
+	}
+	if ellipsis < 0 && used == n {
+		return keys, nil
 	}
 	before, after := keys, []Key(nil)
 	if ellipsis >= 0 {
@@ -121,7 +125,7 @@ func (r Run) Index(keys []Key) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	out := Run{Offset: r.Offset, Size: r.Size, Shape: []int64{}, Strides: []int64{}}
+	out := Run{Offset: r.Offset, Size: r.Size, Shape: make([]int64, 0, len(keys)), Strides: make([]int64, 0, len(keys))}
 	axis := 0
 	for _, k := range keys {
 		if k.Kind == KeyNewAxis {
