@@ -25,7 +25,8 @@ type stagingPool struct {
 
 	users     sync.RWMutex // read-locked by running copies, locked by trim
 	mu        sync.Mutex
-	allocated int
+	wanted    int                 // the most buffers that a copy may use
+	allocated int                 // and being allocated, at most wanted
 	idle      chan *stagingBuffer // buffers that no goroutine is using
 }
 
@@ -51,26 +52,57 @@ func newStagingPool(d *Device, p stagingConfig) *stagingPool {
 	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, 2*max(p.workers, p.readers))}
 }
 
-// acquire allocates up to n buffers for a copy, which must call release.
+// acquire lets a copy use up to n buffers, of which there is at least one. The copy must
+// call release.
 func (sp *stagingPool) acquire(n int) error {
 	sp.users.RLock()
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	for sp.allocated < min(n, cap(sp.idle)) {
+	if sp.allocated == 0 { // others would wait for it for ever
 		b, err := sp.newBuffer()
 		if err != nil {
 			sp.users.RUnlock()
-			return fmt.Errorf("allocating staging buffers: %w", err)
+			return err
 		}
 		sp.allocated++
 		sp.idle <- b
 	}
+	sp.wanted = max(sp.wanted, min(n, cap(sp.idle)))
 	return nil
 }
 
 func (sp *stagingPool) release() { sp.users.RUnlock() }
 
+// grow returns a new buffer, or nil if there are as many as wanted. Pinning one takes as
+// long as filling it, so the first copy begins with the buffers that it has.
+func (sp *stagingPool) grow() (*stagingBuffer, error) {
+	sp.mu.Lock()
+	more := sp.allocated < sp.wanted
+	if more {
+		sp.allocated++
+	}
+	sp.mu.Unlock()
+	if !more {
+		return nil, nil
+	}
+	b, err := sp.newBuffer()
+	if err != nil {
+		sp.mu.Lock()
+		sp.allocated--
+		sp.mu.Unlock()
+	}
+	return b, err
+}
+
 func (sp *stagingPool) newBuffer() (*stagingBuffer, error) {
+	b, err := sp.tryNewBuffer()
+	if err != nil {
+		return nil, fmt.Errorf("allocating staging buffers: %w", err)
+	}
+	return b, nil
+}
+
+func (sp *stagingPool) tryNewBuffer() (*stagingBuffer, error) {
 	b := &stagingBuffer{}
 	err := sp.dev.withContext(func() (err error) { b.event, err = sp.dev.api.EventCreate(driver.EventDisableTiming); return err })
 	if err != nil {
@@ -89,7 +121,12 @@ func (sp *stagingPool) newBuffer() (*stagingBuffer, error) {
 
 // get waits for a buffer that no goroutine is using. Callers must not hold a
 // staging buffer already, or they may deadlock.
-func (sp *stagingPool) get() (*stagingBuffer, error) { return sp.waitReady(<-sp.idle) }
+func (sp *stagingPool) get() (*stagingBuffer, error) {
+	if b, err := sp.tryGet(); b != nil || err != nil {
+		return b, err
+	}
+	return sp.waitReady(<-sp.idle)
+}
 
 // tryGet is get, but returns nil if it would have to wait for another goroutine.
 func (sp *stagingPool) tryGet() (*stagingBuffer, error) {
@@ -97,7 +134,7 @@ func (sp *stagingPool) tryGet() (*stagingBuffer, error) {
 	case b := <-sp.idle:
 		return sp.waitReady(b)
 	default:
-		return nil, nil
+		return sp.grow()
 	}
 }
 
@@ -292,13 +329,13 @@ func (d *Device) runStaged(c *stagedCopy, a access, s *Stream) error {
 // goroutine that starts after all parts are claimed: waking a thread may take longer
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers, partsPerWorker := min(c.workers, runtime.GOMAXPROCS(0)), int64(2)
+	const partsPerWorker = 2
+	workers := min(c.workers, runtime.GOMAXPROCS(0))
 	buffers := 2 * workers
 	if c.segments[0].read != nil {
-		partsPerWorker = 4    // the device begins after the first, which should not be large
 		buffers = 4 * workers // the device also copies for others, so more are busy
 	}
-	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
+	partSize := (c.total/int64(partsPerWorker*workers) + 4095) &^ 4095 // whole pages
 	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))
 	if err := c.pool.acquire(min(buffers, len(c.parts))); err != nil {
 		return err
@@ -326,20 +363,26 @@ func (c *stagedCopy) divide(size int64) {
 			c.parts = append(c.parts, copyPart{from, min(from+size, to)})
 		}
 	}
-	if c.segments[0].read != nil {
-		for i, end := range c.ends {
-			begin := end - alignedLen(c.segments[i])
-			if end-from > size && begin > from {
-				add(begin, c.pool.bufferSize)
-			}
-			if end-begin > c.pool.bufferSize {
-				add(end, size)
-			}
-		}
-		add(c.total, c.pool.bufferSize)
+	if c.segments[0].read == nil {
+		add(c.total, size)
 		return
 	}
-	add(c.total, size)
+	for i, end := range c.ends {
+		begin := end - alignedLen(c.segments[i])
+		if end-from > c.growing(size) && begin > from {
+			add(begin, c.pool.bufferSize)
+		}
+		for end-begin > c.pool.bufferSize && from < end {
+			add(min(from+c.growing(size), end), size)
+		}
+	}
+	add(c.total, c.pool.bufferSize)
+}
+
+// growing returns the size of the next part that is read: small for the first of each
+// worker, since the device waits for them.
+func (c *stagedCopy) growing(size int64) int64 {
+	return min(c.pool.minPart<<min(len(c.parts)/c.workers, 20), size)
 }
 
 // claimParts yields parts that no other worker has claimed, until a worker fails.
@@ -368,6 +411,29 @@ func (c *stagedCopy) segmentsIn(b *stagingBuffer, part copyPart) iter.Seq2[segme
 				}
 			}
 			at = end
+		}
+	}
+}
+
+// runsIn is segmentsIn with adjacent segments as one, whose host memory is not valid: each
+// copy of the device begins some microseconds after the one before.
+func (c *stagedCopy) runsIn(b *stagingBuffer, part copyPart) iter.Seq2[segment, []byte] {
+	return func(yield func(segment, []byte) bool) {
+		var run segment
+		var at, end int64 // of the run in the staging buffer
+		for seg, chunk := range c.segmentsIn(b, part) {
+			from := int64(addressOf(chunk) - addressOf(b.memory))
+			if end == from && run.device+uintptr(run.length) == seg.device && run.length > 0 {
+				run.length, end = run.length+seg.length, from+seg.length
+				continue
+			}
+			if run.length > 0 && !yield(run, b.memory[at:end:end]) {
+				return
+			}
+			run, at, end = seg, from, from+seg.length
+		}
+		if run.length > 0 {
+			yield(run, b.memory[at:end:end])
 		}
 	}
 }
@@ -450,7 +516,7 @@ func (c *stagedCopy) finish(f *pendingDownload) error {
 // enqueue enqueues the copies of a part. It puts the buffer if that fails.
 func (c *stagedCopy) enqueue(b *stagingBuffer, part copyPart, copySegment func(seg segment, chunk []byte, h driver.Stream) error) error {
 	err := c.pool.dev.withContext(func() error {
-		for seg, chunk := range c.segmentsIn(b, part) {
+		for seg, chunk := range c.runsIn(b, part) {
 			if err := copySegment(seg, chunk, c.stream.handle); err != nil {
 				return err
 			}
