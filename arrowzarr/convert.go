@@ -210,6 +210,9 @@ func (c *conversion) convert(ctx context.Context, last *checkpoint) (*pipeline, 
 	if err != nil {
 		return nil, errors.Join(err, c.closeSource())
 	}
+	if rows := c.src.rows(); last == nil && rows > 0 && c.options.Device.Type() != arrowbuf.DeviceCPU && p.hierarchy.needsIndex(c.schema) {
+		p.early = rows
+	}
 	if last == nil || !last.Complete {
 		err = p.run(ctx)
 	}

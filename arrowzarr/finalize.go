@@ -50,6 +50,7 @@ type hierarchyWriter struct {
 	jobs      int
 	memory    int64 // bytes, for chunks that are made at the end
 	index     bool  // the root is a data frame, with an index
+	numbered  int64 // rows whose numbers are written before the end
 	nodes     map[string]zarr.Node
 	delayed   []string // paths of nodes whose documents are not written yet
 }

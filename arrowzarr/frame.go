@@ -16,6 +16,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // The root opens as a table in two readers: anndata reads a data frame of the columns
@@ -129,12 +130,8 @@ func (h *hierarchyWriter) frame(ctx context.Context, schema *arrow.Schema, attri
 		return nil
 	}
 	if index == "" {
-		taken := map[string]bool{}
-		for _, w := range h.columns {
-			taken[w.plan.name] = true
-		}
-		index = uniqueName(rowNumbers, taken, maxNameBytes)
-		if err := h.writeIndex(ctx, index, h.columns[0].plan.dims[:1]); err != nil {
+		index = h.indexName()
+		if err := h.writeIndex(ctx, index); err != nil {
 			return fmt.Errorf("%s: %w", index, err)
 		}
 	}
@@ -142,38 +139,96 @@ func (h *hierarchyWriter) frame(ctx context.Context, schema *arrow.Schema, attri
 	return nil
 }
 
+// indexName returns the name of the array of row numbers.
+func (h *hierarchyWriter) indexName() string {
+	taken := map[string]bool{}
+	for _, w := range h.columns {
+		taken[w.plan.name] = true
+	}
+	return uniqueName(rowNumbers, taken, maxNameBytes)
+}
+
 // Row numbers are written in chunks of 1 MiB, when no other chunks are in memory.
 // indexBytes is what a goroutine needs for one.
 const indexChunkRows, indexBytes = 1 << 17, 4 << 20
 
-// writeIndex writes the row numbers. Shuffled, they take hardly any space.
-func (h *hierarchyWriter) writeIndex(ctx context.Context, name string, dims []string) error {
-	rows := max(min(h.rows, indexChunkRows), 1)
-	t := element.Of(ndview.Int64)
-	m := &zarr.ArrayMetadata{
-		Shape: []int64{h.rows}, DataType: t, ChunkShape: []int64{rows}, DimensionNames: dims,
-		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 8}),
-		Attributes: map[string]any{attrEncType: "array", attrEncVer: "0.2.0"},
-	}
+// writeIndex writes the row numbers, unless writeIndexEarly has.
+func (h *hierarchyWriter) writeIndex(ctx context.Context, name string) error {
+	m := h.indexMetadata(h.rows)
 	start := h.existing.reuseIndex(name, m)
-	array, err := zarr.New(h.store, name, m)
-	if err != nil {
-		return err
-	}
-	var next atomic.Int64 // chunk
-	next.Store(start / rows)
-	group, groupCtx := errgroup.WithContext(ctx)
-	for range min(int64(h.jobs), max(h.memory/indexBytes, 1)) {
-		group.Go(func() error { return h.writeRowNumbers(groupCtx, array, &next, rows) })
-	}
-	if err := group.Wait(); err != nil {
-		return err
+	if h.numbered != h.rows {
+		if h.numbered > 0 { // chunks of rows that there are not
+			if err := store.DeleteAll(ctx, h.store, name); err != nil {
+				return err
+			}
+		}
+		jobs := int(min(int64(h.jobs), max(h.memory/indexBytes, 1)))
+		if err := h.writeRowNumbers(ctx, name, m, start, jobs); err != nil {
+			return err
+		}
 	}
 	return h.node(ctx, name, m)
 }
 
-// writeRowNumbers writes the chunks of row numbers that no other goroutine has claimed.
-func (h *hierarchyWriter) writeRowNumbers(ctx context.Context, array *zarr.Array, next *atomic.Int64, rows int64) error {
+// writeIndexEarly writes the row numbers of an input of some rows while the columns are
+// converted, by few goroutines: a GPU leaves processors idle.
+func (h *hierarchyWriter) writeIndexEarly(ctx context.Context, rows int64, memory *chunkMemory) error {
+	jobs := int(max(min(int64(h.jobs/4), memory.size/4/indexBytes), 1))
+	held, err := memory.acquire(ctx, int64(jobs)*indexBytes, nil)
+	if err != nil {
+		return err
+	}
+	defer held.release()
+	if err := h.writeRowNumbers(ctx, h.indexName(), h.indexMetadata(rows), 0, jobs); err != nil {
+		return markPart(PartOutput, err)
+	}
+	h.numbered = rows
+	return nil
+}
+
+// needsIndex reports whether it is known before the rows are that the root is a data frame
+// of which row numbers are the index.
+func (h *hierarchyWriter) needsIndex(schema *arrow.Schema) bool {
+	return h.index && h.existing == nil && pandasIndex(schema) == "" && slices.ContainsFunc(h.columns, func(w *columnWriter) bool {
+		for _, missing := range []bool{false, true} {
+			if encoding, _ := w.plan.encoding(missing); !w.plan.fitsFrame(encoding, missing) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// indexMetadata returns the metadata of the row numbers. Shuffled, they take hardly any
+// space.
+func (h *hierarchyWriter) indexMetadata(rows int64) *zarr.ArrayMetadata {
+	t := element.Of(ndview.Int64)
+	return &zarr.ArrayMetadata{
+		Shape: []int64{rows}, DataType: t, ChunkShape: []int64{max(min(rows, indexChunkRows), 1)}, DimensionNames: h.columns[0].plan.dims[:1],
+		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 8}),
+		Attributes: map[string]any{attrEncType: "array", attrEncVer: "0.2.0"},
+	}
+}
+
+// writeRowNumbers writes the chunks of an array of row numbers from a row on.
+func (h *hierarchyWriter) writeRowNumbers(ctx context.Context, name string, m *zarr.ArrayMetadata, start int64, jobs int) error {
+	array, err := zarr.New(h.store, name, m)
+	if err != nil {
+		return err
+	}
+	rows := m.ChunkShape[0]
+	var next atomic.Int64 // chunk
+	next.Store(start / rows)
+	group, groupCtx := errgroup.WithContext(ctx)
+	for range jobs {
+		group.Go(func() error { return writeClaimedRows(groupCtx, array, &next, rows, m.Shape[0]) })
+	}
+	return group.Wait()
+}
+
+// writeClaimedRows writes the chunks of row numbers that no other goroutine has claimed, of
+// some rows each and all in total.
+func writeClaimedRows(ctx context.Context, array *zarr.Array, next *atomic.Int64, rows, all int64) error {
 	buf, err := arrowbuf.CPU().Alloc(8 * rows)
 	if err != nil {
 		return err
@@ -183,7 +238,7 @@ func (h *hierarchyWriter) writeRowNumbers(ctx context.Context, array *zarr.Array
 	numbers := arrow.Int64Traits.CastFromBytes(raw)
 	for {
 		chunk := next.Add(1) - 1
-		n := min(rows, h.rows-chunk*rows)
+		n := min(rows, all-chunk*rows)
 		if n <= 0 {
 			return nil
 		}

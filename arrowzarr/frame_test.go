@@ -1,6 +1,8 @@
 package arrowzarr_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
@@ -110,4 +113,22 @@ func TestEveryArrayNamesItsDimensions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With a GPU, row numbers are written before the columns are, if the input says how many.
+func TestRowNumbersAreThoseOfTheCPUOnEveryDevice(t *testing.T) {
+	input := sampleTable(5, []int{200_000, 70_000}, 0.2).choose(0, 1, 2).file(t)
+	want, _ := convertCodes(t, input, arrowzarr.Options{})
+	got, _ := convertCodes(t, input, arrowzarr.Options{Device: cudatest.NewDevice(t)})
+	chunks, err := os.ReadDir(filepath.Join(want, "_index", "c"))
+	require.NoError(t, err)
+	require.Len(t, chunks, 3)
+	for _, chunk := range chunks {
+		a, err := os.ReadFile(filepath.Join(want, "_index", "c", chunk.Name()))
+		require.NoError(t, err)
+		b, err := os.ReadFile(filepath.Join(got, "_index", "c", chunk.Name()))
+		require.NoError(t, err)
+		assert.Equal(t, a, b, chunk.Name())
+	}
+	assert.Equal(t, openRoot(t, want).Metadata().Consolidated["_index"], openRoot(t, got).Metadata().Consolidated["_index"])
 }

@@ -48,8 +48,11 @@ type pipeline struct {
 	rows        chan columnRows
 	chunks      chan writeTask
 	onDevice    chan *columnChunk // chunks that a device encodes
-	progress    *Progress
-	stats       pipelineStats
+	// early is the number of rows whose numbers are written while the columns are
+	// converted; 0 for none.
+	early    int64
+	progress *Progress
+	stats    pipelineStats
 }
 
 // newPipeline returns the pipeline of a part of the input. It takes ownership of the
@@ -232,6 +235,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	device := &deviceWriter{writer: p.writer, in: p.onDevice, jobs: p.jobs, held: map[*columnChunk]bool{}}
 	startStage(group, 1, func() error { return device.run(groupCtx) }, func() {})
 	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
+	if p.early > 0 {
+		group.Go(func() error { return p.hierarchy.writeIndexEarly(groupCtx, p.early, p.worker.memory) })
+	}
 	err := group.Wait()
 	for chunk := range p.onDevice { // left after an error; the workers have closed it
 		chunk.release(nil)
