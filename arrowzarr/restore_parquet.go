@@ -8,30 +8,27 @@ import (
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	parquetschema "github.com/apache/arrow-go/v18/parquet/schema"
 	"golang.org/x/sync/errgroup"
 )
 
-// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views, small
-// decimals, list_views and missing lists of a fixed_size_list. They are written as
-// integers, as plain text and bytes, as decimals of 128 bits, and as lists, as other
-// writers do. The file's Arrow schema has their types.
+// parquetWriter writes batches as Parquet, several columns at once. Parquet has no durations,
+// views, small decimals, list_views, fixed_size_lists, runs and dictionaries of nested
+// values. They are written as integers, as plain text and bytes, as decimals of 128 bits,
+// as lists, and as the values, as other writers do. The file's Arrow schema has their types.
 type parquetWriter struct {
-	schema *arrow.Schema
-	stored *arrow.Schema // of the batches as they are written
-	out    io.Writer
-	jobs   int
-
-	// One of them writes, from the first batch on. pqarrow encodes one column after the
-	// other; file has no levels of nested columns.
-	nested *pqarrow.FileWriter
-	flat   *file.Writer
+	schema  *arrow.Schema
+	stored  *arrow.Schema // of the batches as they are written
+	out     io.Writer
+	jobs    int
+	columns *parquetschema.Schema
+	leaves  []parquetLeaf // of columns
+	file    *file.Writer  // nil before the first batch
 }
 
 func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWriter, error) {
@@ -43,36 +40,35 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 		if _, err := pqarrow.ToParquet(alone, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps()); err != nil {
 			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows: %w", f.Name, schema.Field(i).Type, err))
 		}
+		p.leaves = append(p.leaves, parquetLeaves(i, f.Type, nil)...)
 	}
-	return p, errors.Join(refused...)
+	if len(refused) > 0 {
+		return nil, errors.Join(refused...)
+	}
+	var err error
+	p.columns, err = pqarrow.ToParquet(p.stored, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+	if err == nil && p.columns.NumColumns() != len(p.leaves) {
+		err = fmt.Errorf("%d columns of Parquet, expected %d", p.columns.NumColumns(), len(p.leaves))
+	}
+	return p, err
 }
 
 // begin begins the file. Dictionaries are used where they pay by the first batch, which may be nil.
 func (w *parquetWriter) begin(first arrow.RecordBatch) error {
 	options := []parquet.WriterProperty{parquet.WithCompression(compress.Codecs.Zstd)}
-	flat := true
-	for i, f := range w.stored.Fields() {
-		if !isFlat(f.Type) {
-			flat = false
-		} else if first != nil && !dictionaryPays(first.Column(i)) {
-			options = append(options, parquet.WithDictionaryFor(f.Name, false))
+	if first != nil {
+		sampled := first.NewSlice(0, min(first.NumRows(), dictionarySample))
+		defer sampled.Release()
+		for i, leaf := range w.leaves {
+			_, values, err := w.levels(leaf, sampled)
+			if err != nil {
+				return err
+			}
+			if !dictionaryPays(values, float64(first.NumRows())/float64(max(sampled.NumRows(), 1))) {
+				options = append(options, parquet.WithDictionaryFor(w.columns.Column(i).Path(), false))
+			}
+			values.Release()
 		}
-	}
-	properties := parquet.NewWriterProperties(options...)
-	message, err := schemaMessage(w.schema)
-	if err != nil {
-		return err
-	}
-	text := base64.StdEncoding.EncodeToString(message)
-	if !flat {
-		if w.nested, err = pqarrow.NewFileWriter(w.stored, w.out, properties, pqarrow.NewArrowWriterProperties()); err != nil {
-			return err
-		}
-		return w.nested.AppendKeyValueMetadata(storedSchemaKey, text)
-	}
-	columns, err := pqarrow.ToParquet(w.stored, properties, pqarrow.DefaultWriterProps())
-	if err != nil {
-		return err
 	}
 	pairs := metadata.NewKeyValueMetadata()
 	for i, key := range w.stored.Metadata().Keys() {
@@ -80,27 +76,35 @@ func (w *parquetWriter) begin(first arrow.RecordBatch) error {
 			return err
 		}
 	}
-	if err := pairs.Append(storedSchemaKey, text); err != nil {
+	message, err := schemaMessage(w.schema)
+	if err != nil {
 		return err
 	}
-	w.flat, err = file.NewParquetWriterWithError(w.out, columns.Root(), file.WithWriterProps(properties), file.WithWriteMetadata(pairs))
+	if err := pairs.Append(storedSchemaKey, base64.StdEncoding.EncodeToString(message)); err != nil {
+		return err
+	}
+	properties := parquet.NewWriterProperties(options...)
+	w.file, err = file.NewParquetWriterWithError(w.out, w.columns.Root(), file.WithWriterProps(properties), file.WithWriteMetadata(pairs))
 	return err
 }
 
-// isFlat reports whether a type is one column of Parquet without repetition levels.
-func isFlat(t arrow.DataType) bool {
-	t = storageType(t)
-	if d, ok := t.(*arrow.DictionaryType); ok {
-		t = d.ValueType
+// levels returns the levels and the values of a leaf. The caller must release the values.
+func (w *parquetWriter) levels(leaf parquetLeaf, batch arrow.RecordBatch) (*parquetLevels, arrow.Array, error) {
+	field := w.stored.Field(leaf.column)
+	l, values, err := levelsOf(batch.Column(leaf.column), field, leaf.path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("column %q: %w", field.Name, err)
 	}
-	_, nested := t.(arrow.NestedType)
-	return !nested && t.ID() != arrow.NULL
+	return l, values, nil
 }
 
+// dictionarySample is the rows from which it is decided whether dictionaries pay.
+const dictionarySample = 1 << 16
+
 // dictionaryPays reports whether the different values of a column seem to fit the page of
-// a dictionary. Those that do not would be hashed in vain.
-func dictionaryPays(a arrow.Array) bool {
-	a = unwrap(a)
+// a dictionary, in a row group of a multiple of the values. Those that do not would be
+// hashed in vain.
+func dictionaryPays(a arrow.Array, multiple float64) bool {
 	key, err := newKeyFunc(a)
 	if err != nil || a.DataType().ID() == arrow.DICTIONARY {
 		return true
@@ -117,33 +121,19 @@ func dictionaryPays(a arrow.Array) bool {
 	}
 	// Of d values that are equally frequent, two of a sample of s are equal s*s/2d times.
 	equal := sampled - len(seen)
-	distinct := min(float64(sampled)*float64(sampled)/float64(2*equal+1), float64(a.Len()))
+	distinct := min(float64(sampled)*float64(sampled)/float64(2*equal+1), float64(a.Len())*multiple)
 	return distinct*float64(bytes) <= float64(sampled)*float64(parquet.DefaultDictionaryPageSizeLimit)
 }
 
-// Write writes a batch. Its columns have the types of the schema.
+// Write writes a batch.
 func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
-	columns := make([]arrow.Array, batch.NumCols())
-	for i, column := range batch.Columns() {
-		made, err := convertTo(column, w.stored.Field(i).Type, memory.DefaultAllocator)
-		if err != nil {
-			return err
-		}
-		defer made.Release()
-		columns[i] = made
-	}
-	stored := array.NewRecordBatch(w.stored, columns, batch.NumRows())
-	defer stored.Release()
-	if w.nested == nil && w.flat == nil {
-		if err := w.begin(stored); err != nil {
+	if w.file == nil {
+		if err := w.begin(batch); err != nil {
 			return err
 		}
 	}
-	if w.nested != nil {
-		return w.nested.Write(stored)
-	}
-	for from := int64(0); from < stored.NumRows(); from += parquet.DefaultMaxRowGroupLen {
-		part := stored.NewSlice(from, min(from+parquet.DefaultMaxRowGroupLen, stored.NumRows()))
+	for from := int64(0); from < batch.NumRows(); from += parquet.DefaultMaxRowGroupLen {
+		part := batch.NewSlice(from, min(from+parquet.DefaultMaxRowGroupLen, batch.NumRows()))
 		err := w.writeGroup(part)
 		part.Release()
 		if err != nil {
@@ -155,25 +145,21 @@ func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
 
 // writeGroup writes a batch as a row group, several columns at once.
 func (w *parquetWriter) writeGroup(batch arrow.RecordBatch) error {
-	rows, err := w.flat.AppendBufferedRowGroupChecked()
+	rows, err := w.file.AppendBufferedRowGroupChecked()
 	if err != nil {
 		return err
 	}
 	var group errgroup.Group
 	group.SetLimit(w.jobs)
-	for i, column := range batch.Columns() {
+	for i, leaf := range w.leaves {
 		group.Go(func() error {
-			err := catchPanic(func() error {
+			return catchPanic(func() error {
 				out, err := rows.Column(i)
 				if err != nil {
 					return err
 				}
-				return writeFlat(out, column, w.stored.Field(i).Nullable)
+				return w.writeLeaf(out, leaf, batch)
 			})
-			if err != nil {
-				return fmt.Errorf("column %q: %w", w.stored.Field(i).Name, err)
-			}
-			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -182,34 +168,39 @@ func (w *parquetWriter) writeGroup(batch arrow.RecordBatch) error {
 	return rows.Close()
 }
 
-// writeFlat writes values that are not nested.
-func writeFlat(out file.ColumnChunkWriter, values arrow.Array, nullable bool) error {
+// writeLeaf writes a leaf.
+func (w *parquetWriter) writeLeaf(out file.ColumnChunkWriter, leaf parquetLeaf, batch arrow.RecordBatch) error {
+	l, values, err := w.levels(leaf, batch)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	if out.Descr().MaxDefinitionLevel() == 0 {
+		l.definition = nil
+	}
+	if out.Descr().MaxRepetitionLevel() == 0 {
+		l.repetition = nil
+	}
 	properties := pqarrow.DefaultWriterProps()
 	ctx := pqarrow.NewArrowWriteContext(context.Background(), &properties)
-	values = unwrap(values)
-	var levels []int16
-	if nullable {
-		levels = make([]int16, values.Len())
-		for i := range levels {
-			if values.IsValid(i) {
-				levels[i] = 1
-			}
-		}
+	if err := pqarrow.WriteArrowToColumn(ctx, out, values, l.definition, l.repetition, l.nullable); err != nil {
+		return fmt.Errorf("column %q: %w", w.stored.Field(leaf.column).Name, err)
 	}
-	return pqarrow.WriteArrowToColumn(ctx, out, values, levels, nil, nullable)
+	// Closing the row group would encode the last page of one column after the other.
+	if pages, ok := out.(interface{ FlushCurrentPage() error }); ok {
+		return pages.FlushCurrentPage()
+	}
+	return nil
 }
 
 // Close writes the end of the file.
 func (w *parquetWriter) Close() error {
-	if w.nested == nil && w.flat == nil {
+	if w.file == nil {
 		if err := w.begin(nil); err != nil {
 			return err
 		}
 	}
-	if w.nested != nil {
-		return w.nested.Close()
-	}
-	return w.flat.Close()
+	return w.file.Close()
 }
 
 // parquetSchema returns the schema with types that arrow-go can write.
@@ -242,6 +233,14 @@ func parquetType(t arrow.DataType) arrow.DataType {
 		return arrow.BinaryTypes.Binary
 	case *arrow.FixedSizeListType:
 		return arrow.ListOfField(mapChildren(t, parquetType).(*arrow.FixedSizeListType).ElemField())
+	case *arrow.RunEndEncodedType:
+		return parquetType(t.Encoded())
+	case *arrow.DictionaryType:
+		values := parquetType(t.ValueType)
+		if _, nested := storageType(values).(arrow.NestedType); nested || !arrow.TypeEqual(values, t.ValueType) {
+			return values
+		}
+		return t
 	}
 	return viewsToLists(mapChildren(t, parquetType))
 }
