@@ -40,7 +40,6 @@ type parquetLevels struct {
 	// Those of at least inList have an element of the current array, by position in runs.
 	present, inList, lists int16
 	runs                   []elementRun
-	nullable               bool // the leaf itself may be null
 }
 
 // elementRun is elements of an array.
@@ -84,7 +83,6 @@ func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arr
 		a, field, path = inner, storageType(field.Type).(arrow.NestedType).Fields()[path[0]], path[1:]
 	}
 	defer a.Release()
-	l.nullable = field.Nullable
 	values, err := l.take(a)
 	if err != nil {
 		return nil, nil, err
