@@ -31,8 +31,11 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 	// All types that cannot be written are named before the first batch is read.
 	var refused []error
 	for i, f := range p.stored.Fields() {
-		alone := arrow.NewSchema([]arrow.Field{f}, nil)
-		if _, err := pqarrow.ToParquet(alone, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps()); err != nil {
+		err := catchPanic(func() error { // arrow-go panics for a decimal of negative scale
+			_, err := pqarrow.ToParquet(arrow.NewSchema([]arrow.Field{f}, nil), parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+			return err
+		})
+		if err != nil {
 			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows: %w", f.Name, schema.Field(i).Type, err))
 		}
 		p.leaves = append(p.leaves, parquetLeaves(i, f.Type, nil)...)
