@@ -29,6 +29,13 @@ const (
 	// at a time: the first should be complete early, for the GPU to begin. Pinned memory of
 	// more would exceed what its allocator keeps for reuse.
 	fetchesAtOnce = 3
+	// fetchedBytes is the size in bytes of decoded chunks of the batches that are fetched at
+	// a time, unless it is one, and unsureBytes that of chunks that are fetched before it is
+	// known how much pinned memory they take.
+	fetchedBytes, unsureBytes = 1 << 30, 32 << 20
+	// inOrderChunks is the number of chunks of a batch, up to inOrderBytes, if the bytes of
+	// a chunk are decoded in order.
+	inOrderChunks, inOrderBytes = 32, 512 << 20
 	// minDeviceBytes is the size in bytes from which a GPU decodes what is read, and
 	// encodes what is written. Less is done sooner by the host.
 	minDeviceBytes = 1 << 20
@@ -42,8 +49,11 @@ func align(n int64) int64 { return (n + inputAlignment - 1) / inputAlignment * i
 // bytes cross the link, and chunks go to their places on the device.
 type deviceRead struct {
 	region
-	nd    *ndview.NDBuffer // the shape of the box, C order
-	batch int64            // bytes of decoded chunks per batch
+	nd *ndview.NDBuffer // the shape of the box, C order
+	// batch is the bytes of decoded chunks per batch, and inFlight the number of batches at
+	// a time.
+	batch    int64
+	inFlight int
 	// share is the largest encoded chunk so far, in 1024ths of its decoded size; 0 before
 	// it is known.
 	share atomic.Int64
@@ -60,7 +70,8 @@ type deviceChunk struct {
 // onDevice returns how the device of nd reads a box into it, or nil if the host must
 // decode the chunks. The caller must release nd of the result.
 func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error) {
-	if _, ok := arrowbuf.As[*cudabuf.Device](nd.Device()); !ok || nd.NBytes() < minDeviceBytes {
+	dev, ok := arrowbuf.As[*cudabuf.Device](nd.Device())
+	if !ok || nd.NBytes() < minDeviceBytes {
 		return nil, nil
 	}
 	for index := range a.chunkGrid().Chunks(box) {
@@ -78,16 +89,17 @@ func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error)
 		if err != nil {
 			return nil, err
 		}
-		return &deviceRead{region: region{array: a, box: box}, nd: shaped, batch: min(max(nd.NBytes()/readInFlight, minReadBatch), readBatch)}, nil
+		d := &deviceRead{region: region{array: a, box: box}, nd: shaped}
+		if err := d.divide(dev, chain); err != nil {
+			shaped.Release()
+			return nil, err
+		}
+		return d, nil
 	}
 	return nil, nil // no chunks
 }
 
 func (d *deviceRead) read(ctx context.Context, jobs int) error {
-	inFlight, err := d.inFlight()
-	if err != nil {
-		return err
-	}
 	chunks := d.chunks
 	if d.readsInPlace() {
 		rest, err := d.readInPlace(ctx)
@@ -96,8 +108,8 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 		}
 		chunks = slices.Values(rest)
 	}
-	fetches := make(chan struct{}, fetchesAtOnce)
-	return forEachParallel(ctx, inFlight, d.batchesOf(chunks), func(ctx context.Context, chunks []deviceChunk) error {
+	fetches := make(chan struct{}, min(max(fetchedBytes/d.batch, 1), fetchesAtOnce))
+	return forEachParallel(ctx, d.inFlight, d.batchesOf(chunks), func(ctx context.Context, chunks []deviceChunk) error {
 		// A batch that is fetched holds its place until its bytes are on the device, which
 		// bounds the pinned memory.
 		fetches <- struct{}{}
@@ -111,15 +123,16 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 	})
 }
 
-// inFlight returns the number of batches at a time. Decoding takes some times the memory
-// of a batch, of which a busy GPU has little.
-func (d *deviceRead) inFlight() (int, error) {
-	dev, ok := arrowbuf.As[*cudabuf.Device](d.nd.Device())
-	if !ok {
-		return 0, arrowbuf.ErrDevice
-	}
+// divide decides how large a batch is, and how many there are at a time. Decoding takes some
+// times the memory of a batch, of which a busy GPU has little.
+func (d *deviceRead) divide(dev *cudabuf.Device, chain *codec.Chain) error {
 	free, _, err := dev.MemInfo()
-	return int(min(max(free/(8*d.batch), 2), readInFlight)), err
+	d.batch = min(max(d.nd.NBytes()/readInFlight, minReadBatch), readBatch)
+	if chain.DecodesInOrder() {
+		d.batch = max(d.batch, min(inOrderChunks*chain.UsualEncodedSize(), inOrderBytes, free/64))
+	}
+	d.inFlight = int(min(max(free/(8*d.batch), 2), readInFlight))
+	return err
 }
 
 // chunks yields the chunks of the box.
@@ -186,8 +199,24 @@ func (d *deviceRead) chunksOf(u unit) iter.Seq[deviceChunk] {
 	}
 }
 
-// fetch reads the encoded chunks of a batch into pinned memory, as long as they fit.
+// fetch reads the encoded chunks of a batch into pinned memory, as long as they fit. If it
+// is not known how large those of a large batch are, it begins with few.
 func (d *deviceRead) fetch(ctx context.Context, s *codec.Scratch, chunks []deviceChunk, jobs int) error {
+	if d.share.Load() == 0 && d.batch > readBatch {
+		n, bytes := 1, chunks[0].size
+		for n < len(chunks) && bytes+chunks[n].size <= unsureBytes {
+			bytes += chunks[n].size
+			n++
+		}
+		if err := d.fetchAll(ctx, s, chunks[:n], jobs); err != nil {
+			return err
+		}
+		chunks = chunks[n:]
+	}
+	return d.fetchAll(ctx, s, chunks, jobs)
+}
+
+func (d *deviceRead) fetchAll(ctx context.Context, s *codec.Scratch, chunks []deviceChunk, jobs int) error {
 	sizes, share := make([]int64, len(chunks)), d.share.Load()
 	for i, c := range chunks {
 		sizes[i] = c.slotSize(share)

@@ -167,7 +167,7 @@ func (c ChunkWrite) store(ctx context.Context, enc []byte) error {
 // encoded where they are stored.
 type batchWriter struct {
 	jobs     int
-	storing  *semaphore.Weighted // a goroutine each that stores or encodes on the host
+	running  chan struct{}       // has a value for each goroutine that stores or encodes on the host
 	encoding *semaphore.Weighted // a batch each whose kernels run
 
 	mu     sync.Mutex
@@ -178,7 +178,7 @@ func newBatchWriter(jobs int) *batchWriter {
 	jobs = parallelism(jobs)
 	return &batchWriter{
 		jobs: jobs, shards: map[*ShardWriter]int64{},
-		storing: semaphore.NewWeighted(int64(jobs)), encoding: semaphore.NewWeighted(encodeInFlight),
+		running: make(chan struct{}, jobs), encoding: semaphore.NewWeighted(encodeInFlight),
 	}
 }
 
@@ -289,11 +289,13 @@ func (g *gatherer) flush(ctx context.Context) error {
 
 // begin encodes and stores a chunk by itself, in a goroutine of the group.
 func (w *batchWriter) begin(ctx context.Context, group *errgroup.Group, c ChunkWrite) error {
-	if err := w.storing.Acquire(ctx, 1); err != nil {
-		return err
+	select {
+	case w.running <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	group.Go(func() error {
-		defer w.storing.Release(1)
+		defer func() { <-w.running }()
 		if err := c.write(ctx); err != nil {
 			return err
 		}
@@ -345,7 +347,7 @@ func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
 	var took time.Duration // of the kernels
 	start := time.Now()
 	options := codec.BatchOptions{
-		Jobs: w.jobs,
+		Jobs: w.jobs, Running: w.running,
 		OnEncoded: func() {
 			took = time.Since(start)
 			w.encoding.Release(1)
@@ -365,10 +367,6 @@ func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
 			n := valuesBytes(c.Values)
 			trace.Encode(n, int64(len(encoded)), time.Duration(float64(took)*float64(n)/float64(max(raw, 1))))
 		}
-		if err := w.storing.Acquire(ctx, 1); err != nil {
-			return err
-		}
-		defer w.storing.Release(1)
 		if err := c.store(ctx, encoded); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,9 @@ type BatchOptions struct {
 	Scratch int64
 	// Jobs is the number of goroutines of steps on the host; 0 is GOMAXPROCS.
 	Jobs int
+	// Running, if not nil, bounds the goroutines of several calls of EncodeBatch together:
+	// each has a value in it while it runs.
+	Running chan struct{}
 	// OnHostCopy, if not nil, is called after each copy from a device, possibly from several
 	// goroutines at the same time.
 	OnHostCopy func(bytes int64, took time.Duration)
@@ -95,7 +99,7 @@ func EncodeBatch(items []EncodeItem, o BatchOptions, use func(i int, encoded []b
 	if o.OnEncoded != nil {
 		o.OnEncoded()
 	}
-	return forEach(len(onHost), o.Jobs, func(i int) error {
+	return forEach(len(onHost), o.Jobs, o.Running, func(i int) error {
 		item := items[onHost[i]]
 		s := GetScratch()
 		defer s.Release()
@@ -142,7 +146,7 @@ func DecodeBatch(dst arrowbuf.Buffer, items []DecodeItem, o BatchOptions) ([]err
 	}
 	errs := make([]error, len(items))
 	if host, ok := arrowbuf.HostBytes(dst); ok {
-		_ = forEach(len(items), o.Jobs, func(i int) error { // each item has its error
+		_ = forEach(len(items), o.Jobs, nil, func(i int) error { // each item has its error
 			s := GetScratch()
 			defer s.Release()
 			s.Stats = items[i].Stats
@@ -164,12 +168,13 @@ func DecodeBatch(dst arrowbuf.Buffer, items []DecodeItem, o BatchOptions) ([]err
 }
 
 // forEach calls f for 0 to n-1 in up to jobs goroutines, and returns the first error. After
-// an error it begins no more calls.
-func forEach(n, jobs int, f func(i int) error) error {
+// an error it begins no more calls. Each goroutine has a value in running, unless that is
+// nil.
+func forEach(n, jobs int, running chan struct{}, f func(i int) error) error {
 	if jobs < 1 {
 		jobs = runtime.GOMAXPROCS(0)
 	}
-	if n == 1 {
+	if n == 1 && running == nil {
 		return f(0)
 	}
 	var failed atomic.Bool
@@ -177,6 +182,10 @@ func forEach(n, jobs int, f func(i int) error) error {
 	var group errgroup.Group
 	for range min(n, jobs) {
 		group.Go(func() error {
+			if running != nil {
+				running <- struct{}{}
+				defer func() { <-running }()
+			}
 			for i := int(next.Add(1)) - 1; i < n && !failed.Load(); i = int(next.Add(1)) - 1 {
 				if err := f(i); err != nil {
 					failed.Store(true)
@@ -274,6 +283,18 @@ func leading(codecs []BytesCodec, f func(BytesCodec) bool) int {
 // or nothing has.
 func (c *Chain) DecodesOnDevice() bool {
 	return c.serializesOnDevice() && (c.deviceDecoders() > 0 || len(c.compressors) == 0)
+}
+
+// DecodesInOrder reports whether a GPU decodes the bytes of a chunk one after the other as
+// far as they refer to each other. Then a batch of few chunks takes as long as one of many.
+func (c *Chain) DecodesInOrder() bool {
+	return slices.ContainsFunc(c.compressors, func(codec BytesCodec) bool {
+		switch codec.(type) {
+		case Zstd, LZ4:
+			return true
+		}
+		return false
+	})
 }
 
 // DecodesInPlace reports whether a GPU has nothing to do to decode chunks of the chain: an

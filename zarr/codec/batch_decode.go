@@ -117,7 +117,7 @@ func (d *decoding) beginOnHost() (scratches []*Scratch) {
 			scratches = append(scratches, s)
 		}
 	}
-	_ = forEach(len(first), d.options.Jobs, func(i int) error { // decodeOnHost has the error
+	_ = forEach(len(first), d.options.Jobs, nil, func(i int) error { // decodeOnHost has the error
 		c := first[i]
 		raw, err := c.Chain.decompress(scratches[i], nil, c.Encoded, c.steps)
 		c.host, c.failed = raw, err != nil
@@ -346,7 +346,7 @@ func (d *decoding) decodeOnHost() error {
 		}
 		return c.failed
 	})
-	return forEach(len(failed), d.options.Jobs, func(i int) error {
+	return forEach(len(failed), d.options.Jobs, nil, func(i int) error {
 		c := failed[i]
 		n := c.Chain.chunk.nbytes()
 		if d.errs[c.id] = arrowbuf.CheckHostMemory(n); d.errs[c.id] != nil { // a chunk may be much larger than its array

@@ -359,9 +359,9 @@ func (x *encoding) pack() (packed arrowbuf.Buffer, stay []*encodingChunk, err er
 const (
 	// encodedPiece is the size in bytes of the pieces in which encodings are copied to the
 	// host, but for a larger chunk. Pinned memory of one size is reused.
-	encodedPiece = 16 << 20
+	encodedPiece = 4 << 20
 	// piecesInFlight is the number of pieces of a batch whose chunks are in use.
-	piecesInFlight = 3
+	piecesInFlight = 4
 )
 
 // finish copies the encodings to the host, runs the codecs without kernels, and calls use.
@@ -384,7 +384,7 @@ func (x *encoding) finish(packed arrowbuf.Buffer, stay []*encodingChunk) error {
 		stay = stay[n:]
 		group.Go(func() error {
 			defer s.Release()
-			return forEach(len(piece), x.options.Jobs, func(i int) error {
+			return forEach(len(piece), x.options.Jobs, x.options.Running, func(i int) error {
 				c := piece[i]
 				from := c.at.Offset - piece[0].at.Offset
 				return x.finishChunk(c, host[from:][:c.at.Length:c.at.Length])
