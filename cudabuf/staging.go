@@ -329,13 +329,13 @@ func (d *Device) runStaged(c *stagedCopy, a access, s *Stream) error {
 // goroutine that starts after all parts are claimed: waking a thread may take longer
 // than copying a part.
 func (c *stagedCopy) run(mode accessMode) error {
-	const partsPerWorker = 2
-	workers := min(c.workers, runtime.GOMAXPROCS(0))
+	workers, partsPerWorker := min(c.workers, runtime.GOMAXPROCS(0)), int64(2)
 	buffers := 2 * workers
 	if c.segments[0].read != nil {
+		partsPerWorker = 4    // the device begins after the first, which should not be large
 		buffers = 4 * workers // the device also copies for others, so more are busy
 	}
-	partSize := (c.total/int64(partsPerWorker*workers) + 4095) &^ 4095 // whole pages
+	partSize := (c.total/(partsPerWorker*int64(workers)) + 4095) &^ 4095 // whole pages
 	c.divide(min(max(partSize, c.pool.minPart), c.pool.bufferSize))
 	if err := c.pool.acquire(min(buffers, len(c.parts))); err != nil {
 		return err
@@ -363,26 +363,20 @@ func (c *stagedCopy) divide(size int64) {
 			c.parts = append(c.parts, copyPart{from, min(from+size, to)})
 		}
 	}
-	if c.segments[0].read == nil {
-		add(c.total, size)
+	if c.segments[0].read != nil {
+		for i, end := range c.ends {
+			begin := end - alignedLen(c.segments[i])
+			if end-from > size && begin > from {
+				add(begin, c.pool.bufferSize)
+			}
+			if end-begin > c.pool.bufferSize {
+				add(end, size)
+			}
+		}
+		add(c.total, c.pool.bufferSize)
 		return
 	}
-	for i, end := range c.ends {
-		begin := end - alignedLen(c.segments[i])
-		if end-from > c.growing(size) && begin > from {
-			add(begin, c.pool.bufferSize)
-		}
-		for end-begin > c.pool.bufferSize && from < end {
-			add(min(from+c.growing(size), end), size)
-		}
-	}
-	add(c.total, c.pool.bufferSize)
-}
-
-// growing returns the size of the next part that is read: small for the first of each
-// worker, since the device waits for them.
-func (c *stagedCopy) growing(size int64) int64 {
-	return min(c.pool.minPart<<min(len(c.parts)/c.workers, 20), size)
+	add(c.total, size)
 }
 
 // claimParts yields parts that no other worker has claimed, until a worker fails.

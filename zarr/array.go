@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"runtime"
 	"slices"
@@ -328,8 +329,11 @@ func parallelism(jobs int) int {
 	return jobs
 }
 
-// keyedMutex is a mutex per key. The zero value is ready to use.
-type keyedMutex struct {
+// keyedMutex is a mutex per key. The zero value is ready to use. Few keys share a part, so
+// goroutines with keys of their own hardly wait for each other.
+type keyedMutex [64]keyLocks
+
+type keyLocks struct {
 	mu    sync.Mutex
 	locks map[string]*keyLock
 }
@@ -340,7 +344,8 @@ type keyLock struct {
 }
 
 // lock waits for the lock of a key, unless the context is done before.
-func (m *keyedMutex) lock(ctx context.Context, key string) (unlock func(), err error) {
+func (all *keyedMutex) lock(ctx context.Context, key string) (unlock func(), err error) {
+	m := &all[maphash.String(shardSeed, key)%uint64(len(all))]
 	m.mu.Lock()
 	l := m.locks[key]
 	if l == nil {

@@ -4,7 +4,7 @@ import "testing"
 
 // UseSmallBatches makes the batches that devices read and write have n bytes.
 func UseSmallBatches(t testing.TB, n int64) {
-	write, read, least := writeBatch, readBatch, minReadBatch
-	writeBatch, readBatch, minReadBatch = n, n, n
-	t.Cleanup(func() { writeBatch, readBatch, minReadBatch = write, read, least })
+	write, leastWrite, read, least := writeBatch, minWriteBatch, readBatch, minReadBatch
+	writeBatch, minWriteBatch, readBatch, minReadBatch = n, n, n, n
+	t.Cleanup(func() { writeBatch, minWriteBatch, readBatch, minReadBatch = write, leastWrite, read, least })
 }

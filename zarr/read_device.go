@@ -21,7 +21,7 @@ import (
 // and minReadBatch the least. Several batches are in flight, so that files are read, bytes cross
 // the link and kernels run at the same time. Smaller arrays are divided into as many
 // batches. Tests make them smaller.
-var readBatch, minReadBatch int64 = 96 << 20, 32 << 20
+var readBatch, minReadBatch int64 = 64 << 20, 32 << 20
 
 const (
 	readInFlight = 10
@@ -33,9 +33,9 @@ const (
 	// a time, unless it is one, and unsureBytes that of chunks that are fetched before it is
 	// known how much pinned memory they take.
 	fetchedBytes, unsureBytes = 1 << 30, 32 << 20
-	// inOrderChunks is the number of chunks of a batch, up to inOrderBytes, if the bytes of
-	// a chunk are decoded in order.
-	inOrderChunks, inOrderBytes = 32, 512 << 20
+	// inOrderChunks is the number of chunks of a batch if the bytes of a chunk are decoded in
+	// order, or that of as many bytes.
+	inOrderChunks, leastInOrder, mostInOrder = 24, 96 << 20, 384 << 20
 	// minDeviceBytes is the size in bytes from which a GPU decodes what is read, and
 	// encodes what is written. Less is done sooner by the host.
 	minDeviceBytes = 1 << 20
@@ -129,7 +129,7 @@ func (d *deviceRead) divide(dev *cudabuf.Device, chain *codec.Chain) error {
 	free, _, err := dev.MemInfo()
 	d.batch = min(max(d.nd.NBytes()/readInFlight, minReadBatch), readBatch)
 	if chain.DecodesInOrder() {
-		d.batch = max(d.batch, min(inOrderChunks*chain.UsualEncodedSize(), inOrderBytes, free/64))
+		d.batch = max(d.batch, min(max(inOrderChunks*chain.UsualEncodedSize(), leastInOrder), mostInOrder, free/64))
 	}
 	d.inFlight = int(min(max(free/(8*d.batch), 2), readInFlight))
 	return err

@@ -28,9 +28,10 @@ import (
 // cross the link in pieces, of which few are in memory. All batches share the goroutines
 // that store chunks.
 
-// writeBatch is the bytes of chunks at which a batch is complete. A batch takes about four
+// writeBatch is the bytes of chunks at which a batch is complete, and minWriteBatch that of
+// an array of few batches. A batch takes about four
 // times its size of device memory while it is encoded. Tests make it smaller.
-var writeBatch int64 = 256 << 20
+var writeBatch, minWriteBatch int64 = 256 << 20, 64 << 20
 
 const (
 	// encodeInFlight is the number of batches whose kernels run.
@@ -67,7 +68,7 @@ type ChunkWrite struct {
 // It returns early with the first error, or the cause of the context. Then some of the
 // chunks are stored, and the channel may still have others.
 func WriteChunks(ctx context.Context, chunks <-chan ChunkWrite, jobs int) error {
-	return newBatchWriter(jobs).run(ctx, func(ctx context.Context, out *gatherer) error {
+	return newBatchWriter(jobs, 0).run(ctx, func(ctx context.Context, out *gatherer) error {
 		for i := 0; ; i++ {
 			c, ok, err := out.receive(ctx, chunks)
 			if err != nil || !ok {
@@ -167,6 +168,7 @@ func (c ChunkWrite) store(ctx context.Context, enc []byte) error {
 // encoded where they are stored.
 type batchWriter struct {
 	jobs     int
+	batch    int64               // bytes at which a batch is complete
 	running  chan struct{}       // has a value for each goroutine that stores or encodes on the host
 	encoding *semaphore.Weighted // a batch each whose kernels run
 
@@ -174,10 +176,15 @@ type batchWriter struct {
 	shards map[*ShardWriter]int64 // chunks that are left of those that the writer closes
 }
 
-func newBatchWriter(jobs int) *batchWriter {
+// newBatchWriter returns a writer of some bytes in all, or of any number if that is 0.
+func newBatchWriter(jobs int, total int64) *batchWriter {
 	jobs = parallelism(jobs)
+	batch := writeBatch
+	if total > 0 { // the first should begin early, and the last be small
+		batch = min(max(total/(2*encodeInFlight+2), minWriteBatch), writeBatch)
+	}
 	return &batchWriter{
-		jobs: jobs, shards: map[*ShardWriter]int64{},
+		jobs: jobs, batch: batch, shards: map[*ShardWriter]int64{},
 		running: make(chan struct{}, jobs), encoding: semaphore.NewWeighted(encodeInFlight),
 	}
 }
@@ -262,7 +269,7 @@ func (g *gatherer) add(ctx context.Context, c ChunkWrite) error {
 		return g.writer.begin(ctx, g.group, c)
 	}
 	if len(g.batch) == 0 {
-		if g.complete, err = batchSize(c.Values); err != nil {
+		if g.complete, err = g.writer.batchSize(c.Values); err != nil {
 			return err
 		}
 	}
@@ -314,17 +321,17 @@ func (c ChunkWrite) write(ctx context.Context) error {
 
 // batchSize returns the bytes at which a batch is complete: less than usual on a GPU that
 // has little free memory.
-func batchSize(v element.Values) (int64, error) {
+func (w *batchWriter) batchSize(v element.Values) (int64, error) {
 	nd, ok := v.(*ndview.NDBuffer)
 	if !ok {
-		return writeBatch, nil
+		return w.batch, nil
 	}
 	dev, ok := arrowbuf.As[*cudabuf.Device](nd.Device())
 	if !ok {
-		return writeBatch, nil
+		return w.batch, nil
 	}
 	free, _, err := dev.MemInfo()
-	return min(writeBatch, free/(8*encodeInFlight)), err
+	return min(w.batch, free/(8*encodeInFlight)), err
 }
 
 // write encodes and stores a batch.
@@ -439,7 +446,7 @@ func (a *Array) encodesOnDevice(box grid.Box, v element.Values) bool {
 // writeBoxOnDevice stores a box of the array whose values a GPU has. Chunks that the box
 // has only in part are written one by one.
 func (a *Array) writeBoxOnDevice(ctx context.Context, box grid.Box, v element.Values, jobs int) error {
-	w := newBatchWriter(jobs)
+	w := newBatchWriter(jobs, valuesBytes(v))
 	var views []element.Values
 	defer func() {
 		for _, v := range views {

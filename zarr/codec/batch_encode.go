@@ -277,10 +277,10 @@ func (x *encoding) compress(step int) (any bool, err error) {
 	}
 	var end int64
 	for codec, chunks := range groups {
-		b := compress.Batch{Src: chunks[0].buf, Dst: out}
-		for _, c := range chunks {
+		b := compress.Batch{Src: chunks[0].buf, Dst: out, In: make([]compress.Range, len(chunks)), Out: make([]compress.Range, len(chunks))}
+		for i, c := range chunks {
 			n := codec.bound(c.at.Length)
-			b.In, b.Out = append(b.In, c.at), append(b.Out, compress.Range{Offset: end, Length: n})
+			b.In[i], b.Out[i] = c.at, compress.Range{Offset: end, Length: n}
 			end += alignBatch(n)
 		}
 		results, onHost, err := codec.encodeBatch(b, x.options.Scratch)
@@ -359,9 +359,9 @@ func (x *encoding) pack() (packed arrowbuf.Buffer, stay []*encodingChunk, err er
 const (
 	// encodedPiece is the size in bytes of the pieces in which encodings are copied to the
 	// host, but for a larger chunk. Pinned memory of one size is reused.
-	encodedPiece = 4 << 20
+	encodedPiece = 8 << 20
 	// piecesInFlight is the number of pieces of a batch whose chunks are in use.
-	piecesInFlight = 4
+	piecesInFlight = 3
 )
 
 // finish copies the encodings to the host, runs the codecs without kernels, and calls use.
