@@ -47,21 +47,6 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 	return e.outcomes, nil
 }
 
-// encodeParts encodes a batch of parts.
-func (e *encoding) encodeParts(b compress.Batch, limit int64) ([]compress.Result, error) {
-	if e.options.Compressor == LZ4 {
-		return lz4.Encode(b, lz4.EncodeOptions{Acceleration: 10 - e.options.Level, Scratch: limit})
-	}
-	return zstd.Encode(b, zstd.EncodeOptions{Level: ZstdLevel(e.options.Level), Scratch: limit})
-}
-
-func (e *encoding) bound(n int64) int64 {
-	if e.options.Compressor == LZ4 {
-		return lz4.Bound(n)
-	}
-	return zstd.Bound(n)
-}
-
 // encode encodes some inputs.
 func (e *encoding) encode(inputs []int, limit int64) error {
 	parts, err := e.shuffleBlocks(inputs)
@@ -69,23 +54,135 @@ func (e *encoding) encode(inputs []int, limit int64) error {
 		return err
 	}
 	defer parts.src.Release()
-	size := int64(0)
-	for i := range parts.in {
-		parts.out = append(parts.out, compress.Range{Offset: size, Length: e.bound(parts.in[i].Length)})
-		size += (parts.out[i].Length + 15) &^ 15 // encoders write aligned words faster
+	p := &partEncoding{partSources: parts, limit: limit}
+	if e.options.Compressor == LZ4 {
+		parts.out = p.room(parts.in, lz4.Bound)
+	} else {
+		parts.out = p.room(parts.in, zstd.Bound)
+		p.choose(ZstdLevel(e.options.Level))
 	}
-	encoded, err := e.dev.NewBuffer(size)
+	if p.encoded, err = e.dev.NewBuffer(p.size); err != nil {
+		return err
+	}
+	defer p.encoded.Release()
+	if e.options.Compressor == LZ4 {
+		p.results, err = lz4.Encode(parts.batch(p.encoded, parts.src), lz4.EncodeOptions{Acceleration: 10 - e.options.Level, Scratch: limit})
+	} else {
+		err = p.zstd()
+	}
 	if err != nil {
 		return err
 	}
-	defer encoded.Release()
-	var results []compress.Result
-	if len(parts.in) > 0 {
-		if results, err = e.encodeParts(parts.batch(encoded, parts.src), limit); err != nil {
-			return err
+	return e.assemble(inputs, parts, p.encoded, p.results)
+}
+
+// partEncoding is the encoding of the parts of some inputs.
+type partEncoding struct {
+	*partSources
+	limit   int64
+	encoded *cudabuf.Buffer
+	size    int64 // of encoded, in bytes
+	results []compress.Result
+
+	// What choose has chosen.
+	level      int   // the high one
+	fast, high []int // numbers of parts that are encoded at level 1, and at the high level
+	samples    []zstdSample
+}
+
+// zstdSample is a part that is encoded at both levels. The parts up to end take the level
+// that is better for it.
+type zstdSample struct {
+	part, end int
+	out       compress.Range // at the high level
+}
+
+// room returns a range of the encoded bytes for each of some parts.
+func (p *partEncoding) room(parts []compress.Range, bound func(int64) int64) []compress.Range {
+	out := make([]compress.Range, len(parts))
+	for i, r := range parts {
+		out[i] = compress.Range{Offset: p.size, Length: bound(r.Length)}
+		p.size += (out[i].Length + 15) &^ 15 // encoders write aligned words faster
+	}
+	return out
+}
+
+// choose chooses the levels of Zstandard, by the rule of encoder.compressZstd.
+func (p *partEncoding) choose(high int) {
+	p.level = high
+	for first, end := 0, 0; first < len(p.in); first = end {
+		for end = first; end < len(p.in) && p.owner[end] == p.owner[first]; end++ {
+			if high > 1 && (end-first)%zstdCompareEvery == 0 && end+1 < len(p.in) && p.owner[end+1] == p.owner[first] {
+				p.samples = append(p.samples, zstdSample{part: end, out: p.room(p.in[end:end+1], zstd.Bound)[0]})
+			}
+			if high > 1 && end > first {
+				p.samples[len(p.samples)-1].end = end + 1
+			}
+		}
+		for i := first; i < end; i++ {
+			if high > 1 && end == first+1 {
+				p.high = append(p.high, i)
+			} else {
+				p.fast = append(p.fast, i)
+			}
 		}
 	}
-	return e.assemble(inputs, parts, encoded, results)
+}
+
+// zstd encodes all parts at the levels that choose has chosen.
+func (p *partEncoding) zstd() error {
+	p.results = make([]compress.Result, len(p.in))
+	if err := p.encodeAt(1, p.fast); err != nil {
+		return err
+	}
+	var b compress.Batch
+	for _, s := range p.samples {
+		b.In, b.Out = append(b.In, p.in[s.part]), append(b.Out, s.out)
+	}
+	results, err := p.encodeBatch(p.level, b)
+	if err != nil {
+		return err
+	}
+	for k, s := range p.samples {
+		fast, high := p.results[s.part], results[k]
+		if high.Length < fast.Length {
+			p.results[s.part], p.out[s.part] = high, s.out
+		}
+		if fast.Length*100 > high.Length*101 {
+			for i := s.part + 1; i < s.end; i++ {
+				p.high = append(p.high, i)
+			}
+		}
+	}
+	return p.encodeAt(p.level, p.high)
+}
+
+// encodeAt encodes some parts at a level of Zstandard.
+func (p *partEncoding) encodeAt(level int, parts []int) error {
+	var b compress.Batch
+	for _, i := range parts {
+		b.In, b.Out = append(b.In, p.in[i]), append(b.Out, p.out[i])
+	}
+	results, err := p.encodeBatch(level, b)
+	if err != nil {
+		return err
+	}
+	for k, i := range parts {
+		p.results[i] = results[k]
+	}
+	return nil
+}
+
+func (p *partEncoding) encodeBatch(level int, b compress.Batch) ([]compress.Result, error) {
+	if len(b.In) == 0 {
+		return nil, nil
+	}
+	b.Src, b.Dst = p.src, p.encoded
+	results, err := zstd.Encode(b, zstd.EncodeOptions{Level: level, Scratch: p.limit})
+	for i := 0; i < len(results) && err == nil; i++ {
+		err = results[i].Err // there is room for the encoder's bound
+	}
+	return results, err
 }
 
 // partSources are the parts of some inputs in the order of their blocks, and the buffer in
