@@ -14,8 +14,8 @@
 
 constexpr uint32_t polynomial = 0x82f63b78, one = 0x80000000;
 constexpr uint32_t order = 0x7fffffff;  // x to this power is 1
-constexpr int row_bytes = 4 * warp_size, window = 52, loaded = 13;  // rows: of a window, and loaded at once
-constexpr int threads = 256, tile_bytes = 16 * window * row_bytes;
+constexpr int row_bytes = 4 * warp_size, window = 44, loaded = 11;  // rows: of a window, and loaded at once
+constexpr int threads = 256, tile_bytes = 8 * window * row_bytes;
 
 // Returns the product of two polynomials.
 __device__ constexpr uint32_t multiply(uint32_t a, uint32_t b) {
@@ -60,22 +60,6 @@ extern "C" __global__ __launch_bounds__(256) void quiver_crc32c_begin(const Item
     if (i < count) sums[i] = ~multiply(~0u, power(items[i].src_size));
 }
 
-// A tile of a piece: bytes [first, end) from an address on.
-struct Tile {
-    const uint8_t* begin;
-    int first, end;
-
-    // Returns the word at an offset, whose bytes outside of the tile are 0.
-    template <bool whole> __device__ __forceinline__ uint32_t load(int at) const {
-        if (whole) return *(const uint32_t*)(begin + at);
-        if (at <= first - 4 || at >= end) return 0;
-        uint32_t word = *(const uint32_t*)(begin + at);
-        if (at < first) word = word >> 8 * (first - at) << 8 * (first - at);
-        if (at > end - 4) word = word << 8 * (at + 4 - end) >> 8 * (at + 4 - end);
-        return word;
-    }
-};
-
 // Returns the sum of the words of earlier rows that are added to row i of a window. In the
 // last window, which words are not added to, they are those of the window before.
 template <bool last, int... lags> __device__ __forceinline__ uint32_t sum_of(const uint32_t* words, int i) {
@@ -83,41 +67,67 @@ template <bool last, int... lags> __device__ __forceinline__ uint32_t sum_of(con
 }
 
 // The remainder stays the same if a word is added to those so many rows later.
-template <bool last> __device__ __forceinline__ uint32_t added(const uint32_t* words, int i) { return sum_of<last, 52, 50, 42, 31, 27, 25, 20, 12, 2>(words, i); }
+template <bool last> __device__ __forceinline__ uint32_t added(const uint32_t* words, int i) { return sum_of<last, 44, 37, 36, 35, 34, 33, 26, 20, 10, 7, 4>(words, i); }
 
-// Returns the remainder of a thread's words of a tile, a word for each row. The first row
-// is that of an offset, and there are windows of them.
-template <bool whole> __device__ __forceinline__ uint32_t remainder(const Tile& tile, int at, int windows, const uint32_t* table) {
-    uint32_t words[window], next[loaded];
+// A thread's words of a tile: one of each row, from first on. Rows before it are 0, so that
+// windows are whole.
+struct Column {
+    const uint32_t* word;  // that of row 0
+    int first, windows;
+    uint32_t first_mask, last_mask;  // the bits of the first and of the last word that count
+    bool has_last;                   // whether the last row has a word of this thread
+};
+
+// Returns the remainder of a thread's words.
+__device__ __forceinline__ uint32_t remainder(Column c, const uint32_t* table) {
+    uint32_t words[window], own[loaded], next[loaded] = {};
 #pragma unroll
     for (int i = 0; i < window; i++) words[i] = 0;
-    const auto load = [&] {
+    // Loads the rows from one on, while those before are in own.
+    const auto load = [&](int row) {
 #pragma unroll
-        for (int i = 0; i < loaded; i++) next[i] = tile.load<whole>(at + i * row_bytes);
-        at += loaded * row_bytes;
+        for (int i = 0; i < loaded; i++) own[i] = next[i], next[i] = c.word[(row + i) * warp_size];
     };
-    load();
-    for (int k = 1; k < windows; k++) {
-#pragma unroll
-        for (int first = 0; first < window; first += loaded) {
-            uint32_t own[loaded];
-#pragma unroll
-            for (int i = 0; i < loaded; i++) own[i] = next[i];
-            load();
-#pragma unroll
-            for (int i = 0; i < loaded; i++) words[first + i] = own[i] ^ added<false>(words, first + i);
-        }
-    }
-    uint32_t r = 0;
-#pragma unroll
-    for (int first = 0; first < window; first += loaded) {
-        uint32_t own[loaded];
-#pragma unroll
-        for (int i = 0; i < loaded; i++) own[i] = next[i];
-        if (first + loaded < window) load();
+    const auto load_part = [&](int row, bool last) {
 #pragma unroll
         for (int i = 0; i < loaded; i++) {
-            uint32_t sum = own[i] ^ added<true>(words, first + i);
+            own[i] = next[i];
+            if (row + i < window) next[i] = row + i >= c.first && (!last || row + i < window - 1 || c.has_last) ? c.word[(row + i) * warp_size] : 0;
+        }
+    };
+    const auto masked = [&](int row, uint32_t word) { return row == c.first ? word & c.first_mask : word; };
+    load_part(0, c.windows == 1);
+    if (c.windows > 1) {
+#pragma unroll
+        for (int row = 0; row < window; row += loaded) {
+            if (row + loaded < window)
+                load_part(row + loaded, false);
+            else
+                load(window);
+#pragma unroll
+            for (int i = 0; i < loaded; i++) words[row + i] = masked(row + i, own[i]) ^ added<false>(words, row + i);
+        }
+        c.first = -1;
+    }
+    for (int k = 2; k < c.windows; k++) {
+        c.word += window * warp_size;
+#pragma unroll
+        for (int row = 0; row < window; row += loaded) {
+            load(row + loaded);
+#pragma unroll
+            for (int i = 0; i < loaded; i++) words[row + i] = own[i] ^ added<false>(words, row + i);
+        }
+    }
+    if (c.windows > 1) c.word += window * warp_size;
+    uint32_t r = 0;
+#pragma unroll
+    for (int row = 0; row < window; row += loaded) {
+        load_part(row + loaded, true);
+#pragma unroll
+        for (int i = 0; i < loaded; i++) {
+            uint32_t sum = masked(row + i, own[i]);
+            if (row + i == window - 1) sum &= c.last_mask;
+            sum ^= added<true>(words, row + i);
 #pragma unroll
             for (int k = 0; k < 8; k++) sum ^= table[(r >> 4 * k & 15) * warp_size + k * 16 * warp_size];
             r = sum;
@@ -131,32 +141,39 @@ template <bool whole> __device__ __forceinline__ uint32_t remainder(const Tile& 
 constexpr int alignment = 128;
 
 // Adds the tiles of pieces to the sums. dst of a piece is the number of its sum.
-extern "C" __global__ __launch_bounds__(threads, 3) void quiver_crc32c_add(uint32_t* sums, const uint8_t* src, const Piece* pieces, int64_t count, int64_t tiles) {
+extern "C" __global__ __launch_bounds__(threads, 2) void quiver_crc32c_add(uint32_t* sums, const uint8_t* src, const Piece* pieces, int64_t count, int64_t tiles) {
     // A copy of the tables for each thread of a warp, in its own bank.
-    __shared__ uint32_t shared[8 * 16 * warp_size];
-    for (int i = threadIdx.x; i < 8 * 16 * warp_size; i += threads) shared[i] = tables.row[i / (16 * warp_size)][i / warp_size % 16];
+    __shared__ uint32_t table[8 * 16 * warp_size];
+    __shared__ uint32_t remainders[threads / warp_size];
+    __shared__ int64_t after[threads / warp_size], numbers[threads / warp_size];
+    for (int i = threadIdx.x; i < 8 * 16 * warp_size; i += threads) table[i] = tables.row[i / (16 * warp_size)][i / warp_size % 16];
     __syncthreads();
     const int64_t index = warp_index();
-    if (index >= tiles) return;
-    const Piece p = pieces[find_piece(pieces, count, index)];
-    const int64_t before = (uintptr_t)(src + p.src) & (alignment - 1), left = before + p.size - (index - p.tile) * tile_bytes;
-    const Tile tile = {src + p.src - before + (index - p.tile) * tile_bytes, index == p.tile ? (int)before : 0, (int)min(left, (int64_t)tile_bytes)};
-    // Rows of zeros before the tile make its windows whole. They do not change a remainder.
-    const int rows = (tile.end + row_bytes - 1) / row_bytes, windows = (rows + window - 1) / window;
-    const int at = (rows - windows * window) * row_bytes + 4 * lane();
-    const uint32_t* const table = shared + lane();
-    uint32_t r;
-    if (tile.first == 0 && tile.end == tile_bytes)
-        r = remainder<true>(tile, at, windows, table);
-    else
-        r = remainder<false>(tile, at, windows, table);
-    // The bytes after this thread's last word, and 4 as the remainder is one of 32 more bits.
-    int64_t after = left - rows * row_bytes + 4 * (warp_size - lane());
-    if (after < 0) after += order;
-    r = multiply(r, power(after));
+    if (index < tiles) {
+        const Piece p = pieces[find_piece(pieces, count, index)];
+        const int64_t before = (uintptr_t)(src + p.src) & (alignment - 1), left = before + p.size - (index - p.tile) * tile_bytes;
+        const int skipped = index == p.tile ? before : 0, size = min(left, (int64_t)tile_bytes);
+        const int rows = (size + row_bytes - 1) / row_bytes, windows = (rows + window - 1) / window, zeros = windows * window - rows;
+        const int early = skipped - 4 * lane(), late = 4 * (lane() + 1) + (rows - 1) * row_bytes - size;  // bytes of words outside of the piece
+        Column c;
+        c.word = (const uint32_t*)(src + p.src - before + (index - p.tile) * tile_bytes) + lane() - zeros * warp_size;
+        c.windows = windows, c.first = zeros + (early >= 4);
+        c.first_mask = early <= 0 || early >= 4 ? ~0u : ~0u << 8 * early;
+        c.last_mask = late <= 0 || late >= 4 ? ~0u : ~0u >> 8 * late;
+        c.has_last = late < 4;
+        // Each word is followed by those of later threads, and counts as one with 32 more bits.
+        uint32_t r = multiply(remainder(c, table + lane()), tables.power[0][4 * (warp_size - lane())]);
 #pragma unroll
-    for (int step = warp_size / 2; step > 0; step /= 2) r ^= __shfl_xor_sync(~0u, r, step);
-    if (lane() == 0) atomicXor(sums + p.dst, r);
+        for (int step = warp_size / 2; step > 0; step /= 2) r ^= __shfl_xor_sync(~0u, r, step);
+        if (lane() == 0) {
+            const int64_t bytes = left - rows * row_bytes;  // after the last row, or those missing in it
+            const int warp = threadIdx.x / warp_size;
+            remainders[warp] = r, after[warp] = bytes < 0 ? bytes + order : bytes, numbers[warp] = p.dst;
+        }
+    }
+    __syncthreads();
+    // A thread for each tile multiplies, instead of a warp.
+    if (threadIdx.x < threads / warp_size && index + threadIdx.x < tiles) atomicXor(sums + numbers[threadIdx.x], multiply(remainders[threadIdx.x], power(after[threadIdx.x])));
 }
 
 // Writes the sums to the outputs of items, little-endian.
