@@ -28,14 +28,19 @@ struct BlockWriter {
     uint8_t* literals;
     EncodedSequence* sequences;
     const uint8_t* piece;
-    uint32_t anchor;  // where the last match ends
     uint32_t used = 0, count = 0;
     Repeats repeats;
 
-    __device__ __forceinline__ void match(const Match& m) {
-        const uint32_t before = m.position - anchor, value = repeats.value(m.offset, before > 0);
-        if (lane() == 0) sequences[count] = {value, (uint16_t)before, (uint16_t)m.length};
-        count++, anchor = m.position + m.length;
+    __device__ __forceinline__ void matches(unsigned threads, const Match& m) {
+        const uint32_t own = m.offset << 1 | (m.literals > 0);
+        uint32_t value = 0;
+        for (unsigned todo = threads; todo; todo &= todo - 1) {
+            const int i = __ffs(todo) - 1;
+            const uint32_t of_i = __shfl_sync(~0u, own, i), v = repeats.value(of_i >> 1, of_i & 1);
+            if (lane() == i) value = v;
+        }
+        if (threads >> lane() & 1) sequences[count + __popc(threads & ((1u << lane()) - 1))] = {value, (uint16_t)m.literals, (uint16_t)m.length};
+        count += __popc(threads);
     }
     __device__ __forceinline__ void drop(uint32_t n) { used -= n; }
     __device__ __forceinline__ void step(unsigned threads, uint32_t byte) {
@@ -59,7 +64,7 @@ template <int table_bits> __device__ __forceinline__ void find_matches(const uin
     for (uint32_t k = first; k < last; k++) {
         const SourceBlock block = blocks[k];
         const uint32_t end = begin + block.size;
-        BlockWriter out = {literals + block.scratch, sequences + block.scratch / 4, piece, begin};
+        BlockWriter out = {literals + block.scratch, sequences + block.scratch / 4, piece};
         finder.template find<true>(begin, end, finder.entropy(begin, end, counts), out);
         if (lane() == 0) encoded[k] = {out.used, out.count, 0, 0, raw_block, 0};
         begin = end;
