@@ -14,8 +14,8 @@
 
 constexpr uint32_t polynomial = 0x82f63b78, one = 0x80000000;
 constexpr uint32_t order = 0x7fffffff;  // x to this power is 1
-constexpr int row_bytes = 4 * warp_size, window = 44, loaded = 11;  // rows: of a window, and loaded at once
-constexpr int threads = 256, tile_bytes = 8 * window * row_bytes;
+constexpr int row_bytes = 4 * warp_size, window = 44, loaded = 22;  // rows: of a window, and loaded at once
+constexpr int threads = 256, tile_bytes = 16 * window * row_bytes;
 
 // Returns the product of two polynomials.
 __device__ constexpr uint32_t multiply(uint32_t a, uint32_t b) {
