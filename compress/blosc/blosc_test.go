@@ -103,8 +103,8 @@ func TestEncodingsRoundTrip(t *testing.T) {
 	}
 }
 
-// zstdBlock is the size of blocks at level 5.
-const zstdBlock = 256 << 10
+// zstdBlock is the size of blocks in tests of levels.
+const zstdBlock = 64 << 10
 
 // zstdSizes encodes each block of float32 as c-blosc does, shuffled and at a level of its
 // own, on a device, and returns the sizes of their frames.
@@ -145,7 +145,7 @@ func TestZstdTakesAHighLevelOnlyWhereItPays(t *testing.T) {
 		}
 	}
 	inputs := [][]byte{noise, far, far[:zstdBlock], append(noise[:3*zstdBlock:3*zstdBlock], far[:2*zstdBlock]...), append(far[:zstdBlock:zstdBlock], noise[:zstdBlock/2]...)}
-	o := blosc.EncodeOptions{Options: blosc.Options{Compressor: blosc.Zstd, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4}}
+	o := blosc.EncodeOptions{Options: blosc.Options{Compressor: blosc.Zstd, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4, BlockSize: zstdBlock}}
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		var want, room []int
 		var pays []bool // per chunk, for its first block

@@ -38,10 +38,15 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		batch.OnHost(o.Stats, len(inputs))
 		return e.outcomes, nil
 	}
-	// Shuffled, encoded with the encoder's bound, and headers.
+	// Shuffled, encoded with the encoder's bound, twice for samples, and headers. The rest of the
+	// memory is for the encoder of the parts, which then takes a step in one.
 	need := func(i int) int64 { return 3 * b.In[inputs[i]].Length }
-	limit := batch.Limit(o.Scratch) / 2
-	if err := batch.InSteps(len(inputs), limit, need, func(first, end int) error { return e.encode(inputs[first:end], limit) }); err != nil {
+	limit := batch.Limit(o.Scratch)
+	own := limit * 3 / 5
+	if o.Compressor == Zstd {
+		own = limit * 2 / 5
+	}
+	if err := batch.InSteps(len(inputs), own, need, func(first, end int) error { return e.encode(inputs[first:end], limit-own) }); err != nil {
 		return nil, err
 	}
 	return e.outcomes, nil
@@ -84,14 +89,13 @@ type partEncoding struct {
 	size    int64 // of encoded, in bytes
 	results []compress.Result
 
-	// What choose has chosen.
-	level      int   // the high one
+	level      int   // of Zstandard: the high one
 	fast, high []int // numbers of parts that are encoded at level 1, and at the high level
 	samples    []zstdSample
 }
 
-// zstdSample is a part that is encoded at both levels. The parts up to end take the level
-// that is better for it.
+// zstdSample is a part that is encoded at both levels. The parts after it up to end take the
+// level that is better for it.
 type zstdSample struct {
 	part, end int
 	out       compress.Range // at the high level
@@ -107,37 +111,41 @@ func (p *partEncoding) room(parts []compress.Range, bound func(int64) int64) []c
 	return out
 }
 
-// choose chooses the levels of Zstandard, by the rule of encoder.compressZstd.
+// choose chooses the samples by the rule of encoder.compressZstd, and the levels of parts
+// that do not depend on one.
 func (p *partEncoding) choose(high int) {
 	p.level = high
 	for first, end := 0, 0; first < len(p.in); first = end {
-		for end = first; end < len(p.in) && p.owner[end] == p.owner[first]; end++ {
-			if high > 1 && (end-first)%zstdCompareEvery == 0 && end+1 < len(p.in) && p.owner[end+1] == p.owner[first] {
-				p.samples = append(p.samples, zstdSample{part: end, out: p.room(p.in[end:end+1], zstd.Bound)[0]})
-			}
-			if high > 1 && end > first {
-				p.samples[len(p.samples)-1].end = end + 1
-			}
+		for end = first + 1; end < len(p.in) && p.owner[end] == p.owner[first]; {
+			end++
 		}
-		for i := first; i < end; i++ {
-			if high > 1 && end == first+1 {
-				p.high = append(p.high, i)
-			} else {
+		switch {
+		case high == 1:
+			for i := first; i < end; i++ {
 				p.fast = append(p.fast, i)
 			}
+		case end == first+1:
+			p.high = append(p.high, first)
+		default:
+			for i := first; i < end-1; i += zstdCompareEvery {
+				p.samples = append(p.samples, zstdSample{i, min(i+zstdCompareEvery, end), p.room(p.in[i:i+1], zstd.Bound)[0]})
+			}
+			p.samples[len(p.samples)-1].end = end
 		}
 	}
 }
 
-// zstd encodes all parts at the levels that choose has chosen.
+// zstd encodes samples at both levels, and then the other parts at the better one.
 func (p *partEncoding) zstd() error {
 	p.results = make([]compress.Result, len(p.in))
-	if err := p.encodeAt(1, p.fast); err != nil {
-		return err
-	}
 	var b compress.Batch
-	for _, s := range p.samples {
+	parts := make([]int, len(p.samples))
+	for k, s := range p.samples {
+		parts[k] = s.part
 		b.In, b.Out = append(b.In, p.in[s.part]), append(b.Out, s.out)
+	}
+	if err := p.encodeAt(1, parts); err != nil {
+		return err
 	}
 	results, err := p.encodeBatch(p.level, b)
 	if err != nil {
@@ -148,11 +156,16 @@ func (p *partEncoding) zstd() error {
 		if high.Length < fast.Length {
 			p.results[s.part], p.out[s.part] = high, s.out
 		}
+		better := &p.fast
 		if fast.Length*100 > high.Length*101 {
-			for i := s.part + 1; i < s.end; i++ {
-				p.high = append(p.high, i)
-			}
+			better = &p.high
 		}
+		for i := s.part + 1; i < s.end; i++ {
+			*better = append(*better, i)
+		}
+	}
+	if err := p.encodeAt(1, p.fast); err != nil {
+		return err
 	}
 	return p.encodeAt(p.level, p.high)
 }
