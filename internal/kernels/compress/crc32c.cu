@@ -66,7 +66,7 @@ template <bool last, int... lags> __device__ __forceinline__ uint32_t sum_of(con
     return (0u ^ ... ^ (!last || lags > i ? words[(i + window - lags) % window] : 0));
 }
 
-// The remainder stays the same if a word is added to those so many rows later.
+// A word is added to the words of these numbers of rows later, which keeps the remainder.
 template <bool last> __device__ __forceinline__ uint32_t added(const uint32_t* words, int i) { return sum_of<last, 44, 37, 36, 35, 34, 33, 26, 20, 10, 7, 4>(words, i); }
 
 // A thread's words of a tile: one of each row, from first on. Rows before it are 0, so that
