@@ -11,13 +11,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
-	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/blosc"
-	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
 	"github.com/quiver-gpu/quiver/compress/zstd"
-	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -103,77 +99,50 @@ func TestEncodingsRoundTrip(t *testing.T) {
 	}
 }
 
-// zstdBlock is the size of blocks in tests of levels.
-const zstdBlock = 64 << 10
-
-// zstdSizes encodes each block of float32 as c-blosc does, shuffled and at a level of its
-// own, on a device, and returns the sizes of their frames.
-func zstdSizes(t *testing.T, dev arrowbuf.Device, src []byte, level int) (sizes []int) {
-	var parts [][]byte
-	var room []int
-	for at := 0; at < len(src); at += zstdBlock {
-		part := make([]byte, min(zstdBlock, len(src)-at))
+// zstdBlocks encodes each block of 256 KiB of float32 as c-blosc does, shuffled and at a
+// level of its own, and returns the sizes of their frames.
+func zstdBlocks(t *testing.T, src []byte, level int) (sizes []int) {
+	const block = 256 << 10
+	for at := 0; at < len(src); at += block {
+		part := make([]byte, min(block, len(src)-at))
 		require.NoError(t, shuffle.Bytes(part, src[at:at+len(part)], 4))
-		parts, room = append(parts, part), append(room, int(zstd.Bound(int64(len(part)))))
-	}
-	frames, results := batchtest.Run(t, dev, parts, room, func(b compress.Batch) ([]compress.Result, error) {
-		return zstd.Encode(b, zstd.EncodeOptions{Level: level})
-	})
-	for i, r := range results {
-		require.NoError(t, r.Err)
-		sizes = append(sizes, len(frames[i]))
+		out, err := zstd.EncodeFrame(nil, part, zstd.EncodeOptions{Level: level})
+		require.NoError(t, err)
+		sizes = append(sizes, len(out))
 	}
 	return sizes
 }
 
 func TestZstdTakesAHighLevelOnlyWhereItPays(t *testing.T) {
-	const blocks = 18 // the last but one is compared, too
+	const n = 5 << 18
+	noise, far := make([]byte, n), make([]byte, n)
 	r := rand.New(rand.NewPCG(3, 4))
-	noise, far := make([]byte, blocks*zstdBlock), make([]byte, 0, blocks*zstdBlock)
-	for at := 0; at < len(noise); at += 4 {
+	for at := 0; at < n; at += 4 {
 		binary.LittleEndian.PutUint32(noise[at:], 0x41000000|r.Uint32()>>12<<3)
+		binary.LittleEndian.PutUint32(far[at:], uint32(at/4)+r.Uint32N(3))
 	}
-	// Words that the small table of the kernels has forgotten before they are repeated.
-	words := make([]uint32, 3000)
-	for i := range words {
-		words[i] = r.Uint32()
-	}
-	for len(far) < cap(far) {
-		at := r.IntN(len(words) - 8)
-		for _, w := range words[at : at+8] {
-			far = binary.LittleEndian.AppendUint32(far, w)
-		}
-	}
-	inputs := [][]byte{noise, far, far[:zstdBlock], append(noise[:3*zstdBlock:3*zstdBlock], far[:2*zstdBlock]...), append(far[:zstdBlock:zstdBlock], noise[:zstdBlock/2]...)}
-	o := blosc.EncodeOptions{Options: blosc.Options{Compressor: blosc.Zstd, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4, BlockSize: zstdBlock}}
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		var want, room []int
-		var pays []bool // per chunk, for its first block
-		for _, in := range inputs {
-			fast, high := zstdSizes(t, dev, in, 1), zstdSizes(t, dev, in, blosc.ZstdLevel(5))
-			size, takesHigh := 16, true // the header
-			pays = append(pays, fast[0]*100 > high[0]*101)
-			for i := range fast {
-				n := high[i]
-				if i%16 == 0 && i+1 < len(fast) {
-					takesHigh = fast[i]*100 > high[i]*101
-					n = min(fast[i], high[i])
-				} else if !takesHigh {
-					n = fast[i]
-				}
-				size += 4 + 4 + min(n, len(in)-i*zstdBlock, zstdBlock)
+	for _, c := range []struct {
+		name string
+		src  []byte
+		fast bool
+	}{{"noise", noise, true}, {"numbers that grow", far, false}} {
+		fast, high := zstdBlocks(t, c.src, 1), zstdBlocks(t, c.src, blosc.ZstdLevel(5))
+		require.Equal(t, c.fast, fast[0]*100 <= high[0]*101, "%s: %v, %v", c.name, fast, high)
+		want := blosc.Overhead + min(fast[0], high[0]) + 5*(4+4) // headers: of the chunk, and of each block
+		for i := 1; i < len(fast); i++ {
+			if c.fast {
+				want += fast[i]
+			} else {
+				want += high[i]
 			}
-			want, room = append(want, size), append(room, len(in)+blosc.Overhead)
 		}
-		require.Equal(t, []bool{false, true}, pays[:2])
-		got, _ := batchtest.Run(t, dev, inputs, room, func(b compress.Batch) ([]compress.Result, error) { return blosc.Encode(b, o) })
-		for i, in := range inputs {
-			assert.Len(t, got[i], want[i], "chunk %d", i)
-			back, err := blosc.DecodeChunk(nil, got[i], int64(len(in)))
-			require.NoError(t, err)
-			assert.True(t, bytes.Equal(in, back), "chunk %d", i)
-		}
-	})
+		got, err := blosc.EncodeChunk(nil, c.src, blosc.Options{Compressor: blosc.Zstd, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
+		require.NoError(t, err)
+		assert.Len(t, got, want, c.name)
+		back, err := blosc.DecodeChunk(nil, got, n)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(c.src, back), c.name)
+	}
 }
 
 func TestDecodeReusesMemory(t *testing.T) {

@@ -38,8 +38,8 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		batch.OnHost(o.Stats, len(inputs))
 		return e.outcomes, nil
 	}
-	// Shuffled, encoded with the encoder's bound, twice for samples, and headers. The rest of the
-	// memory is for the encoder of the parts, which then takes a step in one.
+	// Shuffled, encoded with the encoder's bound, and headers. The rest of the memory is for the
+	// encoder of the parts, which takes a step in one: few large steps use the GPU better.
 	need := func(i int) int64 { return 3 * b.In[inputs[i]].Length }
 	limit := batch.Limit(o.Scratch)
 	own := limit * 3 / 5
@@ -52,6 +52,21 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 	return e.outcomes, nil
 }
 
+// encodeParts encodes a batch of parts.
+func (e *encoding) encodeParts(b compress.Batch, limit int64) ([]compress.Result, error) {
+	if e.options.Compressor == LZ4 {
+		return lz4.Encode(b, lz4.EncodeOptions{Acceleration: 10 - e.options.Level, Scratch: limit})
+	}
+	return zstd.Encode(b, zstd.EncodeOptions{Level: ZstdLevel(e.options.Level), Scratch: limit})
+}
+
+func (e *encoding) bound(n int64) int64 {
+	if e.options.Compressor == LZ4 {
+		return lz4.Bound(n)
+	}
+	return zstd.Bound(n)
+}
+
 // encode encodes some inputs.
 func (e *encoding) encode(inputs []int, limit int64) error {
 	parts, err := e.shuffleBlocks(inputs)
@@ -59,143 +74,23 @@ func (e *encoding) encode(inputs []int, limit int64) error {
 		return err
 	}
 	defer parts.src.Release()
-	p := &partEncoding{partSources: parts, limit: limit}
-	if e.options.Compressor == LZ4 {
-		parts.out = p.room(parts.in, lz4.Bound)
-	} else {
-		parts.out = p.room(parts.in, zstd.Bound)
-		p.choose(ZstdLevel(e.options.Level))
+	size := int64(0)
+	for i := range parts.in {
+		parts.out = append(parts.out, compress.Range{Offset: size, Length: e.bound(parts.in[i].Length)})
+		size += (parts.out[i].Length + 15) &^ 15 // encoders write aligned words faster
 	}
-	if p.encoded, err = e.dev.NewBuffer(p.size); err != nil {
-		return err
-	}
-	defer p.encoded.Release()
-	if e.options.Compressor == LZ4 {
-		p.results, err = lz4.Encode(parts.batch(p.encoded, parts.src), lz4.EncodeOptions{Acceleration: 10 - e.options.Level, Scratch: limit})
-	} else {
-		err = p.zstd()
-	}
+	encoded, err := e.dev.NewBuffer(size)
 	if err != nil {
 		return err
 	}
-	return e.assemble(inputs, parts, p.encoded, p.results)
-}
-
-// partEncoding is the encoding of the parts of some inputs.
-type partEncoding struct {
-	*partSources
-	limit   int64
-	encoded *cudabuf.Buffer
-	size    int64 // of encoded, in bytes
-	results []compress.Result
-
-	level      int   // of Zstandard: the high one
-	fast, high []int // numbers of parts that are encoded at level 1, and at the high level
-	samples    []zstdSample
-}
-
-// zstdSample is a part that is encoded at both levels. The parts after it up to end take the
-// level that is better for it.
-type zstdSample struct {
-	part, end int
-	out       compress.Range // at the high level
-}
-
-// room returns a range of the encoded bytes for each of some parts.
-func (p *partEncoding) room(parts []compress.Range, bound func(int64) int64) []compress.Range {
-	out := make([]compress.Range, len(parts))
-	for i, r := range parts {
-		out[i] = compress.Range{Offset: p.size, Length: bound(r.Length)}
-		p.size += (out[i].Length + 15) &^ 15 // encoders write aligned words faster
-	}
-	return out
-}
-
-// choose chooses the samples by the rule of encoder.compressZstd, and the levels of parts
-// that do not depend on one.
-func (p *partEncoding) choose(high int) {
-	p.level = high
-	for first, end := 0, 0; first < len(p.in); first = end {
-		for end = first + 1; end < len(p.in) && p.owner[end] == p.owner[first]; {
-			end++
-		}
-		switch {
-		case high == 1:
-			for i := first; i < end; i++ {
-				p.fast = append(p.fast, i)
-			}
-		case end == first+1:
-			p.high = append(p.high, first)
-		default:
-			for i := first; i < end-1; i += zstdCompareEvery {
-				p.samples = append(p.samples, zstdSample{i, min(i+zstdCompareEvery, end), p.room(p.in[i:i+1], zstd.Bound)[0]})
-			}
-			p.samples[len(p.samples)-1].end = end
+	defer encoded.Release()
+	var results []compress.Result
+	if len(parts.in) > 0 {
+		if results, err = e.encodeParts(parts.batch(encoded, parts.src), limit); err != nil {
+			return err
 		}
 	}
-}
-
-// zstd encodes samples at both levels, and then the other parts at the better one.
-func (p *partEncoding) zstd() error {
-	p.results = make([]compress.Result, len(p.in))
-	var b compress.Batch
-	parts := make([]int, len(p.samples))
-	for k, s := range p.samples {
-		parts[k] = s.part
-		b.In, b.Out = append(b.In, p.in[s.part]), append(b.Out, s.out)
-	}
-	if err := p.encodeAt(1, parts); err != nil {
-		return err
-	}
-	results, err := p.encodeBatch(p.level, b)
-	if err != nil {
-		return err
-	}
-	for k, s := range p.samples {
-		fast, high := p.results[s.part], results[k]
-		if high.Length < fast.Length {
-			p.results[s.part], p.out[s.part] = high, s.out
-		}
-		better := &p.fast
-		if fast.Length*100 > high.Length*101 {
-			better = &p.high
-		}
-		for i := s.part + 1; i < s.end; i++ {
-			*better = append(*better, i)
-		}
-	}
-	if err := p.encodeAt(1, p.fast); err != nil {
-		return err
-	}
-	return p.encodeAt(p.level, p.high)
-}
-
-// encodeAt encodes some parts at a level of Zstandard.
-func (p *partEncoding) encodeAt(level int, parts []int) error {
-	var b compress.Batch
-	for _, i := range parts {
-		b.In, b.Out = append(b.In, p.in[i]), append(b.Out, p.out[i])
-	}
-	results, err := p.encodeBatch(level, b)
-	if err != nil {
-		return err
-	}
-	for k, i := range parts {
-		p.results[i] = results[k]
-	}
-	return nil
-}
-
-func (p *partEncoding) encodeBatch(level int, b compress.Batch) ([]compress.Result, error) {
-	if len(b.In) == 0 {
-		return nil, nil
-	}
-	b.Src, b.Dst = p.src, p.encoded
-	results, err := zstd.Encode(b, zstd.EncodeOptions{Level: level, Scratch: p.limit})
-	for i := 0; i < len(results) && err == nil; i++ {
-		err = results[i].Err // there is room for the encoder's bound
-	}
-	return results, err
+	return e.assemble(inputs, parts, encoded, results)
 }
 
 // partSources are the parts of some inputs in the order of their blocks, and the buffer in
