@@ -11,10 +11,7 @@ constexpr int weights_log = 6, most_description = 256;
 // their counts; the last inner node is the root.
 struct Literals {
     uint32_t counts[256];
-    union {
-        uint32_t sums[256];   // of inner nodes
-        uint32_t codes[256];  // the number of bits << 16 | code
-    };
+    uint32_t codes[256];  // the number of bits << 16 | code; before, the sums of inner nodes
     uint16_t parents[512];
     uint8_t order[256], depths[256], bits[256], weights[256];
     uint8_t description[most_description];
@@ -84,7 +81,7 @@ __device__ int build_code(Literals& m, int& last) {
         for (uint32_t made = 0; made < n - 1; made++) {
             uint32_t sum = 0;
             for (int i = 0; i < 2; i++) {
-                const uint32_t inner_count = inner < made ? m.sums[inner] : ~0u;
+                const uint32_t inner_count = inner < made ? m.codes[inner] : ~0u;
                 if (leaf < n && leaf_count <= inner_count) {
                     sum += leaf_count;
                     m.parents[leaf++] = made;
@@ -94,7 +91,7 @@ __device__ int build_code(Literals& m, int& last) {
                     m.parents[n + inner++] = made;
                 }
             }
-            m.sums[made] = sum;
+            m.codes[made] = sum;
         }
         m.depths[n - 2] = 0;
         for (int i = (int)n - 3; i >= 0; i--) m.depths[i] = m.depths[m.parents[n + i]] + 1;
