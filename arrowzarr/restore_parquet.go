@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet"
@@ -52,7 +53,11 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 	}
 	pairs := metadata.NewKeyValueMetadata()
 	for i, key := range schema.Metadata().Keys() {
-		if err := pairs.Append(key, schema.Metadata().Values()[i]); err != nil {
+		value := schema.Metadata().Values()[i]
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			continue // Parquet's metadata is text; the Arrow schema has all
+		}
+		if err := pairs.Append(key, value); err != nil {
 			return nil, err
 		}
 	}
