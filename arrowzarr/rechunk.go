@@ -267,7 +267,7 @@ func (r *rechunker) copyRests() error {
 			continue
 		}
 		// The copy counts instead of that part of the batch. What is at work of the batch will
-		// end soon, and acquiring memory would wait behind the next batch.
+		// end soon, and acquiring memory would wait until the next batch has its own.
 		*s = batchSlice{batch: rest, to: n}
 		r.pendingBytes += rest.bytes - h.bytes
 		h.bytes -= rest.bytes
