@@ -317,6 +317,12 @@ func encodeFigures(of topics) []check {
 			}
 		}
 	}
+	h100 := of("h100-encode")
+	three := func(name string) string {
+		r := recordsOf(h100, name, "-64k", "-1m", "-16m")
+		return fmt.Sprintf("at %.1f, %.1f and %.1f GB/s", r[0].Value, r[1].Value, r[2].Value)
+	}
+	all = append(all, performance("On an H100, columns that are not shuffled", "by zstd "+three("zstd-encode-columns"), "by LZ4 "+three("lz4-encode-columns")))
 	return append(all, check{"../ARCHITECTURE.md", "- Foreign bytes reach only these kernels", []string{
 		fmt.Sprintf("encode %.1f to %.0f times as fast", slices.Min(ratios), slices.Max(ratios)),
 	}})
