@@ -1,20 +1,16 @@
 """The topic convert: `arrow2zarr convert --device cuda`, from memory to memory, beside the
 same on all cores and tensorstore, and the stages of one. Figures are GB/s of the arrays.
-The limit of a copy stage is the rate of pinned memory, and that of storing the rate at which
-half of the cores write files from memory while the others read the input. An output of each
-codec is verified.
+The limit of a copy stage is the rate of pinned memory. An output of each codec is verified.
 
 tensorstore is measured if its wheel is there (bench/gpu/wheels.sh). It writes the same
 columns from the same mapped file, but no masks, metadata or row numbers."""
 
-import concurrent.futures
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import cupy_limits
@@ -75,38 +71,6 @@ def tensorstore(source: Path, output: Path, codec: str, chunk_rows: int) -> floa
     return float(run.stdout)
 
 
-def file_rate(source: Path, folder: Path, seconds: float = 0.5) -> float:
-    """The rate of files of 4 MiB that half of the cores write while the others read."""
-    size, half = 4 << 20, max(len(os.sched_getaffinity(0)) // 2, 1)
-    parts, end = source.stat().st_size // size, time.perf_counter() + seconds
-    with open(source, "rb") as file:
-        memory = file.read(size)
-
-    def read(number: int) -> int:
-        buffer = bytearray(size)
-        with open(source, "rb", buffering=0) as file:
-            while time.perf_counter() < end:
-                os.preadv(file.fileno(), [buffer], number % parts * size)
-                number += half
-        return 0
-
-    def write(number: int) -> int:
-        written = 0
-        while time.perf_counter() < end:
-            output = os.open(folder / f"{number}-{written}", os.O_WRONLY | os.O_CREAT)
-            written += os.write(output, memory)
-            os.close(output)
-        return written
-
-    folder.mkdir()
-    try:
-        with concurrent.futures.ThreadPoolExecutor(2 * half) as pool:
-            work = [pool.submit(f, number) for number in range(half) for f in (read, write)]
-            return sum(w.result() for w in work) / seconds / 1e9
-    finally:
-        shutil.rmtree(folder)
-
-
 def column_bytes(source: Path) -> int:
     """The size of the arrays that tensorstore writes."""
     with pa.ipc.open_file(pa.memory_map(str(source))) as file:
@@ -125,8 +89,6 @@ def records() -> tuple[list[dict], list[str]]:
         gen.main(folder)
         # Verifying takes longer than converting: one repetition has all kinds of columns.
         short, source, output = lengthen(folder / "stations.arrow", 1), lengthen(folder / "stations.arrow", TIMES), folder / "out.zarr"
-        file_rate(source, folder / "files")  # touches the pages of the file system
-        limits["write"] = file_rate(source, folder / "files")
         for name, codec in CODECS.items():
             best, stages, ratio = {"cuda": 0.0, "cpu": 0.0}, {}, {}
             flags = ["--codec", codec, "--max-memory", "4GiB", "--json", "--no-progress"]
@@ -155,8 +117,7 @@ def records() -> tuple[list[dict], list[str]]:
                 for stage, rate in stages.items():
                     if stage == "read":  # the file is mapped: h2d reads it
                         continue
-                    limit = "files from memory, while others are read" if stage == "write" else f"pinned {stage}"
-                    bound = {"limit": limit, "limit_value": limits[stage]} if stage in limits else {}
+                    bound = {"limit": f"pinned {stage}", "limit_value": limits[stage]} if stage in limits else {}
                     found.append(record.record(f"convert-gpu-{name}-{stage}", "GB/s", rate, shown, **bound))
     finally:
         shutil.rmtree(folder)
