@@ -48,11 +48,12 @@ func decodeBatch(b compress.Batch) ([]compress.Result, error) {
 	return quiver.Decode(b, compress.DecodeOptions{})
 }
 
-// eachWay runs a test of all inputs as large ones, and as small ones.
+// eachWay runs a test of outputs in small pieces, in those of [quiver.Decode], and of one
+// piece each.
 func eachWay(t *testing.T, test func(t *testing.T)) {
-	for name, bytes := range map[string]int64{"large": 0, "small": math.MaxInt64} {
+	for name, sizes := range map[string][2]int64{"small pieces": {1 << 10, 0}, "pieces": {16 << 10, 64 << 10}, "one piece": {16 << 10, math.MaxInt64}} {
 		t.Run(name, func(t *testing.T) {
-			quiver.SetLargeOutput(t, bytes)
+			quiver.SetPieces(t, sizes[0], sizes[1])
 			test(t)
 		})
 	}

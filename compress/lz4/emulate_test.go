@@ -4,6 +4,7 @@ package lz4
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -15,39 +16,27 @@ import (
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 )
 
-// decodeEmulated runs the kernels on a batch of inputs, as decoding.decode does.
+// decodeEmulated runs the kernels on a batch of inputs, as decodeItems does.
 func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batch.Outcome, [][]byte) {
 	src, items, room := batchtest.Pack(inputs, sizes)
 	n := int64(len(items))
-	segments, starts, exits := segmentsOf(items)
-	dst, outcomes, counts, states := make([]byte, room), make([]batch.Outcome, n), make([]uint32, n), make([]batch.Progress, n)
-	in, begin, found, all := batch.Bytes(items), batch.Bytes(starts), batch.Bytes(segments), int64(len(segments))
-	ofParts, ofSegments, own := make([]byte, 2*exits), make([]byte, 2*all*partBytes), make([]byte, all*parts*partSize)
-	e.Launch("quiver_lz4_exits", all, exitThreads, src, in, found, ofParts, ofSegments)
-	e.Launch("quiver_lz4_chain", ceil(n*warp, warpThreads), warpThreads, src, in, begin, found, ofParts, ofSegments, n)
-	e.Launch("quiver_lz4_enter", ceil(all*warp, warpThreads), warpThreads, src, in, found, ofParts, own, all)
-	e.Launch("quiver_lz4_count", ceil(all*parts, readThreads), readThreads, src, in, own, all*parts)
-	e.Launch("quiver_lz4_total", ceil(n*warp, warpThreads), warpThreads, dst, in, begin, own, batch.Bytes(counts), batch.Bytes(states), batch.Bytes(outcomes), n)
-	firstSequence, firstWindow, windows := make([]int64, n), make([]int64, n), make([]int64, n)
-	var sequences, allWindows int64
-	for i := range items {
-		windows[i] = batch.Windows(outcomes[i].Size)
-		firstSequence[i], firstWindow[i] = sequences, allWindows
-		sequences, allWindows = sequences+int64(counts[i]), allWindows+windows[i]
+	p := planDecoding(items, math.MaxInt64, func(int, int) {})
+	segments, pieces := int64(len(p.segments)), int64(len(p.pieces))
+	dst, outcomes, own, in := make([]byte, room), make([]batch.Outcome, n), batch.Bytes(p.segments), batch.Bytes(items)
+	guesses, walks, bits := make([]byte, segments*segmentParts*walkBytes), make([]byte, segments*segmentParts*walkBytes), make([]byte, segments*segmentParts*partWords*4)
+	marks, marked, places, results, of := make([]byte, 2*p.marks), make([]byte, 4*pieces), batch.Bytes(p.places), batch.Bytes(outcomes), batch.Bytes(p.pieces)
+	e.Launch("quiver_lz4_guess", segments, segmentParts, src, in, own, guesses, bits)
+	e.Launch("quiver_lz4_correct", segments, segmentParts, src, in, own, guesses, walks, bits)
+	e.Launch("quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, of, results, pieceBytes, n)
+	e.Launch("quiver_lz4_execute", ceil(pieces*warp, executeThreads), executeThreads, dst, src, in, places, of, bits, marks, marked, results, pieceBytes, int64(0), pieces)
+	var list []uint32
+	for i, it := range items {
+		if several(it) {
+			list = append(list, uint32(i))
+		}
 	}
-	places, windowPlaces := batch.Bytes(firstSequence), batch.Bytes(firstWindow)
-	sequencesMemory, windowsMemory, writers := make([]byte, sequences*batch.SequenceBytes), make([]byte, allWindows*batch.WindowSize), batch.Writers(windows)
-	e.Launch("quiver_lz4_sequences", ceil(all*parts, readThreads), readThreads, dst, src, in, own, batch.Bytes(outcomes), places, windowPlaces, sequencesMemory, windowsMemory, all*parts)
-	e.Launch("quiver_lz4_execute", int64(len(writers)), batch.WriteThreads, dst, src, batch.Bytes(writers), in, places, windowPlaces, batch.Bytes(counts), sequencesMemory, windowsMemory, batch.Bytes(states), batch.Bytes(outcomes))
+	e.Launch("quiver_lz4_resolve", int64(len(list)), resolveThreads, dst, in, places, batch.Bytes(list), marks, marked, results, pieceBytes)
 	return outcomes, batchtest.Unpack(dst, items, outcomes)
-}
-
-// decodeSmallEmulated runs the kernel of small inputs.
-func decodeSmallEmulated(e *batchtest.Emulator, in []byte, size int) (batch.Outcome, []byte) {
-	items := []batch.Item{{Src: 0, SrcSize: int64(len(in)), Dst: 0, DstSize: int64(size)}}
-	dst, outcomes := make([]byte, size), make([]batch.Outcome, 1)
-	e.Launch("quiver_lz4_small", 1, smallThreads, dst, in, batch.Bytes(items), batch.Bytes(outcomes))
-	return outcomes[0], dst[:outcomes[0].Size]
 }
 
 // TestKernelsDecodeWithinTheirMemory runs the kernels on valid and on changed blocks, under
@@ -55,11 +44,12 @@ func decodeSmallEmulated(e *batchtest.Emulator, in []byte, size int) (batch.Outc
 func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 	e, r := batchtest.StartEmulator(t), rand.New(rand.NewPCG(1, 2))
 	failed := 0
-	for round := range 10 {
+	for round := range 20 {
 		n := 20 + r.IntN(20_000)
 		if round%10 == 0 {
 			n = 200_000
 		}
+		SetPieces(t, int64(1<<10)<<(round%5), int64(4<<10)<<(round%3*8))
 		var want, inputs [][]byte
 		var sizes []int
 		for _, data := range append(batchtest.Samples(r, n), batchtest.Adversarial(r, n)...) {
@@ -67,11 +57,6 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 			k, err := EncodeBlock(in, data, 1)
 			require.NoError(t, err)
 			want, inputs, sizes = append(want, data), append(inputs, in[:k]), append(sizes, n)
-		}
-		for i, data := range want {
-			outcome, got := decodeSmallEmulated(e, inputs[i], n)
-			require.Equal(t, batch.OK, outcome.Status)
-			require.True(t, bytes.Equal(data, got), "%d bytes", n)
 		}
 		outcomes, got := decodeEmulated(e, inputs, sizes)
 		for i, data := range want {
@@ -87,9 +72,6 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 		for i, in := range inputs {
 			host := make([]byte, n)
 			size, err := decodeBlock(host, in)
-			if outcome, got := decodeSmallEmulated(e, in, n); outcome.Status == batch.OK && err == nil {
-				require.True(t, bytes.Equal(host[:size], got), "%x", in)
-			}
 			if outcomes[i].Status != batch.OK {
 				failed++
 			} else if err == nil {

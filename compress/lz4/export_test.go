@@ -2,9 +2,9 @@ package lz4
 
 import "testing"
 
-// SetLargeOutput lets inputs of all sizes be decoded as large or as small ones.
-func SetLargeOutput(t *testing.T, bytes int64) {
-	before := largeOutput
-	largeOutput = bytes
-	t.Cleanup(func() { largeOutput = before })
+// SetPieces sets the size of pieces, and up to which size an output is one piece.
+func SetPieces(t testing.TB, bytes, one int64) {
+	piecesBefore, oneBefore := pieceBytes, onePiece
+	pieceBytes, onePiece = bytes, one
+	t.Cleanup(func() { pieceBytes, onePiece = piecesBefore, oneBefore })
 }
