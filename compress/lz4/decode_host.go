@@ -111,39 +111,22 @@ func walkPart(in []byte, entry int) walk {
 	return walk{uint32(entry), uint32(p.at), uint32(p.out), p.status}
 }
 
-// eachPart calls f with each part of the segments of a launch: its input, and its number
-// among those of its item and among all.
-func eachPart(l *cudabuf.HostLaunch, f func(in []byte, number, part int)) {
-	segments := launch.Structs[segment](l, 2, int64(l.Grid.X))
-	items := launch.Structs[batch.Item](l, 1, int64(segments[len(segments)-1].item)+1)
+// partsHostKernel reads each part from where the one before it ends, as the kernel does for
+// all but the first of a segment, which begins with a guess.
+func partsHostKernel(l *cudabuf.HostLaunch) {
+	n, segments := l.Int64(5), int64(l.Grid.X)
+	items, places, walks := launch.Structs[batch.Item](l, 1, n), launch.Structs[place](l, 2, n+1), launch.Structs[walk](l, 3, segments*segmentParts)
 	src := inputs(l, 0, items)
-	for i, s := range segments {
-		it := items[s.item]
-		for k := range segmentParts {
-			if number := int(s.first) + k; int64(number)*partBytes < it.SrcSize {
-				f(src[it.Src:it.Src+it.SrcSize], number, i*segmentParts+k)
+	for i, it := range items {
+		in, own := src[it.Src:it.Src+it.SrcSize], walks[int64(places[i].segment)*segmentParts:]
+		for k := 0; k*partBytes < len(in); k++ {
+			entry := k * partBytes
+			if k%segmentParts > 0 && own[k-1].status == batch.OK && int(own[k-1].exit)/partBytes == k {
+				entry = int(own[k-1].exit)
 			}
+			own[k] = walkPart(in, entry)
 		}
 	}
-}
-
-func guessHostKernel(l *cudabuf.HostLaunch) {
-	guesses := launch.Structs[walk](l, 3, int64(l.Grid.X)*segmentParts)
-	eachPart(l, func(in []byte, number, part int) { guesses[part] = walkPart(in, number*partBytes) })
-}
-
-func correctHostKernel(l *cudabuf.HostLaunch) {
-	n := int64(l.Grid.X) * segmentParts
-	guesses, walks := launch.Structs[walk](l, 3, n), launch.Structs[walk](l, 4, n)
-	eachPart(l, func(in []byte, number, part int) {
-		walks[part] = guesses[part]
-		if number == 0 {
-			return
-		}
-		if before := guesses[part-1]; before.status == batch.OK && int(before.exit)/partBytes == number {
-			walks[part] = walkPart(in, int(before.exit))
-		}
-	})
 }
 
 // pieceBegin returns where a piece of an item begins, whose output begins skew bytes after a
@@ -194,73 +177,75 @@ func linkHostKernel(l *cudabuf.HostLaunch) {
 	}
 }
 
-// markAt returns the position in memory of the mark of an item's first byte.
-func markAt(p place, skew int64) int64 { return p.marks + skew }
-
 func executeHostKernel(l *cudabuf.HostLaunch) {
-	size, first, last := int64(l.Uint32(9)), l.Int64(10), l.Int64(11)
-	pieces := launch.Structs[piece](l, 4, last)
-	n := int64(pieces[last-1].item) + 1
-	items, places, outcomes := launch.Structs[batch.Item](l, 2, n), launch.Structs[place](l, 3, n), launch.Structs[batch.Outcome](l, 8, n)
+	size, first, end := int64(l.Uint32(9)), l.Int64(10), l.Int64(11)
+	items, places, outcomes := launch.Structs[batch.Item](l, 2, end), launch.Structs[place](l, 3, end+1), launch.Structs[batch.Outcome](l, 8, end)
+	pieces := launch.Structs[piece](l, 4, int64(places[end].piece))
 	src := inputs(l, 1, items)
-	for k := first; k < last; k++ {
-		q := pieces[k]
-		it, o, at := items[q.item], &outcomes[q.item], places[q.item]
-		if o.Status != batch.OK {
-			continue
-		}
+	for i := first; i < end; i++ {
+		it, o, at := items[i], &outcomes[i], places[i]
 		skew := int64(l.Pointer(0)+uintptr(it.Dst)) & 15
-		begin, end := int64(0), o.Size
-		if at.marks >= 0 {
-			begin, end = pieceBegin(q.number, skew, size), min(pieceBegin(q.number+1, skew, size), o.Size)
-		}
-		if begin >= o.Size {
-			continue
-		}
-		dst := l.Memory(l.Pointer(0)+uintptr(it.Dst), o.Size)
-		var marks []uint16
-		if at.marks >= 0 {
-			marks = launch.Structs[uint16](l, 6, markAt(at, skew)+end)[markAt(at, skew):]
-			clear(marks[begin:])
-			launch.Structs[uint32](l, 7, k+1)[k] = 1
-		}
-		p := parser{in: src[it.Src : it.Src+it.SrcSize], at: int(q.entry), out: int64(q.out)}
-		for p.out < end && p.status == batch.OK {
-			s := p.read()
-			match := int64(s.Out) + int64(s.Literals)
-			if p.out > match && (s.Offset == 0 || int64(s.Offset) > match) {
-				*o = batch.Outcome{Status: batch.BadOffset}
+		for k := at.piece; k < places[i+1].piece && o.Status == batch.OK; k++ {
+			begin, limit := int64(0), o.Size
+			if at.marks >= 0 {
+				begin, limit = pieceBegin(k-at.piece, skew, size), min(pieceBegin(k-at.piece+1, skew, size), o.Size)
+			}
+			if begin >= limit {
 				break
 			}
-			for x := max(int64(s.Out), begin); x < min(p.out, end); x++ {
-				switch from := x - int64(s.Offset); {
-				case x < match:
-					dst[x] = p.in[int64(s.Source)+x-int64(s.Out)]
-				case from < begin:
-					marks[x] = uint16(begin - from)
-				default:
-					dst[x] = dst[from]
-					if marks != nil {
-						marks[x] = marks[from]
-					}
-				}
+			var marks []uint16
+			if at.marks >= 0 {
+				marks = launch.Structs[uint16](l, 6, at.marks+skew+limit)[at.marks+skew:]
+				clear(marks[begin:])
+				launch.Structs[uint32](l, 7, int64(k)+1)[k] = 1
+			}
+			dst := l.Memory(l.Pointer(0)+uintptr(it.Dst), limit)
+			if !writePiece(dst, marks, src[it.Src:it.Src+it.SrcSize], pieces[k], begin) {
+				*o = batch.Outcome{Status: batch.BadOffset}
 			}
 		}
 	}
 }
 
+// writePiece writes the piece of an output that begins at a position. It reports whether all
+// offsets are valid.
+func writePiece(dst []byte, marks []uint16, in []byte, q piece, begin int64) bool {
+	p, end := parser{in: in, at: int(q.entry), out: int64(q.out)}, int64(len(dst))
+	for p.out < end && p.status == batch.OK {
+		s := p.read()
+		match := int64(s.Out) + int64(s.Literals)
+		if p.out > match && (s.Offset == 0 || int64(s.Offset) > match) {
+			return false
+		}
+		for x := max(int64(s.Out), begin); x < min(p.out, end); x++ {
+			switch from := x - int64(s.Offset); {
+			case x < match:
+				dst[x] = in[int64(s.Source)+x-int64(s.Out)]
+			case from < begin:
+				marks[x] = uint16(begin - from)
+			default:
+				dst[x] = dst[from]
+				if marks != nil {
+					marks[x] = marks[from]
+				}
+			}
+		}
+	}
+	return true
+}
+
 func resolveHostKernel(l *cudabuf.HostLaunch) {
-	list, size := launch.Structs[uint32](l, 3, int64(l.Grid.X)), int64(l.Uint32(7))
-	n := int64(list[len(list)-1]) + 1
-	items, places, outcomes := launch.Structs[batch.Item](l, 1, n), launch.Structs[place](l, 2, n+1), launch.Structs[batch.Outcome](l, 6, n)
-	for _, i := range list {
+	size, first := int64(l.Uint32(6)), l.Int64(7)
+	end := first + int64(l.Grid.X)
+	items, places, outcomes := launch.Structs[batch.Item](l, 1, end), launch.Structs[place](l, 2, end+1), launch.Structs[batch.Outcome](l, 5, end)
+	for i := first; i < end; i++ {
 		it, o := items[i], outcomes[i]
-		skew := int64(l.Pointer(0)+uintptr(it.Dst)) & 15
-		if o.Status != batch.OK || o.Size == 0 {
+		if o.Status != batch.OK || o.Size == 0 || places[i].marks < 0 {
 			continue
 		}
+		skew := int64(l.Pointer(0)+uintptr(it.Dst)) & 15
 		dst := l.Memory(l.Pointer(0)+uintptr(it.Dst), o.Size)
-		marks := launch.Structs[uint16](l, 4, markAt(places[i], skew)+o.Size)[markAt(places[i], skew):]
+		marks := launch.Structs[uint16](l, 3, places[i].marks+skew+o.Size)[places[i].marks+skew:]
 		for k := uint32(1); pieceBegin(k, skew, size) < o.Size; k++ {
 			begin := pieceBegin(k, skew, size)
 			for x := begin; x < min(pieceBegin(k+1, skew, size), o.Size); x++ {

@@ -20,22 +20,15 @@ import (
 func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batch.Outcome, [][]byte) {
 	src, items, room := batchtest.Pack(inputs, sizes)
 	n := int64(len(items))
-	p := planDecoding(items, math.MaxInt64, func(int, int) {})
-	segments, pieces := int64(len(p.segments)), int64(len(p.pieces))
-	dst, outcomes, own, in := make([]byte, room), make([]batch.Outcome, n), batch.Bytes(p.segments), batch.Bytes(items)
-	guesses, walks, bits := make([]byte, segments*segmentParts*walkBytes), make([]byte, segments*segmentParts*walkBytes), make([]byte, segments*segmentParts*partWords*4)
-	marks, marked, places, results, of := make([]byte, 2*p.marks), make([]byte, 4*pieces), batch.Bytes(p.places), batch.Bytes(outcomes), batch.Bytes(p.pieces)
-	e.Launch("quiver_lz4_guess", segments, segmentParts, src, in, own, guesses, bits)
-	e.Launch("quiver_lz4_correct", segments, segmentParts, src, in, own, guesses, walks, bits)
+	p := planDecoding(items, math.MaxInt64)
+	segments, pieces := p.segments(), p.pieces()
+	dst, outcomes, in := make([]byte, room), make([]batch.Outcome, n), batch.Bytes(items)
+	walks, bits := batch.Bytes(make([]walk, segments*segmentParts)), make([]byte, segments*segmentParts*partWords*4)
+	marks, marked, places, results, of := make([]byte, 2*p.marks), make([]byte, 4*pieces), batch.Bytes(p.places), batch.Bytes(outcomes), batch.Bytes(make([]piece, pieces))
+	e.Launch("quiver_lz4_parts", segments, partThreads, src, in, places, walks, bits, n)
 	e.Launch("quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, of, results, pieceBytes, n)
-	e.Launch("quiver_lz4_execute", ceil(pieces*warp, executeThreads), executeThreads, dst, src, in, places, of, bits, marks, marked, results, pieceBytes, int64(0), pieces)
-	var list []uint32
-	for i, it := range items {
-		if several(it) {
-			list = append(list, uint32(i))
-		}
-	}
-	e.Launch("quiver_lz4_resolve", int64(len(list)), resolveThreads, dst, in, places, batch.Bytes(list), marks, marked, results, pieceBytes)
+	e.Launch("quiver_lz4_execute", ceil(pieces*warp, executeThreads), executeThreads, dst, src, in, places, of, bits, marks, marked, results, pieceBytes, int64(0), n)
+	e.Launch("quiver_lz4_resolve", n, resolveThreads, dst, in, places, marks, marked, results, pieceBytes, int64(0))
 	return outcomes, batchtest.Unpack(dst, items, outcomes)
 }
 

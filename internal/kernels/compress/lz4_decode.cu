@@ -2,8 +2,8 @@
 // but a reader that begins anywhere soon meets the right ones. These steps are for all items
 // of a batch at once:
 //
-//	lz4_guess    reads each part of the input as if a sequence began there
-//	lz4_correct  reads a part again from where the one before it ends, until both meet
+//	lz4_parts    reads each part of the input as if a sequence began there, and then again
+//	             from where the part before it ends, until both meet
 //	lz4_link     follows the parts of an item, corrects what is still wrong, and finds out
 //	             where pieces of the output begin
 //	lz4_execute  writes the pieces, with marks for what they repeat of earlier ones
@@ -14,32 +14,50 @@
 #include "compress/batch.cuh"
 #include "compress/execute.cuh"
 
-constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 64;
+// The parts of a segment are read by a block of threads, and before them some of the segment
+// before it, so that the first one is read from the right place.
+constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 56, parts_before = 4;
 constexpr uint32_t most_extended = 64;  // a longer length ends a part, so that a warp reads it
 
-// Parts of an input that follow each other.
-struct Segment {
-    uint32_t item, first;  // first is the number of its first part among those of the item
-};
-
-// What belongs to an item: numbers of its first segment and piece, and the position of its
+// What belongs to an item: the numbers of its first segment and piece, and the position of its
 // marks. That of the marks is negative if one piece is the whole output.
 struct Place {
     int64_t marks;
     uint32_t segment, piece;
 };
 
-// A piece of the output, and from lz4_link: a sequence at or before its start, and where
-// that one's output begins.
+// A sequence at or before the start of a piece, and where its output begins.
 struct Piece {
-    uint32_t item, number;
     uint32_t entry, out;
 };
+
+// Returns the item that has a segment, or a piece, of n items.
+template <typename Number> __device__ __forceinline__ uint32_t find_item(const Place* places, uint32_t n, uint32_t at, Number number) {
+    uint32_t low = 0;
+    for (uint32_t high = n; high - low > 1;) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (number(places[middle]) <= at) low = middle;
+        else high = middle;
+    }
+    return low;
+}
 
 // The bytes of an input.
 struct Input {
     const uint8_t* src;
     uint32_t size;
+
+    __device__ __forceinline__ uint32_t operator[](uint32_t at) const { return __ldg(src + at); }
+};
+
+// The bytes of an input, of which shared memory has some.
+struct SharedInput {
+    const uint8_t* src;
+    uint32_t size;
+    const uint8_t* bytes;
+    uint32_t begin, loaded;
+
+    __device__ __forceinline__ uint32_t operator[](uint32_t at) const { return at - begin < loaded ? bytes[at - begin] : __ldg(src + at); }
 };
 
 constexpr int32_t done = -1, long_length = -2;
@@ -52,9 +70,9 @@ struct Walk {
 };
 
 // Reads a length's further bytes. Returns whether they are few, and do not exceed the input.
-__device__ __forceinline__ bool extend(const Input& in, uint32_t& at, uint32_t& length) {
+template <typename Bytes> __device__ __forceinline__ bool extend(const Bytes& in, uint32_t& at, uint32_t& length) {
     for (uint32_t k = 0; k < most_extended && at < in.size; k++) {
-        const uint32_t byte = __ldg(in.src + at++);
+        const uint32_t byte = in[at++];
         length += byte;
         if (byte < 255) return true;
     }
@@ -62,9 +80,9 @@ __device__ __forceinline__ bool extend(const Input& in, uint32_t& at, uint32_t& 
 }
 
 // Reads the sequence at the exit.
-__device__ __forceinline__ void step(const Input& in, Walk& w) {
+template <typename Bytes> __device__ __forceinline__ void step(const Bytes& in, Walk& w) {
     uint32_t at = w.exit;
-    const uint32_t token = __ldg(in.src + at++);
+    const uint32_t token = in[at++];
     uint32_t literals = token >> 4, match = (token & 15) + 4;
     if (literals == 15 && !extend(in, at, literals)) {
         w.status = at < in.size ? long_length : truncated;
@@ -93,13 +111,13 @@ __device__ __forceinline__ void step(const Input& in, Walk& w) {
     w.bytes += literals + match, w.exit = at;
 }
 
-// Writes the bits of a part in order.
+// Writes the bits of a part in order, unless words is null.
 struct Bits {
     uint32_t* words;
     uint32_t index, word;
 
     __device__ __forceinline__ void advance(uint32_t to) {
-        if (to == index) return;
+        if (to == index || !words) return;
         words[index] = word;
         for (index++; index < to; index++) words[index] = 0;
         word = 0;
@@ -111,37 +129,15 @@ struct Bits {
     // Keeps the bits from `at` on.
     __device__ __forceinline__ void keep(uint32_t at) {
         advance(at / 32);
-        words[index] = word | words[index] & ~0u << at % 32;
+        if (words) words[index] = word | words[index] & ~0u << at % 32;
     }
     __device__ __forceinline__ void clear_rest() {
         advance(part_words);
     }
 };
 
-// Reads the parts of segments, a thread for each, from their first bytes on.
-extern "C" __global__ void quiver_lz4_guess(const uint8_t* src, const Item* items, const Segment* segments, Walk* guesses, uint32_t* bits) {
-    const Segment& s = segments[blockIdx.x];
-    const Item& item = items[s.item];
-    const Input in = {src + item.src, (uint32_t)item.src_size};
-    const uint32_t begin = (s.first + threadIdx.x) * part_bytes;
-    Walk w = {begin, begin, 0, begin < in.size ? ok : (int32_t)truncated};
-    const uint32_t end = min(begin + part_bytes, in.size);
-    const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x;
-    Bits found = {bits + part * part_words, 0, 0};
-    while (__any_sync(~0u, w.status == ok && w.exit < end)) {
-        if (w.status == ok && w.exit < end) {
-            found.put(w.exit - begin);
-            step(in, w);
-        }
-        __syncwarp();
-    }
-    if (begin >= in.size) return;
-    found.clear_rest();
-    guesses[part] = w;
-}
-
 // Reads a part from a position of it on, until the sequences are those of a guess.
-__device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_t entry, const Walk& guess, uint32_t* bits) {
+template <typename Bytes> __device__ __forceinline__ Walk correct(const Bytes& in, uint32_t begin, uint32_t entry, const Walk& guess, uint32_t* bits) {
     const uint32_t end = min(begin + part_bytes, in.size);
     Walk w = {entry, entry, 0, ok}, other = {guess.entry, guess.entry, 0, ok};
     Bits found = {bits, (entry - begin) / 32, 0};
@@ -158,27 +154,60 @@ __device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_
     return w;
 }
 
-// Corrects the guesses of parts, a thread for each.
-extern "C" __global__ void quiver_lz4_correct(const uint8_t* src, const Item* items, const Segment* segments, const Walk* guesses, Walk* walks, uint32_t* bits) {
-    const Segment& s = segments[blockIdx.x];
-    const Item& item = items[s.item];
-    const Input in = {src + item.src, (uint32_t)item.src_size};
-    const uint32_t number = s.first + threadIdx.x, begin = number * part_bytes;
-    if (begin >= in.size) return;
-    const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x;
-    Walk w = guesses[part];
-    if (number > 0) {
-        const Walk before = guesses[part - 1];
-        if (before.status == ok && before.exit != w.entry && before.exit - begin < part_bytes) w = correct(in, begin, before.exit, w, bits + part * part_words);
+constexpr uint32_t parts_read = parts_before + segment_parts;  // some GPUs have 64 KiB of shared memory
+constexpr int part_threads = 64;
+
+struct PartMemory {
+    uint4 words[(parts_read * part_bytes + most_extended + 32) / 16];
+    uint32_t exits[part_threads];
+};
+
+// Reads the parts of segments: a block of threads for each, and a thread for each part.
+extern "C" __global__ __launch_bounds__(part_threads) void quiver_lz4_parts(const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, int64_t n) {
+    extern __shared__ uint4 dynamic[];
+    PartMemory& m = *(PartMemory*)dynamic;
+    const uint32_t i = find_item(places, n, blockIdx.x, [](const Place& p) { return p.segment; });
+    const Item& item = items[i];
+    const uint32_t size = item.src_size, first = (blockIdx.x - places[i].segment) * segment_parts;
+    const uint32_t low = first == 0 ? 0 : (first - parts_before) * part_bytes;
+    const uint8_t* const from = src + item.src + low;
+    const uint32_t skew = (uintptr_t)from & 15, loaded = min(size - low, parts_read * part_bytes + most_extended);
+    for (uint32_t k = threadIdx.x; 16 * k < loaded + skew; k += part_threads) m.words[k] = *(const uint4*)(from - skew + 16 * k);
+    __syncthreads();
+    const SharedInput in = {src + item.src, size, (const uint8_t*)m.words + skew, low, loaded};
+    const int number = (int)(first + threadIdx.x) - (int)parts_before;
+    const uint32_t begin = number * part_bytes;
+    const bool exists = number >= 0 && threadIdx.x < parts_read && begin < size, own = exists && threadIdx.x >= parts_before;
+    const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x - parts_before;
+    uint32_t* const words = own ? bits + part * part_words : nullptr;
+    Walk w = {begin, begin, 0, exists ? ok : (int32_t)truncated};
+    const uint32_t end = exists ? min(begin + part_bytes, size) : 0;
+    Bits found = {words, 0, 0};
+    while (__any_sync(~0u, w.status == ok && w.exit < end)) {
+        if (w.status == ok && w.exit < end) {
+            found.put(w.exit - begin);
+            step(in, w);
+        }
+        __syncwarp();
     }
-    walks[part] = w;
+    if (own) found.clear_rest();
+    // Each round is right for one more part at least.
+    for (;;) {
+        m.exits[threadIdx.x] = w.status == ok ? w.exit : 0;
+        __syncthreads();
+        const uint32_t before = threadIdx.x > 0 ? m.exits[threadIdx.x - 1] : 0;
+        const bool wrong = exists && before != w.entry && before >= begin && before - begin < part_bytes && number > 0;
+        if (wrong) w = correct(in, begin, before, w, words);
+        if (!__syncthreads_or(wrong)) break;
+    }
+    if (own) walks[part] = w;
 }
 
 // Reads the bytes from `at` on that extend a length, with all threads of a warp. Returns the
 // position after them, or size if they do not end.
 __device__ uint32_t skip_extension(const Input& in, uint32_t at, uint32_t& length) {
     for (;;) {
-        const uint32_t mine = at < in.size && lane() < in.size - at ? __ldg(in.src + at + lane()) : 0;
+        const uint32_t mine = at < in.size && lane() < in.size - at ? in[at + lane()] : 0;
         const uint32_t ends = __ballot_sync(~0u, mine != 255);
         if (ends == 0) {
             length += warp_size * 255, at += warp_size;
@@ -200,7 +229,7 @@ struct Read {
 
 // Reads a sequence of any length with all threads of a warp.
 __device__ __noinline__ Read read_long(const Input& in, uint32_t at) {
-    const uint32_t token = __ldg(in.src + at++);
+    const uint32_t token = in[at++];
     Read r = {token >> 4, (token & 15) + 4, 0, in.size, truncated};
     if (r.literals == 15) at = skip_extension(in, at, r.literals);
     r.source = at;
@@ -225,7 +254,7 @@ __device__ __forceinline__ uint32_t piece_begin(uint32_t number, uint32_t skew, 
 // Notes for the pieces that begin from out to end where the part does that has them.
 __device__ __forceinline__ void enter(Piece* pieces, uint32_t count, uint32_t skew, uint32_t piece_bytes, uint32_t entry, uint32_t out, uint32_t end) {
     for (uint32_t k = out == 0 ? 0 : (out + skew + piece_bytes - 1) / piece_bytes; k < count && piece_begin(k, skew, piece_bytes) < end; k++)
-        pieces[k].entry = entry, pieces[k].out = out;
+        pieces[k] = {entry, out};
 }
 
 // Follows the parts of items: a warp for each.
@@ -313,14 +342,14 @@ extern "C" __global__ void quiver_lz4_link(const uint8_t* dst, const uint8_t* sr
 
 constexpr int write_warps = 4;
 
-// Writes pieces: a warp for each.
-template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* list, uint8_t* dst, const uint8_t* src, const Item& item, const Piece& piece, const uint32_t* bits, uint16_t* marks, uint32_t* marked, uint32_t piece_bytes, Result& result) {
+// Writes a piece with a warp. list is memory for it.
+template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* list, uint8_t* dst, const uint8_t* src, const Item& item, uint32_t number, const Piece& piece, const uint32_t* bits, uint16_t* marks, uint32_t* marked, uint32_t piece_bytes, Result& result) {
     const Input in = {src + item.src, (uint32_t)item.src_size};
     dst += item.dst;
     const uint32_t skew = (uintptr_t)dst & 15, size = result.size;
-    const uint32_t begin = marks_ ? piece_begin(piece.number, skew, piece_bytes) : 0;
+    const uint32_t begin = marks_ ? piece_begin(number, skew, piece_bytes) : 0;
     if (begin >= size) return;
-    const uint32_t end = marks_ ? min(piece_begin(piece.number + 1, skew, piece_bytes), size) : size;
+    const uint32_t end = marks_ ? min(piece_begin(number + 1, skew, piece_bytes), size) : size;
     Executor<marks_> executor = {dst, in.src, ~0u, begin, marks_ ? marks + skew : nullptr};
     uint32_t at = piece.entry, out = piece.out;
     while (out < end && at < in.size) {
@@ -347,7 +376,7 @@ template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* lis
             bool is_long = false;
             if (mine) {
                 r.source = position;
-                const uint32_t token = __ldg(in.src + r.source++);
+                const uint32_t token = in[r.source++];
                 r.literals = token >> 4, r.match = (token & 15) + 4;
                 if (r.literals == 15) is_long = !extend(in, r.source, r.literals);
                 if (r.literals > in.size - r.source) r.literals = in.size - r.source;
@@ -391,28 +420,31 @@ template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* lis
     if (marks_ && lane() == 0) *marked = executor.marked;
 }
 
-extern "C" __global__ __launch_bounds__(write_warps * warp_size, 8) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, uint16_t* marks, uint32_t* marked, Result* results, uint32_t piece_bytes, int64_t first, int64_t last) {
+// Writes the pieces of the items from first to end: a warp for each.
+extern "C" __global__ __launch_bounds__(write_warps * warp_size, 8) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, uint16_t* marks, uint32_t* marked, Result* results, uint32_t piece_bytes, int64_t first, int64_t end) {
     __shared__ uint16_t lists[write_warps][part_bytes / 3 + 3];
-    const int64_t k = first + warp_index();
-    if (k >= last) return;
+    const int64_t k = places[first].piece + warp_index();
+    if (k >= places[end].piece) return;
+    const int64_t i = first + find_item(places + first, end - first, k, [](const Place& p) { return p.piece; });
+    if (results[i].status != ok) return;
     const Piece piece = pieces[k];
-    const Item item = items[piece.item];
-    const Place place = places[piece.item];
-    if (results[piece.item].status != ok) return;
+    const Item item = items[i];
+    const Place place = places[i];
     bits += place.segment * (int64_t)(segment_parts * part_words);
     uint16_t* const list = lists[threadIdx.x / warp_size];
     if (place.marks < 0)
-        write_piece<false>(list, dst, src, item, piece, bits, nullptr, nullptr, piece_bytes, results[piece.item]);
+        write_piece<false>(list, dst, src, item, 0, piece, bits, nullptr, nullptr, piece_bytes, results[i]);
     else
-        write_piece<true>(list, dst, src, item, piece, bits, marks + place.marks, marked + k, piece_bytes, results[piece.item]);
+        write_piece<true>(list, dst, src, item, k - place.piece, piece, bits, marks + place.marks, marked + k, piece_bytes, results[i]);
 }
 
 constexpr int resolve_threads = 1024;
 
-// Replaces the marks of items that have several pieces: a block of threads for each.
-extern "C" __global__ __launch_bounds__(resolve_threads) void quiver_lz4_resolve(uint8_t* dst, const Item* items, const Place* places, const uint32_t* several, const uint16_t* marks, const uint32_t* marked, const Result* results, uint32_t piece_bytes) {
-    const uint32_t i = several[blockIdx.x];
-    if (results[i].status != ok) return;
+// Replaces the marks of items that have several pieces, from the item `first` on: a block of
+// threads for each.
+extern "C" __global__ __launch_bounds__(resolve_threads) void quiver_lz4_resolve(uint8_t* dst, const Item* items, const Place* places, const uint16_t* marks, const uint32_t* marked, const Result* results, uint32_t piece_bytes, int64_t first) {
+    const int64_t i = first + blockIdx.x;
+    if (results[i].status != ok || places[i].marks < 0) return;
     dst += items[i].dst, marks += places[i].marks, marked += places[i].piece;
     const uint32_t skew = (uintptr_t)dst & 15, size = results[i].size, count = places[i + 1].piece - places[i].piece;
     marks += skew;
