@@ -13,7 +13,7 @@ import (
 // The kernels of kernels/compress/lz4_decode.cu, which says what each does.
 var decodeProgram = launch.Program("compress/lz4_decode", map[string]cudabuf.HostKernel{
 	"quiver_lz4_parts": partsHostKernel, "quiver_lz4_link": linkHostKernel,
-	"quiver_lz4_execute": executeHostKernel, "quiver_lz4_resolve": resolveHostKernel,
+	"quiver_lz4_execute": executeHostKernel, "quiver_lz4_mark": markHostKernel, "quiver_lz4_resolve": resolveHostKernel,
 })
 
 const (
@@ -61,8 +61,8 @@ type decodePlan struct {
 
 // decodeStep is a range of items whose marks are in memory at the same time.
 type decodeStep struct {
-	first, end int
-	several    bool // whether an output has several pieces
+	first, end   int
+	one, several bool // whether an output has one piece, or several
 }
 
 func (p *decodePlan) segments() int64 { return int64(p.places[len(p.places)-1].segment) }
@@ -96,9 +96,10 @@ func planDecoding(items []batch.Item, limit int64) decodePlan {
 			p.steps = append(p.steps, step)
 			step, marks = decodeStep{first: i}, 0
 		}
-		at.marks = -1
 		if own > 0 {
 			at.marks, step.several = marks, true
+		} else {
+			at.marks, step.one = -1, true
 		}
 		p.places[i] = at
 		marks, step.end = marks+own, i+1
@@ -154,8 +155,12 @@ func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, outcomes [
 	for _, s := range p.steps {
 		first, end := int64(s.first), int64(s.end)
 		count := int64(p.places[end].piece - p.places[first].piece)
-		w.Launch(decodeProgram, "quiver_lz4_execute", ceil(count*warp, executeThreads), executeThreads, dst, src, in, places, pieces, bits, marks, marked, out, uint32(pieceBytes), first, end)
+		blocks := ceil(count*warp, executeThreads)
+		if s.one {
+			w.Launch(decodeProgram, "quiver_lz4_execute", blocks, executeThreads, dst, src, in, places, pieces, bits, out, first, end)
+		}
 		if s.several {
+			w.Launch(decodeProgram, "quiver_lz4_mark", blocks, executeThreads, dst, src, in, places, pieces, bits, marks, marked, out, uint32(pieceBytes), first, end)
 			w.Launch(decodeProgram, "quiver_lz4_resolve", end-first, resolveThreads, dst, in, places, marks, marked, out, uint32(pieceBytes), first)
 		}
 	}

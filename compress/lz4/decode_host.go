@@ -178,6 +178,22 @@ func linkHostKernel(l *cudabuf.HostLaunch) {
 }
 
 func executeHostKernel(l *cudabuf.HostLaunch) {
+	first, end := l.Int64(7), l.Int64(8)
+	items, places, outcomes := launch.Structs[batch.Item](l, 2, end), launch.Structs[place](l, 3, end+1), launch.Structs[batch.Outcome](l, 6, end)
+	pieces := launch.Structs[piece](l, 4, int64(places[end].piece))
+	src := inputs(l, 1, items)
+	for i := first; i < end; i++ {
+		it, o := items[i], &outcomes[i]
+		if o.Status == batch.OK && places[i].marks < 0 && o.Size > 0 {
+			dst := l.Memory(l.Pointer(0)+uintptr(it.Dst), o.Size)
+			if !writePiece(dst, nil, src[it.Src:it.Src+it.SrcSize], pieces[places[i].piece], 0) {
+				*o = batch.Outcome{Status: batch.BadOffset}
+			}
+		}
+	}
+}
+
+func markHostKernel(l *cudabuf.HostLaunch) {
 	size, first, end := int64(l.Uint32(9)), l.Int64(10), l.Int64(11)
 	items, places, outcomes := launch.Structs[batch.Item](l, 2, end), launch.Structs[place](l, 3, end+1), launch.Structs[batch.Outcome](l, 8, end)
 	pieces := launch.Structs[piece](l, 4, int64(places[end].piece))
@@ -185,20 +201,14 @@ func executeHostKernel(l *cudabuf.HostLaunch) {
 	for i := first; i < end; i++ {
 		it, o, at := items[i], &outcomes[i], places[i]
 		skew := int64(l.Pointer(0)+uintptr(it.Dst)) & 15
-		for k := at.piece; k < places[i+1].piece && o.Status == batch.OK; k++ {
-			begin, limit := int64(0), o.Size
-			if at.marks >= 0 {
-				begin, limit = pieceBegin(k-at.piece, skew, size), min(pieceBegin(k-at.piece+1, skew, size), o.Size)
-			}
+		for k := at.piece; at.marks >= 0 && k < places[i+1].piece && o.Status == batch.OK; k++ {
+			begin, limit := pieceBegin(k-at.piece, skew, size), min(pieceBegin(k-at.piece+1, skew, size), o.Size)
 			if begin >= limit {
 				break
 			}
-			var marks []uint16
-			if at.marks >= 0 {
-				marks = launch.Structs[uint16](l, 6, at.marks+skew+limit)[at.marks+skew:]
-				clear(marks[begin:])
-				launch.Structs[uint32](l, 7, int64(k)+1)[k] = 1
-			}
+			marks := launch.Structs[uint16](l, 6, at.marks+skew+limit)[at.marks+skew:]
+			clear(marks[begin:])
+			launch.Structs[uint32](l, 7, int64(k)+1)[k] = 1
 			dst := l.Memory(l.Pointer(0)+uintptr(it.Dst), limit)
 			if !writePiece(dst, marks, src[it.Src:it.Src+it.SrcSize], pieces[k], begin) {
 				*o = batch.Outcome{Status: batch.BadOffset}

@@ -97,13 +97,11 @@ private:
                 }
             }
             if (marks_ && !marked && __any_sync(~0u, mark)) start_marks(g);
-            if (__any_sync(~0u, linked)) {
+            const uint32_t links = __ballot_sync(~0u, linked);
+            if (links) {
+                // Lanes shorten the chains of each other.
                 int root = linked ? lane() - offset : lane();
-                for (;;) {
-                    const int next = __shfl_sync(~0u, root, root);
-                    if (!__any_sync(~0u, next != root)) break;
-                    root = next;
-                }
+                while (__any_sync(~0u, links >> root & 1)) root = __shfl_sync(~0u, root, root);
                 value = __shfl_sync(~0u, value, root);
                 if (marks_ && marked) mark = __shfl_sync(~0u, mark, root);
             }

@@ -6,7 +6,8 @@
 //	             from where the part before it ends, until both meet
 //	lz4_link     follows the parts of an item, corrects what is still wrong, and finds out
 //	             where pieces of the output begin
-//	lz4_execute  writes the pieces, with marks for what they repeat of earlier ones
+//	lz4_execute  writes the outputs that are one piece
+//	lz4_mark     writes those of several, with marks for what a piece repeats of earlier ones
 //	lz4_resolve  replaces the marks, piece by piece
 //
 // The sequences that the readers meet are bits, one for each byte of the input.
@@ -420,22 +421,25 @@ template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* lis
     if (marks_ && lane() == 0) *marked = executor.marked;
 }
 
-// Writes the pieces of the items from first to end: a warp for each.
-extern "C" __global__ __launch_bounds__(write_warps * warp_size, 8) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, uint16_t* marks, uint32_t* marked, Result* results, uint32_t piece_bytes, int64_t first, int64_t end) {
+// Writes the outputs of the items from first to end that are one piece: a warp for each piece
+// of all of them.
+extern "C" __global__ __launch_bounds__(write_warps * warp_size, 8) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, Result* results, int64_t first, int64_t end) {
     __shared__ uint16_t lists[write_warps][part_bytes / 3 + 3];
     const int64_t k = places[first].piece + warp_index();
     if (k >= places[end].piece) return;
     const int64_t i = first + find_item(places + first, end - first, k, [](const Place& p) { return p.piece; });
-    if (results[i].status != ok) return;
-    const Piece piece = pieces[k];
-    const Item item = items[i];
-    const Place place = places[i];
-    bits += place.segment * (int64_t)(segment_parts * part_words);
-    uint16_t* const list = lists[threadIdx.x / warp_size];
-    if (place.marks < 0)
-        write_piece<false>(list, dst, src, item, 0, piece, bits, nullptr, nullptr, piece_bytes, results[i]);
-    else
-        write_piece<true>(list, dst, src, item, k - place.piece, piece, bits, marks + place.marks, marked + k, piece_bytes, results[i]);
+    if (results[i].status != ok || places[i].marks >= 0) return;
+    write_piece<false>(lists[threadIdx.x / warp_size], dst, src, items[i], 0, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), nullptr, nullptr, 0, results[i]);
+}
+
+// The same for those of several pieces.
+extern "C" __global__ __launch_bounds__(write_warps * warp_size, 8) void quiver_lz4_mark(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, uint16_t* marks, uint32_t* marked, Result* results, uint32_t piece_bytes, int64_t first, int64_t end) {
+    __shared__ uint16_t lists[write_warps][part_bytes / 3 + 3];
+    const int64_t k = places[first].piece + warp_index();
+    if (k >= places[end].piece) return;
+    const int64_t i = first + find_item(places + first, end - first, k, [](const Place& p) { return p.piece; });
+    if (results[i].status != ok || places[i].marks < 0) return;
+    write_piece<true>(lists[threadIdx.x / warp_size], dst, src, items[i], k - places[i].piece, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), marks + places[i].marks, marked + k, piece_bytes, results[i]);
 }
 
 constexpr int resolve_threads = 1024;
