@@ -19,12 +19,10 @@ var decodeProgram = launch.Program("compress/lz4_decode", map[string]cudabuf.Hos
 const (
 	partBytes      = 1 << 10
 	partWords      = partBytes / 32
-	segmentParts   = 56
+	segmentParts   = 64
 	segmentBytes   = segmentParts * partBytes
-	partThreads    = 64
-	partShared     = (60*partBytes + 64 + 32) + 4*partThreads // of PartMemory
 	linkThreads    = 64
-	executeThreads = 128
+	laterPasses    = 2 // of quiver_lz4_parts, for inputs of several segments
 	resolveThreads = 1024
 )
 
@@ -66,7 +64,16 @@ type decodeStep struct {
 }
 
 func (p *decodePlan) segments() int64 { return int64(p.places[len(p.places)-1].segment) }
-func (p *decodePlan) pieces() int64   { return int64(p.places[len(p.places)-1].piece) }
+
+// passes returns how often parts are read.
+func (p *decodePlan) passes() int64 {
+	if p.segments() <= int64(len(p.places)-1) {
+		return 1 // of one segment each, or of two and none
+	}
+	return 1 + laterPasses
+}
+
+func (p *decodePlan) pieces() int64 { return int64(p.places[len(p.places)-1].piece) }
 
 // piecesOf returns the most pieces of the output of an item.
 func piecesOf(it batch.Item) int64 {
@@ -119,7 +126,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions)
 	outcomes, items, limit := make([]batch.Outcome, len(b.In)), batch.Items(b), batch.Limit(o.Scratch)
 	// Everything but the marks.
 	need := func(i int) int64 {
-		return ceil(items[i].SrcSize, segmentBytes)*segmentScratch + piecesOf(items[i])*pieceScratch
+		return ceil(items[i].SrcSize, segmentBytes)*(segmentScratch+8) + piecesOf(items[i])*pieceScratch
 	}
 	return outcomes, batch.OnGPU(dev, func(w *batch.Work) error {
 		return batch.InSteps(len(items), limit, need, func(first, end int) error {
@@ -144,23 +151,26 @@ func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, outcomes [
 	bitsAt := walksAt + p.segments()*segmentParts*int64(unsafe.Sizeof(walk{}))
 	piecesAt := bitsAt + p.segments()*segmentParts*partWords*4
 	markedAt := piecesAt + p.pieces()*int64(unsafe.Sizeof(piece{}))
-	memory := w.Buffer(markedAt + 4*p.pieces())
+	endsAt := markedAt + 4*p.pieces()
+	memory := w.Buffer(endsAt + 2*4*p.segments())
 	src, dst, in, places := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.In(head, 0), launch.In(head, n*itemBytes)
 	marks, walks, bits := launch.InOut(memory, 0), launch.InOut(memory, walksAt), launch.InOut(memory, bitsAt)
 	pieces, marked := launch.InOut(memory, piecesAt), launch.InOut(memory, markedAt)
 	results := w.Buffer(int64(len(batch.Bytes(outcomes))))
 	out := launch.InOut(results, 0)
-	w.LaunchShared(decodeProgram, "quiver_lz4_parts", p.segments(), partThreads, partShared, src, in, places, walks, bits, n)
+	for pass := range p.passes() {
+		before, after := (pass+1)%2*4*p.segments(), pass%2*4*p.segments()
+		w.Launch(decodeProgram, "quiver_lz4_parts", p.segments(), segmentParts, src, in, places, walks, bits, launch.In(memory, endsAt+before), launch.InOut(memory, endsAt+after), n, pass)
+	}
 	w.Launch(decodeProgram, "quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, pieces, out, uint32(pieceBytes), n)
 	for _, s := range p.steps {
 		first, end := int64(s.first), int64(s.end)
 		count := int64(p.places[end].piece - p.places[first].piece)
-		blocks := ceil(count*warp, executeThreads)
 		if s.one {
-			w.Launch(decodeProgram, "quiver_lz4_execute", blocks, executeThreads, dst, src, in, places, pieces, bits, out, first, end)
+			w.Launch(decodeProgram, "quiver_lz4_execute", count, warp, dst, src, in, places, pieces, bits, out, first, end)
 		}
 		if s.several {
-			w.Launch(decodeProgram, "quiver_lz4_mark", blocks, executeThreads, dst, src, in, places, pieces, bits, marks, marked, out, uint32(pieceBytes), first, end)
+			w.Launch(decodeProgram, "quiver_lz4_mark", count, warp, dst, src, in, places, pieces, bits, marks, marked, out, uint32(pieceBytes), first, end)
 			w.Launch(decodeProgram, "quiver_lz4_resolve", end-first, resolveThreads, dst, in, places, marks, marked, out, uint32(pieceBytes), first)
 		}
 	}

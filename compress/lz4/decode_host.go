@@ -111,17 +111,17 @@ func walkPart(in []byte, entry int) walk {
 	return walk{uint32(entry), uint32(p.at), uint32(p.out), p.status}
 }
 
-// partsHostKernel reads each part from where the one before it ends, as the kernel does for
-// all but the first of a segment, which begins with a guess.
+// partsHostKernel reads each part from where the one before it ends. In the first pass, the
+// first part of a segment begins with a guess.
 func partsHostKernel(l *cudabuf.HostLaunch) {
-	n, segments := l.Int64(5), int64(l.Grid.X)
+	n, pass, segments := l.Int64(7), l.Int64(8), int64(l.Grid.X)
 	items, places, walks := launch.Structs[batch.Item](l, 1, n), launch.Structs[place](l, 2, n+1), launch.Structs[walk](l, 3, segments*segmentParts)
 	src := inputs(l, 0, items)
 	for i, it := range items {
 		in, own := src[it.Src:it.Src+it.SrcSize], walks[int64(places[i].segment)*segmentParts:]
 		for k := 0; k*partBytes < len(in); k++ {
 			entry := k * partBytes
-			if k%segmentParts > 0 && own[k-1].status == batch.OK && int(own[k-1].exit)/partBytes == k {
+			if (k%segmentParts > 0 || pass > 0 && k > 0) && own[k-1].status == batch.OK && int(own[k-1].exit)/partBytes == k {
 				entry = int(own[k-1].exit)
 			}
 			own[k] = walkPart(in, entry)

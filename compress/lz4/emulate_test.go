@@ -25,10 +25,13 @@ func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batc
 	dst, outcomes, in := make([]byte, room), make([]batch.Outcome, n), batch.Bytes(items)
 	walks, bits := batch.Bytes(make([]walk, segments*segmentParts)), make([]byte, segments*segmentParts*partWords*4)
 	marks, marked, places, results, of := make([]byte, 2*p.marks), make([]byte, 4*pieces), batch.Bytes(p.places), batch.Bytes(outcomes), batch.Bytes(make([]piece, pieces))
-	e.Launch("quiver_lz4_parts", segments, partThreads, src, in, places, walks, bits, n)
+	ends := [2][]byte{make([]byte, 4*segments), make([]byte, 4*segments)}
+	for pass := range p.passes() {
+		e.Launch("quiver_lz4_parts", segments, segmentParts, src, in, places, walks, bits, ends[(pass+1)%2], ends[pass%2], n, pass)
+	}
 	e.Launch("quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, of, results, pieceBytes, n)
-	e.Launch("quiver_lz4_execute", ceil(pieces*warp, executeThreads), executeThreads, dst, src, in, places, of, bits, results, int64(0), n)
-	e.Launch("quiver_lz4_mark", ceil(pieces*warp, executeThreads), executeThreads, dst, src, in, places, of, bits, marks, marked, results, pieceBytes, int64(0), n)
+	e.Launch("quiver_lz4_execute", pieces, warp, dst, src, in, places, of, bits, results, int64(0), n)
+	e.Launch("quiver_lz4_mark", pieces, warp, dst, src, in, places, of, bits, marks, marked, results, pieceBytes, int64(0), n)
 	e.Launch("quiver_lz4_resolve", n, resolveThreads, dst, in, places, marks, marked, results, pieceBytes, int64(0))
 	return outcomes, batchtest.Unpack(dst, items, outcomes)
 }

@@ -26,7 +26,6 @@ const (
 	warp            = 32
 	blocksPerWarp   = 8
 	checksumThreads = 256
-	executeThreads  = 128
 )
 
 func ceil(n, by int64) int64 { return (n + by - 1) / by }
@@ -109,7 +108,7 @@ func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, found []co
 	w.Launch(blocksProgram, "quiver_zstd_blocks", 2*ceil(all.Blocks, blocksPerWarp), warp, src, blocks, literals, sequences, index, all.Blocks)
 	w.Launch(writeProgram, "quiver_zstd_place", ceil(n, threads), threads, written, in, begin, blocks, windows, progress, out, n)
 	w.LaunchShared(writeProgram, "quiver_zstd_write", int64(len(writes)), batch.WriteThreads, batch.WriteShared, dst, src, launch.In(batch.Put(w, writes), 0), in, begin, blocks, index, sequences, literals, windows, progress, out)
-	w.Launch(writeProgram, "quiver_zstd_execute", ceil(int64(len(small))*warp, executeThreads), executeThreads, dst, src, launch.In(batch.Put(w, small), 0), in, begin, blocks, sequences, literals, out, int64(len(small)))
+	w.Launch(writeProgram, "quiver_zstd_execute", int64(len(small)), warp, dst, src, launch.In(batch.Put(w, small), 0), in, begin, blocks, sequences, literals, out)
 	w.Launch(writeProgram, "quiver_zstd_checksum", ceil(n*warp, checksumThreads), checksumThreads, written, in, begin, blocks, out, n)
 	return w.Fetch(results, outcomes)
 }

@@ -504,7 +504,7 @@ func writeHostKernel(l *cudabuf.HostLaunch) {
 }
 
 func executeHostKernel(l *cudabuf.HostLaunch) {
-	list := launch.Structs[int32](l, 2, l.Int64(9))
+	list := launch.Structs[int32](l, 2, int64(l.Grid.X))
 	n := int64(slices.Max(list)) + 1
 	items, starts, outcomes := launch.Structs[batch.Item](l, 3, n), launch.Structs[counts](l, 4, n+1), launch.Structs[batch.Outcome](l, 8, n)
 	blocks := launch.Structs[block](l, 5, starts[n].Blocks)

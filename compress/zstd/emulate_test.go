@@ -38,7 +38,7 @@ func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batc
 	launch("blocks", 2*ceil(all.Blocks, blocksPerWarp), warp, src, batch.Bytes(blocks), literals, batch.Bytes(sequences), batch.Bytes(index), all.Blocks)
 	launch("place", ceil(n, threads), threads, dst, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(windows), batch.Bytes(states), batch.Bytes(outcomes), n)
 	launch("write", int64(len(writes)), batch.WriteThreads, dst, src, batch.Bytes(writes), batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(index), batch.Bytes(sequences), literals, batch.Bytes(windows), batch.Bytes(states), batch.Bytes(outcomes))
-	launch("execute", ceil(int64(len(small))*warp, executeThreads), executeThreads, dst, src, batch.Bytes(small), batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(sequences), literals, batch.Bytes(outcomes), int64(len(small)))
+	launch("execute", int64(len(small)), warp, dst, src, batch.Bytes(small), batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(sequences), literals, batch.Bytes(outcomes))
 	launch("checksum", ceil(n*warp, checksumThreads), checksumThreads, dst, batch.Bytes(items), begin, batch.Bytes(blocks), batch.Bytes(outcomes), n)
 	return outcomes, batchtest.Unpack(dst, items, outcomes)
 }

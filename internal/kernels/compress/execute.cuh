@@ -114,7 +114,7 @@ private:
     }
 
     // Clears the marks of the range up to a position. Those after it are written then.
-    __device__ __noinline__ void start_marks(uint32_t end) {
+    __device__ __forceinline__ void start_marks(uint32_t end) {
         for (uint32_t p = begin + lane(); p < end; p += warp_size) marks[p] = 0;
         marked = true;
         __syncwarp();

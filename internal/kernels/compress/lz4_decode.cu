@@ -15,9 +15,8 @@
 #include "compress/batch.cuh"
 #include "compress/execute.cuh"
 
-// The parts of a segment are read by a block of threads, and before them some of the segment
-// before it, so that the first one is read from the right place.
-constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 56, parts_before = 4;
+// The parts of a segment are read by a block of threads.
+constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 64;
 constexpr uint32_t most_extended = 64;  // a longer length ends a part, so that a warp reads it
 
 // What belongs to an item: the numbers of its first segment and piece, and the position of its
@@ -51,16 +50,6 @@ struct Input {
     __device__ __forceinline__ uint32_t operator[](uint32_t at) const { return __ldg(src + at); }
 };
 
-// The bytes of an input, of which shared memory has some.
-struct SharedInput {
-    const uint8_t* src;
-    uint32_t size;
-    const uint8_t* bytes;
-    uint32_t begin, loaded;
-
-    __device__ __forceinline__ uint32_t operator[](uint32_t at) const { return at - begin < loaded ? bytes[at - begin] : __ldg(src + at); }
-};
-
 constexpr int32_t done = -1, long_length = -2;
 
 // Some sequences that follow each other.
@@ -71,7 +60,7 @@ struct Walk {
 };
 
 // Reads a length's further bytes. Returns whether they are few, and do not exceed the input.
-template <typename Bytes> __device__ __forceinline__ bool extend(const Bytes& in, uint32_t& at, uint32_t& length) {
+__device__ __forceinline__ bool extend(const Input& in, uint32_t& at, uint32_t& length) {
     for (uint32_t k = 0; k < most_extended && at < in.size; k++) {
         const uint32_t byte = in[at++];
         length += byte;
@@ -81,7 +70,7 @@ template <typename Bytes> __device__ __forceinline__ bool extend(const Bytes& in
 }
 
 // Reads the sequence at the exit.
-template <typename Bytes> __device__ __forceinline__ void step(const Bytes& in, Walk& w) {
+__device__ __forceinline__ void step(const Input& in, Walk& w) {
     uint32_t at = w.exit;
     const uint32_t token = in[at++];
     uint32_t literals = token >> 4, match = (token & 15) + 4;
@@ -112,13 +101,13 @@ template <typename Bytes> __device__ __forceinline__ void step(const Bytes& in, 
     w.bytes += literals + match, w.exit = at;
 }
 
-// Writes the bits of a part in order, unless words is null.
+// Writes the bits of a part in order.
 struct Bits {
     uint32_t* words;
     uint32_t index, word;
 
     __device__ __forceinline__ void advance(uint32_t to) {
-        if (to == index || !words) return;
+        if (to == index) return;
         words[index] = word;
         for (index++; index < to; index++) words[index] = 0;
         word = 0;
@@ -130,7 +119,7 @@ struct Bits {
     // Keeps the bits from `at` on.
     __device__ __forceinline__ void keep(uint32_t at) {
         advance(at / 32);
-        if (words) words[index] = word | words[index] & ~0u << at % 32;
+        words[index] = word | words[index] & ~0u << at % 32;
     }
     __device__ __forceinline__ void clear_rest() {
         advance(part_words);
@@ -138,7 +127,7 @@ struct Bits {
 };
 
 // Reads a part from a position of it on, until the sequences are those of a guess.
-template <typename Bytes> __device__ __forceinline__ Walk correct(const Bytes& in, uint32_t begin, uint32_t entry, const Walk& guess, uint32_t* bits) {
+__device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_t entry, const Walk& guess, uint32_t* bits) {
     const uint32_t end = min(begin + part_bytes, in.size);
     Walk w = {entry, entry, 0, ok}, other = {guess.entry, guess.entry, 0, ok};
     Bits found = {bits, (entry - begin) / 32, 0};
@@ -155,53 +144,47 @@ template <typename Bytes> __device__ __forceinline__ Walk correct(const Bytes& i
     return w;
 }
 
-constexpr uint32_t parts_read = parts_before + segment_parts;  // some GPUs have 64 KiB of shared memory
-constexpr int part_threads = 64;
-
-struct PartMemory {
-    uint4 words[(parts_read * part_bytes + most_extended + 32) / 16];
-    uint32_t exits[part_threads];
-};
-
-// Reads the parts of segments: a block of threads for each, and a thread for each part.
-extern "C" __global__ __launch_bounds__(part_threads) void quiver_lz4_parts(const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, int64_t n) {
-    extern __shared__ uint4 dynamic[];
-    PartMemory& m = *(PartMemory*)dynamic;
+// Reads the parts of segments: a block of threads for each, and a thread for each part. In
+// the first pass, the first part of a segment is read from its first byte on. Later passes
+// correct it by the ends of segments that the pass before has found.
+extern "C" __global__ __launch_bounds__(segment_parts) void quiver_lz4_parts(const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, const uint32_t* ends, uint32_t* next_ends, int64_t n, int64_t pass) {
+    __shared__ uint32_t exits[segment_parts];
     const uint32_t i = find_item(places, n, blockIdx.x, [](const Place& p) { return p.segment; });
-    const Item& item = items[i];
-    const uint32_t size = item.src_size, first = (blockIdx.x - places[i].segment) * segment_parts;
-    const uint32_t low = first == 0 ? 0 : (first - parts_before) * part_bytes;
-    const uint8_t* const from = src + item.src + low;
-    const uint32_t skew = (uintptr_t)from & 15, loaded = min(size - low, parts_read * part_bytes + most_extended);
-    for (uint32_t k = threadIdx.x; 16 * k < loaded + skew; k += part_threads) m.words[k] = *(const uint4*)(from - skew + 16 * k);
-    __syncthreads();
-    const SharedInput in = {src + item.src, size, (const uint8_t*)m.words + skew, low, loaded};
-    const int number = (int)(first + threadIdx.x) - (int)parts_before;
-    const uint32_t begin = number * part_bytes;
-    const bool exists = number >= 0 && threadIdx.x < parts_read && begin < size, own = exists && threadIdx.x >= parts_before;
-    const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x - parts_before;
-    uint32_t* const words = own ? bits + part * part_words : nullptr;
+    const uint32_t segment = blockIdx.x - places[i].segment, number = segment * segment_parts + threadIdx.x, begin = number * part_bytes;
+    const Input in = {src + items[i].src, (uint32_t)items[i].src_size};
+    const bool exists = begin < in.size;
+    const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x;
+    bits += part * part_words;
     Walk w = {begin, begin, 0, exists ? ok : (int32_t)truncated};
-    const uint32_t end = exists ? min(begin + part_bytes, size) : 0;
-    Bits found = {words, 0, 0};
-    while (__any_sync(~0u, w.status == ok && w.exit < end)) {
-        if (w.status == ok && w.exit < end) {
-            found.put(w.exit - begin);
-            step(in, w);
+    uint32_t end = 0;  // of the segment before
+    bool changed = pass == 0;
+    if (pass > 0) {
+        if (segment > 0) end = ends[blockIdx.x - 1];
+        if (exists) w = walks[part];
+    } else {
+        const uint32_t part_end = exists ? min(begin + part_bytes, in.size) : 0;
+        Bits found = {bits, 0, 0};
+        while (__any_sync(~0u, w.status == ok && w.exit < part_end)) {
+            if (w.status == ok && w.exit < part_end) {
+                found.put(w.exit - begin);
+                step(in, w);
+            }
+            __syncwarp();
         }
-        __syncwarp();
+        if (exists) found.clear_rest();
     }
-    if (own) found.clear_rest();
     // Each round is right for one more part at least.
     for (;;) {
-        m.exits[threadIdx.x] = w.status == ok ? w.exit : 0;
+        exits[threadIdx.x] = w.status == ok ? w.exit : 0;
         __syncthreads();
-        const uint32_t before = threadIdx.x > 0 ? m.exits[threadIdx.x - 1] : 0;
-        const bool wrong = exists && before != w.entry && before >= begin && before - begin < part_bytes && number > 0;
-        if (wrong) w = correct(in, begin, before, w, words);
+        const uint32_t before = threadIdx.x > 0 ? exits[threadIdx.x - 1] : end;
+        const bool wrong = exists && before != w.entry && before > 0 && before >= begin && before - begin < part_bytes;
+        if (wrong) w = correct(in, begin, before, w, bits);
+        changed |= wrong;
         if (!__syncthreads_or(wrong)) break;
     }
-    if (own) walks[part] = w;
+    if (exists && changed) walks[part] = w;
+    if (threadIdx.x == segment_parts - 1) next_ends[blockIdx.x] = w.status == ok ? w.exit : 0;
 }
 
 // Reads the bytes from `at` on that extend a length, with all threads of a warp. Returns the
@@ -229,7 +212,7 @@ struct Read {
 };
 
 // Reads a sequence of any length with all threads of a warp.
-__device__ __noinline__ Read read_long(const Input& in, uint32_t at) {
+__device__ Read read_long(const Input& in, uint32_t at) {
     const uint32_t token = in[at++];
     Read r = {token >> 4, (token & 15) + 4, 0, in.size, truncated};
     if (r.literals == 15) at = skip_extension(in, at, r.literals);
@@ -341,8 +324,6 @@ extern "C" __global__ void quiver_lz4_link(const uint8_t* dst, const uint8_t* sr
     if (lane() == 0) results[i] = {status == done ? (int64_t)out : 0, status == done ? ok : status, 0};
 }
 
-constexpr int write_warps = 4;
-
 // Writes a piece with a warp. list is memory for it.
 template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* list, uint8_t* dst, const uint8_t* src, const Item& item, uint32_t number, const Piece& piece, const uint32_t* bits, uint16_t* marks, uint32_t* marked, uint32_t piece_bytes, Result& result) {
     const Input in = {src + item.src, (uint32_t)item.src_size};
@@ -423,23 +404,21 @@ template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* lis
 
 // Writes the outputs of the items from first to end that are one piece: a warp for each piece
 // of all of them.
-extern "C" __global__ __launch_bounds__(write_warps * warp_size, 8) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, Result* results, int64_t first, int64_t end) {
-    __shared__ uint16_t lists[write_warps][part_bytes / 3 + 3];
-    const int64_t k = places[first].piece + warp_index();
-    if (k >= places[end].piece) return;
+extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, Result* results, int64_t first, int64_t end) {
+    __shared__ uint16_t list[part_bytes / 3 + 3];
+    const int64_t k = places[first].piece + (int64_t)blockIdx.x;
     const int64_t i = first + find_item(places + first, end - first, k, [](const Place& p) { return p.piece; });
     if (results[i].status != ok || places[i].marks >= 0) return;
-    write_piece<false>(lists[threadIdx.x / warp_size], dst, src, items[i], 0, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), nullptr, nullptr, 0, results[i]);
+    write_piece<false>(list, dst, src, items[i], 0, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), nullptr, nullptr, 0, results[i]);
 }
 
 // The same for those of several pieces.
-extern "C" __global__ __launch_bounds__(write_warps * warp_size, 8) void quiver_lz4_mark(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, uint16_t* marks, uint32_t* marked, Result* results, uint32_t piece_bytes, int64_t first, int64_t end) {
-    __shared__ uint16_t lists[write_warps][part_bytes / 3 + 3];
-    const int64_t k = places[first].piece + warp_index();
-    if (k >= places[end].piece) return;
+extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_lz4_mark(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, uint16_t* marks, uint32_t* marked, Result* results, uint32_t piece_bytes, int64_t first, int64_t end) {
+    __shared__ uint16_t list[part_bytes / 3 + 3];
+    const int64_t k = places[first].piece + (int64_t)blockIdx.x;
     const int64_t i = first + find_item(places + first, end - first, k, [](const Place& p) { return p.piece; });
     if (results[i].status != ok || places[i].marks < 0) return;
-    write_piece<true>(lists[threadIdx.x / warp_size], dst, src, items[i], k - places[i].piece, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), marks + places[i].marks, marked + k, piece_bytes, results[i]);
+    write_piece<true>(list, dst, src, items[i], k - places[i].piece, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), marks + places[i].marks, marked + k, piece_bytes, results[i]);
 }
 
 constexpr int resolve_threads = 1024;

@@ -73,12 +73,9 @@ extern "C" __global__ __launch_bounds__(threads, 3) void quiver_zstd_write(uint8
     });
 }
 
-constexpr int execute_threads = 128;
-
-// Writes the outputs of small items: a warp for each of n. list has their numbers.
-extern "C" __global__ __launch_bounds__(execute_threads, 8) void quiver_zstd_execute(uint8_t* dst, const uint8_t* src, const int32_t* list, const Item* items, const Counts* starts, const Block* blocks, const Sequence* sequences, const uint8_t* literals, Result* results, int64_t n) {
-    if (warp_index() >= n) return;
-    const int64_t i = list[warp_index()], end_block = starts[i + 1].blocks;
+// Writes the outputs of small items: a warp for each. list has their numbers.
+extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_zstd_execute(uint8_t* dst, const uint8_t* src, const int32_t* list, const Item* items, const Counts* starts, const Block* blocks, const Sequence* sequences, const uint8_t* literals, Result* results) {
+    const int64_t i = list[blockIdx.x], end_block = starts[i + 1].blocks;
     if (results[i].status != ok) return;
     Executor<false> executor = {dst + items[i].dst, nullptr, 0, 0, nullptr};
     for (int64_t k = starts[i].blocks; k < end_block; k++) {
