@@ -17,6 +17,7 @@
 
 // The parts of a segment are read by a block of threads.
 constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 64;
+constexpr int few_sequences = 4;
 constexpr uint32_t most_extended = 64;  // a longer length ends a part, so that a warp reads it
 
 // What belongs to an item: the numbers of its first segment and piece, and the position of its
@@ -131,8 +132,9 @@ __device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_
     const uint32_t end = min(begin + part_bytes, in.size);
     Walk w = {entry, entry, 0, ok}, other = {guess.entry, guess.entry, 0, ok};
     Bits found = {bits, (entry - begin) / 32, 0};
-    while (w.status == ok && w.exit < end) {
-        while (other.status == ok && other.exit < w.exit) step(in, other);
+    for (int k = 0; w.status == ok && w.exit < end; k++) {
+        // A part of few sequences is read faster alone.
+        while (k >= few_sequences && other.status == ok && other.exit < w.exit) step(in, other);
         if (other.status == ok && other.exit == w.exit) {
             found.keep(w.exit - begin);
             return {entry, guess.exit, w.bytes + guess.bytes - other.bytes, guess.status};
@@ -421,7 +423,7 @@ extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_lz4_mark(uint
     write_piece<true>(list, dst, src, items[i], k - places[i].piece, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), marks + places[i].marks, marked + k, piece_bytes, results[i]);
 }
 
-constexpr int resolve_threads = 1024;
+constexpr int resolve_threads = 1024;  // a piece has at most 16 bytes for each
 
 // Replaces the marks of items that have several pieces, from the item `first` on: a block of
 // threads for each.
@@ -431,19 +433,23 @@ extern "C" __global__ __launch_bounds__(resolve_threads) void quiver_lz4_resolve
     dst += items[i].dst, marks += places[i].marks, marked += places[i].piece;
     const uint32_t skew = (uintptr_t)dst & 15, size = results[i].size, count = places[i + 1].piece - places[i].piece;
     marks += skew;
-    for (uint32_t k = 1; k < count; k++) {
-        const uint32_t begin = piece_begin(k, skew, piece_bytes), end = min(piece_begin(k + 1, skew, piece_bytes), size);
+    // Each thread has 16 bytes of a piece. Marks are loaded one piece ahead.
+    const auto load = [&](uint32_t k, uint4& low, uint4& high) {
+        low = high = {0, 0, 0, 0};
+        if (k >= count || !marked[k]) return;
+        const uint32_t p = piece_begin(k, skew, piece_bytes) + 16 * threadIdx.x;
+        if (16 * threadIdx.x < piece_bytes && p < size && size - p >= 16) low = *(const uint4*)(marks + p), high = *(const uint4*)(marks + p + 8);
+    };
+    uint4 low, high, next_low, next_high;
+    load(1, low, high);
+    for (uint32_t k = 1; k < count; k++, low = next_low, high = next_high) {
+        load(k + 1, next_low, next_high);
+        const uint32_t begin = piece_begin(k, skew, piece_bytes);
         if (begin >= size) return;
         if (!marked[k]) continue;
         const uint8_t* const from = dst + begin;
-        for (uint32_t p = begin + 16 * threadIdx.x; p < end; p += 16 * resolve_threads) {
-            if (end - p < 16) {
-                for (uint32_t q = p; q < end; q++)
-                    if (marks[q]) dst[q] = *(from - marks[q]);
-                continue;
-            }
-            const uint4 low = *(const uint4*)(marks + p), high = *(const uint4*)(marks + p + 8);
-            if (!(low.x | low.y | low.z | low.w | high.x | high.y | high.z | high.w)) continue;
+        const uint32_t p = begin + 16 * threadIdx.x;
+        if (low.x | low.y | low.z | low.w | high.x | high.y | high.z | high.w) {
             uint4 value = *(const uint4*)(dst + p);
             const auto two = [&](uint32_t& word, uint32_t mark, int shift) {
                 if (mark & 0xFFFF) word = word & ~(255u << shift) | *(from - (mark & 0xFFFF)) << shift;
@@ -452,6 +458,9 @@ extern "C" __global__ __launch_bounds__(resolve_threads) void quiver_lz4_resolve
             two(value.x, low.x, 0), two(value.x, low.y, 16), two(value.y, low.z, 0), two(value.y, low.w, 16);
             two(value.z, high.x, 0), two(value.z, high.y, 16), two(value.w, high.z, 0), two(value.w, high.w, 16);
             *(uint4*)(dst + p) = value;
+        } else if (16 * threadIdx.x < piece_bytes && p < size && size - p < 16) {
+            for (uint32_t q = p; q < size; q++)
+                if (marks[q]) dst[q] = *(from - marks[q]);
         }
         __syncthreads();
     }
