@@ -86,6 +86,26 @@ func TestBlocksDecode(t *testing.T) {
 	})
 }
 
+func TestBlocksWithoutRightGuessesDecode(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var inputs [][]byte
+	var sizes []int
+	for _, n := range []int{1, 300, 1000, 20_000, 100_000} {
+		in, size := quiver.ShortSequences(r, n)
+		inputs, sizes = append(inputs, in), append(sizes, size)
+	}
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, results := batchtest.Run(t, dev, inputs, sizes, decodeBatch)
+		for i, in := range inputs {
+			want := make([]byte, sizes[i])
+			n, err := lz4.UncompressBlock(in, want)
+			require.NoError(t, err)
+			require.NoError(t, results[i].Err)
+			require.True(t, bytes.Equal(want[:n], got[i]), "input %d", i)
+		}
+	})
+}
+
 // TestACorruptInputIsAnErrorOfItself changes bytes of every second input.
 func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

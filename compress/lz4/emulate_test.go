@@ -55,19 +55,24 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 			require.NoError(t, err)
 			want, inputs, sizes = append(want, data), append(inputs, in[:k]), append(sizes, n)
 		}
+		short, size := ShortSequences(r, 1+n/8)
+		data := make([]byte, size)
+		_, err := decodeBlock(data, short)
+		require.NoError(t, err)
+		want, inputs, sizes = append(want, data), append(inputs, short), append(sizes, size)
 		outcomes, got := decodeEmulated(e, inputs, sizes)
 		for i, data := range want {
 			require.Equal(t, batch.OK, outcomes[i].Status)
 			require.True(t, bytes.Equal(data, got[i]), "%d bytes", n)
 			for range 3 {
-				inputs, sizes = append(inputs, batchtest.Mutate(r, inputs[i])), append(sizes, n)
+				inputs, sizes = append(inputs, batchtest.Mutate(r, inputs[i])), append(sizes, sizes[i])
 			}
 		}
 		if outcomes, got = decodeEmulated(e, inputs, sizes); n > 20_000 {
 			continue
 		}
 		for i, in := range inputs {
-			host := make([]byte, n)
+			host := make([]byte, sizes[i])
 			size, err := decodeBlock(host, in)
 			if outcomes[i].Status != batch.OK {
 				failed++

@@ -30,7 +30,7 @@ struct LaneSequence {
     uint32_t offset;           // how far before its own position the match reads, at most match
 };
 
-constexpr uint32_t long_part = 192;  // literals or matches of at least so many bytes are copied in words
+constexpr uint32_t long_part = 192;  // longer literals and matches are copied in words
 
 // Writes bytes of an output with a warp. With marks, begin is where the range of the warp
 // begins, and marked reports whether it has any.
