@@ -76,14 +76,20 @@ private:
     // Writes bytes 32 at a time.
     __device__ __forceinline__ void write_short(const LaneSequence& s, uint32_t low, uint32_t high) {
         const uint32_t to_mine = ~0u >> (warp_size - 1 - lane());
-        int before = __popc(__ballot_sync(~0u, s.out < low)) - 1;  // the sequence of the byte before low
-#pragma unroll 1
-        for (uint32_t g = low; g < high; g += warp_size) {
-            const uint32_t p = g + lane(), from_g = s.out - g;
+        int before = __popc(__ballot_sync(~0u, s.out < low)) - 1;  // the sequence of the byte before the next 32
+        // Finds the sequences of the 32 bytes from g on.
+        const auto find = [&](uint32_t g, uint32_t& match, uint32_t& source, uint32_t& offset) {
+            const uint32_t from_g = s.out - g;
             const uint32_t starts = reduce_or(from_g < warp_size ? 1u << from_g : 0);
             const int k = before + __popc(starts & to_mine);
             before += __popc(starts);
-            const uint32_t match = __shfl_sync(~0u, s.match, k), source = __shfl_sync(~0u, s.source, k), offset = __shfl_sync(~0u, s.offset, k);
+            match = __shfl_sync(~0u, s.match, k), source = __shfl_sync(~0u, s.source, k), offset = __shfl_sync(~0u, s.offset, k);
+        };
+        uint32_t match, source, offset, next_match, next_source, next_offset;
+        find(low, match, source, offset);
+#pragma unroll 1
+        for (uint32_t g = low; g < high; g += warp_size) {
+            const uint32_t p = g + lane();
             const bool active = p < high, literal = p < match;
             const uint32_t q = p - offset;
             const bool linked = active && !literal && q >= g;
@@ -96,6 +102,8 @@ private:
                     if (marks_ && marked && !literal) mark = marks[q];
                 }
             }
+            // The next 32 bytes, while the load is on its way.
+            find(g + warp_size, next_match, next_source, next_offset);
             if (marks_ && !marked && __any_sync(~0u, mark)) start_marks(g);
             const uint32_t links = __ballot_sync(~0u, linked);
             if (links) {
@@ -109,6 +117,7 @@ private:
                 dst[p] = value;
                 if (marks_ && marked) marks[p] = mark;
             }
+            match = next_match, source = next_source, offset = next_offset;
             __syncwarp();
         }
     }

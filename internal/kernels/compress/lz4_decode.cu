@@ -17,7 +17,6 @@
 
 // The parts of a segment are read by a block of threads.
 constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 64;
-constexpr int few_sequences = 4;
 constexpr uint32_t most_extended = 64;  // a longer length ends a part, so that a warp reads it
 
 // What belongs to an item: the numbers of its first segment and piece, and the position of its
@@ -52,6 +51,7 @@ struct Input {
 };
 
 constexpr int32_t done = -1, long_length = -2;
+constexpr uint32_t no_end = ~0u;
 
 // Some sequences that follow each other.
 struct Walk {
@@ -102,41 +102,44 @@ __device__ __forceinline__ void step(const Input& in, Walk& w) {
     w.bytes += literals + match, w.exit = at;
 }
 
-// Writes the bits of a part in order.
+// Writes the bits of a part in order, from a position of it on.
 struct Bits {
     uint32_t* words;
     uint32_t index, word;
+    uint32_t before;  // the word that is replaced
 
+    __device__ __forceinline__ Bits(uint32_t* w, uint32_t at) : words(w), index(at / 32), word(0), before(w[at / 32]) {}
     __device__ __forceinline__ void advance(uint32_t to) {
         if (to == index) return;
         words[index] = word;
         for (index++; index < to; index++) words[index] = 0;
         word = 0;
+        if (to < part_words) before = words[to];
     }
     __device__ __forceinline__ void put(uint32_t at) {
         advance(at / 32);
         word |= 1u << at % 32;
     }
-    // Keeps the bits from `at` on.
-    __device__ __forceinline__ void keep(uint32_t at) {
+    // Reports whether there was a bit before.
+    __device__ __forceinline__ bool had(uint32_t at) {
         advance(at / 32);
-        words[index] = word | words[index] & ~0u << at % 32;
+        return before >> at % 32 & 1;
     }
-    __device__ __forceinline__ void clear_rest() {
-        advance(part_words);
-    }
+    // Keeps the bits from `at` on.
+    __device__ __forceinline__ void keep(uint32_t at) { words[index] = word | before & ~0u << at % 32; }
+    __device__ __forceinline__ void clear_rest() { advance(part_words); }
 };
 
 // Reads a part from a position of it on, until the sequences are those of a guess.
 __device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_t entry, const Walk& guess, uint32_t* bits) {
     const uint32_t end = min(begin + part_bytes, in.size);
-    Walk w = {entry, entry, 0, ok}, other = {guess.entry, guess.entry, 0, ok};
-    Bits found = {bits, (entry - begin) / 32, 0};
-    for (int k = 0; w.status == ok && w.exit < end; k++) {
-        // A part of few sequences is read faster alone.
-        while (k >= few_sequences && other.status == ok && other.exit < w.exit) step(in, other);
-        if (other.status == ok && other.exit == w.exit) {
+    Walk w = {entry, entry, 0, ok};
+    Bits found(bits, entry - begin);
+    while (w.status == ok && w.exit < end) {
+        if (found.had(w.exit - begin) && w.exit >= guess.entry) {
             found.keep(w.exit - begin);
+            Walk other = {guess.entry, guess.entry, 0, ok};
+            while (other.status == ok && other.exit < w.exit) step(in, other);
             return {entry, guess.exit, w.bytes + guess.bytes - other.bytes, guess.status};
         }
         found.put(w.exit - begin);
@@ -150,7 +153,7 @@ __device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_
 // the first pass, the first part of a segment is read from its first byte on. Later passes
 // correct it by the ends of segments that the pass before has found.
 extern "C" __global__ __launch_bounds__(segment_parts) void quiver_lz4_parts(const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, const uint32_t* ends, uint32_t* next_ends, int64_t n, int64_t pass) {
-    __shared__ uint32_t exits[segment_parts];
+    __shared__ uint32_t exits[segment_parts], entries[segment_parts], left;
     const uint32_t i = find_item(places, n, blockIdx.x, [](const Place& p) { return p.segment; });
     const uint32_t segment = blockIdx.x - places[i].segment, number = segment * segment_parts + threadIdx.x, begin = number * part_bytes;
     const Input in = {src + items[i].src, (uint32_t)items[i].src_size};
@@ -158,14 +161,14 @@ extern "C" __global__ __launch_bounds__(segment_parts) void quiver_lz4_parts(con
     const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x;
     bits += part * part_words;
     Walk w = {begin, begin, 0, exists ? ok : (int32_t)truncated};
-    uint32_t end = 0;  // of the segment before
+    uint32_t end = no_end;  // where the sequences leave the segment before
     bool changed = pass == 0;
     if (pass > 0) {
         if (segment > 0) end = ends[blockIdx.x - 1];
         if (exists) w = walks[part];
     } else {
         const uint32_t part_end = exists ? min(begin + part_bytes, in.size) : 0;
-        Bits found = {bits, 0, 0};
+        Bits found(bits, 0);
         while (__any_sync(~0u, w.status == ok && w.exit < part_end)) {
             if (w.status == ok && w.exit < part_end) {
                 found.put(w.exit - begin);
@@ -175,18 +178,29 @@ extern "C" __global__ __launch_bounds__(segment_parts) void quiver_lz4_parts(con
         }
         if (exists) found.clear_rest();
     }
-    // Each round is right for one more part at least.
+    // A thread follows the parts. Each round is right for one more part at least.
+    const uint32_t low = segment * segment_parts * part_bytes, high = min(low + segment_parts * part_bytes, in.size);
     for (;;) {
-        exits[threadIdx.x] = w.status == ok ? w.exit : 0;
+        exits[threadIdx.x] = w.status == ok ? w.exit : no_end;
+        entries[threadIdx.x] = w.entry;
         __syncthreads();
-        const uint32_t before = threadIdx.x > 0 ? exits[threadIdx.x - 1] : end;
-        const bool wrong = exists && before != w.entry && before > 0 && before >= begin && before - begin < part_bytes;
-        if (wrong) w = correct(in, begin, before, w, bits);
+        if (threadIdx.x == 0) {
+            uint32_t at = end == no_end ? w.entry : end;
+            while (at < high) {
+                const uint32_t k = (at - low) / part_bytes;
+                entries[k] = at, at = exits[k];
+            }
+            left = at;
+        }
+        __syncthreads();
+        const uint32_t entry = entries[threadIdx.x];
+        const bool wrong = exists && entry != w.entry;
+        if (wrong) w = correct(in, begin, entry, w, bits);
         changed |= wrong;
         if (!__syncthreads_or(wrong)) break;
     }
     if (exists && changed) walks[part] = w;
-    if (threadIdx.x == segment_parts - 1) next_ends[blockIdx.x] = w.status == ok ? w.exit : 0;
+    if (threadIdx.x == 0) next_ends[blockIdx.x] = left;
 }
 
 // Reads the bytes from `at` on that extend a length, with all threads of a warp. Returns the
@@ -311,7 +325,8 @@ extern "C" __global__ void quiver_lz4_link(const uint8_t* dst, const uint8_t* sr
                 if (lane() == 0) {
                     const uint32_t begin = last * part_bytes, end = min(begin + part_bytes, in.size);
                     uint32_t* words = bits + last * (int64_t)part_words;
-                    Bits found = {words, (at - begin) / 32, words[(at - begin) / 32]};
+                    Bits found(words, at - begin);
+                    found.word = found.before;
                     while (rest.status == ok && rest.exit < end) {
                         found.put(rest.exit - begin);
                         step(in, rest);
