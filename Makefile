@@ -78,18 +78,20 @@ emulate: ## Run the kernels that copy and decode on the CPU, under AddressSaniti
 	$(KERNELS)/emulate/build.sh .tools/bin
 	QUIVER_EMULATE=$(CURDIR)/.tools/bin $(GO) test -tags emulate -count 1 -timeout 30m -v -run 'TestKernels(Copy|Decode|Encode|Multiply)WithinTheirMemory' ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
 
+# Another tag or architecture compiles everything again, so each is vetted only where
+# files have it.
 .PHONY: lint
 lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, vet, linters, the layers and the kernel images
 	.ci/check-words
 	@bad=$$(find . -name '.?*' -prune -o -name '*.go' -print | xargs gofmt -l); \
 	if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags noasm ./...
+	$(GO) vet -tags noasm ./ndview/internal/...
 	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
-	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 $(GO) vet ./ndview/internal/... ./compress/shuffle ./cudabuf/...
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
-		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./... || exit 1; \
+		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./cudabuf/... || exit 1; \
 	done
 	@if ! $(LINT) version 2>/dev/null | grep -qw '$(GOLANGCI_LINT:v%=%)'; then \
 		echo "installing golangci-lint $(GOLANGCI_LINT)"; \
@@ -105,20 +107,23 @@ check-windows: ## Build the packages that Windows has; .ci/run leaves it out, si
 check-modules: ## Check that a module of a user tidies and builds with Quiver
 	GO=$(GO) .ci/check-modules
 
+# Programs that do not depend on each other: make --jobs runs several at once.
+INTEROP := interop-check interop-tables interop-compression interop-zarrmatrix interop-zarrrandom interop-zarrops \
+	interop-blosc interop-cdevice interop-dissociated interop-share interop-flight
+interop-tables: ARGUMENTS = --tables 100 --seed 1
+interop-zarrrandom: ARGUMENTS = --arrays 250 --seed 1
+interop-zarrops: ARGUMENTS = --sequences 20 --seed 1
+
 # Where CI is set, make test has checked the stores.
 .PHONY: interop
-interop: build $(VENV) $(NODE_MODULES) $(if $(CI),,stores) beam ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata, zarrita and Beam (needs gcc)
-	.venv/bin/python interop/check.py
-	.venv/bin/python interop/tables.py --tables 100 --seed 1
-	GO=$(GO) .venv/bin/python interop/compression.py
-	GO=$(GO) .venv/bin/python interop/zarrmatrix.py
-	GO=$(GO) .venv/bin/python interop/zarrrandom.py --arrays 250 --seed 1
-	GO=$(GO) .venv/bin/python interop/zarrops.py --sequences 20 --seed 1
-	GO=$(GO) .venv/bin/python interop/blosc.py
-	GO=$(GO) .venv/bin/python interop/cdevice.py
-	GO=$(GO) .venv/bin/python interop/dissociated.py
-	GO=$(GO) .venv/bin/python interop/share.py
-	GO=$(GO) .venv/bin/python interop/flight.py
+interop: $(INTEROP) interop-programs $(if $(CI),,stores) beam ## Check against NumPy, pyarrow, nanoarrow, zarr-python, tensorstore, zarrs, anndata, zarrita and Beam (needs gcc)
+
+.PHONY: $(INTEROP)
+$(INTEROP): interop-%: build $(VENV) $(NODE_MODULES)
+	GO=$(GO) .venv/bin/python interop/$*.py $(ARGUMENTS)
+
+.PHONY: interop-programs
+interop-programs: $(VENV)
 	GO=$(GO) .venv/bin/python ndview/testdata/golden/programs.py --check --seed 2
 
 .PHONY: stores

@@ -95,13 +95,22 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 	mapping := make(codeMap, dictionary.Len())
 	g.codeOf.mu.Lock()
 	defer g.codeOf.mu.Unlock()
+	g.codeOf.expect(min(int64(dictionary.Len()), limit))
+	var hashes [64]uint64
 	for i := range mapping {
+		if i%len(hashes) == 0 {
+			block := hashes[:min(len(mapping)-i, len(hashes))]
+			for j := range block {
+				block[j] = g.codeOf.hash(key(i + j))
+			}
+			g.codeOf.fetch(block)
+		}
 		if dictionary.IsNull(i) {
 			mapping[i] = noCode
 			continue
 		}
 		k := key(i)
-		code, place, err := g.codeOf.find(k)
+		code, place, err := g.codeOf.findHashed(k, hashes[i%len(hashes)])
 		if err != nil {
 			return nil, err
 		}

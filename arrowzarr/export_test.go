@@ -110,3 +110,6 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 		b.batch.Release()
 	}
 }
+
+// TargetRows returns the most rows of a batch that a table's reader returns by default.
+func (t *Table) TargetRows() int64 { return t.targetRows() }

@@ -216,11 +216,15 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 	return group.Wait()
 }
 
-// categoryRows returns the values in a chunk of categories: DefaultChunkRows, or as many as
+// maxCategoryRows is the most values in a chunk of categories, so that several chunks are
+// encoded at once.
+const maxCategoryRows = 1 << 17
+
+// categoryRows returns the values in a chunk of categories: maxCategoryRows, or as many as
 // leave memory for a chunk of each job and one that is read.
 func (h *hierarchyWriter) categoryRows(g *categories) int64 {
 	all := max(g.codeOf.len(), 1)
-	rows := min(all, DefaultChunkRows)
+	rows := min(all, maxCategoryRows)
 	for rows > 1 && float64(g.codeOf.keys.length+8*all)/float64(all)*float64(rows)*3*float64(h.jobs+1) > float64(h.memory) {
 		rows /= 2
 	}

@@ -40,16 +40,6 @@ func (n *nestedWriter) append(ctx context.Context, slices []columnSlice) error {
 	return err
 }
 
-// complete writes what the arrays have not written yet.
-func (n *nestedWriter) complete(ctx context.Context) error {
-	for _, s := range n.streams {
-		if err := s.complete(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // nestedState is what is known of the rows of a nested column that are written.
 type nestedState struct {
 	Lengths    []int64 `json:"lengths"`              // of the arrays

@@ -253,7 +253,7 @@ func (p *pipeline) complete(ctx context.Context) error {
 	if err := p.writer.begin(p.rechunker.grid); err != nil { // an input without rows has no chunk
 		return err
 	}
-	if err := p.writer.complete(ctx); err != nil {
+	if err := p.writer.complete(ctx, p.jobs); err != nil {
 		return err
 	}
 	p.state = p.rechunker.state()

@@ -24,7 +24,7 @@ type RestoreOptions struct {
 	// Jobs is the number of chunks that are decoded at once. 0 means GOMAXPROCS.
 	Jobs int
 	// BatchRows is the most rows of a record batch. 0 means as many as take about 64
-	// MiB, at most DefaultChunkRows.
+	// MiB, in whole chunks unless those are far larger.
 	BatchRows int64
 	// Overwrite replaces an existing file.
 	Overwrite bool

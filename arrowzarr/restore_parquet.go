@@ -1,149 +1,76 @@
 package arrowzarr
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetencode"
 )
 
-// parquetWriter writes batches as Parquet. arrow-go cannot write durations, views, small
-// decimals, list_views and missing lists of a fixed_size_list. They are written as
-// integers, as plain text and bytes, as decimals of 128 bits, and as lists, as other
-// writers do. The file's Arrow schema has their types.
+// parquetWriter writes batches as Parquet, several columns at once. Parquet has no durations,
+// views, small decimals, list_views, fixed_size_lists, runs and dictionaries of nested
+// values. They are written as integers, as plain text and bytes, as decimals of 128 bits,
+// as lists, and as the values, as other writers do. The file's Arrow schema has their types.
 type parquetWriter struct {
-	schema *arrow.Schema
 	stored *arrow.Schema // of the batches as they are written
-	out    io.Writer
 	jobs   int
-
-	// One of them writes, from the first batch on. pqarrow encodes one column after the
-	// other; file has no levels of nested columns.
-	nested *pqarrow.FileWriter
-	flat   *file.Writer
+	leaves []parquetLeaf
+	file   *parquetencode.Writer
 }
 
 func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWriter, error) {
-	p := &parquetWriter{schema: schema, stored: parquetSchema(schema), out: w, jobs: jobs}
+	p := &parquetWriter{stored: parquetSchema(schema), jobs: jobs}
 	// All types that cannot be written are named before the first batch is read.
 	var refused []error
 	for i, f := range p.stored.Fields() {
-		alone := arrow.NewSchema([]arrow.Field{f}, nil)
-		if _, err := pqarrow.ToParquet(alone, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps()); err != nil {
+		err := catchPanic(func() error { // arrow-go panics for a decimal of negative scale
+			_, err := pqarrow.ToParquet(arrow.NewSchema([]arrow.Field{f}, nil), parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
+			return err
+		})
+		if err != nil {
 			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows: %w", f.Name, schema.Field(i).Type, err))
 		}
+		p.leaves = append(p.leaves, parquetLeaves(i, f.Type, nil)...)
 	}
-	return p, errors.Join(refused...)
-}
-
-// begin begins the file. Dictionaries are used where they pay by the first batch, which may be nil.
-func (w *parquetWriter) begin(first arrow.RecordBatch) error {
-	options := []parquet.WriterProperty{parquet.WithCompression(compress.Codecs.Zstd)}
-	flat := true
-	for i, f := range w.stored.Fields() {
-		if !isFlat(f.Type) {
-			flat = false
-		} else if first != nil && !dictionaryPays(first.Column(i)) {
-			options = append(options, parquet.WithDictionaryFor(f.Name, false))
-		}
+	if len(refused) > 0 {
+		return nil, errors.Join(refused...)
 	}
-	properties := parquet.NewWriterProperties(options...)
-	message, err := schemaMessage(w.schema)
+	columns, err := pqarrow.ToParquet(p.stored, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text := base64.StdEncoding.EncodeToString(message)
-	if !flat {
-		if w.nested, err = pqarrow.NewFileWriter(w.stored, w.out, properties, pqarrow.NewArrowWriterProperties()); err != nil {
-			return err
-		}
-		return w.nested.AppendKeyValueMetadata(storedSchemaKey, text)
-	}
-	columns, err := pqarrow.ToParquet(w.stored, properties, pqarrow.DefaultWriterProps())
-	if err != nil {
-		return err
+	if columns.NumColumns() != len(p.leaves) {
+		return nil, fmt.Errorf("%d columns of Parquet, expected %d", columns.NumColumns(), len(p.leaves))
 	}
 	pairs := metadata.NewKeyValueMetadata()
-	for i, key := range w.stored.Metadata().Keys() {
-		if err := pairs.Append(key, w.stored.Metadata().Values()[i]); err != nil {
-			return err
+	for i, key := range schema.Metadata().Keys() {
+		if err := pairs.Append(key, schema.Metadata().Values()[i]); err != nil {
+			return nil, err
 		}
 	}
-	if err := pairs.Append(storedSchemaKey, text); err != nil {
-		return err
+	message, err := schemaMessage(schema)
+	if err != nil {
+		return nil, err
 	}
-	w.flat, err = file.NewParquetWriterWithError(w.out, columns.Root(), file.WithWriterProps(properties), file.WithWriteMetadata(pairs))
-	return err
+	if err := pairs.Append(storedSchemaKey, base64.StdEncoding.EncodeToString(message)); err != nil {
+		return nil, err
+	}
+	p.file, err = parquetencode.NewWriter(w, columns, pairs)
+	return p, err
 }
 
-// isFlat reports whether a type is one column of Parquet without repetition levels.
-func isFlat(t arrow.DataType) bool {
-	t = storageType(t)
-	if d, ok := t.(*arrow.DictionaryType); ok {
-		t = d.ValueType
-	}
-	_, nested := t.(arrow.NestedType)
-	return !nested && t.ID() != arrow.NULL
-}
-
-// dictionaryPays reports whether the different values of a column seem to fit the page of
-// a dictionary. Those that do not would be hashed in vain.
-func dictionaryPays(a arrow.Array) bool {
-	a = unwrap(a)
-	key, err := newKeyFunc(a)
-	if err != nil || a.DataType().ID() == arrow.DICTIONARY {
-		return true
-	}
-	const most = 4096
-	seen := map[string]bool{}
-	sampled, bytes := 0, 0
-	for i := 0; i < a.Len(); i += a.Len()/most + 1 {
-		if a.IsValid(i) {
-			k := key(i)
-			seen[string(k)] = true
-			sampled, bytes = sampled+1, bytes+len(k)
-		}
-	}
-	// Of d values that are equally frequent, two of a sample of s are equal s*s/2d times.
-	equal := sampled - len(seen)
-	distinct := min(float64(sampled)*float64(sampled)/float64(2*equal+1), float64(a.Len()))
-	return distinct*float64(bytes) <= float64(sampled)*float64(parquet.DefaultDictionaryPageSizeLimit)
-}
-
-// Write writes a batch. Its columns have the types of the schema.
+// Write writes a batch.
 func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
-	columns := make([]arrow.Array, batch.NumCols())
-	for i, column := range batch.Columns() {
-		made, err := convertTo(column, w.stored.Field(i).Type, memory.DefaultAllocator)
-		if err != nil {
-			return err
-		}
-		defer made.Release()
-		columns[i] = made
-	}
-	stored := array.NewRecordBatch(w.stored, columns, batch.NumRows())
-	defer stored.Release()
-	if w.nested == nil && w.flat == nil {
-		if err := w.begin(stored); err != nil {
-			return err
-		}
-	}
-	if w.nested != nil {
-		return w.nested.Write(stored)
-	}
-	for from := int64(0); from < stored.NumRows(); from += parquet.DefaultMaxRowGroupLen {
-		part := stored.NewSlice(from, min(from+parquet.DefaultMaxRowGroupLen, stored.NumRows()))
+	for from := int64(0); from < batch.NumRows(); from += parquet.DefaultMaxRowGroupLen {
+		part := batch.NewSlice(from, min(from+parquet.DefaultMaxRowGroupLen, batch.NumRows()))
 		err := w.writeGroup(part)
 		part.Release()
 		if err != nil {
@@ -155,23 +82,25 @@ func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
 
 // writeGroup writes a batch as a row group, several columns at once.
 func (w *parquetWriter) writeGroup(batch arrow.RecordBatch) error {
-	rows, err := w.flat.AppendBufferedRowGroupChecked()
+	rows, err := w.file.NewGroup(int(batch.NumRows()))
 	if err != nil {
 		return err
 	}
 	var group errgroup.Group
 	group.SetLimit(w.jobs)
-	for i, column := range batch.Columns() {
+	for i, leaf := range w.leaves {
 		group.Go(func() error {
+			field := w.stored.Field(leaf.column)
 			err := catchPanic(func() error {
-				out, err := rows.Column(i)
+				l, values, err := levelsOf(batch.Column(leaf.column), field, leaf.path)
 				if err != nil {
 					return err
 				}
-				return writeFlat(out, column, w.stored.Field(i).Nullable)
+				defer values.Release()
+				return rows.Encode(i, parquetencode.Leaf{Values: values, Definition: l.definition, Repetition: l.repetition})
 			})
 			if err != nil {
-				return fmt.Errorf("column %q: %w", w.stored.Field(i).Name, err)
+				return fmt.Errorf("column %q: %w", field.Name, err)
 			}
 			return nil
 		})
@@ -182,35 +111,8 @@ func (w *parquetWriter) writeGroup(batch arrow.RecordBatch) error {
 	return rows.Close()
 }
 
-// writeFlat writes values that are not nested.
-func writeFlat(out file.ColumnChunkWriter, values arrow.Array, nullable bool) error {
-	properties := pqarrow.DefaultWriterProps()
-	ctx := pqarrow.NewArrowWriteContext(context.Background(), &properties)
-	values = unwrap(values)
-	var levels []int16
-	if nullable {
-		levels = make([]int16, values.Len())
-		for i := range levels {
-			if values.IsValid(i) {
-				levels[i] = 1
-			}
-		}
-	}
-	return pqarrow.WriteArrowToColumn(ctx, out, values, levels, nil, nullable)
-}
-
 // Close writes the end of the file.
-func (w *parquetWriter) Close() error {
-	if w.nested == nil && w.flat == nil {
-		if err := w.begin(nil); err != nil {
-			return err
-		}
-	}
-	if w.nested != nil {
-		return w.nested.Close()
-	}
-	return w.flat.Close()
-}
+func (w *parquetWriter) Close() error { return w.file.Close() }
 
 // parquetSchema returns the schema with types that arrow-go can write.
 func parquetSchema(schema *arrow.Schema) *arrow.Schema {
@@ -242,6 +144,14 @@ func parquetType(t arrow.DataType) arrow.DataType {
 		return arrow.BinaryTypes.Binary
 	case *arrow.FixedSizeListType:
 		return arrow.ListOfField(mapChildren(t, parquetType).(*arrow.FixedSizeListType).ElemField())
+	case *arrow.RunEndEncodedType:
+		return parquetType(t.Encoded())
+	case *arrow.DictionaryType:
+		values := parquetType(t.ValueType)
+		if _, nested := storageType(values).(arrow.NestedType); nested || !arrow.TypeEqual(values, t.ValueType) {
+			return values
+		}
+		return t
 	}
 	return viewsToLists(mapChildren(t, parquetType))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
@@ -242,4 +243,61 @@ func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
 			assert.Empty(t, report.Difference)
 		})
 	}
+}
+
+// Parquet has the values of runs and of dictionaries of lists, and the Arrow schema their
+// types.
+func TestRunsAreRestoredToParquetAsTheirValues(t *testing.T) {
+	i32, text := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String
+	rng := newRand(8)
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for _, kind := range []arrow.DataType{
+		arrow.RunEndEncodedOf(i32, text), arrow.RunEndEncodedOf(i32, arrow.ListOf(i32)), arrow.ListOf(arrow.RunEndEncodedOf(i32, arrow.PrimitiveTypes.Float64)),
+		arrow.StructOf(arrow.Field{Name: "r", Type: arrow.RunEndEncodedOf(i32, text), Nullable: true}),
+	} {
+		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
+		columns = append(columns, array.NewSlice(sample(rng, kind, 40, 0.3), 0, 30))
+	}
+	want := newTable(fields, columns)
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	got := readTable(t, restored)
+	for i, column := range columns {
+		decoded := plainText(column)
+		for row, value := range plainText(got.column(i)...) {
+			require.Equal(t, decoded[row], value, "%s, row %d", fields[i].Type, row)
+		}
+	}
+}
+
+// plainText returns what the values of arrays print.
+func plainText(chunks ...arrow.Array) (all []string) {
+	for _, c := range chunks {
+		for i := range c.Len() {
+			all = append(all, c.ValueStr(i))
+		}
+	}
+	return all
+}
+
+// The decimals of a struct stay in their rows where a struct is null.
+func TestDecimalsInNullStructsAreRestoredToParquet(t *testing.T) {
+	kind := arrow.StructOf(arrow.Field{Name: "d", Type: &arrow.Decimal128Type{Precision: 9, Scale: 2}})
+	decimals := array.NewDecimal128Builder(memory.DefaultAllocator, kind.Field(0).Type.(*arrow.Decimal128Type))
+	for i := range 8 {
+		decimals.Append(decimal128.FromI64(int64(i)))
+	}
+	validity := memory.NewBufferBytes([]byte{0b10110110})
+	structs := array.MakeFromData(array.NewData(kind, 8, []*memory.Buffer{validity}, []arrow.ArrayData{decimals.NewArray().Data()}, 3, 0))
+	want := newTable([]arrow.Field{{Name: "s", Type: kind, Nullable: true}}, []arrow.Array{structs})
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	report, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, report.Difference)
 }

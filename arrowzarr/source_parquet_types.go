@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -115,22 +116,21 @@ func (p parquetTypes) field(got arrow.Field, want *arrow.Field, node pqarrow.Sch
 	}
 	got.Type = p.dataType(got.Type, stored, node)
 	if want != nil && arrow.TypeEqual(got.Type, want.Type) {
-		got.Metadata = keepExtension(got.Metadata, want.Metadata)
+		got.Metadata = keepMetadata(got.Metadata, want.Metadata)
 	}
 	return got
 }
 
-// keepExtension returns the metadata of a field with the name of an extension type that
-// arrow-go does not know, which it drops from fields inside of others.
-func keepExtension(got, want arrow.Metadata) arrow.Metadata {
-	name, ok := want.GetValue(extensionName)
-	if _, known := got.GetValue(extensionName); !ok || known {
-		return got
+// keepMetadata adds the metadata of a stored field which arrow-go drops from fields inside
+// of others: those of large lists, and the names of extension types that it does not know.
+func keepMetadata(got, want arrow.Metadata) arrow.Metadata {
+	keys, values := slices.Clone(got.Keys()), slices.Clone(got.Values())
+	for i, key := range want.Keys() {
+		if key != fieldIDKey && !slices.Contains(keys, key) {
+			keys, values = append(keys, key), append(values, want.Values()[i])
+		}
 	}
-	values := got.ToMap()
-	values[extensionName] = name
-	values[extensionMetadata], _ = want.GetValue(extensionMetadata)
-	return arrow.MetadataFrom(values)
+	return arrow.NewMetadata(keys, values)
 }
 
 // child returns field i of a nested type, nil if the type is nil or of another kind.

@@ -43,7 +43,7 @@ type TableOptions struct {
 	// Jobs is the number of chunks that are decoded at once. 0 means GOMAXPROCS.
 	Jobs int
 	// BatchRows is the most rows of a batch of a reader. 0 means as many as take about 64
-	// MiB, at most DefaultChunkRows.
+	// MiB, in whole chunks unless those are far larger.
 	BatchRows int64
 }
 
@@ -323,20 +323,32 @@ func (t *Table) rowsPerBatch(most int64) int64 {
 const targetBytes = 64 << 20
 
 // targetRows is the rows of a batch that takes about targetBytes, by the sizes of the
-// table's arrays, and at most one chunk of text, whose size is unknown.
+// columns' arrays, and at most one chunk of text, whose size is unknown. Batches end where
+// chunks do, unless a chunk of all columns is far larger: a chunk in two batches is decoded
+// twice.
 func (t *Table) targetRows() int64 {
-	rows := int64(DefaultChunkRows)
 	if len(t.columns) == 0 {
 		return max(t.rows, 1)
 	}
+	names := map[string]bool{}
+	for _, c := range t.columns {
+		names[c.plan.name] = true
+	}
+	rows, chunk := int64(DefaultChunkRows), int64(0)
 	var total float64
 	for path, node := range t.columns[0].group.Metadata().Consolidated {
 		m, ok := node.(*zarr.ArrayMetadata)
-		if !ok || len(m.Shape) == 0 {
+		name, inner, _ := strings.Cut(path, "/")
+		if !ok || len(m.Shape) == 0 || !names[name] {
 			continue
 		}
-		if m.DataType.IsVLen() && !strings.HasSuffix(path, "/categories") {
-			rows = min(rows, max(chunkRowsOf(m), 1))
+		if inner != arrayCategories {
+			if m.DataType.IsVLen() {
+				rows = min(rows, max(chunkRowsOf(m), 1))
+			}
+			if m.Shape[0] == t.rows {
+				chunk = max(chunk, chunkRowsOf(m))
+			}
 		}
 		size := float64(max(m.DataType.Size(), 1))
 		for _, d := range m.Shape {
@@ -344,11 +356,23 @@ func (t *Table) targetRows() int64 {
 		}
 		total += size
 	}
-	if perRow := total / float64(max(t.rows, 1)); perRow > 0 {
+	perRow := total / float64(max(t.rows, 1))
+	if perRow > 0 {
 		rows = min(rows, max(int64(targetBytes/perRow), 1))
+	}
+	switch {
+	case chunk == 0:
+	case rows >= chunk:
+		rows -= rows % chunk
+	case float64(chunk)*perRow <= 4*targetBytes:
+		rows = chunk
+	default:
+		rows = ceilDiv(chunk, ceilDiv(chunk, rows))
 	}
 	return rows
 }
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 
 // runLimit is the most elements that an array of a type can have, because of the run
 // ends in it.

@@ -2,6 +2,7 @@ package arrowzarr_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -277,4 +278,29 @@ func TestTablesNameThePartThatFails(t *testing.T) {
 	requirePart(t, arrowzarr.PartInput, reader.Err())
 	assert.ErrorContains(t, reader.Err(), `column "n"`)
 	assert.False(t, errors.Is(reader.Err(), io.EOF))
+}
+
+// A batch ends where a chunk does, or chunks are divided evenly if they are far larger
+// than a batch: a chunk in two batches is decoded twice.
+func TestBatchesEndWhereChunksDo(t *testing.T) {
+	narrow := floats(1, 2, 3, 4)
+	wide := sample(newRand(1), arrow.FixedSizeListOf(1000, arrow.PrimitiveTypes.Float64), 4, 0)
+	for _, c := range []struct {
+		columns     []arrow.Array
+		chunk, want int64
+	}{
+		{[]arrow.Array{narrow}, 1000, 1_048_000}, {[]arrow.Array{narrow}, 300_000, 900_000}, {[]arrow.Array{narrow}, 5_000_000, 5_000_000},
+		{[]arrow.Array{wide}, 3000, 6000}, {[]arrow.Array{wide}, 20_000, 20_000}, {[]arrow.Array{wide, wide}, 20_000, 4000},
+	} {
+		var fields []arrow.Field
+		for i, column := range c.columns {
+			fields = append(fields, arrow.Field{Name: fmt.Sprint(i), Type: column.DataType()})
+		}
+		input := inputFile(t, newTable(fields, c.columns).stream(t))
+		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: c.chunk})
+		table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
+		require.NoError(t, err)
+		assert.Equal(t, c.want, table.TargetRows(), "chunks of %d rows", c.chunk)
+		require.NoError(t, table.Close())
+	}
 }

@@ -20,11 +20,12 @@ type valueTable struct {
 	// slots are a hash table with linear probing: 32 bits of a key's hash, and its number
 	// plus 1; 0 is free. Their length is a power of 2. The hash also says where probing
 	// begins, so the table grows without reading the keys.
-	slots []uint64
-	count int64
-	marks []int64 // the position of every keysPerMark-th key in keys
-	keys  keyLog  // each after its length
-	found keyReader
+	slots   []uint64
+	count   int64
+	marks   []int64 // the position of every keysPerMark-th key in keys
+	keys    keyLog  // each after its length
+	found   keyReader
+	fetched uint64 // of no use but to keep the reads of fetch
 }
 
 // maxTableKeys is the most keys of a table: a slot has 32 bits for a number.
@@ -47,7 +48,23 @@ type tablePlace struct{ hash, slot uint64 }
 
 // find returns the number of a key, or -1 and the place to add it at.
 func (t *valueTable) find(key []byte) (number int64, place tablePlace, err error) {
-	hash := maphash.Bytes(t.seed, key) >> 32
+	return t.findHashed(key, t.hash(key))
+}
+
+// hash returns the hash of a key.
+func (t *valueTable) hash(key []byte) uint64 { return maphash.Bytes(t.seed, key) >> 32 }
+
+// fetch reads the slots of hashes. Each is a cache miss in a large table, and the processor
+// waits for several at once here, but not in find.
+func (t *valueTable) fetch(hashes []uint64) {
+	mask := uint64(len(t.slots) - 1)
+	for _, hash := range hashes {
+		t.fetched |= t.slots[hash&mask]
+	}
+}
+
+// findHashed is find of a key whose hash is known.
+func (t *valueTable) findHashed(key []byte, hash uint64) (number int64, place tablePlace, err error) {
 	mask := uint64(len(t.slots) - 1)
 	slot := hash & mask
 	for ; t.slots[slot] != 0; slot = (slot + 1) & mask {
@@ -154,6 +171,18 @@ func (t *valueTable) appendKeys(content []byte, from, to int64, most int) ([]byt
 	return content, from, nil
 }
 
+// expect makes room for n more keys, if the table is empty and the memory has room.
+// Growing step by step takes as long as adding the keys.
+func (t *valueTable) expect(n int64) {
+	slots := int64(len(t.slots))
+	for 4*n > 3*slots {
+		slots *= 2
+	}
+	if t.count == 0 && slots > int64(len(t.slots)) && t.memory.tryReserve(8*slots) {
+		t.setSlots(make([]uint64, slots))
+	}
+}
+
 // rehash doubles the number of slots.
 func (t *valueTable) rehash() error {
 	if err := t.reserve(16 * int64(len(t.slots))); err != nil {
@@ -171,11 +200,16 @@ func (t *valueTable) rehash() error {
 		}
 		slots[slot] = entry
 	}
+	t.setSlots(slots)
+	return nil
+}
+
+// setSlots replaces the slots by others whose memory is reserved.
+func (t *valueTable) setSlots(slots []uint64) {
 	if len(t.slots) > 16 { // the first ones are not reserved
 		t.memory.release(8 * int64(len(t.slots)))
 	}
 	t.slots = slots
-	return nil
 }
 
 // close releases the memory and the file of the table, which must not be used afterwards.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -125,19 +128,33 @@ func (w *writer) begin(grid rowGrid) error {
 	return w.beginErr
 }
 
-// complete writes what the arrays have not written yet, after all chunks.
-func (w *writer) complete(ctx context.Context) error {
+// complete writes what the arrays have not written yet, after all chunks: several arrays
+// at once.
+func (w *writer) complete(ctx context.Context, jobs int) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(jobs)
+	finish := func(c *columnWriter, f func() error) {
+		group.Go(func() error {
+			debug.SetPanicOnFault(true) // see startStage
+			if err := catchPanic(f); err != nil {
+				return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
+			}
+			return nil
+		})
+	}
 	for _, c := range w.columns {
-		var err error
 		for _, a := range c.open {
-			err = errors.Join(err, a.finish(ctx))
+			finish(c, func() error { return a.finish(groupCtx) })
 		}
-		if c.nested != nil && err == nil {
-			err = c.nested.complete(ctx)
+		if c.nested == nil {
+			continue
 		}
-		if err != nil {
-			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
+		for _, s := range c.nested.streams {
+			finish(c, func() error { return s.complete(groupCtx) })
 		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	return markPart(PartOutput, flushStore(ctx, w.store))
 }

@@ -165,10 +165,11 @@ def kept(folder: Path, machine: dict, records: list[dict]) -> list[dict]:
     if not path.exists():
         return []
     old = json.loads(path.read_text())
-    if old["machine"] != machine:
-        sys.exit(f"{path.name} is of another commit or other versions: measure all cases")
     again = {r["name"] for r in records}
-    return [r for r in old["records"] if r["name"] not in again]
+    others = [r for r in old["records"] if r["name"] not in again]
+    if others and old["machine"] != machine:
+        sys.exit(f"{path.name} is of another commit or other versions: measure all cases")
+    return others
 
 
 def main() -> int:

@@ -169,7 +169,8 @@ func readInto(path string, r Range, dst []byte) (Part, error) {
 	if n := end - start; int64(cap(dst)) >= n {
 		dst = dst[:n]
 	} else {
-		dst = make([]byte, n)
+		// Callers that read one value after the other into the same memory soon have enough.
+		dst = make([]byte, n, max(n, 2*int64(cap(dst))))
 	}
 	n, err := f.ReadAt(dst, start)
 	if err != nil && !errors.Is(err, io.EOF) { // at EOF, the file shrank meanwhile

@@ -1,0 +1,197 @@
+package parquetencode
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+)
+
+// maxDictionary is the most bytes of a dictionary page. Of a column with more, each page
+// has the values.
+const maxDictionary = 1 << 20
+
+// dictionary is different values, and which of them each value is.
+type dictionary struct {
+	*values
+	indices []uint32
+}
+
+// width returns the bits of an index.
+func (d *dictionary) width() int { return bits.Len(uint(max(d.n-1, 1))) }
+
+// newDictionary returns the different values, in the order of the first of each. It
+// returns nil if a dictionary takes more memory than the values. Its indices are in a
+// slice of as many elements as there are values.
+func newDictionary(v *values, indices []uint32) *dictionary {
+	var d *dictionary
+	switch v.width {
+	case 1:
+		return nil // Booleans, or bytes that take no more than an index
+	case 4:
+		d = numberDictionary(v, view[uint32](v.bytes), indices)
+	case 8:
+		d = numberDictionary(v, view[uint64](v.bytes), indices)
+	default:
+		d = bytesDictionary(v, indices)
+	}
+	if d == nil || d.size()+len(d.indices)*d.width()/8 >= v.size() {
+		return nil
+	}
+	return d
+}
+
+// size returns the bytes of all values in a page.
+func (v *values) size() int {
+	if v.width > 0 {
+		return v.n * v.width
+	}
+	return 4*v.n + int(v.offsets[v.n]-v.offsets[0])
+}
+
+// slots is a hash table with linear probing: numbers of values plus 1, and 0 where it is
+// free. Its length is a power of 2.
+type slots []uint32
+
+// full reports whether a table of n values needs more slots.
+func (s slots) full(n int) bool { return 2*n >= len(s) }
+
+// numberDictionary compares numbers bitwise.
+func numberDictionary[T uint32 | uint64](v *values, numbers []T, indices []uint32) *dictionary {
+	width := int(unsafe.Sizeof(T(0)))
+	different := make([]T, 0, 256)
+	var table slots
+	var shift int
+	resize := func(n int) {
+		table, shift = make(slots, n), 64-bits.Len(uint(n-1))
+		for i, x := range different {
+			at := uint64(x) * 0x9e3779b97f4a7c15 >> shift
+			for table[at] != 0 {
+				at = (at + 1) & uint64(n-1)
+			}
+			table[at] = uint32(i + 1)
+		}
+	}
+	resize(1 << 10)
+	for i, x := range numbers {
+		at := uint64(x) * 0x9e3779b97f4a7c15 >> shift
+		for table[at] != 0 && different[table[at]-1] != x {
+			at = (at + 1) & uint64(len(table)-1)
+		}
+		if table[at] == 0 {
+			if (len(different)+1)*width > maxDictionary {
+				return nil
+			}
+			different = append(different, x)
+			table[at] = uint32(len(different))
+			indices[i] = uint32(len(different) - 1)
+			if table.full(len(different)) {
+				resize(4 * len(table))
+			}
+			continue
+		}
+		indices[i] = table[at] - 1
+	}
+	return &dictionary{&values{n: len(different), width: v.width, bytes: bytesOf(different)}, indices}
+}
+
+// bytesDictionary compares the bytes of values.
+func bytesDictionary(v *values, indices []uint32) *dictionary {
+	seed := maphash.MakeSeed()
+	d := &dictionary{&values{width: v.width}, indices}
+	if v.width == 0 {
+		d.offsets = []int64{0}
+	}
+	var hashes []uint64
+	table := make(slots, 1<<10)
+	resize := func(n int) {
+		table = make(slots, n)
+		for i, hash := range hashes {
+			at := hash & uint64(n-1)
+			for table[at] != 0 {
+				at = (at + 1) & uint64(n-1)
+			}
+			table[at] = uint32(i + 1)
+		}
+	}
+	for i := range v.n {
+		x := v.value(i)
+		hash := maphash.Bytes(seed, x)
+		at := hash & uint64(len(table)-1)
+		for table[at] != 0 && (hashes[table[at]-1] != hash || string(d.value(int(table[at]-1))) != string(x)) {
+			at = (at + 1) & uint64(len(table)-1)
+		}
+		if table[at] == 0 {
+			d.add(x)
+			if d.size() > maxDictionary {
+				return nil
+			}
+			hashes = append(hashes, hash)
+			table[at] = uint32(d.n)
+			if table.full(d.n) {
+				resize(4 * len(table))
+				d.indices[i] = uint32(d.n - 1)
+				continue
+			}
+		}
+		d.indices[i] = table[at] - 1
+	}
+	return d
+}
+
+// add adds a value.
+func (v *values) add(x []byte) {
+	v.n++
+	v.bytes = append(v.bytes, x...)
+	if v.width == 0 {
+		v.offsets = append(v.offsets, int64(len(v.bytes)))
+	}
+}
+
+// dictionaryOf returns the values of a dictionary array that are used, in the order of the
+// first of each. It may be larger than a dictionary page.
+func dictionaryOf(a *array.Dictionary, column *schema.Column) (*dictionary, error) {
+	all := a.Dictionary()
+	stored, err := valuesOf(all, column)
+	if err != nil {
+		return nil, err
+	}
+	if stored.n != all.Len() {
+		return nil, fmt.Errorf("a dictionary with nulls among its values: %w", ErrMalformed)
+	}
+	d := &dictionary{&values{width: stored.width}, make([]uint32, 0, a.Len()-a.NullN())}
+	if stored.width == 0 {
+		d.offsets = []int64{0}
+	}
+	numbers := make([]uint32, stored.n) // of used values, plus 1
+	for i := range a.Len() {
+		if a.IsNull(i) {
+			continue
+		}
+		index := a.GetValueIndex(i)
+		if index < 0 || index >= stored.n {
+			return nil, fmt.Errorf("index %d of a dictionary of %d values: %w", index, stored.n, ErrMalformed)
+		}
+		if numbers[index] == 0 {
+			d.add(stored.value(index))
+			numbers[index] = uint32(d.n)
+		}
+		d.indices = append(d.indices, numbers[index]-1)
+	}
+	return d, nil
+}
+
+// decode returns all values.
+func (d *dictionary) decode() *values {
+	v := &values{width: d.values.width}
+	if v.width == 0 {
+		v.offsets = make([]int64, 1, len(d.indices)+1)
+	}
+	for _, i := range d.indices {
+		v.add(d.value(int(i)))
+	}
+	return v
+}

@@ -1,0 +1,216 @@
+package parquetencode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+)
+
+// Writer writes a Parquet file of the codec zstd, level 1. It is not safe for concurrent
+// use, but [Group.Encode] is.
+type Writer struct {
+	out        position
+	properties *parquet.WriterProperties
+	columns    *schema.Schema
+	footer     *metadata.FileMetaDataBuilder
+	groups     int
+	err        error
+}
+
+// position is an output and the number of bytes that are written to it.
+type position struct {
+	io.Writer
+	written int64
+}
+
+func (p *position) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	p.written += int64(n)
+	return n, err
+}
+
+const magic = "PAR1"
+
+// NewWriter begins a file of columns, with metadata of its own.
+func NewWriter(w io.Writer, columns *schema.Schema, pairs metadata.KeyValueMetadata) (*Writer, error) {
+	properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1))
+	f := &Writer{
+		out: position{Writer: w}, properties: properties, columns: columns,
+		footer: metadata.NewFileMetadataBuilder(columns, properties, pairs),
+	}
+	_, err := f.out.Write([]byte(magic))
+	return f, err
+}
+
+// Close writes the footer. After an error of a group it returns that.
+func (w *Writer) Close() error {
+	if w.err != nil {
+		return w.err
+	}
+	footer, err := w.footer.Finish()
+	if err != nil {
+		return err
+	}
+	n, err := footer.WriteTo(&w.out, nil)
+	if err != nil {
+		return err
+	}
+	_, err = w.out.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(n)), magic...))
+	return err
+}
+
+// Group is a row group.
+type Group struct {
+	writer  *Writer
+	footer  *metadata.RowGroupMetaDataBuilder
+	chunks  []chunk
+	ordinal int16
+}
+
+// chunk is a column chunk.
+type chunk struct {
+	column  *schema.Column
+	footer  *metadata.ColumnChunkMetaDataBuilder
+	pages   file.PageWriter // to content
+	content content
+	info    metadata.ChunkMetaInfo // offsets are from the first page
+	stats   metadata.EncodingStats
+}
+
+// content is the pages of a chunk.
+type content struct {
+	parts [][]byte
+	size  int64
+}
+
+func (c *content) Write(b []byte) (int, error) {
+	c.parts = append(c.parts, bytes.Clone(b))
+	c.size += int64(len(b))
+	return len(b), nil
+}
+
+// Tell returns the number of bytes that are written.
+func (c *content) Tell() int64 { return c.size }
+
+// NewGroup begins a row group of at least one row. All of its columns must be encoded
+// before it is closed.
+func (w *Writer) NewGroup(rows int) (*Group, error) {
+	g := &Group{writer: w, footer: w.footer.AppendRowGroup(), ordinal: int16(w.groups)}
+	if w.groups++; w.groups > math.MaxInt16 {
+		w.err = fmt.Errorf("more than %d row groups, which Parquet cannot count: %w", math.MaxInt16, arrow.ErrInvalid)
+		return nil, w.err
+	}
+	g.footer.SetNumRows(rows)
+	g.chunks = make([]chunk, w.columns.NumColumns())
+	for i := range g.chunks {
+		c := &g.chunks[i]
+		c.column, c.footer = w.columns.Column(i), g.footer.NextColumnChunk()
+		c.stats = metadata.EncodingStats{DictEncodingStats: map[parquet.Encoding]int32{}, DataEncodingStats: map[parquet.Encoding]int32{}}
+		var err error
+		c.pages, err = file.NewPageWriter(&c.content, compress.Codecs.Zstd, 1, c.footer, g.ordinal, int16(i), memory.DefaultAllocator, false, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// Leaf is the content of a column in a row group.
+type Leaf struct {
+	// Values has an element for each entry that is in all lists of the column; it is null
+	// where the entry has no value.
+	Values arrow.Array
+	// Definition and Repetition are the levels of all entries. They may be nil if the
+	// column's highest level is 0.
+	Definition, Repetition []int16
+}
+
+// Encode encodes column i. Other goroutines may encode other columns at the same time.
+func (g *Group) Encode(i int, leaf Leaf) (err error) {
+	c := &g.chunks[i]
+	memory := scratches.Get().(*scratch)
+	defer scratches.Put(memory)
+	p := pager{scratch: memory, chunk: c, leaf: leaf, highest: c.column.MaxDefinitionLevel(), lists: c.column.MaxRepetitionLevel()}
+	p.entries = len(leaf.Definition)
+	if p.highest == 0 {
+		p.entries = leaf.Values.Len()
+	}
+	if p.codec, err = compress.GetCodec(compress.Codecs.Zstd); err != nil {
+		return err
+	}
+	if encoded, ok := leaf.Values.(*array.Dictionary); ok {
+		if p.dictionary, err = dictionaryOf(encoded, c.column); err != nil {
+			return err
+		}
+		if p.dictionary.size() > maxDictionary {
+			p.values, p.dictionary = p.dictionary.decode(), nil
+		}
+	} else {
+		if p.values, err = valuesOf(leaf.Values, c.column); err != nil {
+			return err
+		}
+		memory.indices = slices.Grow(memory.indices[:0], p.values.n)
+		p.dictionary = newDictionary(p.values, memory.indices[:p.values.n])
+	}
+	distinct, n := p.values, 0
+	if p.dictionary != nil {
+		distinct, n = p.dictionary.values, len(p.dictionary.indices)
+		if err := p.writeDictionary(); err != nil {
+			return err
+		}
+	} else {
+		n = p.values.n
+	}
+	statistics, err := statisticsOf(distinct, int64(p.entries-n), c.column)
+	if err != nil {
+		return err
+	}
+	c.footer.SetStats(statistics)
+	return p.write(n)
+}
+
+// Close writes the row group.
+func (g *Group) Close() error {
+	for i := range g.chunks {
+		if err := g.chunks[i].writeTo(&g.writer.out); err != nil {
+			g.writer.err = err
+			return err
+		}
+	}
+	g.chunks = nil
+	g.writer.err = g.footer.Finish(0, g.ordinal)
+	return g.writer.err
+}
+
+// writeTo writes the pages, and finishes the metadata.
+func (c *chunk) writeTo(out *position) error {
+	hasDictionary := len(c.stats.DictEncodingStats) > 0
+	if c.info.DataPageOffset += out.written; hasDictionary {
+		c.info.DictPageOffset = out.written
+	}
+	c.info.IndexPageOffset, c.info.CompressedSize = -1, c.content.size
+	for _, part := range c.content.parts {
+		if _, err := out.Write(part); err != nil {
+			return err
+		}
+	}
+	return c.footer.Finish(c.info, hasDictionary, false, c.stats)
+}
+
+// count counts a page of a size that was written.
+func (c *chunk) count(encodings map[parquet.Encoding]int32, encoding parquet.Encoding, written int64, uncompressed, compressed int) {
+	encodings[encoding]++
+	c.info.UncompressedSize += written - int64(compressed) + int64(uncompressed)
+}
