@@ -227,18 +227,24 @@ func writePiece(dst []byte, marks []uint16, in []byte, q piece, begin int64) boo
 		if p.out > match && (s.Offset == 0 || int64(s.Offset) > match) {
 			return false
 		}
-		for x := max(int64(s.Out), begin); x < min(p.out, end); x++ {
-			switch from := x - int64(s.Offset); {
-			case x < match:
-				dst[x] = in[int64(s.Source)+x-int64(s.Out)]
-			case from < begin:
-				marks[x] = uint16(begin - from)
-			default:
-				dst[x] = dst[from]
+		if low := max(int64(s.Out), begin); low < match {
+			copy(dst[low:min(match, end)], in[int64(s.Source)+low-int64(s.Out):])
+		}
+		offset := int64(s.Offset)
+		for x, high := max(match, begin), min(p.out, end); x < high; {
+			n := min(high-x, offset)
+			if from := x - offset; from < begin {
+				n = min(n, begin-from)
+				for k := range n {
+					marks[x+k] = uint16(begin - from - k)
+				}
+			} else {
+				copy(dst[x:x+n], dst[from:])
 				if marks != nil {
-					marks[x] = marks[from]
+					copy(marks[x:x+n], marks[from:])
 				}
 			}
+			x += n
 		}
 	}
 	return true
