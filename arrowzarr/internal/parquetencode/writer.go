@@ -154,7 +154,7 @@ func (g *Group) Encode(i int, leaf Leaf) (err error) {
 		if p.dictionary, err = dictionaryOf(encoded, c.column); err != nil {
 			return err
 		}
-		if p.dictionary.size() > maxDictionary {
+		if p.dictionary.size() > maxDictionary || c.column.PhysicalType() == parquet.Types.Boolean {
 			p.values, p.dictionary = p.dictionary.decode(), nil
 		}
 	} else {
