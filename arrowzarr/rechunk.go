@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
 // rechunker is the second stage of the pipeline: it copies batches to the device
@@ -141,6 +142,9 @@ func (r *rechunker) run(ctx context.Context) error {
 		return err
 	}
 	for more := true; more; {
+		if err := r.copyRests(); err != nil {
+			return err
+		}
 		b, err := r.in.next(ctx, r.pendingBytes)
 		more = !errors.Is(err, io.EOF)
 		if err != nil && more {
@@ -224,6 +228,50 @@ func (r *rechunker) add(ctx context.Context) error {
 		if err := r.send(ctx); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// copyRests copies pending rows of large batches that hold the memory of many more rows,
+// which the next batch may need.
+func (r *rechunker) copyRests() error {
+	for i := range r.pending {
+		s := &r.pending[i]
+		h, n := s.batch, s.to-s.from
+		if h.bytes < r.memory.size/8 || 4*n > h.rows || slices.ContainsFunc(r.columns, func(c *column) bool { return c.onDevice }) {
+			continue
+		}
+		rows := make([]int64, n)
+		for j := range rows {
+			rows[j] = s.from + int64(j)
+		}
+		rest := &sharedBatch{codes: h.codes, rows: n, memory: r.memory}
+		rest.refs.Store(1)
+		err := catchPanic(func() error {
+			for _, c := range h.columns {
+				taken, err := columns.Take(c, columns.Indices(rows...))
+				if err != nil {
+					return err
+				}
+				rest.columns = append(rest.columns, taken)
+				rest.bytes += arrayBytes(taken.Data(), bufferLen)
+			}
+			return nil
+		})
+		// Views share the memory of their values.
+		if err != nil || rest.bytes > h.bytes/2 {
+			releaseArrays(rest.columns)
+			if err != nil {
+				return markPart(PartInput, err)
+			}
+			continue
+		}
+		// The copy counts instead of that part of the batch. What is at work of the batch will
+		// end soon, and acquiring memory would wait until the next batch has its own.
+		*s = batchSlice{batch: rest, to: n}
+		r.pendingBytes += rest.bytes - h.bytes
+		h.bytes -= rest.bytes
+		h.release()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package arrowzarr
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"testing"
@@ -16,9 +17,10 @@ import (
 )
 
 // fakeReader is a batchReader of batches with these numbers of rows. A batch has one
-// column of consecutive integers, and takes 10 bytes.
+// column of consecutive integers, and takes 10 bytes if bytes is 0.
 type fakeReader struct {
 	lengths []int
+	bytes   int64
 	rows    int64
 	pending []int64 // as next was told
 }
@@ -36,7 +38,7 @@ func (f *fakeReader) next(_ context.Context, pendingBytes int64) (b prefetchBatc
 	f.lengths = f.lengths[1:]
 	schema := arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64}}, nil)
 	column := values.NewArray()
-	b.batch, b.bytes = array.NewRecordBatch(schema, []arrow.Array{column}, int64(column.Len())), 10
+	b.batch, b.bytes = array.NewRecordBatch(schema, []arrow.Array{column}, int64(column.Len())), cmp.Or(f.bytes, 10)
 	return b, nil
 }
 
@@ -83,4 +85,38 @@ func TestRechunkerSendsRowsInChunks(t *testing.T) {
 	assert.False(t, batches.free.TryAcquire(1), "the last chunk reads the third batch")
 	assert.True(t, sent[2].release())
 	assert.True(t, batches.free.TryAcquire(20), "all are released")
+}
+
+// A few rows of a large batch that wait for the next one do not keep its memory.
+func TestRestsOfLargeBatchesAreCopied(t *testing.T) {
+	chosen, err := chooseColumns(arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64}}, nil), Options{})
+	require.NoError(t, err)
+	in := &fakeReader{lengths: []int{7, 7, 8}, bytes: 5000}
+	batches := newBatchMemory(20_000, 20_000)
+	require.True(t, batches.free.TryAcquire(15_000), "the three batches")
+	out := make(chan columnRows)
+	r := &rechunker{
+		in: in, columns: chosen.plans, categories: make([]*categories, 1), device: arrowbuf.CPU(),
+		memory: batches, progress: &Progress{}, stats: &stageStats{}, out: out,
+		sizer: chunkSizer{shares: divideMemory(DefaultMaxMemory, 0)}, grid: rowGrid{chunkRows: 6},
+	}
+	var group errgroup.Group
+	group.Go(func() error {
+		defer close(out)
+		return r.run(t.Context())
+	})
+	var values []int64
+	for rows := range out {
+		for _, s := range rows.columnSlices() {
+			values = append(values, s.values.(*array.Int64).Int64Values()[s.from:s.to]...)
+		}
+		rows.release()
+	}
+	require.NoError(t, group.Wait())
+	require.Len(t, values, 22)
+	for i, v := range values {
+		assert.Equal(t, int64(i), v)
+	}
+	assert.Equal(t, []int64{0, 8, 5000, 5000}, in.pending, "of 1, 2 and 4 rows")
+	assert.True(t, batches.free.TryAcquire(20_000), "all are released")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/parquet"
@@ -52,11 +53,15 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 	}
 	pairs := metadata.NewKeyValueMetadata()
 	for i, key := range schema.Metadata().Keys() {
-		if err := pairs.Append(key, schema.Metadata().Values()[i]); err != nil {
+		value := schema.Metadata().Values()[i]
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			continue // Parquet's metadata is text; the Arrow schema has all
+		}
+		if err := pairs.Append(key, value); err != nil {
 			return nil, err
 		}
 	}
-	message, err := schemaMessage(schema)
+	message, err := schemaMessage(mapTypes(schema, readableType))
 	if err != nil {
 		return nil, err
 	}
@@ -115,15 +120,39 @@ func (w *parquetWriter) writeGroup(batch arrow.RecordBatch) error {
 func (w *parquetWriter) Close() error { return w.file.Close() }
 
 // parquetSchema returns the schema with types that arrow-go can write.
-func parquetSchema(schema *arrow.Schema) *arrow.Schema {
+func parquetSchema(schema *arrow.Schema) *arrow.Schema { return mapTypes(schema, parquetType) }
+
+// mapTypes returns a schema whose fields have the types that f returns.
+func mapTypes(schema *arrow.Schema, f func(arrow.DataType) arrow.DataType) *arrow.Schema {
 	fields := schema.Fields()
-	for i, f := range fields {
-		if t := parquetType(f.Type); !arrow.TypeEqual(t, f.Type) {
+	for i, field := range fields {
+		if t := f(field.Type); !arrow.TypeEqual(t, field.Type) {
 			fields[i].Type = t
 		}
 	}
 	metadata := schema.Metadata()
 	return arrow.NewSchema(fields, &metadata)
+}
+
+// readableType returns a type for the Arrow schema in a Parquet file: without runs and
+// dictionaries of nested values, which no reader makes again, and which end polars.
+func readableType(t arrow.DataType) arrow.DataType {
+	switch t := t.(type) {
+	case *arrow.RunEndEncodedType:
+		return readableType(t.Encoded())
+	case *arrow.DictionaryType:
+		if values := readableType(t.ValueType); !arrow.TypeEqual(values, t.ValueType) || isNested(values) {
+			return values
+		}
+		return t
+	}
+	return mapChildren(t, readableType)
+}
+
+// isNested reports whether the storage of a type is nested.
+func isNested(t arrow.DataType) bool {
+	_, nested := storageType(t).(arrow.NestedType)
+	return nested
 }
 
 func parquetType(t arrow.DataType) arrow.DataType {
@@ -147,8 +176,7 @@ func parquetType(t arrow.DataType) arrow.DataType {
 	case *arrow.RunEndEncodedType:
 		return parquetType(t.Encoded())
 	case *arrow.DictionaryType:
-		values := parquetType(t.ValueType)
-		if _, nested := storageType(values).(arrow.NestedType); nested || !arrow.TypeEqual(values, t.ValueType) {
+		if values := parquetType(t.ValueType); isNested(values) || !arrow.TypeEqual(values, t.ValueType) {
 			return values
 		}
 		return t

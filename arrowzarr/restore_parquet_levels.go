@@ -35,7 +35,7 @@ func parquetLeaves(column int, t arrow.DataType, path []int) (all []parquetLeaf)
 // those of nested encoding.
 type parquetLevels struct {
 	definition []int16
-	repetition []int16
+	repetition []int16 // nil without lists
 	// While the path is followed, an entry of definition level present is present so far.
 	// Those of at least inList have an element of the current array, by position in runs.
 	present, inList, lists int16
@@ -51,7 +51,7 @@ type elementRun struct{ from, to int64 }
 // maps to the field's.
 func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arrow.Array, error) {
 	n := int64(a.Len())
-	l := &parquetLevels{definition: make([]int16, n), repetition: make([]int16, n), runs: []elementRun{{0, n}}}
+	l := &parquetLevels{definition: make([]int16, n), runs: []elementRun{{0, n}}}
 	a.Retain()
 	for {
 		var err error
@@ -168,6 +168,9 @@ func (l *parquetLevels) addValidity(a arrow.Array, nullable bool) error {
 // addLists replaces entries of lists by those of their elements.
 func (l *parquetLevels) addLists(a array.ListLike) error {
 	most := int64(a.ListValues().Len())
+	if l.repetition == nil {
+		l.repetition = make([]int16, len(l.definition))
+	}
 	old := *l
 	capacity := max(len(old.definition), a.ListValues().Len())
 	l.definition, l.repetition, l.runs = make([]int16, 0, capacity), make([]int16, 0, capacity), nil

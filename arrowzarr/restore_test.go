@@ -301,3 +301,21 @@ func TestDecimalsInNullStructsAreRestoredToParquet(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, report.Difference)
 }
+
+// Metadata of Arrow may be any bytes, and that of Parquet is text.
+func TestMetadataThatIsNoTextIsRestoredToParquet(t *testing.T) {
+	want := newTable([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Float64}}, []arrow.Array{floats(1)})
+	kept := arrow.NewMetadata([]string{"text", "\xff"}, []string{"日本", "\x00\x80"})
+	want.schema = arrow.NewSchema(want.schema.Fields(), &kept)
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	facts, err := arrowzarr.DescribeSource(restored)
+	require.NoError(t, err)
+	got := facts.Schema.Metadata()
+	for i, key := range kept.Keys() {
+		value, _ := got.GetValue(key)
+		assert.Equal(t, kept.Values()[i], value)
+	}
+}

@@ -222,8 +222,12 @@ func (p parquetTypes) leafType(got, want arrow.DataType, column *schema.Column) 
 		}
 		return arrow.BinaryTypes.String
 	}
-	if t, ok := got.(*arrow.TimestampType); ok && want == nil && column.PhysicalType() == parquet.Types.Int96 {
-		return &arrow.TimestampType{Unit: t.Unit} // it has no zone, and arrow-go says UTC
+	if t, ok := got.(*arrow.TimestampType); ok && column.PhysicalType() == parquet.Types.Int96 {
+		zone := "" // it has none, and arrow-go says UTC
+		if stored, ok := want.(*arrow.TimestampType); ok {
+			zone = stored.TimeZone
+		}
+		return &arrow.TimestampType{Unit: t.Unit, TimeZone: zone}
 	}
 	if want == nil {
 		return got

@@ -211,3 +211,29 @@ func TestUnknownLogicalTypesOfParquetAreTheirPhysicalTypes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, report.Difference)
 }
+
+// Timestamps of 96 bits have the zone of the Arrow schema, and none without one.
+func TestInt96TimestampsHaveTheZoneOfTheArrowSchema(t *testing.T) {
+	for _, zone := range []string{"", "Europe/Berlin"} {
+		for _, stored := range []bool{true, false} {
+			kind := &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: zone}
+			in := newTable([]arrow.Field{{Name: "t", Type: kind, Nullable: true}}, []arrow.Array{sample(newRand(1), kind, 5, 0.3)})
+			properties := []pqarrow.WriterOption{pqarrow.WithDeprecatedInt96Timestamps(true)}
+			if stored {
+				properties = append(properties, pqarrow.WithStoreSchema())
+			}
+			var out bytes.Buffer
+			w, err := pqarrow.NewFileWriter(in.schema, &out, parquet.NewWriterProperties(), pqarrow.NewArrowWriterProperties(properties...))
+			require.NoError(t, err)
+			require.NoError(t, w.Write(in.batches[0]))
+			require.NoError(t, w.Close())
+			facts, err := arrowzarr.DescribeSource(inputFile(t, out.Bytes()))
+			require.NoError(t, err)
+			want := zone
+			if !stored {
+				want = ""
+			}
+			assert.Equal(t, want, facts.Schema.Field(0).Type.(*arrow.TimestampType).TimeZone)
+		}
+	}
+}

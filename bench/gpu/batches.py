@@ -110,14 +110,6 @@ def measure_sums(maker):
         maker.add("crc32c", ours, f"Sums/cuda/{bytes_}", name, limit="a sum of CuPy, which only reads", limit_value=read)
 
 
-def decode_records():
-    """The topic decode: Zstandard and LZ4 by module compression, and CRC-32C sums."""
-    maker = Maker()
-    maker.made, maker.faults = compression.decode_records()
-    measure_sums(maker)
-    return maker.made, maker.faults
-
-
 def shuffle_records():
     maker = Maker()
     copy = cupy_limits.device_copy() / 2

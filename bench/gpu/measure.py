@@ -22,7 +22,7 @@ import record
 
 TOPICS = {"cudabuf": "cudabuf", "arrow": "arrow", "columns": "columns", "share": "share",
           "arrays": "arrays", "permutations": "arrays.permutations", "pin": "cudabuf.pin_records", "copykernels": "arrays.copy_kernels",
-          "convert": "conversion", "decode": "batches.decode_records", "encode": "compression.encode_records", "shuffle": "batches.shuffle_records", "blosc": "batches.blosc_records",
+          "convert": "conversion", "decode": "compression.decode_records", "encode": "compression.encode_records", "shuffle": "batches.shuffle_records", "blosc": "batches.blosc_records",
           "read": "reading", "blas": "blas", "collective": "collective"}  # fmt: skip  # modules by topic, or their functions other than records
 PARTS = {"permutations", "copykernels", "collective", "pin"}  # not part of all
 PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "torch", "nvidia-nccl-cu13", "nvidia-nccl-cu12", "rmm-cu13", "rmm-cu12", "numpy", "pyarrow")

@@ -38,10 +38,15 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		batch.OnHost(o.Stats, len(inputs))
 		return e.outcomes, nil
 	}
-	// Shuffled, encoded with the encoder's bound, and headers.
+	// Shuffled, encoded with the encoder's bound, and headers. The rest of the memory is for the
+	// encoder of the parts, which takes a step in one: few large steps use the GPU better.
 	need := func(i int) int64 { return 3 * b.In[inputs[i]].Length }
-	limit := batch.Limit(o.Scratch) / 2
-	if err := batch.InSteps(len(inputs), limit, need, func(first, end int) error { return e.encode(inputs[first:end], limit) }); err != nil {
+	limit := batch.Limit(o.Scratch)
+	own := limit * 3 / 5
+	if o.Compressor == Zstd {
+		own = limit * 2 / 5
+	}
+	if err := batch.InSteps(len(inputs), own, need, func(first, end int) error { return e.encode(inputs[first:end], limit-own) }); err != nil {
 		return nil, err
 	}
 	return e.outcomes, nil

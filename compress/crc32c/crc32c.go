@@ -76,9 +76,9 @@ func check(b compress.Batch) error {
 
 // The launches of the kernels of kernels/compress/crc32c.cu.
 const (
-	tileBytes     = 32 << 10 // of which a warp computes the remainder
-	alignment     = 64       // of the addresses at which tiles begin
-	addThreads    = 1024
+	tileBytes     = 16 * 44 * 128 // of which a warp computes the remainder
+	alignment     = 128           // of the addresses at which tiles begin
+	addThreads    = 256
 	tilesPerBlock = addThreads / 32
 	threads       = 256 // of kernels with a thread per item
 )

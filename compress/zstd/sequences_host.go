@@ -319,35 +319,23 @@ func encodeTable(out []byte, k int, sequences []encodedSequence) (t encodingTabl
 	return buildEncodingTable(norm, log), described, append(out, description...)
 }
 
-// repeats are the repeat offsets of a block, 0 for those that depend on earlier blocks.
-type repeats [3]uint32
+// repeats are the last two repeat offsets of a block, 0 for those that depend on earlier
+// blocks. The encoder does not use the third one.
+type repeats [2]uint32
 
 // value returns the value of an offset and updates the repeat offsets.
 func (r *repeats) value(offset uint32, literals uint32) uint32 {
-	a, b, c := r[0], r[1], r[2]
-	third := c
-	if literals == 0 {
-		a, b, third = r[1], r[2], r[0]-1
+	last, before := r[0], r[1]
+	if offset == last && literals > 0 {
+		return 1
 	}
+	*r = repeats{offset, last}
 	switch {
-	case offset == a && literals > 0:
-		return 1
-	case offset == a:
-		*r = repeats{r[1], r[0], r[2]}
-		return 1
-	case offset == b && literals > 0:
-		*r = repeats{r[1], r[0], r[2]}
+	case offset != before:
+		return offset + 3
+	case literals > 0:
 		return 2
-	case offset == b:
-		*r = repeats{r[2], r[0], r[1]}
-		return 2
-	case offset == third && literals > 0:
-		*r = repeats{r[2], r[0], r[1]}
-		return 3
-	case offset == third:
-		*r = repeats{third, r[0], r[1]}
-		return 3
+	default:
+		return 1
 	}
-	*r = repeats{offset, r[0], r[1]}
-	return offset + 3
 }

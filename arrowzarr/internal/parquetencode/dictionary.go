@@ -24,18 +24,19 @@ type dictionary struct {
 func (d *dictionary) width() int { return bits.Len(uint(max(d.n-1, 1))) }
 
 // newDictionary returns the different values, in the order of the first of each. It
-// returns nil if a dictionary takes more memory than the values.
-func newDictionary(v *values) *dictionary {
+// returns nil if a dictionary takes more memory than the values. Its indices are in a
+// slice of as many elements as there are values.
+func newDictionary(v *values, indices []uint32) *dictionary {
 	var d *dictionary
 	switch v.width {
 	case 1:
 		return nil // Booleans, or bytes that take no more than an index
 	case 4:
-		d = numberDictionary(v, view[uint32](v.bytes))
+		d = numberDictionary(v, view[uint32](v.bytes), indices)
 	case 8:
-		d = numberDictionary(v, view[uint64](v.bytes))
+		d = numberDictionary(v, view[uint64](v.bytes), indices)
 	default:
-		d = bytesDictionary(v)
+		d = bytesDictionary(v, indices)
 	}
 	if d == nil || d.size()+len(d.indices)*d.width()/8 >= v.size() {
 		return nil
@@ -59,9 +60,9 @@ type slots []uint32
 func (s slots) full(n int) bool { return 2*n >= len(s) }
 
 // numberDictionary compares numbers bitwise.
-func numberDictionary[T uint32 | uint64](v *values, numbers []T) *dictionary {
+func numberDictionary[T uint32 | uint64](v *values, numbers []T, indices []uint32) *dictionary {
 	width := int(unsafe.Sizeof(T(0)))
-	different, indices := make([]T, 0, 256), make([]uint32, len(numbers))
+	different := make([]T, 0, 256)
 	var table slots
 	var shift int
 	resize := func(n int) {
@@ -98,9 +99,9 @@ func numberDictionary[T uint32 | uint64](v *values, numbers []T) *dictionary {
 }
 
 // bytesDictionary compares the bytes of values.
-func bytesDictionary(v *values) *dictionary {
+func bytesDictionary(v *values, indices []uint32) *dictionary {
 	seed := maphash.MakeSeed()
-	d := &dictionary{&values{width: v.width}, make([]uint32, v.n)}
+	d := &dictionary{&values{width: v.width}, indices}
 	if v.width == 0 {
 		d.offsets = []int64{0}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -24,7 +25,23 @@ type pager struct {
 	values         *values
 	dictionary     *dictionary // nil for pages of values
 	codec          compress.Codec
-	page, encoded  []byte // memory of a page
+	*scratch
+}
+
+// scratch is memory that column chunks use one after the other.
+type scratch struct {
+	page, encoded []byte // of a page
+	indices       []uint32
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{page: make([]byte, 0, pageBytes+pageBytes/8)} }}
+
+// count returns the number of values that are not null.
+func (p *pager) count() int {
+	if p.dictionary != nil {
+		return len(p.dictionary.indices)
+	}
+	return p.values.n
 }
 
 // compress compresses a page.
@@ -37,10 +54,12 @@ func (p *pager) compress() []byte {
 }
 
 func (p *pager) writeDictionary() error {
-	d := p.dictionary
-	p.chunk.dictionary = true
-	content := d.appendTo(nil, 0, d.n)
-	_, err := p.chunk.pages.WriteDictionaryPage(file.NewDictionaryPage(memory.NewBufferBytes(content), int32(d.n), parquet.Encodings.Plain))
+	d, c := p.dictionary, p.chunk
+	values := d.appendTo(nil, 0, d.n)
+	written, err := c.pages.WriteDictionaryPage(file.NewDictionaryPage(memory.NewBufferBytes(values), int32(d.n), parquet.Encodings.Plain))
+	c.info.DataPageOffset = c.content.size
+	// Without the header: its size and that of the compressed values are known only together.
+	c.count(c.stats.DictEncodingStats, parquet.Encodings.Plain, written, len(values), int(written))
 	return err
 }
 
@@ -124,10 +143,14 @@ func (p *pager) writePage(from, to, firstValue, lastValue int) error {
 	if len(p.page) > math.MaxInt32 {
 		return fmt.Errorf("a page of %d bytes, which Parquet cannot count: %w", len(p.page), arrow.ErrInvalid)
 	}
-	page := file.NewDataPageV1WithConfig(memory.NewBufferBytes(p.compress()), parquet.Encodings.RLE, parquet.Encodings.RLE, file.DataPageConfig{
+	content := p.compress()
+	page := file.NewDataPageV1WithConfig(memory.NewBufferBytes(content), parquet.Encodings.RLE, parquet.Encodings.RLE, file.DataPageConfig{
 		Num: int32(to - from), Encoding: encoding, UncompressedSize: int32(len(p.page)),
 	})
 	defer page.Release()
-	_, err := p.chunk.pages.WriteDataPage(page)
+	c := p.chunk
+	written, err := c.pages.WriteDataPage(page)
+	c.count(c.stats.DataEncodingStats, encoding, written, len(p.page), len(content))
+	c.info.NumValues += int64(to - from)
 	return err
 }

@@ -236,6 +236,22 @@ func TestDictionariesAreUsedWhereTheyPay(t *testing.T) {
 	}
 }
 
+// Parquet has no dictionaries of Booleans.
+func TestDictionariesOfBooleansAreTheirValues(t *testing.T) {
+	kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.FixedWidthTypes.Boolean}
+	values, indices := array.NewBooleanBuilder(memory.DefaultAllocator), array.NewInt8Builder(memory.DefaultAllocator)
+	values.AppendValues([]bool{true, false}, nil)
+	indices.AppendValues([]int8{1, 0, 0, 1, 1}, nil)
+	encoded := encode(t, arrow.NewSchema([]arrow.Field{{Name: "x", Type: kind}}, nil), []arrow.Array{array.NewDictionaryArray(kind, indices.NewArray(), values.NewArray())})
+	reader, err := file.NewParquetReader(bytes.NewReader(encoded))
+	require.NoError(t, err)
+	open, err := pqarrow.NewFileReader(reader, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	require.NoError(t, err)
+	table, err := open.ReadTable(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "[false true true false false]", table.Column(0).Data().Chunk(0).String())
+}
+
 // Runs and packed numbers of each width are decoded by the definition of Parquet's
 // encoding.
 func TestHybridNumbersAreDecoded(t *testing.T) {

@@ -1,10 +1,12 @@
 package parquetencode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -38,9 +40,6 @@ func (p *position) Write(b []byte) (int, error) {
 	p.written += int64(n)
 	return n, err
 }
-
-// Tell returns the number of bytes that are written.
-func (p *position) Tell() int64 { return p.written }
 
 const magic = "PAR1"
 
@@ -82,11 +81,28 @@ type Group struct {
 
 // chunk is a column chunk.
 type chunk struct {
-	column     *schema.Column
-	footer     *metadata.ColumnChunkMetaDataBuilder
-	pages      file.PageWriter
-	dictionary bool
+	column  *schema.Column
+	footer  *metadata.ColumnChunkMetaDataBuilder
+	pages   file.PageWriter // to content
+	content content
+	info    metadata.ChunkMetaInfo // offsets are from the first page
+	stats   metadata.EncodingStats
 }
+
+// content is the pages of a chunk.
+type content struct {
+	parts [][]byte
+	size  int64
+}
+
+func (c *content) Write(b []byte) (int, error) {
+	c.parts = append(c.parts, bytes.Clone(b))
+	c.size += int64(len(b))
+	return len(b), nil
+}
+
+// Tell returns the number of bytes that are written.
+func (c *content) Tell() int64 { return c.size }
 
 // NewGroup begins a row group of at least one row. All of its columns must be encoded
 // before it is closed.
@@ -97,14 +113,16 @@ func (w *Writer) NewGroup(rows int) (*Group, error) {
 		return nil, w.err
 	}
 	g.footer.SetNumRows(rows)
-	for i := range w.columns.NumColumns() {
-		c := chunk{column: w.columns.Column(i), footer: g.footer.NextColumnChunk()}
+	g.chunks = make([]chunk, w.columns.NumColumns())
+	for i := range g.chunks {
+		c := &g.chunks[i]
+		c.column, c.footer = w.columns.Column(i), g.footer.NextColumnChunk()
+		c.stats = metadata.EncodingStats{DictEncodingStats: map[parquet.Encoding]int32{}, DataEncodingStats: map[parquet.Encoding]int32{}}
 		var err error
-		c.pages, err = file.NewPageWriter(&w.out, compress.Codecs.Zstd, 1, c.footer, g.ordinal, int16(i), memory.DefaultAllocator, true, nil, nil)
+		c.pages, err = file.NewPageWriter(&c.content, compress.Codecs.Zstd, 1, c.footer, g.ordinal, int16(i), memory.DefaultAllocator, false, nil, nil)
 		if err != nil {
 			return nil, err
 		}
-		g.chunks = append(g.chunks, c)
 	}
 	return g, nil
 }
@@ -122,7 +140,9 @@ type Leaf struct {
 // Encode encodes column i. Other goroutines may encode other columns at the same time.
 func (g *Group) Encode(i int, leaf Leaf) (err error) {
 	c := &g.chunks[i]
-	p := pager{chunk: c, leaf: leaf, highest: c.column.MaxDefinitionLevel(), lists: c.column.MaxRepetitionLevel()}
+	memory := scratches.Get().(*scratch)
+	defer scratches.Put(memory)
+	p := pager{scratch: memory, chunk: c, leaf: leaf, highest: c.column.MaxDefinitionLevel(), lists: c.column.MaxRepetitionLevel()}
 	p.entries = len(leaf.Definition)
 	if p.highest == 0 {
 		p.entries = leaf.Values.Len()
@@ -134,24 +154,24 @@ func (g *Group) Encode(i int, leaf Leaf) (err error) {
 		if p.dictionary, err = dictionaryOf(encoded, c.column); err != nil {
 			return err
 		}
-		if p.dictionary.size() > maxDictionary {
+		if p.dictionary.size() > maxDictionary || c.column.PhysicalType() == parquet.Types.Boolean {
 			p.values, p.dictionary = p.dictionary.decode(), nil
 		}
 	} else {
 		if p.values, err = valuesOf(leaf.Values, c.column); err != nil {
 			return err
 		}
-		p.dictionary = newDictionary(p.values)
+		memory.indices = slices.Grow(memory.indices[:0], p.values.n)
+		p.dictionary = newDictionary(p.values, memory.indices[:p.values.n])
 	}
-	distinct, n := p.values, 0
+	distinct := p.values
 	if p.dictionary != nil {
-		distinct, n = p.dictionary.values, len(p.dictionary.indices)
+		distinct = p.dictionary.values
 		if err := p.writeDictionary(); err != nil {
 			return err
 		}
-	} else {
-		n = p.values.n
 	}
+	n := p.count()
 	statistics, err := statisticsOf(distinct, int64(p.entries-n), c.column)
 	if err != nil {
 		return err
@@ -162,8 +182,8 @@ func (g *Group) Encode(i int, leaf Leaf) (err error) {
 
 // Close writes the row group.
 func (g *Group) Close() error {
-	for _, c := range g.chunks {
-		if err := c.pages.Close(c.dictionary, false); err != nil {
+	for i := range g.chunks {
+		if err := g.chunks[i].writeTo(&g.writer.out); err != nil {
 			g.writer.err = err
 			return err
 		}
@@ -171,4 +191,25 @@ func (g *Group) Close() error {
 	g.chunks = nil
 	g.writer.err = g.footer.Finish(0, g.ordinal)
 	return g.writer.err
+}
+
+// writeTo writes the pages, and finishes the metadata.
+func (c *chunk) writeTo(out *position) error {
+	hasDictionary := len(c.stats.DictEncodingStats) > 0
+	if c.info.DataPageOffset += out.written; hasDictionary {
+		c.info.DictPageOffset = out.written
+	}
+	c.info.IndexPageOffset, c.info.CompressedSize = -1, c.content.size
+	for _, part := range c.content.parts {
+		if _, err := out.Write(part); err != nil {
+			return err
+		}
+	}
+	return c.footer.Finish(c.info, hasDictionary, false, c.stats)
+}
+
+// count counts a page of a size that was written.
+func (c *chunk) count(encodings map[parquet.Encoding]int32, encoding parquet.Encoding, written int64, uncompressed, compressed int) {
+	encodings[encoding]++
+	c.info.UncompressedSize += written - int64(compressed) + int64(uncompressed)
 }

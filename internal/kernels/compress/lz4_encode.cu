@@ -38,18 +38,20 @@ __device__ __forceinline__ uint32_t extension(uint32_t length) { return length <
 // Writes the sequences of a piece. Literals stay where they are.
 struct PieceWriter {
     EncodedSequence* list;
-    EncodedPiece e = {};
-    uint32_t anchor = 0;  // where the last match ends
+    uint32_t count = 0;
+    uint32_t first = 0, rest = 0;  // those of EncodedPiece: their sums over the threads
 
-    __device__ __forceinline__ void match(const Match& m) {
-        const uint32_t before = m.position - anchor;
-        if (lane() == 0) list[e.sequences] = {(uint16_t)before, (uint16_t)m.length, (uint16_t)m.offset, 0};
-        if (e.sequences++ == 0)
-            e.first = before;
-        else
-            e.rest += 1 + extension(before) + before;
-        e.rest += 2 + extension(m.length - 4);
-        anchor = m.position + m.length;
+    __device__ __forceinline__ void matches(unsigned threads, const Match& m) {
+        const uint32_t index = count + __popc(threads & ((1u << lane()) - 1));
+        if (threads >> lane() & 1) {
+            list[index] = {(uint16_t)m.literals, (uint16_t)m.length, (uint16_t)m.offset, 0};
+            if (index == 0)
+                first = m.literals;
+            else
+                rest += 1 + extension(m.literals) + m.literals;
+            rest += 2 + extension(m.length - 4);
+        }
+        count += __popc(threads);
     }
     __device__ __forceinline__ void drop(uint32_t) {}
     __device__ __forceinline__ void step(unsigned, uint32_t) {}
@@ -62,9 +64,9 @@ extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const
     Finder<small_table> finder;
     finder.open(table, src + piece.src);
     PieceWriter out = {sequences + piece.scratch};
-    finder.find<false>(0, piece.matched, 8 * entropy_unit, out);
-    out.e.tail = piece.size - out.anchor;
-    if (lane() == 0) encoded[blockIdx.x] = out.e;
+    const uint32_t tail = piece.size - finder.find<false>(0, piece.matched, 8 * entropy_unit, out);
+    const uint32_t first = warp_sum(out.first), rest = warp_sum(out.rest);
+    if (lane() == 0) encoded[blockIdx.x] = {out.count, first, rest, tail};
 }
 
 // A thread for each item. The pieces of item i are those from starts[i] on.

@@ -18,19 +18,30 @@ constexpr uint32_t assumed = 40;       // length of a match of nearby or more by
 constexpr uint32_t patience = 4;       // steps without a match after which positions are skipped
 constexpr uint32_t entropy_unit = 8;   // units of entropy and costs per bit
 constexpr uint32_t sample_step = 31;   // of positions: no multiple of an element's size
+constexpr uint32_t ahead = 256;        // bytes after a step's first position, which are prefetched
 
+// A match, and the number of literals between the match before and this one.
 struct Match {
-    uint32_t position, length, offset;
+    uint32_t literals, length, offset;
 };
 
-// Returns the first one of 16 bytes at any address, from the aligned words that contain
-// them.
-__device__ __forceinline__ uint4 load_nearby(const uint8_t* p) {
-    const uintptr_t at = (uintptr_t)p, shift = 8 * (at & 3);
-    const uint32_t* word = (const uint32_t*)(at & ~(uintptr_t)3);
-    const uint32_t a = word[0], b = word[1], c = word[2], d = word[3], e = shift ? word[4] : 0;
-    return {__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift), shift ? __funnelshift_r(d, e, shift) : d};
+// Return 4 or 16 bytes at a position after an aligned address, from the aligned words that
+// contain them.
+__device__ __forceinline__ uint32_t load_word(const uint32_t* words, uint32_t at) {
+    const uint32_t* const w = words + at / 4;
+    return __funnelshift_r(w[0], at % 4 ? w[1] : 0, 8 * at);
 }
+__device__ __forceinline__ uint4 load_nearby(const uint32_t* words, uint32_t at) {
+    const uint32_t* const w = words + at / 4;
+    const uint32_t a = w[0], b = w[1], c = w[2], d = w[3], e = at % 4 ? w[4] : 0, shift = 8 * at;
+    return {__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift), __funnelshift_r(d, e, shift)};
+}
+
+// Returns the bits from a position on.
+__device__ __forceinline__ unsigned bits_from(uint32_t position) { return position < warp_size ? ~0u << position : 0; }
+
+// Returns the number of trailing ones.
+__device__ __forceinline__ uint32_t ones(unsigned v) { return __clz(__brev(~v)); }
 
 // Return how many bytes of two words are equal, from the first or from the last one on.
 __device__ __forceinline__ uint32_t equal_bytes(uint32_t difference) { return (uint32_t)__clz(__brev(difference)) >> 3; }
@@ -83,12 +94,15 @@ __device__ __forceinline__ void copy_bytes(uint8_t* to, const uint8_t* from, uin
 }
 
 template <int table_bits> struct Finder {
-    uint32_t* table;     // in shared memory: position << tag_bits | tag, by hash
-    const uint8_t* src;  // the piece
+    uint32_t* table;        // in shared memory: position << tag_bits | tag, by hash
+    const uint8_t* src;     // the piece
+    const uint32_t* words;  // the aligned word that contains its first byte
+    uint32_t skew;          // where that byte is in the word
 
     // Forgets all positions.
     __device__ __forceinline__ void open(uint32_t* shared, const uint8_t* piece) {
         table = shared, src = piece;
+        skew = (uintptr_t)piece & 3, words = (const uint32_t*)(piece - skew);
         for (int i = lane(); i < 1 << table_bits; i += warp_size) table[i] = 0;
         __syncwarp();
     }
@@ -112,24 +126,26 @@ template <int table_bits> struct Finder {
         return sum / n / (256 / entropy_unit);
     }
 
-    // Finds matches in [begin, end), in order. Calls for one piece go from its start to its
-    // end. With repeats, a match with the offset of the one before costs less, and others
-    // cost the bits of their offset. All threads call these methods of out:
+    // Finds matches in [begin, end), in order, and returns where the last one ends, or begin.
+    // Calls for one piece go from its start to its end. With repeats, a match with the offset
+    // of the one before costs less, and others cost the bits of their offset. All threads
+    // call these methods of out:
     //
-    //	match(m)            a match
     //	drop(n)             the last n literals are part of the next match
+    //	matches(threads, m) each of some threads has a match
     //	step(threads, byte) each of some threads has a literal
     //	gap(position, n)    n literals
-    template <bool repeats, typename Out> __device__ __forceinline__ void find(uint32_t begin, uint32_t end, uint32_t entropy, Out& out) {
+    template <bool repeats, typename Out> __device__ __forceinline__ uint32_t find(uint32_t begin, uint32_t end, uint32_t entropy, Out& out) {
         uint32_t repeat = 0, misses = 0, anchor = begin, at = begin;
         while (at + nearby <= end) {
             const uint32_t n = min((uint32_t)warp_size, end - nearby - at + 1), pos = at + lane();
             const bool active = lane() < n;
+            if (lane() == 0 && at + ahead < end) asm volatile("prefetch.global.L1 [%0];" ::"l"(src + at + ahead));
             uint4 own = {0, 0, 0, 0};
             uint32_t hash = 0, candidate = pos, length = 0, back = 0;
             __syncwarp();
             if (active) {
-                own = load_nearby(src + pos);
+                own = load_nearby(words, skew + pos);
                 hash = own.x * 0x9E3779B1u + (own.y & 0xFF) * 0x85EBCA77u;
                 const uint32_t entry = table[hash >> (32 - table_bits)];
                 if ((entry & ((1 << tag_bits) - 1)) == tag(hash)) candidate = entry >> tag_bits;
@@ -142,35 +158,57 @@ template <int table_bits> struct Finder {
             if (active && pos % inserted == 0) atomicMax(&table[hash >> (32 - table_bits)], pos << tag_bits | tag(hash));
             int gain = 0;
             if (active && candidate < pos) {
-                length = common_bytes(own, load_nearby(src + candidate));
+                length = common_bytes(own, load_nearby(words, skew + candidate));
                 if (length >= hashed) gain = max(0, value(length, entropy) - cost<repeats>(pos - candidate));
             }
-            if (repeats && active && repeat && repeat <= pos) {
-                const uint32_t l = common_bytes(own, load_nearby(src + pos - repeat));
+            if (repeats && repeat) {
+                // The bytes of this step, and those after it, that equal the ones before by the last offset.
+                const unsigned here = __ballot_sync(~0u, pos < end && src[pos] == src[pos - repeat]);
+                const uint32_t next = pos + warp_size;
+                const unsigned after = __ballot_sync(~0u, lane() < nearby && next < end && src[next] == src[next - repeat]);
+                const uint32_t l = min(ones(__funnelshift_r(here, after, lane())), nearby);
                 const int g = value(l, entropy) - (int)(4 * entropy_unit);
-                if (l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g;
+                if (active && l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g;
             }
-            if (gain > 0 && candidate >= 4) back = equal_bytes_before(load_word(src + pos - 4) ^ load_word(src + candidate - 4));
-            // A match is put off while one that begins a byte later gains more.
-            const int later = __shfl_down_sync(~0u, gain, 1);
+            if (gain > 0 && candidate >= 4) back = equal_bytes_before(load_word(words, skew + pos - 4) ^ load_word(words, skew + candidate - 4));
             const unsigned good = __ballot_sync(~0u, gain > 0);
-            const unsigned better = __ballot_sync(~0u, lane() < warp_size - 1 && later > gain);
             unsigned literals = __ballot_sync(~0u, active);
-            for (unsigned todo = good; todo;) {
-                int i = __ffs(todo) - 1;
-                i += __ffs(~(better >> i)) - 1;
-                const uint32_t chosen = __shfl_sync(~0u, candidate | length << 16 | back << 24, i);
-                Match m = {at + i, chosen >> 16 & 0xFF, at + i - (chosen & 0xFFFF)};
-                if (m.length == nearby) m.length += extend(m.position + nearby, m.offset, end);
-                const uint32_t before = min(chosen >> 24, m.position - anchor);
-                m.position -= before, m.length += before;
-                if (m.position < at) out.drop(at - m.position);
-                out.match(m);
-                repeat = m.offset;
-                anchor = m.position + m.length;
-                const unsigned after = anchor - at < warp_size ? ~0u << (anchor - at) : 0;
-                literals &= after | ((1u << (m.position > at ? m.position - at : 0)) - 1);
-                todo = good & after;
+            if (good) {
+                // A match is put off while one that begins a byte later gains more.
+                const int later = __shfl_down_sync(~0u, gain, 1);
+                const unsigned better = __ballot_sync(~0u, lane() < warp_size - 1 && later > gain);
+                const uint32_t best = lane() + ones(better >> lane());
+                const auto best_of = [&](unsigned todo) {
+                    const uint32_t i = __shfl_sync(~0u, best, todo ? __ffs(todo) - 1 : 0);
+                    return todo ? i : warp_size;
+                };
+                // Matches are chosen in turn: the best one after the match before.
+                const uint32_t follows = best_of(good & bits_from(lane() + length));
+                unsigned chosen = 0;
+                for (uint32_t i = best_of(good); i < warp_size;) {
+                    chosen |= 1u << i;
+                    const uint32_t of_i = __shfl_sync(~0u, follows | length << 8, i);
+                    if (of_i >> 8 < nearby) {
+                        i = of_i & 0xFF;
+                        continue;
+                    }
+                    const uint32_t more = extend(at + i + nearby, __shfl_sync(~0u, pos - candidate, i), end);
+                    if (lane() == i) length += more;
+                    i = best_of(good & bits_from(i + nearby + more));
+                }
+                const bool mine = chosen >> lane() & 1;
+                const unsigned before = chosen & ((1u << lane()) - 1), after = chosen & bits_from(lane() + 1);
+                uint32_t free = __shfl_sync(~0u, pos + length, before ? 31 - __clz(before) : 0);  // where the match before ends
+                if (!before) free = anchor;
+                const uint32_t first = pos - (mine ? min(back, pos - free) : 0);
+                const uint32_t taken = __shfl_sync(~0u, first, after ? __ffs(after) - 1 : 0);  // where the next match begins
+                literals = __ballot_sync(~0u, active && !mine && pos >= free && (!after || pos < taken));
+                const uint32_t start = __shfl_sync(~0u, first, __ffs(chosen) - 1);
+                if (start < at) out.drop(at - start);
+                out.matches(chosen, Match{first - free, pos + length - first, pos - candidate});
+                const int last = 31 - __clz(chosen);
+                repeat = __shfl_sync(~0u, pos - candidate, last);
+                anchor = __shfl_sync(~0u, pos + length, last);
             }
             out.step(literals, own.x);
             at += n;
@@ -184,6 +222,7 @@ template <int table_bits> struct Finder {
             }
         }
         if (at < end) out.gap(at, end - at);
+        return anchor;
     }
 
 private:
@@ -203,7 +242,7 @@ private:
             const uint32_t mine = p + all + 4 * lane(), left = mine < end ? min(end - mine, 4u) : 0;
             uint32_t n = 0;
             if (left == 4)
-                n = equal_bytes(load_word(src + mine) ^ load_word(src + mine - offset));
+                n = equal_bytes(load_word(words, skew + mine) ^ load_word(words, skew + mine - offset));
             else
                 while (n < left && src[mine + n] == src[mine + n - offset]) n++;
             const unsigned stops = __ballot_sync(~0u, n < 4);

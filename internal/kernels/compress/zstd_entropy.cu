@@ -10,8 +10,9 @@ constexpr int weights_log = 6, most_description = 256;
 // The memory for literals. Leaves of the Huffman tree are the symbols, in the order of
 // their counts; the last inner node is the root.
 struct Literals {
-    uint32_t counts[256], sums[256];
-    uint16_t codes[256], parents[512];
+    uint32_t counts[256];
+    uint32_t codes[256];  // the number of bits << 16 | code; before, the sums of inner nodes
+    uint16_t parents[512];
     uint8_t order[256], depths[256], bits[256], weights[256];
     uint8_t description[most_description];
     uint32_t weight_counts[max_bits + 2];
@@ -28,8 +29,8 @@ struct Sequences {
     EncodingTable tables[code_kinds];
     uint32_t counts[code_kinds][most_codes];
     uint8_t description[code_kinds][most_description / 2];
-    uint8_t codes[code_kinds][warp_size];
-    uint32_t bits[code_kinds][warp_size];  // of the states: their number << 16 | value
+    Transform transforms[code_kinds][warp_size];  // of some sequences
+    uint32_t states[code_kinds][warp_size];       // before them: the number of bits that are written << 16 | state
     uint32_t description_size[code_kinds], mode[code_kinds];
 };
 
@@ -80,7 +81,7 @@ __device__ int build_code(Literals& m, int& last) {
         for (uint32_t made = 0; made < n - 1; made++) {
             uint32_t sum = 0;
             for (int i = 0; i < 2; i++) {
-                const uint32_t inner_count = inner < made ? m.sums[inner] : ~0u;
+                const uint32_t inner_count = inner < made ? m.codes[inner] : ~0u;
                 if (leaf < n && leaf_count <= inner_count) {
                     sum += leaf_count;
                     m.parents[leaf++] = made;
@@ -90,7 +91,7 @@ __device__ int build_code(Literals& m, int& last) {
                     m.parents[n + inner++] = made;
                 }
             }
-            m.sums[made] = sum;
+            m.codes[made] = sum;
         }
         m.depths[n - 2] = 0;
         for (int i = (int)n - 3; i >= 0; i--) m.depths[i] = m.depths[m.parents[n + i]] + 1;
@@ -130,7 +131,7 @@ __device__ int build_code(Literals& m, int& last) {
         uint32_t code = (at >> width) + warp_sum_before(count, all);
 #pragma unroll
         for (int i = 0; i < per_lane; i++)
-            if (bits[i] == length) m.codes[per_lane * lane() + i] = code++;
+            if (bits[i] == length) m.codes[per_lane * lane() + i] = length << 16 | code++;
         at += all << width;
     }
     __syncwarp();
@@ -240,17 +241,17 @@ __device__ uint32_t encode_literals(Literals& m, uint32_t* buffer, uint8_t* to, 
         WarpBits out;
         out.open(buffer, to, at, region);
         for (uint32_t done = 0; done < size; done += 4 * warp_size) {
-            uint64_t v = 0;
-            uint32_t length = 0;
+            // Two codes fit a word, four two words.
+            uint32_t words[2], lengths[2];
 #pragma unroll
-            for (int t = 0; t < 4; t++) {
-                const uint32_t i = done + 4 * lane() + t;  // from the end
-                if (i < size) {
-                    const uint8_t s = part[size - 1 - i];
-                    v |= (uint64_t)m.codes[s] << length;
-                    length += m.bits[s];
-                }
+            for (int t = 0; t < 2; t++) {
+                const uint32_t i = done + 4 * lane() + 2 * t;  // from the end
+                const uint32_t first = i < size ? m.codes[part[size - 1 - i]] : 0, second = i + 1 < size ? m.codes[part[size - 2 - i]] : 0;
+                words[t] = (first & 0xFFFF) | (second & 0xFFFF) << (first >> 16);
+                lengths[t] = (first >> 16) + (second >> 16);
             }
+            const uint64_t v = words[0] | (uint64_t)words[1] << lengths[0];
+            const uint32_t length = lengths[0] + lengths[1];
             out.add(v, v >> 32, 0, length);
         }
         at = out.close();
@@ -327,18 +328,13 @@ __device__ void choose_table(Sequences& m, int kind, uint32_t n) {
     build_encoding(t);
 }
 
-// Goes from the state after a symbol to the one before, for count symbols. bits gets what
-// each adds to the stream. Runs in one thread.
-__device__ __forceinline__ void run_states(const EncodingTable& t, int& state, const uint8_t* codes, uint32_t* bits, int count, bool last) {
-    int i = 0;
-    if (last) {
-        state = first_state(t, codes[0]);
-        bits[i++] = 0;
-    }
-    for (; i < count; i++) {
-        const Transform f = t.transforms[codes[i]];
+// Goes from the state after a symbol to the one before, for count symbols of the transforms.
+// Runs in one thread.
+__device__ __forceinline__ void run_states(const EncodingTable& t, int& state, const Transform* transforms, uint32_t* states, int count) {
+    for (int i = 0; i < count; i++) {
+        const Transform f = transforms[i];
         const int n = (state + f.bits) >> 16;
-        bits[i] = n << 16 | (state & ((1 << n) - 1));
+        states[i] = n << 16 | state;
         state = t.states[(state >> n) + f.find];
     }
 }
@@ -393,13 +389,25 @@ __device__ uint32_t encode_sequences(Sequences& m, uint32_t* buffer, uint8_t* to
         EncodedSequence s = {1, 0, 3};
         if (i < n) s = list[n - 1 - i];
         const uint32_t codes[3] = {literals_code(s.literals), (uint32_t)high_bit(s.value), match_code(s.match - 3)};
-        for (int k = 0; k < 3; k++) m.codes[k][lane()] = codes[k];
+        if (i < n)
+            for (int k = 0; k < code_kinds; k++) m.transforms[k][lane()] = m.tables[k].transforms[codes[k]];
+        if (done == 0) {  // the last sequence only sets the states
+            for (int k = 0; k < code_kinds; k++) {
+                const uint32_t last = __shfl_sync(~0u, codes[k], 0);
+                if (lane() == k) state = first_state(m.tables[k], last);
+            }
+            if (lane() < code_kinds) m.states[lane()][0] = 0;
+        }
         __syncwarp();
-        if (lane() < code_kinds) run_states(m.tables[lane()], state, m.codes[lane()], m.bits[lane()], count, done == 0);
+        const int first = done == 0;
+        if (lane() < code_kinds) run_states(m.tables[lane()], state, m.transforms[lane()] + first, m.states[lane()] + first, count - first);
         __syncwarp();
         uint32_t v[3] = {0, 0, 0}, size = 0;
         if (i < n) {
-            const auto add_state = [&](int k) { append(v, size, m.bits[k][lane()] & 0xFFFF, m.bits[k][lane()] >> 16); };
+            const auto add_state = [&](int k) {
+                const uint32_t bits = m.states[k][lane()] >> 16;
+                append(v, size, m.states[k][lane()] & ((1u << bits) - 1), bits);
+            };
             const auto add_extra = [&](uint32_t value, int bits) { append(v, size, value & ((1u << bits) - 1), bits); };
             add_state(1), add_state(2), add_state(0);
             add_extra(s.literals, literals_bits(codes[0]));

@@ -2,40 +2,33 @@
 
 #include "compress/zstd_encode.cuh"
 
-// The repeat offsets of a block, 0 for those that depend on earlier blocks.
-struct Repeats {
-    uint32_t a = 0, b = 0, c = 0;
-
-    // Returns the value of an offset and updates the repeat offsets.
-    __device__ __forceinline__ uint32_t value(uint32_t offset, bool literals) {
-        const uint32_t first = literals ? a : b, second = literals ? b : c, third = literals ? c : a - 1;
-        if (offset == first) {
-            if (!literals) b = a, a = offset;
-            return 1;
-        }
-        if (offset == second) {
-            if (!literals) c = b;
-            b = a, a = offset;
-            return 2;
-        }
-        c = b, b = a, a = offset;
-        return offset == third ? 3 : offset + 3;
-    }
-};
-
 // Writes the literals and sequences of a block.
 struct BlockWriter {
     uint8_t* literals;
     EncodedSequence* sequences;
     const uint8_t* piece;
-    uint32_t anchor;  // where the last match ends
     uint32_t used = 0, count = 0;
-    Repeats repeats;
+    // The last two repeat offsets, 0 for those that depend on earlier blocks. The third one is
+    // not used.
+    uint32_t repeat = 0, other = 0;
 
-    __device__ __forceinline__ void match(const Match& m) {
-        const uint32_t before = m.position - anchor, value = repeats.value(m.offset, before > 0);
-        if (lane() == 0) sequences[count] = {value, (uint16_t)before, (uint16_t)m.length};
-        count++, anchor = m.position + m.length;
+    __device__ __forceinline__ void matches(unsigned threads, const Match& m) {
+        const unsigned earlier = (1u << lane()) - 1;
+        const bool mine = threads >> lane() & 1;
+        const auto before = [&](unsigned of, uint32_t v, uint32_t otherwise) {  // v of the last one of some threads before this one
+            v = __shfl_sync(~0u, v, of & earlier ? 31 - __clz(of & earlier) : 0);
+            return of & earlier ? v : otherwise;
+        };
+        const uint32_t last = before(threads, m.offset, repeat);
+        const bool same = m.offset == last && m.literals > 0;
+        // All others put their offset before the last one.
+        const unsigned changes = __ballot_sync(~0u, mine && !same);
+        const bool second = m.offset == before(changes, last, other);
+        if (mine) sequences[count + __popc(threads & earlier)] = {same ? 1 : second ? 1 + (m.literals > 0) : m.offset + 3, (uint16_t)m.literals, (uint16_t)m.length};
+        count += __popc(threads);
+        repeat = __shfl_sync(~0u, m.offset, 31 - __clz(threads));
+        const uint32_t replaced = __shfl_sync(~0u, last, changes ? 31 - __clz(changes) : 0);
+        if (changes) other = replaced;
     }
     __device__ __forceinline__ void drop(uint32_t n) { used -= n; }
     __device__ __forceinline__ void step(unsigned threads, uint32_t byte) {
@@ -59,7 +52,7 @@ template <int table_bits> __device__ __forceinline__ void find_matches(const uin
     for (uint32_t k = first; k < last; k++) {
         const SourceBlock block = blocks[k];
         const uint32_t end = begin + block.size;
-        BlockWriter out = {literals + block.scratch, sequences + block.scratch / 4, piece, begin};
+        BlockWriter out = {literals + block.scratch, sequences + block.scratch / 4, piece};
         finder.template find<true>(begin, end, finder.entropy(begin, end, counts), out);
         if (lane() == 0) encoded[k] = {out.used, out.count, 0, 0, raw_block, 0};
         begin = end;
