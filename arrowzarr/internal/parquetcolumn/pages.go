@@ -27,7 +27,7 @@ const spare = 16
 type pages struct {
 	options *Options
 	codec   parquetcodec.Compression
-	// compressed is set if pages of version 2 are compressed whatever their header says.
+	// compressed is set if pages of version 2 are compressed even if their header denies it.
 	compressed bool
 
 	at     int64 // of the next page
