@@ -81,40 +81,54 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		if err := replaceStoredSchema(s.reader, s.stored); err != nil {
 			return err
 		}
-		s.batchRows = batchRows(s.reader, r)
-		s.arrow, err = pqarrow.NewFileReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)
+		if err := s.countRows(); err != nil {
+			return err
+		}
+		s.batchRows = s.rowsOfBatch(r)
+		s.arrow, err = newArrowReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)
 		if err != nil {
 			return err
 		}
-		schema, err := s.arrow.Schema()
+		inferred, err := s.arrow.Schema()
 		if err != nil {
 			return err
 		}
-		s.whole = s.correctSchema(schema)
+		root := s.reader.MetaData().Schema.Root()
+		for i := range s.arrow.Manifest.Fields {
+			correctLists(&s.arrow.Manifest.Fields[i], root.Field(i))
+		}
+		if err := s.chooseInt96Units(); err != nil {
+			return err
+		}
+		s.whole = s.correctSchema(inferred.Metadata())
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: Parquet file: %w", input.name, err)
 	}
-	s.total = s.reader.NumRows()
-	var inGroups int64
-	for g := range s.reader.NumRowGroups() {
-		inGroups += s.reader.MetaData().RowGroup(g).NumRows()
-	}
-	if inGroups != s.total {
-		return nil, fmt.Errorf("%s: Parquet file: %d rows in the footer, and %d in its row groups: %w", input.name, s.total, inGroups, errMalformed)
-	}
 	return s, nil
+}
+
+// countRows counts the rows of the row groups. Some writers leave the footer's count at 0.
+func (s *parquetSource) countRows() error {
+	for g := range s.reader.NumRowGroups() {
+		s.total += s.reader.MetaData().RowGroup(g).NumRows()
+	}
+	if n := s.reader.NumRows(); n != s.total && n != 0 {
+		return fmt.Errorf("%d rows in the footer, and %d in its row groups: %w", n, s.total, errMalformed)
+	}
+	return nil
 }
 
 // remoteBuffer is the buffer of a column chunk that is read from a store.
 const remoteBuffer = 8 << 20
 
-// correctSchema returns the schema of the file, given what arrow-go infers.
-func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
+// correctSchema returns the schema of the file, given the metadata that arrow-go infers.
+func (s *parquetSource) correctSchema(metadata arrow.Metadata) *arrow.Schema {
 	types := parquetTypes{columns: s.reader.MetaData().Schema, stored: s.stored}
-	fields := inferred.Fields()
-	for i, field := range fields {
+	fields := make([]arrow.Field, len(s.arrow.Manifest.Fields))
+	for i := range fields {
+		field := *s.arrow.Manifest.Fields[i].Field
 		var want *arrow.Field
 		if s.stored != nil && s.stored.NumFields() == len(fields) && s.stored.Field(i).Name == field.Name {
 			f := s.stored.Field(i)
@@ -122,7 +136,6 @@ func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
 		}
 		fields[i] = types.field(field, want, s.arrow.Manifest.Fields[i])
 	}
-	metadata := inferred.Metadata()
 	keys, values := slices.Clone(metadata.Keys()), slices.Clone(metadata.Values())
 	for _, pair := range s.reader.MetaData().KeyValueMetadata() {
 		if pair.Value != nil && pair.Key != hiddenSchemaKey && pair.Key != storedSchemaKey && !slices.Contains(keys, pair.Key) {
@@ -136,8 +149,9 @@ func (s *parquetSource) correctSchema(inferred *arrow.Schema) *arrow.Schema {
 // batchesPerShare is how many batches at least fit the memory of batches.
 const batchesPerShare = 16
 
-// batchRows returns the number of rows of a batch.
-func batchRows(f *file.Reader, r sourceOptions) int64 {
+// rowsOfBatch returns the number of rows of a batch.
+func (s *parquetSource) rowsOfBatch(r sourceOptions) int64 {
+	f := s.reader
 	rows := r.batchRows
 	if rows == 0 {
 		rows = DefaultChunkRows
@@ -146,10 +160,10 @@ func batchRows(f *file.Reader, r sourceOptions) int64 {
 	for g := range f.NumRowGroups() {
 		bytes += f.MetaData().RowGroup(g).TotalByteSize()
 	}
-	if total := f.NumRows(); total > 0 {
+	if s.total > 0 {
 		// Dictionary encoding hides the width of a row. Each column counts at
 		// least 8 bytes.
-		width := max(bytes/total, 8*int64(f.MetaData().Schema.NumColumns()))
+		width := max(bytes/s.total, 8*int64(f.MetaData().Schema.NumColumns()))
 		for rows > 1 && rows*width > r.maxBuffer/batchesPerShare {
 			rows /= 2
 		}

@@ -185,7 +185,8 @@ func TestParquetFixedSizeListsConvert(t *testing.T) {
 	}
 }
 
-// A footer that claims fewer rows than the row groups have must not lose them.
+// A footer that claims fewer rows than the row groups have must not lose them. Some writers
+// leave its count at 0.
 func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 	for _, claimed := range []int64{0, 2, 4} {
 		content := single("a", texts("x", "y", "z")).parquet(t)
@@ -200,6 +201,11 @@ func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 		require.NoError(t, err)
 		changed.Write(binary.LittleEndian.AppendUint32(nil, uint32(n)))
 		changed.WriteString("PAR1")
+		if claimed == 0 {
+			output, _ := convertCodes(t, changed.Bytes(), arrowzarr.Options{})
+			requireTable(t, single("a", texts("x", "y", "z")), output)
+			continue
+		}
 		message := refuse(t, arrowzarr.PartInput, inputFile(t, changed.Bytes()), arrowzarr.Options{})
 		assert.Contains(t, message, fmt.Sprintf("%d rows in the footer, and 3 in its row groups", claimed))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -342,6 +343,10 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 	case arrow.STRING, arrow.BINARY:
 		if id := a.DataType().ID(); id == arrow.STRING_VIEW || id == arrow.BINARY_VIEW {
 			return readViews(a, mem), nil
+		}
+	case arrow.TIMESTAMP:
+		if from, to := a.DataType().(*arrow.TimestampType), t.(*arrow.TimestampType); from.Unit != to.Unit {
+			return nil, fmt.Errorf("%s as %s: %w", from, to, errors.ErrUnsupported)
 		}
 	case arrow.LARGE_STRING:
 		if isBinary(a.DataType()) {

@@ -1,7 +1,7 @@
 package lz4
 
 import (
-	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/compress"
@@ -10,186 +10,169 @@ import (
 	"github.com/quiver-gpu/quiver/internal/launch"
 )
 
-// smallThreads is the number of threads per block of quiver_lz4_small: a warp that reads
-// sequences, and those that write the output.
-const smallThreads = 128
-
-var smallProgram = launch.Program("compress/lz4_small", map[string]cudabuf.HostKernel{"quiver_lz4_small": func(l *cudabuf.HostLaunch) {
-	batch.DecodeLaunched(l, decodeBlock)
-}})
-
 // The kernels of kernels/compress/lz4_decode.cu, which says what each does.
 var decodeProgram = launch.Program("compress/lz4_decode", map[string]cudabuf.HostKernel{
-	"quiver_lz4_exits": exitsHostKernel, "quiver_lz4_chain": chainHostKernel, "quiver_lz4_enter": enterHostKernel,
-	"quiver_lz4_count": countHostKernel, "quiver_lz4_total": totalHostKernel, "quiver_lz4_sequences": sequencesHostKernel,
-	"quiver_lz4_execute": executeHostKernel,
+	"quiver_lz4_parts": partsHostKernel, "quiver_lz4_link": linkHostKernel,
+	"quiver_lz4_execute": executeHostKernel, "quiver_lz4_mark": markHostKernel, "quiver_lz4_resolve": resolveHostKernel,
 })
 
 const (
-	segmentBytes = 16 << 10
-	partBytes    = 2 << 10
-	parts        = segmentBytes / partBytes // of a segment
-	exitThreads  = parts * warp
-	exitShared   = segmentBytes + 2075 + 47 + 2*segmentBytes // of ExitMemory, rounded up
-	readThreads  = 64                                        // of kernels with a thread per part
-	warpThreads  = 64                                        // of kernels with a warp per item or segment
-	noEntry      = 1<<32 - 1
+	partBytes      = 1 << 10
+	partWords      = partBytes / 32
+	segmentParts   = 64
+	segmentBytes   = segmentParts * partBytes
+	linkThreads    = 64
+	laterPasses    = 2 // of quiver_lz4_parts, for inputs of several segments
+	resolveThreads = 1024
 )
 
-// segment is the struct Segment of lz4_decode.cu.
-type segment struct {
-	src, item, exits      int64
-	begin, size, entry, _ uint32
-}
-
-// part is the struct Part of lz4_decode.cu.
-type part struct {
-	item, entry, end uint32
-	sequences, bytes uint32
-	status           batch.Status
-	out, first       uint32
-}
+type (
+	// place is the struct Place of lz4_decode.cu.
+	place struct {
+		marks          int64
+		segment, piece uint32
+	}
+	// piece is the struct Piece of lz4_decode.cu.
+	piece struct{ entry, out uint32 }
+	// walk is the struct Walk of lz4_decode.cu.
+	walk struct {
+		entry, exit, bytes uint32
+		status             batch.Status
+	}
+)
 
 const (
-	segmentSize = int64(unsafe.Sizeof(segment{}))
-	partSize    = int64(unsafe.Sizeof(part{}))
+	itemBytes    = int64(unsafe.Sizeof(batch.Item{}))
+	pieceScratch = int64(unsafe.Sizeof(piece{}) + unsafe.Sizeof(uint32(0))) // with whether it has marks
 )
 
-// segmentsOf divides the inputs of items. It also returns the first segment of each item,
-// and the number of exits.
-func segmentsOf(items []batch.Item) (segments []segment, starts []uint32, exits int64) {
-	starts = make([]uint32, 0, len(items)+1)
-	for i, it := range items {
-		starts = append(starts, uint32(len(segments)))
-		for at := int64(0); at < it.SrcSize; at += segmentBytes {
-			size := min(segmentBytes, it.SrcSize-at)
-			segments = append(segments, segment{src: it.Src + at, item: int64(i), exits: exits + at, begin: uint32(at), size: uint32(size), entry: noEntry})
-		}
-		exits += it.SrcSize
-	}
-	return segments, append(starts, uint32(len(segments))), exits
+// pieceBytes is the size of the pieces of an output that has several. One of at most
+// onePiece bytes is a single piece, which needs no marks.
+var pieceBytes, onePiece int64 = 16 << 10, 64 << 10
+
+// decodePlan says where what belongs to some items lies in scratch memory.
+type decodePlan struct {
+	places []place // of the items, and one after them
+	marks  int64   // the most marks of the items of a step
+	steps  []decodeStep
 }
 
-// largeOutput is the size in bytes from which an output is written by many blocks of
-// threads. One block per input needs no scratch memory, and an H200 decodes 512 MiB in
-// inputs of 64 KiB faster so: 51 GB/s of columns instead of 33.
-var largeOutput int64 = 256 << 10
+// decodeStep is a range of items whose marks are in memory at the same time.
+type decodeStep struct {
+	first, end   int
+	one, several bool // whether an output has one piece, or several
+}
+
+func (p *decodePlan) segments() int64 { return int64(p.places[len(p.places)-1].segment) }
+
+// passes returns how often parts are read.
+func (p *decodePlan) passes() int64 {
+	if p.segments() <= int64(len(p.places)-1) {
+		return 1 // of one segment each, or of two and none
+	}
+	return 1 + laterPasses
+}
+
+func (p *decodePlan) pieces() int64 { return int64(p.places[len(p.places)-1].piece) }
+
+// piecesOf returns the most pieces of the output of an item.
+func piecesOf(it batch.Item) int64 {
+	if it.DstSize <= onePiece {
+		return 1
+	}
+	return ceil(min(it.DstSize, mostLength)+15, pieceBytes)
+}
+
+// marksOf returns the number of marks of an item.
+func marksOf(it batch.Item) int64 {
+	if it.DstSize <= onePiece {
+		return 0
+	}
+	return ceil(min(it.DstSize, mostLength)+15, 8) * 8
+}
+
+// planDecoding plans the decoding of items. The marks of a step take at most a limit of bytes,
+// unless those of one item take more.
+func planDecoding(items []batch.Item, limit int64) decodePlan {
+	p := decodePlan{places: make([]place, len(items)+1)}
+	var at place
+	step, marks := decodeStep{}, int64(0)
+	for i, it := range items {
+		own := marksOf(it)
+		if i > step.first && 2*(marks+own) > limit {
+			p.steps = append(p.steps, step)
+			step, marks = decodeStep{first: i}, 0
+		}
+		if own > 0 {
+			at.marks, step.several = marks, true
+		} else {
+			at.marks, step.one = -1, true
+		}
+		p.places[i] = at
+		marks, step.end = marks+own, i+1
+		p.marks = max(p.marks, marks)
+		at.segment += uint32(ceil(it.SrcSize, segmentBytes))
+		at.piece += uint32(piecesOf(it))
+	}
+	p.places[len(items)] = at
+	p.steps = append(p.steps, step)
+	return p
+}
+
+// segmentScratch is the scratch memory of a segment, in bytes.
+const segmentScratch = segmentParts * (int64(unsafe.Sizeof(walk{})) + 4*partWords)
 
 func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
-	outcomes := make([]batch.Outcome, len(b.In))
-	var small, large []batch.Item
-	var smallAt, largeAt []int // where they are in the batch
-	for i, it := range batch.Items(b) {
-		if it.DstSize < largeOutput {
-			small, smallAt = append(small, it), append(smallAt, i)
-		} else {
-			large, largeAt = append(large, it), append(largeAt, i)
-		}
-	}
-	limit := batch.Limit(o.Scratch)
-	// The memory for exits. That for sequences is needed later.
+	outcomes, items, limit := make([]batch.Outcome, len(b.In)), batch.Items(b), batch.Limit(o.Scratch)
+	// Everything but the marks.
 	need := func(i int) int64 {
-		n := large[i].SrcSize
-		return 2*n + ceil(n, segmentBytes)*(2*partBytes+segmentSize+parts*partSize)
+		return ceil(items[i].SrcSize, segmentBytes)*(segmentScratch+8) + piecesOf(items[i])*pieceScratch
 	}
 	return outcomes, batch.OnGPU(dev, func(w *batch.Work) error {
-		if err := decodeSmall(w, b, small, smallAt, outcomes); err != nil {
-			return err
-		}
-		return batch.InSteps(len(large), limit, need, func(first, end int) error {
+		return batch.InSteps(len(items), limit, need, func(first, end int) error {
 			defer w.Release()
-			own := make([]batch.Outcome, end-first)
-			err := decodeItems(w, b, large[first:end], own, limit)
-			for i, o := range own {
-				outcomes[largeAt[first+i]] = o
+			used := int64(0)
+			for i := first; i < end; i++ {
+				used += need(i)
 			}
-			return err
+			return decodeItems(w, b, items[first:end], outcomes[first:end], limit-used)
 		})
 	})
 }
 
-// decodeSmall decodes items with a block of threads for each. places are where they are in
-// outcomes.
-func decodeSmall(w *batch.Work, b compress.Batch, items []batch.Item, places []int, outcomes []batch.Outcome) error {
-	if len(items) == 0 {
-		return nil
-	}
-	defer w.Release()
-	own := make([]batch.Outcome, len(items))
-	results := w.Buffer(int64(len(batch.Bytes(own))))
-	w.Launch(smallProgram, "quiver_lz4_small", int64(len(items)), smallThreads,
-		launch.InOut(b.Dst, 0), launch.In(b.Src, 0), launch.In(batch.Put(w, items), 0), launch.InOut(results, 0))
-	err := w.Fetch(results, own)
-	for i, o := range own {
-		outcomes[places[i]] = o
-	}
-	return err
-}
-
-// decodeItems decodes items of a batch.
+// decodeItems decodes items of a batch, with at most a limit of bytes for their marks, if
+// those of each fit.
 func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, outcomes []batch.Outcome, limit int64) error {
-	launchKernel := func(name string, blocks, threads int64, arguments ...any) {
-		w.Launch(decodeProgram, "quiver_lz4_"+name, blocks, threads, arguments...)
+	p, n := planDecoding(items, limit), int64(len(items))
+	// The items and their places cross the link at once.
+	head := batch.Put(w, slices.Concat(batch.Bytes(items), batch.Bytes(p.places)))
+	// In the order of their alignments.
+	walksAt := 2 * ceil(p.marks, 8) * 8
+	bitsAt := walksAt + p.segments()*segmentParts*int64(unsafe.Sizeof(walk{}))
+	piecesAt := bitsAt + p.segments()*segmentParts*partWords*4
+	markedAt := piecesAt + p.pieces()*int64(unsafe.Sizeof(piece{}))
+	endsAt := markedAt + 4*p.pieces()
+	memory := w.Buffer(endsAt + 2*4*p.segments())
+	src, dst, in, places := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.In(head, 0), launch.In(head, n*itemBytes)
+	marks, walks, bits := launch.InOut(memory, 0), launch.InOut(memory, walksAt), launch.InOut(memory, bitsAt)
+	pieces, marked := launch.InOut(memory, piecesAt), launch.InOut(memory, markedAt)
+	results := w.Buffer(int64(len(batch.Bytes(outcomes))))
+	out := launch.InOut(results, 0)
+	for pass := range p.passes() {
+		before, after := (pass+1)%2*4*p.segments(), pass%2*4*p.segments()
+		w.Launch(decodeProgram, "quiver_lz4_parts", p.segments(), segmentParts, src, in, places, walks, bits, launch.In(memory, endsAt+before), launch.InOut(memory, endsAt+after), n, pass)
 	}
-	n := int64(len(items))
-	segments, starts, exits := segmentsOf(items)
-	all := int64(len(segments))
-	segmentsMemory, exitsMemory, segmentExits := batch.Put(w, segments), w.Buffer(2*exits), w.Buffer(2*all*partBytes)
-	partsMemory, countsMemory, results := w.Buffer(all*parts*partSize), w.Buffer(4*n), w.Buffer(int64(len(batch.Bytes(outcomes))))
-	src, dst, in, begin := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.In(batch.Put(w, items), 0), launch.In(batch.Put(w, starts), 0)
-	found, ofParts, ofSegments := launch.InOut(segmentsMemory, 0), launch.InOut(exitsMemory, 0), launch.InOut(segmentExits, 0)
-	own, progress, out := launch.InOut(partsMemory, 0), launch.InOut(w.Buffer(n*batch.ProgressSize), 0), launch.InOut(results, 0)
-	w.LaunchShared(decodeProgram, "quiver_lz4_exits", all, exitThreads, exitShared, src, in, found, ofParts, ofSegments)
-	launchKernel("chain", ceil(n*warp, warpThreads), warpThreads, src, in, begin, found, ofParts, ofSegments, n)
-	launchKernel("enter", ceil(all*warp, warpThreads), warpThreads, src, in, found, ofParts, own, all)
-	for _, done := range []*cudabuf.Buffer{segmentsMemory, exitsMemory, segmentExits} {
-		w.Drop(done)
-	}
-	launchKernel("count", ceil(all*parts, readThreads), readThreads, src, in, own, all*parts)
-	launchKernel("total", ceil(n*warp, warpThreads), warpThreads, launch.In(b.Dst, 0), in, begin, own, launch.InOut(countsMemory, 0), progress, out, n)
-	counts := make([]uint32, n)
-	if err := errors.Join(batch.Get(w, countsMemory, counts), w.Fetch(results, outcomes)); err != nil {
-		return err
-	}
-
-	// The sequences and windows of as many items at a time as fit into the scratch memory.
-	windows := make([]int64, n)
-	need := func(i int) int64 {
-		return int64(counts[i])*batch.SequenceBytes + windows[i]*batch.WindowSize
-	}
-	for i, o := range outcomes {
-		if o.Size > 0 {
-			windows[i] = batch.Windows(o.Size)
+	w.Launch(decodeProgram, "quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, pieces, out, uint32(pieceBytes), n)
+	for _, s := range p.steps {
+		first, end := int64(s.first), int64(s.end)
+		count := int64(p.places[end].piece - p.places[first].piece)
+		if s.one {
+			w.Launch(decodeProgram, "quiver_lz4_execute", count, warp, dst, src, in, places, pieces, bits, out, first, end)
 		}
-	}
-	err := batch.InSteps(len(items), limit, need, func(first, end int) error {
-		firstSequence, firstWindow := make([]int64, n), make([]int64, n)
-		var sequences, allWindows int64
-		for i := first; i < end; i++ {
-			firstSequence[i], firstWindow[i] = sequences, allWindows
-			sequences, allWindows = sequences+int64(counts[i]), allWindows+windows[i]
+		if s.several {
+			w.Launch(decodeProgram, "quiver_lz4_mark", count, warp, dst, src, in, places, pieces, bits, marks, marked, out, uint32(pieceBytes), first, end)
+			w.Launch(decodeProgram, "quiver_lz4_resolve", end-first, resolveThreads, dst, in, places, marks, marked, out, uint32(pieceBytes), first)
 		}
-		writers := batch.Writers(windows[first:end])
-		if len(writers) == 0 {
-			return nil
-		}
-		for i := range writers {
-			writers[i] += int32(first)
-		}
-		firstPart, parts := int64(starts[first])*parts, int64(starts[end]-starts[first])*parts
-		sequencesMemory, windowsMemory, writes := w.Buffer(sequences*batch.SequenceBytes), w.Buffer(allWindows*batch.WindowSize), batch.Put(w, writers)
-		placesMemory, windowPlacesMemory := batch.Put(w, firstSequence), batch.Put(w, firstWindow)
-		list, states := launch.InOut(sequencesMemory, 0), launch.InOut(windowsMemory, 0)
-		places, windowPlaces := launch.In(placesMemory, 0), launch.In(windowPlacesMemory, 0)
-		launchKernel("sequences", ceil(parts, readThreads), readThreads, launch.In(b.Dst, 0), src, in, launch.In(partsMemory, firstPart*partSize), out, places, windowPlaces, list, states, parts)
-		w.LaunchShared(decodeProgram, "quiver_lz4_execute", int64(len(writers)), batch.WriteThreads, batch.WriteShared, dst, src, launch.In(writes, 0), in, places, windowPlaces, launch.In(countsMemory, 0), list, states, progress, out)
-		for _, done := range []*cudabuf.Buffer{sequencesMemory, windowsMemory, writes, placesMemory, windowPlacesMemory} {
-			w.Drop(done)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	return w.Fetch(results, outcomes)
 }

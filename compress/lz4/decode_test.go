@@ -48,11 +48,12 @@ func decodeBatch(b compress.Batch) ([]compress.Result, error) {
 	return quiver.Decode(b, compress.DecodeOptions{})
 }
 
-// eachWay runs a test of all inputs as large ones, and as small ones.
+// eachWay runs a test of outputs in small pieces, in those of [quiver.Decode], and of one
+// piece each.
 func eachWay(t *testing.T, test func(t *testing.T)) {
-	for name, bytes := range map[string]int64{"large": 0, "small": math.MaxInt64} {
+	for name, sizes := range map[string][2]int64{"small pieces": {1 << 10, 0}, "pieces": {16 << 10, 64 << 10}, "one piece": {16 << 10, math.MaxInt64}} {
 		t.Run(name, func(t *testing.T) {
-			quiver.SetLargeOutput(t, bytes)
+			quiver.SetPieces(t, sizes[0], sizes[1])
 			test(t)
 		})
 	}
@@ -81,6 +82,26 @@ func TestBlocksDecode(t *testing.T) {
 		for i := range want {
 			require.NoError(t, results[i].Err)
 			require.True(t, bytes.Equal(want[i], got[i]), "input %d of %d bytes", i, len(want[i]))
+		}
+	})
+}
+
+func TestBlocksWithoutRightGuessesDecode(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	var inputs [][]byte
+	var sizes []int
+	for _, n := range []int{1, 300, 1000, 20_000, 100_000} {
+		in, size := quiver.ShortSequences(r, n)
+		inputs, sizes = append(inputs, in), append(sizes, size)
+	}
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, results := batchtest.Run(t, dev, inputs, sizes, decodeBatch)
+		for i, in := range inputs {
+			want := make([]byte, sizes[i])
+			n, err := lz4.UncompressBlock(in, want)
+			require.NoError(t, err)
+			require.NoError(t, results[i].Err)
+			require.True(t, bytes.Equal(want[:n], got[i]), "input %d", i)
 		}
 	})
 }

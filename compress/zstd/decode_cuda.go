@@ -16,7 +16,7 @@ var (
 	})
 	blocksProgram = launch.Program("compress/zstd_blocks", map[string]cudabuf.HostKernel{"quiver_zstd_blocks": blocksHostKernel})
 	writeProgram  = launch.Program("compress/zstd_write", map[string]cudabuf.HostKernel{
-		"quiver_zstd_place": placeHostKernel, "quiver_zstd_write": writeHostKernel, "quiver_zstd_checksum": checksumHostKernel,
+		"quiver_zstd_place": placeHostKernel, "quiver_zstd_write": writeHostKernel, "quiver_zstd_execute": executeHostKernel, "quiver_zstd_checksum": checksumHostKernel,
 	})
 )
 
@@ -40,13 +40,22 @@ func (c counts) scratch() int64 {
 
 const blockBytes = int64(unsafe.Sizeof(block{}))
 
-// writers returns which item each block of threads of quiver_zstd_write works at.
-func writers(found []counts) []int32 {
+// smallOutput is the size in bytes up to which a warp writes an output. Larger ones are
+// written by blocks of threads that share windows.
+var smallOutput int64 = 64 << 10
+
+// writers returns which item each block of threads of quiver_zstd_write works at, and the
+// items that a warp of quiver_zstd_execute each writes.
+func writers(items []batch.Item, found []counts) (writes, small []int32) {
 	windows := make([]int64, len(found))
 	for i, c := range found {
-		windows[i] = c.Windows
+		if items[i].DstSize <= smallOutput {
+			small = append(small, int32(i))
+		} else {
+			windows[i] = c.Windows
+		}
 	}
-	return batch.Writers(windows)
+	return batch.Writers(windows), small
 }
 
 func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
@@ -81,7 +90,8 @@ func prefixSums(found []counts) []counts {
 // decodeItems decodes items of a batch that have what was found.
 func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, found []counts, outcomes []batch.Outcome) error {
 	n, starts := int64(len(items)), prefixSums(found)
-	all, writes := starts[n], writers(found)
+	all := starts[n]
+	writes, small := writers(items, found)
 	memory, results := w.Buffer(all.scratch()), w.Buffer(int64(len(batch.Bytes(outcomes))))
 	// In the order of their alignments: the sizes of sequences are multiples of 16, those of
 	// blocks, their indices and windows of 8.
@@ -98,6 +108,7 @@ func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, found []co
 	w.Launch(blocksProgram, "quiver_zstd_blocks", 2*ceil(all.Blocks, blocksPerWarp), warp, src, blocks, literals, sequences, index, all.Blocks)
 	w.Launch(writeProgram, "quiver_zstd_place", ceil(n, threads), threads, written, in, begin, blocks, windows, progress, out, n)
 	w.LaunchShared(writeProgram, "quiver_zstd_write", int64(len(writes)), batch.WriteThreads, batch.WriteShared, dst, src, launch.In(batch.Put(w, writes), 0), in, begin, blocks, index, sequences, literals, windows, progress, out)
+	w.Launch(writeProgram, "quiver_zstd_execute", int64(len(small)), warp, dst, src, launch.In(batch.Put(w, small), 0), in, begin, blocks, sequences, literals, out)
 	w.Launch(writeProgram, "quiver_zstd_checksum", ceil(n*warp, checksumThreads), checksumThreads, written, in, begin, blocks, out, n)
 	return w.Fetch(results, outcomes)
 }

@@ -499,12 +499,31 @@ func writeHostKernel(l *cudabuf.HostLaunch) {
 		}
 		states[i].Next = states[i].Windows
 		dst := l.Memory(l.Pointer(0)+uintptr(items[i].Dst), int64(states[i].Size))
-		for k := range blocks[starts[i].Blocks:starts[i+1].Blocks] {
-			b := &blocks[starts[i].Blocks+int64(k)]
-			if !b.write(dst, src, literals, sequences) {
-				outcomes[i] = batch.Outcome{Status: batch.BadOffset}
-				break
-			}
+		writeBlocks(blocks[starts[i].Blocks:starts[i+1].Blocks], dst, src, literals, sequences, &outcomes[i])
+	}
+}
+
+func executeHostKernel(l *cudabuf.HostLaunch) {
+	list := launch.Structs[int32](l, 2, int64(l.Grid.X))
+	n := int64(slices.Max(list)) + 1
+	items, starts, outcomes := launch.Structs[batch.Item](l, 3, n), launch.Structs[counts](l, 4, n+1), launch.Structs[batch.Outcome](l, 8, n)
+	blocks := launch.Structs[block](l, 5, starts[n].Blocks)
+	src := contents(l, 1, blocks)
+	sequences, literals := launch.Structs[batch.Sequence](l, 6, starts[n].Sequences), l.Memory(l.Pointer(7), starts[n].Literals)
+	for _, i := range list {
+		if o := &outcomes[i]; o.Status == batch.OK {
+			dst := l.Memory(l.Pointer(0)+uintptr(items[i].Dst), o.Size)
+			writeBlocks(blocks[starts[i].Blocks:starts[i+1].Blocks], dst, src, literals, sequences, o)
+		}
+	}
+}
+
+// writeBlocks executes the sequences of the blocks of an item.
+func writeBlocks(blocks []block, dst, src, literals []byte, sequences []batch.Sequence, outcome *batch.Outcome) {
+	for k := range blocks {
+		if !blocks[k].write(dst, src, literals, sequences) {
+			*outcome = batch.Outcome{Status: batch.BadOffset}
+			return
 		}
 	}
 }

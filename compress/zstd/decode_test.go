@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -25,6 +26,24 @@ func decode(t *testing.T, dev arrowbuf.Device, inputs [][]byte, sizes []int, o c
 	return batchtest.Run(t, dev, inputs, sizes, func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, o) })
 }
 
+// eachWay runs a test of outputs that a warp writes each, and of those that blocks of
+// threads write.
+func eachWay(t *testing.T, test func(t *testing.T)) {
+	for name, bytes := range map[string]int64{"warps": math.MaxInt64, "windows": -1} {
+		t.Run(name, func(t *testing.T) {
+			quiver.SetSmallOutput(t, bytes)
+			test(t)
+		})
+	}
+}
+
+// forEachDevice is cudatest.ForEachArrowDevice with eachWay.
+func forEachDevice(t *testing.T, test func(t *testing.T, dev arrowbuf.Device)) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		eachWay(t, func(t *testing.T) { test(t, dev) })
+	})
+}
+
 func TestFramesOfEveryLevelDecode(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var want, inputs [][]byte
@@ -42,7 +61,7 @@ func TestFramesOfEveryLevelDecode(t *testing.T) {
 			}
 		}
 	}
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, o := range []compress.DecodeOptions{{}, {Scratch: 1}} {
 			got, results := decode(t, dev, inputs, sizes, o)
 			for i := range want {
@@ -78,7 +97,7 @@ func TestSeveralAndSkippableFramesDecode(t *testing.T) {
 	for _, c := range cases {
 		inputs, sizes = append(inputs, c.in), append(sizes, len(c.want)+10)
 	}
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		got, results := decode(t, dev, inputs, sizes, compress.DecodeOptions{})
 		for i, c := range cases {
 			require.NoError(t, results[i].Err)
@@ -105,7 +124,7 @@ func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 	if testing.Short() {
 		rounds = 20
 	}
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		failed, checksums := 0, 0
 		for range rounds {
 			var data, inputs [][]byte
@@ -153,7 +172,7 @@ func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
 	e, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	in := e.EncodeAll(bytes.Repeat([]byte("quiver"), 100_000), nil)
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, results := decode(t, dev, [][]byte{in, in, in}, []int{599_999, 600_000, 0}, compress.DecodeOptions{})
 		require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
 		require.NoError(t, results[1].Err)
@@ -187,7 +206,7 @@ func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 			want, inputs, sizes = append(want, data), append(inputs, e.EncodeAll(data, nil)), append(sizes, len(data))
 		}
 	}
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		got, results := decode(t, dev, inputs, sizes, compress.DecodeOptions{})
 		for i := range want {
 			require.NoError(t, results[i].Err)
@@ -198,14 +217,14 @@ func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 
 func TestAFrameWithADictionaryIsUnsupported(t *testing.T) {
 	in := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x21, 7, 1, 0x09, 0, 0, 'x'}
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		_, results := decode(t, dev, [][]byte{in}, []int{1}, compress.DecodeOptions{})
 		require.ErrorIs(t, results[0].Err, errors.ErrUnsupported)
 	})
 }
 
 func TestABatchIsChecked(t *testing.T) {
-	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		b, err := dev.Alloc(10)
 		require.NoError(t, err)
 		defer b.Release()
@@ -249,11 +268,13 @@ func TestMutatedFramesFailAlone(t *testing.T) {
 		}
 	}
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
-		failed, agreed := batchtest.DecodeMutated(t, dev, valid,
-			func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.DecodeOptions{}) },
-			func(dst, src []byte) ([]byte, error) { return quiver.DecodeFrames(dst, src, int64(len(dst))) })
-		t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)
-		require.NotZero(t, failed)
-		require.NotZero(t, agreed)
+		eachWay(t, func(t *testing.T) {
+			failed, agreed := batchtest.DecodeMutated(t, dev, valid,
+				func(b compress.Batch) ([]compress.Result, error) { return quiver.Decode(b, compress.DecodeOptions{}) },
+				func(dst, src []byte) ([]byte, error) { return quiver.DecodeFrames(dst, src, int64(len(dst))) })
+			t.Logf("%d inputs failed, %d were decoded as by the host", failed, agreed)
+			require.NotZero(t, failed)
+			require.NotZero(t, agreed)
+		})
 	})
 }

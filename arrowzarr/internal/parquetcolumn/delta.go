@@ -21,6 +21,8 @@ func readsEncoding(e parquet.Encoding, t parquet.Type) bool {
 	switch e {
 	case parquet.Encodings.Plain, parquet.Encodings.PlainDict, parquet.Encodings.RLE, parquet.Encodings.RLEDict:
 		return true
+	case parquet.Encodings.BitPacked: // parquet-mr says so of repetition levels that are not there
+		return true
 	case parquet.Encodings.DeltaBinaryPacked:
 		return isInteger
 	case parquet.Encodings.DeltaLengthByteArray:

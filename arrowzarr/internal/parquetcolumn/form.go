@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/schema"
@@ -32,6 +33,7 @@ type form struct {
 	dictionary *arrow.DictionaryType // nil unless kindIndices
 	convert    func(out, in []byte)  // values to those of the Arrow type; nil if they are the same
 	outWidth   int                   // bytes of a value in Arrow, if convert is not nil
+	isInt96    bool                  // times, which finishTimes converts
 }
 
 func (f *form) isText() bool  { return f.kind == kindText }
@@ -60,6 +62,9 @@ func formOf(t arrow.DataType, column *schema.Column) (form, error) {
 		ok = f.fromInt32(t)
 	case parquet.Types.Int64:
 		ok = f.fromInt64(t)
+	case parquet.Types.Int96:
+		timestamp, is := t.(*arrow.TimestampType)
+		f.isInt96, ok = true, is && (timestamp.Unit == arrow.Nanosecond || timestamp.Unit == arrow.Microsecond)
 	case parquet.Types.Float:
 		ok = t.ID() == arrow.FLOAT32
 	case parquet.Types.Double:
@@ -193,6 +198,9 @@ func (f *form) finish(o *output, t arrow.DataType, l *leaf) (arrow.ArrayData, er
 	case kindBits:
 		return array.NewData(t, o.slots, []*memory.Buffer{validity, o.fixed}, nil, o.nulls, 0), nil
 	}
+	if f.isInt96 {
+		return f.finishTimes(o, t, mem, validity)
+	}
 	o.fixed.ResizeNoShrink(o.slots * f.width)
 	values := o.fixed
 	if f.convert != nil {
@@ -200,6 +208,50 @@ func (f *form) finish(o *output, t arrow.DataType, l *leaf) (arrow.ArrayData, er
 		defer values.Release()
 		values.Resize(o.slots * f.outWidth)
 		f.convert(values.Bytes(), o.fixed.Bytes())
+	}
+	return array.NewData(t, o.slots, []*memory.Buffer{validity, values}, nil, o.nulls, 0), nil
+}
+
+// ErrTimeRange is an error of a time of INT96 that its type cannot hold.
+var ErrTimeRange = errors.New("time that the unit of its type cannot hold")
+
+const (
+	julianDayOfUnixEpoch = 2440588
+	nanosecondsPerDay    = int64(24 * 3600 * 1e9)
+)
+
+// finishTimes returns times of INT96, which are nanoseconds of a day and a Julian day.
+// Microseconds are computed as Spark does, which wrote the year 290000 in days and
+// nanoseconds that had overflowed.
+func (f *form) finishTimes(o *output, t arrow.DataType, mem memory.Allocator, validity *memory.Buffer) (arrow.ArrayData, error) {
+	unit := f.storage.(*arrow.TimestampType).Unit
+	values := memory.NewResizableBuffer(mem)
+	defer values.Release()
+	values.Resize(8 * o.slots)
+	out := view[uint64](values.Bytes(), o.slots)
+	in := o.fixed.Bytes()
+	for i := range out {
+		if validity != nil && !bitutil.BitIsSet(validity.Bytes(), i) {
+			out[i] = 0
+			continue
+		}
+		ofDay := int64(binary.LittleEndian.Uint64(in[12*i:]))
+		day := int64(int32(binary.LittleEndian.Uint32(in[12*i+8:]))) - julianDayOfUnixEpoch
+		if unit == arrow.Microsecond {
+			if ofDay%1000 != 0 {
+				return nil, fmt.Errorf("INT96 with nanoseconds, in a column with years that need microseconds: %w", ErrTimeRange)
+			}
+			out[i] = uint64(day*(nanosecondsPerDay/1000) + ofDay/1000)
+			continue
+		}
+		if day < 0 { // the first time of 64 bits is inside of a day
+			day, ofDay = day+1, ofDay-nanosecondsPerDay
+		}
+		v := day*nanosecondsPerDay + ofDay
+		if day > math.MaxInt64/nanosecondsPerDay || day < math.MinInt64/nanosecondsPerDay || (ofDay < 0) != (v < day*nanosecondsPerDay) {
+			return nil, fmt.Errorf("INT96 of day %d after 1970-01-01 as %s: %w", day, f.storage, ErrTimeRange)
+		}
+		out[i] = uint64(v)
 	}
 	return array.NewData(t, o.slots, []*memory.Buffer{validity, values}, nil, o.nulls, 0), nil
 }

@@ -43,6 +43,10 @@ type leaf struct {
 	perRow, textPerRow float64
 }
 
+// fixedRawPages is the first version of Arrow's C++ writer, then named parquet-cpp, that says
+// rightly which pages of version 2 are compressed (ARROW-10353).
+var fixedRawPages = metadata.NewAppVersionExplicit("parquet-cpp", 2, 0, 0)
+
 func newLeaf(field pqarrow.SchemaField, footer *metadata.FileMetaData, groups []int, options *Options) (*leaf, error) {
 	column := footer.Schema.Column(field.ColIndex)
 	if column.MaxRepetitionLevel() > 15 || column.MaxDefinitionLevel() > 255 {
@@ -52,6 +56,7 @@ func newLeaf(field pqarrow.SchemaField, footer *metadata.FileMetaData, groups []
 		options: options, footer: footer, index: field.ColIndex, info: field.LevelInfo, groups: groups, wordsAt: -1,
 		maxRep: byte(column.MaxRepetitionLevel()), maxDef: byte(column.MaxDefinitionLevel()),
 	}
+	l.pages.compressed = metadata.NewAppVersion(footer.GetCreatedBy()).LessThan(fixedRawPages)
 	var err error
 	if l.form, err = formOf(field.Field.Type, column); err != nil {
 		return nil, err

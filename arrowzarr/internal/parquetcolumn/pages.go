@@ -27,9 +27,12 @@ const spare = 16
 type pages struct {
 	options *Options
 	codec   parquetcodec.Compression
-	at      int64 // of the next page
-	end     int64 // of the chunk; only for reading ahead, since writers have recorded wrong ones
-	memory  *pageMemory
+	// compressed is set if pages of version 2 are compressed even if their header denies it.
+	compressed bool
+
+	at     int64 // of the next page
+	end    int64 // of the chunk; only for reading ahead, since writers have recorded wrong ones
+	memory *pageMemory
 
 	windowAt int64 // the file's bytes from here are in memory.window
 }
@@ -176,7 +179,7 @@ func (p *pages) decode(found *page, stored []byte, maxRep, maxDef byte) error {
 		found.defs = newHybrid(stored[found.repBytes:levels], levelWidth(maxDef))
 		values := stored[levels:]
 		switch {
-		case found.rawValues:
+		case found.rawValues && !p.compressed:
 			found.values = values
 		case len(values) == 0: // all are null, as Spark writes them
 		default:

@@ -36,6 +36,14 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return &scratch{page: make([]byte, 0, pageBytes+pageBytes/8)} }}
 
+// count returns the number of values that are not null.
+func (p *pager) count() int {
+	if p.dictionary != nil {
+		return len(p.dictionary.indices)
+	}
+	return p.values.n
+}
+
 // compress compresses a page.
 func (p *pager) compress() []byte {
 	if bound := p.codec.CompressBound(int64(len(p.page)) + 1); int64(cap(p.encoded)) < bound {

@@ -164,15 +164,14 @@ func (g *Group) Encode(i int, leaf Leaf) (err error) {
 		memory.indices = slices.Grow(memory.indices[:0], p.values.n)
 		p.dictionary = newDictionary(p.values, memory.indices[:p.values.n])
 	}
-	distinct, n := p.values, 0
+	distinct := p.values
 	if p.dictionary != nil {
-		distinct, n = p.dictionary.values, len(p.dictionary.indices)
+		distinct = p.dictionary.values
 		if err := p.writeDictionary(); err != nil {
 			return err
 		}
-	} else {
-		n = p.values.n
 	}
+	n := p.count()
 	statistics, err := statisticsOf(distinct, int64(p.entries-n), c.column)
 	if err != nil {
 		return err

@@ -1,132 +1,213 @@
-// Decodes large LZ4 blocks (lz4_Block_format.md). Where a sequence begins depends on all before
-// it. These steps find them, each for all items of a batch at once:
+// Decodes LZ4 blocks (lz4_Block_format.md). Where a sequence begins depends on all before it,
+// but a reader that begins anywhere soon meets the right ones. These steps are for all items
+// of a batch at once:
 //
-//	lz4_exits      finds for each byte of a part of the input where the sequences leave the
-//	               part if one begins there, and so for segments, which are several parts
-//	lz4_chain      follows the exits from segment to segment
-//	lz4_enter      follows them from part to part
-//	lz4_count      counts the sequences of each part
-//	lz4_total      finds out where the output of each part begins
-//	lz4_sequences  reads the sequences
-//	lz4_execute    executes them, a window of the output at a time
+//	lz4_parts    reads each part of the input as if a sequence began there, and then again
+//	             from where the part before it ends, until both meet
+//	lz4_link     follows the parts of an item, corrects what is still wrong, and finds out
+//	             where pieces of the output begin
+//	lz4_execute  writes the outputs that are one piece
+//	lz4_mark     writes those of several, with marks for what a piece repeats of earlier ones
+//	lz4_resolve  replaces the marks, piece by piece
+//
+// The sequences that the readers meet are bits, one for each byte of the input.
 
-#include "compress/windows.cuh"
+#include "compress/batch.cuh"
+#include "compress/execute.cuh"
 
-constexpr uint32_t segment_bytes = 16 << 10, part_bytes = 2 << 10, parts = segment_bytes / part_bytes;
+// The parts of a segment are read by a block of threads.
+constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 64;
+constexpr uint32_t most_extended = 64;  // a longer length ends a part, so that a warp reads it
 
-// How sequences leave a part: a number of bytes after its end, or a sequence whose length
-// takes more than most_extended bytes and which begins at a byte of the segment, or with the
-// end of the input.
-constexpr uint32_t most_extended = 8, longest = 2 + 2 * most_extended + 15 + 255 * most_extended + 2;
-constexpr uint32_t long_sequence = 1u << 15, no_exit = 0xFFFF;
-using Exit = uint16_t;
-
-struct Segment {
-    int64_t src;           // position of the segment in the input of the batch
-    int64_t item;
-    int64_t exits;         // position of its exits, which are those of the item's bytes in order
-    uint32_t begin, size;  // position in the input of the item, size in bytes
-    uint32_t entry;        // from lz4_chain: position of its first sequence in the input of the item, or no_entry
-    uint32_t reserved;
+// What belongs to an item: the numbers of its first segment and piece, and the position of its
+// marks. That of the marks is negative if one piece is the whole output.
+struct Place {
+    int64_t marks;
+    uint32_t segment, piece;
 };
 
-// A part of a segment. All segments have the same number of them.
-struct Part {
-    // From lz4_enter.
-    uint32_t item, entry;       // entry is as in Segment
-    uint32_t end;               // in the input of the item
-    // From lz4_count.
-    uint32_t sequences, bytes;  // their number, and the size of their output
-    int32_t status;             // ok, an error, or `done` after the last sequence of a block
-    // From lz4_total.
-    uint32_t out, first;        // position in the output, and among the sequences of the item
+// A sequence at or before the start of a piece, and where its output begins.
+struct Piece {
+    uint32_t entry, out;
 };
 
-constexpr uint32_t no_entry = ~0u;
-constexpr int32_t done = -1;
-
-constexpr int exit_threads = parts * warp_size;
-
-struct ExitMemory {
-    uint4 words[(segment_bytes + longest + 47) / 16];
-    Exit exits[segment_bytes];
-};
-
-// Writes the exits from its part of each byte of a segment, and those from the segment of
-// the bytes of its first part: a block of threads for each segment.
-extern "C" __global__ __launch_bounds__(exit_threads) void quiver_lz4_exits(const uint8_t* src, const Item* items, const Segment* segments, Exit* exits, Exit* segment_exits) {
-    extern __shared__ uint4 dynamic[];
-    ExitMemory& m = *(ExitMemory*)dynamic;
-    const Segment& s = segments[blockIdx.x];
-    const uint8_t* const p = src + s.src;
-    const uint32_t skew = (uintptr_t)p & 15, left = (uint32_t)items[s.item].src_size - s.begin;  // left in the input
-    const uint32_t loaded = min(left, segment_bytes + longest);
-    for (uint32_t i = threadIdx.x; 16 * i < loaded + skew; i += exit_threads) m.words[i] = *(const uint4*)(p - skew + 16 * i);
-    __syncthreads();
-    const uint8_t* const bytes = (const uint8_t*)m.words + skew;
-    // Returns where the sequence at `at` ends, or the value of an exit with long_sequence.
-    const auto next = [&](uint32_t at) -> uint32_t {
-        if (at >= left) return no_exit;
-        const uint32_t token = bytes[at], begin = at++;
-        uint32_t literals = token >> 4, byte = 255, k = 0;
-        if (literals == 15) {
-            for (; byte == 255 && k < most_extended && at < left; k++) literals += byte = bytes[at++];
-            if (byte == 255) return at < left ? long_sequence | begin : no_exit;
-        }
-        at += literals + 2;
-        if (at > left) return no_exit;
-        if ((token & 15) == 15) {
-            byte = 255;
-            for (k = 0; byte == 255 && k < most_extended && at < left; k++) byte = bytes[at++];
-            if (byte == 255) return at < left ? long_sequence | begin : no_exit;
-        }
-        return at < left ? at : no_exit;
-    };
-    // Each warp takes a part from its end on. Sequences of 32 neighbours that begin another
-    // one of them are followed together: there are at most 10 in a row.
-    const uint32_t part = threadIdx.x / warp_size * part_bytes, part_end = part + part_bytes;
-    constexpr uint32_t unresolved = 1u << 16;
-    for (uint32_t first = min(part_end, (s.size + warp_size - 1) / warp_size * warp_size); first > part;) {
-        first -= warp_size;
-        uint32_t exit = next(first + lane());
-        __syncwarp();
-        if (exit < first + warp_size) exit = unresolved | exit - first;
-        else if (exit < part_end) exit = m.exits[exit];
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const uint32_t other = __shfl_sync(~0u, exit, exit % warp_size);
-            if (exit & unresolved) exit = other;
-        }
-        m.exits[first + lane()] = exit;
-        __syncwarp();
+// Returns the item that has a segment, or a piece, of n items.
+template <typename Number> __device__ __forceinline__ uint32_t find_item(const Place* places, uint32_t n, uint32_t at, Number number) {
+    uint32_t low = 0;
+    for (uint32_t high = n; high - low > 1;) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (number(places[middle]) <= at) low = middle;
+        else high = middle;
     }
-    __syncthreads();
-    // Positions that lie after the part become numbers of bytes after its end.
-    exits += s.exits;
-    for (uint32_t at = threadIdx.x; at < s.size; at += exit_threads) {
-        const uint32_t exit = m.exits[at];
-        exits[at] = exit < long_sequence ? exit - (at / part_bytes + 1) * part_bytes : exit;
-    }
-    // The parts follow each other: no exit skips more than one and a half.
-    segment_exits += blockIdx.x * (int64_t)part_bytes;
-    for (uint32_t at = threadIdx.x; at < min(part_bytes, s.size); at += exit_threads) {
-        uint32_t exit = m.exits[at];
-        while (exit < segment_bytes) exit = m.exits[exit];
-        segment_exits[at] = exit < long_sequence ? exit - segment_bytes : exit;
-    }
+    return low;
 }
 
 // The bytes of an input.
 struct Input {
     const uint8_t* src;
     uint32_t size;
+
+    __device__ __forceinline__ uint32_t operator[](uint32_t at) const { return __ldg(src + at); }
 };
+
+constexpr int32_t done = -1, long_length = -2;
+constexpr uint32_t no_end = ~0u;
+
+// Some sequences that follow each other.
+struct Walk {
+    uint32_t entry, exit;  // where they begin and end
+    uint32_t bytes;        // of their output
+    int32_t status;        // ok, an error, done after the last sequence, or long_length before a long one
+};
+
+// Reads a length's further bytes. Returns whether they are few, and do not exceed the input.
+__device__ __forceinline__ bool extend(const Input& in, uint32_t& at, uint32_t& length) {
+    for (uint32_t k = 0; k < most_extended && at < in.size; k++) {
+        const uint32_t byte = in[at++];
+        length += byte;
+        if (byte < 255) return true;
+    }
+    return false;
+}
+
+// Reads the sequence at the exit.
+__device__ __forceinline__ void step(const Input& in, Walk& w) {
+    uint32_t at = w.exit;
+    const uint32_t token = in[at++];
+    uint32_t literals = token >> 4, match = (token & 15) + 4;
+    if (literals == 15 && !extend(in, at, literals)) {
+        w.status = at < in.size ? long_length : truncated;
+        return;
+    }
+    if (literals > in.size - at) {
+        w.status = truncated;
+        return;
+    }
+    at += literals;
+    if (at == in.size) {
+        w.bytes += literals, w.exit = at, w.status = done;
+        return;
+    }
+    if (in.size - at < 2) {
+        w.status = truncated;
+        return;
+    }
+    at += 2;
+    if (match == 19 && !extend(in, at, match)) {
+        w.status = at < in.size ? long_length : truncated;
+        return;
+    }
+    // After a match there is another sequence.
+    if (at >= in.size) w.status = truncated;
+    w.bytes += literals + match, w.exit = at;
+}
+
+// Writes the bits of a part in order, from a position of it on.
+struct Bits {
+    uint32_t* words;
+    uint32_t index, word;
+    uint32_t before;  // the word that is replaced
+
+    __device__ __forceinline__ Bits(uint32_t* w, uint32_t at) : words(w), index(at / 32), word(0), before(w[at / 32]) {}
+    __device__ __forceinline__ void advance(uint32_t to) {
+        if (to == index) return;
+        words[index] = word;
+        for (index++; index < to; index++) words[index] = 0;
+        word = 0;
+        if (to < part_words) before = words[to];
+    }
+    __device__ __forceinline__ void put(uint32_t at) {
+        advance(at / 32);
+        word |= 1u << at % 32;
+    }
+    // Reports whether there was a bit before.
+    __device__ __forceinline__ bool had(uint32_t at) {
+        advance(at / 32);
+        return before >> at % 32 & 1;
+    }
+    // Keeps the bits from `at` on.
+    __device__ __forceinline__ void keep(uint32_t at) { words[index] = word | before & ~0u << at % 32; }
+    __device__ __forceinline__ void clear_rest() { advance(part_words); }
+};
+
+// Reads a part from a position of it on, until the sequences are those of a guess.
+__device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_t entry, const Walk& guess, uint32_t* bits) {
+    const uint32_t end = min(begin + part_bytes, in.size);
+    Walk w = {entry, entry, 0, ok};
+    Bits found(bits, entry - begin);
+    while (w.status == ok && w.exit < end) {
+        if (found.had(w.exit - begin) && w.exit >= guess.entry) {
+            found.keep(w.exit - begin);
+            Walk other = {guess.entry, guess.entry, 0, ok};
+            while (other.status == ok && other.exit < w.exit) step(in, other);
+            return {entry, guess.exit, w.bytes + guess.bytes - other.bytes, guess.status};
+        }
+        found.put(w.exit - begin);
+        step(in, w);
+    }
+    found.clear_rest();
+    return w;
+}
+
+// Reads the parts of segments: a block of threads for each, and a thread for each part. In
+// the first pass, the first part of a segment is read from its first byte on. Later passes
+// correct it by the ends of segments that the pass before has found.
+extern "C" __global__ __launch_bounds__(segment_parts) void quiver_lz4_parts(const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, const uint32_t* ends, uint32_t* next_ends, int64_t n, int64_t pass) {
+    __shared__ uint32_t exits[segment_parts], entries[segment_parts], left;
+    const uint32_t i = find_item(places, n, blockIdx.x, [](const Place& p) { return p.segment; });
+    const uint32_t segment = blockIdx.x - places[i].segment, number = segment * segment_parts + threadIdx.x, begin = number * part_bytes;
+    const Input in = {src + items[i].src, (uint32_t)items[i].src_size};
+    const bool exists = begin < in.size;
+    const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x;
+    bits += part * part_words;
+    Walk w = {begin, begin, 0, exists ? ok : (int32_t)truncated};
+    uint32_t end = no_end;  // where the sequences leave the segment before
+    bool changed = pass == 0;
+    if (pass > 0) {
+        if (segment > 0) end = ends[blockIdx.x - 1];
+        if (exists) w = walks[part];
+    } else {
+        const uint32_t part_end = exists ? min(begin + part_bytes, in.size) : 0;
+        Bits found(bits, 0);
+        while (__any_sync(~0u, w.status == ok && w.exit < part_end)) {
+            if (w.status == ok && w.exit < part_end) {
+                found.put(w.exit - begin);
+                step(in, w);
+            }
+            __syncwarp();
+        }
+        if (exists) found.clear_rest();
+    }
+    // A thread follows the parts. Each round is right for one more part at least.
+    const uint32_t low = segment * segment_parts * part_bytes, high = min(low + segment_parts * part_bytes, in.size);
+    for (;;) {
+        exits[threadIdx.x] = w.status == ok ? w.exit : no_end;
+        entries[threadIdx.x] = w.entry;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            uint32_t at = end == no_end ? w.entry : end;
+            while (at < high) {
+                const uint32_t k = (at - low) / part_bytes;
+                entries[k] = at, at = exits[k];
+            }
+            left = at;
+        }
+        __syncthreads();
+        const uint32_t entry = entries[threadIdx.x];
+        const bool wrong = exists && entry != w.entry;
+        if (wrong) w = correct(in, begin, entry, w, bits);
+        changed |= wrong;
+        if (!__syncthreads_or(wrong)) break;
+    }
+    if (exists && changed) walks[part] = w;
+    if (threadIdx.x == 0) next_ends[blockIdx.x] = left;
+}
 
 // Reads the bytes from `at` on that extend a length, with all threads of a warp. Returns the
 // position after them, or size if they do not end.
 __device__ uint32_t skip_extension(const Input& in, uint32_t at, uint32_t& length) {
     for (;;) {
-        const uint32_t mine = at + lane() < in.size ? in.src[at + lane()] : 0;
+        const uint32_t mine = at < in.size && lane() < in.size - at ? in[at + lane()] : 0;
         const uint32_t ends = __ballot_sync(~0u, mine != 255);
         if (ends == 0) {
             length += warp_size * 255, at += warp_size;
@@ -139,196 +220,263 @@ __device__ uint32_t skip_extension(const Input& in, uint32_t at, uint32_t& lengt
     }
 }
 
-// Returns where the long sequence at `at` ends, or in.size if it does not.
-__device__ uint32_t skip_long(const Input& in, uint32_t at) {
-    const uint32_t token = in.src[at++];
-    uint32_t literals = token >> 4, match = token & 15;
-    if (literals == 15) at = skip_extension(in, at, literals);
-    if (literals >= in.size - at || in.size - at - literals < 2) return in.size;
-    at += literals + 2;
-    return match == 15 ? skip_extension(in, at, match) : at;
-}
-
-// Follows the sequences of an item from segment to segment: a warp for each. The segments of
-// item i are those from starts[i] to starts[i + 1].
-extern "C" __global__ void quiver_lz4_chain(const uint8_t* src, const Item* items, const uint32_t* starts, Segment* segments, const Exit* exits, const Exit* segment_exits, int64_t n) {
-    const int64_t i = warp_index();
-    if (i >= n) return;
-    const Input in = {src + items[i].src, (uint32_t)items[i].src_size};
-    if (in.size > 0) exits += segments[starts[i]].exits;
-    uint32_t at = 0, seen = ~0u;  // seen is the last segment that has an entry
-    while (at < in.size) {
-        const uint32_t segment = at / segment_bytes, within = at % segment_bytes;
-        if (segment != seen && lane() == 0) segments[starts[i] + segment].entry = at;
-        seen = segment;
-        const bool first = within < part_bytes;
-        const uint32_t exit = first ? segment_exits[(starts[i] + segment) * (int64_t)part_bytes + within] : exits[at];
-        if (exit == no_exit) break;
-        if (exit & long_sequence)
-            at = skip_long(in, segment * segment_bytes + (exit & ~long_sequence));
-        else
-            at = (first ? segment + 1 : 0) * segment_bytes + (first ? 0 : (at / part_bytes + 1) * part_bytes) + exit;
-    }
-}
-
-// Follows the sequences of a segment from part to part: a warp for each segment.
-extern "C" __global__ void quiver_lz4_enter(const uint8_t* src, const Item* items, const Segment* segments, const Exit* exits, Part* all, int64_t n) {
-    const int64_t i = warp_index();
-    if (i >= n) return;
-    const Segment s = segments[i];
-    all += i * parts;
-    if (lane() < parts) all[lane()] = {(uint32_t)s.item, no_entry, min(s.begin + (lane() + 1) * part_bytes, s.begin + s.size), 0, 0, ok, 0, 0};
-    __syncwarp();
-    if (s.entry == no_entry) return;
-    const Input in = {src + items[s.item].src, (uint32_t)items[s.item].src_size};
-    uint32_t at = s.entry, seen = ~0u;
-    while (at < s.begin + s.size) {
-        const uint32_t part = (at - s.begin) / part_bytes;
-        if (part != seen && lane() == 0) all[part].entry = at;
-        seen = part;
-        const uint32_t exit = exits[s.exits + (at - s.begin)];
-        if (exit == no_exit) break;
-        at = exit & long_sequence ? skip_long(in, s.begin + (exit & ~long_sequence)) : s.begin + (part + 1) * part_bytes + exit;
-    }
-}
-
-// Reads the sequences of a part one after the other.
-struct Parser {
-    Input in;
-    uint32_t at, out = 0;
-    int32_t status = ok;
-
-    __device__ __forceinline__ uint32_t extend(uint32_t length) {
-        for (;;) {
-            if (at >= in.size) return status = truncated, 0;
-            const uint32_t byte = __ldg(in.src + at++);
-            length += byte;
-            if (length > 1u << 31) return status = too_large, 0;
-            if (byte < 255) return length;
-        }
-    }
-
-    // Reads one sequence. Its output ends at out. It is valid unless status is an error.
-    __device__ __forceinline__ Sequence read() {
-        Sequence s = {out, 0, 0, 0};
-        const uint32_t token = __ldg(in.src + at++);
-        s.literals = token >> 4;
-        if (s.literals == 15) s.literals = extend(15);
-        if (status != ok) return s;
-        if (s.literals > in.size - at) return status = truncated, s;
-        s.source = at;
-        at += s.literals, out += s.literals;
-        if (at == in.size) return status = done, s;
-        if (in.size - at < 2) return status = truncated, s;
-        s.offset = __ldg(in.src + at) | __ldg(in.src + at + 1) << 8;
-        at += 2;
-        uint32_t match = (token & 15) + 4;
-        if (match == 19) match = extend(19);
-        out += match;
-        if (out > 1u << 31) status = too_large;
-        return s;
-    }
+// A sequence in the input.
+struct Read {
+    uint32_t literals, match;  // sizes in bytes
+    uint32_t source, end;      // where its literals begin, and where it ends
+    int32_t status;            // ok, an error, or done after the last one
 };
 
-// Counts the sequences of each part and the bytes of their output: a thread for each.
-extern "C" __global__ void quiver_lz4_count(const uint8_t* src, const Item* items, Part* all, int64_t n) {
-    const int64_t i = thread_index();
-    Parser parser = {};
-    uint32_t count = 0, end = 0;
-    int64_t most = 0;
-    if (i < n && all[i].entry != no_entry) {
-        const Item& item = items[all[i].item];
-        parser = {{src + item.src, (uint32_t)item.src_size}, all[i].entry};
-        end = all[i].end, most = item.dst_size;
+// Reads a sequence of any length with all threads of a warp.
+__device__ Read read_long(const Input& in, uint32_t at) {
+    const uint32_t token = in[at++];
+    Read r = {token >> 4, (token & 15) + 4, 0, in.size, truncated};
+    if (r.literals == 15) at = skip_extension(in, at, r.literals);
+    r.source = at;
+    if (r.literals > in.size - at) return r;
+    at += r.literals;
+    if (at == in.size) {
+        r.match = 0, r.status = done;
+        return r;
     }
-    while (__any_sync(~0u, parser.status == ok && parser.at < end)) {
-        if (parser.status == ok && parser.at < end) parser.read(), count++;
-        __syncwarp();
-    }
-    if (count == 0) return;
-    // After a match there is another sequence.
-    if (parser.status == ok && parser.at >= parser.in.size) parser.status = truncated;
-    if (parser.out > most && parser.status <= ok) parser.status = too_large;
-    all[i].sequences = count, all[i].bytes = parser.out, all[i].status = parser.status;
+    if (in.size - at < 2) return r;
+    at += 2;
+    if (r.match == 19) at = skip_extension(in, at, r.match);
+    if (r.match > 1u << 31) r.status = too_large;
+    else if (at < in.size) r.status = ok, r.end = at;
+    return r;
 }
 
-// Finds out where the output and the sequences of each part begin: a warp for each item.
-// counts[i] is the number of the item's sequences, 0 if it has an error.
-extern "C" __global__ void quiver_lz4_total(const uint8_t* dst, const Item* items, const uint32_t* starts, Part* all, uint32_t* counts, Progress* progress, Result* results, int64_t n) {
+// Returns where a piece of an item begins, whose output begins skew bytes after a multiple of
+// 16: at such a multiple too, unless it is the first one.
+__device__ __forceinline__ uint32_t piece_begin(uint32_t number, uint32_t skew, uint32_t piece_bytes) { return number == 0 ? 0 : number * piece_bytes - skew; }
+
+// Notes for the pieces that begin from out to end where the part does that has them.
+__device__ __forceinline__ void enter(Piece* pieces, uint32_t count, uint32_t skew, uint32_t piece_bytes, uint32_t entry, uint32_t out, uint32_t end) {
+    for (uint32_t k = out == 0 ? 0 : (out + skew + piece_bytes - 1) / piece_bytes; k < count && piece_begin(k, skew, piece_bytes) < end; k++)
+        pieces[k] = {entry, out};
+}
+
+// Follows the parts of items: a warp for each.
+extern "C" __global__ void quiver_lz4_link(const uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, Piece* pieces, Result* results, uint32_t piece_bytes, int64_t n) {
     const int64_t i = warp_index();
     if (i >= n) return;
-    uint64_t out = 0;
-    uint32_t count = 0;
-    int32_t status = ok;
-    const int64_t end = (int64_t)starts[i + 1] * parts;
-    for (int64_t first = (int64_t)starts[i] * parts; first < end && status == ok; first += warp_size) {
-        const int64_t k = first + lane();
-        const bool mine = k < end && all[k].entry != no_entry;
-        const uint32_t bytes = mine ? all[k].bytes : 0, sequences = mine ? all[k].sequences : 0;
-        const int32_t state = mine ? all[k].status : ok;
-        // Each part has at most 2^31 bytes or an error, so their sum needs 64 bits.
-        uint64_t bytes_before = bytes;
-        uint32_t sequences_before = sequences;
+    const Item& item = items[i];
+    const Input in = {src + item.src, (uint32_t)item.src_size};
+    const uint32_t skew = (uintptr_t)(dst + item.dst) & 15, count = places[i + 1].piece - places[i].piece, most = min(item.dst_size, (int64_t)1 << 31);
+    const int64_t first_part = places[i].segment * (int64_t)segment_parts;
+    const uint32_t size = places[i].marks < 0 ? ~0u / 2 + 1 : piece_bytes;  // of a piece
+    walks += first_part, bits += first_part * part_words, pieces += places[i].piece;
+    uint32_t at = 0, out = 0;
+    int32_t status = in.size == 0 ? (int32_t)corrupt : ok;
+    uint32_t loaded = ~0u;  // the number of the first part whose walks the lanes have
+    Walk w = {0, 0, 0, ok};
+    while (status == ok) {
+        const uint32_t part = at / part_bytes, from = part % warp_size;
+        if (part - from != loaded) {
+            loaded = part - from;
+            const uint32_t mine = loaded + lane();
+            w = {~0u, 0, 0, ok};
+            if (mine * (uint64_t)part_bytes < in.size) w = walks[mine];
+        }
+        // The lanes up to `to` have the right sequences.
+        const uint32_t before = __shfl_up_sync(~0u, w.exit, 1);
+        const int32_t status_before = __shfl_up_sync(~0u, w.status, 1);
+        const bool follows = lane() == from ? w.entry == at : status_before == ok && before == w.entry;
+        const uint32_t wrong = __ballot_sync(~0u, lane() >= from && !follows), to = wrong ? __ffs(wrong) - 1 : warp_size;
+        if (to == from) {
+            Walk right = {0, 0, 0, ok};
+            if (lane() == 0) right = correct(in, part * part_bytes, at, walks[part], bits + part * (int64_t)part_words);
+            right = {at, __shfl_sync(~0u, right.exit, 0), __shfl_sync(~0u, right.bytes, 0), __shfl_sync(~0u, right.status, 0)};
+            if (lane() == from) w = right;
+            continue;
+        }
+        const bool mine = lane() >= from && lane() < to;
+        uint64_t sum = mine ? w.bytes : 0;
 #pragma unroll
         for (int step = 1; step < warp_size; step *= 2) {
-            const uint64_t other = __shfl_up_sync(~0u, bytes_before, step);
-            const uint32_t others = __shfl_up_sync(~0u, sequences_before, step);
-            if (lane() >= step) bytes_before += other, sequences_before += others;
+            const uint64_t other = __shfl_up_sync(~0u, sum, step);
+            if (lane() >= step) sum += other;
         }
-        const bool exceeds = out + bytes_before > (uint64_t)items[i].dst_size;
-        if (mine) all[k].out = out + bytes_before - bytes, all[k].first = count + sequences_before - sequences;
-        const uint32_t stops = __ballot_sync(~0u, state != ok || exceeds);
-        if (stops) {
-            const int stop = __ffs(stops) - 1;
-            status = __shfl_sync(~0u, exceeds && state <= ok ? (int32_t)too_large : state, stop);
+        const uint64_t total = out + __shfl_sync(~0u, sum, warp_size - 1);
+        at = __shfl_sync(~0u, w.exit, to - 1), status = __shfl_sync(~0u, w.status, to - 1);
+        if (status > ok) break;
+        if (total > most) {
+            status = too_large;
+            break;
         }
-        out += __shfl_sync(~0u, bytes_before, warp_size - 1), count += __shfl_sync(~0u, sequences_before, warp_size - 1);
+        if (mine) enter(pieces, count, skew, size, w.entry, out + (uint32_t)sum - w.bytes, out + (uint32_t)sum);
+        out = total;
+        if (status == long_length) {
+            const Read r = read_long(in, at);
+            status = r.status;
+            if (status > ok) break;
+            if (r.literals > most - out || r.match > most - out - r.literals) {
+                status = too_large;
+                break;
+            }
+            const uint32_t end = out + r.literals + r.match;
+            if (lane() == 0) enter(pieces, count, skew, size, at, out, end);
+            out = end, at = r.end;
+            const uint32_t last = at / part_bytes;
+            if (status == ok && last == loaded + to - 1) {
+                // The rest of the part has not been read.
+                Walk rest = {at, at, 0, ok};
+                if (lane() == 0) {
+                    const uint32_t begin = last * part_bytes, end = min(begin + part_bytes, in.size);
+                    uint32_t* words = bits + last * (int64_t)part_words;
+                    Bits found(words, at - begin);
+                    found.word = found.before;
+                    while (rest.status == ok && rest.exit < end) {
+                        found.put(rest.exit - begin);
+                        step(in, rest);
+                    }
+                    found.clear_rest();
+                }
+                rest = {at, __shfl_sync(~0u, rest.exit, 0), __shfl_sync(~0u, rest.bytes, 0), __shfl_sync(~0u, rest.status, 0)};
+                if (lane() == to - 1) w = rest;
+            }
+        }
     }
-    // An input ends with literals.
-    if (status == ok) status = items[i].src_size == 0 ? corrupt : truncated;
-    if (status == done) status = ok;
-    if (lane() == 0) {
-        const uint64_t skew = (uintptr_t)(dst + items[i].dst) & 15;
-        counts[i] = status == ok ? count : 0;
-        progress[i] = {0, status == ok && out > 0 ? (uint32_t)((out + skew + window_bytes - 1) / window_bytes) : 0, (uint32_t)out, 0};
-        results[i] = {status == ok ? (int64_t)out : 0, status, 0};
-    }
+    if (lane() == 0) results[i] = {status == done ? (int64_t)out : 0, status == done ? ok : status, 0};
 }
 
-// Writes the sequences of each part, and with which of them windows begin: a thread for
-// each. first_sequence[i] and first_window[i] are the positions of those of item i.
-extern "C" __global__ void quiver_lz4_sequences(const uint8_t* dst, const uint8_t* src, const Item* items, const Part* all, const Result* results, const int64_t* first_sequence, const int64_t* first_window, Sequence* sequences, Window* windows, int64_t n) {
-    const int64_t i = thread_index();
-    Part p = {};
-    Parser parser = {};
-    int64_t window = 0, next = 0;  // the first window that begins in this part, and where
-    uint32_t skew = 0;
-    if (i < n && all[i].entry != no_entry && results[all[i].item].status == ok) {
-        p = all[i];
-        const Item& item = items[p.item];
-        parser = {{src + item.src, (uint32_t)item.src_size}, p.entry, p.out};
-        skew = (uintptr_t)(dst + item.dst) & 15;
-        sequences += first_sequence[p.item] + p.first, windows += first_window[p.item];
-        if (p.out > 0) window = (p.out + (int64_t)skew + window_bytes - 1) / window_bytes, next = window * window_bytes - skew;
-    }
-    for (uint32_t k = 0; __any_sync(~0u, k < p.sequences); k++) {
-        if (k < p.sequences) {
-            sequences[k] = parser.read();
-            for (; next < parser.out; next = ++window * window_bytes - skew) windows[window] = {p.first + k, 0};
+// Writes a piece with a warp. list is memory for it.
+template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* list, uint8_t* dst, const uint8_t* src, const Item& item, uint32_t number, const Piece& piece, const uint32_t* bits, uint16_t* marks, uint32_t* marked, uint32_t piece_bytes, Result& result) {
+    const Input in = {src + item.src, (uint32_t)item.src_size};
+    dst += item.dst;
+    const uint32_t skew = (uintptr_t)dst & 15, size = result.size;
+    const uint32_t begin = marks_ ? piece_begin(number, skew, piece_bytes) : 0;
+    if (begin >= size) return;
+    const uint32_t end = marks_ ? min(piece_begin(number + 1, skew, piece_bytes), size) : size;
+    Executor<marks_> executor = {dst, in.src, ~0u, begin, marks_ ? marks + skew : nullptr};
+    uint32_t at = piece.entry, out = piece.out;
+    while (out < end && at < in.size) {
+        // The sequences of a part from `at` on become a list.
+        const uint32_t part = at / part_bytes, within = at % part_bytes;
+        uint32_t word = bits[part * (int64_t)part_words + lane()];
+        if (lane() < within / 32) word = 0;
+        if (lane() == within / 32) word &= ~0u << within % 32;
+        uint32_t sum = __popc(word);
+#pragma unroll
+        for (int step = 1; step < warp_size; step *= 2) {
+            const uint32_t other = __shfl_up_sync(~0u, sum, step);
+            if (lane() >= step) sum += other;
         }
+        const uint32_t count = __shfl_sync(~0u, sum, warp_size - 1);
+        if (count == 0) break;
         __syncwarp();
+        for (uint32_t k = sum - __popc(word); word; word &= word - 1) list[k++] = 32 * lane() + __ffs(word) - 1;
+        __syncwarp();
+        for (uint32_t first = 0; first < count && out < end; first += warp_size) {
+            const bool mine = first + lane() < count;
+            const uint32_t position = part * part_bytes + list[min(first + lane(), count - 1)];
+            Read r = {0, 0, 0, 0, ok};
+            bool is_long = false;
+            if (mine) {
+                r.source = position;
+                const uint32_t token = in[r.source++];
+                r.literals = token >> 4, r.match = (token & 15) + 4;
+                if (r.literals == 15) is_long = !extend(in, r.source, r.literals);
+                if (r.literals > in.size - r.source) r.literals = in.size - r.source;
+                r.end = r.source + r.literals;
+                if (in.size - r.end < 2) {
+                    r.match = 0, r.end = in.size;
+                } else {
+                    r.end += 2;
+                    if (r.match == 19 && !is_long) is_long = !extend(in, r.end, r.match);
+                }
+            }
+            for (uint32_t todo = __ballot_sync(~0u, is_long); todo; todo &= todo - 1) {
+                const int k = __ffs(todo) - 1;
+                const Read whole = read_long(in, __shfl_sync(~0u, position, k));
+                if (lane() == k) r = whole;
+            }
+            uint32_t offset = 1;
+            if (r.match > 0) {
+                const uint8_t* p = in.src + r.source + r.literals;
+                offset = __ldg(p) | __ldg(p + 1) << 8;
+            }
+            const uint32_t bytes = r.literals + r.match;
+            uint32_t sum = bytes;
+#pragma unroll
+            for (int step = 1; step < warp_size; step *= 2) {
+                const uint32_t other = __shfl_up_sync(~0u, sum, step);
+                if (lane() >= step) sum += other;
+            }
+            LaneSequence s;
+            s.end = out + sum, s.out = s.end - bytes, s.match = s.out + r.literals, s.source = r.source - s.out, s.offset = offset;
+            if (__any_sync(~0u, r.match > 0 && (offset == 0 || offset > s.match))) {
+                if (lane() == 0) result = {0, bad_offset, 0};
+                return;
+            }
+            const uint32_t start = out;
+            out += __shfl_sync(~0u, sum, warp_size - 1);
+            at = __shfl_sync(~0u, r.end, min(count - first, (uint32_t)warp_size) - 1);
+            if (out > begin) executor.write(s, max(start, begin), min(out, end));
+        }
     }
+    if (marks_ && lane() == 0) *marked = executor.marked;
 }
 
-// Blocks of threads write the windows of items: blockIdx.x those of item writes[blockIdx.x].
-extern "C" __global__ __launch_bounds__(threads, 3) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const int32_t* writes, const Item* items, const int64_t* first_sequence, const int64_t* first_window, const uint32_t* counts, const Sequence* sequences, Window* windows, Progress* progress, Result* results) {
-    extern __shared__ uint4 dynamic[];
-    Shared& shared = *(Shared*)dynamic;
-    const int64_t i = writes[blockIdx.x];
-    windows += first_window[i];
-    write_windows(shared, dst + items[i].dst, windows, progress[i], [&](uint32_t window, uint32_t base, uint32_t begin, uint32_t end) {
-        const Sequences s = {shared.cells, base, begin, end, src + items[i].src, false, sequences + first_sequence[i], windows[window].first, counts[i], 0, progress[i].size, 0, {0, 0, 0}};
-        if (s.read(threadIdx.x, threads)) results[i] = {0, bad_offset, 0};
-        return true;
-    });
+// Writes the outputs of the items from first to end that are one piece: a warp for each piece
+// of all of them.
+extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_lz4_execute(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, Result* results, int64_t first, int64_t end) {
+    __shared__ uint16_t list[part_bytes / 3 + 3];
+    const int64_t k = places[first].piece + (int64_t)blockIdx.x;
+    const int64_t i = first + find_item(places + first, end - first, k, [](const Place& p) { return p.piece; });
+    if (results[i].status != ok || places[i].marks >= 0) return;
+    write_piece<false>(list, dst, src, items[i], 0, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), nullptr, nullptr, 0, results[i]);
+}
+
+// The same for those of several pieces.
+extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_lz4_mark(uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, const Piece* pieces, const uint32_t* bits, uint16_t* marks, uint32_t* marked, Result* results, uint32_t piece_bytes, int64_t first, int64_t end) {
+    __shared__ uint16_t list[part_bytes / 3 + 3];
+    const int64_t k = places[first].piece + (int64_t)blockIdx.x;
+    const int64_t i = first + find_item(places + first, end - first, k, [](const Place& p) { return p.piece; });
+    if (results[i].status != ok || places[i].marks < 0) return;
+    write_piece<true>(list, dst, src, items[i], k - places[i].piece, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), marks + places[i].marks, marked + k, piece_bytes, results[i]);
+}
+
+constexpr int resolve_threads = 1024;  // a piece has at most 16 bytes for each
+
+// Replaces the marks of items that have several pieces, from the item `first` on: a block of
+// threads for each.
+extern "C" __global__ __launch_bounds__(resolve_threads) void quiver_lz4_resolve(uint8_t* dst, const Item* items, const Place* places, const uint16_t* marks, const uint32_t* marked, const Result* results, uint32_t piece_bytes, int64_t first) {
+    const int64_t i = first + blockIdx.x;
+    if (results[i].status != ok || places[i].marks < 0) return;
+    dst += items[i].dst, marks += places[i].marks, marked += places[i].piece;
+    const uint32_t skew = (uintptr_t)dst & 15, size = results[i].size, count = places[i + 1].piece - places[i].piece;
+    marks += skew;
+    // Each thread has 16 bytes of a piece. Marks are loaded one piece ahead.
+    const auto load = [&](uint32_t k, uint4& low, uint4& high) {
+        low = high = {0, 0, 0, 0};
+        if (k >= count || !marked[k]) return;
+        const uint32_t p = piece_begin(k, skew, piece_bytes) + 16 * threadIdx.x;
+        if (16 * threadIdx.x < piece_bytes && p < size && size - p >= 16) low = *(const uint4*)(marks + p), high = *(const uint4*)(marks + p + 8);
+    };
+    uint4 low, high, next_low, next_high;
+    load(1, low, high);
+    for (uint32_t k = 1; k < count; k++, low = next_low, high = next_high) {
+        load(k + 1, next_low, next_high);
+        const uint32_t begin = piece_begin(k, skew, piece_bytes);
+        if (begin >= size) return;
+        if (!marked[k]) continue;
+        const uint8_t* const from = dst + begin;
+        const uint32_t p = begin + 16 * threadIdx.x;
+        if (low.x | low.y | low.z | low.w | high.x | high.y | high.z | high.w) {
+            uint4 value = *(const uint4*)(dst + p);
+            const auto two = [&](uint32_t& word, uint32_t mark, int shift) {
+                if (mark & 0xFFFF) word = word & ~(255u << shift) | *(from - (mark & 0xFFFF)) << shift;
+                if (mark >> 16) word = word & ~(255u << shift + 8) | *(from - (mark >> 16)) << shift + 8;
+            };
+            two(value.x, low.x, 0), two(value.x, low.y, 16), two(value.y, low.z, 0), two(value.y, low.w, 16);
+            two(value.z, high.x, 0), two(value.z, high.y, 16), two(value.w, high.z, 0), two(value.w, high.w, 16);
+            *(uint4*)(dst + p) = value;
+        } else if (16 * threadIdx.x < piece_bytes && p < size && size - p < 16) {
+            for (uint32_t q = p; q < size; q++)
+                if (marks[q]) dst[q] = *(from - marks[q]);
+        }
+        __syncthreads();
+    }
 }

@@ -3,7 +3,7 @@
 
 #include "compress/zstd.cuh"
 #include "compress/zstd_checksum.cuh"
-#include "compress/copy.cuh"
+#include "compress/execute.cuh"
 
 // Finds out where each block of an item begins, its repeat offsets, and the windows of its
 // output: a thread for each item. The blocks of item i are those from starts[i] to
@@ -71,6 +71,34 @@ extern "C" __global__ __launch_bounds__(threads, 3) void quiver_zstd_write(uint8
         if (bad) results[i] = {0, bad_offset, 0};
         return true;
     });
+}
+
+// Writes the outputs of small items: a warp for each. list has their numbers.
+extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_zstd_execute(uint8_t* dst, const uint8_t* src, const int32_t* list, const Item* items, const Counts* starts, const Block* blocks, const Sequence* sequences, const uint8_t* literals, Result* results) {
+    const int64_t i = list[blockIdx.x], end_block = starts[i + 1].blocks;
+    if (results[i].status != ok) return;
+    Executor<false> executor = {dst + items[i].dst, nullptr, 0, 0, nullptr};
+    for (int64_t k = starts[i].blocks; k < end_block; k++) {
+        const Block& b = blocks[k];
+        executor.literals = b.coded_literals() ? literals + b.first_literal : src + b.src + b.literals_src;
+        executor.same = b.same_literals() ? 0 : ~0u;
+        const uint32_t repeats[3] = {b.repeats[0], b.repeats[1], b.repeats[2]}, out = b.out, size = b.size, frame = b.frame, count = b.sequences;
+        const Sequence* const from = sequences + b.first_sequence;
+        for (uint32_t first = 0; first < count; first += warp_size) {
+            const uint32_t mine = first + lane();
+            Sequence q = {size, 0, 0, 0};
+            if (mine < count) q = from[mine];
+            uint32_t next = __shfl_down_sync(~0u, q.out, 1);
+            if (lane() == warp_size - 1) next = mine + 1 < count ? from[mine + 1].out : size;
+            LaneSequence s = {out + q.out, out + q.out + q.literals, out + next, q.source - (out + q.out), 1};
+            if (s.end > s.match) s.offset = known_offset(q.offset, repeats);
+            if (__any_sync(~0u, s.offset == 0 || s.end > s.match && s.offset > s.match - frame)) {
+                if (lane() == 0) results[i] = {0, bad_offset, 0};
+                return;
+            }
+            executor.write(s, __shfl_sync(~0u, s.out, 0), __shfl_sync(~0u, s.end, warp_size - 1));
+        }
+    }
 }
 
 // Compares the checksum of each frame of an item that has one (XXH64): a warp for each

@@ -1,0 +1,176 @@
+package arrowzarr_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/schema"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr"
+)
+
+// parquetColumnOf is a column as Parquet stores it.
+type parquetColumnOf struct {
+	values     any // []int32, []parquet.Int96 or []parquet.ByteArray
+	defs, reps []int16
+}
+
+// parquetOfNodes writes one row group of columns with a schema that Arrow's writer would not
+// write.
+func parquetOfNodes(t *testing.T, nodes []schema.Node, columns []parquetColumnOf, options ...parquet.WriterProperty) []byte {
+	t.Helper()
+	root, err := schema.NewGroupNode("schema", parquet.Repetitions.Required, nodes, -1)
+	require.NoError(t, err)
+	var buf bytes.Buffer
+	w := file.NewParquetWriter(&buf, root, file.WithWriterProps(parquet.NewWriterProperties(options...)))
+	group := w.AppendRowGroup()
+	for _, c := range columns {
+		chunk, err := group.NextColumn()
+		require.NoError(t, err)
+		switch values := c.values.(type) {
+		case []int32:
+			_, err = chunk.(*file.Int32ColumnChunkWriter).WriteBatch(values, c.defs, c.reps)
+		case []parquet.Int96:
+			_, err = chunk.(*file.Int96ColumnChunkWriter).WriteBatch(values, c.defs, c.reps)
+		case []parquet.ByteArray:
+			_, err = chunk.(*file.ByteArrayColumnChunkWriter).WriteBatch(values, c.defs, c.reps)
+		default:
+			t.Fatalf("values of type %T", values)
+		}
+		require.NoError(t, err)
+		require.NoError(t, chunk.Close())
+	}
+	require.NoError(t, group.Close())
+	require.NoError(t, w.Close())
+	return buf.Bytes()
+}
+
+// convertedRows converts an input and returns the schema and the values that its table has, as JSON.
+func convertedRows(t *testing.T, content []byte) (*arrow.Schema, string) {
+	t.Helper()
+	output, _ := convertCodes(t, content, arrowzarr.Options{})
+	table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
+	require.NoError(t, err)
+	defer table.Close()
+	batch, err := table.Read(t.Context(), 0, table.NumRows())
+	require.NoError(t, err)
+	defer batch.Release()
+	rows, err := batch.MarshalJSON()
+	require.NoError(t, err)
+	return table.Schema(), string(rows)
+}
+
+func int96(day uint32, nanoseconds int64) (v parquet.Int96) {
+	binary.LittleEndian.PutUint64(v[:], uint64(nanoseconds))
+	binary.LittleEndian.PutUint32(v[8:], 2440588+day)
+	return v
+}
+
+// Spark writes times of any year as INT96. Years that nanoseconds hold stay nanoseconds, up
+// to the first and the last of them.
+func TestParquetINT96BeyondNanosecondsIsMicroseconds(t *testing.T) {
+	const day = 24 * 3600 * int64(1e9)
+	node := func(name string) schema.Node {
+		return schema.NewInt96Node(name, parquet.Repetitions.Optional, -1)
+	}
+	first, last := int64(math.MinInt64), int64(math.MaxInt64)
+	floor := first/day - 1
+	negative := uint32(0)
+	content := parquetOfNodes(t, []schema.Node{node("nanoseconds"), node("years")}, []parquetColumnOf{
+		{[]parquet.Int96{int96(uint32(last/day), last%day), int96(negative+uint32(floor), first-floor*day), int96(0, 1)}, []int16{1, 1, 0, 1}, nil},
+		// 9999-12-31, and the year 290000 as Spark 3.4 wrote it: both numbers have overflowed.
+		{[]parquet.Int96{int96(2932896, day-1000), int96(negative-108302821, -32509551616000), int96(0, 5000)}, []int16{1, 1, 0, 1}, nil},
+	})
+	got, rows := convertedRows(t, content)
+	assert.Equal(t, "timestamp[ns]", got.Field(0).Type.String())
+	assert.Equal(t, "timestamp[us]", got.Field(1).Type.String())
+	for _, want := range []string{
+		"2262-04-11T23:47:16.854775807", "1677-09-21T00:12:43.145224192", "1970-01-01T00:00:00.000000001",
+		"9999-12-31T23:59:59.999999", "9089380306800000000", "1970-01-01T00:00:00.000005",
+	} {
+		assert.Contains(t, rows, want)
+	}
+
+	mixed := parquetOfNodes(t, []schema.Node{node("a")}, []parquetColumnOf{{[]parquet.Int96{int96(2932896, 1)}, []int16{1}, nil}})
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, inputFile(t, mixed), arrowzarr.Options{}), `column "a": INT96 with nanoseconds`)
+}
+
+// Elements of a repeated field without an annotation have its name and are never null. A
+// list of lists may repeat groups named array.
+func TestOldListsOfParquetHaveTheirTypes(t *testing.T) {
+	repeated := func(name string) schema.Node {
+		return schema.NewInt32Node(name, parquet.Repetitions.Repeated, -1)
+	}
+	inner, err := schema.NewGroupNodeLogical("array", parquet.Repetitions.Repeated, []schema.Node{repeated("array")}, schema.NewListLogicalType(), -1)
+	require.NoError(t, err)
+	outer, err := schema.NewGroupNodeLogical("lists", parquet.Repetitions.Required, []schema.Node{inner}, schema.NewListLogicalType(), -1)
+	require.NoError(t, err)
+	group, err := schema.NewGroupNode("group", parquet.Repetitions.Repeated, []schema.Node{repeated("n")}, -1)
+	require.NoError(t, err)
+	content := parquetOfNodes(t, []schema.Node{repeated("plain"), outer, group}, []parquetColumnOf{
+		{[]int32{1, 2, 3}, []int16{1, 1, 0, 1}, []int16{0, 1, 0, 0}},
+		{[]int32{1, 2, 3, 4}, []int16{2, 2, 2, 0, 1, 2}, []int16{0, 2, 1, 0, 0, 1}},
+		{[]int32{1, 2, 3}, []int16{2, 2, 0, 1, 2}, []int16{0, 2, 0, 0, 1}},
+	})
+	got, rows := convertedRows(t, content)
+	assert.Equal(t, "list<plain: int32>", got.Field(0).Type.String())
+	assert.Equal(t, "list<array: list<array: int32>>", got.Field(1).Type.String())
+	assert.Equal(t, "list<group: struct<n: list<n: int32>>>", got.Field(2).Type.String())
+	assert.JSONEq(t, `[{"plain":[1,2],"lists":[[1,2],[3]],"group":[{"n":[1,2]}]},
+		{"plain":[],"lists":[],"group":[]},
+		{"plain":[3],"lists":[[],[4]],"group":[{"n":[]},{"n":[3]}]}]`, rows)
+}
+
+// Presto has written maps whose keys may be null, which Arrow does not have.
+func TestParquetMapsWithKeysThatMayBeNullAreListsOfStructs(t *testing.T) {
+	optional := func(name string) schema.Node {
+		return schema.NewInt32Node(name, parquet.Repetitions.Optional, -1)
+	}
+	entries, err := schema.NewGroupNode("key_value", parquet.Repetitions.Repeated, []schema.Node{optional("key"), optional("value")}, -1)
+	require.NoError(t, err)
+	node, err := schema.NewGroupNodeLogical("m", parquet.Repetitions.Optional, []schema.Node{entries}, schema.MapLogicalType{}, -1)
+	require.NoError(t, err)
+	levels := [2][]int16{{3, 2, 0}, {0, 1, 0}}
+	content := parquetOfNodes(t, []schema.Node{node, optional("n")}, []parquetColumnOf{
+		{[]int32{7}, levels[0], levels[1]}, {[]int32{8}, levels[0], levels[1]}, {[]int32{9}, []int16{1, 0}, nil},
+	})
+	got, rows := convertedRows(t, content)
+	assert.Equal(t, "struct<key_value: list<key_value: struct<key: int32 nullable, value: int32 nullable>>>", got.Field(0).Type.String())
+	assert.JSONEq(t, `[{"m":{"key_value":[{"key":7,"value":8},{"key":null,"value":null}]},"n":9},{"m":null,"n":null}]`, rows)
+}
+
+// Until version 2, Arrow's C++ writer said of compressed pages that they are not.
+func TestParquetPagesOfOldWritersAreCompressed(t *testing.T) {
+	for _, c := range []struct {
+		writer   string
+		readable bool
+	}{{"parquet-cpp version 1.5.1-SNAPSHOT", true}, {"parquet-cpp version 2.0.0", false}, {"parquet-go version 1", false}} {
+		t.Run(c.writer, func(t *testing.T) {
+			values := make([]int32, 1000)
+			content := parquetOfNodes(t, []schema.Node{schema.NewInt32Node("a", parquet.Repetitions.Required, -1)}, []parquetColumnOf{{values, nil, nil}},
+				parquet.WithCreatedBy(c.writer), parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDictionaryDefault(false),
+				parquet.WithStats(false), parquet.WithDataPageVersion(parquet.DataPageV2))
+			// The last field of the page's header is 8, two after 6. is_compressed, which is
+			// false, is put between them. 4,000 bytes follow.
+			at := bytes.Index(content, []byte{0x2c, 0, 0, 0, 4000&0x7f | 0x80, 4000 >> 7})
+			require.Positive(t, at)
+			content = slices.Concat(content[:at], []byte{0x12, 0x1c}, content[at+1:])
+			if !c.readable {
+				assert.Contains(t, refuse(t, arrowzarr.PartInput, inputFile(t, content), arrowzarr.Options{}), "cut off")
+				return
+			}
+			_, rows := convertedRows(t, content)
+			assert.Equal(t, 1000, strings.Count(rows, `{"a":0}`))
+		})
+	}
+}
