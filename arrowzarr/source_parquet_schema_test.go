@@ -33,7 +33,8 @@ func parquetOfNodes(t *testing.T, nodes []schema.Node, columns []parquetColumnOf
 	require.NoError(t, err)
 	var buf bytes.Buffer
 	w := file.NewParquetWriter(&buf, root, file.WithWriterProps(parquet.NewWriterProperties(options...)))
-	group := w.AppendRowGroup()
+	group, err := w.AppendRowGroupChecked()
+	require.NoError(t, err)
 	for _, c := range columns {
 		chunk, err := group.NextColumn()
 		require.NoError(t, err)
@@ -61,7 +62,7 @@ func convertedRows(t *testing.T, content []byte) (*arrow.Schema, string) {
 	output, _ := convertCodes(t, content, arrowzarr.Options{})
 	table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
 	require.NoError(t, err)
-	defer table.Close()
+	defer func() { require.NoError(t, table.Close()) }()
 	batch, err := table.Read(t.Context(), 0, table.NumRows())
 	require.NoError(t, err)
 	defer batch.Release()
