@@ -317,12 +317,16 @@ func encodeFigures(of topics) []check {
 			}
 		}
 	}
-	h100 := of("h100-encode")
-	three := func(name string) string {
-		r := recordsOf(h100, name, "-64k", "-1m", "-16m")
-		return fmt.Sprintf("at %.1f, %.1f and %.1f GB/s", r[0].Value, r[1].Value, r[2].Value)
+	ofGoal := func(codec string, goal float64) string { // of what is not shuffled
+		var shares []float64
+		for _, data := range []string{"columns", "field"} {
+			for _, r := range recordsOf(encode, codec+"-encode-"+data, "-64k", "-1m", "-16m") {
+				shares = append(shares, 100*r.Value/goal)
+			}
+		}
+		return fmt.Sprintf("%.0f to %.0f%%", slices.Min(shares), slices.Max(shares))
 	}
-	all = append(all, performance("On an H100, columns that are not shuffled", "by zstd "+three("zstd-encode-columns"), "by LZ4 "+three("lz4-encode-columns")))
+	all = append(all, performance("The goals were 40 GB/s for zstd", ofGoal("zstd", 40)+" of the one", ofGoal("lz4", 60)+" of the other"))
 	return append(all, check{"../ARCHITECTURE.md", "- Foreign bytes reach only these kernels", []string{
 		fmt.Sprintf("encode %.1f to %.0f times as fast", slices.Min(ratios), slices.Max(ratios)),
 	}})
