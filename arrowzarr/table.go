@@ -334,7 +334,7 @@ func (t *Table) targetRows() int64 {
 	for _, c := range t.columns {
 		names[c.plan.name] = true
 	}
-	rows, chunk := int64(DefaultChunkRows), int64(0)
+	rows, chunk, text := int64(DefaultChunkRows), int64(0), int64(math.MaxInt64)
 	var total float64
 	for path, node := range t.columns[0].group.Metadata().Consolidated {
 		m, ok := node.(*zarr.ArrayMetadata)
@@ -344,7 +344,7 @@ func (t *Table) targetRows() int64 {
 		}
 		if inner != arrayCategories {
 			if m.DataType.IsVLen() {
-				rows = min(rows, max(chunkRowsOf(m), 1))
+				text = min(text, max(chunkRowsOf(m), 1))
 			}
 			if m.Shape[0] == t.rows {
 				chunk = max(chunk, chunkRowsOf(m))
@@ -369,7 +369,7 @@ func (t *Table) targetRows() int64 {
 	default:
 		rows = ceilDiv(chunk, ceilDiv(chunk, rows))
 	}
-	return rows
+	return min(rows, text)
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

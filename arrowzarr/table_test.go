@@ -304,3 +304,24 @@ func TestBatchesEndWhereChunksDo(t *testing.T) {
 		require.NoError(t, table.Close())
 	}
 }
+
+// Text of unknown size is read a chunk at a time, also beside larger chunks of others.
+func TestBatchesHaveNoMoreThanAChunkOfText(t *testing.T) {
+	s := store.NewMemory()
+	root, err := zarr.CreateGroup(t.Context(), s, "", &zarr.GroupMetadata{})
+	require.NoError(t, err)
+	const rows = 20_000_000
+	for name, of := range map[string]element.Type{"n": element.Of(ndview.Int8), "text": element.String} {
+		m := &zarr.ArrayMetadata{Shape: []int64{rows}, ChunkShape: []int64{rows}, DataType: of, Codecs: zarr.DefaultCodecs(of)}
+		if of.IsVLen() {
+			m.ChunkShape[0] = 1 << 16
+		}
+		_, err := zarr.Create(t.Context(), s, name, m)
+		require.NoError(t, err)
+	}
+	require.NoError(t, root.Consolidate(t.Context()))
+	table, err := arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1<<16, table.TargetRows())
+	require.NoError(t, table.Close())
+}
