@@ -322,7 +322,17 @@ func validityBits(a arrow.Array) (validBits, error) {
 	if !hasNulls(a) {
 		return validBits{}, nil
 	}
-	v := validBits{bits: a.Data().Buffers()[0].Bytes(), offset: int64(a.Data().Offset())}
+	return bitmapOf(a)
+}
+
+// bitmapOf returns the validity bits of an array without counting its nulls, which would
+// write the number into the array. Goroutines may therefore share the array.
+func bitmapOf(a arrow.Array) (validBits, error) {
+	buffers := a.Data().Buffers()
+	if a.Data().NullN() == 0 || len(buffers) == 0 || buffers[0] == nil || buffers[0].Len() == 0 {
+		return validBits{}, nil
+	}
+	v := validBits{bits: buffers[0].Bytes(), offset: int64(a.Data().Offset())}
 	if need := bitutil.BytesForBits(v.offset + int64(a.Len())); int64(len(v.bits)) < need {
 		return validBits{}, fmt.Errorf("%s array with a validity bitmap of %d bytes, expected %d: %w", a.DataType(), len(v.bits), need, errMalformed)
 	}

@@ -2,10 +2,12 @@ package arrowzarr
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/ndview/columns"
@@ -24,10 +26,28 @@ func parquetLeaves(column int, t arrow.DataType, path []int) (all []parquetLeaf)
 	if !ok {
 		return []parquetLeaf{{column: column, path: path}}
 	}
-	for i, f := range nested.Fields() {
-		all = append(all, parquetLeaves(column, f.Type, append(path[:len(path):len(path)], i))...)
+	fields := nested.Fields()
+	for _, i := range orderInParquet(t, fields) {
+		all = append(all, parquetLeaves(column, fields[i].Type, append(path[:len(path):len(path)], i))...)
 	}
 	return all
+}
+
+// orderInParquet returns the positions of the fields of a type in the order that Parquet has
+// them. That of a variant's fields is given, but they may be in any order in Arrow.
+func orderInParquet(t arrow.DataType, fields []arrow.Field) (order []int) {
+	if _, ok := t.(*extensions.VariantType); ok {
+		for _, name := range []string{"metadata", "value", "typed_value"} {
+			if i := slices.IndexFunc(fields, func(f arrow.Field) bool { return f.Name == name }); i >= 0 {
+				order = append(order, i)
+			}
+		}
+		return order
+	}
+	for i := range fields {
+		order = append(order, i)
+	}
+	return order
 }
 
 // parquetLevels are the entries of a leaf: the values, and for each list or struct on the
@@ -135,7 +155,7 @@ func (l *parquetLevels) forEachElement(f func(entry int, element int64) error) e
 // a null is an error.
 func (l *parquetLevels) addValidity(a arrow.Array, nullable bool) error {
 	allNull := a.DataType().ID() == arrow.NULL
-	valid, err := validityBits(a)
+	valid, err := bitmapOf(a) // several leaves have the same lists and structs around them
 	switch {
 	case err != nil:
 		return err

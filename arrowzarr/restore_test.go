@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -300,6 +302,36 @@ func TestDecimalsInNullStructsAreRestoredToParquet(t *testing.T) {
 	report, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
 	require.NoError(t, err)
 	assert.Empty(t, report.Difference)
+}
+
+// The fields of a variant have an order in Parquet, but not in Arrow.
+func TestFieldsOfVariantsAreRestoredToTheirColumns(t *testing.T) {
+	kind, err := extensions.NewVariantType(arrow.StructOf(
+		arrow.Field{Name: "value", Type: arrow.BinaryTypes.Binary}, arrow.Field{Name: "metadata", Type: arrow.BinaryTypes.Binary}))
+	require.NoError(t, err)
+	storage := array.NewStructBuilder(memory.DefaultAllocator, kind.StorageType().(*arrow.StructType))
+	for range 5 {
+		storage.Append(true)
+		storage.FieldBuilder(0).(*array.BinaryBuilder).AppendString("the value")
+		storage.FieldBuilder(1).(*array.BinaryBuilder).AppendString("the metadata")
+	}
+	values := array.NewExtensionArrayWithStorage(kind, storage.NewArray())
+	output, _ := convertFile(t, inputFile(t, single("v", values).stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err = arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	r, err := file.OpenParquetFile(restored, false)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	for i, want := range []string{"the metadata", "the value"} {
+		column, err := r.RowGroup(0).Column(i)
+		require.NoError(t, err)
+		got, levels := make([]parquet.ByteArray, 5), make([]int16, 5)
+		_, read, err := column.(*file.ByteArrayColumnChunkReader).ReadBatch(5, got, levels, nil)
+		require.NoError(t, err)
+		require.Equal(t, 5, read)
+		assert.Equal(t, want, string(got[4]))
+	}
 }
 
 // Metadata of Arrow may be any bytes, and that of Parquet is text.
