@@ -16,6 +16,9 @@ import (
 // pageBytes is about the size of the values in a page.
 const pageBytes = 1 << 20
 
+// pageEntries bounds a page of nulls, which have no size.
+const pageEntries = 1 << 20
+
 // pager makes the pages of a column chunk.
 type pager struct {
 	chunk          *chunk
@@ -80,10 +83,11 @@ func (p *pager) write(n int) error {
 	if n > p.entries {
 		return fmt.Errorf("%d values of %d entries: %w", n, p.entries, ErrMalformed)
 	}
+	last := 0
 	for entry, value := 0, 0; entry < p.entries; {
 		first, firstValue := entry, value
 		for size := 0; entry < p.entries; {
-			if size >= pageBytes && (p.lists == 0 || p.leaf.Repetition[entry] == 0) {
+			if (size >= pageBytes || entry-first >= pageEntries) && (p.lists == 0 || p.leaf.Repetition[entry] == 0) {
 				break
 			}
 			if p.highest == 0 || p.leaf.Definition[entry] == p.highest {
@@ -95,9 +99,16 @@ func (p *pager) write(n int) error {
 			}
 			entry++
 		}
+		if entry-first > math.MaxInt32 {
+			return fmt.Errorf("a row of %d values, which Parquet cannot count: %w", entry-first, arrow.ErrInvalid)
+		}
 		if err := p.writePage(first, entry, firstValue, value); err != nil {
 			return err
 		}
+		last = value
+	}
+	if last != n {
+		return fmt.Errorf("%d values, of which the levels name %d: %w", n, last, ErrMalformed)
 	}
 	return nil
 }
