@@ -101,7 +101,9 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 		if i%len(hashes) == 0 {
 			block := hashes[:min(len(mapping)-i, len(hashes))]
 			for j := range block {
-				block[j] = g.codeOf.hash(key(i + j))
+				if !dictionary.IsNull(i + j) { // a null may have no value to read
+					block[j] = g.codeOf.hash(key(i + j))
+				}
 			}
 			g.codeOf.fetch(block)
 		}

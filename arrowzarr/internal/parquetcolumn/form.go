@@ -244,7 +244,7 @@ func (f *form) finishTimes(o *output, t arrow.DataType, mem memory.Allocator, va
 			out[i] = uint64(day*(nanosecondsPerDay/1000) + ofDay/1000)
 			continue
 		}
-		if day < 0 { // the first time of 64 bits is inside of a day
+		if day < 0 && ofDay >= 0 { // the first time of 64 bits is inside of a day
 			day, ofDay = day+1, ofDay-nanosecondsPerDay
 		}
 		v := day*nanosecondsPerDay + ofDay
