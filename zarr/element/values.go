@@ -68,6 +68,9 @@ func SliceBox(v Values, at, extent []int64) (Values, error) {
 	if nd, ok := v.(*ndview.NDBuffer); ok { // one view for all axes
 		keys := make([]ndview.Key, len(at))
 		for axis := range at {
+			if n := nd.Shape()[axis]; at[axis] < 0 || extent[axis] < 0 || at[axis] > n-extent[axis] { // Index would cut it
+				return nil, fmt.Errorf("element.SliceBox: %d elements from %d along axis %d, which has %d: %w", extent[axis], at[axis], axis, n, ndview.ErrShape)
+			}
 			keys[axis] = ndview.Span(at[axis], at[axis]+extent[axis])
 		}
 		return asValues(nd.Index(keys...))
