@@ -165,6 +165,7 @@ func (sp *stagingPool) trim() error {
 	}
 	defer sp.users.Unlock()
 	var failure error
+	sp.wanted = 0
 	for ; sp.allocated > 0; sp.allocated-- {
 		b := <-sp.idle
 		failure = errors.Join(failure,

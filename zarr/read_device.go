@@ -237,9 +237,12 @@ func (d *deviceRead) fetchAll(ctx context.Context, s *codec.Scratch, chunks []de
 		return err
 	}
 	for _, c := range chunks {
-		share = max(share, int64(len(c.data))*1024/max(c.size, 1)+1)
+		if c.data != nil { // those that are not stored say nothing of the others
+			share = max(share, int64(len(c.data))*1024/max(c.size, 1)+1)
+		}
 	}
-	d.share.Store(share)
+	for known := d.share.Load(); known < share && !d.share.CompareAndSwap(known, share); known = d.share.Load() {
+	}
 	return nil
 }
 
