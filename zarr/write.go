@@ -33,7 +33,7 @@ func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 // exceed the shape of the array: fill values pad the rest. Otherwise the other elements
 // of the chunk stay, so it is read first. If all elements equal the fill value bitwise,
 // the chunk is deleted instead, unless WriteEmptyChunks is set. Chunks outside the shape
-// of the array can be written, too.
+// of the array can be written, too: fill values pad them, whatever was stored there.
 func (a *Array) WriteChunk(ctx context.Context, index []int64, v element.Values) error {
 	if err := a.checkIndex(index); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 // has all of its elements that are in the array.
 func (a *Array) writeBoxOfChunk(ctx context.Context, cell []int64, box grid.Box, v element.Values, jobs int) error {
 	chunk := a.chunkGrid().Box(cell)
-	if inside, ok := chunk.Intersect(grid.WholeBox(a.Shape())); ok && box.Contains(inside) {
+	if a.hasAll(chunk, box) {
 		return a.writeChunk(ctx, cell, v, jobs)
 	}
 	s := a.scratch()
@@ -93,6 +93,13 @@ func (a *Array) writeBoxOfChunk(ctx context.Context, cell []int64, box grid.Box,
 		part.From[i], part.To[i] = index.Range(box.Origin[i]-chunk.Origin[i], 1, n), index.Range(0, 1, n)
 	}
 	return a.writePart(ctx, cell, part, src, jobs)
+}
+
+// hasAll reports whether a box of a chunk has all elements of the chunk that are in the
+// array: none, if the chunk is outside.
+func (a *Array) hasAll(chunk, box grid.Box) bool {
+	inside, ok := chunk.Intersect(grid.WholeBox(a.Shape()))
+	return !ok || box.Contains(inside)
 }
 
 // writeChunk stores a whole chunk or shard, whose values are padded.

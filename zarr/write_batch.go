@@ -118,11 +118,7 @@ func (c ChunkWrite) isWhole() (*codec.Chain, bool, error) {
 	}
 	cell := c.Array.chunkGrid().Box(c.Index)
 	box := grid.Box{Origin: cell.Origin, Shape: c.Values.Shape()}
-	if slices.Equal(box.Shape, cell.Shape) {
-		return chain, true, nil
-	}
-	inside, ok := cell.Intersect(grid.WholeBox(c.Array.Shape()))
-	return chain, ok && box.Contains(inside), nil
+	return chain, slices.Equal(box.Shape, cell.Shape) || c.Array.hasAll(cell, box), nil
 }
 
 // isOnGPU reports whether values are in the memory of a GPU.

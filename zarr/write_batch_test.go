@@ -134,6 +134,26 @@ func TestWriteChunksStoresEachChunkInItsPlace(t *testing.T) {
 	})
 }
 
+// A program that was killed may have left a part of a chunk. The array has none of its
+// elements until it grows, so they are not read.
+func TestChunksOutsideTheShapeReplaceWhateverIsStored(t *testing.T) {
+	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
+		for _, meta := range []*zarr.ArrayMetadata{ints([]int64{0}, []int64{4}, codec.Zstd{Level: 1}), sharded([]int64{0}, []int64{4}, []int64{2})} {
+			for _, stored := range [][]byte{{}, {1}, make([]byte, 100)} {
+				s := store.NewMemory()
+				a := create(t, s, "a", meta)
+				require.NoError(t, s.Set(t.Context(), "a/c/0", stored))
+				require.NoError(t, s.Set(t.Context(), "a/c/1", stored))
+				chunk := zarr.ChunkWrite{Array: a, Index: []int64{0}, Values: counting(t, dev, 1, 1, 3)}
+				require.NoError(t, zarr.WriteChunks(t.Context(), sent(chunk), 1))
+				require.NoError(t, a.WriteChunk(t.Context(), []int64{1}, counting(t, arrowbuf.CPU(), 5, 1, 3)))
+				require.NoError(t, a.Resize(t.Context(), 8))
+				require.Equal(t, []int32{1, 2, 3, 0, 5, 6, 7, 0}, readAs(t, a, []int32{}))
+			}
+		}
+	})
+}
+
 func TestWriteChunksNamesTheChunkThatIsWrong(t *testing.T) {
 	dev := cudatest.NewDevice(t)
 	a := create(t, store.NewMemory(), "a", ints([]int64{100}, []int64{10}, codec.Zstd{Level: 1}))
