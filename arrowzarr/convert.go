@@ -199,7 +199,10 @@ func (c *conversion) resume(ctx context.Context) (last *checkpoint, resumed bool
 		return nil, false, markPart(PartOutput, err)
 	}
 	c.plan = before
-	last, err = readCheckpoint(ctx, t.store)
+	if last, err = readCheckpoint(ctx, t.store); last == nil && err == nil {
+		// The process died before its first checkpoint, or after it had deleted the last one.
+		err = t.deleteExcept(ctx, planKey)
+	}
 	return last, true, markPart(PartOutput, err)
 }
 

@@ -211,7 +211,7 @@ func (t *target) createObjects(ctx context.Context, document []byte, overwrite b
 	return nil
 }
 
-// deleteExcept deletes all keys of the target but one.
+// deleteExcept deletes all keys of the target but one, and the file that is locked.
 func (t *target) deleteExcept(ctx context.Context, kept string) error {
 	keys, prefixes, err := store.ListDir(ctx, t.store, "")
 	if err != nil {
@@ -225,7 +225,7 @@ func (t *target) deleteExcept(ctx context.Context, kept string) error {
 	working, listErr := t.store.List(ctx, workPrefix)
 	err = errors.Join(err, listErr)
 	for _, key := range working {
-		if key != kept {
+		if key != kept && path.Base(key) != lockName {
 			err = errors.Join(err, t.store.Delete(ctx, key))
 		}
 	}
@@ -235,7 +235,12 @@ func (t *target) deleteExcept(ctx context.Context, kept string) error {
 // publish makes a complete output appear: the working keys are deleted, and a local output
 // gets its name.
 func (t *target) publish(ctx context.Context) error {
-	// The plan goes last: without it, nothing could be resumed.
+	// The checkpoint goes before what it names, the plan last: without it, nothing could be
+	// resumed.
+	err := t.store.Delete(ctx, checkpointKey)
+	if err != nil {
+		return markPart(PartOutput, err)
+	}
 	working, err := t.store.List(ctx, workPrefix)
 	if err != nil {
 		return markPart(PartOutput, err)
