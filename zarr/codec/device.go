@@ -60,7 +60,7 @@ func (Zstd) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int
 func (Zstd) bound(n int64) int64 { return zstd.Bound(n) }
 
 func (z Zstd) encodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int64, error) {
-	results, err := zstd.Encode(b, zstd.EncodeOptions{Level: z.level(), Checksum: z.Checksum, Scratch: scratch})
+	results, err := zstd.Encode(b, zstd.EncodeOptions{Level: z.Level, Checksum: z.Checksum, Scratch: scratch})
 	return results, 0, err
 }
 

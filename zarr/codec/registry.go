@@ -140,7 +140,7 @@ func init() {
 		"numcodecs.vlen-bytes":       constant(VLenBytes{}),
 		"numcodecs.vlen-utf8":        constant(VLenUTF8{}),
 		"numcodecs.zlib":             withConfig(parseZlib),
-		"numcodecs.zstd":             withConfig(parseZstd),
+		"numcodecs.zstd":             withConfig(parseNumcodecsZstd),
 	}
 }
 

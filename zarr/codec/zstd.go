@@ -1,13 +1,15 @@
 package codec
 
 import (
+	"fmt"
+
 	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
 
 // Zstd compresses a chunk into one Zstandard frame (RFC 8878). Level is that of the
-// reference implementation, -131072 to 22; 0 means its default, 3. As there, numbers beyond
-// these mean the nearest of them. Checksum adds a checksum to the frame. Decoding verifies a checksum if the frame has one.
+// reference implementation, -131072 to 22; 0 means its default, 3. Checksum adds a
+// checksum to the frame. Decoding verifies a checksum if the frame has one.
 //
 // If the system has libzstd, it compresses and decompresses, otherwise Go does; see
 // [ZstdImplementation]. The Go implementation has four levels; see
@@ -43,11 +45,26 @@ func parseZstd(config *metajson.Object) (Codec, error) {
 	if _, err := config.DecodeOptional("checksum", &z.Checksum); err != nil {
 		return nil, err
 	}
-	return z, nil
+	return z, z.check()
 }
 
-// level returns a level that the library has.
-func (z Zstd) level() int { return min(max(z.Level, zstd.MinLevel), zstd.MaxLevel) }
+// parseNumcodecsZstd moves levels into the range, as the library does for numcodecs.
+func parseNumcodecsZstd(config *metajson.Object) (Codec, error) {
+	var z Zstd
+	if _, err := config.DecodeOptional("level", &z.Level); err != nil {
+		return nil, err
+	}
+	z.Level = min(max(z.Level, zstd.MinLevel), zstd.MaxLevel)
+	_, err := config.DecodeOptional("checksum", &z.Checksum)
+	return z, err
+}
+
+func (z Zstd) check() error {
+	if z.Level < zstd.MinLevel || z.Level > zstd.MaxLevel {
+		return fmt.Errorf("zstd: level %d is not within %d to %d", z.Level, zstd.MinLevel, zstd.MaxLevel)
+	}
+	return nil
+}
 
 // ZstdImplementation returns what compresses Zstandard in this process: the version of
 // the system's library, such as "libzstd 1.5.4", or "Go".
@@ -55,7 +72,7 @@ func ZstdImplementation() string { return zstd.Implementation() }
 
 // Encode appends the encoding of src to dst.
 func (z Zstd) Encode(dst, src []byte) ([]byte, error) {
-	return zstd.EncodeFrame(dst, src, zstd.EncodeOptions{Level: z.level(), Checksum: z.Checksum})
+	return zstd.EncodeFrame(dst, src, zstd.EncodeOptions{Level: z.Level, Checksum: z.Checksum})
 }
 
 // Decode returns the decoding of src: at most limit bytes.
