@@ -112,4 +112,4 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 }
 
 // TargetRows returns the most rows of a batch that a table's reader returns by default.
-func (t *Table) TargetRows() int64 { return t.targetRows() }
+func (t *Table) TargetRows(ctx context.Context) (int64, error) { return t.targetRows(ctx) }
