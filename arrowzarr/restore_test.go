@@ -192,6 +192,46 @@ func TestEveryTypeIsRestored(t *testing.T) {
 	}
 }
 
+// Restore writes the columns that are chosen, with the table's metadata.
+func TestSomeColumnsAreRestored(t *testing.T) {
+	want := sampleTable(3, []int{20}, 0.2)
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	names := []string{want.schema.Field(0).Name, want.schema.Field(2).Name}
+	restored := filepath.Join(t.TempDir(), "restored.arrow")
+	report, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{Columns: []string{"*"}, Exclude: names})
+	require.NoError(t, err)
+	assert.Equal(t, want.schema.NumFields()-2, report.Columns)
+	others := []int{1}
+	for i := 3; i < want.schema.NumFields(); i++ {
+		others = append(others, i)
+	}
+	requireEqualTables(t, withoutListsOfLists(want.choose(others...)), withoutListsOfLists(readTable(t, restored)))
+	_, err = arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "none.arrow"), arrowzarr.RestoreOptions{MaxMemory: 1 << 20})
+	assert.ErrorContains(t, err, "max memory")
+}
+
+// A row group is smaller where the values of a large dictionary would take much memory.
+func TestRowGroupsOfLargeDictionariesAreSmall(t *testing.T) {
+	kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	b := array.NewDictionaryBuilder(memory.DefaultAllocator, kind).(*array.BinaryDictionaryBuilder)
+	const rows, values = 40_000, 400
+	for i := range rows {
+		require.NoError(t, b.AppendString(strings.Repeat(fmt.Sprint(i%values, " "), 1000)))
+	}
+	want := single("text", b.NewArray())
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{MaxMemory: 256 << 20})
+	require.NoError(t, err)
+	r, err := file.OpenParquetFile(restored, false)
+	require.NoError(t, err)
+	assert.Greater(t, r.NumRowGroups(), 1)
+	require.NoError(t, r.Close())
+	report, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, report.Difference)
+}
+
 // Every column that Parquet cannot hold is named, with what can.
 func TestColumnsThatParquetCannotHoldAreNamed(t *testing.T) {
 	interval := fromJSON(t, arrow.FixedWidthTypes.MonthDayNanoInterval, `[{"months": 1, "days": 2, "nanoseconds": 3}]`)

@@ -10,18 +10,21 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/schema"
 )
 
-// maxDictionary is the most bytes of a dictionary page. Of a column with more, each page
+// MaxDictionary is the most bytes of a dictionary page. Of a column with more, each page
 // has the values.
-const maxDictionary = 1 << 20
+const MaxDictionary = 1 << 20
 
-// dictionary is different values, and which of them each value is.
+// dictionary is values, and which of them each value of a column is.
 type dictionary struct {
 	*values
 	indices []uint32
+	// used are the different indices, if there are more values than those and the
+	// values that are used do not fit a dictionary page.
+	used []uint32
 }
 
-// width returns the bits of an index.
-func (d *dictionary) width() int { return bits.Len(uint(max(d.n-1, 1))) }
+// indexWidth returns the bits of an index of a value.
+func (v *values) indexWidth() int { return bits.Len(uint(max(v.n-1, 1))) }
 
 // newDictionary returns the different values, in the order of the first of each. It
 // returns nil if a dictionary takes more memory than the values. Its indices are in a
@@ -38,7 +41,7 @@ func newDictionary(v *values, indices []uint32) *dictionary {
 	default:
 		d = bytesDictionary(v, indices)
 	}
-	if d == nil || d.size()+len(d.indices)*d.width()/8 >= v.size() {
+	if d == nil || d.size()+len(d.indices)*d.indexWidth()/8 >= v.size() {
 		return nil
 	}
 	return d
@@ -82,7 +85,7 @@ func numberDictionary[T uint32 | uint64](v *values, numbers []T, indices []uint3
 			at = (at + 1) & uint64(len(table)-1)
 		}
 		if table[at] == 0 {
-			if (len(different)+1)*width > maxDictionary {
+			if (len(different)+1)*width > MaxDictionary {
 				return nil
 			}
 			different = append(different, x)
@@ -95,13 +98,13 @@ func numberDictionary[T uint32 | uint64](v *values, numbers []T, indices []uint3
 		}
 		indices[i] = table[at] - 1
 	}
-	return &dictionary{&values{n: len(different), width: v.width, bytes: bytesOf(different)}, indices}
+	return &dictionary{values: &values{n: len(different), width: v.width, bytes: bytesOf(different)}, indices: indices}
 }
 
 // bytesDictionary compares the bytes of values.
 func bytesDictionary(v *values, indices []uint32) *dictionary {
 	seed := maphash.MakeSeed()
-	d := &dictionary{&values{width: v.width}, indices}
+	d := &dictionary{values: &values{width: v.width}, indices: indices}
 	if v.width == 0 {
 		d.offsets = []int64{0}
 	}
@@ -126,7 +129,7 @@ func bytesDictionary(v *values, indices []uint32) *dictionary {
 		}
 		if table[at] == 0 {
 			d.add(x)
-			if d.size() > maxDictionary {
+			if d.size() > MaxDictionary {
 				return nil
 			}
 			hashes = append(hashes, hash)
@@ -152,7 +155,8 @@ func (v *values) add(x []byte) {
 }
 
 // dictionaryOf returns the values of a dictionary array that are used, in the order of the
-// first of each. It may be larger than a dictionary page.
+// first of each. If they do not fit a dictionary page, it returns all values, and which
+// are used, since copies could take any memory.
 func dictionaryOf(a *array.Dictionary, column *schema.Column) (*dictionary, error) {
 	all := a.Dictionary()
 	stored, err := valuesOf(all, column)
@@ -162,11 +166,10 @@ func dictionaryOf(a *array.Dictionary, column *schema.Column) (*dictionary, erro
 	if stored.n != all.Len() {
 		return nil, fmt.Errorf("a dictionary with nulls among its values: %w", ErrMalformed)
 	}
-	d := &dictionary{&values{width: stored.width}, make([]uint32, 0, a.Len()-a.NullN())}
-	if stored.width == 0 {
-		d.offsets = []int64{0}
-	}
+	d := &dictionary{values: &values{width: stored.width}, indices: make([]uint32, 0, a.Len()-a.NullN())}
+	order := []uint32{}                 // the used values
 	numbers := make([]uint32, stored.n) // of used values, plus 1
+	size := 0
 	for i := range a.Len() {
 		if a.IsNull(i) {
 			continue
@@ -176,22 +179,42 @@ func dictionaryOf(a *array.Dictionary, column *schema.Column) (*dictionary, erro
 			return nil, fmt.Errorf("index %d of a dictionary of %d values: %w", index, stored.n, ErrMalformed)
 		}
 		if numbers[index] == 0 {
-			d.add(stored.value(index))
-			numbers[index] = uint32(d.n)
+			order = append(order, uint32(index))
+			numbers[index] = uint32(len(order))
+			size += stored.sizeOf(index)
 		}
 		d.indices = append(d.indices, numbers[index]-1)
+	}
+	if size <= MaxDictionary {
+		d.values = stored.take(order)
+		return d, nil
+	}
+	d.values, d.used = stored, order
+	for i, n := range d.indices {
+		d.indices[i] = order[n]
 	}
 	return d, nil
 }
 
-// decode returns all values.
-func (d *dictionary) decode() *values {
-	v := &values{width: d.values.width}
+// sizeOf returns the bytes of value i in a page.
+func (v *values) sizeOf(i int) int {
+	if v.width > 0 {
+		return v.width
+	}
+	return 4 + len(v.value(i))
+}
+
+// take returns a copy of the values at positions, or all values if the positions are nil.
+func (v *values) take(positions []uint32) *values {
+	if positions == nil {
+		return v
+	}
+	taken := &values{width: v.width}
 	if v.width == 0 {
-		v.offsets = make([]int64, 1, len(d.indices)+1)
+		taken.offsets = make([]int64, 1, len(positions)+1)
 	}
-	for _, i := range d.indices {
-		v.add(d.value(int(i)))
+	for _, i := range positions {
+		taken.add(v.value(int(i)))
 	}
-	return v
+	return taken
 }
