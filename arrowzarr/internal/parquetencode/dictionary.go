@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -27,19 +28,20 @@ type dictionary struct {
 func (v *values) indexWidth() int { return bits.Len(uint(max(v.n-1, 1))) }
 
 // newDictionary returns the different values, in the order of the first of each. It
-// returns nil if a dictionary takes more memory than the values. Its indices are in a
-// slice of as many elements as there are values.
-func newDictionary(v *values, indices []uint32) *dictionary {
+// returns nil if a dictionary takes more memory than the values. Its indices are in the
+// scratch.
+func newDictionary(v *values, s *scratch) *dictionary {
+	s.indices = slices.Grow(s.indices[:0], v.n)
 	var d *dictionary
 	switch v.width {
 	case 1:
 		return nil // Booleans, or bytes that take no more than an index
 	case 4:
-		d = numberDictionary(v, view[uint32](v.bytes), indices)
+		d = numberDictionary(v, view[uint32](v.bytes)[:v.n], s)
 	case 8:
-		d = numberDictionary(v, view[uint64](v.bytes), indices)
+		d = numberDictionary(v, view[uint64](v.bytes)[:v.n], s)
 	default:
-		d = bytesDictionary(v, indices)
+		d = bytesDictionary(v, s.indices[:v.n])
 	}
 	if d == nil || d.size()+len(d.indices)*d.indexWidth()/8 >= v.size() {
 		return nil
@@ -62,39 +64,59 @@ type slots []uint32
 // full reports whether a table of n values needs more slots.
 func (s slots) full(n int) bool { return 2*n >= len(s) }
 
-// numberDictionary compares numbers bitwise.
-func numberDictionary[T uint32 | uint64](v *values, numbers []T, indices []uint32) *dictionary {
-	width := int(unsafe.Sizeof(T(0)))
-	different := make([]T, 0, 256)
-	var table slots
-	var shift int
-	resize := func(n int) {
-		table, shift = make(slots, n), 64-bits.Len(uint(n-1))
-		for i, x := range different {
-			at := uint64(x) * 0x9e3779b97f4a7c15 >> shift
-			for table[at] != 0 {
-				at = (at + 1) & uint64(n-1)
-			}
-			table[at] = uint32(i + 1)
+// A sample of random values with fewer repetitions than fewRepeats is of a column for which
+// a dictionary does not pay. One of as many values as fit a page has 32 or more.
+const sampleSize, fewRepeats = 4096, 12
+
+// repeats returns how many of a sample of numbers repeat another.
+func repeats[T uint32 | uint64](numbers []T) (n int) {
+	const tableBits = 13
+	var table [1 << tableBits]T
+	var taken [1 << tableBits]bool
+	step := uint64(len(numbers) / sampleSize)
+	random := uint64(1)
+	for i := range uint64(sampleSize) {
+		random = random*6364136223846793005 + 1442695040888963407
+		x := numbers[i*step+(random>>32)%step]
+		at := uint64(x) * hashFactor >> (64 - tableBits)
+		for taken[at] && table[at] != x {
+			at = (at + 1) % uint64(len(table))
 		}
+		if taken[at] {
+			n++
+		}
+		table[at], taken[at] = x, true
 	}
-	resize(1 << 10)
+	return n
+}
+
+// hashFactor spreads numbers over the high bits.
+const hashFactor = 0x9e3779b97f4a7c15
+
+// numberDictionary compares numbers bitwise.
+func numberDictionary[T uint32 | uint64](v *values, numbers []T, s *scratch) *dictionary {
+	if len(numbers) >= 4*sampleSize && repeats(numbers) < fewRepeats {
+		return nil
+	}
+	width := int(unsafe.Sizeof(T(0)))
+	most := min(len(numbers), MaxDictionary/width)
+	different := make([]T, 0, 256)
+	size := 1 << bits.Len(uint(2*most))
+	s.slots = slices.Grow(s.slots[:0], size)[:size]
+	table, shift := s.slots, 64-bits.Len(uint(size-1))
+	clear(table)
+	indices := s.indices[:len(numbers)]
 	for i, x := range numbers {
-		at := uint64(x) * 0x9e3779b97f4a7c15 >> shift
+		at := uint64(x) * hashFactor >> shift
 		for table[at] != 0 && different[table[at]-1] != x {
 			at = (at + 1) & uint64(len(table)-1)
 		}
 		if table[at] == 0 {
-			if (len(different)+1)*width > MaxDictionary {
+			if len(different) == most {
 				return nil
 			}
 			different = append(different, x)
 			table[at] = uint32(len(different))
-			indices[i] = uint32(len(different) - 1)
-			if table.full(len(different)) {
-				resize(4 * len(table))
-			}
-			continue
 		}
 		indices[i] = table[at] - 1
 	}

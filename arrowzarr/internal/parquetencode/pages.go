@@ -36,6 +36,7 @@ type pager struct {
 type scratch struct {
 	page, encoded []byte // of a page
 	indices       []uint32
+	slots         slots // of a dictionary of numbers
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{page: make([]byte, 0, pageBytes+pageBytes/8)} }}

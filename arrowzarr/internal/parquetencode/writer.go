@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -177,8 +176,7 @@ func (p *pager) chooseValues() (used []uint32, err error) {
 	if p.values, err = valuesOf(p.leaf.Values, column); err != nil {
 		return nil, err
 	}
-	p.indices = slices.Grow(p.indices[:0], p.values.n)
-	if d := newDictionary(p.values, p.indices[:p.values.n]); d != nil {
+	if d := newDictionary(p.values, p.scratch); d != nil {
 		p.values, p.positions = d.values, d.indices
 	}
 	return nil, nil
