@@ -12,6 +12,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -24,6 +26,7 @@ import (
 // views, small decimals, list_views, fixed_size_lists, runs and dictionaries of nested
 // values. They are written as integers, as plain text and bytes, as decimals of 128 bits,
 // as lists, and as the values, as other writers do. The file's Arrow schema has their types.
+// Decimals of a negative scale become ones of scale 0.
 //
 // Columns are read and encoded one after another, several at once, so that few are in
 // memory at a time and what is encoded is in the processor's cache.
@@ -66,7 +69,7 @@ func newParquetWriter(t *Table, w io.Writer) (*parquetWriter, error) {
 			return err
 		})
 		if err != nil {
-			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows: %w", f.Name, schema.Field(i).Type, err))
+			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows, or --exclude for the column: %w", f.Name, schema.Field(i).Type, err))
 		}
 		p.leaves = append(p.leaves, parquetLeaves(f.Type, nil))
 	}
@@ -271,8 +274,12 @@ func mapTypes(schema *arrow.Schema, f func(arrow.DataType) arrow.DataType) *arro
 }
 
 // readableType returns a type for the Arrow schema in a Parquet file: without runs and
-// dictionaries of nested values, which no reader makes again, and which end polars.
+// dictionaries of nested values, which no reader makes again, and which end polars; and
+// without negative scales, by which Arrow's C++ reader would label other values.
 func readableType(t arrow.DataType) arrow.DataType {
+	if whole := wholeDecimal(t); whole != nil {
+		return whole
+	}
 	switch t := t.(type) {
 	case *arrow.RunEndEncodedType:
 		return readableType(t.Encoded())
@@ -291,7 +298,26 @@ func isNested(t arrow.DataType) bool {
 	return nested
 }
 
+// wholeDecimal returns the type of scale 0 that has the values of decimals of a negative
+// scale; nil for other types, and if there is none.
+func wholeDecimal(t arrow.DataType) arrow.DataType {
+	d, ok := t.(arrow.DecimalType)
+	if !ok || d.GetScale() >= 0 {
+		return nil
+	}
+	switch digits := d.GetPrecision() - d.GetScale(); {
+	case digits <= decimal128.MaxPrecision:
+		return &arrow.Decimal128Type{Precision: digits}
+	case digits <= decimal256.MaxPrecision:
+		return &arrow.Decimal256Type{Precision: digits}
+	}
+	return nil
+}
+
 func parquetType(t arrow.DataType) arrow.DataType {
+	if whole := wholeDecimal(t); whole != nil {
+		return whole
+	}
 	switch t := t.(type) {
 	case arrow.ExtensionType:
 		if storage := parquetType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {

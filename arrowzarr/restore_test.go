@@ -315,6 +315,43 @@ func TestRunsAreRestoredToParquetAsTheirValues(t *testing.T) {
 	}
 }
 
+// Parquet has no negative scales. The decimals are restored to it as ones of scale 0,
+// except of more digits than it has.
+func TestDecimalsOfNegativeScaleAreRestoredToParquet(t *testing.T) {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	kinds := []arrow.DataType{
+		&arrow.Decimal32Type{Precision: 5, Scale: -2}, &arrow.Decimal64Type{Precision: 10, Scale: -2}, &arrow.Decimal128Type{Precision: 36, Scale: -2},
+		&arrow.Decimal128Type{Precision: 38, Scale: -2}, &arrow.Decimal256Type{Precision: 20, Scale: -2}, &arrow.Decimal256Type{Precision: 74, Scale: -2},
+	}
+	for _, kind := range kinds {
+		width := kind.(arrow.FixedWidthDataType).Bytes()
+		values := make([]byte, 4*width)
+		for row, n := range []int64{12, 7, -1, 99} {
+			for i := range width {
+				values[row*width+i] = byte(n >> min(8*i, 63))
+			}
+		}
+		buffers := []*memory.Buffer{memory.NewBufferBytes([]byte{0b1101}), memory.NewBufferBytes(values)}
+		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
+		columns = append(columns, array.MakeFromData(array.NewData(kind, 4, buffers, nil, 1, 0)))
+	}
+	want := newTable(fields, columns)
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	got := readTable(t, restored)
+	for i, kind := range kinds {
+		assert.Equal(t, []string{"1200", "(null)", "-100", "9900"}, plainText(got.column(i)...), kind)
+	}
+
+	long := arrow.Field{Name: "long", Type: &arrow.Decimal256Type{Precision: 76, Scale: -2}}
+	output, _ = convertFile(t, inputFile(t, newTable([]arrow.Field{long}).stream(t)), arrowzarr.Options{})
+	_, err = arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "long.parquet"), arrowzarr.RestoreOptions{})
+	assert.ErrorContains(t, err, `column "long" of type decimal256(76, -2) has no form in Parquet`)
+}
+
 // plainText returns what the values of arrays print.
 func plainText(chunks ...arrow.Array) (all []string) {
 	for _, c := range chunks {
