@@ -33,7 +33,7 @@ func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 // exceed the shape of the array: fill values pad the rest. Otherwise the other elements
 // of the chunk stay, so it is read first. If all elements equal the fill value bitwise,
 // the chunk is deleted instead, unless WriteEmptyChunks is set. Chunks outside the shape
-// of the array can be written, too: fill values pad them, whatever was stored there.
+// of the array can be written, too: fill values pad them, and what was stored there goes.
 func (a *Array) WriteChunk(ctx context.Context, index []int64, v element.Values) error {
 	if err := a.checkIndex(index); err != nil {
 		return err
