@@ -113,3 +113,6 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 
 // TargetRows returns the most rows of a batch that a table's reader returns by default.
 func (t *Table) TargetRows(ctx context.Context) (int64, error) { return t.targetRows(ctx) }
+
+// WriteParquet writes the table as Restore does.
+func (t *Table) WriteParquet(ctx context.Context, w io.Writer) error { return writeParquet(ctx, t, w) }

@@ -299,7 +299,7 @@ func isNested(t arrow.DataType) bool {
 }
 
 // wholeDecimal returns the type of scale 0 that has the values of decimals of a negative
-// scale; nil for other types, and if there is none.
+// scale; nil for other types, and if that is too wide.
 func wholeDecimal(t arrow.DataType) arrow.DataType {
 	d, ok := t.(arrow.DecimalType)
 	if !ok || d.GetScale() >= 0 {
