@@ -162,7 +162,7 @@ func (h *hierarchyWriter) array(ctx context.Context, w *columnWriter, a columnAr
 		if h.layout.appending {
 			err = h.copyChunks(ctx, built, path, m)
 		} else {
-			err = store.Move(ctx, h.documents, built, path)
+			err = h.move(ctx, built, path)
 		}
 		// An array of fill values has no chunks to move.
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -170,6 +170,18 @@ func (h *hierarchyWriter) array(ctx context.Context, w *columnWriter, a columnAr
 		}
 	}
 	return h.node(ctx, path, m)
+}
+
+// move moves what was built to its path, in place of what a process has moved there that
+// was killed while it published the output.
+func (h *hierarchyWriter) move(ctx context.Context, built, path string) error {
+	err := store.Move(ctx, h.documents, built, path)
+	if errors.Is(err, store.ErrExists) {
+		if err = store.DeleteAll(ctx, h.documents, path); err == nil {
+			err = store.Move(ctx, h.documents, built, path)
+		}
+	}
+	return err
 }
 
 // categories writes the values of a dictionary column.

@@ -287,6 +287,25 @@ func TestPipesAreNotPlanned(t *testing.T) {
 	requireOnly(t, filepath.Dir(output))
 }
 
+// A process that is killed while it publishes the output may have deleted the results of
+// partitions, and moved columns to their places. The partitions then run again.
+func TestFinalizeReplacesWhatAKilledOneHasMoved(t *testing.T) {
+	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int32, 200, 0)).file(t))
+	folder, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 16})
+	output := filepath.Join(t.TempDir(), "output.zarr")
+	_, err := arrowzarr.Plan(t.Context(), input, output, 1, arrowzarr.Options{ChunkRows: 16})
+	require.NoError(t, err)
+	_, err = arrowzarr.RunPartition(t.Context(), output, 0, arrowzarr.Options{})
+	require.NoError(t, err)
+	staging := filepath.Join(filepath.Dir(output), ".output.zarr.partial")
+	built := filepath.Join(staging, ".arrow2zarr", "building", "0", "values")
+	require.DirExists(t, built)
+	require.NoError(t, os.CopyFS(filepath.Join(staging, "c"), os.DirFS(built)))
+	_, err = arrowzarr.Finalize(t.Context(), output, arrowzarr.Options{})
+	require.NoError(t, err)
+	requireSameContent(t, contentAt(t, folder), contentAt(t, output))
+}
+
 // A put whose response is lost is an error of the partition, which then runs again.
 func TestFailedPartitionsRunAgain(t *testing.T) {
 	input := inputFile(t, mixedTable(t, 5, 200, 120).stream(t, ipc.WithZstd()))

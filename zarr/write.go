@@ -16,7 +16,7 @@ import (
 )
 
 // Write stores the whole array chunk by chunk. The values must have the shape of the
-// array. Write uses jobs goroutines, or GOMAXPROCS if jobs is not positive.
+// array. Write uses as many goroutines as [Array.Read].
 func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 	if err := a.dataType.CheckValues(v); err != nil {
 		return fmt.Errorf("array %q: %w", a.path, err)
@@ -33,7 +33,7 @@ func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 // exceed the shape of the array: fill values pad the rest. Otherwise the other elements
 // of the chunk stay, so it is read first. If all elements equal the fill value bitwise,
 // the chunk is deleted instead, unless WriteEmptyChunks is set. Chunks outside the shape
-// of the array can be written, too: fill values pad them, whatever was stored there.
+// of the array can be written, too: fill values pad them, and what was stored there goes.
 func (a *Array) WriteChunk(ctx context.Context, index []int64, v element.Values) error {
 	if err := a.checkIndex(index); err != nil {
 		return err
@@ -58,10 +58,10 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 	for i, axis := range a.chunkGrid() {
 		counts[i] = axis.Count(box.Origin[i]+box.Shape[i]) - axis.Count(box.Origin[i])
 	}
-	jobs = parallelism(jobs)
 	if a.encodesOnDevice(box, v) {
-		return a.writeBoxOnDevice(ctx, box, v, jobs)
+		return a.writeBoxOnDevice(ctx, box, v, parallelism(jobs))
 	}
+	jobs = hostParallelism(jobs)
 	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
 	within := max(jobs/across, 1) // remaining goroutines per shard
 	return forEachParallel(ctx, across, a.chunkGrid().Chunks(box), func(ctx context.Context, index []int64) error {

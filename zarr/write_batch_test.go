@@ -136,7 +136,7 @@ func TestWriteChunksStoresEachChunkInItsPlace(t *testing.T) {
 
 // A program that was killed may have left a part of a chunk. The array has none of its
 // elements until it grows, so they are not read.
-func TestChunksOutsideTheShapeReplaceWhateverIsStored(t *testing.T) {
+func TestChunksOutsideTheShapeReplaceWhatIsStored(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, meta := range []*zarr.ArrayMetadata{ints([]int64{0}, []int64{4}, codec.Zstd{Level: 1}), sharded([]int64{0}, []int64{4}, []int64{2})} {
 			for _, stored := range [][]byte{{}, {1}, make([]byte, 100)} {
