@@ -113,3 +113,12 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 
 // TargetRows returns the most rows of a batch that a table's reader returns by default.
 func (t *Table) TargetRows() int64 { return t.targetRows() }
+
+// NewCSVReader returns a function that reads records of CSV and the lines of their fields.
+func NewCSVReader(in io.Reader, comma rune, limit int) func() ([]string, []int, error) {
+	r := newCSVReader(in, comma, limit)
+	return func() ([]string, []int, error) {
+		fields, err := r.read()
+		return fields, r.lines, err
+	}
+}

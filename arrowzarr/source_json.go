@@ -347,6 +347,13 @@ func appendObject(b *array.StructBuilder, f arrow.Field, raw []byte) error {
 
 // appendText appends a value of a type that is not nested, given as text.
 func appendText(b array.Builder, f arrow.Field, text string) error {
+	if b, ok := b.(array.StringLikeBuilder); ok {
+		b.Append(text)
+		return nil
+	}
+	if text == array.NullValueStr { // which arrow-go would take for a null
+		return fmt.Errorf("%q is no %s", text, f.Type)
+	}
 	if t, ok := f.Type.(*arrow.TimestampType); ok {
 		_, zoned, err := arrow.TimestampFromStringInLocation(text, t.Unit, time.UTC)
 		if err != nil || zoned != (t.TimeZone != "") {
