@@ -116,3 +116,12 @@ func (t *Table) TargetRows(ctx context.Context) (int64, error) { return t.target
 
 // WriteParquet writes the table as Restore does.
 func (t *Table) WriteParquet(ctx context.Context, w io.Writer) error { return writeParquet(ctx, t, w) }
+
+// NewCSVReader returns a function that reads records of CSV and the lines of their fields.
+func NewCSVReader(in io.Reader, comma rune, limit int) func() ([]string, []int, error) {
+	r := newCSVReader(in, comma, limit)
+	return func() ([]string, []int, error) {
+		fields, err := r.read()
+		return fields, r.lines, err
+	}
+}

@@ -105,7 +105,7 @@ func parseConsolidated(raw json.RawMessage, depth int) (map[string]Node, error) 
 
 func checkNotRoot(path string) error {
 	if path == "" {
-		return CheckName(path)
+		return checkName(path)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func OpenGroup(ctx context.Context, s store.Store, path string) (*Group, error) 
 // createNode writes the metadata of a new node, after the groups above it that are
 // missing.
 func createNode(ctx context.Context, s store.Store, path string, mode Mode, node Node) error {
-	if err := checkPath(path); err != nil {
+	if err := checkNewPath(path, node); err != nil {
 		return err
 	}
 	list, err := documents(node) // before anything changes
@@ -261,7 +261,7 @@ func WriteNode(ctx context.Context, s store.Store, path string, node Node) error
 	if s == nil {
 		return fmt.Errorf("zarr.WriteNode: node %q: %w", path, errNilStore)
 	}
-	if err := checkPath(path); err != nil {
+	if err := checkNewPath(path, node); err != nil {
 		return err
 	}
 	return writeNode(ctx, s, path, node)

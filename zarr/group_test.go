@@ -23,7 +23,6 @@ func hierarchy(t *testing.T) store.Store {
 		create(t, s, path, ints([]int64{2}, []int64{1}))
 	}
 	require.NoError(t, s.Set(ctx, "root/not a node/file", nil))
-	require.NoError(t, s.Set(ctx, "root/__hidden/zarr.json", []byte("not read")))
 	return s
 }
 

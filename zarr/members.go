@@ -41,7 +41,7 @@ func (g *Group) Children(ctx context.Context) ([]Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return CheckName(name) != nil }) // not nodes
+	names = slices.DeleteFunc(names, func(name string) bool { return checkName(name) != nil }) // not nodes
 	nodes := make([]Node, len(names))
 	err = forEachParallel(ctx, memberRequests, maps.Keys(maps.Collect(slices.All(names))), func(ctx context.Context, i int) error {
 		node, err := readNode(ctx, g.store, joinPath(g.path, names[i]))
@@ -203,7 +203,7 @@ func (g *Group) Move(ctx context.Context, from, to string) error {
 	fail := func(err error) error {
 		return fmt.Errorf("zarr.Group.Move: node %q to %q: %w", joinPath(g.path, from), joinPath(g.path, to), err)
 	}
-	if err := errors.Join(g.checkNewMember(from), g.checkNewMember(to)); err != nil {
+	if err := errors.Join(g.checkNewMember(from), g.checkNewMember(to), checkNewPath(to, &g.meta)); err != nil {
 		return fail(err)
 	}
 	if isAtOrBelow(from, to) || isAtOrBelow(to, from) {
@@ -332,7 +332,7 @@ func CreateHierarchy(ctx context.Context, s store.Store, path string, nodes map[
 	}
 	for _, name := range names {
 		full := joinPath(path, name)
-		if err := checkPath(full); err != nil {
+		if err := checkNewPath(full, nodes[name]); err != nil {
 			return fail(name, err)
 		}
 		if _, err := documents(nodes[name]); err != nil {

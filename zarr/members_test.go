@@ -2,6 +2,7 @@ package zarr_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -242,4 +243,50 @@ func TestHierarchyCompletesMetadataAsCreateDoes(t *testing.T) {
 	assert.True(t, a.Metadata().ChunkKeyEncoding.V2)
 	assert.Len(t, a.Metadata().Codecs, 2)
 	assert.Nil(t, plain.Codecs, "the argument is not changed")
+}
+
+// AnnData before 0.8 kept the labels of categories in groups "__categories".
+func TestMembersWithReservedNamesAreRead(t *testing.T) {
+	for _, format := range []int{2, 3} {
+		s := store.NewMemory()
+		meta := ints([]int64{4}, []int64{2})
+		meta.Format, meta.ChunkKeyEncoding.V2 = format, format == 2
+		root, err := zarr.CreateGroup(ctx, s, "", &zarr.GroupMetadata{Format: format})
+		require.NoError(t, err)
+		_, err = root.CreateArray(ctx, "__categories/a", meta)
+		if format == 3 {
+			require.ErrorIs(t, err, zarr.ErrInvalidName, "the specification reserves the name")
+			for _, path := range []string{"__categories", "__categories/a"} {
+				raw, err := s.Get(ctx, "zarr.json", store.Range{})
+				require.NoError(t, err)
+				if path != "__categories" {
+					raw, err = json.Marshal(meta)
+					require.NoError(t, err)
+				}
+				require.NoError(t, s.Set(ctx, path+"/zarr.json", raw))
+			}
+		} else {
+			require.NoError(t, err)
+		}
+		for range 2 { // without and with consolidated metadata
+			g := reopened(t, s, "")
+			assert.Equal(t, []string{"__categories", "__categories/a"}, memberNames(t, g, 0))
+			a, err := g.OpenArray(ctx, "__categories/a")
+			require.NoError(t, err)
+			require.NoError(t, a.SetAttributes(ctx, map[string]any{"k": "v"}))
+			_, err = zarr.OpenGroup(ctx, s, "__categories")
+			require.NoError(t, err)
+			require.NoError(t, g.Consolidate(ctx))
+		}
+		g := reopened(t, s, "")
+		require.NoError(t, g.Move(ctx, "__categories/a", "b"))
+		require.NoError(t, g.Delete(ctx, "__categories"))
+		assert.Equal(t, []string{"b"}, memberNames(t, g, 0))
+		err = g.Move(ctx, "b", "__c")
+		if format == 3 {
+			assert.ErrorIs(t, err, zarr.ErrInvalidName)
+		} else {
+			assert.NoError(t, err)
+		}
+	}
 }

@@ -319,10 +319,19 @@ var ErrInvalidName = errors.New("malformed node name")
 // metadataKey is the key of a metadata document relative to the path of its node.
 const metadataKey = "zarr.json"
 
-// CheckName returns an error wrapping [ErrInvalidName] unless a node can have the name.
-// A name is valid UTF-8, not empty and not "zarr.json". It has no "/" or NUL, does not
-// begin with "__" and is not only periods (Zarr core 3.1, "Node names").
+// CheckName returns an error wrapping [ErrInvalidName] unless a node of Zarr v3 can have
+// the name. A name is valid UTF-8, not empty and not "zarr.json". It has no "/" or NUL,
+// does not begin with "__" and is not only periods (Zarr core 3.1, "Node names"). Nodes
+// of Zarr v2, and those that exist, may begin with "__".
 func CheckName(name string) error {
+	if strings.HasPrefix(name, "__") {
+		return fmt.Errorf(`name %q begins with "__", which is reserved: %w`, name, ErrInvalidName)
+	}
+	return checkName(name)
+}
+
+// checkName is CheckName of a name that may be reserved.
+func checkName(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("a name cannot be empty: %w", ErrInvalidName)
@@ -332,21 +341,30 @@ func CheckName(name string) error {
 		return fmt.Errorf("name %q has a slash or a NUL: %w", name, ErrInvalidName)
 	case strings.Trim(name, ".") == "":
 		return fmt.Errorf("name %q is only periods: %w", name, ErrInvalidName)
-	case strings.HasPrefix(name, "__"):
-		return fmt.Errorf(`name %q begins with "__", which is reserved: %w`, name, ErrInvalidName)
 	case name == metadataKey:
 		return fmt.Errorf("name %q is that of metadata: %w", name, ErrInvalidName)
 	}
 	return nil
 }
 
-// checkPath applies [CheckName] to each name of a path. The root is "".
-func checkPath(path string) error {
+// checkPath returns an error unless a node can exist at a path. The root is "".
+func checkPath(path string) error { return checkNames(path, checkName) }
+
+// checkNewPath returns an error unless a node can be created at a path: in Zarr v3, names
+// that begin with "__" are reserved.
+func checkNewPath(path string, node Node) error {
+	if formatOf(node) == 2 {
+		return checkPath(path)
+	}
+	return checkNames(path, CheckName)
+}
+
+func checkNames(path string, check func(name string) error) error {
 	if path == "" {
 		return nil
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		if err := CheckName(name); err != nil {
+		if err := check(name); err != nil {
 			return fmt.Errorf("path %q: %w", path, err)
 		}
 	}

@@ -104,6 +104,9 @@ func (l List) MarshalJSON() ([]byte, error) {
 		if c == nil {
 			return nil, fmt.Errorf("codec %d is nil", i)
 		}
+		if r, ok := c.(reorder); ok {
+			return nil, fmt.Errorf("a filter that reinterprets %s-endian numbers as %s-endian ones: %w in Zarr v3", r.from, r.to, errors.ErrUnsupported)
+		}
 		config := c.Configuration()
 		if config == nil && strings.HasPrefix(c.Name(), numcodecs) {
 			config = metajson.Members{} // zarr-python requires one
@@ -143,8 +146,9 @@ func parseList(what string, raw json.RawMessage, depth int) (List, error) {
 			return nil, err
 		}
 		if ordered, ok := list[i].(byteOrdered); ok {
-			// zarr-python reinterprets numbers of the host as big-endian ones.
-			if decoded, encoded := ordered.orders(); decoded == Big || encoded == Big {
+			// zarr-python reinterprets numbers of the host as big-endian ones, and so loses
+			// them. The order of encoded numbers has no effect: codec "bytes" has one.
+			if t, err := ordered.types(); err != nil || t.decodedOrder == Big {
 				return nil, fmt.Errorf("codec %q with a big-endian type in Zarr v3: %w", ext.Name, errors.ErrUnsupported)
 			}
 		}

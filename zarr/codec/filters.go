@@ -223,21 +223,13 @@ func (c BitRound) check() error {
 	return nil
 }
 
-func (c Delta) orders() (Endian, Endian) { return filterOrders(c.DType, c.AsType) }
+func (c Delta) types() (filterTypes, error) { return parseFilterTypes(c.DType, c.AsType) }
 
-func (c FixedScaleOffset) orders() (Endian, Endian) { return filterOrders(c.DType, c.AsType) }
+func (c FixedScaleOffset) types() (filterTypes, error) { return parseFilterTypes(c.DType, c.AsType) }
 
-func (c Quantize) orders() (Endian, Endian) { return filterOrders(c.DType, c.AsType) }
+func (c Quantize) types() (filterTypes, error) { return parseFilterTypes(c.DType, c.AsType) }
 
-func (c AsType) orders() (Endian, Endian) { return filterOrders(c.DecodeDType, c.EncodeDType) }
-
-func filterOrders(dtype, astype string) (Endian, Endian) {
-	t, err := parseFilterTypes(dtype, astype)
-	if err != nil {
-		return "", ""
-	}
-	return t.decodedOrder, t.encodedOrder
-}
+func (c AsType) types() (filterTypes, error) { return parseFilterTypes(c.DecodeDType, c.EncodeDType) }
 
 // transform returns the transform of elements that the types describe.
 func (t filterTypes) transform(in ChunkSpec, encode, decode func(dst, src []byte) error) (Transform, error) {
@@ -261,44 +253,77 @@ func (c Delta) Transform(in ChunkSpec) (Transform, error) {
 	if err != nil {
 		return Transform{}, err
 	}
-	of := t.decoded
-	return t.transform(in, func(dst, src []byte) error {
-		diff := make([]byte, len(src))
-		if of.floating {
-			last := 0.0
-			for i := range of.count(src) {
-				x := of.float(src, i)
-				if i == 0 {
-					of.putFloat(diff, i, x)
-				} else {
-					of.putFloat(diff, i, x-last)
-				}
-				last = x
-			}
+	if t.decoded.floating || t.encoded.floating {
+		return t.transform(in, t.encodeFloatDeltas, t.decodeFloatDeltas)
+	}
+	return t.transform(in, t.encodeIntDeltas, t.decodeIntDeltas)
+}
+
+// encodeIntDeltas takes differences modulo the size of their type, and stores the low
+// bits of each, as NumPy does. So smaller signed integers hold those of unsigned ones.
+// It checks that the decoder restores every element.
+func (t filterTypes) encodeIntDeltas(dst, src []byte) error {
+	of, last := t.decoded, int64(0)
+	var one [8]byte
+	wrap := func(x int64) int64 {
+		of.putInt(one[:], 0, x)
+		return of.int(one[:], 0)
+	}
+	for i := range of.count(src) {
+		x := of.int(src, i)
+		if of.time && x == nat {
+			return fmt.Errorf("element %d is NaT, which has no differences", i)
+		}
+		t.encoded.putInt(dst, i, wrap(x-last))
+		if wrap(last+t.encoded.int(dst, i)) != x {
+			return fmt.Errorf("element %d differs by %d from the one before: %w %s", i, x-last, errRange, t.encoded.of)
+		}
+		last = x
+	}
+	return nil
+}
+
+// decodeIntDeltas adds up differences. All times after NaT are NaT, as in NumPy.
+func (t filterTypes) decodeIntDeltas(dst, src []byte) error {
+	of, sum := t.decoded, int64(0)
+	for i := range of.count(dst) {
+		if x := t.encoded.int(src, i); of.time && (x == nat || sum == nat && i > 0) {
+			sum = nat
 		} else {
-			last := int64(0)
-			for i := range of.count(src) {
-				x := of.int(src, i)
-				of.putInt(diff, i, x-last)
-				last = x
-			}
+			sum += x
 		}
-		return convert(dst, t.encoded, diff, of)
-	}, func(dst, src []byte) error {
-		if err := reconvert(dst, of, src, t.encoded); err != nil {
-			return err
+		of.putInt(dst, i, sum)
+	}
+	return nil
+}
+
+func (t filterTypes) encodeFloatDeltas(dst, src []byte) error {
+	of := t.decoded
+	diff := make([]byte, len(src))
+	for i := range of.count(src) {
+		switch {
+		case i == 0:
+			copy(diff, src[:of.size])
+		case of.floating:
+			of.putFloat(diff, i, of.float(src, i)-of.float(src, i-1))
+		default:
+			of.putInt(diff, i, of.int(src, i)-of.int(src, i-1))
 		}
-		if of.floating {
-			for i := 1; i < of.count(dst); i++ {
-				of.putFloat(dst, i, of.float(dst, i-1)+of.float(dst, i))
-			}
-			return nil
-		}
-		for i := 1; i < of.count(dst); i++ {
-			of.putInt(dst, i, of.int(dst, i-1)+of.int(dst, i))
-		}
-		return nil
-	})
+	}
+	return convert(dst, t.encoded, diff, of)
+}
+
+// decodeFloatDeltas adds up differences in the type in which NumPy does.
+func (t filterTypes) decodeFloatDeltas(dst, src []byte) error {
+	in := promotedFloat(t.decoded, t.encoded)
+	sums := make([]byte, t.encoded.count(src)*in.size)
+	if err := reconvert(sums, in, src, t.encoded); err != nil {
+		return err
+	}
+	for i := 1; i < in.count(sums); i++ {
+		in.putFloat(sums, i, in.float(sums, i-1)+in.float(sums, i))
+	}
+	return reconvert(dst, t.decoded, sums, in)
 }
 
 // Transform returns the transform of chunks of any type with the size of DType.

@@ -66,10 +66,12 @@ func parseNumber(name string) (number, Endian, error) {
 	if err != nil {
 		return number{}, "", err
 	}
-	if dtype.IsTime() {
+	isTime := dtype.IsTime()
+	if isTime {
 		dtype = ndview.Int64
 	}
 	n, ok := numberOf(element.Of(dtype))
+	n.time = isTime
 	if !ok {
 		return number{}, "", fmt.Errorf("dtype %q: %w", name, errors.ErrUnsupported)
 	}
@@ -193,6 +195,23 @@ func (n number) toFloat(x int64, to number) float64 {
 	default:
 		return to.round(float64(float32(uint64(x))))
 	}
+}
+
+// promotedFloat returns the float type in which NumPy adds numbers of two types, of which
+// at least one is a float.
+func promotedFloat(a, b number) number {
+	size := 2
+	for _, n := range []number{a, b} {
+		switch {
+		case n.floating:
+			size = max(size, n.size)
+		default: // floats with at least as many digits
+			size = max(size, min(2*n.size, 8))
+		}
+	}
+	name := map[int]ndview.DType{2: ndview.Float16, 4: ndview.Float32, 8: ndview.Float64}[size]
+	n, _ := numberOf(element.Of(name))
+	return n
 }
 
 // contains reports whether an integral x is in the range of the integer type.

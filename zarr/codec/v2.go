@@ -49,7 +49,7 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 	if err != nil {
 		return nil, err
 	}
-	endian, serialized := v.Endian, false
+	endian, size, serialized := v.Endian, of.Size(), false
 	for _, c := range entries {
 		switch c := c.(type) {
 		case ArrayCodec:
@@ -57,11 +57,20 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 				return nil, fmt.Errorf("codec %q after bytes: %w", c.Name(), errors.ErrUnsupported)
 			}
 			if ordered, ok := c.(byteOrdered); ok {
-				decoded, encoded := ordered.orders()
-				if decoded != "" && endian != "" && decoded != endian {
-					return nil, fmt.Errorf("codec %q of %s-endian numbers after %s-endian ones: %w", c.Name(), decoded, endian, errors.ErrUnsupported)
+				t, err := ordered.types()
+				if err != nil {
+					return nil, fmt.Errorf("codec %q: %w", c.Name(), err)
 				}
-				endian = encoded
+				want := t.decodedOrder
+				switch resized := size != int64(t.decoded.size); {
+				case resized && want == Big:
+					return nil, fmt.Errorf("codec %q of big-endian numbers of %d bytes after ones of %d: %w", c.Name(), t.decoded.size, size, errors.ErrUnsupported)
+				case resized && endian == Big:
+					list = append(list, reorder{endian, Little})
+				case !resized && endian != want && endian != "" && want != "":
+					list = append(list, reorder{endian, want})
+				}
+				endian, size = t.encodedOrder, int64(t.encoded.size)
 			}
 		case ArrayBytesCodec:
 			if serialized {
@@ -89,9 +98,28 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 
 // byteOrdered is an array-to-array codec whose configuration has byte orders.
 type byteOrdered interface {
-	// orders returns the byte orders of elements before and after encoding. An order is
+	// types returns the types of elements before and after encoding. Their orders are
 	// empty if elements have one byte.
-	orders() (decoded, encoded Endian)
+	types() (filterTypes, error)
+}
+
+// reorder makes elements of one byte order those of the other, with the same bytes. It
+// stands between elements and a filter whose configuration has another order, which
+// reinterprets them. Metadata does not have it.
+type reorder struct{ from, to Endian }
+
+// Name returns a name for errors.
+func (reorder) Name() string { return "reorder" }
+
+// Configuration returns nil.
+func (reorder) Configuration() any { return nil }
+
+// Transform returns the transform of chunks whose elements have a byte order.
+func (reorder) Transform(in ChunkSpec) (Transform, error) {
+	out := in
+	out.Fill = make([]byte, len(in.Fill))
+	swap := func(dst, src []byte) error { in.Type.SwapBytes(dst, src); return nil }
+	return Transform{Out: out, Encode: swap, Decode: swap}, swap(out.Fill, in.Fill)
 }
 
 // entries returns the filters, then the compressor.
@@ -191,10 +219,18 @@ func (l List) V2(axes int) (V2, error) {
 		case Bytes:
 			v.Endian = c.Endian
 			for _, before := range slices.Backward(l[:i]) {
-				if ordered, ok := before.(byteOrdered); ok {
-					v.Endian, _ = ordered.orders()
+				switch before := before.(type) {
+				case reorder:
+					v.Endian = before.from
+				case byteOrdered:
+					t, err := before.types()
+					if err != nil {
+						return V2{}, err
+					}
+					v.Endian = t.decodedOrder
 				}
 			}
+		case reorder: // List makes it again
 		default:
 			raw, err := formatV2(c)
 			if err != nil {
