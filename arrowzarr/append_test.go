@@ -203,6 +203,9 @@ func TestFailedAppendsChangeNothing(t *testing.T) {
 	for name, options := range grids {
 		for _, key := range []string{"plain", "list", "category", "zarr.json", "nulls"} {
 			t.Run(name+"/"+key, func(t *testing.T) {
+				if testing.Short() && name != "chunks" && key != "list" {
+					t.Skip("takes seconds")
+				}
 				o, url := newObjects(t)
 				_, err := arrowzarr.Convert(t.Context(), inputs[0], url, options)
 				require.NoError(t, err)

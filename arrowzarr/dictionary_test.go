@@ -198,6 +198,9 @@ func TestRunsOfRunsBecomeTheirValues(t *testing.T) {
 
 // The values take more than their share of the memory, so some are kept in a file.
 func TestCategoriesOverMaxMemoryAreConverted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	values := array.NewStringBuilder(memory.DefaultAllocator)

@@ -64,7 +64,7 @@ func newFileSource(file *inputFile, r sourceOptions) (source, error) {
 	s := &fileSource{file: file}
 	err := catchPanic(func() (err error) {
 		swapped, err := arrowipc.ValidateFile(file, file.size, s.index.add)
-		if err != nil {
+		if err != nil || s.index.oldCodec {
 			return err
 		}
 		jobs := r.jobs
@@ -90,9 +90,30 @@ func newFileSource(file *inputFile, r sourceOptions) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: Arrow IPC file: %w", file.name, errors.Join(err, s.mapped.close()))
 	}
+	if s.index.oldCodec {
+		return newOldFileSource(file, r)
+	}
 	s.batches = s.reader.NumRecords()
 	return s, nil
 }
+
+// oldFileSource reads a file that Arrow 0.17 compressed, in order: arrow-go would read the
+// metadata of its batches as they are.
+type oldFileSource struct{ *streamSource }
+
+// newOldFileSource reads the messages between the file's magic and its footer.
+func newOldFileSource(file *inputFile, r sourceOptions) (source, error) {
+	const start = 8 // the magic and its padding
+	messages := *file
+	messages.ReaderAt, messages.size = io.NewSectionReader(file, start, file.size-start), file.size-start
+	s, err := newStreamSource(&messages, r)
+	if err != nil {
+		return nil, err
+	}
+	return oldFileSource{s.(*streamSource)}, nil
+}
+
+func (s oldFileSource) format() string { return "Arrow IPC file" }
 
 // hasDictionary reports whether a field, or one inside it, is a dictionary.
 func hasDictionary(field arrow.Field) bool {
@@ -190,11 +211,14 @@ type batchIndex struct {
 	total  int64
 	totals []int64 // of nulls, by array, depth first; -1 if a batch does not say
 	err    error   // the index is invalid
+	// oldCodec reports whether a batch is compressed as Arrow 0.17 did it.
+	oldCodec bool
 }
 
 // add adds the next batch.
 func (x *batchIndex) add(info arrowipc.Info) {
 	x.rows = append(x.rows, info.Rows)
+	x.oldCodec = x.oldCodec || info.OldCodec
 	if len(x.rows) == 1 {
 		x.totals = make([]int64, len(info.Nulls))
 	}
@@ -453,6 +477,11 @@ func (m *messageReader) readMetadata() (metadata []byte, info arrowipc.Info, err
 		}
 		if info, err = arrowipc.Inspect(metadata); err != nil {
 			return nil, info, err
+		}
+		if info.OldCodec { // which arrow-go ignores
+			if metadata, err = arrowipc.CurrentMetadata(metadata); err != nil {
+				return nil, info, err
+			}
 		}
 		if m.skip == nil || *m.skip == 0 || info.Type != ipc.MessageRecordBatch || info.Rows < 0 || info.Rows > *m.skip {
 			return metadata, info, nil

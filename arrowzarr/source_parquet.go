@@ -75,6 +75,9 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		if s.reader.MetaData().IsSetEncryptionAlgorithm() {
 			return errors.New("encrypted Parquet is not supported")
 		}
+		if err := simplifySchema(s.reader.MetaData()); err != nil {
+			return err
+		}
 		if s.stored, err = storedSchema(s.reader); err != nil {
 			return err
 		}
@@ -85,7 +88,8 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 			return err
 		}
 		s.batchRows = s.rowsOfBatch(r)
-		s.arrow, err = newArrowReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)
+		var maps repeatedMaps
+		s.arrow, maps, err = newArrowReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)
 		if err != nil {
 			return err
 		}
@@ -95,7 +99,7 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		}
 		root := s.reader.MetaData().Schema.Root()
 		for i := range s.arrow.Manifest.Fields {
-			correctLists(&s.arrow.Manifest.Fields[i], root.Field(i))
+			maps.correctLists(&s.arrow.Manifest.Fields[i], root.Field(i))
 		}
 		if err := s.chooseInt96Units(); err != nil {
 			return err
@@ -294,6 +298,11 @@ func (s *parquetSource) next() (l sourceBatch, err error) {
 
 // nextBatch returns the next batch, without batch if no row of it is in the range.
 func (s *parquetSource) nextBatch() (l sourceBatch, err error) {
+	if len(s.fields) == 0 && s.consumed < s.to { // rows without columns
+		batch := s.cutter.cut(array.NewRecordBatch(selectSchema(s.whole, nil), nil, s.to-s.consumed))
+		s.consumed = s.to
+		return sourceBatch{batch: batch}, nil
+	}
 	if s.groups == nil || s.cutter.done() {
 		return sourceBatch{}, io.EOF
 	}

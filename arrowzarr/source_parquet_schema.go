@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/apache/arrow-go/v18/parquet/schema"
 	"golang.org/x/sync/errgroup"
@@ -14,14 +15,71 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetcolumn"
 )
 
+// simplifySchema removes from the schema what arrow-go does not read: groups without columns,
+// which hold no values and which it takes for columns, and the annotation of decimals with
+// more digits than Arrow's have, which are then bytes.
+func simplifySchema(footer *metadata.FileMetaData) error {
+	elements := footer.FileMetaData.Schema
+	kept, at, changed := elements[:0:0], 0, false
+	var visit func()
+	visit = func() {
+		if at >= len(elements) {
+			return
+		}
+		element, place := elements[at], len(kept)
+		kept = append(kept, element)
+		if at++; element.IsSetType() {
+			digits := element.GetPrecision()
+			if t := element.GetLogicalType(); t != nil && t.IsSetDECIMAL() {
+				digits = max(digits, t.GetDECIMAL().GetPrecision())
+			}
+			if digits > maxDecimalDigits {
+				element.ConvertedType, element.LogicalType, element.Precision, element.Scale, changed = nil, nil, nil, nil, true
+			}
+			return
+		}
+		var children int32
+		for range element.GetNumChildren() {
+			before := len(kept)
+			if visit(); len(kept) > before {
+				children++
+			}
+		}
+		if children == 0 && place > 0 {
+			kept, changed = kept[:place], true
+			return
+		}
+		element.NumChildren = &children
+	}
+	if visit(); !changed {
+		return nil
+	}
+	footer.FileMetaData.Schema = kept
+	return remakeSchema(footer)
+}
+
+// maxDecimalDigits is the precision of decimal256.
+const maxDecimalDigits = 76
+
+// remakeSchema makes the schema of the elements of a footer that has been changed.
+func remakeSchema(footer *metadata.FileMetaData) error {
+	root, err := schema.FromParquet(footer.FileMetaData.Schema)
+	if err != nil {
+		return err
+	}
+	footer.Schema = schema.NewSchema(root.(*schema.GroupNode))
+	return nil
+}
+
 // newArrowReader returns arrow-go's reader of a file. If arrow-go refuses the schema,
 // groups that are no valid list, map or variant are read as the lists and structs that
-// they are without that annotation.
-func newArrowReader(f *file.Reader, properties pqarrow.ArrowReadProperties, mem memory.Allocator) (*pqarrow.FileReader, error) {
+// they are without that annotation. It returns the maps that correctLists makes of them again.
+func newArrowReader(f *file.Reader, properties pqarrow.ArrowReadProperties, mem memory.Allocator) (*pqarrow.FileReader, repeatedMaps, error) {
 	r, err := pqarrow.NewFileReader(f, properties, mem)
 	if err == nil {
-		return r, nil
+		return r, nil, nil
 	}
+	maps := repeatedMaps{}
 	footer := f.MetaData()
 	at, changed := 0, false
 	var visit func(n schema.Node)
@@ -33,6 +91,9 @@ func newArrowReader(f *file.Reader, properties pqarrow.ArrowReadProperties, mem 
 			return
 		}
 		if !isValidGroup(group) {
+			if isMapGroup(group) {
+				maps[group.Path()] = true
+			}
 			element.ConvertedType, element.LogicalType, changed = nil, nil, true
 		}
 		for i := range group.NumFields() {
@@ -40,14 +101,23 @@ func newArrowReader(f *file.Reader, properties pqarrow.ArrowReadProperties, mem 
 		}
 	}
 	if visit(footer.Schema.Root()); !changed {
-		return nil, err
+		return nil, nil, err
 	}
-	root, failed := schema.FromParquet(footer.FileMetaData.Schema)
-	if failed != nil {
-		return nil, errors.Join(err, failed)
+	if failed := remakeSchema(footer); failed != nil {
+		return nil, nil, errors.Join(err, failed)
 	}
-	footer.Schema = schema.NewSchema(root.(*schema.GroupNode))
-	return pqarrow.NewFileReader(f, properties, mem)
+	r, err = pqarrow.NewFileReader(f, properties, mem)
+	return r, maps, err
+}
+
+// repeatedMaps are the paths of repeated groups that have been maps, see newArrowReader.
+// parquet-avro writes lists of maps so.
+type repeatedMaps map[string]bool
+
+// has reports whether a repeated group is a map, or has been one.
+func (m repeatedMaps) has(n schema.Node) bool {
+	group, ok := n.(*schema.GroupNode)
+	return ok && (m[group.Path()] || isMapGroup(group))
 }
 
 // isValidGroup reports whether arrow-go reads a group as the list or map that it is said to
@@ -65,21 +135,28 @@ func isValidGroup(n *schema.GroupNode) bool {
 	case !isMap:
 		return true // a list inside of a list may be repeated
 	}
+	return isMapGroup(n) && n.RepetitionType() != parquet.Repetitions.Repeated
+}
+
+// isMapGroup reports whether a group is a map and has its entries.
+func isMapGroup(n *schema.GroupNode) bool {
+	if !n.LogicalType().Equals(schema.MapLogicalType{}) || n.NumFields() != 1 || n.Field(0).RepetitionType() != parquet.Repetitions.Repeated {
+		return false
+	}
 	entries, ok := n.Field(0).(*schema.GroupNode)
-	return ok && n.RepetitionType() != parquet.Repetitions.Repeated && (entries.NumFields() == 1 || entries.NumFields() == 2) &&
-		entries.Field(0).RepetitionType() == parquet.Repetitions.Required
+	return ok && (entries.NumFields() == 1 || entries.NumFields() == 2) && entries.Field(0).RepetitionType() == parquet.Repetitions.Required
 }
 
 // correctLists gives a field the types that the specification says of old forms of lists,
-// and that arrow-go does not infer: the elements of a repeated field without annotation have
-// its name and are never null, and a list inside of a repeated group "array" is one.
-func correctLists(f *pqarrow.SchemaField, n schema.Node) {
+// and that arrow-go does not infer: elements that are a repeated field have its name and are
+// never null, and a list or a map inside of a repeated group "array" is one.
+func (m repeatedMaps) correctLists(f *pqarrow.SchemaField, n schema.Node) {
 	switch t := f.Field.Type.(type) {
 	case *arrow.StructType:
-		correctFields(f, n)
+		m.correctFields(f, n)
 	case *arrow.MapType:
 		if entries, ok := onlyField(n); ok && len(f.Children) == 1 {
-			correctFields(&f.Children[0], entries)
+			m.correctFields(&f.Children[0], entries)
 			if entry, ok := f.Children[0].Field.Type.(*arrow.StructType); ok && entry.NumFields() == 2 {
 				made := arrow.MapOfFields(entry.Field(0), entry.Field(1))
 				made.KeysSorted = t.KeysSorted
@@ -89,20 +166,21 @@ func correctLists(f *pqarrow.SchemaField, n schema.Node) {
 	case *arrow.ListType:
 		element := &f.Children[0]
 		if n.RepetitionType() == parquet.Repetitions.Repeated {
-			correctFields(element, n)
+			m.correctFields(element, n)
 			element.Field.Name, element.Field.Nullable = n.Name(), false
 		} else if repeated, ok := onlyField(n); ok {
-			correctElement(element, repeated)
+			m.correctElement(element, repeated)
 		}
 		f.Field.Type = arrow.ListOfField(*element.Field)
 	}
 }
 
 // correctElement is correctLists for the element of an annotated list.
-func correctElement(element *pqarrow.SchemaField, repeated schema.Node) {
+func (m repeatedMaps) correctElement(element *pqarrow.SchemaField, repeated schema.Node) {
 	child, ok := onlyField(repeated)
 	if !ok {
-		correctFields(element, repeated)
+		m.correctFields(element, repeated)
+		element.Field.Nullable = false
 		return
 	}
 	isList := repeated.LogicalType().Equals(schema.NewListLogicalType()) &&
@@ -111,24 +189,33 @@ func correctElement(element *pqarrow.SchemaField, repeated schema.Node) {
 	case isStruct && isList && len(element.Children) == 1:
 		id := element.Field.Metadata
 		*element = element.Children[0]
-		correctLists(element, child)
+		m.correctLists(element, child)
+		element.Field.Name, element.Field.Nullable, element.Field.Metadata = repeated.Name(), false, id
+	case isStruct && m.has(repeated) && len(element.Children) == 1:
+		id := element.Field.Metadata
+		m.correctFields(element, repeated)
+		*element = element.Children[0]
+		if entries, ok := element.Children[0].Field.Type.(*arrow.StructType); ok && entries.NumFields() == 2 {
+			element.Field.Type = arrow.MapOfFields(entries.Field(0), entries.Field(1))
+		}
 		element.Field.Name, element.Field.Nullable, element.Field.Metadata = repeated.Name(), false, id
 	case isStruct && len(element.Children) == 1 && element.Field.Name == repeated.Name():
-		correctFields(element, repeated)
+		m.correctFields(element, repeated)
+		element.Field.Nullable = false
 	default:
-		correctLists(element, child)
+		m.correctLists(element, child)
 	}
 }
 
 // correctFields corrects the fields of a struct.
-func correctFields(f *pqarrow.SchemaField, n schema.Node) {
+func (m repeatedMaps) correctFields(f *pqarrow.SchemaField, n schema.Node) {
 	group, ok := n.(*schema.GroupNode)
 	if t, isStruct := f.Field.Type.(*arrow.StructType); !ok || !isStruct || group.NumFields() != t.NumFields() || len(f.Children) != t.NumFields() {
 		return
 	}
 	fields := make([]arrow.Field, len(f.Children))
 	for i := range f.Children {
-		correctLists(&f.Children[i], group.Field(i))
+		m.correctLists(&f.Children[i], group.Field(i))
 		fields[i] = *f.Children[i].Field
 	}
 	f.Field.Type = arrow.StructOf(fields...)

@@ -175,3 +175,82 @@ func TestParquetPagesOfOldWritersAreCompressed(t *testing.T) {
 		})
 	}
 }
+
+// parquet-avro writes lists whose repeated group is the element, which may be a map.
+func TestElementsThatAreRepeatedGroupsOfParquetAreNeverNull(t *testing.T) {
+	required := func(name string) schema.Node {
+		return schema.NewInt32Node(name, parquet.Repetitions.Required, -1)
+	}
+	list := func(name string, repeated schema.Node) schema.Node {
+		n, err := schema.NewGroupNodeLogical(name, parquet.Repetitions.Optional, []schema.Node{repeated}, schema.NewListLogicalType(), -1)
+		require.NoError(t, err)
+		return n
+	}
+	two, err := schema.NewGroupNode("element", parquet.Repetitions.Repeated, []schema.Node{required("x"), required("y")}, -1)
+	require.NoError(t, err)
+	one, err := schema.NewGroupNode("array", parquet.Repetitions.Repeated, []schema.Node{required("x")}, -1)
+	require.NoError(t, err)
+	entries, err := schema.NewGroupNode("map", parquet.Repetitions.Repeated, []schema.Node{required("key"), required("value")}, -1)
+	require.NoError(t, err)
+	maps, err := schema.NewGroupNodeLogical("array", parquet.Repetitions.Repeated, []schema.Node{entries}, schema.MapLogicalType{}, -1)
+	require.NoError(t, err)
+	structs := [2][]int16{{2, 2, 0, 1}, {0, 1, 0, 0}}
+	inner := [2][]int16{{3, 3, 2, 0, 1}, {0, 2, 1, 0, 0}}
+	content := parquetOfNodes(t, []schema.Node{list("two", two), list("one", one), list("maps", maps)}, []parquetColumnOf{
+		{[]int32{1, 2}, structs[0], structs[1]}, {[]int32{3, 4}, structs[0], structs[1]}, {[]int32{5, 6}, structs[0], structs[1]},
+		{[]int32{1, 2}, inner[0], inner[1]}, {[]int32{7, 8}, inner[0], inner[1]},
+	})
+	got, rows := convertedRows(t, content)
+	assert.Equal(t, "list<element: struct<x: int32, y: int32>>", got.Field(0).Type.String())
+	assert.Equal(t, "list<array: struct<x: int32>>", got.Field(1).Type.String())
+	assert.Equal(t, "list<array: map<int32, int32, items_non_nullable>>", got.Field(2).Type.String())
+	assert.JSONEq(t, `[{"two":[{"x":1,"y":3},{"x":2,"y":4}],"one":[{"x":5},{"x":6}],"maps":[[{"key":1,"value":7},{"key":2,"value":8}],[]]},
+		{"two":null,"one":null,"maps":null},{"two":[],"one":[],"maps":[]}]`, rows)
+}
+
+// Java's BigDecimal may have more digits than a decimal of Arrow.
+func TestParquetDecimalsOfTooManyDigitsAreBytes(t *testing.T) {
+	decimal := func(digits int32) schema.Node {
+		n, err := schema.NewPrimitiveNodeLogical("d", parquet.Repetitions.Required, schema.NewDecimalLogicalType(digits, 2), parquet.Types.ByteArray, 0, -1)
+		require.NoError(t, err)
+		return n
+	}
+	for digits, want := range map[int32]string{76: "decimal256(76, 2)", 77: "binary"} {
+		content := parquetOfNodes(t, []schema.Node{decimal(digits)}, []parquetColumnOf{{[]parquet.ByteArray{{1}, {2, 3}}, nil, nil}})
+		got, _ := convertedRows(t, content)
+		assert.Equal(t, want, got.Field(0).Type.String())
+	}
+}
+
+// parquet-go writes structs without fields as groups without columns.
+func TestParquetGroupsWithoutColumnsAreLeftOut(t *testing.T) {
+	group := func(name string, nodes ...schema.Node) schema.Node {
+		n, err := schema.NewGroupNode(name, parquet.Repetitions.Optional, nodes, -1)
+		require.NoError(t, err)
+		return n
+	}
+	number := func(name string) schema.Node {
+		return schema.NewInt32Node(name, parquet.Repetitions.Required, -1)
+	}
+	nodes := []schema.Node{number("a"), group("empty", group("inner")), group("s", group("inner"), number("b")), number("c")}
+	content := parquetOfNodes(t, nodes, []parquetColumnOf{
+		{[]int32{1, 2}, nil, nil}, {[]int32{3}, []int16{1, 0}, nil}, {[]int32{4, 5}, nil, nil},
+	})
+	got, rows := convertedRows(t, content)
+	assert.Equal(t, "struct<b: int32>", got.Field(1).Type.String())
+	assert.JSONEq(t, `[{"a":1,"s":{"b":3},"c":4},{"a":2,"s":null,"c":5}]`, rows)
+}
+
+func TestRowsOfParquetWithoutColumnsAreCounted(t *testing.T) {
+	footer := "\x15\x02" + // version 1
+		"\x19\x1c\x48\x06schema\x15\x00\x00" + // a root without children
+		"\x16\x04" + // 2 rows
+		"\x19\x1c\x19\x0c\x16\x00\x16\x04\x00\x00" // a row group of no columns and 2 rows
+	content := "PAR1" + footer + string([]byte{byte(len(footer)), 0, 0, 0}) + "PAR1"
+	output, report := convertCodes(t, []byte(content), arrowzarr.Options{})
+	assert.EqualValues(t, 2, report.Rows)
+	table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, table.Close()) }()
+	assert.EqualValues(t, 2, table.NumRows())
+}

@@ -143,7 +143,7 @@ func TestRangesOfRowsAreSlicesOfTheWhole(t *testing.T) {
 			whole, _ := readRows(t, path, all, 0, -1)
 			n, step := int64(len(whole)), int64(1)
 			if testing.Short() {
-				step = 6
+				step = 12
 			}
 			for from := int64(0); from <= n+1; from += step + from/4 {
 				for _, to := range []int64{-1, from - 1, from, from + 1, from + 13, from + 30, n - 1, n, n + 5} {

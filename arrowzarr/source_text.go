@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/bzip2"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -170,6 +169,9 @@ func (s *textSource) begin() error {
 	if err != nil {
 		return err
 	}
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) { // its byte order mark
+		return errors.New("text in UTF-16: convert the file, for example with iconv -f utf-16 -t utf-8")
+	}
 	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")) // the byte order mark of UTF-8
 	infer := s.inferCSV
 	if s.text.json {
@@ -214,7 +216,7 @@ func readHead(in io.Reader, n int) (head []byte, whole bool, err error) {
 // the number of those rows.
 func (s *textSource) inferCSV(head []byte, whole bool, given map[string]arrow.DataType, known []arrow.Field) (fields []arrow.Field, rows int, err error) {
 	r := s.csvReader(bytes.NewReader(head))
-	header, err := r.Read()
+	header, err := r.read()
 	if errors.Is(err, io.EOF) {
 		return nil, 0, errors.New("the file has no header: expected a line with the names of the columns")
 	}
@@ -231,8 +233,8 @@ func (s *textSource) inferCSV(head []byte, whole bool, given map[string]arrow.Da
 	kinds := make([]textKinds, len(names))
 	var last []string
 	for rows < InferRows {
-		record, err := r.Read()
-		if err != nil { // reading the rows will return it
+		record, err := r.read()
+		if err != nil || len(record) != len(names) { // reading the rows will return it
 			break
 		}
 		if last != nil {
@@ -268,52 +270,49 @@ func (s *textSource) inferCSV(head []byte, whole bool, given map[string]arrow.Da
 
 func addKinds(kinds []textKinds, record []string) {
 	for i, text := range record {
-		if i < len(kinds) && !isNullText(text) {
+		if !isNullText(text) {
 			kinds[i] |= kindsOf(text)
 		}
 	}
 }
 
-func (s *textSource) csvReader(in io.Reader) *csv.Reader {
-	r := csv.NewReader(in)
-	r.Comma, r.ReuseRecord = s.text.comma, true
-	return r
+func (s *textSource) csvReader(in io.Reader) *csvReader {
+	return newCSVReader(in, s.text.comma, int(s.options.maxBuffer/8))
 }
 
 // csvRows reads the rows of CSV.
 type csvRows struct {
-	r      *csv.Reader
+	r      *csvReader
+	comma  rune
 	fields []arrow.Field
 	given  map[string]arrow.DataType
 }
 
 // newCSVRows returns the rows after the header.
 func (s *textSource) newCSVRows(in io.Reader, fields []arrow.Field, given map[string]arrow.DataType) (*csvRows, error) {
-	c := &csvRows{r: s.csvReader(in), fields: fields, given: given}
-	_, err := c.r.Read()
+	c := &csvRows{r: s.csvReader(in), comma: s.text.comma, fields: fields, given: given}
+	_, err := c.r.read()
 	return c, err
 }
 
 func (c *csvRows) append(builders []array.Builder) error {
-	record, err := c.r.Read()
-	if errors.Is(err, csv.ErrFieldCount) {
-		line, _ := c.r.FieldPos(0)
-		hint := ""
-		if len(c.fields) == 1 || len(record) == 1 {
-			hint = fmt.Sprintf(" (separated by %q: see --delimiter)", c.r.Comma)
-		}
-		return fmt.Errorf("line %d: %d columns, expected %d%s", line, len(record), len(c.fields), hint)
-	}
+	record, err := c.r.read()
 	if err != nil {
 		return err
+	}
+	if len(record) != len(c.fields) {
+		hint := ""
+		if len(c.fields) == 1 || len(record) == 1 {
+			hint = fmt.Sprintf(" (separated by %q: see --delimiter)", c.comma)
+		}
+		return fmt.Errorf("line %d: %d columns, expected %d%s", c.r.lines[0], len(record), len(c.fields), hint)
 	}
 	for i, b := range builders {
 		if b == nil {
 			continue
 		}
 		if err := c.appendText(b, i, record[i]); err != nil {
-			line, _ := c.r.FieldPos(i)
-			return fmt.Errorf("line %d, column %q: %w", line, c.fields[i].Name, err)
+			return fmt.Errorf("line %d, column %q: %w", c.r.lines[i], c.fields[i].Name, err)
 		}
 	}
 	return nil
@@ -325,7 +324,7 @@ func (c *csvRows) appendText(b array.Builder, i int, text string) error {
 		if !utf8.ValidString(text) {
 			return fmt.Errorf("%q: %w", truncate(text, 100), errNotUTF8)
 		}
-		return b.AppendValueFromString(text)
+		return appendText(b, f, text)
 	}
 	if isNullText(text) {
 		b.AppendNull()

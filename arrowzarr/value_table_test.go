@@ -15,7 +15,11 @@ func TestValueTableNumbersKeysLikeAMap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			table, want := newValueTable(memory), map[string]int64{}
-			for range 200_000 {
+			keys := 200_000
+			if testing.Short() {
+				keys = 60_000
+			}
+			for range keys {
 				// Keys repeat, differ in length, and some are longer than a block.
 				key := binary.AppendUvarint(nil, rng.Uint64N(50_000))
 				if rng.IntN(20_000) == 0 {

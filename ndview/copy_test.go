@@ -159,9 +159,13 @@ var copyTypes = []ndview.DType{
 }
 
 func TestRandomLayoutsAreCopied(t *testing.T) {
+	layouts := 300
+	if testing.Short() {
+		layouts = 100
+	}
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		r := rand.New(rand.NewPCG(4, 1))
-		for i := range 300 {
+		for i := range layouts {
 			dtype := copyTypes[i%len(copyTypes)]
 			shape := randomExtents(r, r.IntN(6), 30000)
 			from, to := newRandomLayout(r, dtype, shape), newRandomLayout(r, dtype, shape)

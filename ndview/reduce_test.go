@@ -333,9 +333,13 @@ func TestReductionsOfEveryShapeAgreeWithLoops(t *testing.T) {
 	shapes := [][3]int64{{1, 70_000, 1}, {3, 20_011, 1}, {700, 3, 1}, {5000, 30, 1}, {300, 129, 1}, {1, 3, 20_001}, {1, 20_000, 3},
 		{1, 30_000, 4}, {4, 500, 30}, {20, 100, 33}, {2, 300, 128}, {1, 4, 40_000}, {40, 1, 40}, {1, 40_000, 1}, {999, 16, 1}, {7, 2, 7},
 		{4096, 4, 1}, {4096, 2, 1}, {5, 6, 1024}, {3, 7, 2000}}
+	skips := []int64{0, 1, 3}
+	if testing.Short() {
+		skips = skips[1:2]
+	}
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for _, shape := range shapes {
-			for _, skip := range []int64{0, 1, 3} {
+			for _, skip := range skips {
 				n := shape[0] * shape[1] * shape[2]
 				values := make([]int16, n+skip)
 				bytes := make([]int8, n+skip)

@@ -329,6 +329,19 @@ func parallelism(jobs int) int {
 	return jobs
 }
 
+// waiting is the number of goroutines beyond GOMAXPROCS, unless the caller says how many.
+// The scheduler takes the processor from a goroutine whose C function or system call lasts
+// longer than 20 us. At its return the goroutine waits for one, which another then uses.
+const waiting = 2
+
+// hostParallelism is parallelism for chunks that the host encodes or decodes.
+func hostParallelism(jobs int) int {
+	if jobs < 1 {
+		return parallelism(jobs) + waiting
+	}
+	return jobs
+}
+
 // keyedMutex is a mutex per key. The zero value is ready to use. Few keys share a part, so
 // goroutines with keys of their own hardly wait for each other.
 type keyedMutex [64]keyLocks

@@ -20,8 +20,9 @@ import (
 
 // Read returns the whole array. Fixed-width elements are an ndview.NDBuffer allocated
 // from to; strings are an element.VLen on the host. Chunks that are not stored have the
-// fill value. Read uses jobs goroutines, or GOMAXPROCS if jobs is not positive. The
-// caller must release the result. Errors name the array and the chunk.
+// fill value. Read uses jobs goroutines, or as many as the processors keep busy if jobs is
+// not positive: GOMAXPROCS, and two more on the host. The caller must release the result.
+// Errors name the array and the chunk.
 func (a *Array) Read(ctx context.Context, to Prototype, jobs int) (element.Values, error) {
 	return a.readBox(ctx, to, grid.WholeBox(a.Shape()), jobs)
 }
@@ -51,9 +52,9 @@ func (a *Array) readBox(ctx context.Context, to Prototype, box grid.Box, jobs in
 	var values element.Values
 	var err error
 	if a.dataType.IsVLen() {
-		values, err = a.readVLen(ctx, box, parallelism(jobs))
+		values, err = a.readVLen(ctx, box, hostParallelism(jobs))
 	} else {
-		values, err = a.readFixed(ctx, to, box, parallelism(jobs))
+		values, err = a.readFixed(ctx, to, box, jobs)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("array %q: %w", a.path, err)
@@ -85,8 +86,9 @@ func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs 
 func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.Box, jobs int) error {
 	if host, ok := nd.HostBytes(); ok {
 		to := region{a, host, box}
-		return forEachParallel(ctx, jobs, to.units, to.readUnit)
+		return forEachParallel(ctx, hostParallelism(jobs), to.units, to.readUnit)
 	}
+	jobs = parallelism(jobs)
 	device, err := a.onDevice(nd, box)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (a *Array) Append(ctx context.Context, v element.Values, axis, jobs int) ([
 // errors are those of [Array.Read]. A selection that is not a box is assembled on the
 // host before it is copied to a device.
 func (v *View) Read(ctx context.Context, to Prototype, jobs int) (element.Values, error) {
-	a, jobs := v.array, parallelism(jobs)
+	a := v.array
 	if err := v.checkInside(); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (v *View) Read(ctx context.Context, to Prototype, jobs int) (element.Values
 // dtype and the shape of the view. Its layout may be any. After an error some elements
 // may have been written.
 func (v *View) ReadInto(ctx context.Context, dst *ndview.NDBuffer, jobs int) error {
-	a, jobs := v.array, parallelism(jobs)
+	a := v.array
 	err := a.dataType.CheckValues(dst)
 	if err == nil {
 		err = v.checkInside()
@@ -250,7 +250,7 @@ func (v *View) forEachPart(ctx context.Context, jobs int, f func(ctx context.Con
 			}
 		}
 	}
-	return forEachParallel(ctx, jobs, tasks, func(ctx context.Context, t task) error { return f(ctx, t.cell, t.part) })
+	return forEachParallel(ctx, hostParallelism(jobs), tasks, func(ctx context.Context, t task) error { return f(ctx, t.cell, t.part) })
 }
 
 // checkInside returns an error if the array has become smaller than the view.
@@ -261,8 +261,8 @@ func (v *View) checkInside() error {
 	return nil
 }
 
-// Write writes the elements of the view with jobs goroutines, or GOMAXPROCS if jobs is
-// not positive. Values are one of
+// Write writes the elements of the view with as many goroutines as [Array.Write]. Values are
+// one of
 //   - an *ndview.NDBuffer of the array's dtype on any device, or an *element.VLen, whose
 //     shape broadcasts to that of the view;
 //   - one value for all elements: a Go number or bool that ndview.ScalarOf takes, or a
@@ -277,7 +277,7 @@ func (v *View) Write(ctx context.Context, values any, jobs int) error {
 		err = v.checkInside()
 	}
 	if err == nil {
-		err = v.write(ctx, values, parallelism(jobs))
+		err = v.write(ctx, values, jobs)
 	}
 	if err != nil {
 		return fmt.Errorf("zarr.View.Write: %w", err)

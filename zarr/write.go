@@ -16,7 +16,7 @@ import (
 )
 
 // Write stores the whole array chunk by chunk. The values must have the shape of the
-// array. Write uses jobs goroutines, or GOMAXPROCS if jobs is not positive.
+// array. Write uses as many goroutines as [Array.Read].
 func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 	if err := a.dataType.CheckValues(v); err != nil {
 		return fmt.Errorf("array %q: %w", a.path, err)
@@ -58,10 +58,10 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 	for i, axis := range a.chunkGrid() {
 		counts[i] = axis.Count(box.Origin[i]+box.Shape[i]) - axis.Count(box.Origin[i])
 	}
-	jobs = parallelism(jobs)
 	if a.encodesOnDevice(box, v) {
-		return a.writeBoxOnDevice(ctx, box, v, jobs)
+		return a.writeBoxOnDevice(ctx, box, v, parallelism(jobs))
 	}
+	jobs = hostParallelism(jobs)
 	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
 	within := max(jobs/across, 1) // remaining goroutines per shard
 	return forEachParallel(ctx, across, a.chunkGrid().Chunks(box), func(ctx context.Context, index []int64) error {

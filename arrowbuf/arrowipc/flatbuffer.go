@@ -159,7 +159,11 @@ func (h *header) encode() []byte {
 	}
 	custom := encodePairs(b, h.custom)
 	b.StartObject(5)
-	b.PrependInt16Slot(0, int16(ipc.MetadataV5), 0)
+	version := ipc.MetadataV5
+	if h.oldCodec {
+		version = h.version
+	}
+	b.PrependInt16Slot(0, int16(version), 0)
 	b.PrependByteSlot(1, byte(h.kind), 0)
 	b.PrependUOffsetTSlot(2, at, 0)
 	b.PrependInt64Slot(3, h.bodyLength, 0)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -81,6 +82,9 @@ type Info struct {
 	// Nulls are the numbers of nulls of the arrays, depth first. They are not checked;
 	// -1 means unknown.
 	Nulls []int64
+	// OldCodec reports whether the codec is in the message's own metadata, where only
+	// Arrow 0.17 has it, see CurrentMetadata.
+	OldCodec bool
 }
 
 // Extent is a range of a body, in bytes.
@@ -96,8 +100,44 @@ func Inspect(metadata []byte) (Info, error) {
 	return h.info(), nil
 }
 
+// oldCodecKey is the key under which Arrow 0.17 named the codec of a body, before the format
+// had a place for it. pyarrow reads it in metadata of version 4.
+const oldCodecKey = "ARROW:experimental_compression"
+
+// CurrentMetadata returns the metadata of a record batch or a dictionary with the codec where
+// the format has it since 1.0. It is for readers that ignore that of Arrow 0.17, and would
+// take compressed bytes for values. It returns an error wrapping arrow.ErrInvalid if the
+// metadata is invalid.
+func CurrentMetadata(metadata []byte) ([]byte, error) {
+	h, err := parseMessage(metadata)
+	if err != nil || !h.oldCodec {
+		return metadata, err
+	}
+	return h.encode(), nil
+}
+
+// readOldCodec takes the codec from the message's own metadata.
+func (h *header) readOldCodec() error {
+	name, ok := h.custom.GetValue(oldCodecKey)
+	if !ok || h.version != ipc.MetadataV4 || h.batch.codec != Uncompressed {
+		return nil
+	}
+	switch strings.ToLower(name) {
+	case "lz4":
+		h.batch.codec = LZ4
+	case "zstd":
+		h.batch.codec = Zstd
+	case "uncompressed":
+		return nil
+	default:
+		return fmt.Errorf("%s %q, want LZ4 or ZSTD: %w", oldCodecKey, name, arrow.ErrInvalid)
+	}
+	h.oldCodec = true
+	return nil
+}
+
 func (h *header) info() Info {
-	info := Info{Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers, Rows: h.batch.length}
+	info := Info{OldCodec: h.oldCodec, Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers, Rows: h.batch.length}
 	for _, n := range h.batch.nodes {
 		info.Nulls = append(info.Nulls, n.nulls)
 	}
@@ -110,6 +150,7 @@ type header struct {
 	version    ipc.MetadataVersion
 	bodyLength int64
 	custom     arrow.Metadata
+	oldCodec   bool        // batch.codec is from custom
 	batch      recordBatch // of a record batch or a dictionary
 	dictionary int64       // id of a dictionary
 	delta      bool        // the dictionary's values are appended
@@ -163,6 +204,9 @@ func parseMessage(metadata []byte) (h header, err error) {
 			h.dictionary, h.delta, h.batch = f.integer(at, 0, 8), f.integer(at, 2, 1) != 0, f.recordBatch(data)
 		}
 	})
+	if err == nil {
+		err = h.readOldCodec()
+	}
 	return h, err
 }
 

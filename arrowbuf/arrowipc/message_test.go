@@ -354,6 +354,53 @@ func TestInspectReturnsBufferExtents(t *testing.T) {
 	}
 }
 
+func TestCodecsOfArrow017AreRead(t *testing.T) {
+	batch := batchOf(t, checked(t), 300, true, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String)
+	schema, err := arrowipc.EncodeSchema(batch.Schema())
+	require.NoError(t, err)
+	for codec, name := range map[arrowipc.Codec]string{arrowipc.LZ4: "lz4", arrowipc.Zstd: "zstd", arrowipc.Uncompressed: "uncompressed"} {
+		m, err := arrowipc.EncodeRecordBatch(batch, arrowipc.WithCodec(codec))
+		require.NoError(t, err)
+		defer m.Release()
+		old := arrowipc.OldMetadata(m.Metadata, name)
+		info, err := arrowipc.Inspect(old)
+		require.NoError(t, err)
+		assert.Equal(t, codec, info.Codec)
+		assert.Equal(t, codec != arrowipc.Uncompressed, info.OldCodec)
+
+		current, err := arrowipc.CurrentMetadata(old)
+		require.NoError(t, err)
+		info, err = arrowipc.Inspect(current)
+		require.NoError(t, err)
+		assert.Equal(t, codec, info.Codec)
+		assert.False(t, info.OldCodec)
+		same, err := arrowipc.CurrentMetadata(m.Metadata)
+		require.NoError(t, err)
+		assert.Equal(t, m.Metadata, same)
+
+		parts, err := m.Parts()
+		require.NoError(t, err)
+		body := concatParts(t, parts, m.BodyLength)
+		parts.Release()
+		for _, metadata := range [][]byte{old, current} {
+			d, err := arrowipc.NewDecoder(schema, arrowbuf.CPU())
+			require.NoError(t, err)
+			defer d.Release()
+			came, err := d.Decode(metadata, body)
+			require.NoError(t, err)
+			defer came.Release()
+			for i, column := range came.Columns() {
+				assert.True(t, arrowbuf.BitwiseEqual(batch.Column(i), column), batch.ColumnName(i))
+			}
+		}
+		_, err = arrowipc.Inspect(arrowipc.OldMetadata(m.Metadata, "brotli"))
+		require.ErrorIs(t, err, arrow.ErrInvalid)
+		assert.ErrorContains(t, err, "BROTLI")
+	}
+	_, err = arrowipc.CurrentMetadata(nil)
+	require.ErrorIs(t, err, arrow.ErrInvalid)
+}
+
 // hiddenDevice is a device whose buffers cannot be copied to the host.
 type hiddenDevice struct{ arrowbuf.Device }
 

@@ -51,6 +51,7 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 	}
 	defer message0.Release()
 	apitest.NilSafe(t, ".", map[string]func() error{
+		"CurrentMetadata": func() error { return errorOf(arrowipc.CurrentMetadata(nil)) },
 		"DecodeRecordBatch": func() error {
 			return firstOf(errorOf(arrowipc.DecodeRecordBatch(nil, nil, nil, nil)), errorOf(arrowipc.DecodeRecordBatch(nil, schema, nil, cpu)))
 		},
@@ -160,7 +161,7 @@ func TestEachNilArgumentReturnsAnError(t *testing.T) {
 	defer serialized.Release()
 	apitest.Zeros{
 		Functions: map[string]any{
-			"DecodeRecordBatch": arrowipc.DecodeRecordBatch, "EncodeRecordBatch": arrowipc.EncodeRecordBatch, "EncodeSchema": arrowipc.EncodeSchema,
+			"CurrentMetadata": arrowipc.CurrentMetadata, "DecodeRecordBatch": arrowipc.DecodeRecordBatch, "EncodeRecordBatch": arrowipc.EncodeRecordBatch, "EncodeSchema": arrowipc.EncodeSchema,
 			"Inspect": arrowipc.Inspect, "MapFile": arrowipc.MapFile, "NewBufferReader": arrowipc.NewBufferReader, "NewBufferWriter": arrowipc.NewBufferWriter,
 			"NewDecoder": arrowipc.NewDecoder, "NewEncoder": arrowipc.NewEncoder, "NewFileReader": arrowipc.NewFileReader,
 			"NewFileReaderFromBuffer": arrowipc.NewFileReaderFromBuffer, "NewFileWriter": arrowipc.NewFileWriter, "NewReader": arrowipc.NewReader,

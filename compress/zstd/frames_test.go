@@ -1,7 +1,9 @@
 package zstd
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -88,6 +90,60 @@ func TestLibzstdIsPreferred(t *testing.T) {
 		t.Skip("this machine has no libzstd")
 	}
 	assert.Regexp(t, `^libzstd 1\.\d+\.\d+$`, Implementation())
+}
+
+// Rounded floats match in few bytes. Symbols of few bits match everywhere, so that matches
+// had better be long.
+func TestLevel1TakesShortMatchesWhereTheyGain(t *testing.T) {
+	lib := library()
+	if lib == nil {
+		t.Skip("this machine has no libzstd")
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	floats, symbols := make([]byte, minSampled), make([]byte, minSampled)
+	for i := range len(floats) / 4 {
+		curve := 15 + 10*math.Sin(float64(i)/5000) + r.NormFloat64()
+		binary.LittleEndian.PutUint32(floats[4*i:], math.Float32bits(float32(math.Round(curve*64)/64)))
+	}
+	for i := range symbols {
+		symbols[i] = byte(r.IntN(8))
+	}
+	for _, c := range []struct {
+		name string
+		src  []byte
+		want matching
+	}{
+		{"floats", floats, shortMatches},
+		{"symbols", symbols, ofLevel},
+		{"few floats", floats[:minSampled-1], ofLevel},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			enc, err := lib.newEncoder(EncodeOptions{Level: 1})
+			require.NoError(t, err)
+			frame, err := enc.encode(nil, c.src)
+			require.NoError(t, err)
+			out, err := DecodeFrames(nil, frame, int64(len(c.src)))
+			require.NoError(t, err)
+			require.Equal(t, c.src, out)
+			other := make([]byte, 2*len(c.src))
+			n, err := enc.encodeWith(c.want, other, c.src)
+			require.NoError(t, err)
+			require.Equal(t, other[:n], frame)
+			if c.want == shortMatches {
+				long, err := enc.encodeWith(longMatches, other, c.src)
+				require.NoError(t, err)
+				require.Less(t, len(frame)*100, long*(100-shortMatchesGain))
+			}
+			// A small input afterwards has the parameters of its own size again.
+			again, err := enc.encode(nil, c.src[:1000])
+			require.NoError(t, err)
+			fresh, err := lib.newEncoder(EncodeOptions{Level: 1})
+			require.NoError(t, err)
+			want, err := fresh.encode(nil, c.src[:1000])
+			require.NoError(t, err)
+			require.Equal(t, want, again)
+		})
+	}
 }
 
 func TestLibzstdErrorsHaveText(t *testing.T) {

@@ -59,13 +59,40 @@ func Implementation() string {
 // Parameters of the stable interface in zstd.h.
 const (
 	paramCompressionLevel = 100
+	paramHashLog          = 102
+	paramMinMatch         = 105
 	paramChecksumFlag     = 201
+)
+
+// matching is the parameters of the search for matches.
+type matching struct{ hashLog, minMatch uintptr }
+
+// Level 1 of libzstd searches large inputs for matches of at least 7 bytes. Numbers of few
+// bytes often match in 6 only. Where they do, shortMatches gives smaller frames, and is
+// faster, since its table fits the smallest cache.
+var (
+	ofLevel      = matching{} // as the level and the size of the input have it
+	longMatches  = matching{14, 7}
+	shortMatches = matching{12, 6}
+)
+
+const (
+	// sampleSize is the number of bytes that are encoded both ways to choose a matching.
+	sampleSize = 8 << 10
+	// minSampled is the size of inputs that are sampled. libzstd searches those below 256 KiB
+	// for short matches anyway.
+	minSampled = 512 << 10
+	// shortMatchesGain is by how much a sample must become smaller, in percent: less tells
+	// little of the whole input.
+	shortMatchesGain = 3
 )
 
 // cctx is a compression context. It serves one caller at a time.
 type cctx struct {
-	lib    *libzstd
-	handle uintptr
+	lib      *libzstd
+	handle   uintptr
+	samples  bool // chooses the matching of large inputs
+	matching matching
 }
 
 // newEncoder returns a compression context, which the garbage collector frees.
@@ -74,7 +101,7 @@ func (lib *libzstd) newEncoder(o EncodeOptions) (*cctx, error) {
 	if handle == 0 {
 		return nil, fmt.Errorf("ZSTD_createCCtx: out of memory")
 	}
-	c := &cctx{lib: lib, handle: handle}
+	c := &cctx{lib: lib, handle: handle, samples: o.Level == 1}
 	runtime.AddCleanup(c, func(handle uintptr) { syslib.Call(lib.freeCCtx, handle) }, handle)
 	checksum := uintptr(0)
 	if o.Checksum {
@@ -94,14 +121,49 @@ func (c *cctx) encode(dst, src []byte) ([]byte, error) {
 	}
 	dst = slices.Grow(dst, int(bound))
 	out := dst[len(dst) : len(dst)+int(bound)]
-	n := syslib.Call(c.lib.compress2, c.handle,
-		uintptr(unsafe.Pointer(unsafe.SliceData(out))), bound,
-		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)))
-	runtime.KeepAlive(c)
-	if err := c.lib.check(n); err != nil {
+	m := ofLevel
+	if c.samples && len(src) >= minSampled {
+		short, err := c.gainsByShortMatches(out, src[len(src)/2:][:sampleSize])
+		if err != nil {
+			return nil, err
+		}
+		if short {
+			m = shortMatches
+		}
+	}
+	n, err := c.encodeWith(m, out, src)
+	if err != nil {
 		return nil, err
 	}
-	return dst[:len(dst)+int(n)], nil
+	return dst[:len(dst)+n], nil
+}
+
+// gainsByShortMatches reports whether short matches make the frame of a sample smaller. It
+// uses out as scratch.
+func (c *cctx) gainsByShortMatches(out, sample []byte) (bool, error) {
+	long, err := c.encodeWith(longMatches, out, sample)
+	if err != nil {
+		return false, err
+	}
+	short, err := c.encodeWith(shortMatches, out, sample)
+	return short*100 <= long*(100-shortMatchesGain), err
+}
+
+// encodeWith fills the start of out with a frame and returns its size.
+func (c *cctx) encodeWith(m matching, out, src []byte) (int, error) {
+	if m != c.matching {
+		for _, set := range [][2]uintptr{{paramHashLog, m.hashLog}, {paramMinMatch, m.minMatch}} {
+			if err := c.lib.check(syslib.Call(c.lib.setParameter, c.handle, set[0], set[1])); err != nil {
+				return 0, err
+			}
+		}
+		c.matching = m
+	}
+	n := syslib.Call(c.lib.compress2, c.handle,
+		uintptr(unsafe.Pointer(unsafe.SliceData(out))), uintptr(len(out)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)))
+	runtime.KeepAlive(c)
+	return int(n), c.lib.check(n)
 }
 
 // dctx is a decompression context. It serves one caller at a time.

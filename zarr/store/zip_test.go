@@ -152,7 +152,11 @@ func TestZipReadsTheCompressionMethodsOfPython(t *testing.T) {
 	require.NoError(t, z.Close())
 	// Every changed byte is an error of an entry or of the file, or is of no importance.
 	path := filepath.Join(t.TempDir(), "a.zip")
-	for at := range raw {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
+	for at := 0; at < len(raw); at += step {
 		damaged := bytes.Clone(raw)
 		damaged[at] ^= 0x55
 		require.NoError(t, os.WriteFile(path, damaged, 0o666))

@@ -175,6 +175,9 @@ var claims = []struct {
 		}
 	}},
 	{"a value may have 20 MiB", false, func(c *checker) {
+		if testing.Short() {
+			c.Skip("takes seconds")
+		}
 		value := bytes.Repeat([]byte("0123456789abcdef"), 20<<16)
 		value[len(value)-1] = '!'
 		require.NoError(c, c.s.Set(ctx(), "big/c/0", value))

@@ -108,6 +108,9 @@ func ulp(v float64) float64 {
 }
 
 func TestFloat32FunctionsAreWithinTwoUlps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const n = 1 << 12
 	x, y := make([]float32, n), make([]float32, n)
 	for _, f := range []struct {

@@ -11,6 +11,9 @@ import (
 // Large results are written with non-temporal stores, at any alignment and with every
 // kind of operand.
 func TestStreamedResultsMatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const rows, columns = 2253, 2251
 	const guard = 0xa5a5a5a5
 	x := make([]uint32, rows*columns)

@@ -81,6 +81,9 @@ func finishes(name string, size int64) []Finish {
 
 // TestAssemblyMatchesGoLoops reduces along and across with and without assembly.
 func TestAssemblyMatchesGoLoops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if !hasAVX2 {
 		t.Skip("this processor has no AVX2")
 	}

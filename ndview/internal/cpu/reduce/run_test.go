@@ -10,6 +10,9 @@ import (
 
 // Many contiguous results are written with non-temporal stores.
 func TestStreamedResultsMatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const n, rows, guard = 10_000_019, 3, 0x5a
 	r := rand.New(rand.NewPCG(3, 4))
 	x := make([]int8, n*rows)
