@@ -14,6 +14,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
 )
 
 // jsonShape is what the first rows have at one place of an object.
@@ -24,24 +25,15 @@ type jsonShape struct {
 	items   *jsonShape   // of lists
 }
 
-// inferJSON returns the fields of the objects in head, one per line, and their number.
+// inferJSON returns the fields of the objects in head, and their number.
 func inferJSON(head []byte, whole bool, given map[string]arrow.DataType, known []arrow.Field) (fields []arrow.Field, rows int, err error) {
 	root := &jsonShape{}
-	for line := range bytes.Lines(head) {
-		if rows == InferRows || !whole && !bytes.HasSuffix(line, []byte("\n")) {
+	for objects := (&jsonObjects{}); rows < InferRows; rows++ {
+		n, object, err := objects.split(head, whole)
+		if err != nil || object == nil || root.add(object) != nil { // reading the rows will return an error
 			break
 		}
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
-			continue
-		}
-		if line[0] == '[' && rows == 0 {
-			return nil, 0, errors.New("it begins with a list: expected one object per line")
-		}
-		if root.add(line) != nil { // reading the rows will return it
-			break
-		}
-		rows++
+		head = head[n:]
 	}
 	fields = append(fields, known...)
 	has := func(name string) bool {
@@ -105,7 +97,8 @@ func (s *jsonShape) add(raw []byte) error {
 	return nil
 }
 
-// dataType returns the type that has all values.
+// dataType returns the type that has all values: JSON if they are objects or lists, and
+// others.
 func (s *jsonShape) dataType() (arrow.DataType, error) {
 	switch {
 	case s.kinds&(kindIsObject|kindIsList) == 0:
@@ -127,7 +120,7 @@ func (s *jsonShape) dataType() (arrow.DataType, error) {
 		}
 		return arrow.StructOf(fields...), nil
 	}
-	return nil, errors.New("objects or lists, and other values: expected values of one kind")
+	return extensions.NewJSONType(arrow.BinaryTypes.String)
 }
 
 // forEachMember calls f for each member of an object.
@@ -168,7 +161,7 @@ func endOfJSON(d *json.Decoder, raw []byte, err error) error {
 		_, err = d.Token()
 	}
 	if err == nil && len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
-		err = errors.New("more after the object: expected one object per line")
+		err = errors.New("more after the object")
 	}
 	return unexpectedEOF(err)
 }
@@ -186,18 +179,19 @@ func unquote(raw []byte) (text string, err error) {
 	return text, nil
 }
 
-// jsonRows reads objects, one per line.
+// jsonRows reads objects.
 type jsonRows struct {
-	lines  *bufio.Scanner
-	line   int
-	fields []arrow.Field
-	index  map[string]int
-	seen   []int // by field, the line of the last value
+	scanner *bufio.Scanner
+	objects jsonObjects
+	fields  []arrow.Field
+	index   map[string]int
+	seen    []int // by field, the number of the last object that has it
 }
 
-func newJSONRows(in io.Reader, fields []arrow.Field, maxLine int) *jsonRows {
-	j := &jsonRows{lines: bufio.NewScanner(in), fields: fields, index: map[string]int{}, seen: make([]int, len(fields))}
-	j.lines.Buffer(make([]byte, 64<<10), maxLine)
+func newJSONRows(in io.Reader, fields []arrow.Field, maxObject int) *jsonRows {
+	j := &jsonRows{scanner: bufio.NewScanner(in), fields: fields, index: map[string]int{}, seen: make([]int, len(fields))}
+	j.scanner.Buffer(make([]byte, 64<<10), maxObject)
+	j.scanner.Split(j.objects.split)
 	for i, f := range fields {
 		j.index[f.Name] = i
 	}
@@ -205,21 +199,16 @@ func newJSONRows(in io.Reader, fields []arrow.Field, maxLine int) *jsonRows {
 }
 
 func (j *jsonRows) append(builders []array.Builder) error {
-	for j.lines.Scan() {
-		j.line++
-		line := bytes.TrimSpace(j.lines.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-		if err := j.appendLine(builders, line); err != nil {
-			return fmt.Errorf("line %d%w", j.line, err)
+	if j.scanner.Scan() {
+		if err := j.appendObject(builders, j.scanner.Bytes()); err != nil {
+			return fmt.Errorf("line %d%w", j.objects.start, err)
 		}
 		return nil
 	}
-	err := j.lines.Err()
+	err := j.scanner.Err()
 	switch {
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("line %d is longer than an eighth of the memory for batches: %w", j.line+1, err)
+		return fmt.Errorf("line %d: an object of more than an eighth of the memory for batches: %w", j.objects.line+1, err)
 	case err == nil:
 		return io.EOF
 	}
@@ -241,19 +230,19 @@ func (e *inColumn) Error() string {
 	return fmt.Sprintf(", column %q: %v", e.column, e.err)
 }
 
-func (j *jsonRows) appendLine(builders []array.Builder, line []byte) error {
-	if !utf8.Valid(line) { // encoding/json would replace what is not
+func (j *jsonRows) appendObject(builders []array.Builder, object []byte) error {
+	if !utf8.Valid(object) { // encoding/json would replace what is not
 		return &inColumn{"", errNotUTF8}
 	}
-	err := forEachMember(line, func(name string, value []byte) error {
+	err := forEachMember(object, func(name string, value []byte) error {
 		i, ok := j.index[name]
 		switch {
 		case !ok:
 			return &inColumn{name, fmt.Errorf("the first %d rows do not have it: give its type, such as --types '%s:text'", InferRows, name)}
-		case j.seen[i] == j.line:
+		case j.seen[i] == j.objects.objects:
 			return &inColumn{name, errors.New("it occurs twice")}
 		}
-		j.seen[i] = j.line
+		j.seen[i] = j.objects.objects
 		if builders[i] == nil {
 			return nil
 		}
@@ -267,7 +256,7 @@ func (j *jsonRows) appendLine(builders []array.Builder, line []byte) error {
 		return &inColumn{"", fmt.Errorf("no object of JSON: %w", err)}
 	}
 	for i, b := range builders {
-		if b != nil && j.seen[i] != j.line {
+		if b != nil && j.seen[i] != j.objects.objects {
 			b.AppendNull()
 		}
 	}
@@ -281,6 +270,13 @@ func appendJSON(b array.Builder, f arrow.Field, raw []byte) error {
 		return nil
 	}
 	switch b := b.(type) {
+	case *array.ExtensionBuilder:
+		var text bytes.Buffer
+		if err := json.Compact(&text, raw); err != nil {
+			return err
+		}
+		b.StorageBuilder().(*array.StringBuilder).Append(text.String())
+		return nil
 	case *array.StructBuilder:
 		return appendObject(b, f, raw)
 	case *array.ListBuilder:

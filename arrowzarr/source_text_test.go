@@ -102,6 +102,50 @@ func TestJSONLinesConvert(t *testing.T) {
 	}
 }
 
+func TestJSONObjectsMayHaveSeveralLinesOrBeInAList(t *testing.T) {
+	want := []string{`1 {"b":"}]"}`, "2 (null)", `3 {"b":"\\"}`}
+	for _, content := range []string{
+		"{\"n\": 1, \"o\": {\"b\": \"}]\"}} {\"n\": 2}\n{\"n\": 3, \"o\": {\"b\": \"\\\\\"}}",
+		"{\n  \"n\": 1,\r\n  \"o\": {\n    \"b\": \"}]\"\n  }\n}\n{\"n\": 2\n}{\"n\": 3, \"o\": {\"b\": \"\\\\\"}}\n",
+		"[{\"n\": 1, \"o\": {\"b\": \"}]\"}}, {\"n\": 2}\n,\n {\"n\": 3, \"o\": {\"b\": \"\\\\\"}}\n]\n",
+		" [\n{\"n\":1,\"o\":{\"b\":\"}]\"}},{\"n\":2},{\"n\":3,\"o\":{\"b\":\"\\\\\"}}]",
+	} {
+		path := textFile(t, "a.json", content)
+		assert.Equal(t, "n int64, o struct<b: utf8 nullable>", typesOf(t, path), content)
+		assert.Equal(t, want, rowTexts(t, 2, path), content)
+	}
+	assert.Empty(t, typesOf(t, textFile(t, "a.json", "[ ]\n")))
+
+	// Objects that cross the buffer of 64 KiB, and the MiB that types are inferred from.
+	for _, list := range []bool{false, true} {
+		content := strings.TrimSuffix(strings.Repeat("{\"n\": 7,\n \"t\": \""+strings.Repeat("x{", 30_000)+"\"},\n", 40), ",\n")
+		if content = "[" + content + "]"; !list {
+			content = strings.ReplaceAll(strings.Trim(content, "[]"), "},", "}")
+		}
+		path := textFile(t, "a.json", content)
+		assert.Len(t, rowTexts(t, 2, path), 40)
+	}
+}
+
+// DuckDB reads such columns as JSON, too.
+func TestJSONOfSeveralKindsStaysJSON(t *testing.T) {
+	path := textFile(t, "a.json", `{"v": {"a": 1.50}, "l": [1, [2]]}
+{"v": [1, "x"], "l": null}
+{"v": "t", "l": []}
+{"v": null}
+{"v": 1e2, "l": ["y"]}
+`)
+	schema, err := arrowzarr.SchemaOfSource(path)
+	require.NoError(t, err)
+	assert.Equal(t, "extension<arrow.json[storage_type=utf8]>", schema.Field(0).Type.String())
+	assert.Equal(t, []string{`{"a":1.50} [1,[2]]`, `[1,"x"] (null)`, `"t" []`, `null (null)`, `1e2 ["y"]`}, rowTexts(t, 2, path))
+	require.NoError(t, arrowzarr.ReadSource([]string{path}, []int{0}, 0, -1, func(b arrow.RecordBatch) { assert.Equal(t, 1, b.Column(0).NullN()) }))
+	output, _ := convertFile(t, path, arrowzarr.Options{})
+	verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, verified.Difference)
+}
+
 // many returns the first rows of which types are inferred, and a last one.
 func many(header, row, last string) string {
 	return header + strings.Repeat(row, arrowzarr.InferRows) + last
@@ -125,17 +169,20 @@ func TestValuesOfOtherTypesAreNamed(t *testing.T) {
 		`line 2: a quoted field that is not closed`:                         {"a.csv", "n\n\"a\n"},
 		`line 10002, column "n": "(null)" is no int64`:                      {"a.csv", many("n,t\n", "1,a\n", "(null),b\n")},
 		`text in UTF-16`: {"a.csv", "\xff\xfen\x00\n\x00"},
-		`line 10001, column "n": "\"x\"" is no int64`:                {"a.json", many("", "{\"n\": 1}\n", "{\"n\": \"x\"}\n")},
-		`line 10001, column "n": "1.0" is no int64`:                  {"a.json", many("", "{\"n\": 1}\n", "{\"n\": 1.0}\n")},
-		`line 10001, column "b": "1" is no bool`:                     {"a.json", many("", "{\"b\": true}\n", "{\"b\": 1}\n")},
-		`line 10001, column "m": the first 10000 rows do not have`:   {"a.json", many("", "{\"n\": 1}\n", "{\"m\": 1}\n")},
-		`column "o": the first 10000 rows do not have the member "q`: {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": {\"q\": 1}}\n")},
-		`line 10001, column "o": "[1]" is no struct`:                 {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": [1]}\n")},
-		`line 1, column "n": it occurs twice`:                        {"a.json", `{"n": 1, "n": 2}`},
-		`line 2: no object of JSON`:                                  {"a.json", "{\"n\": 1}\n{\"n\": 1\n"},
-		`line 1: no object of JSON: more after the object`:           {"a.json", `{"n": 1} {"n": 2}`},
-		`it begins with a list: expected one object per line`:        {"a.json", `[{"n": 1}]`},
-		`column "n": objects or lists, and other values`:             {"a.json", "{\"n\": 1}\n{\"n\": [1]}\n"},
+		`line 10001, column "n": "\"x\"" is no int64`:                        {"a.json", many("", "{\"n\": 1}\n", "{\"n\": \"x\"}\n")},
+		`line 10001, column "n": "1.0" is no int64`:                          {"a.json", many("", "{\"n\": 1}\n", "{\"n\": 1.0}\n")},
+		`line 10001, column "b": "1" is no bool`:                             {"a.json", many("", "{\"b\": true}\n", "{\"b\": 1}\n")},
+		`line 10001, column "m": the first 10000 rows do not have`:           {"a.json", many("", "{\"n\": 1}\n", "{\"m\": 1}\n")},
+		`column "o": the first 10000 rows do not have the member "q`:         {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": {\"q\": 1}}\n")},
+		`line 10001, column "o": "[1]" is no struct`:                         {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": [1]}\n")},
+		`line 1, column "n": it occurs twice`:                                {"a.json", `{"n": 1, "n": 2}`},
+		`line 2: no object of JSON: 1, expected an object`:                   {"a.json", "{\"n\": 1}\n1\n{}"},
+		`line 3: no object of JSON: expected a comma or the end of the list`: {"a.json", "[{\"n\": 1}\n\n{}]"},
+		`line 2: no object of JSON: unexpected EOF`:                          {"a.json", "[{\"n\": 1}\n"},
+		`line 1: more after the list`:                                        {"a.json", "[{\"n\": 1}] {}"},
+		`line 1: no object of JSON: invalid character ']'`:                   {"a.json", "[{\"n\": 1},]"},
+		`line 1: no object of JSON: [2], expected an object`:                 {"a.json", "[[2]]"},
+		`line 2: no object of JSON`:                                          {"a.json", "{\"n\": 1}\n{\"n\": 1\n"},
 	} {
 		path := textFile(t, test[0], test[1])
 		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
