@@ -105,14 +105,14 @@ func failedColumn(f arrow.Field, otherwise Part, err error) error {
 // textError returns the error in a tree that wraps ErrInvalidUTF8 itself, or nil.
 func textError(err error) error {
 	var inner []error
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the error itself, not what it wraps
 	case interface{ Unwrap() error }:
 		inner = []error{e.Unwrap()}
 	case interface{ Unwrap() []error }:
 		inner = e.Unwrap()
 	}
 	for _, e := range inner {
-		if e == element.ErrInvalidUTF8 {
+		if e == element.ErrInvalidUTF8 { //nolint:errorlint // the error itself, not what it wraps
 			return err
 		}
 		if found := textError(e); found != nil {
