@@ -403,12 +403,14 @@ func newFollowingSource(src source, t *existingTable) *followingSource {
 		s.flat.columns, fields, all = append(s.flat.columns, c), append(fields, field), append(all, field)
 	}
 	s.flat.schema, s.fields = arrow.NewSchema(fields, nil), arrow.NewSchema(all, nil)
-	s.batchRows = s.flat.rowsPerBatch(0)
 	return s
 }
 
-func (s *followingSource) open(ctx context.Context, fields []int, _ rowRange) error {
+func (s *followingSource) open(ctx context.Context, fields []int, _ rowRange) (err error) {
 	s.ctx = ctx
+	if s.batchRows, err = s.flat.rowsPerBatch(ctx, 0); err != nil {
+		return partErrorf(partOf(err, PartOutput), "%w", err)
+	}
 	return s.source.open(ctx, fields, allRows)
 }
 

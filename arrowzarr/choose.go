@@ -55,20 +55,8 @@ func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 
 // planChosen is chooseColumns that may choose no column.
 func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
-	chosen := make([]bool, schema.NumFields())
-	for i := range chosen {
-		chosen[i] = len(o.Columns) == 0
-	}
-	var unmatched, refused []error
-	mark := func(option string, patterns []string, value bool) {
-		for _, pattern := range patterns {
-			if err := markColumns(schema, pattern, chosen, value); err != nil {
-				unmatched = append(unmatched, fmt.Errorf("%s: %w", option, err))
-			}
-		}
-	}
-	mark("columns", o.Columns, true)
-	mark("exclude", o.Exclude, false)
+	var refused []error
+	chosen, unmatched := markChosen(schema, o.Columns, o.Exclude)
 	for _, name := range slices.Sorted(maps.Keys(o.ColumnCodecs)) {
 		if !schema.HasField(name) {
 			unmatched = append(unmatched, fmt.Errorf("codec: no column is named %q", name))
@@ -103,6 +91,25 @@ func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	nameColumns(c.plans)
 	nameDimensions(c.plans)
 	return c, nil
+}
+
+// markChosen returns which columns of a schema the patterns of Options.Columns and
+// Options.Exclude choose, and an error for each pattern that matches none.
+func markChosen(schema *arrow.Schema, columns, exclude []string) (chosen []bool, unmatched []error) {
+	chosen = make([]bool, schema.NumFields())
+	for i := range chosen {
+		chosen[i] = len(columns) == 0
+	}
+	mark := func(option string, patterns []string, value bool) {
+		for _, pattern := range patterns {
+			if err := markColumns(schema, pattern, chosen, value); err != nil {
+				unmatched = append(unmatched, fmt.Errorf("%s: %w", option, err))
+			}
+		}
+	}
+	mark("columns", columns, true)
+	mark("exclude", exclude, false)
+	return chosen, unmatched
 }
 
 // nothingLeft is the error of an input with columns of which none is converted.

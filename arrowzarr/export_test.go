@@ -112,7 +112,10 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 }
 
 // TargetRows returns the most rows of a batch that a table's reader returns by default.
-func (t *Table) TargetRows() int64 { return t.targetRows() }
+func (t *Table) TargetRows(ctx context.Context) (int64, error) { return t.targetRows(ctx) }
+
+// WriteParquet writes the table as Restore does.
+func (t *Table) WriteParquet(ctx context.Context, w io.Writer) error { return writeParquet(ctx, t, w) }
 
 // NewCSVReader returns a function that reads records of CSV and the lines of their fields.
 func NewCSVReader(in io.Reader, comma rune, limit int) func() ([]string, []int, error) {

@@ -7,15 +7,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // Go's heap, the memory that it does not count, and the program are together at
@@ -175,6 +179,60 @@ func TestChunksShareTheWindowsTheyRead(t *testing.T) {
 	reserved(size)
 	large.release()
 	reserved(0)
+}
+
+// slowStore takes a second for each value, and knows the most bytes that it was given at
+// once.
+type slowStore struct {
+	store.Store
+	mu        sync.Mutex
+	now, most int
+}
+
+func (s *slowStore) Set(ctx context.Context, key string, value []byte) error {
+	add := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.now += n
+		s.most = max(s.most, s.now)
+	}
+	add(len(value))
+	defer add(-len(value))
+	time.Sleep(time.Second)
+	return s.Store.Set(ctx, key, value)
+}
+
+// The last chunks of nested columns take no more than the share of the chunks, either.
+func TestLastChunksWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lists, share = 1000, 80_000 // two chunks of 8 KB that are filled up to 16 KB, each with its encoding
+		values := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int64)
+		for i := range lists {
+			values.Append(true)
+			values.ValueBuilder().(*array.Int64Builder).Append(int64(i + 1))
+		}
+		lasts := values.NewArray()
+		var plans []*column
+		for i := range 4 {
+			plan, err := planColumn(arrow.Field{Name: fmt.Sprint(i), Type: lasts.DataType()})
+			require.NoError(t, err)
+			plans = append(plans, plan)
+		}
+		options, err := Options{Codec: Codec{Name: "none"}}.withDefaults()
+		require.NoError(t, err)
+		slow := &slowStore{Store: store.NewMemory()}
+		w := newWriter(plans, layout{grouped: make([]bool, len(plans))}, slow, options.codecs(), &Progress{}, &pipelineStats{}, nil)
+		chunks := newChunkMemory(share, len(plans), nil)
+		for _, c := range w.columns {
+			sink := &streamSink{builder: arrayBuilder{writer: w, grid: rowGrid{chunkRows: 2 * lists}}, column: c, memory: chunks}
+			c.nested = newNestedWriter(c.plan.nested, sink, nil)
+			require.NoError(t, c.nested.append(t.Context(), []columnSlice{{values: lasts, to: lists}}))
+		}
+		require.NoError(t, w.complete(t.Context(), len(plans)))
+		assert.Positive(t, slow.most)
+		assert.LessOrEqual(t, slow.most, 2*16_000)
+		assert.True(t, chunks.free.TryAcquire(share), "nothing is reserved")
+	})
 }
 
 // Reading ahead waits while chunks are at work, and not for pending batches.

@@ -23,9 +23,17 @@ import (
 type RestoreOptions struct {
 	// Jobs is the number of chunks that are decoded at once. 0 means GOMAXPROCS.
 	Jobs int
-	// BatchRows is the most rows of a record batch. 0 means as many as take about 64
-	// MiB, in whole chunks unless those are far larger.
+	// BatchRows is the most rows of a record batch. 0 means as many as take about a
+	// sixteenth of MaxMemory, and at most 64 MiB, in whole chunks unless those are far
+	// larger.
 	BatchRows int64
+	// MaxMemory is about the most memory to use, at least 256 MiB. 0 means
+	// DefaultMaxMemory. The values of dictionaries and a chunk of text per column must
+	// fit. A program that only restores should pass GoMemoryLimit of Options with this
+	// MaxMemory to [runtime/debug.SetMemoryLimit].
+	MaxMemory int64
+	// Columns and Exclude choose columns as those of [Options] do.
+	Columns, Exclude []string
 	// Overwrite replaces an existing file.
 	Overwrite bool
 	// Stdout is where the output "-" goes. Nil is os.Stdout.
@@ -59,12 +67,21 @@ func Restore(ctx context.Context, input, output string, options RestoreOptions) 
 	if err != nil {
 		return nil, markPart(PartUsage, err)
 	}
-	table, err := OpenTable(ctx, input, TableOptions{Jobs: options.Jobs, BatchRows: options.BatchRows})
+	if options.MaxMemory == 0 {
+		options.MaxMemory = DefaultMaxMemory
+	}
+	if options.MaxMemory < minMemory {
+		return nil, partErrorf(PartUsage, "max memory %d, expected at least %d", options.MaxMemory, minMemory)
+	}
+	table, err := OpenTable(ctx, input, TableOptions{
+		Jobs: options.Jobs, BatchRows: options.BatchRows, BatchBytes: min(targetBytes, options.MaxMemory/16),
+		Columns: options.Columns, Exclude: options.Exclude,
+	})
 	if err != nil {
 		return nil, err
 	}
 	err = writeOutput(output, options, func(w io.Writer) error {
-		return writeTable(ctx, table, format, w, options)
+		return writeTable(ctx, table, format, w)
 	})
 	if err = errors.Join(err, table.Close()); err != nil {
 		if ctx.Err() != nil {
@@ -128,7 +145,7 @@ func writeOutput(path string, options RestoreOptions, write func(w io.Writer) er
 	if err != nil {
 		return markPart(PartOutput, err)
 	}
-	err = write(struct{ io.Writer }{file}) // pqarrow would close the file
+	err = write(file)
 	err = errors.Join(err, file.Close())
 	if err == nil {
 		err = os.Rename(partial, path)
@@ -139,33 +156,33 @@ func writeOutput(path string, options RestoreOptions, write func(w io.Writer) er
 	return nil
 }
 
-// tableWriter is what ipc.Writer, ipc.FileWriter and pqarrow.FileWriter share.
+// tableWriter is what ipc.Writer and ipc.FileWriter share.
 type tableWriter interface {
 	Write(arrow.RecordBatch) error
 	Close() error
 }
 
-func newTableWriter(schema *arrow.Schema, format string, w io.Writer, jobs int) (tableWriter, error) {
-	switch format {
-	case formatFile:
+func newTableWriter(schema *arrow.Schema, format string, w io.Writer) (tableWriter, error) {
+	if format == formatFile {
 		return ipc.NewFileWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator))
-	case formatStream:
-		return ipc.NewWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator)), nil
 	}
-	return newParquetWriter(schema, w, jobs)
+	return ipc.NewWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator)), nil
 }
 
 // writeTable writes all rows of a table.
-func writeTable(ctx context.Context, t *Table, format string, w io.Writer, options RestoreOptions) error {
+func writeTable(ctx context.Context, t *Table, format string, w io.Writer) error {
+	if format == formatParquet {
+		return writeParquet(ctx, t, w)
+	}
 	var out tableWriter
 	err := catchPanic(func() (err error) {
-		out, err = newTableWriter(t.schema, format, w, t.options.Jobs)
+		out, err = newTableWriter(t.schema, format, w)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", format, err)
 	}
-	err = t.forEachBatch(ctx, 0, t.rows, options.BatchRows, func(batch arrow.RecordBatch) error {
+	err = t.forEachBatch(ctx, 0, t.rows, t.options.BatchRows, func(batch arrow.RecordBatch) error {
 		return catchPanic(func() error { return out.Write(batch) })
 	})
 	return errors.Join(err, catchPanic(out.Close))

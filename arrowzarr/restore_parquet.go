@@ -1,13 +1,19 @@
 package arrowzarr
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -16,19 +22,45 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetencode"
 )
 
-// parquetWriter writes batches as Parquet, several columns at once. Parquet has no durations,
+// parquetWriter writes a table as Parquet. Parquet has no durations,
 // views, small decimals, list_views, fixed_size_lists, runs and dictionaries of nested
 // values. They are written as integers, as plain text and bytes, as decimals of 128 bits,
 // as lists, and as the values, as other writers do. The file's Arrow schema has their types.
+// Decimals of a negative scale become ones of scale 0.
+//
+// Columns are read and encoded one after another, several at once, so that few are in
+// memory at a time and what is encoded is in the processor's cache.
 type parquetWriter struct {
-	stored *arrow.Schema // of the batches as they are written
-	jobs   int
-	leaves []parquetLeaf
+	table  *Table
+	stored *arrow.Schema   // of the columns as they are written
+	leaves [][]parquetLeaf // of each column
+	mu     []sync.Mutex    // of each column, which one goroutine reads at a time
+	slots  chan struct{}   // one per goroutine that reads or encodes
 	file   *parquetencode.Writer
 }
 
-func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWriter, error) {
-	p := &parquetWriter{stored: parquetSchema(schema), jobs: jobs}
+// writeParquet writes all rows of a table.
+func writeParquet(ctx context.Context, t *Table, out io.Writer) error {
+	var w *parquetWriter
+	err := catchPanic(func() (err error) {
+		w, err = newParquetWriter(t, out)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", formatParquet, err)
+	}
+	rows, err := t.rowsPerBatch(ctx, t.options.BatchRows)
+	if err != nil {
+		return tableError(ctx, err)
+	}
+	return errors.Join(w.writeRows(ctx, rows), catchPanic(w.file.Close))
+}
+
+func newParquetWriter(t *Table, w io.Writer) (*parquetWriter, error) {
+	schema := t.schema
+	p := &parquetWriter{
+		table: t, stored: parquetSchema(schema), mu: make([]sync.Mutex, len(t.columns)), slots: make(chan struct{}, t.options.Jobs),
+	}
 	// All types that cannot be written are named before the first batch is read.
 	var refused []error
 	for i, f := range p.stored.Fields() {
@@ -37,9 +69,9 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 			return err
 		})
 		if err != nil {
-			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows: %w", f.Name, schema.Field(i).Type, err))
+			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows, or --exclude for the column: %w", f.Name, schema.Field(i).Type, err))
 		}
-		p.leaves = append(p.leaves, parquetLeaves(i, f.Type, nil)...)
+		p.leaves = append(p.leaves, parquetLeaves(f.Type, nil))
 	}
 	if len(refused) > 0 {
 		return nil, errors.Join(refused...)
@@ -48,8 +80,15 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 	if err != nil {
 		return nil, err
 	}
-	if columns.NumColumns() != len(p.leaves) {
-		return nil, fmt.Errorf("%d columns of Parquet, expected %d", columns.NumColumns(), len(p.leaves))
+	next := 0
+	for _, leaves := range p.leaves {
+		for i := range leaves {
+			leaves[i].column = next
+			next++
+		}
+	}
+	if columns.NumColumns() != next {
+		return nil, fmt.Errorf("%d columns of Parquet, expected %d", columns.NumColumns(), next)
 	}
 	pairs := metadata.NewKeyValueMetadata()
 	for i, key := range schema.Metadata().Keys() {
@@ -72,52 +111,152 @@ func newParquetWriter(schema *arrow.Schema, w io.Writer, jobs int) (*parquetWrit
 	return p, err
 }
 
-// Write writes a batch.
-func (w *parquetWriter) Write(batch arrow.RecordBatch) error {
-	for from := int64(0); from < batch.NumRows(); from += parquet.DefaultMaxRowGroupLen {
-		part := batch.NewSlice(from, min(from+parquet.DefaultMaxRowGroupLen, batch.NumRows()))
-		err := w.writeGroup(part)
-		part.Release()
-		if err != nil {
-			return err
+// writeRows writes all rows in row groups of at most some rows. While one is written, the
+// next is encoded.
+func (w *parquetWriter) writeRows(ctx context.Context, rows int64) error {
+	var last *parquetGroup
+	for from := int64(0); from < w.table.rows || last != nil; {
+		var next *parquetGroup
+		if from < w.table.rows {
+			next = w.startGroup(ctx, from, min(from+rows, w.table.rows))
+			from = next.to
 		}
+		if last != nil {
+			err := last.finish()
+			if err != nil && next != nil {
+				next.cancel()
+				_ = next.running.Wait() // it fails because of this error
+			}
+			if n := last.to - last.from; errors.Is(err, errTooLong) && n > 1 {
+				from, rows, next, err = last.from, n/2, nil, nil
+			}
+			if err != nil {
+				return tableError(ctx, err)
+			}
+		}
+		last = next
 	}
 	return nil
 }
 
-// writeGroup writes a batch as a row group, several columns at once.
-func (w *parquetWriter) writeGroup(batch arrow.RecordBatch) error {
-	rows, err := w.file.NewGroup(int(batch.NumRows()))
-	if err != nil {
+// parquetGroup is a row group that is read and encoded.
+type parquetGroup struct {
+	from, to int64
+	rows     *parquetencode.Group
+	running  *errgroup.Group
+	cancel   context.CancelFunc
+	err      error // of starting it
+}
+
+// finish waits until the row group is encoded, and writes it.
+func (g *parquetGroup) finish() error {
+	defer g.cancel()
+	if err := errors.Join(g.err, g.running.Wait()); err != nil {
 		return err
 	}
-	var group errgroup.Group
-	group.SetLimit(w.jobs)
-	for i, leaf := range w.leaves {
-		group.Go(func() error {
-			field := w.stored.Field(leaf.column)
-			err := catchPanic(func() error {
-				l, values, err := levelsOf(batch.Column(leaf.column), field, leaf.path)
-				if err != nil {
-					return err
-				}
-				defer values.Release()
-				return rows.Encode(i, parquetencode.Leaf{Values: values, Definition: l.definition, Repetition: l.repetition})
-			})
-			if err != nil {
-				return fmt.Errorf("column %q: %w", field.Name, err)
+	return markPart(PartOutput, catchPanic(g.rows.Close))
+}
+
+// startGroup begins to read and encode all columns of rows [from, to). It returns when
+// the last one has begun.
+func (w *parquetWriter) startGroup(ctx context.Context, from, to int64) *parquetGroup {
+	g := &parquetGroup{from: from, to: to}
+	ctx, g.cancel = context.WithCancel(ctx)
+	g.running, ctx = errgroup.WithContext(ctx)
+	if g.rows, g.err = w.file.NewGroup(int(to - from)); g.err != nil {
+		return g
+	}
+	for i := range w.table.columns {
+		select {
+		case w.slots <- struct{}{}:
+		case <-ctx.Done():
+			g.err = context.Cause(ctx)
+			return g
+		}
+		g.running.Go(func() error {
+			defer func() { <-w.slots }()
+			debug.SetPanicOnFault(true) // see startStage
+			if err := catchPanic(func() error { return w.writeColumn(ctx, g, i) }); err != nil {
+				return fmt.Errorf("column %q: %w", w.stored.Field(i).Name, err)
 			}
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return rows.Close()
+	return g
 }
 
-// Close writes the end of the file.
-func (w *parquetWriter) Close() error { return w.file.Close() }
+// writeColumn reads and encodes a column of a row group.
+func (w *parquetWriter) writeColumn(ctx context.Context, g *parquetGroup, i int) error {
+	values, err := w.readColumn(ctx, i, g.from, g.to)
+	if err != nil {
+		return err
+	}
+	defer values.Release()
+	// The pages of a group are in memory until it is complete.
+	if dictionaryValueBytes(unwrap(values)) > 4*w.table.options.BatchBytes && g.to-g.from > 1 {
+		return errTooLong
+	}
+	var others errgroup.Group
+	last := len(w.leaves[i]) - 1
+	for _, leaf := range w.leaves[i][:max(last, 0)] {
+		encode := func() error { return catchPanic(func() error { return w.encode(g.rows, values, i, leaf) }) }
+		select {
+		case w.slots <- struct{}{}:
+			others.Go(func() error {
+				defer func() { <-w.slots }()
+				debug.SetPanicOnFault(true)
+				return encode()
+			})
+		default:
+			if err = errors.Join(err, encode()); err != nil {
+				return errors.Join(err, others.Wait())
+			}
+		}
+	}
+	for _, leaf := range w.leaves[i][max(last, 0):] {
+		err = w.encode(g.rows, values, i, leaf)
+	}
+	return errors.Join(err, others.Wait())
+}
+
+// readColumn reads rows of a column. Its error is one of reading.
+func (w *parquetWriter) readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error) {
+	w.mu[i].Lock()
+	defer w.mu[i].Unlock()
+	values, err := w.table.columns[i].read(ctx, from, to)
+	if err != nil {
+		return nil, markPart(partOf(err, PartInput), err)
+	}
+	return values, nil
+}
+
+// encode encodes a leaf of a column.
+func (w *parquetWriter) encode(rows *parquetencode.Group, values arrow.Array, i int, leaf parquetLeaf) error {
+	l, inner, err := levelsOf(values, w.stored.Field(i), leaf.path)
+	if err == nil {
+		defer inner.Release()
+		err = rows.Encode(leaf.column, parquetencode.Leaf{Values: inner, Definition: l.definition, Repetition: l.repetition})
+	}
+	return markPart(PartOutput, err)
+}
+
+// dictionaryValueBytes returns the bytes of the values of the large dictionaries in an
+// array, of each element. It assumes that the elements use all values alike.
+func dictionaryValueBytes(a arrow.Array) (n int64) {
+	if d, ok := a.(*array.Dictionary); ok {
+		values := d.Dictionary()
+		if arrayBytes(values.Data(), bufferLen) <= parquetencode.MaxDictionary {
+			return 0
+		}
+		return int64(float64(a.Len()) * float64(arrayBytes(values.Data(), bufferLen)) / float64(max(values.Len(), 1)))
+	}
+	for _, child := range a.Data().Children() {
+		inner := array.MakeFromData(child)
+		n += dictionaryValueBytes(unwrap(inner))
+		inner.Release()
+	}
+	return n
+}
 
 // parquetSchema returns the schema with types that arrow-go can write.
 func parquetSchema(schema *arrow.Schema) *arrow.Schema { return mapTypes(schema, parquetType) }
@@ -135,8 +274,12 @@ func mapTypes(schema *arrow.Schema, f func(arrow.DataType) arrow.DataType) *arro
 }
 
 // readableType returns a type for the Arrow schema in a Parquet file: without runs and
-// dictionaries of nested values, which no reader makes again, and which end polars.
+// dictionaries of nested values, which no reader makes again, and which end polars; and
+// without negative scales, by which Arrow's C++ reader would label other values.
 func readableType(t arrow.DataType) arrow.DataType {
+	if whole := wholeDecimal(t); whole != nil {
+		return whole
+	}
 	switch t := t.(type) {
 	case *arrow.RunEndEncodedType:
 		return readableType(t.Encoded())
@@ -155,7 +298,26 @@ func isNested(t arrow.DataType) bool {
 	return nested
 }
 
+// wholeDecimal returns the type of scale 0 that has the values of decimals of a negative
+// scale; nil for other types, and if that is too wide.
+func wholeDecimal(t arrow.DataType) arrow.DataType {
+	d, ok := t.(arrow.DecimalType)
+	if !ok || d.GetScale() >= 0 {
+		return nil
+	}
+	switch digits := d.GetPrecision() - d.GetScale(); {
+	case digits <= decimal128.MaxPrecision:
+		return &arrow.Decimal128Type{Precision: digits}
+	case digits <= decimal256.MaxPrecision:
+		return &arrow.Decimal256Type{Precision: digits}
+	}
+	return nil
+}
+
 func parquetType(t arrow.DataType) arrow.DataType {
+	if whole := wholeDecimal(t); whole != nil {
+		return whole
+	}
 	switch t := t.(type) {
 	case arrow.ExtensionType:
 		if storage := parquetType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {

@@ -16,19 +16,19 @@ import (
 // parquetLeaf is one column of Parquet: a column of the table, or what is at the end of a
 // path through its structs, lists and maps.
 type parquetLeaf struct {
-	column int   // of the table
+	column int   // of the file
 	path   []int // the child of each nested type
 }
 
 // parquetLeaves returns the leaves of a type in Parquet's order.
-func parquetLeaves(column int, t arrow.DataType, path []int) (all []parquetLeaf) {
+func parquetLeaves(t arrow.DataType, path []int) (all []parquetLeaf) {
 	nested, ok := storageType(t).(arrow.NestedType)
 	if !ok {
-		return []parquetLeaf{{column: column, path: path}}
+		return []parquetLeaf{{path: path}}
 	}
 	fields := nested.Fields()
 	for _, i := range orderInParquet(t, fields) {
-		all = append(all, parquetLeaves(column, fields[i].Type, append(path[:len(path):len(path)], i))...)
+		all = append(all, parquetLeaves(fields[i].Type, append(path[:len(path):len(path)], i))...)
 	}
 	return all
 }
@@ -54,7 +54,7 @@ func orderInParquet(t arrow.DataType, fields []arrow.Field) (order []int) {
 // path that is null or empty one without a value. Parquet's documents call the levels
 // those of nested encoding.
 type parquetLevels struct {
-	definition []int16
+	definition []int16 // nil if every entry is a value
 	repetition []int16 // nil without lists
 	// While the path is followed, an entry of definition level present is present so far.
 	// Those of at least inList have an element of the current array, by position in runs.
@@ -71,12 +71,18 @@ type elementRun struct{ from, to int64 }
 // maps to the field's.
 func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arrow.Array, error) {
 	n := int64(a.Len())
-	l := &parquetLevels{definition: make([]int16, n), runs: []elementRun{{0, n}}}
+	l := &parquetLevels{runs: []elementRun{{0, n}}}
 	a.Retain()
-	for {
+	for first := true; ; first = false {
 		var err error
 		if a, err = decodeFor(a, field.Type); err != nil {
 			return nil, nil, err
+		}
+		if first && len(path) == 0 && a.DataType().ID() != arrow.NULL && a.Data().NullN() == 0 {
+			break
+		}
+		if first {
+			l.definition = make([]int16, n)
 		}
 		if err := l.addValidity(a, field.Nullable); err != nil {
 			a.Release()

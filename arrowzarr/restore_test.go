@@ -192,6 +192,48 @@ func TestEveryTypeIsRestored(t *testing.T) {
 	}
 }
 
+// Restore writes the columns that are chosen, with the table's metadata.
+func TestSomeColumnsAreRestored(t *testing.T) {
+	want := sampleTable(3, []int{20}, 0.2)
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	names := []string{want.schema.Field(0).Name, want.schema.Field(2).Name}
+	restored := filepath.Join(t.TempDir(), "restored.arrow")
+	report, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{Columns: []string{"*"}, Exclude: names})
+	require.NoError(t, err)
+	assert.Equal(t, want.schema.NumFields()-2, report.Columns)
+	others := []int{1}
+	for i := 3; i < want.schema.NumFields(); i++ {
+		others = append(others, i)
+	}
+	requireEqualTables(t, withoutListsOfLists(want.choose(others...)), withoutListsOfLists(readTable(t, restored)))
+	_, err = arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "none.arrow"), arrowzarr.RestoreOptions{MaxMemory: 1 << 20})
+	assert.ErrorContains(t, err, "max memory")
+}
+
+// A row group is smaller where the values of a large dictionary would take much memory.
+func TestRowGroupsOfLargeDictionariesAreSmall(t *testing.T) {
+	kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	b := array.NewDictionaryBuilder(memory.DefaultAllocator, kind).(*array.BinaryDictionaryBuilder)
+	const rows, values = 2000, 400
+	for i := range rows {
+		require.NoError(t, b.AppendString(strings.Repeat(fmt.Sprint(i%values, " "), 1000)))
+	}
+	want := single("text", b.NewArray())
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	opened := openTable(t, output, arrowzarr.TableOptions{BatchBytes: 1 << 20})
+	var content bytes.Buffer
+	require.NoError(t, opened.WriteParquet(t.Context(), &content))
+	require.NoError(t, os.WriteFile(restored, content.Bytes(), 0o666))
+	r, err := file.OpenParquetFile(restored, false)
+	require.NoError(t, err)
+	assert.Greater(t, r.NumRowGroups(), 1)
+	require.NoError(t, r.Close())
+	report, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, report.Difference)
+}
+
 // Every column that Parquet cannot hold is named, with what can.
 func TestColumnsThatParquetCannotHoldAreNamed(t *testing.T) {
 	interval := fromJSON(t, arrow.FixedWidthTypes.MonthDayNanoInterval, `[{"months": 1, "days": 2, "nanoseconds": 3}]`)
@@ -273,6 +315,43 @@ func TestRunsAreRestoredToParquetAsTheirValues(t *testing.T) {
 			require.Equal(t, decoded[row], value, "%s, row %d", fields[i].Type, row)
 		}
 	}
+}
+
+// Parquet has no negative scales. The decimals are restored to it as ones of scale 0,
+// except of more digits than it has.
+func TestDecimalsOfNegativeScaleAreRestoredToParquet(t *testing.T) {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	kinds := []arrow.DataType{
+		&arrow.Decimal32Type{Precision: 5, Scale: -2}, &arrow.Decimal64Type{Precision: 10, Scale: -2}, &arrow.Decimal128Type{Precision: 36, Scale: -2},
+		&arrow.Decimal128Type{Precision: 38, Scale: -2}, &arrow.Decimal256Type{Precision: 20, Scale: -2}, &arrow.Decimal256Type{Precision: 74, Scale: -2},
+	}
+	for _, kind := range kinds {
+		width := kind.(arrow.FixedWidthDataType).Bytes()
+		values := make([]byte, 4*width)
+		for row, n := range []int64{12, 7, -1, 99} {
+			for i := range width {
+				values[row*width+i] = byte(n >> min(8*i, 63))
+			}
+		}
+		buffers := []*memory.Buffer{memory.NewBufferBytes([]byte{0b1101}), memory.NewBufferBytes(values)}
+		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
+		columns = append(columns, array.MakeFromData(array.NewData(kind, 4, buffers, nil, 1, 0)))
+	}
+	want := newTable(fields, columns)
+	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	got := readTable(t, restored)
+	for i, kind := range kinds {
+		assert.Equal(t, []string{"1200", "(null)", "-100", "9900"}, plainText(got.column(i)...), kind)
+	}
+
+	long := arrow.Field{Name: "long", Type: &arrow.Decimal256Type{Precision: 76, Scale: -2}}
+	output, _ = convertFile(t, inputFile(t, newTable([]arrow.Field{long}).stream(t)), arrowzarr.Options{})
+	_, err = arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "long.parquet"), arrowzarr.RestoreOptions{})
+	assert.ErrorContains(t, err, `column "long" of type decimal256(76, -2) has no form in Parquet`)
 }
 
 // plainText returns what the values of arrays print.

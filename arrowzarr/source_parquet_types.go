@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
@@ -338,8 +339,13 @@ func convertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Arr
 		return narrowDecimals(a.(*array.Decimal128), t, 8, mem)
 	case arrow.STRING_VIEW, arrow.BINARY_VIEW:
 		return makeViews(a, t, mem)
-	case arrow.DECIMAL128:
-		return widenDecimals(a, t, mem), nil
+	case arrow.DECIMAL128, arrow.DECIMAL256:
+		if from := a.DataType().(arrow.DecimalType); from.GetScale() < 0 && t.(arrow.DecimalType).GetScale() == 0 {
+			return scaleDecimals(a, t, mem)
+		}
+		if t.ID() == arrow.DECIMAL128 {
+			return widenDecimals(a, t, mem), nil
+		}
 	case arrow.STRING, arrow.BINARY:
 		if id := a.DataType().ID(); id == arrow.STRING_VIEW || id == arrow.BINARY_VIEW {
 			return readViews(a, mem), nil
@@ -431,6 +437,42 @@ func widenDecimals(a arrow.Array, t arrow.DataType, mem memory.Allocator) arrow.
 		}
 	}
 	return b.NewArray()
+}
+
+// scaleDecimals returns decimals of a negative scale as ones of scale 0.
+func scaleDecimals(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {
+	from := a.DataType().(arrow.DecimalType)
+	b := array.NewBuilder(mem, t)
+	defer b.Release()
+	b.Reserve(a.Len())
+	for i := range a.Len() {
+		if a.IsNull(i) {
+			b.AppendNull()
+			continue
+		}
+		var v decimal256.Num
+		switch a := a.(type) {
+		case *array.Decimal32:
+			v = decimal256.FromI64(int64(a.Value(i)))
+		case *array.Decimal64:
+			v = decimal256.FromI64(int64(a.Value(i)))
+		case *array.Decimal128:
+			v = decimal256.FromDecimal128(a.Value(i))
+		case *array.Decimal256:
+			v = a.Value(i)
+		}
+		if !v.FitsInPrecision(from.GetPrecision()) {
+			return nil, fmt.Errorf("a decimal that type %s cannot hold: %w", from, arrow.ErrInvalid)
+		}
+		v = v.IncreaseScaleBy(-from.GetScale())
+		if narrow, ok := b.(*array.Decimal128Builder); ok {
+			words := v.Array()
+			narrow.Append(decimal128.New(int64(words[1]), words[0]))
+		} else {
+			b.(*array.Decimal256Builder).Append(v)
+		}
+	}
+	return b.NewArray(), nil
 }
 
 // widenText returns text with offsets of 64 bits.

@@ -282,9 +282,7 @@ func (s *arrayStream) isPiece(chunk int64) bool {
 // send sends the pending elements, which fill a chunk or are all that the partition has of
 // it.
 func (s *arrayStream) send() error {
-	n := int64(len(s.pending))
-	tables := outsideHeap(int64(s.sink.builder.codec.tableBytes(float64(n))))
-	reserved, err := s.sink.memory.acquire(s.sink.ctx, 2*n+tables, nil)
+	reserved, err := s.reserve(s.sink.ctx, 2*int64(len(s.pending)))
 	if err != nil {
 		return err
 	}
@@ -301,6 +299,12 @@ func (s *arrayStream) send() error {
 		task.release(nil)
 		return context.Cause(s.sink.ctx)
 	}
+}
+
+// reserve waits for n bytes, and for the tables of the encoder.
+func (s *arrayStream) reserve(ctx context.Context, n int64) (*chunkReservation, error) {
+	tables := outsideHeap(int64(s.sink.builder.codec.tableBytes(float64(n) / 2)))
+	return s.sink.memory.acquire(ctx, n+tables, nil)
 }
 
 // task returns the task that writes the pending elements, which are its own from then on.
@@ -393,7 +397,16 @@ func (s *arrayStream) complete(ctx context.Context) error {
 
 func (s *arrayStream) writePending(ctx context.Context) error {
 	n := int64(len(s.pending))
-	if s.isPiece(s.sent) {
+	isPiece, need := s.isPiece(s.sent), 2*n
+	if chunk := s.finalGrid().chunkRows * s.width; !isPiece && n < chunk {
+		need = n + 2*chunk // it is filled up before it is encoded
+	}
+	reserved, err := s.reserve(ctx, need)
+	if err != nil {
+		return err
+	}
+	defer reserved.release()
+	if isPiece {
 		p := s.pendingPiece()
 		s.pieces = append(s.pieces, p)
 		if err := s.sink.work.Set(ctx, p.key(s.sink.pieces), s.pending); err != nil {

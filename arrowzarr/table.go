@@ -10,6 +10,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -42,9 +43,14 @@ type TableOptions struct {
 	Device arrowbuf.Device
 	// Jobs is the number of chunks that are decoded at once. 0 means GOMAXPROCS.
 	Jobs int
-	// BatchRows is the most rows of a batch of a reader. 0 means as many as take about 64
-	// MiB, in whole chunks unless those are far larger.
+	// BatchRows is the most rows of a batch of a reader. 0 means as many as take about
+	// BatchBytes, in whole chunks unless those are far larger.
 	BatchRows int64
+	// BatchBytes is about the memory of a batch of a reader. 0 means 64 MiB.
+	BatchBytes int64
+	// Columns and Exclude choose the columns of the table, as those of [Options] do. The
+	// arrays of others are not opened.
+	Columns, Exclude []string
 }
 
 func (o TableOptions) withDefaults() (TableOptions, error) {
@@ -54,8 +60,11 @@ func (o TableOptions) withDefaults() (TableOptions, error) {
 	if o.Jobs == 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
 	}
-	if o.Jobs < 0 || o.BatchRows < 0 {
-		return o, partErrorf(PartUsage, "jobs %d and batch rows %d, expected at least 1", o.Jobs, o.BatchRows)
+	if o.BatchBytes == 0 {
+		o.BatchBytes = targetBytes
+	}
+	if o.Jobs < 0 || o.BatchRows < 0 || o.BatchBytes < 0 {
+		return o, partErrorf(PartUsage, "jobs %d, batch rows %d and batch bytes %d, expected at least 1", o.Jobs, o.BatchRows, o.BatchBytes)
 	}
 	return o, nil
 }
@@ -90,12 +99,9 @@ func NewTable(ctx context.Context, s store.Store, options TableOptions) (*Table,
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTable(ctx, s, options.Jobs)
-	if errors.Is(err, store.ErrNotFound) {
-		err = fmt.Errorf("no Zarr group: %w", err)
-	}
+	t, err := openTable(ctx, s, options)
 	if err != nil {
-		return nil, markPart(PartInput, err)
+		return nil, markPart(partOf(err, PartInput), err)
 	}
 	t.options = options
 	return t, nil
@@ -132,7 +138,10 @@ func (t *Table) Reader(ctx context.Context, from, to int64, columns ...string) (
 	if err != nil {
 		return nil, err
 	}
-	rows := part.rowsPerBatch(t.options.BatchRows)
+	rows, err := part.rowsPerBatch(ctx, t.options.BatchRows)
+	if err != nil {
+		return nil, tableError(ctx, err)
+	}
 	next := func() (arrow.RecordBatch, error) {
 		if from >= to {
 			return nil, io.EOF
@@ -175,13 +184,14 @@ func (t *Table) choose(from, to int64, patterns []string) (*Table, error) {
 	if len(patterns) == 0 {
 		return t, nil
 	}
-	chosen := make([]bool, len(t.columns))
-	var problems []error
-	for _, pattern := range patterns {
-		problems = append(problems, markColumns(t.schema, pattern, chosen, true))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, partErrorf(PartUsage, "%w\nexpected some of %s", err, columnNames(t.schema))
+	return t.columnsOf(patterns, nil)
+}
+
+// columnsOf returns a table of the columns that patterns choose.
+func (t *Table) columnsOf(columns, exclude []string) (*Table, error) {
+	chosen, err := chooseFrom(t.schema, columns, exclude)
+	if err != nil {
+		return nil, err
 	}
 	part := &Table{rows: t.rows, options: t.options}
 	var fields []arrow.Field
@@ -195,6 +205,19 @@ func (t *Table) choose(from, to int64, patterns []string) (*Table, error) {
 	return part, nil
 }
 
+// chooseFrom returns which columns of a table patterns choose. A pattern that matches none
+// is an error.
+func chooseFrom(schema *arrow.Schema, columns, exclude []string) ([]bool, error) {
+	chosen, unmatched := markChosen(schema, columns, exclude)
+	if err := errors.Join(unmatched...); err != nil {
+		return nil, partErrorf(PartUsage, "%w\nexpected some of %s", err, columnNames(schema))
+	}
+	if len(chosen) > 0 && !slices.Contains(chosen, true) {
+		return nil, (&chosenColumns{}).nothingLeft()
+	}
+	return chosen, nil
+}
+
 // forEachBatch calls f with the batches of rows [from, to), of at most a number of rows;
 // 0 means as many as targetRows says. The next batch is read during the call of f.
 func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(arrow.RecordBatch) error) error {
@@ -202,7 +225,10 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 		batch arrow.RecordBatch
 		err   error
 	}
-	rows = t.rowsPerBatch(rows)
+	rows, err := t.rowsPerBatch(ctx, rows)
+	if err != nil {
+		return tableError(ctx, err)
+	}
 	next := make(chan read, 1)
 	readNext := func() {
 		from, to := from, min(from+rows, to)
@@ -244,16 +270,23 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 }
 
 // openTable opens the table in a store.
-func openTable(ctx context.Context, s store.Store, jobs int) (*Table, error) {
+func openTable(ctx context.Context, s store.Store, options TableOptions) (*Table, error) {
 	group, err := zarr.OpenGroup(ctx, s, "")
+	if errors.Is(err, store.ErrNotFound) {
+		err = fmt.Errorf("no Zarr group: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	attributes := group.Metadata().Attributes
-	if text, ok := attributes[attrSchema].(string); ok {
-		return openConverted(group, text, jobs)
+	text, ok := group.Metadata().Attributes[attrSchema].(string)
+	if !ok {
+		return openForeign(ctx, group, options)
 	}
-	return openForeign(ctx, group, jobs)
+	t, err := openConverted(group, text, options.Jobs)
+	if err != nil || len(options.Columns)+len(options.Exclude) == 0 {
+		return t, err
+	}
+	return t.columnsOf(options.Columns, options.Exclude)
 }
 
 // openConverted opens a table that Convert wrote.
@@ -307,42 +340,37 @@ func parseSchema(text string) (schema *arrow.Schema, err error) {
 
 // rowsPerBatch returns the rows of a batch to read: at most a number, or as many as
 // targetRows says if it is 0, and no more than run ends can count.
-func (t *Table) rowsPerBatch(most int64) int64 {
+func (t *Table) rowsPerBatch(ctx context.Context, most int64) (int64, error) {
 	if most == 0 {
-		most = t.targetRows()
+		var err error
+		if most, err = t.targetRows(ctx); err != nil {
+			return 0, err
+		}
 	}
 	for _, c := range t.columns {
 		if limit := runLimit(c.plan.field.Type); limit < most {
 			most = limit
 		}
 	}
-	return max(most, 1)
+	return max(most, 1), nil
 }
 
-// targetBytes is about the memory of a batch that is read.
+// targetBytes is about the memory of a batch that is read by default.
 const targetBytes = 64 << 20
 
-// targetRows is the rows of a batch that takes about targetBytes, by the sizes of the
+// targetRows is the rows of a batch that takes about BatchBytes, by the sizes of the
 // columns' arrays, and at most one chunk of text, whose size is unknown. Batches end where
 // chunks do, unless a chunk of all columns is far larger: a chunk in two batches is decoded
 // twice.
-func (t *Table) targetRows() int64 {
+func (t *Table) targetRows(ctx context.Context) (int64, error) {
 	if len(t.columns) == 0 {
-		return max(t.rows, 1)
+		return max(t.rows, 1), nil
 	}
-	names := map[string]bool{}
-	for _, c := range t.columns {
-		names[c.plan.name] = true
-	}
+	target := t.options.BatchBytes
 	rows, chunk, text := int64(DefaultChunkRows), int64(0), int64(math.MaxInt64)
 	var total float64
-	for path, node := range t.columns[0].group.Metadata().Consolidated {
-		m, ok := node.(*zarr.ArrayMetadata)
-		name, inner, _ := strings.Cut(path, "/")
-		if !ok || len(m.Shape) == 0 || !names[name] {
-			continue
-		}
-		if inner != arrayCategories {
+	err := t.forEachArray(ctx, func(name string, m *zarr.ArrayMetadata) {
+		if name != arrayCategories {
 			if m.DataType.IsVLen() {
 				text = min(text, max(chunkRowsOf(m), 1))
 			}
@@ -355,21 +383,54 @@ func (t *Table) targetRows() int64 {
 			size *= float64(d)
 		}
 		total += size
+	})
+	if err != nil {
+		return 0, err
 	}
 	perRow := total / float64(max(t.rows, 1))
 	if perRow > 0 {
-		rows = min(rows, max(int64(targetBytes/perRow), 1))
+		rows = min(rows, max(int64(float64(target)/perRow), 1))
 	}
 	switch {
 	case chunk == 0:
 	case rows >= chunk:
 		rows -= rows % chunk
-	case float64(chunk)*perRow <= 4*targetBytes:
+	case float64(chunk)*perRow <= 4*float64(target):
 		rows = chunk
 	default:
 		rows = ceilDiv(chunk, ceilDiv(chunk, rows))
 	}
-	return min(rows, text)
+	return min(rows, text), nil
+}
+
+// forEachArray calls f with the metadata of each array of the columns, and with its name
+// below the column. Of a group without consolidated metadata it opens them.
+func (t *Table) forEachArray(ctx context.Context, f func(name string, m *zarr.ArrayMetadata)) error {
+	if nodes := t.columns[0].group.Metadata().Consolidated; nodes != nil {
+		names := map[string]bool{}
+		for _, c := range t.columns {
+			names[c.plan.name] = true
+		}
+		for path, node := range nodes {
+			column, name, _ := strings.Cut(path, "/")
+			if m, ok := node.(*zarr.ArrayMetadata); ok && len(m.Shape) > 0 && names[column] {
+				f(name, m)
+			}
+		}
+		return nil
+	}
+	for _, c := range t.columns {
+		for _, name := range c.arrayNames() {
+			a, err := c.open(ctx, name)
+			if err != nil {
+				return fmt.Errorf("column %q: %w", c.plan.field.Name, err)
+			}
+			if a != nil && len(a.Shape()) > 0 {
+				f(name, a.Metadata())
+			}
+		}
+	}
+	return nil
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

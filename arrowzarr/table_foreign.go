@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -16,7 +17,51 @@ import (
 
 // openForeign opens a group that another program wrote. Each array of it is a column;
 // groups are those of anndata: nullable values and categoricals.
-func openForeign(ctx context.Context, group *zarr.Group, jobs int) (*Table, error) {
+func openForeign(ctx context.Context, group *zarr.Group, options TableOptions) (*Table, error) {
+	children, err := chosenChildren(ctx, group, options)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]foreignColumn, len(children))
+	counts := map[int64]int{}
+	t := &Table{}
+	for i, child := range children {
+		if found[i] = openForeignColumn(ctx, group, child); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		// Most columns have the table's rows.
+		if rows := found[i].rows; found[i].err == nil {
+			if counts[rows]++; counts[rows] > counts[t.rows] {
+				t.rows = rows
+			}
+		}
+	}
+	var refused []error
+	var names []string
+	var fields []arrow.Field
+	for i, c := range found {
+		if c.err == nil && c.rows != t.rows {
+			c.err = fmt.Errorf("%d rows, where most columns have %d", c.rows, t.rows)
+		}
+		if c.err != nil {
+			refused, names = append(refused, fmt.Errorf("column %q: %w", children[i].Name, c.err)), append(names, children[i].Name)
+			continue
+		}
+		fields = append(fields, c.plan.field)
+		t.columns = append(t.columns, newTableColumn(group, c.plan, options.Jobs))
+	}
+	if len(refused) > 0 && len(fields) > 0 {
+		refused = append(refused, fmt.Errorf("the other %d can be read: leave these out, with --exclude %q", len(fields), strings.Join(names, ",")))
+	}
+	if len(refused) > 0 {
+		return nil, errors.Join(refused...)
+	}
+	t.schema = arrow.NewSchema(fields, nil)
+	return t, nil
+}
+
+// chosenChildren returns the members of a group that are columns of the table, in order.
+func chosenChildren(ctx context.Context, group *zarr.Group, options TableOptions) ([]zarr.Child, error) {
 	children, err := group.Children(ctx)
 	if err != nil {
 		return nil, err
@@ -24,44 +69,56 @@ func openForeign(ctx context.Context, group *zarr.Group, jobs int) (*Table, erro
 	if order, ok := group.Metadata().Attributes[attrOrder].([]any); ok {
 		children = inColumnOrder(children, order)
 	}
-	t := &Table{rows: -1}
-	var fields []arrow.Field
-	for _, child := range children {
-		field := arrow.Field{Name: child.Name}
-		var rows int64
-		switch node := child.Node.(type) {
-		case *zarr.ArrayMetadata:
-			field.Type, err = arrowTypeOf(node, node.DataType)
-			rows = firstAxisLen(node.Shape)
-			if len(node.Shape) == 0 {
-				err = errors.New("an array without axes is no column")
-			}
-		case *zarr.GroupMetadata:
-			field.Type, rows, err = foreignGroup(ctx, group, child.Name)
-			field.Nullable = true
-		default:
-			err = errors.New("the node cannot be read")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("column %q: %w", child.Name, err)
-		}
-		if t.rows >= 0 && rows != t.rows {
-			return nil, fmt.Errorf("column %q has %d rows, where column %q has %d", child.Name, rows, fields[0].Name, t.rows)
-		}
-		t.rows = rows
-		if id := field.Type.ID(); id == arrow.TIMESTAMP || id == arrow.DURATION || id == arrow.DATE32 {
-			field.Nullable = true // NaT
-		}
-		plan, err := planColumn(field)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, field)
-		t.columns = append(t.columns, newTableColumn(group, plan, jobs))
+	fields := make([]arrow.Field, len(children))
+	for i, child := range children {
+		fields[i] = arrow.Field{Name: child.Name, Type: arrow.Null} // the types are not known
 	}
-	t.rows = max(t.rows, 0)
-	t.schema = arrow.NewSchema(fields, nil)
-	return t, nil
+	chosen, err := chooseFrom(arrow.NewSchema(fields, nil), options.Columns, options.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	var some []zarr.Child
+	for i, child := range children {
+		if chosen[i] {
+			some = append(some, child)
+		}
+	}
+	return some, nil
+}
+
+// foreignColumn is the plan of a column, or the reason why it is none.
+type foreignColumn struct {
+	plan *column
+	rows int64
+	err  error
+}
+
+func openForeignColumn(ctx context.Context, group *zarr.Group, child zarr.Child) (c foreignColumn) {
+	field := arrow.Field{Name: child.Name}
+	switch node := child.Node.(type) {
+	case *zarr.ArrayMetadata:
+		if len(node.Shape) == 0 {
+			c.err = errors.New("an array without axes is no column")
+			return c
+		}
+		field.Type, c.err = arrowTypeOf(node, node.DataType)
+		c.rows = firstAxisLen(node.Shape)
+	case *zarr.GroupMetadata:
+		field.Type, c.rows, c.err = foreignGroup(ctx, group, child.Name)
+		field.Nullable = true
+	case *zarr.UnreadableNode:
+		c.err = node.Err
+	default:
+		c.err = fmt.Errorf("%T, expected an array or a group", node)
+	}
+	if c.err != nil {
+		return c
+	}
+	if id := field.Type.ID(); id == arrow.TIMESTAMP || id == arrow.DURATION || id == arrow.DATE32 {
+		field.Nullable = true // NaT
+	}
+	c.plan, c.err = planColumn(field)
+	return c
 }
 
 // inColumnOrder returns the children that an order names, in that order, and then the

@@ -27,6 +27,22 @@ func newTableColumn(group *zarr.Group, plan *column, jobs int) *tableColumn {
 	return &tableColumn{plan: plan, zarrReader: zarrReader{group: group, path: plan.name, jobs: jobs, arrays: map[string]*zarr.Array{}}}
 }
 
+// arrayNames returns the names of the arrays that the column may have below it; "" is the
+// column itself.
+func (c *tableColumn) arrayNames() (names []string) {
+	switch c.plan.kind {
+	case kindNested:
+		_ = newNodeWriter(c.plan.nested, nil, nil).streams(func(s *arrayStream) error { // the function returns no error
+			names = append(names, s.name)
+			return nil
+		})
+		return names
+	case kindDictionary:
+		return []string{"codes", arrayCategories}
+	}
+	return []string{"", arrayValues, arrayMask, arrayElements}
+}
+
 // release releases what the column keeps.
 func (c *tableColumn) release() {
 	if c.dictionary != nil {

@@ -55,6 +55,54 @@ func TestGroupsOfOthersAreRestored(t *testing.T) {
 	assert.True(t, got.batches[0].Column(1).IsNull(1))
 }
 
+// Of a group that another program wrote, every array that is no column is named, and the
+// others are restored without these.
+func TestArraysThatAreNoColumnsAreNamed(t *testing.T) {
+	s := store.NewLocal(filepath.Join(t.TempDir(), "other.zarr"))
+	_, err := zarr.CreateGroup(t.Context(), s, "", &zarr.GroupMetadata{})
+	require.NoError(t, err)
+	_, err = zarr.CreateGroup(t.Context(), s, "uns", &zarr.GroupMetadata{})
+	require.NoError(t, err)
+	for name, a := range map[string]struct {
+		dtype ndview.DType
+		shape []int64
+	}{
+		"length": {ndview.Int32, []int64{2}}, "n": {ndview.Int64, []int64{3}}, "scalar": {ndview.Int64, nil},
+		"x": {ndview.Float32, []int64{3}}, "z": {ndview.Complex64, []int64{3}},
+	} {
+		m := &zarr.ArrayMetadata{Shape: a.shape, ChunkShape: a.shape, DataType: element.Of(a.dtype), Codecs: zarr.DefaultCodecs(element.Of(a.dtype))}
+		_, err := zarr.Create(t.Context(), s, name, m)
+		require.NoError(t, err)
+	}
+	_, err = arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{})
+	var refused *arrowzarr.Error
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, arrowzarr.PartInput, refused.Part)
+	for _, text := range []string{`"length": 2 rows, where most columns have 3`, `"scalar"`, `"uns"`, `"z"`, "complex64", `--exclude "length,scalar,uns,z"`} {
+		assert.ErrorContains(t, err, text)
+	}
+	assert.NotContains(t, err.Error(), "no Zarr group")
+
+	columnsOf := func(options arrowzarr.TableOptions) (names []string) {
+		table, err := arrowzarr.NewTable(t.Context(), s, options)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, table.Close()) }()
+		assert.EqualValues(t, 3, table.NumRows())
+		for _, f := range table.Schema().Fields() {
+			names = append(names, f.Name)
+		}
+		return names
+	}
+	assert.Equal(t, []string{"n", "x"}, columnsOf(arrowzarr.TableOptions{Exclude: []string{"length", "scalar", "uns", "z"}}))
+	assert.Equal(t, []string{"x"}, columnsOf(arrowzarr.TableOptions{Columns: []string{"[nx]"}, Exclude: []string{"n"}}))
+
+	for _, wrong := range []arrowzarr.TableOptions{{Columns: []string{"y"}}, {Exclude: []string{"*"}}, {BatchBytes: -1}} {
+		_, err = arrowzarr.NewTable(t.Context(), s, wrong)
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, arrowzarr.PartUsage, refused.Part, err)
+	}
+}
+
 // openTable opens a table that the test closes.
 func openTable(tb testing.TB, location string, options arrowzarr.TableOptions) *arrowzarr.Table {
 	tb.Helper()
@@ -300,7 +348,9 @@ func TestBatchesEndWhereChunksDo(t *testing.T) {
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: c.chunk})
 		table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
 		require.NoError(t, err)
-		assert.Equal(t, c.want, table.TargetRows(), "chunks of %d rows", c.chunk)
+		rows, err := table.TargetRows(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, c.want, rows, "chunks of %d rows", c.chunk)
 		require.NoError(t, table.Close())
 	}
 }
@@ -319,9 +369,15 @@ func TestBatchesHaveNoMoreThanAChunkOfText(t *testing.T) {
 		_, err := zarr.Create(t.Context(), s, name, m)
 		require.NoError(t, err)
 	}
+	check := func() {
+		table, err := arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{})
+		require.NoError(t, err)
+		got, err := table.TargetRows(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 1<<16, got)
+		require.NoError(t, table.Close())
+	}
+	check() // without consolidated metadata
 	require.NoError(t, root.Consolidate(t.Context()))
-	table, err := arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{})
-	require.NoError(t, err)
-	assert.EqualValues(t, 1<<16, table.TargetRows())
-	require.NoError(t, table.Close())
+	check()
 }

@@ -9,6 +9,7 @@ serves requests; in each round all of them do the same work one after the other.
 round of each counts, and the fastest peer is compared. All read the arrays that
 zarr-python wrote, into memory whose pages were touched before. In the first round all
 elements are compared with those written, and zarr-python reads the arrays of the others.
+The limit of a record is Quiver's codec alone on all cores, without a store.
 With --only, cases whose name contains TEXT are measured and printed; with --update they
 replace those of the newest record, if that is of the same commit and day.
 """
@@ -101,6 +102,7 @@ class Bench:
     def layout(self, codec: str, layout: str) -> None:
         written = self.folder / "written"
         seconds: dict[str, dict[str, list[float]]] = {"write": {}, "read": {}}
+        alone: dict[str, float] = {}  # least seconds of the codec alone
         source = self.folder / "source"
         shutil.rmtree(source, ignore_errors=True)
         self.programs[WRITER].ask(self.request("write", source, codec, layout))
@@ -115,9 +117,17 @@ class Bench:
             for name in self.rotated(number):
                 took = self.programs[name].ask(self.request("read", source, codec, layout, check=number == 0))
                 seconds["read"].setdefault(name, []).append(took)
+            for op, request in (("write", "encode"), ("read", "decode")):
+                if codec != "none" and (op == "write" or not LAYOUTS[layout][1]):
+                    took = self.programs[OURS].ask(self.request(request, source, codec, layout))
+                    alone[op] = min(took, alone.get(op, took))
         for op, found in seconds.items():
-            self.add(f"zarr-{op}-{codec}-{layout}", "GB/s", {name: [4 * self.n / s / 1e9 for s in all] for name, all in found.items()})
+            limit = {"limit": "the codec alone, in memory", "limit_value": self.rate(alone[op])} if op in alone else {}
+            self.add(f"zarr-{op}-{codec}-{layout}", "GB/s", {name: [self.rate(s) for s in all] for name, all in found.items()}, **limit)
         shutil.rmtree(source)
+
+    def rate(self, seconds: float) -> float:
+        return 4 * self.n / seconds / 1e9
 
     def random(self, name: str) -> None:
         source = self.folder / "source"
@@ -132,21 +142,22 @@ class Bench:
         self.add(name, "us", found)
         shutil.rmtree(source)
 
-    def add(self, name: str, unit: str, found: dict[str, list[float]]) -> None:
+    def add(self, name: str, unit: str, found: dict[str, list[float]], **limit) -> None:
         best = min if unit in record.COSTS else max
         values = {program: best(all) for program, all in found.items()}
         peer = best(PEERS, key=values.__getitem__)
         all_peers = {program: round(values[program], 4) for program in PEERS}
         entry = record.record(
             name, unit, values[OURS], f"bench/zarr_cpu.py --mib {self.n // MIB} --rounds {self.rounds}", peer=peer, peer_value=values[peer], peers=all_peers,
-            median=round(statistics.median(found[OURS]), 4), peer_median=round(statistics.median(found[peer]), 4), rounds=self.rounds,
+            median=round(statistics.median(found[OURS]), 4), peer_median=round(statistics.median(found[peer]), 4), rounds=self.rounds, **limit,
         )  # fmt: skip
         self.records.append(entry)
         medians = entry["median"] / entry["peer_median"]
         if unit in record.COSTS:
             medians = 1 / medians
+        share = f"  {entry['share']:.0%} of the codec alone" if limit else ""
         others = "  ".join(f"{program} {value:8.3f}" for program, value in all_peers.items())
-        print(f"{name:28} {values[OURS]:8.3f} {unit:4} ratio {entry['ratio']:6.2f} medians {medians:5.2f}  {others}", flush=True)
+        print(f"{name:28} {values[OURS]:8.3f} {unit:4} ratio {entry['ratio']:6.2f} medians {medians:5.2f}  {others}{share}", flush=True)
 
     def close(self) -> None:
         for program in self.programs.values():

@@ -135,10 +135,12 @@ def try_table(command: Path, folder: Path, seed: int, number: int) -> list[str]:
 
 def is_kept(t: pa.DataType) -> bool:
     """Reports whether Parquet's readers return a type as it was: not seconds, date64, runs,
-    and dictionaries of anything but text."""
+    decimals of negative scale, and dictionaries of anything but text."""
     t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t
     if types.is_dictionary(t):
         return t.value_type in (pa.string(), pa.binary())
+    if types.is_decimal(t) and t.scale < 0:
+        return False
     if types.is_run_end_encoded(t) or types.is_date64(t) or (types.is_timestamp(t) or types.is_time32(t)) and t.unit == "s":
         return False
     return all(is_kept(t.field(i).type) for i in range(t.num_fields))

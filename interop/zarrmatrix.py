@@ -248,6 +248,14 @@ def write_filters(source: Path, rng: np.random.Generator) -> dict[str, Case]:
             write(f"v2 filters {name} {t}", values, 2, [getattr(numcodecs, name)(**config)])
             write(f"v3 filters {name} {t}", values, 3, [getattr(v3_numcodecs, name)(**config)])
     write("v2 filters packbits", elements(rng, np.dtype("bool")), 2, [numcodecs.PackBits()])
+    near = (100 + np.cumsum(rng.integers(-1, 2, SHAPE[0] * SHAPE[1]))).astype("u2").reshape(SHAPE)
+    write("v2 filters delta signed", near, 2, [numcodecs.Delta(dtype="<u2", astype="|i1")])
+    for t, filters in (
+        ("<i4", [numcodecs.Delta(dtype=">i4")]), (">i4", [numcodecs.Delta(dtype="<i4")]), (">i4", [numcodecs.Delta(dtype="|u1")]), (">f4", [numcodecs.AsType(">f8", ">f4")]),
+        ("<f8", [numcodecs.AsType(">f4", "<f8"), numcodecs.Delta(dtype="<f4")]),
+    ):  # fmt: skip
+        write(f"v2 filters orders {t} {len(cases)}", rng.integers(0, 100, SHAPE).astype(t), 2, filters)
+    write("v3 filters orders", rng.integers(0, 100, SHAPE).astype("i4"), 3, [v3_numcodecs.Delta(dtype="<i4", astype=">i8")])
     return cases
 
 

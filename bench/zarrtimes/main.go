@@ -16,7 +16,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"runtime/pprof"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -29,12 +33,13 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
 // request is one measurement.
 type request struct {
-	Op    string  // "write", "read" or "random"
+	Op    string  // "write", "read", "encode", "decode" or "random"
 	Path  string  // of the array
 	Codec string  // of a new array
 	Shape []int64 // of the array
@@ -98,6 +103,10 @@ func (s *server) serve(q request) (time.Duration, error) {
 		return s.write(q)
 	case "read":
 		return s.read(q)
+	case "encode":
+		return s.encode(q)
+	case "decode":
+		return s.decode(q)
 	case "random":
 		return s.random(q)
 	}
@@ -150,25 +159,35 @@ func (s *server) write(q request) (time.Duration, error) {
 	return time.Since(start), err
 }
 
-func codecsOf(q request) (codec.List, error) {
-	of := element.Of(ndview.Float32)
-	var then []codec.Codec
+// compressorOf returns the codec that compresses, nil for none.
+func compressorOf(q request) (codec.BytesCodec, error) {
+	shuffled := codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 4}
 	switch q.Codec {
 	case "none":
+		return nil, nil
 	case "zstd1":
-		then = append(then, codec.Zstd{Level: 1})
+		return codec.Zstd{Level: 1}, nil
 	case "gzip1":
-		then = append(then, codec.Gzip{Level: 1})
-	case "blosc-lz4", "blosc-zstd":
-		c := codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: int(of.Size())}
-		if q.Codec == "blosc-zstd" {
-			c.Compressor = blosc.Zstd
-		}
-		then = append(then, c)
-	default:
-		return nil, fmt.Errorf("unknown codec %q", q.Codec)
+		return codec.Gzip{Level: 1}, nil
+	case "blosc-lz4":
+		return shuffled, nil
+	case "blosc-zstd":
+		shuffled.Compressor = blosc.Zstd
+		return shuffled, nil
 	}
-	codecs := zarr.DefaultCodecs(of, then...)
+	return nil, fmt.Errorf("unknown codec %q", q.Codec)
+}
+
+func codecsOf(q request) (codec.List, error) {
+	compressor, err := compressorOf(q)
+	if err != nil {
+		return nil, err
+	}
+	var then []codec.Codec
+	if compressor != nil {
+		then = append(then, compressor)
+	}
+	codecs := zarr.DefaultCodecs(element.Of(ndview.Float32), then...)
 	if len(q.Shard) > 0 {
 		codecs = codec.List{codec.Sharding{ChunkShape: q.Chunk, Codecs: codecs}}
 	}
@@ -205,6 +224,54 @@ func (s *server) read(q request) (time.Duration, error) {
 		err = errors.New("elements differ from those written")
 	}
 	return took, err
+}
+
+// encode compresses the chunks of the elements, and drops what comes out: as fast as the
+// codec alone lets an array be written.
+func (s *server) encode(q request) (time.Duration, error) {
+	size := int(4 * q.Chunk[0])
+	return eachChunk(q, len(s.data)/size, func(c codec.BytesCodec, i int, out []byte) ([]byte, error) {
+		return c.Encode(out[:0], s.data[i*size:][:size])
+	})
+}
+
+// decode decompresses the chunks of an array without shards into the same memory again: as
+// fast as the codec alone lets the array be read.
+func (s *server) decode(q request) (time.Duration, error) {
+	size := int(4 * q.Chunk[0])
+	chunks := make([][]byte, len(s.data)/size)
+	for i := range chunks {
+		var err error
+		if chunks[i], err = os.ReadFile(filepath.Join(q.Path, "c", strconv.Itoa(i))); err != nil {
+			return 0, err
+		}
+	}
+	return eachChunk(q, len(chunks), func(c codec.BytesCodec, i int, out []byte) ([]byte, error) {
+		return c.Decode(out[:0], chunks[i], int64(size))
+	})
+}
+
+// eachChunk calls f for the numbers of n chunks, in as many goroutines as an array uses. Each
+// has memory of its own, which f may grow.
+func eachChunk(q request, n int, f func(c codec.BytesCodec, i int, out []byte) ([]byte, error)) (time.Duration, error) {
+	c, err := compressorOf(q)
+	if err != nil || c == nil {
+		return 0, errors.Join(err, errors.New("no codec"))
+	}
+	var group errgroup.Group
+	var next atomic.Int64
+	start := time.Now()
+	for range runtime.GOMAXPROCS(0) + 2 {
+		group.Go(func() (err error) {
+			var out []byte
+			for i := int(next.Add(1)) - 1; i < n && err == nil; i = int(next.Add(1)) - 1 {
+				out, err = f(c, i, out)
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	return time.Since(start), err
 }
 
 // random reads elements at random positions, the same in all programs.

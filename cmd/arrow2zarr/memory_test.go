@@ -136,6 +136,47 @@ func TestMemoryStaysUnderItsLimit(t *testing.T) {
 	}
 }
 
+// Restore takes no more than --max-memory, though the values of its rows are far larger.
+func TestMemoryOfRestoreStaysUnderItsLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	if raceDetector {
+		t.Skip("the race detector multiplies the memory that a program takes")
+	}
+	const limit, rows, values = 256 << 20, 100_000, 1000
+	kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "d", Type: kind}, {Name: "n", Type: arrow.PrimitiveTypes.Float64}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	for i := range rows {
+		require.NoError(t, b.Field(0).(*array.BinaryDictionaryBuilder).AppendString(strings.Repeat(fmt.Sprint(i%values, " "), 4000)))
+		b.Field(1).(*array.Float64Builder).Append(float64(i))
+	}
+	input, output := filepath.Join(t.TempDir(), "input.arrow"), outputPath(t)
+	file, err := os.Create(input)
+	require.NoError(t, err)
+	w, err := asFile(file, schema)
+	require.NoError(t, err)
+	require.NoError(t, w.Write(b.NewRecordBatch()))
+	require.NoError(t, w.Close())
+	require.NoError(t, file.Close())
+	_, err = arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	for _, name := range []string{"restored.parquet", "restored.arrow"} {
+		used, restored := filepath.Join(t.TempDir(), "status"), filepath.Join(t.TempDir(), name)
+		c := command(t, "restore", output, restored, "--quiet", "--max-memory", fmt.Sprint(limit))
+		c.Env = append(c.Env, asCommand+"="+used)
+		printed, err := c.CombinedOutput()
+		require.NoError(t, err, string(printed))
+		peak := peakRSS(t, used)
+		t.Logf("%s: peak %d MiB of %d", name, peak>>20, limit>>20)
+		assert.Less(t, peak, int64(limit))
+		verified, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
+		require.NoError(t, err)
+		assert.Empty(t, verified.Difference)
+	}
+}
+
 // The values of a Parquet dictionary take more than their share of --max-memory.
 func TestMemoryOfLargeDictionariesStaysUnderItsLimit(t *testing.T) {
 	const values, groups = 3_000_000, 2

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 func newRestoreCommand() *cobra.Command {
 	var options arrowzarr.RestoreOptions
+	var maxMemory string
 	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "restore ZARR OUTPUT",
@@ -22,10 +24,15 @@ func newRestoreCommand() *cobra.Command {
 an Arrow IPC stream on standard output.
 
 The table of a group that convert wrote equals the converted one. Of any other group,
-each array of one length is a column.`,
+each array is a column. All must have one length: --exclude leaves out others.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options.Stdout = cmd.OutOrStdout()
+			var err error
+			if options.MaxMemory, err = parseSize(maxMemory); err != nil {
+				return fmt.Errorf("--max-memory %q: %w", maxMemory, err)
+			}
+			debug.SetMemoryLimit(arrowzarr.Options{MaxMemory: options.MaxMemory}.GoMemoryLimit())
 			report, err := arrowzarr.Restore(cmd.Context(), args[0], args[1], options)
 			if err != nil || args[1] == "-" || quiet {
 				return err
@@ -39,10 +46,14 @@ each array of one length is a column.`,
 		},
 	}
 	appendHelp(cmd, `  arrow2zarr restore flights.zarr flights.parquet
+  arrow2zarr restore flights.zarr delays.parquet --columns '*_delay,origin'
   arrow2zarr restore flights.zarr - | consumer`)
 	flags := cmd.Flags()
+	flags.StringSliceVar(&options.Columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to restore (default all)")
+	flags.StringSliceVar(&options.Exclude, "exclude", nil, "names or patterns of columns to leave out")
+	flags.StringVar(&maxMemory, "max-memory", "1GiB", "most memory to use")
 	flags.IntVar(&options.Jobs, "jobs", 0, "chunks decoded at once (default: one per core)")
-	flags.Int64Var(&options.BatchRows, "batch-rows", 0, "most rows in a record batch (default: about 64 MiB)")
+	flags.Int64Var(&options.BatchRows, "batch-rows", 0, "most rows in a record batch (default: 64 MiB, or less by --max-memory)")
 	flags.BoolVar(&options.Overwrite, "overwrite", false, "replace OUTPUT")
 	flags.BoolVar(&asJSON, "json", false, "print a summary as one JSON object")
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print nothing but errors")

@@ -177,7 +177,11 @@ func TestInvalidBlocksAreErrors(t *testing.T) {
 func TestMutatedBlocksFailAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	var valid []batchtest.Encoded
-	for round := range 60 {
+	rounds := 60
+	if testing.Short() {
+		rounds = 12
+	}
+	for round := range rounds {
 		n := r.IntN(1 << (3 + round%9))
 		if round == 0 {
 			n = 150_000

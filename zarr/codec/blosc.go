@@ -94,11 +94,13 @@ func parseBlosc(config *metajson.Object) (Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if given, err = config.DecodeOptional("typesize", &b.TypeSize); err != nil {
-		return nil, err
-	}
-	if given && b.TypeSize < 1 && b.Shuffle != BloscNone {
-		return nil, fmt.Errorf("typesize %d is not positive", b.TypeSize)
+	if raw, ok := config.Take("typesize"); ok && string(raw) != "null" { // zarr-python has None
+		if err := metajson.Decode("typesize", raw, &b.TypeSize); err != nil {
+			return nil, err
+		}
+		if b.TypeSize < 1 && b.Shuffle != BloscNone {
+			return nil, fmt.Errorf("typesize %d is not positive", b.TypeSize)
+		}
 	}
 	return b, b.check()
 }

@@ -23,9 +23,19 @@ func (g Gzip) v2() (string, metajson.Members) {
 	return "gzip", metajson.Members{{Key: "level", Value: g.Level}}
 }
 
+// parseNumcodecsGzip has the default level of zlib, -1, which codec "gzip" lacks.
+func parseNumcodecsGzip(config *metajson.Object) (Codec, error) {
+	g := Gzip{Level: 1}
+	if _, err := config.DecodeOptional("level", &g.Level); err != nil {
+		return nil, err
+	}
+	g.Level = deflateLevel(g.Level)
+	return g, g.check()
+}
+
 // parseGzip tolerates a missing level, for which implementations have defaults.
-func parseGzip(config *metajson.Object, level int) (Codec, error) {
-	g := Gzip{Level: level}
+func parseGzip(config *metajson.Object) (Codec, error) {
+	g := Gzip{Level: 5}
 	if _, err := config.DecodeOptional("level", &g.Level); err != nil {
 		return nil, err
 	}
@@ -53,7 +63,8 @@ func (Gzip) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
 // MaxRatio is the limit of deflate: 258 bytes per 2 bits.
 func (Gzip) MaxRatio() int64 { return gzip.MaxRatio }
 
-// Zlib compresses with zlib (RFC 1950; numcodecs, "zlib"). Level is 0 (stored) to 9.
+// Zlib compresses with zlib (RFC 1950; numcodecs, "zlib"). Level is 0 (stored) to 9,
+// or -1 for the default.
 type Zlib struct {
 	Level int
 }
@@ -73,14 +84,24 @@ func parseZlib(config *metajson.Object) (Codec, error) {
 }
 
 func (z Zlib) check() error {
-	if z.Level < 0 || z.Level > 9 {
-		return fmt.Errorf("zlib: level %d is not within 0 to 9", z.Level)
+	if z.Level < -1 || z.Level > 9 {
+		return fmt.Errorf("zlib: level %d is not within -1 to 9", z.Level)
 	}
 	return nil
 }
 
 // Encode appends the encoding of src to dst.
-func (z Zlib) Encode(dst, src []byte) ([]byte, error) { return gzip.EncodeZlib(dst, src, z.Level) }
+func (z Zlib) Encode(dst, src []byte) ([]byte, error) {
+	return gzip.EncodeZlib(dst, src, deflateLevel(z.Level))
+}
+
+// deflateLevel returns the level that a level means: zlib's default is 6.
+func deflateLevel(level int) int {
+	if level == -1 {
+		return 6
+	}
+	return level
+}
 
 // Decode returns the decoding of src: at most limit bytes. Bytes after the stream are an
 // error.

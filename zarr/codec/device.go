@@ -21,8 +21,8 @@ func (LZ4) encodesOnDevice() bool            { return true }
 func (LZ4) decodesOnDevice(int64) bool       { return true }
 func (CRC32C) encodesOnDevice() bool         { return true }
 func (CRC32C) decodesOnDevice(int64) bool    { return true }
-func (s Shuffle) encodesOnDevice() bool      { return s.ElementSize <= 255 }
-func (s Shuffle) decodesOnDevice(int64) bool { return s.ElementSize <= 255 }
+func (s Shuffle) encodesOnDevice() bool      { return s.size() <= 255 }
+func (s Shuffle) decodesOnDevice(int64) bool { return s.size() <= 255 }
 
 // maxDeflateOnDevice is the size in bytes of the largest chunk whose deflate stream a GPU
 // decodes. A warp decodes a stream at 5 to 10 MB/s, so large chunks are sooner decoded by
@@ -143,11 +143,11 @@ func (LZ4) decodeBatch(b compress.Batch, scratch int64) ([]compress.Result, int6
 func (Shuffle) bound(n int64) int64 { return n }
 
 func (s Shuffle) encodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
-	return s.applyBatch(b, shuffle.Transform{Size: s.ElementSize})
+	return s.applyBatch(b, shuffle.Transform{Size: s.size()})
 }
 
 func (s Shuffle) decodeBatch(b compress.Batch, _ int64) ([]compress.Result, int64, error) {
-	return s.applyBatch(b, shuffle.Transform{Size: s.ElementSize, Inverse: true})
+	return s.applyBatch(b, shuffle.Transform{Size: s.size(), Inverse: true})
 }
 
 // applyBatch transforms the inputs that are whole elements and fit their outputs.
@@ -156,8 +156,8 @@ func (s Shuffle) applyBatch(b compress.Batch, t shuffle.Transform) ([]compress.R
 	whole := compress.Batch{Src: b.Src, Dst: b.Dst}
 	for i, in := range b.In {
 		switch {
-		case in.Length%int64(s.ElementSize) != 0:
-			results[i].Err = fmt.Errorf("shuffle: %d bytes are not a multiple of %d: %w", in.Length, s.ElementSize, compress.ErrCorrupt)
+		case in.Length%int64(s.size()) != 0:
+			results[i].Err = fmt.Errorf("shuffle: %d bytes are not a multiple of %d: %w", in.Length, s.size(), compress.ErrCorrupt)
 		case in.Length > b.Out[i].Length:
 			results[i].Err = compress.ErrTooLarge
 		default:

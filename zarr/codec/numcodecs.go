@@ -78,7 +78,8 @@ func (LZ4) MaxRatio() int64 { return 256 }
 // Shuffle moves bytes of equal significance together: first bytes of all elements, then
 // second bytes, and further (numcodecs, "shuffle").
 type Shuffle struct {
-	// ElementSize is the size of an element in bytes. It divides that of the input.
+	// ElementSize is the size of an element in bytes. It divides that of the input. As in
+	// numcodecs, bytes do not move if it is at most 1.
 	ElementSize int
 }
 
@@ -92,18 +93,11 @@ func (s Shuffle) Configuration() any {
 
 func parseShuffle(config *metajson.Object) (Codec, error) {
 	s := Shuffle{ElementSize: 4}
-	if _, err := config.DecodeOptional("elementsize", &s.ElementSize); err != nil {
-		return nil, err
-	}
-	return s, s.check()
+	_, err := config.DecodeOptional("elementsize", &s.ElementSize)
+	return s, err
 }
 
-func (s Shuffle) check() error {
-	if s.ElementSize < 1 {
-		return fmt.Errorf("shuffle: elements of %d bytes, want at least 1", s.ElementSize)
-	}
-	return nil
-}
+func (s Shuffle) size() int { return max(s.ElementSize, 1) }
 
 // Encode appends the encoding of src to dst.
 func (s Shuffle) Encode(dst, src []byte) ([]byte, error) {
@@ -119,15 +113,13 @@ func (s Shuffle) Decode(dst, src []byte, limit int64) ([]byte, error) {
 }
 
 func (s Shuffle) apply(dst, src []byte, move func(dst, src []byte, size int) error) ([]byte, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	if len(src)%s.ElementSize != 0 {
-		return nil, fmt.Errorf("%d bytes are not a multiple of %d", len(src), s.ElementSize)
+	size := s.size()
+	if len(src)%size != 0 {
+		return nil, fmt.Errorf("%d bytes are not a multiple of %d", len(src), size)
 	}
 	start := len(dst)
 	dst = slices.Grow(dst, len(src))[:start+len(src)]
-	return dst, move(dst[start:], src, s.ElementSize)
+	return dst, move(dst[start:], src, size)
 }
 
 // EncodedSize returns n, exactly.

@@ -84,6 +84,7 @@ func parseCodec(ext metajson.Extension, depth int) (Codec, error) {
 		if ok, err := ext.Config.DecodeOptional("id", &given); err != nil || ok && given != id {
 			return nil, fmt.Errorf("codec %q with id %q: %w", ext.Name, given, errors.Join(err, errors.ErrUnsupported))
 		}
+		ext.Config.DropNulls() // None is the default in Python
 	}
 	c, err := parse(ext.Config, depth)
 	if err != nil {
@@ -104,7 +105,7 @@ func init() {
 		"cast_value":       withConfig(parseCastValue),
 		"crc32c":           constant(CRC32C{}),
 		"endian":           withConfig(parseBytes), // a name of drafts
-		"gzip":             withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 5) }),
+		"gzip":             withConfig(parseGzip),
 		"packbits":         withConfig(parsePackBits),
 		"reshape":          withConfig(parseReshape),
 		"scale_offset":     withConfig(parseScaleOffset),
@@ -126,7 +127,7 @@ func init() {
 		"numcodecs.delta":            withConfig(parseDelta),
 		"numcodecs.fixedscaleoffset": withConfig(parseFixedScaleOffset),
 		"numcodecs.fletcher32":       constant(Fletcher32{}),
-		"numcodecs.gzip":             withConfig(func(o *metajson.Object) (Codec, error) { return parseGzip(o, 1) }),
+		"numcodecs.gzip":             withConfig(parseNumcodecsGzip),
 		"numcodecs.jenkins_lookup3":  withConfig(parseJenkins),
 		"numcodecs.json2":            withConfig(parseJSON2),
 		"numcodecs.lz4":              withConfig(parseLZ4),
@@ -139,7 +140,7 @@ func init() {
 		"numcodecs.vlen-bytes":       constant(VLenBytes{}),
 		"numcodecs.vlen-utf8":        constant(VLenUTF8{}),
 		"numcodecs.zlib":             withConfig(parseZlib),
-		"numcodecs.zstd":             withConfig(parseZstd),
+		"numcodecs.zstd":             withConfig(parseNumcodecsZstd),
 	}
 }
 

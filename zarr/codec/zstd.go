@@ -48,6 +48,17 @@ func parseZstd(config *metajson.Object) (Codec, error) {
 	return z, z.check()
 }
 
+// parseNumcodecsZstd moves levels into the range, as the library does for numcodecs.
+func parseNumcodecsZstd(config *metajson.Object) (Codec, error) {
+	var z Zstd
+	if _, err := config.DecodeOptional("level", &z.Level); err != nil {
+		return nil, err
+	}
+	z.Level = min(max(z.Level, zstd.MinLevel), zstd.MaxLevel)
+	_, err := config.DecodeOptional("checksum", &z.Checksum)
+	return z, err
+}
+
 func (z Zstd) check() error {
 	if z.Level < zstd.MinLevel || z.Level > zstd.MaxLevel {
 		return fmt.Errorf("zstd: level %d is not within %d to %d", z.Level, zstd.MinLevel, zstd.MaxLevel)

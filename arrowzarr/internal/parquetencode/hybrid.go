@@ -23,15 +23,20 @@ func appendHybrid[T uint32 | int16](dst []byte, numbers []T, width int) []byte {
 			continue
 		}
 		dst = appendPacked(dst, numbers[packed:i], width)
-		dst = binary.AppendUvarint(dst, uint64(run)<<1)
-		value := uint32(numbers[i])
-		for b := 0; b < width; b += 8 {
-			dst = append(dst, byte(value>>b))
-		}
+		dst = appendRun(dst, uint32(numbers[i]), run, width)
 		i += run
 		packed = i
 	}
 	return appendPacked(dst, numbers[packed:], width)
+}
+
+// appendRun appends a run of equal numbers.
+func appendRun(dst []byte, number uint32, run, width int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(run)<<1)
+	for b := 0; b < width; b += 8 {
+		dst = append(dst, byte(number>>b))
+	}
+	return dst
 }
 
 // appendPacked appends bit-packed groups. The last one is padded with zeros, so only it
@@ -61,11 +66,16 @@ func appendPacked[T uint32 | int16](dst []byte, numbers []T, width int) []byte {
 
 // appendLevels appends levels of a page of version 1: their length, and the levels.
 func appendLevels(dst []byte, levels []int16, highest int16) []byte {
-	if highest == 0 {
-		return dst
-	}
 	start := len(dst)
 	dst = appendHybrid(append(dst, 0, 0, 0, 0), levels, bits.Len16(uint16(highest)))
+	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	return dst
+}
+
+// appendEqualLevels is appendLevels of n levels that are all the highest.
+func appendEqualLevels(dst []byte, n int, highest int16) []byte {
+	start := len(dst)
+	dst = appendRun(append(dst, 0, 0, 0, 0), uint32(highest), n, bits.Len16(uint16(highest)))
 	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
 	return dst
 }

@@ -26,7 +26,8 @@ type pager struct {
 	entries        int
 	highest, lists int16 // levels
 	values         *values
-	dictionary     *dictionary // nil for pages of values
+	positions      []uint32 // in values, of those of the column; nil if they are all, in order
+	plain          bool     // pages have the values at positions, and not the positions
 	codec          compress.Codec
 	*scratch
 }
@@ -35,16 +36,28 @@ type pager struct {
 type scratch struct {
 	page, encoded []byte // of a page
 	indices       []uint32
+	slots         slots // of a dictionary of numbers
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{page: make([]byte, 0, pageBytes+pageBytes/8)} }}
 
 // count returns the number of values that are not null.
 func (p *pager) count() int {
-	if p.dictionary != nil {
-		return len(p.dictionary.indices)
+	if p.positions != nil {
+		return len(p.positions)
 	}
 	return p.values.n
+}
+
+// usesDictionary reports whether pages have positions in a dictionary.
+func (p *pager) usesDictionary() bool { return p.positions != nil && !p.plain }
+
+// position returns where value i of the column is.
+func (p *pager) position(i int) int {
+	if p.positions != nil {
+		return int(p.positions[i])
+	}
+	return i
 }
 
 // compress compresses a page.
@@ -57,8 +70,14 @@ func (p *pager) compress() []byte {
 }
 
 func (p *pager) writeDictionary() error {
-	d, c := p.dictionary, p.chunk
-	values := d.appendTo(nil, 0, d.n)
+	d, c := p.values, p.chunk
+	values := make([]byte, 0, d.size())
+	if d.width > 0 {
+		values = append(values, d.bytes[:d.n*d.width]...)
+	}
+	for i := 0; d.width == 0 && i < d.n; i++ {
+		values = d.appendValue(values, i)
+	}
 	written, err := c.pages.WriteDictionaryPage(file.NewDictionaryPage(memory.NewBufferBytes(values), int32(d.n), parquet.Encodings.Plain))
 	c.info.DataPageOffset = c.content.size
 	// Without the header: its size and that of the compressed values are known only together.
@@ -66,14 +85,22 @@ func (p *pager) writeDictionary() error {
 	return err
 }
 
-// appendTo appends values [from, to) as Parquet's encoding PLAIN.
-func (v *values) appendTo(dst []byte, from, to int) []byte {
-	if v.width > 0 {
-		return append(dst, v.bytes[from*v.width:to*v.width]...)
+// appendValue appends value i as Parquet's encoding PLAIN.
+func (v *values) appendValue(dst []byte, i int) []byte {
+	x := v.value(i)
+	if v.width == 0 {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(x)))
+	}
+	return append(dst, x...)
+}
+
+// appendPlain appends values [from, to) of the column as Parquet's encoding PLAIN.
+func (p *pager) appendPlain(dst []byte, from, to int) []byte {
+	if width := p.values.width; width > 0 && p.positions == nil {
+		return append(dst, p.values.bytes[from*width:to*width]...)
 	}
 	for i := from; i < to; i++ {
-		x := v.value(i)
-		dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(x))), x...)
+		dst = p.values.appendValue(dst, p.position(i))
 	}
 	return dst
 }
@@ -83,21 +110,15 @@ func (p *pager) write(n int) error {
 	if n > p.entries {
 		return fmt.Errorf("%d values of %d entries: %w", n, p.entries, ErrMalformed)
 	}
+	if p.leaf.Definition == nil && (n < p.entries || p.lists > 0) {
+		return fmt.Errorf("%d values of %d entries without levels: %w", n, p.entries, ErrMalformed)
+	}
 	last := 0
 	for entry, value := 0, 0; entry < p.entries; {
 		first, firstValue := entry, value
-		for size := 0; entry < p.entries; {
-			if (size >= pageBytes || entry-first >= pageEntries) && (p.lists == 0 || p.leaf.Repetition[entry] == 0) {
-				break
-			}
-			if p.highest == 0 || p.leaf.Definition[entry] == p.highest {
-				if value == n {
-					return fmt.Errorf("more than %d values: %w", n, ErrMalformed)
-				}
-				size += p.sizeOf(value)
-				value++
-			}
-			entry++
+		var err error
+		if entry, value, err = p.endOfPage(entry, value, n); err != nil {
+			return err
 		}
 		if entry-first > math.MaxInt32 {
 			return fmt.Errorf("a row of %d values, which Parquet cannot count: %w", entry-first, arrow.ErrInvalid)
@@ -113,16 +134,26 @@ func (p *pager) write(n int) error {
 	return nil
 }
 
-// sizeOf returns the bytes of a value, and at least 1.
-func (p *pager) sizeOf(i int) int {
-	v := p.values
-	if p.dictionary != nil {
-		v, i = p.dictionary.values, int(p.dictionary.indices[i])
+// endOfPage returns the entry and the value, of n, after those of the page that they begin.
+func (p *pager) endOfPage(entry, value, n int) (int, int, error) {
+	if width := p.values.width; width > 0 && p.leaf.Definition == nil {
+		k := min((pageBytes+width-1)/width, pageEntries, n-value)
+		return entry + k, value + k, nil
 	}
-	if v.width > 0 {
-		return v.width
+	first := entry
+	for size := 0; entry < p.entries; entry++ {
+		if (size >= pageBytes || entry-first >= pageEntries) && (p.lists == 0 || p.leaf.Repetition[entry] == 0) {
+			break
+		}
+		if p.leaf.Definition == nil || p.leaf.Definition[entry] == p.highest {
+			if value == n {
+				return 0, 0, fmt.Errorf("more than %d values: %w", n, ErrMalformed)
+			}
+			size += p.values.sizeOf(p.position(value))
+			value++
+		}
 	}
-	return 4 + len(v.value(i))
+	return entry, value, nil
 }
 
 // writePage writes a page of entries and values.
@@ -131,25 +162,29 @@ func (p *pager) writePage(from, to, firstValue, lastValue int) error {
 	if p.lists > 0 {
 		p.page = appendLevels(p.page, p.leaf.Repetition[from:to], p.lists)
 	}
-	if p.highest > 0 {
+	switch {
+	case p.highest == 0:
+	case p.leaf.Definition == nil:
+		p.page = appendEqualLevels(p.page, to-from, p.highest)
+	default:
 		p.page = appendLevels(p.page, p.leaf.Definition[from:to], p.highest)
 	}
 	encoding := parquet.Encodings.Plain
 	switch {
-	case p.dictionary != nil:
+	case p.usesDictionary():
 		encoding = parquet.Encodings.RLEDict
-		width := p.dictionary.width()
-		p.page = appendHybrid(append(p.page, byte(width)), p.dictionary.indices[firstValue:lastValue], width)
+		width := p.values.indexWidth()
+		p.page = appendHybrid(append(p.page, byte(width)), p.positions[firstValue:lastValue], width)
 	case p.chunk.column.PhysicalType() == parquet.Types.Boolean:
 		bits := make([]uint32, lastValue-firstValue)
 		for i := range bits {
-			bits[i] = uint32(p.values.bytes[firstValue+i])
+			bits[i] = uint32(p.values.bytes[p.position(firstValue+i)])
 		}
 		packed := appendPacked(nil, bits, 1)
 		_, header := binary.Uvarint(packed)
 		p.page = append(p.page, packed[header:][:(len(bits)+7)/8]...)
 	default:
-		p.page = p.values.appendTo(p.page, firstValue, lastValue)
+		p.page = p.appendPlain(p.page, firstValue, lastValue)
 	}
 	if len(p.page) > math.MaxInt32 {
 		return fmt.Errorf("a page of %d bytes, which Parquet cannot count: %w", len(p.page), arrow.ErrInvalid)

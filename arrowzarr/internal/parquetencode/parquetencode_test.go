@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -104,7 +106,7 @@ func encode(t *testing.T, schema *arrow.Schema, groups ...[]arrow.Array) []byte 
 		require.NoError(t, err)
 		for i, a := range arrays {
 			leaf := Leaf{Values: a}
-			if schema.Field(i).Nullable {
+			if schema.Field(i).Nullable && a.NullN() > 0 {
 				for row := range a.Len() {
 					leaf.Definition = append(leaf.Definition, map[bool]int16{true: 1}[a.IsValid(row)])
 				}
@@ -234,6 +236,80 @@ func TestDictionariesAreUsedWhereTheyPay(t *testing.T) {
 			assert.Equal(t, want, chunk.HasDictionaryPage(), "%d different values of %s", distinct, kind)
 		}
 	}
+}
+
+// dictionaryArray returns n values of a dictionary, and these values as a plain array.
+func dictionaryArray(rng *rand.Rand, values arrow.Array, n int, nulls float64) (encoded, plain arrow.Array) {
+	indices := array.NewInt32Builder(memory.DefaultAllocator)
+	for range n {
+		if rng.Float64() < nulls {
+			indices.AppendNull()
+		} else {
+			indices.Append(int32(rng.IntN(values.Len()/3*2) + 1)) // others are not used
+		}
+	}
+	kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: values.DataType()}
+	d := array.NewDictionaryArray(kind, indices.NewArray(), values)
+	b := array.NewBuilder(memory.DefaultAllocator, values.DataType())
+	for i := range n {
+		if d.IsNull(i) {
+			b.AppendNull()
+		} else if err := b.AppendValueFromString(values.ValueStr(d.GetValueIndex(i))); err != nil {
+			panic(err)
+		}
+	}
+	return d, b.NewArray()
+}
+
+// The values of a dictionary that does not fit a page are in the pages of values, of any
+// type, and unused ones are not in the statistics.
+func TestLargeDictionariesAreEncodedAsTheirValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, nulls := range []float64{0, 0.2} {
+		var fields []arrow.Field
+		var encoded, plain []arrow.Array
+		for _, kind := range []arrow.DataType{arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int16, arrow.BinaryTypes.String, arrow.BinaryTypes.LargeString, &arrow.FixedSizeBinaryType{ByteWidth: 8}} {
+			b := array.NewBuilder(memory.DefaultAllocator, kind)
+			for i := range 400_000 {
+				fill(b, uint64(i)*0x9e3779b97f4a7c15)
+			}
+			d, values := dictionaryArray(rng, b.NewArray(), 300_000, nulls)
+			fields = append(fields, arrow.Field{Name: kind.String(), Type: d.DataType(), Nullable: nulls > 0})
+			encoded, plain = append(encoded, d), append(plain, values)
+		}
+		content := encode(t, arrow.NewSchema(fields, nil), encoded)
+		reader, err := file.NewParquetReader(bytes.NewReader(content))
+		require.NoError(t, err)
+		open, err := pqarrow.NewFileReader(reader, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+		require.NoError(t, err)
+		got, err := open.ReadTable(t.Context())
+		require.NoError(t, err)
+		for i, want := range plain {
+			requireEqual(t, fields[i], want, got.Column(i).Data())
+			fields[i].Type = want.DataType()
+			requireStatistics(t, fields[i], want, reader, 0, i)
+			chunk, err := reader.MetaData().RowGroup(0).ColumnChunk(i)
+			require.NoError(t, err)
+			assert.Equal(t, want.DataType().ID() == arrow.INT16, chunk.HasDictionaryPage(), fields[i].Name)
+		}
+	}
+}
+
+// Encoding a dictionary takes no memory for the values of all rows.
+func TestLargeDictionariesAreNotDecodedWhole(t *testing.T) {
+	const values, size, rows = 1000, 4 << 10, 20_000
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	for i := range values {
+		b.Append(strings.Repeat(fmt.Sprint(i%10), size))
+	}
+	d, _ := dictionaryArray(rand.New(rand.NewPCG(5, 6)), b.NewArray(), rows, 0)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "d", Type: d.DataType()}}, nil)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	encoded := encode(t, schema, []arrow.Array{d})
+	runtime.ReadMemStats(&after)
+	assert.Less(t, len(encoded), size*rows/10)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size*rows/2))
 }
 
 // Parquet has no dictionaries of Booleans.

@@ -2,6 +2,7 @@ package parquetencode
 
 import (
 	"bytes"
+	"iter"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
@@ -10,11 +11,15 @@ import (
 )
 
 // statisticsOf returns the statistics of a column chunk: the nulls, and the least and the
-// greatest value, if the order of the column's type is defined.
-func statisticsOf(v *values, nulls int64, column *schema.Column) (metadata.EncodedStatistics, error) {
+// greatest of the used values, if the order of the column's type is defined. All values are
+// used if used is nil.
+func statisticsOf(v *values, used []uint32, nulls int64, column *schema.Column) (metadata.EncodedStatistics, error) {
 	none := metadata.EncodedStatistics{HasNullCount: true, NullCount: nulls}
 	if column.SortOrder() == schema.SortUNKNOWN || v.n == 0 {
 		return none, nil
+	}
+	if physical := column.PhysicalType(); physical != parquet.Types.ByteArray && physical != parquet.Types.FixedLenByteArray {
+		v, used = v.take(used), nil
 	}
 	var encoded metadata.EncodedStatistics
 	var err error
@@ -35,11 +40,12 @@ func statisticsOf(v *values, nulls int64, column *schema.Column) (metadata.Encod
 		s.Update(view[bool](v.bytes[:v.n]), nulls)
 		encoded, err = s.Encode()
 	case *metadata.ByteArrayStatistics:
-		least, greatest := v.value(0), v.value(0)
-		for i := range v.n {
-			if x := v.value(i); bytes.Compare(x, least) < 0 {
+		var least, greatest []byte
+		for i, x := range v.all(used) {
+			if i == 0 || bytes.Compare(x, least) < 0 {
 				least = x
-			} else if bytes.Compare(x, greatest) > 0 {
+			}
+			if i == 0 || bytes.Compare(x, greatest) > 0 {
 				greatest = x
 			}
 		}
@@ -47,10 +53,10 @@ func statisticsOf(v *values, nulls int64, column *schema.Column) (metadata.Encod
 		s.SetMinMax(parquet.ByteArray(least), parquet.ByteArray(greatest))
 		encoded, err = s.Encode()
 	case *metadata.FixedLenByteArrayStatistics:
-		s.Update(fixedValues(v), nulls)
+		s.Update(fixedValues(v, used), nulls)
 		encoded, err = s.Encode()
 	case *metadata.Float16Statistics:
-		s.Update(fixedValues(v), nulls)
+		s.Update(fixedValues(v, used), nulls)
 		encoded, err = s.Encode()
 	default:
 		return none, nil
@@ -60,10 +66,28 @@ func statisticsOf(v *values, nulls int64, column *schema.Column) (metadata.Encod
 	return encoded, err
 }
 
-func fixedValues(v *values) []parquet.FixedLenByteArray {
-	all := make([]parquet.FixedLenByteArray, v.n)
-	for i := range all {
-		all[i] = v.value(i)
+func fixedValues(v *values, used []uint32) (all []parquet.FixedLenByteArray) {
+	for _, x := range v.all(used) {
+		all = append(all, x)
 	}
 	return all
+}
+
+// all yields the used values, or all if used is nil.
+func (v *values) all(used []uint32) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		if used == nil {
+			for i := range v.n {
+				if !yield(i, v.value(i)) {
+					return
+				}
+			}
+			return
+		}
+		for i, at := range used {
+			if !yield(i, v.value(int(at))) {
+				return
+			}
+		}
+	}
 }

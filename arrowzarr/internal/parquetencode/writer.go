@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -73,20 +72,19 @@ func (w *Writer) Close() error {
 
 // Group is a row group.
 type Group struct {
-	writer  *Writer
-	footer  *metadata.RowGroupMetaDataBuilder
-	chunks  []chunk
-	ordinal int16
+	writer *Writer
+	rows   int
+	chunks []chunk
 }
 
 // chunk is a column chunk.
 type chunk struct {
-	column  *schema.Column
-	footer  *metadata.ColumnChunkMetaDataBuilder
-	pages   file.PageWriter // to content
-	content content
-	info    metadata.ChunkMetaInfo // offsets are from the first page
-	stats   metadata.EncodingStats
+	column     *schema.Column
+	pages      file.PageWriter // to content
+	content    content
+	info       metadata.ChunkMetaInfo // offsets are from the first page
+	stats      metadata.EncodingStats
+	statistics metadata.EncodedStatistics
 }
 
 // content is the pages of a chunk.
@@ -105,21 +103,16 @@ func (c *content) Write(b []byte) (int, error) {
 func (c *content) Tell() int64 { return c.size }
 
 // NewGroup begins a row group of at least one row. All of its columns must be encoded
-// before it is closed.
+// before it is closed. Several groups may be encoded at once. The file has them in the
+// order in which they are closed.
 func (w *Writer) NewGroup(rows int) (*Group, error) {
-	g := &Group{writer: w, footer: w.footer.AppendRowGroup(), ordinal: int16(w.groups)}
-	if w.groups++; w.groups > math.MaxInt16 {
-		w.err = fmt.Errorf("more than %d row groups, which Parquet cannot count: %w", math.MaxInt16, arrow.ErrInvalid)
-		return nil, w.err
-	}
-	g.footer.SetNumRows(rows)
-	g.chunks = make([]chunk, w.columns.NumColumns())
+	g := &Group{writer: w, rows: rows, chunks: make([]chunk, w.columns.NumColumns())}
 	for i := range g.chunks {
 		c := &g.chunks[i]
-		c.column, c.footer = w.columns.Column(i), g.footer.NextColumnChunk()
+		c.column = w.columns.Column(i)
 		c.stats = metadata.EncodingStats{DictEncodingStats: map[parquet.Encoding]int32{}, DataEncodingStats: map[parquet.Encoding]int32{}}
 		var err error
-		c.pages, err = file.NewPageWriter(&c.content, compress.Codecs.Zstd, 1, c.footer, g.ordinal, int16(i), memory.DefaultAllocator, false, nil, nil)
+		c.pages, err = file.NewPageWriter(&c.content, compress.Codecs.Zstd, 1, nil, 0, 0, memory.DefaultAllocator, false, nil, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -132,8 +125,8 @@ type Leaf struct {
 	// Values has an element for each entry that is in all lists of the column; it is null
 	// where the entry has no value.
 	Values arrow.Array
-	// Definition and Repetition are the levels of all entries. They may be nil if the
-	// column's highest level is 0.
+	// Definition and Repetition are the levels of all entries. Definition may be nil if
+	// every entry has a value, and Repetition if the column is in no list.
 	Definition, Repetition []int16
 }
 
@@ -143,58 +136,77 @@ func (g *Group) Encode(i int, leaf Leaf) (err error) {
 	memory := scratches.Get().(*scratch)
 	defer scratches.Put(memory)
 	p := pager{scratch: memory, chunk: c, leaf: leaf, highest: c.column.MaxDefinitionLevel(), lists: c.column.MaxRepetitionLevel()}
-	p.entries = len(leaf.Definition)
-	if p.highest == 0 {
+	if p.entries = len(leaf.Definition); leaf.Definition == nil {
 		p.entries = leaf.Values.Len()
 	}
 	if p.codec, err = compress.GetCodec(compress.Codecs.Zstd); err != nil {
 		return err
 	}
-	if encoded, ok := leaf.Values.(*array.Dictionary); ok {
-		if p.dictionary, err = dictionaryOf(encoded, c.column); err != nil {
-			return err
-		}
-		if p.dictionary.size() > maxDictionary || c.column.PhysicalType() == parquet.Types.Boolean {
-			p.values, p.dictionary = p.dictionary.decode(), nil
-		}
-	} else {
-		if p.values, err = valuesOf(leaf.Values, c.column); err != nil {
-			return err
-		}
-		memory.indices = slices.Grow(memory.indices[:0], p.values.n)
-		p.dictionary = newDictionary(p.values, memory.indices[:p.values.n])
+	used, err := p.chooseValues()
+	if err != nil {
+		return err
 	}
-	distinct := p.values
-	if p.dictionary != nil {
-		distinct = p.dictionary.values
+	if p.usesDictionary() {
 		if err := p.writeDictionary(); err != nil {
 			return err
 		}
 	}
 	n := p.count()
-	statistics, err := statisticsOf(distinct, int64(p.entries-n), c.column)
+	statistics, err := statisticsOf(p.values, used, int64(p.entries-n), c.column)
 	if err != nil {
 		return err
 	}
-	c.footer.SetStats(statistics)
+	c.statistics = statistics
 	return p.write(n)
+}
+
+// chooseValues sets the values and their encoding. It returns which of the values occur;
+// nil for all.
+func (p *pager) chooseValues() (used []uint32, err error) {
+	column := p.chunk.column
+	if encoded, ok := p.leaf.Values.(*array.Dictionary); ok {
+		d, err := dictionaryOf(encoded, column)
+		if err != nil {
+			return nil, err
+		}
+		p.values, p.positions = d.values, d.indices
+		p.plain = d.used != nil || column.PhysicalType() == parquet.Types.Boolean
+		return d.used, nil
+	}
+	if p.values, err = valuesOf(p.leaf.Values, column); err != nil {
+		return nil, err
+	}
+	if d := newDictionary(p.values, p.scratch); d != nil {
+		p.values, p.positions = d.values, d.indices
+	}
+	return nil, nil
 }
 
 // Close writes the row group.
 func (g *Group) Close() error {
+	g.writer.err = g.write()
+	return g.writer.err
+}
+
+func (g *Group) write() error {
+	w := g.writer
+	if w.groups == math.MaxInt16 {
+		return fmt.Errorf("more than %d row groups, which Parquet cannot count: %w", math.MaxInt16, arrow.ErrInvalid)
+	}
+	footer := w.footer.AppendRowGroup()
+	footer.SetNumRows(g.rows)
 	for i := range g.chunks {
-		if err := g.chunks[i].writeTo(&g.writer.out); err != nil {
-			g.writer.err = err
+		if err := g.chunks[i].writeTo(&w.out, footer.NextColumnChunk()); err != nil {
 			return err
 		}
 	}
 	g.chunks = nil
-	g.writer.err = g.footer.Finish(0, g.ordinal)
-	return g.writer.err
+	w.groups++
+	return footer.Finish(0, int16(w.groups-1))
 }
 
 // writeTo writes the pages, and finishes the metadata.
-func (c *chunk) writeTo(out *position) error {
+func (c *chunk) writeTo(out *position, footer *metadata.ColumnChunkMetaDataBuilder) error {
 	hasDictionary := len(c.stats.DictEncodingStats) > 0
 	if c.info.DataPageOffset += out.written; hasDictionary {
 		c.info.DictPageOffset = out.written
@@ -205,7 +217,8 @@ func (c *chunk) writeTo(out *position) error {
 			return err
 		}
 	}
-	return c.footer.Finish(c.info, hasDictionary, false, c.stats)
+	footer.SetStats(c.statistics)
+	return footer.Finish(c.info, hasDictionary, false, c.stats)
 }
 
 // count counts a page of a size that was written.

@@ -145,7 +145,7 @@ func (c Codec) Serializer(in codec.ChunkSpec) (codec.Serializer, error) {
 	encode := func(dst, src []byte) ([]byte, error) {
 		return z.encode(dst, src, "encode", uint64(mode), math.Float64bits(parameter))
 	}
-	decode := func(dst, src []byte) error { return z.decode(dst, src, "decode") }
+	decode := func(dst, src []byte) error { return z.as(src).decode(dst, src, "decode") }
 	return codec.Serializer{MaxSize: 3*padded + 1<<16, Encode: encode, Decode: decode}, nil
 }
 
@@ -153,7 +153,7 @@ func (c Codec) Serializer(in codec.ChunkSpec) (codec.Serializer, error) {
 type field struct {
 	number, axes uint64
 	shape        []byte // as the module reads it
-	size         int64
+	width, size  int64  // of an element and of the array in bytes
 }
 
 // newField returns the field of a chunk of elements of a width, and its size when each
@@ -162,7 +162,7 @@ func newField(number uint64, width int64, shape []int64) (f field, padded int64,
 	if len(shape) < 1 || len(shape) > maxAxes {
 		return field{}, 0, fmt.Errorf("chunks of %d axes, want 1 to %d: %w", len(shape), maxAxes, errors.ErrUnsupported)
 	}
-	f = field{number: number, axes: uint64(len(shape)), size: width}
+	f = field{number: number, axes: uint64(len(shape)), width: width, size: width}
 	padded = width
 	for _, n := range shape {
 		if n > wasm.MaxBytes || f.size*n > wasm.MaxBytes {
@@ -173,6 +173,21 @@ func newField(number uint64, width int64, shape []int64) (f field, padded int64,
 		f.shape = binary.LittleEndian.AppendUint64(f.shape, uint64(n))
 	}
 	return f, padded, nil
+}
+
+// as returns the field as one axis if the header of its encoding has one axis of as many
+// elements. Old versions of numcodecs encoded chunks of any shape so.
+func (z field) as(src []byte) field {
+	const start, axesMask, extentShift, extentMask = 4, 0b1100, 4, 1<<48 - 1
+	if len(src) < start+8 {
+		return z // decoding reports the error
+	}
+	header := binary.LittleEndian.Uint64(src[start:])
+	n := header>>extentShift&extentMask + 1
+	if header&axesMask == 0 && n == uint64(z.size/z.width) {
+		z.axes, z.shape = 1, binary.LittleEndian.AppendUint64(nil, n)
+	}
+	return z
 }
 
 // encode appends the encoding of src, by a function of the module with parameters.

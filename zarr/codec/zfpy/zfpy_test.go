@@ -42,9 +42,19 @@ func TestCorruptChunksAreErrors(t *testing.T) {
 	codectest.RefusesCorruptChunks(t, codectest.Cases(t, golden), parse, 8, 100)
 }
 
+// Old versions of numcodecs encoded chunks of any shape as one axis.
+func TestChunksEncodedAsOneAxisAreRead(t *testing.T) {
+	g := codectest.Cases(t, golden)[0] // int32, 50 elements
+	for _, shape := range [][]int64{{50}, {50, 1}, {5, 10}, {5, 2, 5}, {1, 5, 5, 2}} {
+		got := make([]byte, len(g.Values))
+		require.NoError(t, codectest.Serializer(t, Lossless(), ndview.Int32, shape...).Decode(got, g.Encoded))
+		assert.Equal(t, g.Values, got, "shape %v", shape)
+	}
+}
+
 func TestChunksOfOtherKindsAreErrors(t *testing.T) {
 	g := codectest.Cases(t, golden)[0] // int32, 50 elements
-	for _, shape := range [][]int64{{49}, {51}, {50, 1}, {5, 10}} {
+	for _, shape := range [][]int64{{49}, {51}, {50, 2}, {5, 11}} {
 		s := codectest.Serializer(t, Lossless(), ndview.Int32, shape...)
 		n := int64(4)
 		for _, d := range shape {
@@ -52,6 +62,9 @@ func TestChunksOfOtherKindsAreErrors(t *testing.T) {
 		}
 		assert.Error(t, s.Decode(make([]byte, n), g.Encoded), "shape %v", shape)
 	}
+	square, err := codectest.Serializer(t, Lossless(), ndview.Int32, 5, 10).Encode(nil, g.Values)
+	require.NoError(t, err)
+	assert.Error(t, codectest.Serializer(t, Lossless(), ndview.Int32, 10, 5).Decode(make([]byte, 200), square), "two axes of other extents")
 	s := codectest.Serializer(t, Lossless(), ndview.Float32, 50)
 	assert.Error(t, s.Decode(make([]byte, 200), g.Encoded), "another type")
 	for _, of := range []ndview.DType{ndview.Uint32, ndview.Int16, ndview.Float16, ndview.Bool, ndview.Complex64} {

@@ -86,6 +86,11 @@ func (o *Object) DecodeOptional(key string, dst any) (bool, error) {
 	return true, Decode(fmt.Sprintf("%s: key %q", o.what, key), raw, dst)
 }
 
+// DropNulls removes members that are null, for parsers to which they mean the default.
+func (o *Object) DropNulls() {
+	maps.DeleteFunc(o.members, func(_ string, raw json.RawMessage) bool { return string(raw) == "null" })
+}
+
 // TakeAll removes the remaining members and returns them as an object, sorted by key.
 func (o *Object) TakeAll() (json.RawMessage, error) {
 	all := make(Members, 0, len(o.members))
@@ -108,13 +113,24 @@ func (o *Object) CheckEmpty() error {
 }
 
 // Decode decodes one JSON value. It rejects null, also as an element of a list of
-// integers.
+// integers. For integers, see [ParseInt].
 func Decode(what string, raw json.RawMessage, dst any) error {
 	if string(bytes.TrimSpace(raw)) == "null" {
 		return fmt.Errorf("%s: null where a value is expected", what)
 	}
-	if list, ok := dst.(*[]int64); ok {
-		return decodeInts(what, raw, list)
+	switch dst := dst.(type) {
+	case *[]int64:
+		return decodeInts(what, raw, dst)
+	case *int:
+		n, err := ParseInt(string(raw))
+		if err == nil && int64(int(n)) != n {
+			err = errors.New("more than an int")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: expected an integer, got %s: %w", what, Excerpt(raw), err)
+		}
+		*dst = int(n)
+		return nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber() // preserves integers beyond 2^53 in attributes
