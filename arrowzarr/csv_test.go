@@ -1,6 +1,7 @@
 package arrowzarr_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -20,7 +21,7 @@ func recordsOf(in io.Reader, comma rune) (records []string, err error) {
 	for {
 		fields, lines, err := read()
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return records, err

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -88,6 +90,36 @@ func catchPanic(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// failedColumn is an error of a column, without the array and the codec that have found text
+// that is not UTF-8.
+func failedColumn(f arrow.Field, otherwise Part, err error) error {
+	part := partOf(err, otherwise)
+	if text := textError(err); text != nil {
+		err = fmt.Errorf("text: %w", text)
+	}
+	return partErrorf(part, "column %q: %w", f.Name, err)
+}
+
+// textError returns the error in a tree that wraps ErrInvalidUTF8 itself, or nil.
+func textError(err error) error {
+	var inner []error
+	switch e := err.(type) { //nolint:errorlint // the error itself, not what it wraps
+	case interface{ Unwrap() error }:
+		inner = []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	}
+	for _, e := range inner {
+		if e == element.ErrInvalidUTF8 { //nolint:errorlint // the error itself, not what it wraps
+			return err
+		}
+		if found := textError(e); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // partOf returns the part that err is a failure of: the input for bad values, the

@@ -63,7 +63,7 @@ func (h *hierarchyWriter) finalize(ctx context.Context, schema *arrow.Schema, st
 	for i, c := range h.columns {
 		columns[i] = c.plan
 		if err := h.column(ctx, c, state.Columns[i], categories[i]); err != nil {
-			return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
+			return failedColumn(c.plan.field, PartOutput, err)
 		}
 	}
 	attributes, err := rootAttributes(schema, columns, h.rows)

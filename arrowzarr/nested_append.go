@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/columns"
+	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
 // nodeWriter appends Arrow arrays to the arrays of a node. Only one goroutine may use
@@ -438,11 +440,23 @@ func (w *nodeWriter) appendText(a arrow.Array, from, to int64) error {
 	if buffers := a.Data().Buffers(); len(buffers) == 3 && buffers[2] != nil {
 		bytes = buffers[2].Bytes()
 	}
+	check := isText(w.plan.typ)
 	done, err := w.appendByOffsets(a, from, to, int64(len(bytes)), func(start, end int64) error {
+		if check && !onlyASCII(bytes[start:end]) {
+			if err := checkText(a, from, to); err != nil {
+				return err
+			}
+			check = false
+		}
 		return w.data.append(bytes[start:end])
 	})
 	if done || err != nil {
 		return err
+	}
+	if check {
+		if err := checkText(a, from, to); err != nil {
+			return err
+		}
 	}
 	value, err := valueReader(a)
 	if err != nil {
@@ -459,6 +473,32 @@ func (w *nodeWriter) appendText(a arrow.Array, from, to int64) error {
 		}
 	}
 	return nil
+}
+
+// checkText returns an error unless the values that are not null are UTF-8.
+func checkText(a arrow.Array, from, to int64) error {
+	value, err := valueReader(a)
+	if err != nil {
+		return err
+	}
+	for i := from; i < to; i++ {
+		if a.IsValid(int(i)) && !utf8.Valid(value(int(i))) {
+			return fmt.Errorf("%.40q: %w", value(int(i)), element.ErrInvalidUTF8)
+		}
+	}
+	return nil
+}
+
+// onlyASCII reports whether no byte has its highest bit set.
+func onlyASCII(b []byte) bool {
+	var bits uint64
+	for ; len(b) >= 8; b = b[8:] {
+		bits |= binary.NativeEndian.Uint64(b)
+	}
+	for _, c := range b {
+		bits |= uint64(c)
+	}
+	return bits&0x8080808080808080 == 0
 }
 
 // appendOffset appends the end of one list.

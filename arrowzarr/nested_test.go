@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -116,4 +118,41 @@ func numbers(kind string, width int, values []int64) contents {
 		}
 	}
 	return c
+}
+
+func TestTextThatIsNotUTF8IsNamedWithoutInternals(t *testing.T) {
+	// The bytes under the null are no UTF-8, either.
+	offsets, data := []int32{0, 2, 3, 3, 4}, "é\xffx"
+	text := func(bytes string) arrow.Array {
+		buffers := []*memory.Buffer{memory.NewBufferBytes([]byte{0b1101}), memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)), memory.NewBufferBytes([]byte(bytes))}
+		return array.NewStringData(array.NewData(arrow.BinaryTypes.String, 4, buffers, nil, 1, 0))
+	}
+	lists := func(values arrow.Array) arrow.Array {
+		ends := memory.NewBufferBytes(arrow.Int32Traits.CastToBytes([]int32{0, 4}))
+		return array.NewListData(array.NewData(arrow.ListOf(values.DataType()), 1, []*memory.Buffer{nil, ends}, []arrow.ArrayData{values.Data()}, 0, 0))
+	}
+	indices := func(codes ...int8) arrow.Array {
+		b := array.NewInt8Builder(memory.DefaultAllocator)
+		b.AppendValues(codes, nil)
+		return b.NewArray()
+	}
+	codes := func(values arrow.Array) arrow.Array {
+		kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: values.DataType()}
+		return array.NewDictionaryArray(kind, indices(0, 3), values)
+	}
+	for name, made := range map[string]func(bytes string) arrow.Array{
+		"text": text, "dictionary": func(b string) arrow.Array { return codes(text(b)) },
+		"list": func(b string) arrow.Array { return lists(text(b)) }, "dictionaries in lists": func(b string) arrow.Array {
+			return lists(array.NewDictionaryArray(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, indices(0, 3, 0, 3), text(b)))
+		},
+	} {
+		convertCodes(t, single("a", made(data)).file(t), arrowzarr.Options{})
+		for _, bad := range []string{"\xc3a\xffx", "é\xff\xc3", "ab\xff\x80"} {
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, single("a", made(bad)).file(t)), arrowzarr.Options{})
+			assert.Contains(t, message, `column "a": `, name)
+			assert.Contains(t, message, "not UTF-8", name)
+			assert.NotContains(t, message, "codec", name)
+			assert.NotContains(t, message, ".arrow2zarr", name)
+		}
+	}
 }

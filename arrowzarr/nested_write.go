@@ -35,7 +35,7 @@ func (n *nestedWriter) append(ctx context.Context, slices []columnSlice) error {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		err = partErrorf(partOf(err, PartInput), "column %q: %w", n.sink.column.plan.field.Name, err)
+		err = failedColumn(n.sink.column.plan.field, PartInput, err)
 	}
 	return err
 }

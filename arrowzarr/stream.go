@@ -113,7 +113,7 @@ type streamChunk struct {
 func (c *streamChunk) write(ctx context.Context, w *writer) error {
 	err := catchPanic(func() error { return arrayChunk{c.stream.array, c.index, c.values}.write(ctx) })
 	if err != nil {
-		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.stream.sink.column.plan.field.Name, err)
+		return failedColumn(c.stream.sink.column.plan.field, PartOutput, err)
 	}
 	w.progress.raw.Add(c.values.NBytes())
 	c.epoch.finish()

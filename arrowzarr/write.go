@@ -108,7 +108,7 @@ func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 	// Encoding reads the input's memory, which may be malformed or truncated.
 	err := catchPanic(func() error { return c.write(ctx, chunk.index, chunk.arrays) })
 	if err != nil {
-		return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
+		return failedColumn(c.plan.field, PartOutput, err)
 	}
 	w.progress.raw.Add(rawBytes(chunk.arrays))
 	chunk.epoch.finish()
@@ -137,7 +137,7 @@ func (w *writer) complete(ctx context.Context, jobs int) error {
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage
 			if err := catchPanic(f); err != nil {
-				return partErrorf(partOf(err, PartOutput), "column %q: %w", c.plan.field.Name, err)
+				return failedColumn(c.plan.field, PartOutput, err)
 			}
 			return nil
 		})

@@ -4,17 +4,21 @@ them.
 Usage: table_peers.py nested|text|dictionary INPUT OUTPUT CODEC
        table_peers.py restore ZARR OUTPUT
        table_peers.py read PARQUET
+       table_peers.py libzstd ZARR
 
-It prints the seconds of the work, without imports and the start of Python. Arrays have
+The last one is the limit of a conversion with zstd:1: libzstd compresses the chunks of all
+arrays on all cores, from memory. It prints the seconds of the work, without imports and the start of Python. Arrays have
 chunks of 1 Mi elements, and no attributes but those that reading needs.
 """
 
 import concurrent.futures
+import os
 import sys
 import time
 from pathlib import Path
 
 import awkward as ak
+import numcodecs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -86,6 +90,18 @@ def restore(path: Path, output: Path) -> None:
         sink.write_table(restored, max_chunksize=CHUNK)
 
 
+def libzstd(path: Path) -> float:
+    """Compresses the chunks that a conversion has made, and returns the seconds."""
+    group = zarr.open_group(str(path), mode="r")
+    arrays = [a for _, a in group.members(max_depth=None) if isinstance(a, zarr.Array)]
+    pieces = [a[i : i + a.chunks[0]] for a in arrays if a.dtype.kind != "T" for i in range(0, a.shape[0], a.chunks[0])]
+    codec = numcodecs.Zstd(level=1)
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        start = time.perf_counter()
+        list(pool.map(lambda piece: codec.encode(piece.view("u1")), pieces))
+        return time.perf_counter() - start
+
+
 def read(path: Path) -> None:
     pa.parquet.read_table(path, memory_map=True)
 
@@ -93,6 +109,8 @@ def read(path: Path) -> None:
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
     paths = [a if i == 2 else Path(a) for i, a in enumerate(arguments)]
+    if what == "libzstd":
+        sys.exit(print(libzstd(*paths)))
     start = time.perf_counter()
     {"nested": nested, "text": text, "dictionary": dictionary, "restore": restore, "read": read}[what](*paths)
     print(time.perf_counter() - start)

@@ -167,7 +167,7 @@ func TestMalformedDocumentsAreErrors(t *testing.T) {
 		``:                                     "JSON object",
 		`[]`:                                   "JSON object",
 		`null`:                                 "JSON object",
-		`{"zarr_format":3,"node_type":"array"`: "EOF",
+		`{"zarr_format":3,"node_type":"array"`: "no end",
 		`{"zarr_format":3,"node_type":"group"} {}`:                                                               "after the JSON object",
 		`{"zarr_format":3,"zarr_format":3,"node_type":"group"}`:                                                  "twice",
 		`{"Zarr_Format":3,"node_type":"group"}`:                                                                  "zarr_format",

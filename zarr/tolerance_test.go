@@ -57,7 +57,7 @@ func TestTolerableFillValues(t *testing.T) {
 		{"int32", `"5"`, []byte{5, 0, 0, 0}}, {"int16", `-7.0`, []byte{0xf9, 0xff}}, {"uint8", `"255"`, []byte{255}},
 		{"float32", `"3.5"`, []byte{0, 0, 0x60, 0x40}}, {"float32", `NaN`, []byte{0, 0, 0xc0, 0x7f}}, {"float16", `-Infinity`, []byte{0, 0xfc}},
 		{"uint8", `-0.0`, []byte{0}}, {"int16", `1e3`, []byte{0xe8, 3}}, {"int16", `" +5 "`, []byte{5, 0}},
-		{"float32", `"nan"`, []byte{0, 0, 0xc0, 0x7f}}, {"float32", `"-inf"`, []byte{0, 0, 0x80, 0xff}}, {"float16", `"+Infinity"`, []byte{0, 0x7c}},
+		{"float32", `"nan"`, []byte{0, 0, 0xc0, 0x7f}}, {"float32", `"-nan"`, []byte{0, 0, 0xc0, 0x7f}}, {"float32", `"-inf"`, []byte{0, 0, 0x80, 0xff}}, {"float16", `"+Infinity"`, []byte{0, 0x7c}},
 		{"bool", `0`, []byte{0}}, {"bool", `1`, []byte{1}}, {"complex64", `[NaN, 1]`, []byte{0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0x3f}},
 	} {
 		doc := parts{shape: "[1]", dtype: `"` + c.dtype + `"`, grid: regular("[1]"), keys: `"default"`, fill: c.fill, codecs: little}.document()

@@ -8,7 +8,10 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -29,6 +32,8 @@ type MsgPack2 struct{}
 // for the empty string (numcodecs, "categorize"). Strings without a label are errors.
 type Categorize struct {
 	Labels []string
+	// DType is the type of strings, such as "<U5" for element.UTF32(5), or "|O" if empty.
+	DType string
 	// AsType is the type of numbers: "|u1" if empty.
 	AsType string
 }
@@ -60,6 +65,9 @@ func (MsgPack2) Configuration() any {
 // Configuration returns the labels and the types.
 func (c Categorize) Configuration() any {
 	m := metajson.Members{{Key: "labels", Value: metajson.NonNil(c.Labels)}, {Key: "dtype", Value: "|O"}}
+	if c.DType != "" {
+		m[1].Value = c.DType
+	}
 	if c.AsType != "" {
 		m = append(m, metajson.Member{Key: "astype", Value: c.AsType})
 	}
@@ -94,12 +102,11 @@ func parseCategorize(config *metajson.Object) (Codec, error) {
 	if err := config.DecodeRequired("labels", &c.Labels); err != nil {
 		return nil, err
 	}
-	var dtype string
-	if _, err := config.DecodeOptional("dtype", &dtype); err != nil {
+	if _, err := config.DecodeOptional("dtype", &c.DType); err != nil {
 		return nil, err
 	}
-	if dtype != "" && dtype != "|O" && dtype != "O" && dtype != "object" {
-		return nil, fmt.Errorf("dtype %q: %w", dtype, errors.ErrUnsupported)
+	if c.DType == "|O" || c.DType == "O" || c.DType == "object" {
+		c.DType = ""
 	}
 	if _, err := config.DecodeOptional("astype", &c.AsType); err != nil {
 		return nil, err
@@ -114,7 +121,23 @@ func (c Categorize) asType() string {
 	return c.AsType
 }
 
+// stringType returns the type of decoded elements: strings of any length, or of a fixed
+// one.
+func (c Categorize) stringType() (element.Type, error) {
+	if c.DType == "" {
+		return element.String, nil
+	}
+	of, _, err := element.ParseV2([]byte(strconv.Quote(c.DType)))
+	if err == nil && of != element.UTF32(int32(of.Size()/4)) {
+		err = fmt.Errorf("dtype %q: %w", c.DType, errors.ErrUnsupported)
+	}
+	return of, err
+}
+
 func (c Categorize) check() error {
+	if _, err := c.stringType(); err != nil {
+		return err
+	}
 	n, _, err := parseNumber(c.asType())
 	if err != nil {
 		return err
@@ -367,8 +390,12 @@ var jsonWriter = itemWriter{
 
 // Serializer returns the codec for chunks of strings.
 func (c Categorize) Serializer(in ChunkSpec) (Serializer, error) {
-	if in.Type != element.String {
-		return Serializer{}, fmt.Errorf("codec %q encodes string, got %s", c.Name(), in.Type)
+	text, err := c.stringType()
+	if err != nil {
+		return Serializer{}, err
+	}
+	if in.Type != text {
+		return Serializer{}, fmt.Errorf("codec %q encodes %s, got %s", c.Name(), text, in.Type)
 	}
 	of, order, err := parseNumber(c.asType())
 	if err != nil {
@@ -388,38 +415,71 @@ func (c Categorize) Serializer(in ChunkSpec) (Serializer, error) {
 	if err != nil {
 		return Serializer{}, err
 	}
-	return Serializer{
-		MaxSize: size, Exact: true,
-		EncodeVLen: func(dst []byte, v *element.VLen) ([]byte, error) {
-			dst = slices.Grow(dst, int(size))
-			raw := dst[len(dst) : len(dst)+int(size)]
-			for i := range n {
-				code, ok := codes[string(v.At(i))]
-				if !ok {
-					return nil, fmt.Errorf("element %d: %.40q has no label", i, v.At(i))
-				}
-				of.putInt(raw, int(i), code)
+	encode := func(dst []byte, v *element.VLen) ([]byte, error) {
+		dst = slices.Grow(dst, int(size))
+		raw := dst[len(dst) : len(dst)+int(size)]
+		for i := range n {
+			code, ok := codes[string(v.At(i))]
+			if !ok {
+				return nil, fmt.Errorf("element %d: %.40q has no label", i, v.At(i))
 			}
-			swap(raw)
-			return dst[:len(dst)+int(size)], nil
-		},
-		DecodeVLen: func(src []byte) (*element.VLen, error) {
-			if int64(len(src)) != size {
-				return nil, fmt.Errorf("%d bytes, want %d", len(src), size)
+			of.putInt(raw, int(i), code)
+		}
+		swap(raw)
+		return dst[:len(dst)+int(size)], nil
+	}
+	decode := func(src []byte) (*element.VLen, error) {
+		if int64(len(src)) != size {
+			return nil, fmt.Errorf("%d bytes, want %d", len(src), size)
+		}
+		raw := slices.Clone(src)
+		swap(raw)
+		items := make([]string, n)
+		for i := range items {
+			code := of.int(raw, i)
+			if uint64(code) > uint64(len(c.Labels)) {
+				return nil, fmt.Errorf("element %d: code %d of %d labels", i, code, len(c.Labels))
 			}
-			raw := slices.Clone(src)
-			swap(raw)
-			items := make([]string, n)
-			for i := range items {
-				code := of.int(raw, i)
-				if uint64(code) > uint64(len(c.Labels)) {
-					return nil, fmt.Errorf("element %d: code %d of %d labels", i, code, len(c.Labels))
-				}
-				if code > 0 {
-					items[i] = c.Labels[code-1]
-				}
+			if code > 0 {
+				items[i] = c.Labels[code-1]
 			}
-			return element.PackVLen(items, in.Shape...)
-		},
-	}, nil
+		}
+		return element.PackVLen(items, in.Shape...)
+	}
+	s := Serializer{MaxSize: size, Exact: true, EncodeVLen: encode, DecodeVLen: decode}
+	if text.IsVLen() {
+		return s, nil
+	}
+	s.EncodeVLen, s.DecodeVLen = nil, nil
+	s.Encode = func(dst, src []byte) ([]byte, error) {
+		v, err := fixedText(text, src, in.Shape)
+		if err != nil {
+			return nil, err
+		}
+		return encode(dst, v)
+	}
+	s.Decode = func(dst, src []byte) error {
+		v, err := decode(src)
+		if err != nil {
+			return err
+		}
+		values, err := text.FromVLen(v)
+		if err != nil {
+			return err
+		}
+		defer values.Release()
+		return values.CopyToHost(dst)
+	}
+	return s, nil
+}
+
+// fixedText returns elements of a fixed length as strings of any length.
+func fixedText(of element.Type, raw []byte, shape []int64) (*element.VLen, error) {
+	dtype, _ := of.DType()
+	values, err := ndview.FromBytes(arrowbuf.CPU(), dtype, raw, shape...)
+	if err != nil {
+		return nil, err
+	}
+	defer values.Release()
+	return of.ToVLen(values)
 }

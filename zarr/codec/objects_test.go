@@ -132,3 +132,35 @@ func TestRefusedCodecsAreNamed(t *testing.T) {
 		assert.ErrorIs(t, err, errors.ErrUnsupported, raw)
 	}
 }
+
+// The codes are what numcodecs 0.17 stores for text of a fixed length.
+func TestCategoriesOfTextOfAFixedLength(t *testing.T) {
+	of := element.UTF32(3)
+	v2 := codec.V2{Order: "C", Endian: codec.Big, Filters: []byte(`[{"id":"categorize","labels":["foo","é"],"dtype":">U3","astype":"<u2"}]`)}
+	list, err := v2.List(of, 1)
+	require.NoError(t, err)
+	text, err := element.PackVLen([]string{"foo", "", "é", "foo"}, 4)
+	require.NoError(t, err)
+	fixed, err := of.FromVLen(text)
+	require.NoError(t, err)
+	defer fixed.Release()
+	raw, err := fixed.Bytes()
+	require.NoError(t, err)
+	encoded, decoded := throughChain(t, list, of, raw, 4)
+	assert.Equal(t, []byte{1, 0, 0, 0, 2, 0, 1, 0}, encoded)
+	assert.Equal(t, raw, decoded)
+	written, err := list.V2(1)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(v2.Filters), string(written.Filters))
+
+	_, err = list.Compile(codec.ChunkSpec{Type: element.UTF32(4), Shape: []int64{4}, Fill: make([]byte, 16)})
+	assert.ErrorContains(t, err, "fixed_length_utf32")
+	_, err = codec.V2{Order: "C", Filters: []byte(`[{"id":"categorize","labels":["foo"],"dtype":"<i4"}]`)}.List(of, 1)
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	labelled, err := codec.V2{Order: "C", Filters: []byte(`[{"id":"categorize","labels":["long label"],"dtype":"<U3"}]`)}.List(of, 1)
+	require.NoError(t, err)
+	chain, err := labelled.Compile(codec.ChunkSpec{Type: of, Shape: []int64{1}, Fill: of.DefaultFill()})
+	require.NoError(t, err)
+	_, err = decode(chain, 12, []byte{1})
+	assert.ErrorContains(t, err, "long label")
+}

@@ -149,7 +149,7 @@ func (f *floatFormat) parse(raw json.RawMessage) ([]byte, error) {
 	}
 	text = strings.TrimSpace(text)
 	switch strings.ToLower(text) { // some writers store the words of Python or NumPy
-	case "nan":
+	case "nan", "-nan", "+nan":
 		return f.encodeSpecial(math.NaN())
 	case "infinity", "inf", "+infinity", "+inf":
 		return f.encodeSpecial(math.Inf(1))

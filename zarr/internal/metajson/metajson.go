@@ -33,7 +33,7 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
+			return nil, fmt.Errorf("%s: %w", what, truncated(err))
 		}
 		name := key.(string) // a token in key position is a string
 		if _, twice := o.members[name]; twice {
@@ -41,17 +41,25 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, fmt.Errorf("%s: key %q: %w", what, name, err)
+			return nil, fmt.Errorf("%s: key %q: %w", what, name, truncated(err))
 		}
 		o.members[name] = value
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, fmt.Errorf("%s: %w", what, truncated(err))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: more text after the JSON object", what)
 	}
 	return o, nil
+}
+
+// truncated says that a JSON object has no end, in place of io.EOF.
+func truncated(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the JSON object has no end")
+	}
+	return err
 }
 
 // Has reports whether a member remains.
