@@ -108,7 +108,7 @@ func readRange(path string, r Range) ([]byte, error) {
 }
 
 func readRanges(ctx context.Context, path string, ranges []Range) ([][]byte, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (l *Local) ReadRange(ctx context.Context, key string, r Range, dst []byte) 
 }
 
 func readInto(path string, r Range, dst []byte) (Part, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return Part{}, err
 	}
@@ -318,9 +318,10 @@ func (l *Local) Create(ctx context.Context, key string) (Writer, error) {
 	w := &localWriter{key: key, path: path, sync: l.sync}
 	err = l.createIn(filepath.Dir(path), func() (err error) {
 		if l.inPlace {
-			w.file, err = os.Create(path)
+			const flag = os.O_RDWR | os.O_CREATE | os.O_TRUNC
+			w.file, err = openFile(path, flag, 0o666)
 			if errors.Is(err, syscall.EISDIR) && removeEmptyDirs(path) {
-				w.file, err = os.Create(path)
+				w.file, err = openFile(path, flag, 0o666)
 			}
 		} else {
 			w.file, err = createTemp(filepath.Dir(path))
@@ -352,7 +353,7 @@ func (l *Local) createIn(dir string, open func() error) error {
 func createTemp(dir string) (*os.File, error) {
 	for {
 		name := filepath.Join(dir, fmt.Sprintf("%s%016x", TempPrefix, rand.Uint64()))
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
@@ -437,7 +438,7 @@ func removeEmptyDirs(dir string) bool {
 
 func (w *localWriter) tryRename(name string) error {
 	if !w.exclusive {
-		return os.Rename(name, w.path)
+		return rename(name, w.path)
 	}
 	// Unlike a rename, a link fails if the name exists.
 	if err := os.Link(name, w.path); errors.Is(err, fs.ErrExist) {

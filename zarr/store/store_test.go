@@ -165,3 +165,23 @@ func write(t *testing.T, w io.Writer, text string) {
 	require.NoError(t, err)
 	require.Equal(t, len(text), n)
 }
+
+// Deleted values leave their directories behind.
+func TestLocalValuesReplaceOnlyEmptyDirectories(t *testing.T) {
+	ctx := t.Context()
+	for _, options := range [][]store.LocalOption{nil, {store.InPlace()}} {
+		s := store.NewLocal(t.TempDir(), options...)
+		require.NoError(t, s.Set(ctx, "deleted/inner/value", []byte("old")))
+		require.NoError(t, s.Delete(ctx, "deleted/inner/value"))
+		require.NoError(t, s.Set(ctx, "deleted", []byte("new")))
+		value, err := s.Get(ctx, "deleted", store.Range{})
+		require.NoError(t, err)
+		assert.Equal(t, "new", string(value))
+
+		require.NoError(t, s.Set(ctx, "kept/value", []byte("old")))
+		require.Error(t, s.Set(ctx, "kept", []byte("new")))
+		keys, err := s.List(ctx, "")
+		require.NoError(t, err)
+		assert.Equal(t, []string{"deleted", "kept/value"}, keys)
+	}
+}
