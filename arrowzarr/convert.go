@@ -199,8 +199,9 @@ func (c *conversion) resume(ctx context.Context) (last *checkpoint, resumed bool
 		return nil, false, markPart(PartOutput, err)
 	}
 	c.plan = before
-	if last, err = readCheckpoint(ctx, t.store); last == nil && err == nil {
+	if last, err = readCheckpoint(ctx, t.store); last == nil && err == nil && t.renames() {
 		// The process died before its first checkpoint, or after it had deleted the last one.
+		// In an object store, which has no locks, it may be alive, and chunks are whole.
 		err = t.deleteExcept(ctx, planKey)
 	}
 	return last, true, markPart(PartOutput, err)
