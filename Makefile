@@ -108,7 +108,7 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 	GO=$(GO) .ci/check-modules
 
 # Programs that do not depend on each other: make --jobs runs several at once.
-INTEROP := interop-check interop-tables interop-compression interop-zarrmatrix interop-zarrrandom interop-zarrops \
+INTEROP := interop-check interop-tables interop-compression interop-zarrmatrix interop-zarrrandom interop-zarrops interop-zarrtolerance \
 	interop-blosc interop-cdevice interop-dissociated interop-share interop-flight
 interop-tables: ARGUMENTS = --tables 100 --seed 1
 interop-zarrrandom: ARGUMENTS = --arrays 250 --seed 1

@@ -328,6 +328,13 @@ func (c LZMA) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 }
 
+// EncodedSize bounds the encoding of n bytes by any encoder.
+func (LZMA) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
+
+// MaxRatio is rounded up from 7085: a match of 273 bytes is 14 bits of a probability of at
+// most 2017/2048, of which each takes 0.022 bits.
+func (LZMA) MaxRatio() int64 { return 1 << 13 }
+
 // decodeAlone decodes the format of .lzma files: properties, the size of the dictionary
 // in 4 bytes, that of the result in 8, the stream.
 func decodeAlone(dst, src []byte, limit int64) ([]byte, error) {
@@ -339,7 +346,8 @@ func decodeAlone(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	// Matches do not reach before the result, so a larger dictionary is useless.
 	src = bytes.Clone(src)
-	dict := min(int64(binary.LittleEndian.Uint32(src[1:])), max(limit, lzma.MinDictCap))
+	most := max(min(limit, LZMA{}.MaxRatio()*int64(len(src)), math.MaxInt32), lzma.MinDictCap)
+	dict := min(int64(binary.LittleEndian.Uint32(src[1:])), most)
 	binary.LittleEndian.PutUint32(src[1:], uint32(dict))
 	r, err := lzma.NewReader(bytes.NewReader(src))
 	if err != nil {
