@@ -191,3 +191,12 @@ func TestUnknownKeysOfConsolidatedMetadataAreIgnored(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, g.Consolidated, "g")
 }
+
+func TestConsolidatedMetadataOfZarrV2MayHaveNoFormat(t *testing.T) {
+	s := store.NewMemory()
+	require.NoError(t, s.Set(ctx, ".zgroup", []byte(`{"zarr_format":2}`)))
+	require.NoError(t, s.Set(ctx, ".zmetadata", []byte(`{"metadata":{".zgroup":{"zarr_format":2},"g/.zgroup":{"zarr_format":2}}}`)))
+	g, err := zarr.OpenGroup(ctx, s, "")
+	require.NoError(t, err)
+	assert.Contains(t, g.Metadata().Consolidated, "g")
+}
