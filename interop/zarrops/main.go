@@ -40,8 +40,11 @@ type operation struct {
 	Values             []int32
 }
 
-// arraySpec describes an array of int32 without compression.
+// arraySpec describes an array of int32.
 type arraySpec struct {
+	Codecs                []string // compressors, by name
+	Order                 []int    // of a transpose, if not nil
+	Start                 bool     // of the index of a shard
 	Shape, Chunks, Shards []int64
 	Edges                 [][]int64 // of a rectilinear grid
 	Fill                  int32
@@ -105,8 +108,18 @@ func (a *arraySpec) metadata(format int) *zarr.ArrayMetadata {
 	of := element.Of(ndview.Int32)
 	fill := []byte{byte(a.Fill), byte(a.Fill >> 8), byte(a.Fill >> 16), byte(a.Fill >> 24)}
 	m := &zarr.ArrayMetadata{Format: format, Shape: a.Shape, DataType: of, ChunkShape: a.Chunks, FillValue: fill, Codecs: zarr.DefaultCodecs(of)}
+	for _, name := range a.Codecs {
+		m.Codecs = append(m.Codecs, map[string]codec.Codec{"zstd": codec.Zstd{Level: 1}, "gzip": codec.Gzip{Level: 1}, "crc32c": codec.CRC32C{}}[name])
+	}
+	if a.Order != nil {
+		m.Codecs = append(codec.List{codec.Transpose{Order: a.Order}}, m.Codecs...)
+	}
 	if a.Shards != nil {
-		m.ChunkShape, m.Codecs = a.Shards, codec.List{codec.Sharding{ChunkShape: a.Chunks, Codecs: m.Codecs}}
+		shards := codec.Sharding{ChunkShape: a.Chunks, Codecs: m.Codecs}
+		if a.Start {
+			shards.IndexLocation = codec.Start
+		}
+		m.ChunkShape, m.Codecs = a.Shards, codec.List{shards}
 	}
 	if a.Edges != nil {
 		m.ChunkShape = nil
