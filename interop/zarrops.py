@@ -300,7 +300,8 @@ class Reference:
         return dict(node.attrs)
 
     def auto_chunks(self, op):
-        a = zarr.create_array({}, shape=op["shape"], chunks="auto", shards="auto" if op["sharded"] else None, dtype="i4")
+        with zarr.config.set({"array.target_shard_size_bytes": op["most"]}):
+            a = zarr.create_array({}, shape=op["shape"], chunks="auto", shards="auto" if op["sharded"] else None, dtype="i4")
         return [list(a.shards or a.chunks), list(a.chunks)]
 
     def create_hierarchy(self, op):
@@ -404,7 +405,8 @@ def random_operation(rng: np.random.Generator, reference: Reference, version: in
         case "auto_chunks":
             # Beyond these sizes zarr-python makes chunks of more than Blosc can hold.
             op["shape"] = [int(10 ** rng.uniform(0, 9 / n)) for n in [int(rng.integers(1, 5))] for _ in range(n)]
-            op["sharded"] = version == 3 and chance(rng, 0.5)
+            op["sharded"] = version == 3 and chance(rng, 0.7)
+            op["most"] = None if chance(rng, 0.5) else int(10 ** rng.uniform(4, 8))
         case "update_attributes" | "set_attributes":
             op["attributes"] = {pick(rng, ["x", "y"]): int(rng.integers(0, 9))}
         case "create_hierarchy":

@@ -79,7 +79,7 @@ func zerosOfZarr(t *testing.T) apitest.Zeros {
 	t.Cleanup(buffer.Release)
 	return apitest.Zeros{
 		Functions: map[string]any{
-			"At": zarr.At, "AutoChunks": zarr.AutoChunks, "AutoShards": zarr.AutoShards, "Blocks": zarr.Blocks, "BufferFrom": zarr.BufferFrom,
+			"At": zarr.At, "AutoChunks": zarr.AutoChunks, "AutoShards": zarr.AutoShards, "AutoShardsOf": zarr.AutoShardsOf, "Blocks": zarr.Blocks, "BufferFrom": zarr.BufferFrom,
 			"BufferOf": zarr.BufferOf, "BufferOver": zarr.BufferOver, "CheckName": zarr.CheckName, "Create": zarr.Create, "CreateGroup": zarr.CreateGroup,
 			"CreateHierarchy": zarr.CreateHierarchy, "DefaultCodecs": zarr.DefaultCodecs, "List": zarr.List, "Mask": zarr.Mask, "New": zarr.New,
 			"Open": zarr.Open, "OpenGroup": zarr.OpenGroup, "OpenGroupMode": zarr.OpenGroupMode, "OpenMode": zarr.OpenMode, "ParseArray": zarr.ParseArray,

@@ -34,6 +34,7 @@ type operation struct {
 	Nodes              map[string]*arraySpec // nil for a group
 	Attributes         map[string]any
 	Sharded, Empty     bool
+	Most               int64
 	Shape              []int64
 	Axis               int
 	Views              []selection // each selects from the one before
@@ -229,6 +230,10 @@ func (op operation) onRoot(ctx context.Context, g *zarr.Group) (result any, err 
 		return op.attributes(ctx, g)
 	case "auto_chunks":
 		of := element.Of(ndview.Int32)
+		if op.Sharded && op.Most > 0 {
+			shard, chunk := zarr.AutoShardsOf(op.Shape, of, op.Most)
+			return []any{shard, chunk}, nil
+		}
 		if op.Sharded {
 			shard, chunk := zarr.AutoShards(op.Shape, of)
 			return []any{shard, chunk}, nil
