@@ -229,7 +229,7 @@ func (c *conversion) chooseByBatch(batch arrow.RecordBatch) error {
 		}
 	}
 	if c.plan.ChunkRows == 0 {
-		grid := c.sizer().defaultGrid(c.chosen.plans, batch)
+		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch))
 		c.plan.ChunkRows, c.plan.ShardRows = grid.chunkRows, grid.shardRows
 	}
 	return nil
