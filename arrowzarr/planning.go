@@ -237,7 +237,7 @@ func (c *conversion) chooseByBatch(b sourceBatch) error {
 		}
 	}
 	if c.plan.ChunkRows == 0 {
-		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch))
+		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch), batch.NumRows(), c.src.mapping() != nil && b.bytes == 0)
 		c.plan.ChunkRows, c.plan.ShardRows = grid.chunkRows, grid.shardRows
 	}
 	return nil

@@ -308,7 +308,7 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	if b.strip == nil {
 		widths := rowWidths(r.columns, b.batch)
 		if r.grid.chunkRows == 0 {
-			r.grid = r.sizer.defaultGrid(r.columns, widths)
+			r.grid = r.sizer.defaultGrid(r.columns, widths, b.batch.NumRows(), r.mapping != nil && b.bytes == 0)
 		}
 		if err := r.sizer.checkShardMemory(r.grid, widths); err != nil {
 			return nil, err
@@ -630,11 +630,24 @@ type chunkSizer struct {
 // Requests of 8 to 64 MiB are as fast as a store is, and larger ones must be repeated whole.
 const objectBytes = 64 << 20
 
+// arrayHeaderBytes is what Go has of an array beside its values.
+const arrayHeaderBytes = 1 << 10
+
 // defaultGrid returns the grid of an input whose options do not say it. Shards have as many
 // chunks as fit into an object, if that is at least two: those of the widest column, and of
 // all in memory. Encoded chunks may be longer than those of the first batch.
-func (s chunkSizer) defaultGrid(columns []*column, widths []float64) rowGrid {
-	return s.withShards(rowGrid{chunkRows: s.chunkRows(columns, widths, true)}, columns, widths)
+//
+// Of a mapped input, flat columns are gathered in the page cache: only what Go has of each
+// of their arrays counts.
+func (s chunkSizer) defaultGrid(columns []*column, widths []float64, batchRows int64, mapped bool) rowGrid {
+	var gathered float64
+	for i, width := range widths {
+		if mapped && columns[i].kind != kindNested {
+			width = arrayHeaderBytes / float64(max(batchRows, 1))
+		}
+		gathered += width
+	}
+	return s.withShards(rowGrid{chunkRows: s.chunkRows(columns, widths, gathered)}, columns, widths)
 }
 
 // withShards returns a grid with shards, if the sizer chooses them.
@@ -661,13 +674,12 @@ func (s chunkSizer) withShards(grid rowGrid, columns []*column, widths []float64
 // chunkRows returns DefaultChunkRows, halved until the rows at work fit into the
 // memory. The chunk of all columns that is gathered may take an eighth of it. The
 // chunks that are encoded, which take three times their size, may take the chunks'
-// share. widths has the bytes of a row of each column. The chunk is not gathered if the
-// input is read in strips.
-func (s chunkSizer) chunkRows(columns []*column, widths []float64, gathers bool) int64 {
+// share. widths has the bytes of a row of each column, and gathered those of a row that is
+// gathered.
+func (s chunkSizer) chunkRows(columns []*column, widths []float64, gathered float64) int64 {
 	rows := int64(DefaultChunkRows)
-	var row, widest float64
+	var widest float64
 	for i, plan := range columns {
-		row += widths[i]
 		if plan.kind != kindNested { // its arrays have chunks of their own
 			widest = max(widest, widths[i])
 		}
@@ -676,16 +688,13 @@ func (s chunkSizer) chunkRows(columns []*column, widths []float64, gathers bool)
 		encoding := widest * float64(rows) * 3
 		alone := encoding + float64(outsideHeap(int64(s.codec.tableBytes(widest*float64(rows)))))
 		share := float64(s.shares.chunks)
-		return (!gathers || s.canGather(row*float64(rows))) && encoding*float64(s.jobs) <= share && alone <= share
+		return gathered*float64(rows) <= float64(s.shares.total/8) && encoding*float64(s.jobs) <= share && alone <= share
 	}
 	for rows > 1 && !fits() {
 		rows /= 2
 	}
 	return rows
 }
-
-// canGather reports whether the rows of a chunk of all columns may take n bytes.
-func (s chunkSizer) canGather(n float64) bool { return n <= float64(s.shares.total/8) }
 
 // rowWidths returns the bytes of a row of each column of a batch.
 func rowWidths(columns []*column, batch arrow.RecordBatch) []float64 {

@@ -40,16 +40,15 @@ func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
 // choose returns the grid of strips, and whether there must be any. widths has the bytes of
 // a row of each column. A file is wide as wideColumns says.
 func (r *stripRule) choose(widths []float64, total int64, wide bool) (grid rowGrid, ok bool) {
+	var row float64
+	for _, width := range widths {
+		row += width
+	}
 	if grid = r.grid; grid.chunkRows > 0 {
-		var row float64
-		for _, width := range widths {
-			row += width
-		}
 		return grid, row*float64(min(grid.chunkRows, total)) > float64(r.sizer.shares.batches/2)
 	}
-	gathered, alone := r.sizer.chunkRows(r.columns, widths, true), r.sizer.chunkRows(r.columns, widths, false)
-	grid.chunkRows = min(alone, total)
-	return r.sizer.withShards(grid, r.columns, widths), wide && gathered < grid.chunkRows
+	grid.chunkRows = min(r.sizer.chunkRows(r.columns, widths, 0), total)
+	return r.sizer.withShards(grid, r.columns, widths), wide && r.sizer.chunkRows(r.columns, widths, row) < grid.chunkRows
 }
 
 // parquetStrips reads row groups in strips.
