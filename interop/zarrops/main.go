@@ -33,6 +33,7 @@ type operation struct {
 	Array              *arraySpec
 	Nodes              map[string]*arraySpec // nil for a group
 	Attributes         map[string]any
+	Sharded, Empty     bool
 	Shape              []int64
 	Axis               int
 	Views              []selection // each selects from the one before
@@ -211,15 +212,23 @@ func (op operation) onRoot(ctx context.Context, g *zarr.Group) (result any, err 
 		return consolidated(ctx, g)
 	case "members":
 		return members(ctx, g, op.Depth)
-	case "update_attributes":
+	case "update_attributes", "set_attributes":
 		return op.attributes(ctx, g)
+	case "auto_chunks":
+		of := element.Of(ndview.Int32)
+		if op.Sharded {
+			shard, chunk := zarr.AutoShards(op.Shape, of)
+			return []any{shard, chunk}, nil
+		}
+		chunk := zarr.AutoChunks(op.Shape, of)
+		return []any{chunk, chunk}, nil
 	default:
 		err = fmt.Errorf("unknown operation %q", op.Op)
 	}
 	return nil, err
 }
 
-// attributes updates the attributes of a node and returns them.
+// attributes updates or sets the attributes of a node and returns them.
 func (op operation) attributes(ctx context.Context, g *zarr.Group) (any, error) {
 	inner := g
 	var err error
@@ -231,13 +240,21 @@ func (op operation) attributes(ctx context.Context, g *zarr.Group) (any, error) 
 		if err != nil {
 			return nil, err
 		}
-		err = a.UpdateAttributes(ctx, op.Attributes)
+		change := a.UpdateAttributes
+		if op.Op == "set_attributes" {
+			change = a.SetAttributes
+		}
+		err = change(ctx, op.Attributes)
 		return a.Metadata().Attributes, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = inner.UpdateAttributes(ctx, op.Attributes)
+	change := inner.UpdateAttributes
+	if op.Op == "set_attributes" {
+		change = inner.SetAttributes
+	}
+	err = change(ctx, op.Attributes)
 	return inner.Metadata().Attributes, err
 }
 
@@ -292,6 +309,7 @@ func (op operation) onArray(ctx context.Context, a *zarr.Array) (any, error) {
 		}
 		return []any{info.Bytes, info.StoredChunks, info.Chunks, info.StoredBytes}, nil
 	}
+	a.WriteEmptyChunks = op.Empty
 	view, err := a.View(op.Views[0].selection())
 	for _, s := range op.Views[1:] {
 		if err != nil {
