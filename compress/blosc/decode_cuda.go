@@ -33,9 +33,14 @@ type part struct {
 	status batch.Status
 }
 
-const threads = 256
+const (
+	threads = 256
+	warp    = 32
+)
 
-var program = launch.Program("compress/blosc", map[string]cudabuf.HostKernel{"quiver_blosc_parts": partsHostKernel})
+var program = launch.Program("compress/blosc", map[string]cudabuf.HostKernel{
+	"quiver_blosc_parts": partsHostKernel, "quiver_blosc_place": placeHostKernel, "quiver_blosc_pack": packHostKernel,
+})
 
 // partsHostKernel is the host implementation of the kernel.
 func partsHostKernel(l *cudabuf.HostLaunch) {

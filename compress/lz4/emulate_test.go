@@ -86,11 +86,7 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 
 // encodeEmulated runs the kernels on inputs, as encodingPlan.encode does.
 func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, dst []byte) []batch.Outcome {
-	var p encodingPlan
-	for _, it := range items {
-		p.add(it)
-	}
-	p.finish()
+	p := planEncoding(items)
 	outcomes := make([]batch.Outcome, len(items))
 	encoded, sequences := make([]encodedPiece, len(p.pieces)), make([]encodedSequence, p.scratch)
 	pieces, starts, n := batch.Bytes(p.pieces), batch.Bytes(p.starts), int64(len(p.pieces))
