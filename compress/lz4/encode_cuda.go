@@ -18,7 +18,7 @@ var encodeProgram = launch.Program("compress/lz4_encode", map[string]cudabuf.Hos
 
 const (
 	warp          = 32
-	placeThreads  = 64
+	placeThreads  = 256
 	shortestMatch = 5 // of the kernels
 	sequenceSize  = int64(unsafe.Sizeof(encodedSequence{}))
 	pieceSize     = int64(unsafe.Sizeof(sourcePiece{}) + unsafe.Sizeof(encodedPiece{}))
@@ -34,7 +34,7 @@ type encodingPlan struct {
 
 // need returns the number of bytes of the GPU's memory that n bytes of input need.
 func need(n int64) int64 {
-	return n/shortestMatch*sequenceSize + (n+matches.PieceSize-1)/matches.PieceSize*pieceSize
+	return n/shortestMatch*sequenceSize + ceil(n, matches.PieceSize)*pieceSize
 }
 
 // planEncoding returns the plan of items. Those that are too large get neither pieces nor
@@ -45,7 +45,7 @@ func planEncoding(items []batch.Item) *encodingPlan {
 		if it.SrcSize > MaxSize {
 			items[i].DstSize = 0
 		} else {
-			pieces += (it.SrcSize + matches.PieceSize - 1) / matches.PieceSize
+			pieces += ceil(it.SrcSize, matches.PieceSize)
 		}
 	}
 	p := &encodingPlan{items: items, starts: make([]uint32, 0, len(items)+1), pieces: make([]sourcePiece, 0, pieces)}
@@ -98,7 +98,7 @@ func (p *encodingPlan) enqueue(w *batch.Work, to, from arrowbuf.Buffer) (onGPU, 
 
 	n, pieces := int64(len(p.items)), int64(len(p.pieces))
 	w.Launch(encodeProgram, "quiver_lz4_matches", pieces, warp, src, sources, list, state)
-	w.Launch(encodeProgram, "quiver_lz4_place", (n+placeThreads-1)/placeThreads, placeThreads, dst, items, starts, state, out, n)
+	w.Launch(encodeProgram, "quiver_lz4_place", ceil(n*warp, placeThreads), placeThreads, dst, items, starts, state, out, n)
 	w.Launch(encodeProgram, "quiver_lz4_write", pieces, warp, dst, src, items, starts, sources, list, state, out)
 	return onGPU, outcomes
 }
