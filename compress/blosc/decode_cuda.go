@@ -120,7 +120,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions)
 		return nil, err
 	}
 	need := func(i int) int64 { return d.headers[onDevice[i]].size }
-	limit := batch.Limit(o.Scratch) / 2
+	limit := batch.Limit(dev, o.Scratch) / 2
 	if err := batch.InSteps(len(onDevice), limit, need, func(first, end int) error { return d.decode(onDevice[first:end], limit) }); err != nil {
 		return nil, err
 	}

@@ -36,10 +36,6 @@ const (
 	fromEncoded = 0
 	fromParts   = 1
 	fromInput   = 2
-
-	// fastLevels is the number of levels of shuffled data that take the fast search of
-	// Zstandard. Beyond it, repeats are rare there.
-	fastLevels = 6
 )
 
 // encoding is the encoding of a batch on a GPU.
@@ -79,7 +75,7 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		return e.outcomes, nil
 	}
 	return e.outcomes, batch.OnGPU(dev, func(w *batch.Work) error {
-		return batch.InSteps(len(inputs), batch.Limit(o.Scratch), func(i int) int64 { return e.need(b.In[inputs[i]].Length) }, func(first, end int) error {
+		return batch.InSteps(len(inputs), batch.Limit(dev, o.Scratch), func(i int) int64 { return e.need(b.In[inputs[i]].Length) }, func(first, end int) error {
 			defer w.Release()
 			return e.encode(w, inputs[first:end])
 		})
@@ -121,14 +117,6 @@ func (e *encoding) store(inputs []int) error {
 // header returns the header of the chunk of n bytes.
 func (o Options) header(n int64) header {
 	return header{flags: o.flags(), typeSize: o.TypeSize, size: n, blockSize: o.blockSize(int(n))}
-}
-
-// zstdLevel returns the level of Zstandard.
-func (e *encoding) zstdLevel() int {
-	if h := e.options.header(minSplitSize); h.shuffle() != NoShuffle && e.options.Level <= fastLevels {
-		return 1
-	}
-	return ZstdLevel(e.options.Level)
 }
 
 // need returns the number of bytes of the GPU's memory that an input of n bytes needs.
@@ -232,7 +220,7 @@ func (e *encoding) encode(w *batch.Work, inputs []int) error {
 	}
 	n, parts := int64(len(p.chunks)), int64(len(p.items))
 	memory, chunks := w.Buffer(p.encoded), launch.In(batch.Put(w, p.chunks), 0)
-	items, encoded := e.encoder.Enqueue(w, memory, src, p.items, e.zstdLevel())
+	items, encoded := e.encoder.Enqueue(w, memory, src, p.items, ZstdLevel(e.options.Level))
 	placed := w.Buffer(parts * int64(unsafe.Sizeof(placedPart{})))
 	results := w.Buffer(n * int64(unsafe.Sizeof(batch.Outcome{})))
 	dst := launch.InOut(e.batch.Dst, 0)

@@ -106,7 +106,7 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 	outcomes := make([]batch.Outcome, len(b.In))
 	items := batch.Items(b)
 	err := batch.OnGPU(dev, func(w *batch.Work) error {
-		return batch.InSteps(len(items), batch.Limit(o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
+		return batch.InSteps(len(items), batch.Limit(dev, o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
 			defer w.Release()
 			_, results := planEncoding(items[first:end]).enqueue(w, b.Dst, b.Src, o)
 			return w.Fetch(results, outcomes[first:end])

@@ -45,11 +45,11 @@ func OnHost(stats *compress.Stats, n int) {
 	}
 }
 
-// Limit returns the memory of a GPU that a batch may use for the option Scratch: 1 GiB if it
-// is 0.
-func Limit(scratch int64) int64 {
+// Limit returns the memory of a GPU that a batch may use for the option Scratch. A step of
+// many gigabytes is the fastest, because the last warps of a kernel leave a GPU idle.
+func Limit(dev *cudabuf.Device, scratch int64) int64 {
 	if scratch <= 0 {
-		return 1 << 30
+		return max(1<<30, dev.Limits().MemoryBytes/32)
 	}
 	return scratch
 }
