@@ -59,7 +59,7 @@ struct PieceWriter {
 };
 
 extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const uint8_t* src, const SourcePiece* pieces, EncodedSequence* sequences, EncodedPiece* encoded) {
-    __shared__ uint32_t table[1 << small_table];
+    __shared__ Table<small_table> table;
     const SourcePiece piece = pieces[blockIdx.x];
     Finder<small_table> finder;
     finder.open(table, src + piece.src);
