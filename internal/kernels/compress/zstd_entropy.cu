@@ -1,4 +1,5 @@
-// Encodes the literals and the sequences of Zstandard blocks: a warp for each block.
+// Encodes the literals and the sequences of Zstandard blocks: a warp for each block. Few loops
+// are unrolled, so that the kernel fits the instruction cache.
 
 #include "compress/zstd_encode.cuh"
 
