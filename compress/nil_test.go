@@ -20,11 +20,11 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 	for folder, zeros := range map[string]apitest.Zeros{
 		".": {Values: map[string]any{"Batch": compress.Batch{}}},
 		"blosc": {
-			Functions: map[string]any{"Bound": blosc.Bound, "Decode": blosc.Decode, "DecodeChunk": blosc.DecodeChunk, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "EncodeChunk": blosc.EncodeChunk, "ParseCompressor": blosc.ParseCompressor, "ZstdLevel": blosc.ZstdLevel},
+			Functions: map[string]any{"Bound": blosc.Bound, "ChunkSize": blosc.ChunkSize, "Decode": blosc.Decode, "DecodeChunk": blosc.DecodeChunk, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "EncodeChunk": blosc.EncodeChunk, "ParseCompressor": blosc.ParseCompressor, "ZstdLevel": blosc.ZstdLevel},
 			Values:    map[string]any{"Compressor": blosc.Compressor(99)},
 		},
 		"crc32c": {Functions: map[string]any{"Sums": crc32c.Sums, "Verify": crc32c.Verify}},
-		"gzip":   {Functions: map[string]any{"Decode": gzip.Decode, "DecodeMembers": gzip.DecodeMembers, "DecodeZlib": gzip.DecodeZlib, "EncodeMember": gzip.EncodeMember, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
+		"gzip":   {Functions: map[string]any{"Decode": gzip.Decode, "DecodeMembers": gzip.DecodeMembers, "DecodePrefix": gzip.DecodePrefix, "DecodeZlib": gzip.DecodeZlib, "EncodeMember": gzip.EncodeMember, "EncodeZlib": gzip.EncodeZlib, "Implementation": gzip.Implementation}},
 		"lz4":    {Functions: map[string]any{"Decode": lz4.Decode, "Bound": lz4.Bound, "DecodeBlock": lz4.DecodeBlock, "Encode": lz4.Encode, "EncodeBlock": lz4.EncodeBlock, "Implementation": lz4.Implementation}},
 		"pack":   {Functions: map[string]any{"Copy": pack.Copy}},
 		"shuffle": {Functions: map[string]any{

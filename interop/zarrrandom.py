@@ -10,6 +10,7 @@ Usage: zarrrandom.py [--arrays N] [--seed N] [--keep FOLDER] [-v]. It needs Go.
 
 import argparse
 import json
+import lzma
 import math
 import os
 import shutil
@@ -100,6 +101,13 @@ def random_fill(rng: np.random.Generator, dtype):
     return random_elements(rng, dtype, (1,))[0]
 
 
+def raw_lzma(rng: np.random.Generator) -> list:
+    """The filters of a raw stream of LZMA2 or LZMA1."""
+    kind = pick(rng, [lzma.FILTER_LZMA2, lzma.FILTER_LZMA1])
+    how = pick(rng, [{"preset": 1}, {"dict_size": int(pick(rng, [4096, 5000, 1 << 17])), "lc": int(rng.integers(0, 3)), "lp": int(rng.integers(0, 3)), "pb": int(rng.integers(0, 5))}])
+    return [*([{"id": lzma.FILTER_DELTA, "dist": int(rng.integers(1, 9))}] if chance(rng, 0.5) else []), {"id": kind, **how}]
+
+
 def random_compressors(rng: np.random.Generator, version: int) -> tuple[list, list]:
     """Functions that return compressors, and ones that return checksums."""
     numcodec = numcodecs if version == 2 else v3_numcodecs
@@ -110,7 +118,7 @@ def random_compressors(rng: np.random.Generator, version: int) -> tuple[list, li
         lambda: numcodec.Zstd(level=int(rng.integers(-3, 10)), checksum=chance(rng, 0.5)),
         lambda: numcodec.Blosc(cname=pick(rng, ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]), clevel=int(rng.integers(0, 10)), shuffle=int(rng.integers(0, 3)), blocksize=int(pick(rng, [0, 0, 64, 1024]))),
         lambda: numcodec.LZMA(format=2) if version == 2 else v3_numcodecs.LZMA(),
-        lambda: numcodec.LZMA(format=3, filters=[{"id": 3, "dist": 2}, {"id": 33, "preset": 1}]) if version == 2 else v3_numcodecs.BZ2(),
+        lambda: numcodec.LZMA(format=3, filters=raw_lzma(rng)),
     ]  # fmt: skip
     checksums = [lambda: numcodec.CRC32(**pick(rng, [{}, {"location": "end"}])), lambda: numcodec.Adler32(**pick(rng, [{}, {"location": "end"}])), lambda: numcodec.JenkinsLookup3(initval=int(rng.integers(0, 9)))]
     checksums += [lambda: numcodec.CRC32C(**pick(rng, [{}, {"location": "start"}])), lambda: numcodec.Fletcher32()]

@@ -72,12 +72,14 @@ func zerosOfZarr(t *testing.T) apitest.Zeros {
 	t.Cleanup(func() { require.NoError(t, shard.Abort()) })
 	info, err := array.Info(ctx)
 	require.NoError(t, err)
+	groupInfo, err := group.Info(ctx)
+	require.NoError(t, err)
 	buffer, err := zarr.BufferFrom(arrowbuf.CPU(), []byte("live"))
 	require.NoError(t, err)
 	t.Cleanup(buffer.Release)
 	return apitest.Zeros{
 		Functions: map[string]any{
-			"At": zarr.At, "AutoChunks": zarr.AutoChunks, "AutoShards": zarr.AutoShards, "Blocks": zarr.Blocks, "BufferFrom": zarr.BufferFrom,
+			"At": zarr.At, "AutoChunks": zarr.AutoChunks, "AutoShards": zarr.AutoShards, "AutoShardsOf": zarr.AutoShardsOf, "Blocks": zarr.Blocks, "BufferFrom": zarr.BufferFrom,
 			"BufferOf": zarr.BufferOf, "BufferOver": zarr.BufferOver, "CheckName": zarr.CheckName, "Create": zarr.Create, "CreateGroup": zarr.CreateGroup,
 			"CreateHierarchy": zarr.CreateHierarchy, "DefaultCodecs": zarr.DefaultCodecs, "List": zarr.List, "Mask": zarr.Mask, "New": zarr.New,
 			"Open": zarr.Open, "OpenGroup": zarr.OpenGroup, "OpenGroupMode": zarr.OpenGroupMode, "OpenMode": zarr.OpenMode, "ParseArray": zarr.ParseArray,
@@ -86,7 +88,7 @@ func zerosOfZarr(t *testing.T) apitest.Zeros {
 		},
 		Values: map[string]any{
 			"Array": array, "ArrayMetadata": ints([]int64{4}, []int64{2}), "Buffer": buffer, "ChunkKeyEncoding": &zarr.ChunkKeyEncoding{}, "Group": group,
-			"GroupMetadata": &zarr.GroupMetadata{}, "Info": info, "Prototype": zarr.Prototype{}, "Selection": zarr.Select(), "ShardWriter": shard,
+			"GroupInfo": groupInfo, "GroupMetadata": &zarr.GroupMetadata{}, "Info": info, "Prototype": zarr.Prototype{}, "Selection": zarr.Select(), "ShardWriter": shard,
 			"UnreadableNode": &zarr.UnreadableNode{}, "View": view,
 		},
 		Args:     []any{s, values(t, ndview.Int32, []int32{1, 2}, 2), arrowbuf.CPU(), "x"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/ndview"
@@ -39,6 +40,8 @@ func TestTolerableDocumentsAreRead(t *testing.T) {
 		"keys as an object":         with(func(p *parts) { p.keys = `{"name":"default"}` }),
 		"integral floats":           with(func(p *parts) { p.shape, p.grid = "[4.0,6.00]", regular("[2.0,3.0]") }),
 		"must_understand true":      with(func(p *parts) { p.dtype = `{"name":"int32","must_understand":true}` }),
+		"a key twice":               with(func(p *parts) { p.fill, p.more = "1", `,"fill_value":0` }),
+		"a key of a codec twice":    with(func(p *parts) { p.codecs = strings.Replace(little, `"endian"`, `"endian":"big","endian"`, 1) }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := zarr.ParseArray(doc)
@@ -58,9 +61,15 @@ func TestTolerableFillValues(t *testing.T) {
 		{"float32", `"3.5"`, []byte{0, 0, 0x60, 0x40}}, {"float32", `NaN`, []byte{0, 0, 0xc0, 0x7f}}, {"float16", `-Infinity`, []byte{0, 0xfc}},
 		{"uint8", `-0.0`, []byte{0}}, {"int16", `1e3`, []byte{0xe8, 3}}, {"int16", `" +5 "`, []byte{5, 0}},
 		{"float32", `"nan"`, []byte{0, 0, 0xc0, 0x7f}}, {"float32", `"-nan"`, []byte{0, 0, 0xc0, 0x7f}}, {"float32", `"-inf"`, []byte{0, 0, 0x80, 0xff}}, {"float16", `"+Infinity"`, []byte{0, 0x7c}},
-		{"bool", `0`, []byte{0}}, {"bool", `1`, []byte{1}}, {"complex64", `[NaN, 1]`, []byte{0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0x3f}},
+		{"bool", `0`, []byte{0}}, {"bool", `1`, []byte{1}}, {"bool", `2`, []byte{1}}, {"bool", `0.0`, []byte{0}}, {"bool", `-0.5`, []byte{1}},
+		{"int32", `true`, []byte{1, 0, 0, 0}}, {"uint8", `false`, []byte{0}}, {"float32", `true`, []byte{0, 0, 0x80, 0x3f}}, {"int4", `true`, []byte{1}}, {"float8_e5m2", `true`, []byte{0x3c}},
+		{"complex64", `[true, false]`, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0}}, {"complex64", `[NaN, 1]`, []byte{0, 0, 0xc0, 0x7f, 0, 0, 0x80, 0x3f}},
+		{`{"name":"raw_bytes","configuration":{"length_bytes":3}}`, `"AQI="`, []byte{1, 2, 0}}, {`{"name":"raw_bytes","configuration":{"length_bytes":2}}`, `""`, []byte{0, 0}},
 	} {
-		doc := parts{shape: "[1]", dtype: `"` + c.dtype + `"`, grid: regular("[1]"), keys: `"default"`, fill: c.fill, codecs: little}.document()
+		if c.dtype[0] != '{' {
+			c.dtype = `"` + c.dtype + `"`
+		}
+		doc := parts{shape: "[1]", dtype: c.dtype, grid: regular("[1]"), keys: `"default"`, fill: c.fill, codecs: little}.document()
 		m, err := zarr.ParseArray(doc)
 		require.NoError(t, err, "%s %s", c.dtype, c.fill)
 		assert.Equal(t, c.want, m.FillValue, "%s %s", c.dtype, c.fill)
@@ -181,4 +190,41 @@ func TestUnknownKeysOfConsolidatedMetadataAreIgnored(t *testing.T) {
 		"consolidated_metadata":{"kind":"inline","must_understand":false,"written":"today","metadata":{"g":{"zarr_format":3,"node_type":"group"}}}}`))
 	require.NoError(t, err)
 	assert.Contains(t, g.Consolidated, "g")
+}
+
+func TestConsolidatedMetadataOfZarrV2MayHaveNoFormat(t *testing.T) {
+	s := store.NewMemory()
+	require.NoError(t, s.Set(ctx, ".zgroup", []byte(`{"zarr_format":2}`)))
+	require.NoError(t, s.Set(ctx, ".zmetadata", []byte(`{"metadata":{".zgroup":{"zarr_format":2},"g/.zgroup":{"zarr_format":2}}}`)))
+	g, err := zarr.OpenGroup(ctx, s, "")
+	require.NoError(t, err)
+	assert.Contains(t, g.Metadata().Consolidated, "g")
+}
+
+// A fill value that the codecs do not restore counts only for chunks that are not stored.
+func TestFillValuesThatCodecsChangeAreReadAndNotCreated(t *testing.T) {
+	for fill, codecs := range map[string]string{
+		`"NaN"`: `{"name":"cast_value","configuration":{"data_type":"uint8","scalar_map":{"encode":[["NaN",1]]}}}`,
+		`0.25`:  `{"name":"cast_value","configuration":{"data_type":"uint8"}}`,
+		`1e38`:  `{"name":"cast_value","configuration":{"data_type":"uint8","out_of_range":"clamp"}}`,
+	} {
+		doc := parts{shape: "[4]", dtype: `"float32"`, grid: regular("[2]"), keys: `"default"`, fill: fill, codecs: "[" + codecs + `,"bytes"]`}.document()
+		s := store.NewMemory()
+		require.NoError(t, s.Set(ctx, "a/zarr.json", doc))
+		require.NoError(t, s.Set(ctx, "a/c/0", []byte{7, 1}))
+		a, err := zarr.Open(ctx, s, "a")
+		require.NoError(t, err)
+		got := readAs(t, a, []float32{}).([]float32)
+		assert.Equal(t, []float32{7, 1}, got[:2])
+		_, err = zarr.Create(ctx, s, "b", a.Metadata())
+		assert.ErrorContains(t, err, "decodes to", fill)
+		err = zarr.CreateHierarchy(ctx, s, "c", map[string]zarr.Node{"d": a.Metadata()})
+		assert.ErrorContains(t, err, "decodes to", fill)
+	}
+	of := element.Of(ndview.Int64)
+	m := &zarr.ArrayMetadata{Shape: []int64{1}, ChunkShape: []int64{1}, DataType: of, FillValue: []byte{0, 0, 0, 0, 0, 0, 0, 128}}
+	m.Codecs = append(codec.List{codec.ScaleOffset{Offset: json.RawMessage("1")}}, zarr.DefaultCodecs(of)...)
+	require.NoError(t, m.Check(), "other arrays may have it")
+	_, err := zarr.Create(ctx, store.NewMemory(), "a", m)
+	assert.ErrorContains(t, err, "fill value")
 }

@@ -44,6 +44,19 @@ func DecodeChunk(dst, src []byte, limit int64) ([]byte, error) {
 	return dst, nil
 }
 
+// ChunkSize returns the size of the chunk with which src begins, as its header has it: at
+// most that of src. It serves callers that allow other bytes after a chunk.
+func ChunkSize(src []byte) (int64, error) {
+	if len(src) < headerSize {
+		return 0, fmt.Errorf("blosc.ChunkSize: %w: %d bytes are less than a header", ErrCorrupt, len(src))
+	}
+	size := int64(binary.LittleEndian.Uint32(src[12:]))
+	if size > int64(len(src)) {
+		return 0, fmt.Errorf("blosc.ChunkSize: %w: %d bytes, header has %d", ErrCorrupt, len(src), size)
+	}
+	return size, nil
+}
+
 // uncachedSize is the size from which a decoded chunk is written past the caches: that of
 // a core's cache.
 const uncachedSize = 1 << 20

@@ -48,17 +48,34 @@ func DecodeZlib(dst, src []byte, limit int64) ([]byte, error) {
 	return dst, nil
 }
 
+// DecodePrefix decodes the one gzip member, zlib stream or deflate stream with which src
+// begins, in dst[:0], which it grows if needed. It returns the size of the encoding too, for
+// callers that allow other bytes after it. Errors and limit are as in [DecodeMembers].
+func DecodePrefix(dst, src []byte, f Format, limit int64) (decoded []byte, size int, err error) {
+	if int(f) >= len(formats) {
+		return nil, 0, fmt.Errorf("gzip.DecodePrefix: unknown format %d: %w", f, errors.ErrUnsupported)
+	}
+	in := inflaters.Get().(*inflater)
+	defer in.release()
+	in.dst, in.out, in.limit = dst[:0], 0, max(limit, 0)
+	if size, err = formats[f].one(in, src); err != nil {
+		return nil, 0, fmt.Errorf("gzip.DecodePrefix: %w", err)
+	}
+	return in.dst[:in.out], size, nil
+}
+
 // format is a container of deflate streams.
 type format struct {
 	library  func(lib *libdeflate) uintptr // function of the library
 	several  bool                          // a buffer may have several of them
 	inflater func(f *inflater, src []byte) (int, error)
+	one      func(f *inflater, src []byte) (int, error) // decompresses the first of them
 }
 
 var (
-	gzipFormat = format{func(lib *libdeflate) uintptr { return lib.gzip }, true, (*inflater).members}
-	zlibFormat = format{func(lib *libdeflate) uintptr { return lib.zlib }, false, (*inflater).zlibStream}
-	rawFormat  = format{func(lib *libdeflate) uintptr { return lib.deflate }, false, (*inflater).rawStream}
+	gzipFormat = format{func(lib *libdeflate) uintptr { return lib.gzip }, true, (*inflater).members, (*inflater).member}
+	zlibFormat = format{func(lib *libdeflate) uintptr { return lib.zlib }, false, (*inflater).zlibStream, (*inflater).zlibStream}
+	rawFormat  = format{func(lib *libdeflate) uintptr { return lib.deflate }, false, (*inflater).rawStream, (*inflater).rawStream}
 )
 
 // decode decodes src in dst[:0]. hint is the expected size, or 0 if it is unknown.

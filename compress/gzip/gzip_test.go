@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/gzip"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -170,6 +171,29 @@ func TestZlibErrorsAreNamed(t *testing.T) {
 		_, err = gzip.EncodeMember(nil, nil, level)
 		assert.Error(t, err)
 	}
+}
+
+func TestAPrefixDecodesToItsEnd(t *testing.T) {
+	data := bytes.Repeat([]byte("some text "), 1000)
+	member, err := gzip.EncodeMember(nil, data, 5)
+	require.NoError(t, err)
+	stream, err := gzip.EncodeZlib(nil, data, 5)
+	require.NoError(t, err)
+	deflate := stream[2 : len(stream)-4]
+	for f, enc := range map[gzip.Format][]byte{gzip.Gzip: member, gzip.Zlib: stream, gzip.Deflate: deflate} {
+		for _, more := range [][]byte{nil, {0}, member, []byte("more")} {
+			got, n, err := gzip.DecodePrefix(make([]byte, 3, 100), append(bytes.Clone(enc), more...), f, int64(len(data)))
+			require.NoError(t, err)
+			assert.Equal(t, len(enc), n)
+			assert.Equal(t, data, got)
+		}
+		_, _, err := gzip.DecodePrefix(nil, enc[:len(enc)-1], f, 1<<20)
+		assert.ErrorIs(t, err, gzip.ErrCorrupt)
+		_, _, err = gzip.DecodePrefix(nil, enc, f, int64(len(data))-1)
+		assert.ErrorIs(t, err, compress.ErrTooLarge)
+	}
+	_, _, err = gzip.DecodePrefix(nil, member, gzip.Format(9), 10)
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
 }
 
 // FuzzDecode compares with compress/gzip: both accept the input with equal results, or

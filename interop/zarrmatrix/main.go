@@ -5,7 +5,7 @@
 // It reads every array of the folder SOURCE, which is a group of either version of Zarr.
 // It writes the elements to the file NAME in ELEMENTS: their bytes in C order, or a JSON
 // list of base64 if they have variable length. Then it writes the array with the same
-// metadata to COPY. Groups are copied with all members, without files of elements, and
+// metadata to COPY: the elements of the array NAME.input if there is one. Groups are copied with all members, without files of elements, and
 // consolidated if they were. It prints {name: error} as JSON, where "" means success.
 package main
 
@@ -16,6 +16,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -43,6 +44,9 @@ func copyAll(ctx context.Context, source, to, elements string) (map[string]strin
 	}
 	results := map[string]string{}
 	for _, name := range names {
+		if strings.HasSuffix(name, ".input") {
+			continue
+		}
 		results[name] = ""
 		err := copyArray(ctx, from, store.NewLocal(to), name, filepath.Join(elements, name))
 		if errors.Is(err, zarr.ErrNodeType) {
@@ -112,7 +116,19 @@ func copyArray(ctx context.Context, from, to store.Store, name, file string) err
 	if err != nil {
 		return err
 	}
-	return out.Write(ctx, values, 1)
+	input, err := zarr.Open(ctx, from, name+".input")
+	if errors.Is(err, store.ErrNotFound) {
+		return out.Write(ctx, values, 1)
+	}
+	if err != nil {
+		return err
+	}
+	given, err := input.Read(ctx, zarr.Prototype{}, 1)
+	if err != nil {
+		return err
+	}
+	defer given.Release()
+	return out.Write(ctx, given, 1)
 }
 
 func encode(values element.Values) ([]byte, error) {

@@ -202,8 +202,12 @@ func (b Blosc) options() blosc.Options {
 	return o
 }
 
-// Decode returns the decoding of src: at most limit bytes.
+// Decode returns the decoding of src: at most limit bytes. As in numcodecs, bytes after the
+// chunk are ignored.
 func (Blosc) Decode(dst, src []byte, limit int64) ([]byte, error) {
+	if n, err := blosc.ChunkSize(src); err == nil {
+		src = src[:n]
+	}
 	return blosc.DecodeChunk(dst, src, limit)
 }
 

@@ -56,9 +56,22 @@ func (c BZ2) Encode(dst, src []byte) ([]byte, error) {
 }
 
 // Decode returns the decoding of src, one or more streams: at most limit bytes. Beside
-// these it needs up to 4 MB.
+// these it needs up to 4 MB. As in Python's module bz2, bytes after the streams are ignored,
+// unless they begin as a stream does.
 func (BZ2) Decode(dst, src []byte, limit int64) ([]byte, error) {
-	return readAll(bzip2.NewReader(bytes.NewReader(src)), dst, limit)
+	in := bytes.NewReader(src)
+	out, err := readAll(bzip2.NewReader(in), dst, limit)
+	if err == nil {
+		return out, nil
+	}
+	// After a stream, the decoder reads 2 bytes of the next one, or a single last byte.
+	for read, after := len(src)-in.Len(), 1; after <= 2 && after < read; after++ {
+		out, prefixErr := readAll(bzip2.NewReader(bytes.NewReader(src[:read-after])), dst, limit)
+		if prefixErr == nil {
+			return out, nil
+		}
+	}
+	return nil, err
 }
 
 // EncodedSize bounds the encoding of n bytes by any encoder.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -121,6 +122,53 @@ func TestCompleteSetsWhatMetadataRequires(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, after[2].(codec.Blosc).TypeSize)
 	_, err = codec.List{codec.Transpose{Order: []int{0}}, little}.Complete(chunk)
+	assert.Error(t, err)
+}
+
+// numcodecs ignores them too, except that of gzip it allows only zero bytes.
+func TestBytesAfterAnEncodingAreIgnored(t *testing.T) {
+	data := []byte("hello world, hello world")
+	for _, c := range []codec.BytesCodec{
+		codec.Gzip{Level: 1}, codec.Zlib{Level: 1}, codec.BZ2{Level: 1}, codec.LZMA{Check: -1, Preset: 1}, codec.LZMA{Format: codec.LZMAFormatAlone, Preset: 1},
+		codec.Blosc{Compressor: blosc.LZ4, Level: 5}, codec.Blosc{Level: 0},
+	} {
+		enc, err := c.Encode(nil, data)
+		require.NoError(t, err)
+		for _, more := range []string{"\x00\x00\x00\x00", strings.Repeat("\x00", 1000), "\x00", "x", "xy", "more bytes", "B"} {
+			_, isXZ := c.(codec.LZMA)
+			if isXZ && more == "\x00" {
+				continue // padding of xz files has a multiple of 4 bytes
+			}
+			got, err := c.Decode(nil, append(slices.Clone(enc), more...), 1000)
+			if _, isGzip := c.(codec.Gzip); isGzip && more[0] != 0 {
+				assert.Error(t, err, "%q", more)
+				continue
+			}
+			require.NoError(t, err, "%s with %q", c.Name(), more)
+			assert.Equal(t, data, got, "%s with %q", c.Name(), more)
+			_, err = c.Decode(nil, append(slices.Clone(enc), more...), int64(len(data))-1)
+			assert.Error(t, err, "%s beyond the limit", c.Name())
+		}
+		for n := range enc[:len(enc)-1] {
+			_, err := c.Decode(nil, enc[:n], 1000)
+			assert.Error(t, err, "%s: %d of %d bytes", c.Name(), n, len(enc))
+		}
+	}
+	var members []byte
+	for _, part := range []string{"hello ", "world"} {
+		var err error
+		members, err = codec.Gzip{Level: 1}.Encode(members, []byte(part))
+		require.NoError(t, err)
+		members = append(members, 0, 0, 0)
+	}
+	got, err := codec.Gzip{}.Decode([]byte("xyz"), members, 11)
+	require.NoError(t, err, "zero bytes between members")
+	assert.Equal(t, "hello world", string(got))
+	_, err = codec.Gzip{}.Decode(nil, members, 10)
+	assert.Error(t, err)
+	_, err = codec.Gzip{}.Decode(nil, append(members, "more"...), 11)
+	assert.Error(t, err)
+	_, err = codec.BZ2{}.Decode(nil, []byte("BZ"), 11)
 	assert.Error(t, err)
 }
 

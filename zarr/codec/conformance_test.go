@@ -328,6 +328,12 @@ func TestHugeClaimsAllocateLittle(t *testing.T) {
 		_, err = c.codec.Decode(nil, encoded(c.codec), limit-1)
 		assert.Error(t, err, "%s beyond the limit", c.name)
 	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := codec.LZMA{Format: codec.LZMAFormatAlone}.Decode(nil, alone, math.MaxInt64) // of text, which has any size
+	runtime.ReadMemStats(&after)
+	assert.NoError(t, err)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }
 
 func FuzzEveryCodec(f *testing.F) {

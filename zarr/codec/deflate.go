@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/quiver-gpu/quiver/compress/gzip"
@@ -52,9 +54,30 @@ func (g Gzip) check() error {
 // Encode appends the encoding of src to dst.
 func (g Gzip) Encode(dst, src []byte) ([]byte, error) { return gzip.EncodeMember(dst, src, g.Level) }
 
-// Decode returns the decoding of src: at most limit bytes.
+// Decode returns the decoding of src: at most limit bytes. As in Python's module gzip, zero
+// bytes may follow a member.
 func (Gzip) Decode(dst, src []byte, limit int64) ([]byte, error) {
-	return gzip.DecodeMembers(dst, src, limit)
+	out, err := gzip.DecodeMembers(dst, src, limit)
+	if errors.Is(err, gzip.ErrCorrupt) {
+		if padded, ok := decodePaddedMembers(dst, src, limit); ok {
+			return padded, nil
+		}
+	}
+	return out, err
+}
+
+// decodePaddedMembers decodes gzip members, of which one or more have zero bytes after them.
+// It returns false for other input.
+func decodePaddedMembers(dst, src []byte, limit int64) ([]byte, bool) {
+	dst = dst[:0]
+	for first := true; first || len(src) > 0; first = false {
+		out, n, err := gzip.DecodePrefix(dst[len(dst):], src, gzip.Gzip, limit-int64(len(dst)))
+		if err != nil {
+			return nil, false
+		}
+		dst, src = append(dst, out...), bytes.TrimLeft(src[n:], "\x00")
+	}
+	return dst, true
 }
 
 // EncodedSize bounds the encoding of n bytes by any encoder.
@@ -103,10 +126,16 @@ func deflateLevel(level int) int {
 	return level
 }
 
-// Decode returns the decoding of src: at most limit bytes. Bytes after the stream are an
-// error.
+// Decode returns the decoding of src: at most limit bytes. As in numcodecs, bytes after the
+// stream are ignored.
 func (Zlib) Decode(dst, src []byte, limit int64) ([]byte, error) {
-	return gzip.DecodeZlib(dst, src, limit)
+	out, err := gzip.DecodeZlib(dst, src, limit)
+	if errors.Is(err, gzip.ErrCorrupt) {
+		if prefix, _, err := gzip.DecodePrefix(dst, src, gzip.Zlib, limit); err == nil {
+			return prefix, nil
+		}
+	}
+	return out, err
 }
 
 // EncodedSize bounds the encoding of n bytes by any encoder.

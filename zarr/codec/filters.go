@@ -12,15 +12,15 @@ import (
 )
 
 // The array-to-array codecs of numcodecs. They compute as NumPy does, in the type of
-// their elements. Types are named as in NumPy: "<i4", ">f8", "|u1". Elements of another
+// their elements. Types are named as in NumPy: "<i4", ">f8", "|u1", "|b1", "<c16". Elements of another
 // type and the same total size are reinterpreted.
 
 // Delta stores differences of successive elements in C order, after the first element
 // (numcodecs, "delta").
 type Delta struct {
-	// DType is the type of decoded elements: an integer or a float.
+	// DType is the type of decoded elements: an integer, a float or a complex number.
 	DType string
-	// AsType is the type of encoded elements; empty means DType.
+	// AsType is the type of encoded elements; empty means DType. It is complex if DType is.
 	AsType string
 }
 
@@ -44,7 +44,8 @@ type Quantize struct {
 	AsType string
 }
 
-// AsType converts elements to another type and back (numcodecs, "astype").
+// AsType converts elements to another type and back (numcodecs, "astype"): bools, integers,
+// floats and complex numbers.
 type AsType struct {
 	EncodeDType, DecodeDType string
 }
@@ -177,15 +178,29 @@ func parseFilterTypes(dtype, astype string) (t filterTypes, err error) {
 	if astype == "" {
 		astype = dtype
 	}
-	if t.decoded, t.decodedOrder, err = parseNumber(dtype); err != nil {
+	if t.decoded, t.decodedOrder, err = parseElement(dtype); err != nil {
 		return t, err
 	}
-	t.encoded, t.encodedOrder, err = parseNumber(astype)
+	t.encoded, t.encodedOrder, err = parseElement(astype)
 	return t, err
 }
 
+// checkReal returns an error if elements are bools or complex numbers.
+func (t filterTypes) checkReal() error {
+	for _, n := range []number{t.decoded, t.encoded} {
+		if n.boolean || n.complex {
+			return fmt.Errorf("type %s: %w", n.element(), errors.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// check refuses bools, which numcodecs does not restore.
 func (c Delta) check() error {
-	_, err := parseFilterTypes(c.DType, c.AsType)
+	t, err := parseFilterTypes(c.DType, c.AsType)
+	if err == nil && (t.decoded.complex != t.encoded.complex || t.decoded.boolean || t.encoded.boolean) {
+		err = fmt.Errorf("delta of %s as %s: %w", t.decoded.element(), t.encoded.element(), errors.ErrUnsupported)
+	}
 	return err
 }
 
@@ -201,13 +216,18 @@ func (c FixedScaleOffset) check() error {
 	if _, err := c.Offset.Float64(); err != nil {
 		return fmt.Errorf("fixedscaleoffset: offset %q", c.Offset)
 	}
-	_, err := parseFilterTypes(c.DType, c.AsType)
+	t, err := parseFilterTypes(c.DType, c.AsType)
+	if err == nil {
+		if err = t.checkReal(); err != nil {
+			err = fmt.Errorf("fixedscaleoffset: %w", err)
+		}
+	}
 	return err
 }
 
 func (c Quantize) check() error {
 	t, err := parseFilterTypes(c.DType, c.AsType)
-	if err == nil && !(t.decoded.floating && t.encoded.floating) {
+	if err == nil && (!t.decoded.floating || !t.encoded.floating || t.checkReal() != nil) {
 		err = fmt.Errorf("quantize: types %q and %q, want floats", c.DType, c.AsType)
 	}
 	if err == nil && (c.Digits < -300 || c.Digits > 300) {
@@ -233,14 +253,15 @@ func (c AsType) types() (filterTypes, error) { return parseFilterTypes(c.DecodeD
 
 // transform returns the transform of elements that the types describe.
 func (t filterTypes) transform(in ChunkSpec, encode, decode func(dst, src []byte) error) (Transform, error) {
-	shape, err := viewShape(in, t.decoded.size)
+	decoded, encoded := t.decoded.element(), t.encoded.element()
+	shape, err := viewShape(in, int(decoded.Size()))
 	if err != nil {
 		return Transform{}, err
 	}
-	out := ChunkSpec{Type: t.encoded.of, Shape: shape, Fill: make([]byte, t.encoded.size)}
+	out := ChunkSpec{Type: encoded, Shape: shape, Fill: make([]byte, encoded.Size())}
 	// numcodecs does not transform fill values. One that has no encoding becomes 0,
 	// which only affects the size of shards.
-	lost := len(in.Fill) == t.decoded.size && encode(out.Fill, in.Fill) != nil
+	lost := int64(len(in.Fill)) == decoded.Size() && encode(out.Fill, in.Fill) != nil
 	if lost {
 		clear(out.Fill)
 	}
@@ -298,14 +319,14 @@ func (t filterTypes) decodeIntDeltas(dst, src []byte) error {
 }
 
 func (t filterTypes) encodeFloatDeltas(dst, src []byte) error {
-	of := t.decoded
+	of, parts := t.decoded, t.decoded.parts()
 	diff := make([]byte, len(src))
 	for i := range of.count(src) {
 		switch {
-		case i == 0:
-			copy(diff, src[:of.size])
+		case i < parts:
+			copy(diff[i*of.size:], src[i*of.size:(i+1)*of.size])
 		case of.floating:
-			of.putFloat(diff, i, of.float(src, i)-of.float(src, i-1))
+			of.putFloat(diff, i, of.float(src, i)-of.float(src, i-parts))
 		default:
 			of.putInt(diff, i, of.int(src, i)-of.int(src, i-1))
 		}
@@ -315,13 +336,14 @@ func (t filterTypes) encodeFloatDeltas(dst, src []byte) error {
 
 // decodeFloatDeltas adds up differences in the type in which NumPy does.
 func (t filterTypes) decodeFloatDeltas(dst, src []byte) error {
-	in := promotedFloat(t.decoded, t.encoded)
+	in, parts := promotedFloat(t.decoded, t.encoded), t.decoded.parts()
+	in.complex = t.decoded.complex
 	sums := make([]byte, t.encoded.count(src)*in.size)
 	if err := reconvert(sums, in, src, t.encoded); err != nil {
 		return err
 	}
-	for i := 1; i < in.count(sums); i++ {
-		in.putFloat(sums, i, in.float(sums, i-1)+in.float(sums, i))
+	for i := parts; i < in.count(sums); i++ {
+		in.putFloat(sums, i, in.float(sums, i-parts)+in.float(sums, i))
 	}
 	return reconvert(dst, t.decoded, sums, in)
 }

@@ -24,8 +24,8 @@ type LZMA struct {
 	Check int
 	// Preset is 0 to 9; -1 means the default, 6. It sets the size of the dictionary.
 	Preset int
-	// Filters are up to three delta filters, then LZMA2. LZMAFormatRaw needs them,
-	// LZMAFormatAlone cannot have them.
+	// Filters are up to three delta filters, then LZMA2, or LZMA1 in LZMAFormatRaw.
+	// LZMAFormatRaw needs them, LZMAFormatAlone cannot have them.
 	Filters []LZMAFilter
 }
 
@@ -33,52 +33,78 @@ type LZMA struct {
 const (
 	LZMAFormatXZ    = 1
 	LZMAFormatAlone = 2
-	LZMAFormatRaw   = 3 // an LZMA2 stream without a container
+	LZMAFormatRaw   = 3 // an LZMA2 or LZMA1 stream without a container
 )
 
 // LZMAFilter is a step of [LZMA].
 type LZMAFilter struct {
-	// ID is LZMAFilterDelta or LZMAFilterLZMA2.
-	ID int
+	// ID is LZMAFilterDelta, LZMAFilterLZMA2 or LZMAFilterLZMA1.
+	ID uint64
 	// Dist is the distance of LZMAFilterDelta in bytes: 1 to 256, 0 means 1.
 	Dist int
-	// Preset is that of LZMA, for LZMAFilterLZMA2.
+	// Preset is that of LZMA, for the other filters.
 	Preset int
+	// DictSize is the size of the dictionary in bytes, for the other filters; 0 means
+	// that of the preset.
+	DictSize uint32
+	// LC, LP and PB are the properties of LZMAFilterLZMA1. Its default ones are 3, 0, 2.
+	LC, LP, PB int
 }
 
 // The filters of [LZMA].
 const (
 	LZMAFilterDelta = 0x03
 	LZMAFilterLZMA2 = 0x21
+	LZMAFilterLZMA1 = 1<<62 + 1
 )
 
 // MarshalJSON returns the form of Python's module lzma.
 func (f LZMAFilter) MarshalJSON() ([]byte, error) {
 	m := metajson.Members{{Key: "id", Value: f.ID}}
-	switch {
-	case f.ID == LZMAFilterDelta:
-		m = append(m, metajson.Member{Key: "dist", Value: f.distance()})
-	case f.Preset >= 0:
+	if f.ID == LZMAFilterDelta {
+		return append(m, metajson.Member{Key: "dist", Value: f.distance()}).MarshalJSON()
+	}
+	if f.Preset >= 0 {
 		m = append(m, metajson.Member{Key: "preset", Value: f.Preset})
+	}
+	if f.DictSize > 0 {
+		m = append(m, metajson.Member{Key: "dict_size", Value: f.DictSize})
+	}
+	if f.ID == LZMAFilterLZMA1 {
+		m = append(m, metajson.Member{Key: "lc", Value: f.LC}, metajson.Member{Key: "lp", Value: f.LP}, metajson.Member{Key: "pb", Value: f.PB})
 	}
 	return m.MarshalJSON()
 }
 
+// branchFilters are filters of machine code in liblzma, which no array needs.
+var branchFilters = map[uint64]string{4: "x86", 5: "PowerPC", 6: "IA-64", 7: "ARM", 8: "ARM-Thumb", 9: "SPARC", 10: "ARM64", 11: "RISC-V"}
+
 // parseLZMAFilter ignores parameters that only affect the size of the encoding.
 func parseLZMAFilter(raw json.RawMessage) (LZMAFilter, error) {
 	f := LZMAFilter{Preset: -1}
-	var keys struct {
-		ID     uint64
-		Dist   int
-		Preset *int
-	}
+	keys := struct {
+		ID         uint64
+		Dist       int
+		Preset     *int
+		Size       uint32 `json:"dict_size"`
+		LC, LP, PB int
+	}{LC: 3, PB: 2}
 	if err := json.Unmarshal(raw, &keys); err != nil {
 		return f, err
 	}
-	if keys.ID != LZMAFilterDelta && keys.ID != LZMAFilterLZMA2 {
-		return f, fmt.Errorf("filter %#x: %w", keys.ID, errors.ErrUnsupported)
+	switch f.ID = keys.ID; f.ID {
+	case LZMAFilterDelta:
+		f.Dist = keys.Dist
+	case LZMAFilterLZMA2:
+		f.DictSize = keys.Size
+	case LZMAFilterLZMA1:
+		f.DictSize, f.LC, f.LP, f.PB = keys.Size, keys.LC, keys.LP, keys.PB
+	default:
+		if name := branchFilters[f.ID]; name != "" {
+			return f, fmt.Errorf("filter of %s code: %w", name, errors.ErrUnsupported)
+		}
+		return f, fmt.Errorf("filter %#x: %w", f.ID, errors.ErrUnsupported)
 	}
-	f.ID, f.Dist = int(keys.ID), keys.Dist
 	if keys.Preset != nil {
 		f.Preset = *keys.Preset &^ lzmaExtreme
 	}
@@ -174,29 +200,49 @@ func (c LZMA) check() error {
 	}
 	for i, f := range c.Filters {
 		switch {
-		case i < last && f.ID != LZMAFilterDelta || i == last && f.ID != LZMAFilterLZMA2:
+		case i < last && f.ID != LZMAFilterDelta || i == last && f.ID != LZMAFilterLZMA2 && !c.isRawLZMA1():
 			return fmt.Errorf("lzma: filter %d is %#x, want delta filters, then LZMA2: %w", i, f.ID, errors.ErrUnsupported)
 		case f.ID == LZMAFilterDelta && (f.Dist < 0 || f.Dist > 256):
 			return fmt.Errorf("lzma: delta of distance %d, want 1 to 256", f.Dist)
-		case f.ID == LZMAFilterLZMA2 && (f.Preset < -1 || f.Preset > 9):
+		case f.ID != LZMAFilterDelta && (f.Preset < -1 || f.Preset > 9):
 			return fmt.Errorf("lzma: preset %d is not within -1 to 9", f.Preset)
+		case f.ID == LZMAFilterLZMA1 && (min(f.LC, f.LP, f.PB) < 0 || f.LC+f.LP > 4 || f.PB > 4):
+			return fmt.Errorf("lzma: properties lc %d, lp %d, pb %d of LZMA1", f.LC, f.LP, f.PB)
 		}
 	}
 	return nil
 }
 
+// isRawLZMA1 reports whether the encoding is an LZMA1 stream without a container.
+func (c LZMA) isRawLZMA1() bool {
+	last := len(c.Filters) - 1
+	return c.Format == LZMAFormatRaw && last >= 0 && c.Filters[last].ID == LZMAFilterLZMA1
+}
+
+// header returns the header that makes a raw LZMA1 stream a .lzma file.
+func (c LZMA) header(dictionary int64) []byte {
+	f := c.Filters[len(c.Filters)-1]
+	header := []byte{byte((f.PB*5+f.LP)*9 + f.LC)}
+	header = binary.LittleEndian.AppendUint32(header, uint32(min(dictionary, math.MaxUint32)))
+	return binary.LittleEndian.AppendUint64(header, math.MaxUint64) // a marker ends the stream
+}
+
 // dictCap returns the size of the dictionary: that of the preset, but no more than
 // useful for n bytes.
 func (c LZMA) dictCap(n int) int {
-	preset := c.Preset
+	preset, given := c.Preset, uint32(0)
 	if last := len(c.Filters) - 1; last >= 0 {
-		preset = c.Filters[last].Preset
+		preset, given = c.Filters[last].Preset, c.Filters[last].DictSize
 	}
 	if preset < 0 {
 		preset = 6
 	}
 	ofPreset := [10]int{18, 20, 21, 22, 22, 23, 23, 24, 25, 26} // powers of 2
-	return max(min(1<<ofPreset[preset], n), lzma.MinDictCap)
+	size := int64(1) << ofPreset[preset]
+	if given > 0 { // decoders of raw streams have no more
+		size = int64(given)
+	}
+	return int(max(min(size, int64(n)), lzma.MinDictCap))
 }
 
 // Encode appends the encoding of src to dst.
@@ -206,6 +252,8 @@ func (c LZMA) Encode(dst, src []byte) ([]byte, error) {
 	}
 	dictionary := c.dictCap(len(src))
 	switch {
+	case c.isRawLZMA1():
+		return c.encodeLZMA1(dst, src, dictionary)
 	case c.Format == LZMAFormatRaw:
 		return encodeLZMA2(dst, src, dictionary, c.deltas())
 	case c.Format != LZMAFormatAlone:
@@ -229,20 +277,42 @@ func (c LZMA) Encode(dst, src []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// encodeLZMA1 appends an LZMA1 stream with a marker at its end to dst.
+func (c LZMA) encodeLZMA1(dst, src []byte, dictionary int) ([]byte, error) {
+	f, out := c.Filters[len(c.Filters)-1], new(bytes.Buffer)
+	config := lzma.WriterConfig{DictCap: dictionary, EOSMarker: true, Properties: &lzma.Properties{LC: f.LC, LP: f.LP, PB: f.PB}}
+	w, err := config.NewWriter(out)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(applyDeltas(src, c.deltas())); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return append(dst, out.Bytes()[lzma.HeaderLen:]...), nil
+}
+
 // Decode returns the decoding of src: at most limit bytes. The filters of an xz file are
-// those that it names.
+// those that it names. As in Python's module lzma, bytes after the encoding are ignored
+// unless they begin as one does.
 func (c LZMA) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	switch c.Format {
 	case LZMAFormatAlone:
 		return decodeAlone(dst, src, limit)
 	case LZMAFormatRaw:
-		x := xzScanner{rest: src, limit: limit}
-		out := x.lzma2(dst[:0], math.MaxUint32)
-		if x.err == nil && len(x.rest) > 0 {
-			x.err = fmt.Errorf("%d bytes after the LZMA2 stream", len(x.rest))
+		var out []byte
+		var err error
+		if c.isRawLZMA1() {
+			out, err = decodeAlone(dst, append(c.header(limit), src...), limit)
+		} else {
+			x := xzScanner{rest: src, limit: limit}
+			out = x.lzma2(dst[:0], math.MaxUint32)
+			err = x.err
 		}
-		if x.err != nil {
-			return nil, x.err
+		if err != nil {
+			return nil, err
 		}
 		deltas := c.deltas()
 		for i := len(deltas) - 1; i >= 0; i-- {
@@ -258,11 +328,17 @@ func (c LZMA) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 }
 
+// EncodedSize bounds the encoding of n bytes by any encoder.
+func (LZMA) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }
+
+// MaxRatio is rounded up from 7085: a match of 273 bytes is 14 bits of a probability of at
+// most 2017/2048, of which each takes 0.022 bits.
+func (LZMA) MaxRatio() int64 { return 1 << 13 }
+
 // decodeAlone decodes the format of .lzma files: properties, the size of the dictionary
 // in 4 bytes, that of the result in 8, the stream.
 func decodeAlone(dst, src []byte, limit int64) ([]byte, error) {
-	const header = 13
-	if len(src) < header {
+	if len(src) < lzma.HeaderLen {
 		return nil, fmt.Errorf("%d bytes are less than a header", len(src))
 	}
 	if size := binary.LittleEndian.Uint64(src[5:]); size != math.MaxUint64 && size > uint64(limit) {
@@ -270,20 +346,14 @@ func decodeAlone(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	// Matches do not reach before the result, so a larger dictionary is useless.
 	src = bytes.Clone(src)
-	dict := min(int64(binary.LittleEndian.Uint32(src[1:])), max(limit, lzma.MinDictCap))
+	most := max(min(limit, LZMA{}.MaxRatio()*int64(len(src)), math.MaxInt32), lzma.MinDictCap)
+	dict := min(int64(binary.LittleEndian.Uint32(src[1:])), most)
 	binary.LittleEndian.PutUint32(src[1:], uint32(dict))
-	in := bytes.NewReader(src)
-	r, err := lzma.NewReader(in)
+	r, err := lzma.NewReader(bytes.NewReader(src))
 	if err != nil {
 		return nil, err
 	}
-	if dst, err = readAll(r, dst, limit); err != nil {
-		return nil, err
-	}
-	if in.Len() > 0 {
-		return nil, fmt.Errorf("%d bytes after the LZMA stream", in.Len())
-	}
-	return dst, nil
+	return readAll(r, dst, limit)
 }
 
 // readAll reads a stream to its end into dst[:0], which it grows. It returns an error if

@@ -1,9 +1,12 @@
 package codec_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -49,8 +52,10 @@ func TestXZFilesOfDeltaFiltersDecode(t *testing.T) {
 			}
 			_, err = c.Decode(nil, enc, 1199)
 			require.Error(t, err)
-			_, err = c.Decode(nil, append(enc, 0), 1200)
-			require.Error(t, err)
+			if format == codec.LZMAFormatXZ {
+				_, err = c.Decode(nil, append(enc, 0), 1200)
+				require.Error(t, err, "padding that is no multiple of 4 bytes")
+			}
 		}
 		back, err := json.Marshal(codec.List{codec.Bytes{}, list[1]})
 		require.NoError(t, err)
@@ -58,6 +63,75 @@ func TestXZFilesOfDeltaFiltersDecode(t *testing.T) {
 		require.NoError(t, json.Unmarshal(back, &again))
 		assert.Equal(t, list[1], again[1])
 	}
+}
+
+func TestRawLZMA1StreamsDecode(t *testing.T) {
+	for name, text := range map[string]string{ // by lzma.compress with filters
+		`{"id": "lzma", "format": 3, "check": -1, "preset": null, "filters": [{"id": 3, "dist": 4}, {"id": 4611686018427387905, "preset": 1}]}`:                                   "AABsPoNCMLDBdzcn83U+8RUvIbv1euvouypjDzlgi2iLa7IeJYKcgMVhtSCeI5HSV3CiB+I+Qm2PkMxXKLgMT6PoQnHoIiCDMAvkdRBfcZiOjqa1ko+0WDjOyjtumQBO4kQNSbvePl7b875fC4D7/COlhfxkNFHxuxZW68+e/UcZT1zVcrqHobEnJXEWzJUEbzy/cyltj2VZ72EDLw21v3b9O3o+oZTs11ZTbzD4LQvHUcj40uLPJW4sO6cCXm6XED2DDJzUbg4tYRSpaL4wQv0EsmB84cbnVrI4mYCZFrBuCq7WkCfVWxJTgL6rF/+KarTPXXIi//1eUAA=",
+		`{"id": "lzma", "format": 3, "check": -1, "preset": null, "filters": [{"id": 3, "dist": 4}, {"id": 4611686018427387905, "dict_size": 65536, "lc": 0, "lp": 2, "pb": 1}]}`: "AABsPoNCMLDBdzcn83U+8RUvIbv1euvouypjDxyx0mqCppaCX2J2FGA7GcIlnJWmw5amdkUPaQuhVNdEv4LoA2Ad23PAZDuQxsG1NMek6b+sPIKsAMC5IIwhw+O0zzeDaCzsf5hYQAv7161R+2Pwv5hJcVo4cV0UDF/PNmtJDBWCy/Bx34Ffzoa/vcTwIW7vaX0VYTrk8zX9gbu2KW4NeLkL59VKA+nngllpUpNsIQhvIMwp9ERe8yIx3yT4HgxqosgDkLfRtuJj5MQJk3PmZG09dZqD3pNfVhJp0g6682z+9TOCjL8vW27D///wLcAA",
+	} {
+		stream, err := base64.StdEncoding.DecodeString(text)
+		require.NoError(t, err)
+		list, err := codec.V2{Order: "C", Compressor: json.RawMessage(name)}.List(int8s, 1)
+		require.NoError(t, err)
+		c := list[1].(codec.LZMA)
+		ours, err := c.Encode([]byte("before"), squares())
+		require.NoError(t, err)
+		require.Equal(t, "before", string(ours[:6]))
+		for _, enc := range [][]byte{stream, ours[6:], append(ours[6:], "more"...)} {
+			got, err := c.Decode(nil, enc, 1200)
+			require.NoError(t, err, name)
+			require.Equal(t, squares(), got)
+			_, err = c.Decode(nil, enc, 1199)
+			require.Error(t, err)
+		}
+		for n := range stream {
+			_, err := c.Decode(nil, stream[:n], 1200)
+			require.Error(t, err, "%d of %d bytes", n, len(stream))
+		}
+		written, err := list.V2(1)
+		require.NoError(t, err)
+		again, err := written.List(int8s, 1)
+		require.NoError(t, err)
+		assert.Equal(t, list, again)
+	}
+}
+
+// Decoders of raw streams have the dictionary of the metadata, and no larger one.
+func TestTheDictionaryOfAFilterBoundsDistances(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{6000, 70000, 200000} {
+		data := make([]byte, 2*size) // the second half repeats the first
+		for i := range size {
+			data[i] = byte(rng.Uint32())
+		}
+		copy(data[size:], data)
+		for _, id := range []uint64{codec.LZMAFilterLZMA1, codec.LZMAFilterLZMA2} {
+			for _, dictionary := range []uint32{4096, 5000, 1 << 16, 1 << 17, 1 << 18} {
+				c := codec.LZMA{Format: codec.LZMAFormatRaw, Filters: []codec.LZMAFilter{{ID: id, Preset: -1, DictSize: dictionary}}}
+				enc, err := c.Encode(nil, data)
+				require.NoError(t, err)
+				assert.Equal(t, int(dictionary) >= size, len(enc) < len(data)*3/4, "%#x: dictionary of %d bytes, %d bytes became %d", id, dictionary, len(data), len(enc))
+				got, err := c.Decode(nil, enc, int64(len(data)))
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(data, got), "%#x: dictionary of %d bytes, %d bytes", id, dictionary, len(data))
+			}
+		}
+	}
+}
+
+func TestLZMAFiltersThatAreNotSupportedAreNamed(t *testing.T) {
+	for filters, want := range map[string]string{
+		`[{"id":4},{"id":33}]`:                       "x86",
+		`[{"id":99},{"id":33}]`:                      "0x63",
+		`[{"id":4611686018427387905,"lc":4,"lp":1}]`: "lc 4",
+	} {
+		compressor := `{"id":"lzma","format":3,"check":-1,"preset":null,"filters":` + filters + `}`
+		_, err := codec.V2{Order: "C", Compressor: json.RawMessage(compressor)}.List(int8s, 1)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := codec.LZMA{Check: -1, Preset: -1, Filters: []codec.LZMAFilter{{ID: codec.LZMAFilterLZMA1, Preset: -1}}}.Encode(nil, nil)
+	assert.ErrorIs(t, err, errors.ErrUnsupported, "LZMA1 in an xz file")
 }
 
 func TestChangedXZFilesAreErrors(t *testing.T) {

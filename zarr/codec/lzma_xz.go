@@ -53,7 +53,7 @@ const (
 )
 
 // decodeXZ decodes an xz file (the .xz file format 1.2) into dst[:0]: at most limit
-// bytes.
+// bytes. As in Python's module lzma, bytes after it that begin no stream are ignored.
 func decodeXZ(dst, src []byte, limit int64) ([]byte, error) {
 	x := xzScanner{rest: src, out: dst[:0], limit: limit}
 	for first := true; first || len(x.rest) > 0 && x.err == nil; first = false {
@@ -62,6 +62,9 @@ func decodeXZ(dst, src []byte, limit int64) ([]byte, error) {
 				x.fail(errors.New("malformed padding between xz streams"))
 			}
 			continue
+		}
+		if !first && !bytes.HasPrefix(x.rest, []byte(xzMagic)) {
+			break
 		}
 		x.stream()
 	}
@@ -322,16 +325,24 @@ func encodeXZ(dst, src []byte, check, dictionary int, deltas []int) ([]byte, err
 	return append(append(dst, footer...), xzEnd...), nil
 }
 
+// smallDictionary bounds dictionaries from which package lzma cannot copy a chunk of LZMA2
+// that is stored: up to 64 KiB and a header.
+const smallDictionary = 1 << 17
+
 // encodeLZMA2 appends an LZMA2 stream to dst.
 func encodeLZMA2(dst, src []byte, dictionary int, deltas []int) ([]byte, error) {
-	if len(deltas) > 0 {
-		src = bytes.Clone(src)
-	}
-	for _, distance := range deltas {
-		for i := len(src) - 1; i >= distance; i-- {
-			src[i] -= src[i-distance]
+	src = applyDeltas(src, deltas)
+	for len(src) > dictionary && dictionary < smallDictionary { // each piece begins with an empty dictionary
+		var err error
+		if dst, err = appendLZMA2(dst, src[:dictionary], dictionary); err != nil {
+			return nil, err
 		}
+		dst, src = dst[:len(dst)-1], src[dictionary:] // without the end of the stream
 	}
+	return appendLZMA2(dst, src, dictionary)
+}
+
+func appendLZMA2(dst, src []byte, dictionary int) ([]byte, error) {
 	out := bytes.NewBuffer(dst)
 	w, err := lzma.Writer2Config{DictCap: dictionary}.NewWriter2(out)
 	if err != nil {
@@ -340,10 +351,26 @@ func encodeLZMA2(dst, src []byte, dictionary int, deltas []int) ([]byte, error) 
 	if _, err := w.Write(src); err != nil {
 		return nil, err
 	}
+	if err := w.Flush(); err != nil { // Close does not return its error
+		return nil, err
+	}
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// applyDeltas encodes with the delta filters of some distances.
+func applyDeltas(data []byte, distances []int) []byte {
+	if len(distances) > 0 {
+		data = bytes.Clone(data)
+	}
+	for _, distance := range distances {
+		for i := len(data) - 1; i >= distance; i-- {
+			data[i] -= data[i-distance]
+		}
+	}
+	return data
 }
 
 // undoDelta decodes the delta filter of a distance.

@@ -10,7 +10,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
 
-// number reads and writes elements that are real numbers, on the host.
+// number reads and writes elements that are real numbers, on the host. Only filters also have
+// bools and complex numbers; see [parseElement].
 type number struct {
 	of       element.Type
 	size     int // bytes
@@ -19,6 +20,28 @@ type number struct {
 	signed   bool
 	time     bool        // an integer, whose smallest number is NaT
 	small    *smallFloat // of floats of at most 8 bits, otherwise nil
+	boolean  bool
+	complex  bool // two of these floats are an element
+}
+
+// element returns the type of whole elements.
+func (n number) element() element.Type {
+	switch {
+	case n.complex && n.of == float32s:
+		return element.Of(ndview.Complex64)
+	case n.complex:
+		return element.Of(ndview.Complex128)
+	default:
+		return n.of
+	}
+}
+
+// parts returns the number of numbers of an element.
+func (n number) parts() int {
+	if n.complex {
+		return 2
+	}
+	return 1
 }
 
 // numberOf returns the number of a type, or false if elements are no integers and no
@@ -85,7 +108,28 @@ func parseNumber(name string) (number, Endian, error) {
 	}
 }
 
-// count returns the number of elements in raw.
+// parseElement is parseNumber with bools, and complex numbers as pairs of floats.
+func parseElement(name string) (number, Endian, error) {
+	dtype, order, err := ndview.ParseDType(name)
+	if err != nil {
+		return number{}, "", err
+	}
+	part := map[ndview.DType]ndview.DType{ndview.Complex64: ndview.Float32, ndview.Complex128: ndview.Float64}[dtype]
+	switch n, _ := numberOf(element.Of(part)); {
+	case dtype == ndview.Bool:
+		return number{of: element.Of(dtype), size: 1, bits: 1, boolean: true}, "", nil
+	case n.size == 0:
+		return parseNumber(name)
+	case order == '>':
+		n.complex = true
+		return n, Big, nil
+	default:
+		n.complex = true
+		return n, Little, nil
+	}
+}
+
+// count returns the number of numbers in raw.
 func (n number) count(raw []byte) int { return len(raw) / n.size }
 
 // int returns element i of an integer type. A uint64 has the same bits.
@@ -249,10 +293,27 @@ func (n number) truncated(x float64) int64 {
 	}
 }
 
+// isZero reports whether number i is 0.
+func (n number) isZero(raw []byte, i int) bool {
+	if n.floating {
+		return n.float(raw, i) == 0
+	}
+	return n.int(raw, i) == 0
+}
+
+// isOne reports whether number i is 1.
+func (n number) isOne(raw []byte, i int) bool {
+	if n.floating {
+		return n.float(raw, i) == 1
+	}
+	return n.int(raw, i) == 1
+}
+
 // convert casts elements as NumPy does. Floats are rounded to the nearest float, and
 // truncated to integers. Integers of one size keep their bits. It returns an error where
-// NumPy loses data: for integers that a smaller type does not contain, and for floats
-// that an integer type does not contain.
+// NumPy loses data: for integers that a smaller type does not contain, for floats that an
+// integer type does not contain, for bools of numbers other than 0 and 1, and for real
+// numbers of complex ones.
 func convert(dst []byte, to number, src []byte, from number) error {
 	return cast(dst, to, src, from, true)
 }
@@ -264,7 +325,27 @@ func reconvert(dst []byte, to number, src []byte, from number) error {
 }
 
 func cast(dst []byte, to number, src []byte, from number, strict bool) error {
-	if to.of == from.of {
+	switch {
+	case to.boolean:
+		return castToBools(dst, src, from, strict)
+	case from.complex && !to.complex:
+		real, err := realParts(src, from, strict)
+		if err != nil {
+			return err
+		}
+		from.complex = false
+		return cast(dst, to, real, from, strict)
+	case to.complex && !from.complex:
+		real := make([]byte, len(dst)/2)
+		part := to
+		part.complex = false
+		err := cast(real, part, src, from, strict)
+		clear(dst)
+		for i := range part.count(real) {
+			copy(dst[2*i*part.size:], real[i*part.size:(i+1)*part.size])
+		}
+		return err
+	case to.of == from.of:
 		copy(dst, src)
 		return nil
 	}
@@ -293,6 +374,35 @@ func cast(dst []byte, to number, src []byte, from number, strict bool) error {
 		}
 	}
 	return nil
+}
+
+// castToBools sets those that are not 0.
+func castToBools(dst, src []byte, from number, strict bool) error {
+	parts := from.parts()
+	for i := range dst {
+		at := parts * i
+		zero := from.isZero(src, at) && from.isZero(src, at+parts-1)
+		if strict && !zero && (!from.isOne(src, at) || parts == 2 && !from.isZero(src, at+1)) {
+			return fmt.Errorf("element %d is neither 0 nor 1: %w bool", i, errRange)
+		}
+		dst[i] = 1
+		if zero {
+			dst[i] = 0
+		}
+	}
+	return nil
+}
+
+// realParts returns the real parts of complex numbers.
+func realParts(src []byte, from number, strict bool) ([]byte, error) {
+	real := make([]byte, 0, len(src)/2)
+	for i := 0; i < from.count(src); i += 2 {
+		if strict && !from.isZero(src, i+1) {
+			return nil, fmt.Errorf("element %d has an imaginary part: %w %s", i/2, errRange, from.of)
+		}
+		real = append(real, src[i*from.size:(i+1)*from.size]...)
+	}
+	return real, nil
 }
 
 // viewShape returns the shape of elements of another size over the same bytes: the same

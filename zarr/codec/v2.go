@@ -62,15 +62,16 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 					return nil, fmt.Errorf("codec %q: %w", c.Name(), err)
 				}
 				want := t.decodedOrder
-				switch resized := size != int64(t.decoded.size); {
+				decoded := t.decoded.element().Size()
+				switch resized := size != decoded; {
 				case resized && want == Big:
-					return nil, fmt.Errorf("codec %q of big-endian numbers of %d bytes after ones of %d: %w", c.Name(), t.decoded.size, size, errors.ErrUnsupported)
+					return nil, fmt.Errorf("codec %q of big-endian numbers of %d bytes after ones of %d: %w", c.Name(), decoded, size, errors.ErrUnsupported)
 				case resized && endian == Big:
 					list = append(list, reorder{endian, Little})
 				case !resized && endian != want && endian != "" && want != "":
 					list = append(list, reorder{endian, want})
 				}
-				endian, size = t.encodedOrder, int64(t.encoded.size)
+				endian, size = t.encodedOrder, t.encoded.element().Size()
 			}
 		case ArrayBytesCodec:
 			if serialized {

@@ -58,6 +58,9 @@ func (t Type) ParseFill(raw json.RawMessage) ([]byte, error) {
 }
 
 func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
+	if t.isNumber() {
+		raw = numberOfBool(raw)
+	}
 	switch t.kind() {
 	case formString:
 		text, ok := unquote(raw)
@@ -75,7 +78,7 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 		return t.parseComplex(raw)
 	case formUTF32:
 		return t.parseUTF32(raw)
-	case formTerminated:
+	case formTerminated, formRawBytes:
 		return t.parsePadded(raw)
 	case formStruct:
 		return t.parseStructFill(raw)
@@ -83,13 +86,15 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 	size := int(t.Size())
 	switch t.dtype.Kind() {
 	case ndview.KindBool:
-		switch metajson.TrimFraction(string(raw)) {
-		case "true", "1":
-			return []byte{1}, nil
-		case "false", "0":
+		x, err := strconv.ParseFloat(string(numberOfBool(raw)), 64)
+		switch {
+		case err != nil:
+			return nil, errors.New("expected true or false")
+		case x == 0:
 			return []byte{0}, nil
+		default:
+			return []byte{1}, nil // zarr-python also reads numbers
 		}
-		return nil, fmt.Errorf("expected true or false")
 	case ndview.KindDatetime, ndview.KindTimedelta:
 		if string(raw) == natJSON {
 			return t.DefaultFill(), nil
@@ -109,6 +114,31 @@ func (t Type) parseFill(raw json.RawMessage) ([]byte, error) {
 		return t.parseComplex(raw)
 	default:
 		return parseRawBits(raw, size)
+	}
+}
+
+// isNumber reports whether a fill value is a JSON number, or two of them.
+func (t Type) isNumber() bool {
+	switch t.kind() {
+	case formInt, formFloat, formComplex:
+		return true
+	case 0:
+		kind := t.dtype.Kind()
+		return kind != ndview.KindBool && kind != ndview.KindBytes
+	default:
+		return false
+	}
+}
+
+// numberOfBool returns 1 and 0 for true and false, which are numbers in Python.
+func numberOfBool(raw json.RawMessage) json.RawMessage {
+	switch string(raw) {
+	case "true":
+		return json.RawMessage("1")
+	case "false":
+		return json.RawMessage("0")
+	default:
+		return raw
 	}
 }
 
@@ -151,7 +181,7 @@ func (t Type) parseComplex(raw json.RawMessage) ([]byte, error) {
 	}
 	var fill []byte
 	for _, part := range parts {
-		f, err := t.floatFormat().parse(part)
+		f, err := t.floatFormat().parse(numberOfBool(part))
 		if err != nil {
 			return nil, err
 		}

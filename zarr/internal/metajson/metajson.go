@@ -1,6 +1,6 @@
 // Package metajson parses JSON as strictly as Zarr metadata requires and writes it in a
-// stable order. Unlike encoding/json, it distinguishes keys by case and rejects
-// duplicate keys. It also rejects null in place of a value, and reports unknown keys.
+// stable order. Unlike encoding/json, it distinguishes keys by case, rejects null in place of
+// a value, and reports unknown keys. Of equal keys the last one counts, as in Python.
 // It accepts what Python's json module writes beyond JSON; see [Clean].
 package metajson
 
@@ -36,9 +36,6 @@ func ParseObject(what string, raw []byte) (*Object, error) {
 			return nil, fmt.Errorf("%s: %w", what, truncated(err))
 		}
 		name := key.(string) // a token in key position is a string
-		if _, twice := o.members[name]; twice {
-			return nil, fmt.Errorf("%s: key %q occurs twice", what, name)
-		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, fmt.Errorf("%s: key %q: %w", what, name, truncated(err))
