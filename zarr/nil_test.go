@@ -84,7 +84,7 @@ func zerosOfZarr(t *testing.T) apitest.Zeros {
 			"CreateHierarchy": zarr.CreateHierarchy, "DefaultCodecs": zarr.DefaultCodecs, "List": zarr.List, "Mask": zarr.Mask, "MigrateToV3": zarr.MigrateToV3, "New": zarr.New,
 			"Open": zarr.Open, "OpenGroup": zarr.OpenGroup, "OpenGroupMode": zarr.OpenGroupMode, "OpenMode": zarr.OpenMode, "ParseArray": zarr.ParseArray,
 			"ParseGroup": zarr.ParseGroup, "ParseNode": zarr.ParseNode, "ParseSelection": zarr.ParseSelection, "Points": zarr.Points,
-			"PrototypeOn": zarr.PrototypeOn, "RemoveMetadata": zarr.RemoveMetadata, "Select": zarr.Select, "Span": zarr.Span, "SpanStep": zarr.SpanStep, "Where": zarr.Where, "WriteChunks": nil, "WriteNode": zarr.WriteNode,
+			"PrototypeOn": zarr.PrototypeOn, "ReadNode": zarr.ReadNode, "RemoveMetadata": zarr.RemoveMetadata, "Select": zarr.Select, "Span": zarr.Span, "SpanStep": zarr.SpanStep, "Where": zarr.Where, "WriteChunks": nil, "WriteNode": zarr.WriteNode,
 		},
 		Values: map[string]any{
 			"Array": array, "ArrayMetadata": ints([]int64{4}, []int64{2}), "Buffer": buffer, "ChunkKeyEncoding": &zarr.ChunkKeyEncoding{}, "Group": group,
