@@ -150,7 +150,7 @@ func RemoveMetadata(ctx context.Context, s store.Store, at string, format int) e
 	var remove []string
 	for _, key := range keys {
 		folder, name := path.Split(key)
-		version := 0
+		var version int
 		switch {
 		case name == metadataKey:
 			version = 3
