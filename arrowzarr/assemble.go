@@ -58,8 +58,8 @@ func (c *columnChunk) release(w *writer) {
 	if c.memory != nil {
 		c.memory.release()
 	}
-	if c.columnRows.release() && w != nil {
-		w.progress.rows.Add(c.rows)
+	if rows := c.columnRows.release(); w != nil {
+		w.progress.rows.Add(rows)
 	}
 }
 

@@ -92,6 +92,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	if c.src != nil {
 		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
 		p.rechunker.sizer.shardMemory, p.rechunker.sizer.choosesShards = shardBytes, c.choosesShards()
+		c.allowStrips(part.grid, p.rechunker.sizer)
 	} else {
 		p.rechunker = &rechunker{categories: all}
 	}

@@ -185,6 +185,9 @@ func (c *conversion) sizer() chunkSizer {
 // readFirstBatch chooses the rows of a chunk and the codecs by the first batch with rows,
 // as Convert does. It closes the source.
 func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
+	if c.options.ChunkRows == 0 {
+		c.allowStrips(rowGrid{shardRows: c.options.ShardRows}, c.sizer())
+	}
 	err := catchPanic(func() error {
 		if err := c.src.open(ctx, c.chosen.fields, allRows); err != nil {
 			return err
@@ -197,7 +200,7 @@ func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
 			if err != nil {
 				return err
 			}
-			err = c.chooseByBatch(b.batch)
+			err = c.chooseByBatch(b)
 			rows := b.batch.NumRows()
 			b.batch.Release()
 			if err != nil || rows > 0 {
@@ -219,7 +222,12 @@ func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
 }
 
 // chooseByBatch chooses the rows of a chunk by a batch, and the codecs if it has rows.
-func (c *conversion) chooseByBatch(batch arrow.RecordBatch) error {
+func (c *conversion) chooseByBatch(b sourceBatch) error {
+	if b.strip != nil {
+		c.plan.ChunkRows, c.plan.ShardRows = b.strip.grid.chunkRows, b.strip.grid.shardRows
+		return nil
+	}
+	batch := b.batch
 	if err := countNulls(batch); err != nil {
 		return err
 	}
@@ -229,7 +237,7 @@ func (c *conversion) chooseByBatch(batch arrow.RecordBatch) error {
 		}
 	}
 	if c.plan.ChunkRows == 0 {
-		grid := c.sizer().defaultGrid(c.chosen.plans, batch)
+		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch), batch.NumRows(), c.src.mapping() != nil && b.bytes == 0)
 		c.plan.ChunkRows, c.plan.ShardRows = grid.chunkRows, grid.shardRows
 	}
 	return nil

@@ -71,7 +71,8 @@ func (g rowGrid) unit() int64 { return max(g.shardRows, g.chunkRows) }
 // sharedBatch is a batch whose rows are not written yet. Its slices share a reference
 // count.
 type sharedBatch struct {
-	columns []arrow.Array // by column; on the device if column.onDevice
+	first   int           // column
+	columns []arrow.Array // on the device if column.onDevice
 	codes   []codeMap     // by column; nil for other than dictionary columns
 	rows    int64
 	bytes   int64 // of batchMemory
@@ -79,6 +80,7 @@ type sharedBatch struct {
 	mapping *mapping
 	refs    atomic.Int64
 	copied  chan error // has the result of copying the columns to the device
+	strip   bool       // the batch is one chunk of some columns
 }
 
 func (b *sharedBatch) release() {
@@ -104,6 +106,9 @@ type rowChunk struct {
 	rows      int64
 	grid      rowGrid
 	slices    []batchSlice
+	first, to int   // columns
+	last      bool  // it has the last column
+	start     int64 // row
 	epoch     *epoch
 	unwritten atomic.Int64 // columns that still read the rows
 }
@@ -118,21 +123,25 @@ type columnRows struct {
 func (r columnRows) columnSlices() []columnSlice {
 	slices := make([]columnSlice, len(r.slices))
 	for i, s := range r.slices {
-		slices[i] = columnSlice{values: s.batch.columns[r.column], from: s.from, to: s.to, codes: s.batch.codes[r.column]}
+		column := r.column - s.batch.first
+		slices[i] = columnSlice{values: s.batch.columns[column], from: s.from, to: s.to, codes: s.batch.codes[column]}
 	}
 	return slices
 }
 
-// release releases the rows for one column. It reports whether that was the last
-// column of the chunk.
-func (r *rowChunk) release() bool {
+// release releases the rows for one column. It returns the rows of which that was the last
+// column, which are 0 for all but one strip of a chunk.
+func (r *rowChunk) release() int64 {
 	if r.unwritten.Add(-1) > 0 {
-		return false
+		return 0
 	}
 	for _, s := range r.slices {
 		s.batch.release()
 	}
-	return true
+	if !r.last {
+		return 0
+	}
+	return r.rows
 }
 
 // run rechunks the whole input.
@@ -224,7 +233,7 @@ func (r *rechunker) add(ctx context.Context) error {
 	r.pending = append(r.pending, batchSlice{batch: h, to: h.rows})
 	r.pendingRows += h.rows
 	r.pendingBytes += h.bytes
-	for r.pendingRows >= r.grid.chunkRows {
+	for r.pendingRows >= r.grid.chunkRows || h.strip && r.pendingRows > 0 {
 		if err := r.send(ctx); err != nil {
 			return err
 		}
@@ -245,7 +254,7 @@ func (r *rechunker) copyRests() error {
 		for j := range rows {
 			rows[j] = s.from + int64(j)
 		}
-		rest := &sharedBatch{codes: h.codes, rows: n, memory: r.memory}
+		rest := &sharedBatch{first: h.first, codes: h.codes, rows: n, memory: r.memory}
 		rest.refs.Store(1)
 		err := catchPanic(func() error {
 			for _, c := range h.columns {
@@ -295,16 +304,25 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 		r.placed = true
 		place(r.columns, r.device)
 	}
-	if r.grid.chunkRows == 0 {
-		r.grid = r.sizer.defaultGrid(r.columns, b.batch)
+	columns, all, first := r.columns, r.categories, 0
+	if b.strip == nil {
+		widths := rowWidths(r.columns, b.batch)
+		if r.grid.chunkRows == 0 {
+			r.grid = r.sizer.defaultGrid(r.columns, widths, b.batch.NumRows(), r.mapping != nil && b.bytes == 0)
+		}
+		if err := r.sizer.checkShardMemory(r.grid, widths); err != nil {
+			return nil, err
+		}
+	} else {
+		first = b.strip.first
+		end := first + int(b.batch.NumCols())
+		columns, all = columns[first:end], all[first:end]
+		r.grid, r.gridFixed = b.strip.grid, true
 	}
-	if err := r.sizer.checkShardMemory(r.grid, r.columns, b.batch); err != nil {
-		return nil, err
-	}
-	h := &sharedBatch{rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
+	h := &sharedBatch{first: first, strip: b.strip != nil, rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
 	h.refs.Store(1)
 	var err error
-	h.codes, err = mapDictionaries(r.columns, r.categories, b.batch)
+	h.codes, err = mapDictionaries(columns, all, b.batch)
 	return h, err
 }
 
@@ -385,10 +403,14 @@ func unwrapRuns(a arrow.Array) arrow.Array {
 // The caller must release them.
 func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
 	batch := b.batch
-	columns := make([]arrow.Array, len(r.columns))
+	columns := make([]arrow.Array, batch.NumCols())
+	first := 0
+	if b.strip != nil {
+		first = b.strip.first
+	}
 	var copied []int
-	for i, plan := range r.columns {
-		if plan.onDevice {
+	for i := range columns {
+		if r.columns[first+i].onDevice {
 			copied = append(copied, i)
 			continue
 		}
@@ -444,12 +466,12 @@ func (r *rechunker) send(ctx context.Context) error {
 		chunk.release()
 	}
 	var nested []columnRows
-	for _, c := range r.columns {
+	for _, c := range r.columns[chunk.first:chunk.to] {
 		if c.kind != kindNested {
 			chunk.epoch.add(1)
 		}
 	}
-	for i := range r.columns {
+	for i := chunk.first; i < chunk.to; i++ {
 		if r.columns[i].kind == kindNested {
 			nested = append(nested, columnRows{chunk, i})
 			continue
@@ -457,7 +479,7 @@ func (r *rechunker) send(ctx context.Context) error {
 		select {
 		case r.out <- columnRows{chunk, i}:
 		case <-ctx.Done():
-			for range len(r.columns) - i + len(nested) {
+			for range chunk.to - i + len(nested) {
 				chunk.release()
 			}
 			return context.Cause(ctx)
@@ -466,7 +488,7 @@ func (r *rechunker) send(ctx context.Context) error {
 	if err := r.sendNested(ctx, nested); err != nil {
 		return err
 	}
-	if r.rows%r.grid.unit() == 0 && r.checkpoints.isDue() {
+	if chunk.last && r.rows%r.grid.unit() == 0 && r.checkpoints.isDue() {
 		return r.checkpoints.mark(ctx, r.newMark())
 	}
 	return nil
@@ -508,12 +530,8 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 	for _, rows := range all {
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage
-			defer func() {
-				if rows.release() {
-					r.progress.rows.Add(rows.rows)
-				}
-			}()
-			return r.nested[rows.column].append(ctx, r.existing.skipRows(rows.columnSlices(), r.rows-rows.rows))
+			defer func() { r.progress.rows.Add(rows.release()) }()
+			return r.nested[rows.column].append(ctx, r.existing.skipRows(rows.columnSlices(), rows.start))
 		})
 	}
 	err := group.Wait()
@@ -525,10 +543,18 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 
 // popChunk removes the next rows, at most n, from the pending ones.
 func (r *rechunker) popChunk(n int64) *rowChunk {
-	chunk := &rowChunk{index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid, epoch: r.checkpoints.epochOf()}
-	chunk.unwritten.Store(int64(len(r.columns)))
-	r.nextChunk++
-	r.rows += chunk.rows
+	chunk := &rowChunk{
+		index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid, epoch: r.checkpoints.epochOf(),
+		to: len(r.columns), start: r.rows,
+	}
+	if h := r.pending[0].batch; h.strip {
+		chunk.first, chunk.to = h.first, h.first+len(h.columns)
+	}
+	chunk.unwritten.Store(int64(chunk.to - chunk.first))
+	if chunk.last = chunk.to == len(r.columns); chunk.last {
+		r.nextChunk++
+		r.rows += chunk.rows
+	}
 	r.pendingRows -= chunk.rows
 	for need := chunk.rows; need > 0; {
 		s := &r.pending[0]
@@ -604,19 +630,35 @@ type chunkSizer struct {
 // Requests of 8 to 64 MiB are as fast as a store is, and larger ones must be repeated whole.
 const objectBytes = 64 << 20
 
+// arrayHeaderBytes is what Go has of an array beside its values.
+const arrayHeaderBytes = 1 << 10
+
 // defaultGrid returns the grid of an input whose options do not say it. Shards have as many
 // chunks as fit into an object, if that is at least two: those of the widest column, and of
 // all in memory. Encoded chunks may be longer than those of the first batch.
-func (s chunkSizer) defaultGrid(columns []*column, batch arrow.RecordBatch) rowGrid {
-	grid := rowGrid{chunkRows: s.chunkRows(columns, batch)}
+//
+// Of a mapped input, flat columns are gathered in the page cache: only what Go has of each
+// of their arrays counts.
+func (s chunkSizer) defaultGrid(columns []*column, widths []float64, batchRows int64, mapped bool) rowGrid {
+	var gathered float64
+	for i, width := range widths {
+		if mapped && columns[i].kind != kindNested {
+			width = arrayHeaderBytes / float64(max(batchRows, 1))
+		}
+		gathered += width
+	}
+	return s.withShards(rowGrid{chunkRows: s.chunkRows(columns, widths, gathered)}, columns, widths)
+}
+
+// withShards returns a grid with shards, if the sizer chooses them.
+func (s chunkSizer) withShards(grid rowGrid, columns []*column, widths []float64) rowGrid {
 	if !s.choosesShards {
 		return grid
 	}
 	var row, widest float64
 	for i, plan := range columns {
 		if plan.kind != kindNested { // its arrays have grids of their own
-			width := plan.rowBytes(batch.Column(i), batch.NumRows())
-			row, widest = row+width, max(widest, width)
+			row, widest = row+widths[i], max(widest, widths[i])
 		}
 	}
 	if row == 0 {
@@ -632,22 +674,21 @@ func (s chunkSizer) defaultGrid(columns []*column, batch arrow.RecordBatch) rowG
 // chunkRows returns DefaultChunkRows, halved until the rows at work fit into the
 // memory. The chunk of all columns that is gathered may take an eighth of it. The
 // chunks that are encoded, which take three times their size, may take the chunks'
-// share. batch is the first one of the input.
-func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 {
+// share. widths has the bytes of a row of each column, and gathered those of a row that is
+// gathered.
+func (s chunkSizer) chunkRows(columns []*column, widths []float64, gathered float64) int64 {
 	rows := int64(DefaultChunkRows)
-	var row, widest float64
+	var widest float64
 	for i, plan := range columns {
-		width := plan.rowBytes(batch.Column(i), batch.NumRows())
-		row += width
 		if plan.kind != kindNested { // its arrays have chunks of their own
-			widest = max(widest, width)
+			widest = max(widest, widths[i])
 		}
 	}
 	fits := func() bool {
-		gathered, encoding := row*float64(rows), widest*float64(rows)*3
+		encoding := widest * float64(rows) * 3
 		alone := encoding + float64(outsideHeap(int64(s.codec.tableBytes(widest*float64(rows)))))
 		share := float64(s.shares.chunks)
-		return gathered <= float64(s.shares.total/8) && encoding*float64(s.jobs) <= share && alone <= share
+		return gathered*float64(rows) <= float64(s.shares.total/8) && encoding*float64(s.jobs) <= share && alone <= share
 	}
 	for rows > 1 && !fits() {
 		rows /= 2
@@ -655,15 +696,24 @@ func (s chunkSizer) chunkRows(columns []*column, batch arrow.RecordBatch) int64 
 	return rows
 }
 
+// rowWidths returns the bytes of a row of each column of a batch.
+func rowWidths(columns []*column, batch arrow.RecordBatch) []float64 {
+	widths := make([]float64, len(columns))
+	for i, plan := range columns {
+		widths[i] = plan.rowBytes(batch.Column(i), batch.NumRows())
+	}
+	return widths
+}
+
 // checkShardMemory refuses shards that would not fit into memory, if the store keeps them
 // there until they are whole. Each column has one that is open.
-func (s chunkSizer) checkShardMemory(grid rowGrid, columns []*column, batch arrow.RecordBatch) error {
+func (s chunkSizer) checkShardMemory(grid rowGrid, widths []float64) error {
 	if grid.shardRows == 0 || s.shardMemory == 0 || s.choosesShards {
 		return nil
 	}
 	var row float64
-	for i, plan := range columns {
-		row += plan.rowBytes(batch.Column(i), batch.NumRows())
+	for _, width := range widths {
+		row += width
 	}
 	if need := row * float64(grid.shardRows); need > float64(s.shardMemory) {
 		return partErrorf(PartUsage, "the shards of all columns take %.0f bytes of memory, which an object store needs to write them whole, more than the %d that are for them: lower --shard-rows, or raise --max-memory", need, s.shardMemory)

@@ -78,12 +78,12 @@ func TestRechunkerSendsRowsInChunks(t *testing.T) {
 	assert.Equal(t, int64(12), r.rows)
 
 	assert.False(t, batches.free.TryAcquire(61), "only the batch without rows is released")
-	assert.True(t, sent[0].release(), "of one column")
+	assert.Equal(t, int64(5), sent[0].release(), "of one column")
 	assert.True(t, batches.free.TryAcquire(80), "the first two batches")
 	assert.False(t, batches.free.TryAcquire(1))
-	assert.True(t, sent[1].release())
+	assert.Equal(t, int64(5), sent[1].release())
 	assert.False(t, batches.free.TryAcquire(1), "the last chunk reads the third batch")
-	assert.True(t, sent[2].release())
+	assert.Equal(t, int64(2), sent[2].release())
 	assert.True(t, batches.free.TryAcquire(20), "all are released")
 }
 

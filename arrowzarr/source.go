@@ -113,6 +113,7 @@ type sourceBatch struct {
 	bytes int64 // of memory, without the parts of the mapping that it views
 	// dictionaries is the part of bytes that is of values of dictionaries.
 	dictionaries int64
+	strip        *strip // nil if the batch has all columns
 }
 
 // sourceOptions are the options of openSource.

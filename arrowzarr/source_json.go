@@ -25,17 +25,16 @@ type jsonShape struct {
 	items   *jsonShape   // of lists
 }
 
-// inferJSON returns the fields of the objects in head, and their number.
-func inferJSON(head []byte, whole bool, given map[string]arrow.DataType, known []arrow.Field) (fields []arrow.Field, rows int, err error) {
-	root := &jsonShape{}
-	for objects := (&jsonObjects{}); rows < InferRows; rows++ {
-		n, object, err := objects.split(head, whole)
-		if err != nil || object == nil || root.add(object) != nil { // reading the rows will return an error
-			break
-		}
-		head = head[n:]
+// inferJSON returns the fields of the objects, and their number.
+func (i inference) inferJSON(in io.Reader) (fields []arrow.Field, rows int, err error) {
+	root, objects := &jsonShape{}, &jsonObjects{}
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 64<<10), i.limit)
+	scanner.Split(func(data []byte, atEOF bool) (int, []byte, error) { return objects.split(data, atEOF && i.whole) })
+	for rows < i.rows && scanner.Scan() && root.add(scanner.Bytes()) == nil { // reading the rows returns the error
+		rows++
 	}
-	fields = append(fields, known...)
+	fields = append(fields, i.known...)
 	has := func(name string) bool {
 		return slices.ContainsFunc(fields, func(f arrow.Field) bool { return f.Name == name })
 	}
@@ -43,7 +42,7 @@ func inferJSON(head []byte, whole bool, given map[string]arrow.DataType, known [
 		if has(m.name) {
 			continue
 		}
-		f := arrow.Field{Name: m.name, Type: given[m.name], Nullable: true}
+		f := arrow.Field{Name: m.name, Type: i.given[m.name], Nullable: true}
 		if f.Type == nil {
 			if f.Type, err = m.dataType(); err != nil {
 				return nil, 0, fmt.Errorf("column %q: %w", m.name, err)
@@ -51,9 +50,9 @@ func inferJSON(head []byte, whole bool, given map[string]arrow.DataType, known [
 		}
 		fields = append(fields, f)
 	}
-	for _, name := range slices.Sorted(keysOf(given)) {
+	for _, name := range slices.Sorted(keysOf(i.given)) {
 		if !has(name) { // it may come later
-			fields = append(fields, arrow.Field{Name: name, Type: given[name], Nullable: true})
+			fields = append(fields, arrow.Field{Name: name, Type: i.given[name], Nullable: true})
 		}
 	}
 	return fields, rows, nil
@@ -238,7 +237,7 @@ func (j *jsonRows) appendObject(builders []array.Builder, object []byte) error {
 		i, ok := j.index[name]
 		switch {
 		case !ok:
-			return &inColumn{name, fmt.Errorf("the first %d rows do not have it: give its type, such as --types '%s:text'", InferRows, name)}
+			return &inColumn{name, fmt.Errorf("the first rows do not have it: give --infer-rows all, or its type, such as --types '%s:text'", name)}
 		case j.seen[i] == j.objects.objects:
 			return &inColumn{name, errors.New("it occurs twice")}
 		}
@@ -323,7 +322,7 @@ func appendObject(b *array.StructBuilder, f arrow.Field, raw []byte) error {
 		i, ok := t.FieldIdx(name)
 		switch {
 		case !ok:
-			return fmt.Errorf("the first %d rows do not have the member %q", InferRows, name)
+			return fmt.Errorf("the first rows do not have the member %q: give --infer-rows all", name)
 		case seen[i]:
 			return fmt.Errorf("the member %q occurs twice", name)
 		}

@@ -32,6 +32,8 @@ type parquetSource struct {
 	whole     *arrow.Schema
 	fields    []int
 	groups    *parquetGroups // nil before open, and without columns or rows
+	rule      *stripRule     // nil if batches must have all columns
+	strips    *parquetStrips // instead of groups; nil if batches have all columns
 	jobs      int
 	limit     int64 // see sourceOptions.maxBuffer
 	batchRows int64
@@ -284,7 +286,9 @@ func (s *parquetSource) open(ctx context.Context, fields []int, rows rowRange) e
 		return nil
 	}
 	return catchPanic(func() (err error) {
-		s.groups, err = s.newGroups(ctx, fields, groups)
+		if s.strips, err = s.newStrips(ctx, fields, groups); s.strips == nil && err == nil {
+			s.groups, err = s.newGroups(ctx, fields, groups)
+		}
 		return err
 	})
 }
@@ -302,6 +306,9 @@ func (s *parquetSource) nextBatch() (l sourceBatch, err error) {
 		batch := s.cutter.cut(array.NewRecordBatch(selectSchema(s.whole, nil), nil, s.to-s.consumed))
 		s.consumed = s.to
 		return sourceBatch{batch: batch}, nil
+	}
+	if s.strips != nil {
+		return s.nextStrip()
 	}
 	if s.groups == nil || s.cutter.done() {
 		return sourceBatch{}, io.EOF
@@ -355,7 +362,7 @@ func (s *parquetSource) position() (int64, int64) {
 	if s.total == 0 {
 		return size, size
 	}
-	return int64(float64(size) * (float64(s.consumed) / float64(s.total))), size
+	return int64(float64(size) * ((float64(s.consumed) + s.strips.rowsRead()) / float64(s.total))), size
 }
 
 func (s *parquetSource) interrupt() bool { return true }
@@ -364,6 +371,9 @@ func (s *parquetSource) close() error {
 	var err error
 	if s.groups != nil {
 		err = s.groups.close()
+	}
+	if s.strips != nil {
+		err = catchPanic(func() error { s.strips.columns.close(); return nil })
 	}
 	return errors.Join(err, catchPanic(s.reader.Close), s.file.close())
 }

@@ -28,19 +28,36 @@ type parquetColumns struct {
 	arrow   *pqarrow.FileReader
 	footer  *metadata.FileMetaData
 	memory  memory.Allocator // zeroed, for arrow-go
-	groups  []int            // not begun, and the current one
-	row     int64            // of groups[0]
-	rows    int64            // of a batch
-	most    int64            // bytes of a batch of a wide file
+	at      parquetPosition
+	rows    int64 // of a batch
+	most    int64 // bytes of a batch of a wide file
 	wide    bool
 	columns []*parquetColumn
 	tasks   []parquetTask // the longest first
 	jobs    int
 }
 
+// parquetPosition is a row of row groups.
+type parquetPosition struct {
+	groups []int // not begun, and the current one
+	row    int64 // of groups[0]
+}
+
+// rowsLeft returns the number of rows that the current row group has yet, after it has
+// passed those that have none. It is 0 at the end.
+func (p *parquetPosition) rowsLeft(footer *metadata.FileMetaData) int64 {
+	for len(p.groups) > 0 {
+		if left := footer.RowGroup(p.groups[0]).NumRows() - p.row; left > 0 {
+			return left
+		}
+		p.groups, p.row = p.groups[1:], 0
+	}
+	return 0
+}
+
 // parquetColumn is one column. arrow-go reads what parquetcolumn does not.
 type parquetColumn struct {
-	at     int // in parquetColumns
+	number int // in parquetColumns
 	field  int
 	name   string
 	leaves int
@@ -63,12 +80,13 @@ type parquetTask struct {
 // column. That of all columns at once would be more than the batches'.
 const wideColumns = 256
 
-// newColumns returns the reader of the fields of some row groups.
-func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int) (*parquetColumns, error) {
+// newColumns returns the reader of the fields of some row groups. If it releases, it keeps
+// no memory between two batches, as for a wide file.
+func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int, releases bool) (*parquetColumns, error) {
 	footer := s.reader.MetaData()
 	c := &parquetColumns{
-		ctx: ctx, arrow: s.arrow, footer: footer, memory: s.memory, groups: groups, jobs: s.jobs,
-		rows: s.batchRows, wide: footer.Schema.NumColumns() >= wideColumns,
+		ctx: ctx, arrow: s.arrow, footer: footer, memory: s.memory, at: parquetPosition{groups: groups}, jobs: s.jobs,
+		rows: s.batchRows, wide: releases || footer.Schema.NumColumns() >= wideColumns,
 		most: max(s.limit-(s.footerBytes()+int64(len(fields))*columnMemory)/2, 0) / 3,
 	}
 	if s.file.local == nil {
@@ -84,7 +102,7 @@ func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int) (*
 		field := &s.arrow.Manifest.Fields[f]
 		makeReadable(field)
 		s.readDense(field.Field, f)
-		column := &parquetColumn{at: len(c.columns), field: f, name: s.whole.Field(f).Name, kind: s.whole.Field(f).Type}
+		column := &parquetColumn{number: len(c.columns), field: f, name: s.whole.Field(f).Name, kind: s.whole.Field(f).Type}
 		own, err := parquetcolumn.New(*field, footer, groups, options)
 		switch {
 		case err == nil:
@@ -115,13 +133,11 @@ func leafBytes(footer *metadata.FileMetaData, groups []int, leaf int) (n int64) 
 
 // next returns the columns of the next batch, or io.EOF. The caller owns them.
 func (c *parquetColumns) next() ([]arrow.Array, error) {
-	for len(c.groups) > 0 && c.row == c.footer.RowGroup(c.groups[0]).NumRows() {
-		c.groups, c.row = c.groups[1:], 0
-	}
-	if len(c.groups) == 0 {
+	left := c.at.rowsLeft(c.footer)
+	if left == 0 {
 		return nil, io.EOF
 	}
-	rows := min(c.rows, c.footer.RowGroup(c.groups[0]).NumRows()-c.row)
+	rows := min(c.rows, left)
 	err := c.readTasks(rows)
 	columns := make([]arrow.Array, 0, len(c.columns))
 	var bytes int64
@@ -135,7 +151,7 @@ func (c *parquetColumns) next() ([]arrow.Array, error) {
 		releaseArrays(columns)
 		return nil, err
 	}
-	c.row += rows
+	c.at.row += rows
 	if c.wide {
 		for _, column := range columns {
 			bytes += arrayBytes(column.Data(), bufferCap)
@@ -170,12 +186,12 @@ func (c *parquetColumns) readTasks(rows int64) error {
 				if t.column.left.Add(-1) > 0 {
 					return nil
 				}
-				return c.finish(t.column, rows)
+				return c.finish(t.column, c.at, rows)
 			})
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				errs[t.column.at] = fmt.Errorf("column %q: %w", t.column.name, unexpectedEOF(err))
+				errs[t.column.number] = fmt.Errorf("column %q: %w", t.column.name, unexpectedEOF(err))
 			}
 			return err
 		})
@@ -200,10 +216,10 @@ func (c *parquetColumns) read(t parquetTask, rows int64) error {
 }
 
 // readArrow reads rows of a column with arrow-go.
-func (c *parquetColumns) readArrow(column *parquetColumn, rows int64) error {
+func (c *parquetColumns) readArrow(column *parquetColumn, at parquetPosition, rows int64) error {
 	if column.arrow == nil {
 		var err error
-		if column.arrow, err = c.openArrow(column.field); err != nil {
+		if column.arrow, err = c.openArrow(column.field, at); err != nil {
 			return err
 		}
 	}
@@ -217,18 +233,18 @@ func (c *parquetColumns) readArrow(column *parquetColumn, rows int64) error {
 	return nil
 }
 
-// openArrow opens arrow-go's reader of a field, and skips what is read of the row group.
-func (c *parquetColumns) openArrow(field int) (*pqarrow.ColumnReader, error) {
+// openArrow opens arrow-go's reader of a field at a position.
+func (c *parquetColumns) openArrow(field int, at parquetPosition) (*pqarrow.ColumnReader, error) {
 	leaves := map[int]bool{}
 	for _, leaf := range appendLeaves(nil, c.arrow.Manifest.Fields[field]) {
 		leaves[leaf] = true
 	}
-	r, err := c.arrow.GetFieldReader(c.ctx, field, leaves, c.groups)
+	r, err := c.arrow.GetFieldReader(c.ctx, field, leaves, at.groups)
 	if err != nil {
 		return nil, err
 	}
-	for skipped := int64(0); skipped < c.row; {
-		n := min(c.rows, c.row-skipped)
+	for skipped := int64(0); skipped < at.row; {
+		n := min(c.rows, at.row-skipped)
 		made, err := c.nextOfArrow(r, n)
 		if err != nil {
 			r.Release()
@@ -258,8 +274,9 @@ func (c *parquetColumns) nextOfArrow(r *pqarrow.ColumnReader, rows int64) (arrow
 	}
 }
 
-// finish makes the array of the leaves that are read, or reads the column with arrow-go.
-func (c *parquetColumns) finish(column *parquetColumn, rows int64) (err error) {
+// finish makes the array of the leaves that are read, or reads the column with arrow-go,
+// from a position.
+func (c *parquetColumns) finish(column *parquetColumn, at parquetPosition, rows int64) (err error) {
 	if column.own != nil && !column.other.Load() {
 		column.made, err = column.own.Array()
 	}
@@ -268,7 +285,7 @@ func (c *parquetColumns) finish(column *parquetColumn, rows int64) (err error) {
 		column.own = nil
 	}
 	if column.own == nil {
-		err = c.readArrow(column, rows)
+		err = c.readArrow(column, at, rows)
 	}
 	if err != nil {
 		return err

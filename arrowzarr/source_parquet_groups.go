@@ -85,7 +85,7 @@ func (s *parquetSource) newGroups(ctx context.Context, fields, groups []int) (*p
 		if len(part) == 0 {
 			continue
 		}
-		columns, err := s.newColumns(reading, fields, part)
+		columns, err := s.newColumns(reading, fields, part, false)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}

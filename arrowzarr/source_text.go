@@ -1,12 +1,14 @@
 package arrowzarr
 
 import (
+	"bufio"
 	"bytes"
 	"compress/bzip2"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -31,7 +33,13 @@ type InputOptions struct {
 	// Types are types of columns of text formats, such as "id:int64,zip:text". The types
 	// of other columns come from the first rows.
 	Types string
+	// InferRows is the number of those rows, or AllRows. Zero means 10,000, or fewer if
+	// they take more than a MiB. Other numbers need an input that can be read twice.
+	InferRows int
 }
+
+// AllRows is the InferRows that infers types from all rows.
+const AllRows = -1
 
 // textFormat is a text format and how it is compressed.
 type textFormat struct {
@@ -93,6 +101,9 @@ func (o InputOptions) validate() error {
 	if r, n := utf8.DecodeRuneInString(o.Delimiter); o.Delimiter != "" && (n != len(o.Delimiter) || r == utf8.RuneError || strings.ContainsRune("\r\n\"", r)) {
 		return fmt.Errorf("delimiter %q: expected one character that is neither a quote nor the end of a line", o.Delimiter)
 	}
+	if o.InferRows < AllRows {
+		return fmt.Errorf("types of %d rows: expected a number, or %d for all", o.InferRows, AllRows)
+	}
 	_, err := parseTypes(o.Types)
 	return err
 }
@@ -142,7 +153,8 @@ type textSource struct {
 // inferBytes is how much text is read to infer types. If it has no whole row, more is.
 const inferBytes = 1 << 20
 
-// InferRows is the number of rows from which the types of text formats are inferred.
+// InferRows is the number of rows from which the types of text formats are inferred, unless
+// InputOptions say another.
 const InferRows = 10_000
 
 func newTextSource(file *inputFile, f textFormat, r sourceOptions) (source, error) {
@@ -172,29 +184,16 @@ func (s *textSource) begin() error {
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) { // its byte order mark
 		return errors.New("text in UTF-16: convert the file, for example with iconv -f utf-16 -t utf-8")
 	}
-	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")) // the byte order mark of UTF-8
-	infer := s.inferCSV
-	if s.text.json {
-		infer = inferJSON
-	}
+	head = bytes.TrimPrefix(head, byteOrderMark)
+	i := inference{text: s.text, limit: int(s.options.maxBuffer / 8), rows: InferRows, given: given, known: s.options.textFields}
 	var fields []arrow.Field
-	for n := len(head); ; {
-		var rows int
-		if fields, rows, err = infer(head, whole, given, s.options.textFields); err != nil {
-			return err
-		}
-		if rows > 0 || whole {
-			break
-		}
-		if int64(n) > s.options.maxBuffer/8 {
-			return fmt.Errorf("a row of more than %d bytes", n)
-		}
-		var more []byte
-		if more, whole, err = readHead(in, n); err != nil {
-			return err
-		}
-		head = append(head, more...)
-		n = len(head)
+	if s.options.input.InferRows != 0 {
+		fields, err = s.inferMore(i)
+	} else {
+		fields, head, err = i.inferHead(head, whole, in)
+	}
+	if err != nil {
+		return err
 	}
 	s.whole = arrow.NewSchema(fields, nil)
 	s.plain = &countingReader{input: io.MultiReader(bytes.NewReader(head), in)}
@@ -206,33 +205,95 @@ func (s *textSource) begin() error {
 	return err
 }
 
+// inferMore infers the types of the rows that the options say, from the start of the file.
+func (s *textSource) inferMore(i inference) ([]arrow.Field, error) {
+	if s.file.once() {
+		return nil, errors.New("it can be read only once, so the types cannot come from other rows than the first 10,000: leave out --infer-rows, or give a file by name")
+	}
+	in, release, err := s.text.decompress(s.file.stream())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if i.rows = s.options.input.InferRows; i.rows == AllRows {
+		i.rows = math.MaxInt
+	}
+	buffered := bufio.NewReader(in)
+	if mark, _ := buffered.Peek(3); bytes.Equal(mark, byteOrderMark) {
+		_, _ = buffered.Discard(3) // they are in the buffer
+	}
+	i.whole = true
+	fields, _, err := i.infer(buffered)
+	return fields, err
+}
+
+// inference infers the fields of a text.
+type inference struct {
+	text  textFormat
+	limit int  // of a record, in bytes
+	rows  int  // to read
+	whole bool // the text ends where its reader does
+	given map[string]arrow.DataType
+	known []arrow.Field // see sourceOptions.textFields
+}
+
+// infer returns the fields, and the number of rows that they are of.
+func (i inference) infer(in io.Reader) (fields []arrow.Field, rows int, err error) {
+	if i.text.json {
+		return i.inferJSON(in)
+	}
+	return i.inferCSV(in)
+}
+
+// inferHead infers the fields of the first rows of a text that begins with head. It reads
+// more if that has no whole row, and returns all it has read.
+func (i inference) inferHead(head []byte, whole bool, in io.Reader) ([]arrow.Field, []byte, error) {
+	for {
+		i.whole = whole
+		fields, rows, err := i.infer(bytes.NewReader(head))
+		if err != nil || rows > 0 || whole {
+			return fields, head, err
+		}
+		if len(head) > i.limit {
+			return nil, nil, fmt.Errorf("a row of more than %d bytes", len(head))
+		}
+		var more []byte
+		if more, whole, err = readHead(in, len(head)); err != nil {
+			return nil, nil, err
+		}
+		head = append(head, more...)
+	}
+}
+
+// byteOrderMark is that of UTF-8.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 // readHead reads up to n bytes, and reports whether they are the rest.
 func readHead(in io.Reader, n int) (head []byte, whole bool, err error) {
 	head, err = io.ReadAll(io.LimitReader(in, int64(n)))
 	return head, len(head) < n, err
 }
 
-// inferCSV returns the fields of the header, with types of the rows in head. It returns
-// the number of those rows.
-func (s *textSource) inferCSV(head []byte, whole bool, given map[string]arrow.DataType, known []arrow.Field) (fields []arrow.Field, rows int, err error) {
-	r := s.csvReader(bytes.NewReader(head))
+// inferCSV returns the fields of the header, with types of the rows.
+func (i inference) inferCSV(in io.Reader) (fields []arrow.Field, rows int, err error) {
+	r := newCSVReader(in, i.text.comma, i.limit)
 	header, err := r.read()
 	if errors.Is(err, io.EOF) {
 		return nil, 0, errors.New("the file has no header: expected a line with the names of the columns")
 	}
 	if err != nil {
-		if !whole {
+		if !i.whole {
 			return nil, 0, nil
 		}
 		return nil, 0, err
 	}
 	names := slices.Clone(header)
-	if i := slices.IndexFunc(names, func(name string) bool { return !utf8.ValidString(name) }); i >= 0 {
-		return nil, 0, fmt.Errorf("name of column %d, %q: %w", i+1, names[i], errNotUTF8)
+	if n := slices.IndexFunc(names, func(name string) bool { return !utf8.ValidString(name) }); n >= 0 {
+		return nil, 0, fmt.Errorf("name of column %d, %q: %w", n+1, names[n], errNotUTF8)
 	}
 	kinds := make([]textKinds, len(names))
 	var last []string
-	for rows < InferRows {
+	for rows < i.rows {
 		record, err := r.read()
 		if err != nil || len(record) != len(names) { // reading the rows will return it
 			break
@@ -245,22 +306,22 @@ func (s *textSource) inferCSV(head []byte, whole bool, given map[string]arrow.Da
 	}
 	switch {
 	case last == nil:
-	case whole || rows == InferRows:
+	case i.whole || rows == i.rows:
 		addKinds(kinds, last)
 	default: // the last row may be cut
 		rows--
 	}
-	for _, name := range slices.Sorted(keysOf(given)) {
+	for _, name := range slices.Sorted(keysOf(i.given)) {
 		if !slices.Contains(names, name) {
 			return nil, 0, fmt.Errorf("no column is named %q, whose type is given", name)
 		}
 	}
-	for i, name := range names {
-		f := arrow.Field{Name: name, Type: kinds[i].csvType(), Nullable: true}
-		if k := slices.IndexFunc(known, func(k arrow.Field) bool { return k.Name == name }); k >= 0 {
-			f.Type = known[k].Type
+	for n, name := range names {
+		f := arrow.Field{Name: name, Type: kinds[n].csvType(), Nullable: true}
+		if k := slices.IndexFunc(i.known, func(k arrow.Field) bool { return k.Name == name }); k >= 0 {
+			f.Type = i.known[k].Type
 		}
-		if t := given[name]; t != nil {
+		if t := i.given[name]; t != nil {
 			f.Type = t
 		}
 		fields = append(fields, f)
@@ -276,10 +337,6 @@ func addKinds(kinds []textKinds, record []string) {
 	}
 }
 
-func (s *textSource) csvReader(in io.Reader) *csvReader {
-	return newCSVReader(in, s.text.comma, int(s.options.maxBuffer/8))
-}
-
 // csvRows reads the rows of CSV.
 type csvRows struct {
 	r      *csvReader
@@ -290,7 +347,7 @@ type csvRows struct {
 
 // newCSVRows returns the rows after the header.
 func (s *textSource) newCSVRows(in io.Reader, fields []arrow.Field, given map[string]arrow.DataType) (*csvRows, error) {
-	c := &csvRows{r: s.csvReader(in), comma: s.text.comma, fields: fields, given: given}
+	c := &csvRows{r: newCSVReader(in, s.text.comma, int(s.options.maxBuffer/8)), comma: s.text.comma, fields: fields, given: given}
 	_, err := c.r.read()
 	return c, err
 }
@@ -343,7 +400,7 @@ var errNotUTF8 = errors.New("text that is not UTF-8: convert the file, for examp
 
 // notOfType is the error of a value that is not of its column's type.
 func notOfType(text string, f arrow.Field) error {
-	return fmt.Errorf("%q is no %s, the type that the first rows or --types say: give another one, such as --types '%s:text'", truncate(text, 100), f.Type, f.Name)
+	return fmt.Errorf("%q is no %s, the type that the first rows or --types say: give --infer-rows all, or another type, such as --types '%s:text'", truncate(text, 100), f.Type, f.Name)
 }
 
 func (s *textSource) format() string        { return s.text.String() }

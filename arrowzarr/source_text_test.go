@@ -172,8 +172,8 @@ func TestValuesOfOtherTypesAreNamed(t *testing.T) {
 		`line 10001, column "n": "\"x\"" is no int64`:                        {"a.json", many("", "{\"n\": 1}\n", "{\"n\": \"x\"}\n")},
 		`line 10001, column "n": "1.0" is no int64`:                          {"a.json", many("", "{\"n\": 1}\n", "{\"n\": 1.0}\n")},
 		`line 10001, column "b": "1" is no bool`:                             {"a.json", many("", "{\"b\": true}\n", "{\"b\": 1}\n")},
-		`line 10001, column "m": the first 10000 rows do not have`:           {"a.json", many("", "{\"n\": 1}\n", "{\"m\": 1}\n")},
-		`column "o": the first 10000 rows do not have the member "q`:         {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": {\"q\": 1}}\n")},
+		`line 10001, column "m": the first rows do not have`:                 {"a.json", many("", "{\"n\": 1}\n", "{\"m\": 1}\n")},
+		`column "o": the first rows do not have the member "q`:               {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": {\"q\": 1}}\n")},
 		`line 10001, column "o": "[1]" is no struct`:                         {"a.json", many("", "{\"o\": {\"p\": 1}}\n", "{\"o\": [1]}\n")},
 		`line 1, column "n": it occurs twice`:                                {"a.json", `{"n": 1, "n": 2}`},
 		`line 2: no object of JSON: 1, expected an object`:                   {"a.json", "{\"n\": 1}\n1\n{}"},
@@ -333,4 +333,38 @@ func TestStandardInputIsReadIfItsFormatCanBe(t *testing.T) {
 	defer func() { arrowzarr.TestInput.Format = "" }()
 	withStandardInput(t, []byte("n\n0\n1\n2\n3\n4\n"), true)
 	assert.Equal(t, want, rowTexts(t, 1, "-"))
+}
+
+// Types of all rows hold values that are other than those of the first rows.
+func TestAllRowsMaySayTheTypes(t *testing.T) {
+	defer func() { arrowzarr.TestInput = arrowzarr.InputOptions{} }()
+	lines := many("", "{\"n\": 1, \"o\": {\"p\": 1}}\n", "{\"n\": 1.5, \"o\": {\"q\": 1}, \"m\": \"x\"}\n")
+	for name, test := range map[string]struct {
+		content, types, last string
+		columns              int
+	}{
+		"a.csv":     {"\xef\xbb\xbf" + many("n,t\n", "1,2020-01-01\n", "x,2020-01-01T10:00\n"), "n utf8, t timestamp[us]", "x 2020-01-01T10:00:00", 2},
+		"b.csv":     {"long,n\n" + strings.Repeat(strings.Repeat("x", 1000)+",1\n", 2000) + "x,1.5\n", "long utf8, n float64", "x 1.5", 2},
+		"a.json":    {lines, "n float64, o struct<p: int64 nullable, q: int64 nullable>, m utf8", `1.5 {"p":null,"q":1} x`, 3},
+		"a.json.gz": {string(gzipped(t, lines)), "n float64, o struct<p: int64 nullable, q: int64 nullable>, m utf8", `1.5 {"p":null,"q":1} x`, 3},
+	} {
+		path := textFile(t, name, test.content)
+		arrowzarr.TestInput = arrowzarr.InputOptions{InferRows: arrowzarr.AllRows}
+		assert.Equal(t, test.types, typesOf(t, path))
+		assert.Equal(t, test.last, last(rowTexts(t, test.columns, path)))
+		options := arrowzarr.Options{Input: arrowzarr.TestInput}
+		output, _ := convertFile(t, path, options)
+		verified, err := arrowzarr.Verify(t.Context(), path, output, options)
+		require.NoError(t, err)
+		assert.Empty(t, verified.Difference)
+		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
+		assert.Contains(t, message, "give --infer-rows all, or ")
+	}
+	path := textFile(t, "few.csv", "n\n1\n2\nx\n")
+	assert.Contains(t, refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{Input: arrowzarr.InputOptions{InferRows: 2}}), `line 4, column "n": "x" is no int64`)
+	withStandardInput(t, []byte(lines), true)
+	_, err := arrowzarr.DescribeSource("-")
+	require.ErrorContains(t, err, "it can be read only once")
+	_, err = arrowzarr.Convert(t.Context(), path, filepath.Join(t.TempDir(), "out"), arrowzarr.Options{Input: arrowzarr.InputOptions{InferRows: -2}})
+	requirePart(t, arrowzarr.PartUsage, err)
 }

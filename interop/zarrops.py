@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec, GzipCodec, ShardingCodec, TransposeCodec, ZstdCodec
 from zarr.core.group import GroupMetadata
 
 warnings.filterwarnings("ignore")
@@ -50,6 +51,12 @@ def random_array(rng: np.random.Generator, version: int) -> dict:
         spec["shards"] = [int(n * rng.integers(1, 4)) for n in spec["chunks"]]
     elif version == 3 and shape and all(shape) and chance(rng, 0.4):
         spec["edges"] = [edges(rng, n) for n in shape]
+    if version == 3 and chance(rng, 0.5):
+        spec["codecs"] = [pick(rng, ["zstd", "gzip", "crc32c"])]
+        if chance(rng, 0.5):
+            spec["order"] = [int(i) for i in rng.permutation(len(shape))]
+        if "shards" in spec:
+            spec["start"] = chance(rng, 0.5)
     return spec
 
 
@@ -65,8 +72,18 @@ def metadata(spec: dict, version: int):
     return zarr.create_array({}, zarr_format=version, **arguments(spec)).metadata
 
 
+COMPRESSORS = {"zstd": ZstdCodec(level=1), "gzip": GzipCodec(level=1), "crc32c": Crc32cCodec()}
+
+
 def arguments(spec: dict) -> dict:
     chunks = spec.get("edges") or tuple(spec["chunks"])
+    if "codecs" in spec:
+        how = {"shape": spec["shape"], "chunks": chunks, "dtype": "<i4", "fill_value": spec["fill"]}
+        filters, compressors = [TransposeCodec(order=tuple(spec["order"]))] if "order" in spec else [], [COMPRESSORS[name] for name in spec["codecs"]]
+        if "shards" not in spec:
+            return how | {"filters": filters or None, "compressors": compressors}
+        codec = ShardingCodec(chunk_shape=chunks, codecs=[*filters, BytesCodec(), *compressors], index_location="start" if spec["start"] else "end")
+        return how | {"chunks": tuple(spec["shards"]), "serializer": codec, "filters": None, "compressors": None}
     return {"shape": spec["shape"], "chunks": chunks, "shards": spec.get("shards"), "dtype": "<i4", "fill_value": spec["fill"], "compressors": None, "filters": None}
 
 
@@ -86,11 +103,41 @@ def random_key(rng: np.random.Generator, n: int, kinds: list[str]) -> dict:
             return {"mask": [chance(rng, 0.5) for _ in range(n)]}
 
 
+def malformed_selection(rng: np.random.Generator, shape: tuple) -> dict:
+    """A selection that does not fit."""
+    n, axis = len(shape), int(rng.integers(0, len(shape)))
+    whole = [{"slice": [None, None, None]} for _ in shape]
+
+    def with_key(key: dict) -> list[dict]:
+        return [*whole[:axis], key, *whole[axis + 1 :]]
+
+    match pick(rng, ["step", "keys", "ellipses", "mask", "list", "points", "axis mask", "coordinates"]):
+        case "step":
+            return {"kind": "basic", "keys": with_key({"slice": [None, None, pick(rng, [-1, 0, -2])]})}
+        case "keys":
+            return {"kind": pick(rng, ["basic", "outer"]), "keys": [*whole, {"at": 0}]}
+        case "ellipses":
+            return {"kind": "basic", "keys": [{"ellipsis": True}, {"ellipsis": True}]}
+        case "mask":
+            wrong = [e + (i == axis) for i, e in enumerate(shape)]
+            return {"kind": "mask", "mask": [True] * int(np.prod(wrong)), "shape": wrong}
+        case "list":
+            return {"kind": "outer", "keys": with_key({"list": [0, pick(rng, [shape[axis], -shape[axis] - 1])]})}
+        case "points":
+            return {"kind": "points", "points": [[pick(rng, [e, -e - 1]) if i == axis else 0] for i, e in enumerate(shape)], "shape": [1]}
+        case "axis mask":
+            return {"kind": "outer", "keys": with_key({"mask": [True] * (shape[axis] + 1)})}
+        case "coordinates":
+            return {"kind": "points", "points": [[0]] * (n + 1), "shape": [1]}
+
+
 def random_selection(rng: np.random.Generator, shape: tuple, blocks: tuple = ()) -> dict:
     """A selection. The number of blocks along each axis counts for whole arrays.
 
     No position occurs twice: zarr-python then mixes up elements of shards.
     """
+    if shape and all(shape) and chance(rng, 0.05):
+        return malformed_selection(rng, shape)
     kind = pick(rng, ["basic", "basic", "outer", "points", "mask", *(["blocks"] if blocks and all(blocks) else [])])
     n = len(shape)
     if kind == "mask" and n:
@@ -98,7 +145,7 @@ def random_selection(rng: np.random.Generator, shape: tuple, blocks: tuple = ())
     if kind == "points" and n and all(shape):
         numbers = rng.permutation(int(np.prod(shape)))[: rng.integers(1, 5)]
         points = [[int(i) - e * chance(rng, 0.3) for i in axis] for axis, e in zip(np.unravel_index(numbers, shape), shape, strict=True)]
-        return {"kind": kind, "points": points, "shape": [len(numbers)]}
+        return {"kind": kind, "points": points, "shape": [2, 2] if len(numbers) == 4 and chance(rng, 0.5) else [len(numbers)]}
     if kind == "blocks":
         # zarr-python refuses spans without blocks; in Quiver they are empty.
         return {"kind": kind, "keys": [random_key(rng, n, ["at", "span"]) for n in blocks[: rng.integers(0, n + 1)]]}
@@ -124,7 +171,7 @@ def select(a, s: dict, shape: tuple):
     keys = tuple(python_key(k) for k in s.get("keys", []))
     match s["kind"]:
         case "points":
-            return a.vindex, tuple(np.array(p) for p in s["points"])
+            return a.vindex, tuple(np.array(p).reshape(s["shape"]) for p in s["points"])
         case "mask":
             return a.vindex, np.array(s["mask"], bool).reshape(s["shape"])
         case "blocks":
@@ -139,13 +186,19 @@ def numbers(positions: np.ndarray, s: dict) -> np.ndarray:
     keys = tuple(python_key(k) for k in s.get("keys", []))
     match s["kind"]:
         case "points":
-            return positions[tuple(np.array(p) for p in s["points"])]
+            if len(s["points"]) != positions.ndim:
+                raise IndexError("NumPy keeps other axes whole")
+            return positions[tuple(np.array(p).reshape(s["shape"]) for p in s["points"])]
         case "mask":
             return positions[np.array(s["mask"], bool).reshape(s["shape"])]
         case "outer":
+            if len(keys) > positions.ndim:
+                raise IndexError("too many keys")
             for axis in reversed(range(len(keys))):
                 positions = positions[(slice(None),) * axis + (keys[axis],)]
             return positions
+    if any(isinstance(k, slice) and k.step is not None and k.step < 0 for k in keys):
+        raise IndexError("NumPy has negative steps")
     return positions[keys]
 
 
@@ -241,6 +294,16 @@ class Reference:
         node.update_attributes(op["attributes"])
         return dict(node.attrs)
 
+    def set_attributes(self, op):
+        node = self.root()[op["path"]] if op["path"] else self.root()
+        node.attrs.put(op["attributes"])
+        return dict(node.attrs)
+
+    def auto_chunks(self, op):
+        with zarr.config.set({"array.target_shard_size_bytes": op["most"]}):
+            a = zarr.create_array({}, shape=op["shape"], chunks="auto", shards="auto" if op["sharded"] else None, dtype="i4")
+        return [list(a.shards or a.chunks), list(a.chunks)]
+
     def create_hierarchy(self, op):
         nodes = {(f"{op['path']}/{path}").strip("/"): GroupMetadata(zarr_format=self.version) if spec is None else metadata(spec, self.version) for path, spec in op["nodes"].items()}
         dict(zarr.create_hierarchy(store=zarr.storage.LocalStore(self.folder), nodes=nodes))
@@ -269,6 +332,10 @@ class Reference:
         return [list(got.shape), base64.b64encode(np.ascontiguousarray(got).astype("<i4").tobytes()).decode()]
 
     def write(self, op):
+        with zarr.config.set({"array.write_empty_chunks": op["empty"]}):
+            return self.write_elements(op)
+
+    def write_elements(self, op):
         a, (first, *rest) = self.array(op), op["views"]
         value = np.array(op["values"], "i4").reshape(op["shape"]) if op["shape"] is not None else op["values"][0]
         if not rest:
@@ -317,7 +384,7 @@ def random_operation(rng: np.random.Generator, reference: Reference, version: in
             case "read":
                 return {"op": "read", "path": path, "views": views(rng, reference, path, shape)}
             case "write":
-                op = {"op": "write", "path": path, "views": views(rng, reference, path, shape)}
+                op = {"op": "write", "path": path, "views": views(rng, reference, path, shape), "empty": chance(rng, 0.2)}
                 try:
                     extent = reference.read(op)[0]
                 except Exception:
@@ -326,7 +393,7 @@ def random_operation(rng: np.random.Generator, reference: Reference, version: in
                 op["shape"] = None if scalar else extent
                 op["values"] = [int(v) for v in rng.integers(-3, 3, 1 if scalar else int(np.prod(extent)))]
                 return op
-    kind = pick(rng, ["create_group", "create_array", "create_array", "require_group", "require_array", "delete", "move", "contains", "consolidate", "members", "update_attributes", "create_hierarchy", "open group", "open array"])
+    kind = pick(rng, ["create_group", "create_array", "create_array", "require_group", "require_array", "delete", "move", "contains", "consolidate", "members", "update_attributes", "set_attributes", "auto_chunks", "create_hierarchy", "open group", "open array"])
     op = {"op": kind, "path": path, "format": version}
     match kind:
         case "create_array" | "require_array" | "open array":
@@ -335,7 +402,12 @@ def random_operation(rng: np.random.Generator, reference: Reference, version: in
             op["to"] = pick(rng, PATHS)
         case "members":
             op["depth"] = int(rng.integers(0, 3))
-        case "update_attributes":
+        case "auto_chunks":
+            # Beyond these sizes zarr-python makes chunks of more than Blosc can hold.
+            op["shape"] = [int(10 ** rng.uniform(0, 9 / n)) for n in [int(rng.integers(1, 5))] for _ in range(n)]
+            op["sharded"] = version == 3 and chance(rng, 0.7)
+            op["most"] = None if chance(rng, 0.5) else int(10 ** rng.uniform(4, 8))
+        case "update_attributes" | "set_attributes":
             op["attributes"] = {pick(rng, ["x", "y"]): int(rng.integers(0, 9))}
         case "create_hierarchy":
             op["path"] = pick(rng, ["", path])

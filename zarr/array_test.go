@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
+	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/stretchr/testify/assert"
@@ -200,4 +203,77 @@ func TestInfoCountsWhatIsStored(t *testing.T) {
 	assert.EqualValues(t, 2, info.StoredChunks)
 	assert.Contains(t, info.String(), "Stored chunks : 2 of [2 2]\n")
 	assert.Contains(t, info.String(), "Codecs        : bytes\n")
+}
+
+func TestInfoDescribesArraysAndGroups(t *testing.T) {
+	s := store.NewMemory()
+	create(t, s, "g/a", sharded([]int64{8}, []int64{4}, []int64{2}))
+	m := ints([]int64{8}, []int64{5})
+	m.ChunkRuns = [][]zarr.ChunkRun{{{Size: 3, Count: 1}, {Size: 5, Count: 1}}}
+	m.FillValue = []byte{7, 0, 0, 0}
+	create(t, s, "g/h/b", m)
+	require.NoError(t, s.Set(ctx, "g/bad/zarr.json", []byte("{}")))
+
+	a, err := zarr.OpenMode(ctx, s, "g/a", zarr.ModeRead, nil)
+	require.NoError(t, err)
+	info, err := a.Info(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{2}, info.InnerChunk)
+	assert.True(t, info.ReadOnly)
+	for _, line := range []string{"Zarr format   : 3", "Shard shape   : [4]", "Chunk shape   : [2]", "Codecs        : sharding_indexed (bytes)", "Fill value    : 0", "Read-only     : true", "Store         : memory"} {
+		assert.Contains(t, info.String(), line+"\n")
+	}
+	b, err := zarr.Open(ctx, s, "g/h/b")
+	require.NoError(t, err)
+	info, err = b.Info(ctx)
+	require.NoError(t, err)
+	assert.Nil(t, info.InnerChunk)
+	for _, line := range []string{"Chunk shape   : variable", "Fill value    : 7", "Read-only     : false"} {
+		assert.Contains(t, info.String(), line+"\n")
+	}
+
+	g, err := zarr.OpenGroup(ctx, s, "g")
+	require.NoError(t, err)
+	group, err := g.Info(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, []int{2, 1, 1}, []int{group.Arrays, group.Groups, group.Unreadable})
+	for _, line := range []string{"Path          : /g", "Zarr format   : 3", "Consolidated  : false", "Arrays        : 2", "Groups        : 1", "Unreadable    : 1"} {
+		assert.Contains(t, group.String(), line+"\n")
+	}
+}
+
+func TestRequiredChunksThatAreNotStoredAreErrors(t *testing.T) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		to := zarr.PrototypeOn(dev)
+		for name, meta := range map[string]*zarr.ArrayMetadata{
+			"plain": ints([]int64{4, 6}, []int64{2, 3}), "zstd": ints([]int64{4, 6}, []int64{2, 3}, codec.Zstd{}), "sharded": sharded([]int64{4, 6}, []int64{2, 6}, []int64{1, 3}),
+		} {
+			for _, s := range []store.Store{store.NewMemory(), store.NewLocal(t.TempDir()), store.NewLogging(store.NewMemory(), nil)} {
+				a := create(t, s, "a", meta)
+				a.RequireChunks = true
+				read := func(sel zarr.Selection) error {
+					v, err := a.Get(ctx, sel, to, 1)
+					if err == nil {
+						v.Release()
+					}
+					return err
+				}
+				first, point := zarr.Select(zarr.Span(0, 1), zarr.Span(0, 3)), zarr.Points([]int64{0, 0}, []int64{1, 0})
+				for _, sel := range []zarr.Selection{zarr.Select(), first, point} {
+					assert.ErrorIs(t, read(sel), store.ErrNotFound, "%s in %s", name, s)
+				}
+				require.NoError(t, a.Set(ctx, first, 7, 1), "a partial write of what is not stored")
+				assert.NoError(t, read(first), "%s in %s", name, s)
+				assert.NoError(t, read(point), "%s in %s", name, s)
+				err := read(zarr.Select())
+				assert.ErrorIs(t, err, store.ErrNotFound, "%s in %s", name, s)
+				assert.Regexp(t, `(chunk|shard) \[`, err.Error(), "it names the chunk")
+				if name == "sharded" {
+					assert.NoError(t, read(zarr.Select(zarr.Span(0, 2))), "chunks that a stored shard lacks")
+				}
+				a.RequireChunks = false
+				assert.NoError(t, read(zarr.Select()))
+			}
+		}
+	})
 }

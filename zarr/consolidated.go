@@ -113,8 +113,8 @@ func checkNotRoot(path string) error {
 // parseV2Consolidated parses a .zmetadata document, which holds the documents of all
 // nodes of a hierarchy by key. The result is the root of the hierarchy.
 func parseV2Consolidated(o *metajson.Object) (*GroupMetadata, error) {
-	var format int
-	if err := o.DecodeRequired("zarr_consolidated_format", &format); err != nil {
+	format := 1 // zarr-python does not look at it
+	if _, err := o.DecodeOptional("zarr_consolidated_format", &format); err != nil {
 		return nil, err
 	}
 	if format != 1 {

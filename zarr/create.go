@@ -74,7 +74,11 @@ func OpenMode(ctx context.Context, s store.Store, path string, mode Mode, meta *
 		if meta == nil {
 			return nil, fmt.Errorf("array %q: nil metadata", path)
 		}
-		a, err := New(s, path, meta.completed())
+		own, err := meta.completed()
+		if err != nil {
+			return nil, fmt.Errorf("array %q: %w", path, err)
+		}
+		a, err := New(s, path, own)
 		if err != nil {
 			return nil, err
 		}
@@ -267,8 +271,9 @@ func WriteNode(ctx context.Context, s store.Store, path string, node Node) error
 	return writeNode(ctx, s, path, node)
 }
 
-// completed returns the metadata with a chunk shape and codecs.
-func (m *ArrayMetadata) completed() *ArrayMetadata {
+// completed returns the metadata with a chunk shape and codecs. It returns an error if the
+// codecs do not restore the fill value.
+func (m *ArrayMetadata) completed() (*ArrayMetadata, error) {
 	c := *m
 	if c.ChunkShape == nil && c.ChunkRuns == nil {
 		c.ChunkShape = AutoChunks(c.Shape, c.DataType)
@@ -278,8 +283,12 @@ func (m *ArrayMetadata) completed() *ArrayMetadata {
 	}
 	if c.Format == 2 {
 		c.ChunkKeyEncoding.V2 = true
-	} else if codecs, err := c.Codecs.Complete(codec.ChunkSpec{Type: c.DataType, Shape: c.ChunkShape, Fill: c.fillValue()}); err == nil {
-		c.Codecs = codecs // New reports errors
+		return &c, nil
 	}
-	return &c
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	codecs, err := c.Codecs.Complete(codec.ChunkSpec{Type: c.DataType, Shape: c.ChunkShape, Fill: c.fillValue()})
+	c.Codecs = codecs
+	return &c, err
 }

@@ -39,6 +39,15 @@ func (g *Group) Metadata() *GroupMetadata {
 	return &meta
 }
 
+// IgnoreConsolidated returns the group without its consolidated metadata, which may be
+// stale: it reads the documents of its members. The store is not changed. Writing the
+// metadata of the returned group removes what is consolidated in Zarr v3.
+func (g *Group) IgnoreConsolidated() *Group {
+	plain := &Group{store: g.store, path: g.path, readOnly: g.readOnly, meta: g.meta}
+	plain.meta.Consolidated = nil
+	return plain
+}
+
 // SetAttributes replaces the attributes and writes the metadata.
 func (g *Group) SetAttributes(ctx context.Context, attributes map[string]any) error {
 	return g.update(ctx, func(m *GroupMetadata) { m.Attributes = attributes })

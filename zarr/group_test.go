@@ -72,6 +72,41 @@ func TestGroupListsAndOpensMembers(t *testing.T) {
 	}
 }
 
+func TestStaleConsolidatedMetadataCanBeIgnored(t *testing.T) {
+	for _, format := range []int{2, 3} {
+		s := store.NewMemory()
+		g, err := zarr.CreateGroup(ctx, s, "", &zarr.GroupMetadata{Format: format})
+		require.NoError(t, err)
+		_, err = g.CreateGroup(ctx, "old/inner", nil)
+		require.NoError(t, err)
+		require.NoError(t, g.Consolidate(ctx))
+		plain, err := zarr.CreateGroup(ctx, s, "new", &zarr.GroupMetadata{Format: format}) // beside the group
+		require.NoError(t, err)
+		require.NoError(t, plain.SetAttributes(ctx, map[string]any{"x": "y"}))
+
+		stale, err := zarr.OpenGroupMode(ctx, s, "", zarr.ModeRead, nil)
+		require.NoError(t, err)
+		_, err = stale.OpenGroup(ctx, "new")
+		require.ErrorIs(t, err, store.ErrNotFound)
+		fresh := stale.IgnoreConsolidated()
+		found, err := fresh.OpenGroup(ctx, "new")
+		require.NoError(t, err)
+		assert.Equal(t, map[string]any{"x": "y"}, found.Metadata().Attributes)
+		children, err := fresh.Children(ctx)
+		require.NoError(t, err)
+		assert.Len(t, children, 2)
+		assert.ErrorIs(t, fresh.SetAttributes(ctx, nil), store.ErrReadOnly)
+
+		// Groups below have consolidated metadata of their own, which stays in use.
+		again, err := zarr.OpenGroup(ctx, s, "")
+		require.NoError(t, err)
+		assert.NotNil(t, again.Metadata().Consolidated, "the store is unchanged")
+		inner, err := again.OpenGroup(ctx, "old")
+		require.NoError(t, err)
+		assert.Contains(t, inner.Metadata().Consolidated, "inner")
+	}
+}
+
 func TestConsolidatedMetadataIsOrderedByDepthThenName(t *testing.T) {
 	s := hierarchy(t)
 	g, err := zarr.OpenGroup(ctx, s, "root")

@@ -323,7 +323,11 @@ func CreateHierarchy(ctx context.Context, s store.Store, path string, nodes map[
 	nodes = maps.Clone(nodes)
 	for name, node := range nodes {
 		if m, ok := node.(*ArrayMetadata); ok && m != nil {
-			nodes[name] = m.completed()
+			own, err := m.completed()
+			if err != nil {
+				return fmt.Errorf("zarr.CreateHierarchy: node %q: %w", joinPath(path, name), err)
+			}
+			nodes[name] = own
 		}
 	}
 	names := sortedPaths(nodes)

@@ -384,7 +384,7 @@ func (a *Array) visitChunks(ctx context.Context, index []int64, box grid.Box, f 
 	}
 	layout, sharded := chain.ShardLayout()
 	if !sharded || part.RelativeTo(whole.box.Origin).Covers(whole.box.Shape) {
-		if whole.data, err = a.fetch(ctx, index); err == nil {
+		if whole.data, err = a.required(a.fetch(ctx, index)); err == nil {
 			err = f(whole)
 		}
 		if err != nil {
@@ -410,7 +410,7 @@ func (a *Array) visitPart(ctx context.Context, cell []int64, part index.Part, f 
 	box := a.chunkGrid().Box(cell)
 	layout, sharded := chain.ShardLayout()
 	if !sharded || part.Covers(box.Shape) {
-		data, err := a.fetch(ctx, cell)
+		data, err := a.required(a.fetch(ctx, cell))
 		if err == nil {
 			err = f(encodedChunk{box: box, chain: chain, data: data}, part)
 		}
@@ -447,7 +447,7 @@ func (a *Array) fetchRange(ctx context.Context, key string, r store.Range) ([]by
 func (a *Array) readValue(ctx context.Context, key string, want extent, dst []byte) (data []byte, owned bool, err error) {
 	reader := store.AsRangeReader(a.store)
 	if reader == nil {
-		if data, err = a.fetchRange(ctx, key, store.Range{}); err != nil || data == nil {
+		if data, err = a.required(a.fetchRange(ctx, key, store.Range{})); err != nil || data == nil {
 			return nil, false, err
 		}
 		if err := want.check(int64(len(data))); err != nil {
@@ -466,7 +466,7 @@ func (a *Array) readValue(ctx context.Context, key string, want extent, dst []by
 	if err == nil {
 		err = want.check(part.Size)
 	}
-	data, err = stored(part.Data, err)
+	data, err = a.required(stored(part.Data, err))
 	return data, true, err
 }
 
@@ -480,6 +480,17 @@ func stored(value []byte, err error) ([]byte, error) {
 	}
 	return value, err
 }
+
+// required returns an error for nil data, of a chunk or a shard that is not stored, if the
+// array requires that it is.
+func (a *Array) required(data []byte, err error) ([]byte, error) {
+	if a.RequireChunks && data == nil && err == nil {
+		err = errMissing
+	}
+	return data, err
+}
+
+var errMissing = fmt.Errorf("it is not stored, which RequireChunks demands: %w", store.ErrNotFound)
 
 func negate(at []int64) []int64 {
 	out := make([]int64, len(at))

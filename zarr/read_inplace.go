@@ -88,7 +88,7 @@ func (d *deviceRead) readPart(ctx context.Context, c *inPlaceChunk, dst []byte, 
 	case c.inner == nil:
 		var part store.Part
 		part, err = store.AsRangeReader(a.store).ReadRange(ctx, key, store.Between(offset, offset+n), dst)
-		if data, err = stored(part.Data, err); err == nil && data != nil && part.Size != c.size {
+		if data, err = a.required(stored(part.Data, err)); err == nil && data != nil && part.Size != c.size {
 			data = []byte{} // of a chunk that is corrupt
 		}
 		version = part.Version

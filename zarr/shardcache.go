@@ -170,7 +170,7 @@ func (a *Array) tryInner(ctx context.Context, layout *codec.ShardLayout, key str
 	defer lock.RUnlock()
 	where, cached, err := a.shardIndex(ctx, layout, key)
 	if err != nil || where == nil {
-		return nil, err
+		return a.required(nil, err)
 	}
 	offset, length, ok := where.index.Get(inner)
 	if !ok && !cached {
@@ -240,6 +240,7 @@ func (a *Array) tryChunks(ctx context.Context, layout *codec.ShardLayout, key st
 	chunks = make([][]byte, len(inner))
 	where, cached, err := a.shardIndex(ctx, layout, key)
 	if err != nil || where == nil {
+		_, err = a.required(nil, err)
 		return chunks, cached, err
 	}
 	var ranges []store.Range

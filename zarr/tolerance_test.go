@@ -191,3 +191,40 @@ func TestUnknownKeysOfConsolidatedMetadataAreIgnored(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, g.Consolidated, "g")
 }
+
+func TestConsolidatedMetadataOfZarrV2MayHaveNoFormat(t *testing.T) {
+	s := store.NewMemory()
+	require.NoError(t, s.Set(ctx, ".zgroup", []byte(`{"zarr_format":2}`)))
+	require.NoError(t, s.Set(ctx, ".zmetadata", []byte(`{"metadata":{".zgroup":{"zarr_format":2},"g/.zgroup":{"zarr_format":2}}}`)))
+	g, err := zarr.OpenGroup(ctx, s, "")
+	require.NoError(t, err)
+	assert.Contains(t, g.Metadata().Consolidated, "g")
+}
+
+// A fill value that the codecs do not restore counts only for chunks that are not stored.
+func TestFillValuesThatCodecsChangeAreReadAndNotCreated(t *testing.T) {
+	for fill, codecs := range map[string]string{
+		`"NaN"`: `{"name":"cast_value","configuration":{"data_type":"uint8","scalar_map":{"encode":[["NaN",1]]}}}`,
+		`0.25`:  `{"name":"cast_value","configuration":{"data_type":"uint8"}}`,
+		`1e38`:  `{"name":"cast_value","configuration":{"data_type":"uint8","out_of_range":"clamp"}}`,
+	} {
+		doc := parts{shape: "[4]", dtype: `"float32"`, grid: regular("[2]"), keys: `"default"`, fill: fill, codecs: "[" + codecs + `,"bytes"]`}.document()
+		s := store.NewMemory()
+		require.NoError(t, s.Set(ctx, "a/zarr.json", doc))
+		require.NoError(t, s.Set(ctx, "a/c/0", []byte{7, 1}))
+		a, err := zarr.Open(ctx, s, "a")
+		require.NoError(t, err)
+		got := readAs(t, a, []float32{}).([]float32)
+		assert.Equal(t, []float32{7, 1}, got[:2])
+		_, err = zarr.Create(ctx, s, "b", a.Metadata())
+		assert.ErrorContains(t, err, "decodes to", fill)
+		err = zarr.CreateHierarchy(ctx, s, "c", map[string]zarr.Node{"d": a.Metadata()})
+		assert.ErrorContains(t, err, "decodes to", fill)
+	}
+	of := element.Of(ndview.Int64)
+	m := &zarr.ArrayMetadata{Shape: []int64{1}, ChunkShape: []int64{1}, DataType: of, FillValue: []byte{0, 0, 0, 0, 0, 0, 0, 128}}
+	m.Codecs = append(codec.List{codec.ScaleOffset{Offset: json.RawMessage("1")}}, zarr.DefaultCodecs(of)...)
+	require.NoError(t, m.Check(), "other arrays may have it")
+	_, err := zarr.Create(ctx, store.NewMemory(), "a", m)
+	assert.ErrorContains(t, err, "fill value")
+}

@@ -18,6 +18,7 @@ import (
 type View struct {
 	array    *Array
 	selected index.Selection
+	field    *recordField // nil for whole elements
 }
 
 // View returns a view of selected elements. It returns an error wrapping [ErrSelection]
@@ -28,22 +29,27 @@ func (a *Array) View(s Selection) (*View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("zarr.Array.View: array %q of shape %v: %w", a.path, a.Shape(), err)
 	}
-	return &View{a, selected}, nil
+	return &View{array: a, selected: selected}, nil
 }
 
 // View returns a view of elements that are selected from the result of v. [Blocks]
-// select chunks of an array and fit no view.
+// select chunks of an array and fit no view. Axes of a field are not selected from.
 func (v *View) View(s Selection) (*View, error) {
 	selected, err := s.apply(v.selected, nil)
 	if err != nil {
 		return nil, fmt.Errorf("zarr.View.View: view of shape %v of array %q: %w", v.Shape(), v.array.path, err)
 	}
-	return &View{v.array, selected}, nil
+	return &View{v.array, selected, v.field}, nil
 }
 
 // Shape returns the shape of the values that the view reads and writes. The caller must
 // not modify it.
-func (v *View) Shape() []int64 { return v.selected.Shape }
+func (v *View) Shape() []int64 {
+	if v.field != nil {
+		return slices.Concat(v.selected.Shape, v.field.shape)
+	}
+	return v.selected.Shape
+}
 
 // Array returns the array that the view selects from.
 func (v *View) Array() *Array { return v.array }
@@ -117,7 +123,7 @@ func (v *View) Read(ctx context.Context, to Prototype, jobs int) (element.Values
 		}
 		return values, nil
 	}
-	dtype, _ := a.dataType.DType()
+	dtype, _ := v.elementType().DType()
 	if _, err := grid.ByteSize(v.Shape(), dtype.Size()); err != nil {
 		return nil, fmt.Errorf("array %q: %w", a.path, err)
 	}
@@ -137,7 +143,7 @@ func (v *View) Read(ctx context.Context, to Prototype, jobs int) (element.Values
 // may have been written.
 func (v *View) ReadInto(ctx context.Context, dst *ndview.NDBuffer, jobs int) error {
 	a := v.array
-	err := a.dataType.CheckValues(dst)
+	err := v.elementType().CheckValues(dst)
 	if err == nil {
 		err = v.checkInside()
 	}
@@ -157,11 +163,15 @@ func (v *View) ReadInto(ctx context.Context, dst *ndview.NDBuffer, jobs int) err
 }
 
 func (v *View) readInto(ctx context.Context, dst *ndview.NDBuffer, jobs int) error {
-	if box, ok := v.selected.Box(); ok && dst.IsContiguous() {
+	box, isBox := v.selected.Box()
+	if isBox && v.field == nil && dst.IsContiguous() {
 		return v.array.readBoxInto(ctx, dst, box, jobs)
 	}
 	if host, ok := dst.HostBytes(); ok {
 		return v.gather(ctx, host, jobs)
+	}
+	if isBox && v.field != nil {
+		return v.readFieldInto(ctx, dst, box, jobs)
 	}
 	s := v.array.scratch()
 	defer s.Release()
@@ -175,9 +185,13 @@ func (v *View) readInto(ctx context.Context, dst *ndview.NDBuffer, jobs int) err
 	return dst.CopyFromHost(host)
 }
 
-// gather reads the elements into host memory in C order.
+// gather reads the elements, or their field, into host memory in C order.
 func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 	a, width, shape := v.array, v.array.dataType.Size(), v.selected.FullShape()
+	field := recordField{size: width}
+	if v.field != nil {
+		field = *v.field
+	}
 	return v.forEachPart(ctx, jobs, func(ctx context.Context, cell []int64, part index.Part) error {
 		s, memory := a.scratch(), a.scratch()
 		defer s.Release()
@@ -185,7 +199,7 @@ func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 		return a.visitPart(ctx, cell, part, func(c encodedChunk, part index.Part) error {
 			if c.data == nil {
 				fill := part.Repeat()
-				index.Gather(fill, dst, shape, a.chain.Fill(), ones(len(fill.From)), width)
+				index.Gather(fill, dst, shape, field.of(a.chain.Fill()), ones(len(fill.From)), field.size)
 				return nil
 			}
 			n, err := grid.ByteSize(c.box.Shape, width)
@@ -200,7 +214,7 @@ func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 			if err := c.chain.DecodeFixed(s, raw, c.data); err != nil {
 				return err
 			}
-			index.Gather(part, dst, shape, raw, c.box.Shape, width)
+			index.Gather(part, dst, shape, field.extract(raw, width), c.box.Shape, field.size)
 			return nil
 		})
 	})
@@ -287,7 +301,7 @@ func (v *View) Write(ctx context.Context, values any, jobs int) error {
 
 func (v *View) write(ctx context.Context, values any, jobs int) error {
 	a := v.array
-	one, ok, err := a.scalarSource(values)
+	one, ok, err := v.scalarSource(values)
 	if err != nil {
 		return err
 	}
@@ -300,7 +314,7 @@ func (v *View) write(ctx context.Context, values any, jobs int) error {
 		return err
 	}
 	defer whole.Release()
-	if box, ok := v.selected.Box(); ok {
+	if box, ok := v.selected.Box(); ok && v.field == nil {
 		return a.writeBox(ctx, box, whole, jobs)
 	}
 	s := a.scratch()
@@ -313,7 +327,7 @@ func (v *View) write(ctx context.Context, values any, jobs int) error {
 }
 
 func (v *View) scatter(ctx context.Context, src source, jobs int) error {
-	src.shape = v.selected.FullShape()
+	src.shape, src.field = v.selected.FullShape(), v.field
 	return v.forEachPart(ctx, jobs, func(ctx context.Context, cell []int64, part index.Part) error {
 		return v.array.writePart(ctx, cell, part, src, 1)
 	})
@@ -321,29 +335,34 @@ func (v *View) scatter(ctx context.Context, src source, jobs int) error {
 
 // scalarSource returns a value for all elements as a source, or false for values that
 // are arrays.
-func (a *Array) scalarSource(values any) (source, bool, error) {
-	if v, ok := values.(element.Values); ok {
-		return source{}, false, a.dataType.CheckValues(v)
+func (v *View) scalarSource(values any) (source, bool, error) {
+	of := v.elementType()
+	if given, ok := values.(element.Values); ok {
+		return source{}, false, of.CheckValues(given)
 	}
-	if a.dataType.IsVLen() {
+	if of.IsVLen() {
 		var value []byte
-		switch v := values.(type) {
+		switch given := values.(type) {
 		case string:
-			value = []byte(v)
+			value = []byte(given)
 		case []byte:
-			value = v
+			value = given
 		default:
-			return source{}, false, fmt.Errorf("values of Go type %T, want %s", values, a.dataType)
+			return source{}, false, fmt.Errorf("values of Go type %T, want %s", values, of)
 		}
 		return source{strings: [][]byte{value}, scalar: true}, true, nil
 	}
-	dtype, _ := a.dataType.DType()
-	one, err := ndview.Full(arrowbuf.CPU(), dtype, values)
+	dtype, _ := of.DType()
+	var shape []int64 // of one element
+	if v.field != nil {
+		shape = v.field.shape
+	}
+	one, err := ndview.Full(arrowbuf.CPU(), dtype, values, shape...)
 	if err != nil {
-		return source{}, false, fmt.Errorf("value for elements of %s: %w", a.dataType, err)
+		return source{}, false, fmt.Errorf("value for elements of %s: %w", of, err)
 	}
 	defer one.Release()
-	raw := make([]byte, dtype.Size())
+	raw := make([]byte, one.NBytes())
 	return source{raw: raw, scalar: true}, true, one.CopyToHost(raw)
 }
 

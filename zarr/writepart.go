@@ -21,6 +21,8 @@ type source struct {
 	shape   []int64
 	// scalar means that the only element goes to all positions.
 	scalar bool
+	// field, if not nil, is the part of each element that the source has.
+	field *recordField
 }
 
 // hostSource returns values as a source. Elements of a device are copied into s.
@@ -47,7 +49,13 @@ func (src source) patch(part index.Part, region []byte, shape []int64, width int
 	if src.scalar {
 		part = part.Broadcast()
 	}
-	index.Scatter(part, region, shape, src.raw, src.shape, width)
+	if src.field == nil {
+		index.Scatter(part, region, shape, src.raw, src.shape, width)
+		return
+	}
+	values := src.field.extract(slices.Clone(region), width)
+	index.Scatter(part, values, shape, src.raw, src.shape, src.field.size)
+	src.field.insert(region, values, width)
 }
 
 func (src source) patchStrings(part index.Part, region [][]byte, shape []int64) {
@@ -87,7 +95,7 @@ func (a *Array) writePart(ctx context.Context, cell []int64, part index.Part, sr
 func (a *Array) patchChunk(ctx context.Context, cell []int64, chain *codec.Chain, part index.Part, src source) error {
 	box := a.chunkGrid().Box(cell)
 	var old []byte
-	if !a.replacesAll(box, part) {
+	if src.field != nil || !a.replacesAll(box, part) {
 		var err error
 		if old, err = a.fetch(ctx, cell); err != nil {
 			return err
@@ -198,7 +206,7 @@ func (a *Array) patchShard(ctx context.Context, cell []int64, layout *codec.Shar
 		return err
 	}
 	var old []byte
-	if !a.replacesAll(shard, part) {
+	if src.field != nil || !a.replacesAll(shard, part) {
 		if old, err = a.fetch(ctx, cell); err != nil {
 			return err
 		}
@@ -224,7 +232,7 @@ func (a *Array) patchShard(ctx context.Context, cell []int64, layout *codec.Shar
 		box := within.Box(inner)
 		old := stored[number]
 		inArray := box.RelativeTo(negate(shard.Origin))
-		if a.replacesAll(inArray, p) {
+		if src.field == nil && a.replacesAll(inArray, p) {
 			old = nil
 		}
 		s, memory := a.scratch(), codec.GetScratch()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -246,6 +247,34 @@ func addInputFlags(flags *pflag.FlagSet, o *arrowzarr.InputOptions) {
 	flags.StringVar(&o.Format, "format", "", "csv, tsv or json, if neither the content nor the extension says so")
 	flags.StringVar(&o.Delimiter, "delimiter", "", "the character between the fields of a row of CSV, such as ';' (default: a comma)")
 	flags.StringVar(&o.Types, "types", "", "types of columns of CSV and JSON lines, such as 'id:int64,zip:text' (default: by the first rows)")
+	flags.Var((*inferRows)(&o.InferRows), "infer-rows", fmt.Sprintf("rows that say the types of CSV and JSON lines: a number, or all (default %d)", arrowzarr.InferRows))
+}
+
+// inferRows is the flag of InputOptions.InferRows.
+type inferRows int
+
+func (r *inferRows) Type() string { return "ROWS" }
+
+func (r *inferRows) String() string {
+	switch *r {
+	case 0:
+		return ""
+	case arrowzarr.AllRows:
+		return "all"
+	}
+	return strconv.Itoa(int(*r))
+}
+
+func (r *inferRows) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	switch {
+	case text == "all":
+		n = arrowzarr.AllRows
+	case err != nil || n < 1:
+		return errors.New("expected a number above 0, or all")
+	}
+	*r = inferRows(n)
+	return nil
 }
 
 // wantsProgress reports whether to draw a progress bar. By default, it is drawn on a

@@ -443,6 +443,10 @@ func TestSeveralInputsAreOneTable(t *testing.T) {
 	}
 	e = arrow2zarr(t, "convert", "--types", "id", lines, outputPath(t))
 	assert.Equal(t, exitUsage, e.code)
+	for value, code := range map[string]int{"all": 0, "1": 0, "0": exitUsage, "some": exitUsage} {
+		e = arrow2zarr(t, "convert", "--format", "csv", "--infer-rows", value, lines, outputPath(t))
+		assert.Equal(t, code, e.code, e.stderr)
+	}
 }
 
 func TestSeveralInputsAreConvertedInPartitions(t *testing.T) {

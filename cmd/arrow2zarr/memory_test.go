@@ -198,27 +198,39 @@ func TestMemoryOfLargeDictionariesStaysUnderItsLimit(t *testing.T) {
 	})
 }
 
-// What is known of the columns takes more memory than their values.
+// What is known of the columns takes more memory than the values of few rows, and all values
+// of more rows take more than there is.
 func TestMemoryOfManyColumnsStaysUnderItsLimit(t *testing.T) {
-	const columns, rows, groups = 10_000, 100, 1
-	requirePeak(t, rows*groups, func(file io.Writer) {
-		values := array.NewFloat64Builder(memory.DefaultAllocator)
-		for i := range rows {
-			values.Append(float64(i))
-		}
-		column := values.NewArray()
-		fields, all := make([]arrow.Field, columns), make([]arrow.Array, columns)
-		for i := range fields {
-			fields[i], all[i] = arrow.Field{Name: fmt.Sprint("c", i), Type: column.DataType(), Nullable: true}, column
-		}
-		batch := array.NewRecordBatch(arrow.NewSchema(fields, nil), all, rows)
-		w, err := asParquet(file, batch.Schema())
-		require.NoError(t, err)
-		for range groups {
-			require.NoError(t, w.Write(batch))
-		}
-		require.NoError(t, w.Close())
-	})
+	tests := map[string]struct {
+		columns, rows, times int
+		open                 func(io.Writer, *arrow.Schema) (batchWriter, error)
+	}{
+		"few rows of Parquet":       {10_000, 100, 1, asParquet},
+		"Parquet":                   {3_000, 12_000, 1, asParquet},
+		"IPC file of short batches": {3_000, 100, 40, asFile},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			requirePeak(t, int64(test.rows*test.times), func(file io.Writer) {
+				values := array.NewFloat64Builder(memory.DefaultAllocator)
+				for i := range test.rows {
+					values.Append(float64(i))
+				}
+				column := values.NewArray()
+				fields, all := make([]arrow.Field, test.columns), make([]arrow.Array, test.columns)
+				for i := range fields {
+					fields[i], all[i] = arrow.Field{Name: fmt.Sprint("c", i), Type: column.DataType(), Nullable: true}, column
+				}
+				batch := array.NewRecordBatch(arrow.NewSchema(fields, nil), all, int64(test.rows))
+				w, err := test.open(file, batch.Schema())
+				require.NoError(t, err)
+				for range test.times {
+					require.NoError(t, w.Write(batch))
+				}
+				require.NoError(t, w.Close())
+			})
+		})
+	}
 }
 
 // requirePeak requires that a file is converted under 256 MiB, to an equal table.

@@ -5,8 +5,10 @@
 // It reads every array of the folder SOURCE, which is a group of either version of Zarr.
 // It writes the elements to the file NAME in ELEMENTS: their bytes in C order, or a JSON
 // list of base64 if they have variable length. Then it writes the array with the same
-// metadata to COPY. Groups are copied with all members, without files of elements, and
-// consolidated if they were. It prints {name: error} as JSON, where "" means success.
+// metadata to COPY: the elements of the array NAME.input if there is one. Groups are copied with all members, without files of elements, and
+// consolidated if they were. What is of Zarr v2 is also copied to the folder v3 in COPY as
+// it is, and then migrated to Zarr v3, unless v3 lacks something that it uses. It prints
+// {name: error} as JSON, where "" means success.
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
@@ -43,16 +46,40 @@ func copyAll(ctx context.Context, source, to, elements string) (map[string]strin
 	}
 	results := map[string]string{}
 	for _, name := range names {
+		if strings.HasSuffix(name, ".input") {
+			continue
+		}
 		results[name] = ""
 		err := copyArray(ctx, from, store.NewLocal(to), name, filepath.Join(elements, name))
 		if errors.Is(err, zarr.ErrNodeType) {
 			err = copyGroup(ctx, from, store.NewLocal(to), name)
+		}
+		if err == nil {
+			err = migrate(ctx, from, store.NewLocal(filepath.Join(to, "v3")), name)
 		}
 		if err != nil {
 			results[name] = err.Error()
 		}
 	}
 	return results, nil
+}
+
+// migrate copies a node of Zarr v2, and replaces its metadata by that of Zarr v3.
+func migrate(ctx context.Context, from, to store.Store, name string) error {
+	if _, err := store.Size(ctx, from, name+"/zarr.json"); err == nil {
+		return nil
+	}
+	if err := store.Copy(ctx, to, from, name); err != nil {
+		return err
+	}
+	err := zarr.MigrateToV3(ctx, to, name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return store.DeleteAll(ctx, to, name)
+	}
+	if err != nil {
+		return err
+	}
+	return zarr.RemoveMetadata(ctx, to, name, 2)
 }
 
 func copyGroup(ctx context.Context, from, to store.Store, path string) error {
@@ -112,7 +139,19 @@ func copyArray(ctx context.Context, from, to store.Store, name, file string) err
 	if err != nil {
 		return err
 	}
-	return out.Write(ctx, values, 1)
+	input, err := zarr.Open(ctx, from, name+".input")
+	if errors.Is(err, store.ErrNotFound) {
+		return out.Write(ctx, values, 1)
+	}
+	if err != nil {
+		return err
+	}
+	given, err := input.Read(ctx, zarr.Prototype{}, 1)
+	if err != nil {
+		return err
+	}
+	defer given.Release()
+	return out.Write(ctx, given, 1)
 }
 
 func encode(values element.Values) ([]byte, error) {

@@ -181,14 +181,14 @@ func (c CastValue) Transform(in ChunkSpec) (Transform, error) {
 	if err := encode(out.Fill, in.Fill); err != nil {
 		return Transform{}, fmt.Errorf("fill value: %w", err)
 	}
+	t := Transform{Out: out, Encode: encode, Decode: decode}
 	back := make([]byte, from.size)
 	if err := decode(back, out.Fill); err != nil {
-		return Transform{}, fmt.Errorf("fill value: %w", err)
+		t.fillErr = fmt.Errorf("encoded fill value: %w", err)
+	} else if !from.equal(back, 0, in.Fill) {
+		t.fillErr = fmt.Errorf("fill value %x decodes to %x", in.Fill, back)
 	}
-	if !from.equal(back, 0, in.Fill) {
-		return Transform{}, fmt.Errorf("fill value %x decodes to %x", in.Fill, back)
-	}
-	return Transform{Out: out, Encode: encode, Decode: decode}, nil
+	return t, nil
 }
 
 // equal reports whether element i of raw has the value of one, or both are NaN.

@@ -130,7 +130,7 @@ func elementSize(l List, encoded ChunkSpec) int64 {
 // Complete returns the list for metadata of a new array: it sets fields whose defaults
 // depend on the type of elements, and which Zarr v3 requires. These are Shuffle and
 // TypeSize of [Blosc], also in shards. It returns an error if an array-to-array codec
-// does not fit the chunk.
+// does not fit the chunk, or does not restore its fill value.
 func (l List) Complete(chunk ChunkSpec) (List, error) {
 	out := slices.Clone(l)
 	for i, c := range l {
@@ -143,6 +143,9 @@ func (l List) Complete(chunk ChunkSpec) (List, error) {
 			chunk.Shape = permuteShape(chunk.Shape, order)
 		case ArrayCodec:
 			t, err := c.Transform(chunk)
+			if err == nil {
+				err = t.fillErr
+			}
 			if err != nil {
 				return nil, fmt.Errorf("codec %q: %w", c.Name(), err)
 			}

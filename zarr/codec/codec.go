@@ -42,6 +42,9 @@ type Transform struct {
 	Decode func(dst, src []byte) error
 
 	fillLost bool // the fill value has no encoding
+	// fillErr is why new arrays must not have the fill value. Other arrays are read: in
+	// them it counts only for chunks that are not stored.
+	fillErr error
 }
 
 // ArrayBytesCodec is an array-to-bytes codec.

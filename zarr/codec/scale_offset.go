@@ -83,7 +83,8 @@ func (c ScaleOffset) Transform(in ChunkSpec) (Transform, error) {
 	}
 	t.Out.Fill = make([]byte, of.size)
 	if err := t.Encode(t.Out.Fill, in.Fill); err != nil {
-		return Transform{}, fmt.Errorf("fill value: %w", err)
+		t.fillLost, t.fillErr = true, fmt.Errorf("fill value: %w", err)
+		clear(t.Out.Fill)
 	}
 	return t, nil
 }

@@ -1,0 +1,241 @@
+package arrowzarr
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"golang.org/x/sync/errgroup"
+)
+
+// strip says which part of an input a batch is: one chunk of rows, of columns from first on.
+// A Parquet file is read in strips if a chunk of all columns takes too much memory: all
+// columns of the first chunk, some at a time, then those of the second.
+type strip struct {
+	grid  rowGrid
+	first int
+}
+
+// stripRule decides whether a Parquet file is read in strips.
+type stripRule struct {
+	columns []*column
+	sizer   chunkSizer
+	grid    rowGrid // of the options or the output; chunkRows is 0 if it is to be found
+}
+
+// allowStrips lets the input be read in strips, if it can be.
+func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
+	p := c.parquetInput()
+	// Shards of all columns are open at a time. Codecs are chosen before the first chunk, by
+	// samples of all columns.
+	if p != nil && grid.shardRows == 0 && !slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.codecs.hasAuto() }) {
+		p.rule = &stripRule{columns: c.chosen.plans, sizer: sizer, grid: grid}
+	}
+}
+
+// choose returns the grid of strips, and whether there must be any. widths has the bytes of
+// a row of each column. A file is wide as wideColumns says.
+func (r *stripRule) choose(widths []float64, total int64, wide bool) (grid rowGrid, ok bool) {
+	var row float64
+	for _, width := range widths {
+		row += width
+	}
+	if grid = r.grid; grid.chunkRows > 0 {
+		return grid, row*float64(min(grid.chunkRows, total)) > float64(r.sizer.shares.batches/2)
+	}
+	grid.chunkRows = min(r.sizer.chunkRows(r.columns, widths, 0), total)
+	return r.sizer.withShards(grid, r.columns, widths), wide && r.sizer.chunkRows(r.columns, widths, row) < grid.chunkRows
+}
+
+// parquetStrips reads row groups in strips.
+type parquetStrips struct {
+	columns *parquetColumns
+	strip   strip // the next one
+	left    int64 // rows, from the first of the current chunk
+	skip    int64 // rows before the first chunk
+	done    int64 // rows before the current chunk, from the first of a row group
+}
+
+// newStrips returns the reader of the fields of some row groups in strips, or nil if they
+// are not needed.
+func (s *parquetSource) newStrips(ctx context.Context, fields, groups []int) (*parquetStrips, error) {
+	if s.rule == nil {
+		return nil, nil
+	}
+	rows := s.to - s.from - s.cutter.skip
+	if s.cutter.left >= 0 {
+		rows = s.cutter.left
+	}
+	wide := s.reader.MetaData().Schema.NumColumns() >= wideColumns
+	widths := make([]float64, len(fields))
+	var unknown []int
+	for i, c := range s.rule.columns {
+		if c.kind == kindFixed || c.kind == kindDictionary {
+			widths[i] = c.rowBytes(nil, 0)
+			continue
+		}
+		unknown = append(unknown, i)
+		for _, leaf := range appendLeaves(nil, s.arrow.Manifest.Fields[fields[i]]) {
+			widths[i] += float64(leafBytes(s.reader.MetaData(), groups, leaf)) / float64(max(s.to-s.from, 1))
+		}
+	}
+	grid, ok := s.rule.choose(widths, rows, wide)
+	if ok && len(unknown) > 0 { // an encoding may hide the widths
+		if err := s.sampleWidths(ctx, fields, groups, unknown, widths); err != nil {
+			return nil, err
+		}
+		grid, ok = s.rule.choose(widths, rows, wide)
+	}
+	if !ok {
+		return nil, nil
+	}
+	columns, err := s.newColumns(ctx, fields, groups, true)
+	return &parquetStrips{columns: columns, strip: strip{grid: grid}, left: rows, skip: s.cutter.skip}, err
+}
+
+// sampleWidths sets the widths of some columns to those of the first rows.
+func (s *parquetSource) sampleWidths(ctx context.Context, fields, groups, sampled []int, widths []float64) error {
+	chosen := make([]int, len(sampled))
+	for i, column := range sampled {
+		chosen[i] = fields[column]
+	}
+	columns, err := s.newColumns(ctx, chosen, groups, true)
+	if err != nil {
+		return err
+	}
+	defer columns.close()
+	batch, err := columns.next()
+	if err != nil {
+		return fmt.Errorf("the first rows: %w", unexpectedEOF(err))
+	}
+	defer releaseArrays(batch)
+	for i, column := range sampled {
+		widths[column] = s.rule.columns[column].rowBytes(batch[i], int64(batch[i].Len()))
+	}
+	return nil
+}
+
+// rowsRead returns the number of rows of the current chunk that are read, counting columns.
+func (s *parquetStrips) rowsRead() float64 {
+	if s == nil {
+		return 0
+	}
+	rows := min(s.strip.grid.chunkRows, s.left)
+	return float64(rows) * float64(s.strip.first) / float64(len(s.columns.columns))
+}
+
+// nextStrip returns the next strip as a batch, or io.EOF.
+func (s *parquetSource) nextStrip() (l sourceBatch, err error) {
+	current := s.strips.strip
+	var arrays []arrow.Array
+	err = catchPanic(func() error {
+		arrays, err = s.strips.next()
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+	defer releaseArrays(arrays)
+	rows := int64(arrays[0].Len())
+	s.consumed = s.from + s.strips.done
+	fields := s.fields[current.first : current.first+len(arrays)]
+	l.batch = array.NewRecordBatch(selectSchema(s.whole, fields), arrays, rows)
+	l.strip, l.dictionaries = &current, ownDictionaryBytes(l.batch)
+	l.bytes = batchBytes(l.batch, bufferCap) + l.dictionaries
+	return l, nil
+}
+
+// next returns the columns of the next strip, or io.EOF. The caller owns them.
+func (s *parquetStrips) next() ([]arrow.Array, error) {
+	rows, c := min(s.strip.grid.chunkRows, s.left), s.columns
+	if rows == 0 {
+		return nil, io.EOF
+	}
+	columns := c.columns[s.strip.first:]
+	arrays, ends := make([]arrow.Array, len(columns)), make([]parquetPosition, len(columns))
+	errs := make([]error, len(columns))
+	var bytes atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(c.jobs)
+	n := 0
+	for ; n < len(columns) && (n == 0 || bytes.Load() < c.most); n++ {
+		i := n
+		group.Go(func() error {
+			errs[i] = catchPanic(func() (err error) {
+				arrays[i], ends[i], err = c.readColumn(columns[i], s.skip, rows)
+				if err == nil {
+					bytes.Add(arrayBytes(arrays[i].Data(), bufferCap))
+				}
+				return err
+			})
+			return errs[i]
+		})
+	}
+	if group.Wait() != nil {
+		i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+		for _, a := range arrays {
+			if a != nil {
+				a.Release()
+			}
+		}
+		return nil, fmt.Errorf("after row %d: column %q: %w", s.done, columns[i].name, unexpectedEOF(errs[i]))
+	}
+	if s.strip.first += n; s.strip.first == len(c.columns) {
+		s.strip.first, c.at = 0, ends[0]
+		s.left -= rows
+		s.done += s.skip + rows
+		s.skip = 0
+	}
+	return arrays[:n], nil
+}
+
+// readColumn skips rows of a column, and then reads some as one array. It returns the
+// position after them. The caller owns the array.
+func (c *parquetColumns) readColumn(column *parquetColumn, skip, rows int64) (arrow.Array, parquetPosition, error) {
+	at := c.at
+	var pieces []arrow.Array
+	defer func() {
+		if column.made != nil { // after an error
+			column.made.Release()
+			column.made = nil
+		}
+		releaseArrays(pieces)
+	}()
+	for rows > 0 {
+		n := at.rowsLeft(c.footer)
+		if n == 0 {
+			return nil, at, io.ErrUnexpectedEOF
+		}
+		if skip > 0 {
+			n = min(n, skip, c.rows)
+		} else {
+			n = min(n, rows)
+		}
+		for leaf := range column.leaves {
+			if err := c.read(parquetTask{column: column, leaf: leaf}, n); err != nil {
+				return nil, at, err
+			}
+		}
+		if err := c.finish(column, at, n); err != nil {
+			return nil, at, err
+		}
+		if at.row += n; skip > 0 {
+			skip -= n
+			column.made.Release()
+		} else {
+			rows -= n
+			pieces = append(pieces, column.made)
+		}
+		column.made = nil
+	}
+	if len(pieces) == 1 {
+		pieces[0].Retain()
+		return pieces[0], at, nil
+	}
+	array, err := array.Concatenate(pieces, c.memory)
+	return array, at, err
+}
