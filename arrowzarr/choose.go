@@ -45,7 +45,7 @@ type chosenColumns struct {
 func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	c, err := planChosen(schema, o)
 	if err == nil && len(c.plans) == 0 && schema.NumFields() > 0 {
-		err = c.nothingLeft()
+		err = errNothingLeft(c.skipped)
 	}
 	if err != nil {
 		return nil, err
@@ -112,13 +112,13 @@ func markChosen(schema *arrow.Schema, columns, exclude []string) (chosen []bool,
 	return chosen, unmatched
 }
 
-// nothingLeft is the error of an input with columns of which none is converted.
-func (c *chosenColumns) nothingLeft() error {
-	if len(c.skipped) == 0 {
+// errNothingLeft is the error of an input with columns of which none is converted.
+func errNothingLeft(skipped []SkippedColumn) error {
+	if len(skipped) == 0 {
 		return partErrorf(PartUsage, "every column is excluded, expected at least one that is not")
 	}
-	reasons := make([]string, len(c.skipped))
-	for i, s := range c.skipped {
+	reasons := make([]string, len(skipped))
+	for i, s := range skipped {
 		reasons[i] = fmt.Sprintf("%q of type %s: %s", s.Name, s.Type, s.Reason)
 	}
 	return partErrorf(PartInput, "no column can be converted: %s", strings.Join(reasons, "; "))

@@ -153,7 +153,7 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 // addNested makes the writers of nested columns, and returns them by column.
 func (p *pipeline) addNested(work store.Store, grid rowGrid, automatic bool, pieces string, shares memoryShares, values *categoryMemory) []*nestedWriter {
 	all := make([]*nestedWriter, len(p.writer.columns))
-	filling := &fillingMemory{size: shares.total / 8, encoding: shares.batches}
+	filling := &fillingMemory{size: shares.total / 12, encoding: shares.batches}
 	for i, column := range p.writer.columns {
 		if column.plan.kind != kindNested {
 			continue

@@ -282,7 +282,7 @@ func (m *fillingMemory) limit() int64 {
 // reserve counts n more bytes. It is an error if they are more than size in all.
 func (m *fillingMemory) reserve(n int64) error {
 	if m != nil && m.used.Add(n) > m.size {
-		return partErrorf(PartUsage, "the chunks of nested columns that are being filled take more than %d bytes, an eighth of --max-memory: lower --chunk-rows, or raise --max-memory", m.size)
+		return partErrorf(PartUsage, "the chunks of nested columns that are being filled take more than %d bytes, a twelfth of --max-memory: lower --chunk-rows, or raise --max-memory", m.size)
 	}
 	return nil
 }

@@ -213,7 +213,7 @@ func chooseFrom(schema *arrow.Schema, columns, exclude []string) ([]bool, error)
 		return nil, partErrorf(PartUsage, "%w\nexpected some of %s", err, columnNames(schema))
 	}
 	if len(chosen) > 0 && !slices.Contains(chosen, true) {
-		return nil, (&chosenColumns{}).nothingLeft()
+		return nil, errNothingLeft(nil)
 	}
 	return chosen, nil
 }
