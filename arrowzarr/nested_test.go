@@ -183,7 +183,7 @@ func TestLongChunksOfNestedColumnsMustFitTheMemory(t *testing.T) {
 		assert.Contains(t, message, want)
 		assert.Contains(t, message, "lower --chunk-rows")
 	}
-	for memory, rows := range map[int64]int64{least: 1_500_000, 1 << 30: 6_000_000} {
+	for memory, rows := range map[int64]int64{least: 1_000_000, 1 << 30: 6_000_000} {
 		output, _ := convertFile(t, path, arrowzarr.Options{ChunkRows: rows, MaxMemory: memory})
 		verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
 		require.NoError(t, err)
