@@ -28,7 +28,17 @@ type columnError struct {
 }
 
 func (e *columnError) Error() string {
-	return fmt.Sprintf("column %q of type %s: %v", e.field.Name, e.field.Type, e.err)
+	return fmt.Sprintf("column %q of type %s: %v", e.field.Name, typeText(e.field.Type), e.err)
+}
+
+// typeText returns a type as people read it: what is deep in a nested one is cut off.
+func typeText(t arrow.DataType) string {
+	const most = 200
+	text := t.String()
+	if len(text) > most {
+		text = truncate(text, most) + "..."
+	}
+	return text
 }
 
 func (e *columnError) Unwrap() error { return e.err }
@@ -77,7 +87,7 @@ func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 			plan.codecs = codecsOf(field.Name)
 			c.plans, c.fields = append(c.plans, plan), append(c.fields, i)
 		case o.SkipUnsupported && errors.As(err, &why):
-			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: field.Type.String(), Reason: why.err.Error(), field: i})
+			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: typeText(field.Type), Reason: why.err.Error(), field: i})
 		default:
 			refused = append(refused, err)
 		}
