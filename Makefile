@@ -108,8 +108,8 @@ check-modules: ## Check that a module of a user tidies and builds with Quiver
 	GO=$(GO) .ci/check-modules
 
 # Programs that do not depend on each other: make --jobs runs several at once.
-INTEROP := interop-check interop-tables interop-compression interop-zarrmatrix interop-zarrrandom interop-zarrops interop-zarrtolerance interop-zarrcast \
-	interop-blosc interop-cdevice interop-dissociated interop-share interop-flight
+INTEROP := interop-check interop-tables interop-compression interop-zarrmatrix interop-zarrrandom interop-zarrops \
+	interop-zarrtolerance interop-zarrcast interop-blosc interop-cdevice interop-dissociated interop-share interop-flight
 interop-tables: ARGUMENTS = --tables 100 --seed 1
 interop-zarrrandom: ARGUMENTS = --arrays 250 --seed 1
 interop-zarrops: ARGUMENTS = --sequences 20 --seed 1
@@ -145,6 +145,7 @@ programs: bin/arrow2zarr $(VENV) ## Check random programs of arrays and random t
 	.venv/bin/python interop/tables.py --tables 1000
 	GO=$(GO) .venv/bin/python interop/zarrrandom.py --arrays 5000
 	GO=$(GO) .venv/bin/python interop/zarrops.py --sequences 500
+	GO=$(GO) .venv/bin/python interop/zarrcast.py --arrays 5000
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)

@@ -61,9 +61,9 @@ type Stats struct {
 // DecodeOptions are the options of the decoders of batches. The zero value is valid.
 type DecodeOptions struct {
 	// Scratch is the size in bytes up to which a GPU's memory is used at a time, beside
-	// Src and Dst; 0 is 1 GiB. A batch that needs more is decoded in several steps. One
-	// input may exceed the limit if it needs more by itself. Formats whose kernels need
-	// no other memory ignore it.
+	// Src and Dst; 0 is a 32nd of the GPU's memory, at least 1 GiB. A batch that needs more
+	// is decoded in several steps. One input may exceed the limit if it needs more by
+	// itself. Formats whose kernels need no other memory ignore it.
 	Scratch int64
 	// Stats is where inputs are counted unless it is nil.
 	Stats *Stats

@@ -89,6 +89,7 @@ func openDevice(d *Driver, key deviceKey, context driver.Context) (*Device, erro
 	dev.submitsWithoutContext.Store(d.version > newestNeedingContext)
 	dev.nullStream = &Stream{cudaStream: &cudaStream{dev: dev}}
 	dev.streams = newStreamPool(dev)
+	dev.limits.MemoryBytes = total
 	dev.idleLimit = total / 4
 	dev.staging = newStagingPool(dev, defaultStaging)
 	if err := dev.pools.init(dev); err != nil {
@@ -262,6 +263,7 @@ type Limits struct {
 	SharedPerBlock              int64  // bytes, without opt-in
 	SharedPerBlockOptin         int64  // bytes, the maximum of Kernel.SetMaxDynamicShared
 	L2Bytes                     int64
+	MemoryBytes                 int64 // of the GPU, in use or not
 	CopyEngines                 int
 }
 

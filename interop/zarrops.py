@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec, GzipCodec, ShardingCodec, TransposeCodec, ZstdCodec
 from zarr.core.group import GroupMetadata
 
 warnings.filterwarnings("ignore")
@@ -50,6 +51,12 @@ def random_array(rng: np.random.Generator, version: int) -> dict:
         spec["shards"] = [int(n * rng.integers(1, 4)) for n in spec["chunks"]]
     elif version == 3 and shape and all(shape) and chance(rng, 0.4):
         spec["edges"] = [edges(rng, n) for n in shape]
+    if version == 3 and chance(rng, 0.5):
+        spec["codecs"] = [pick(rng, ["zstd", "gzip", "crc32c"])]
+        if chance(rng, 0.5):
+            spec["order"] = [int(i) for i in rng.permutation(len(shape))]
+        if "shards" in spec:
+            spec["start"] = chance(rng, 0.5)
     return spec
 
 
@@ -65,8 +72,18 @@ def metadata(spec: dict, version: int):
     return zarr.create_array({}, zarr_format=version, **arguments(spec)).metadata
 
 
+COMPRESSORS = {"zstd": ZstdCodec(level=1), "gzip": GzipCodec(level=1), "crc32c": Crc32cCodec()}
+
+
 def arguments(spec: dict) -> dict:
     chunks = spec.get("edges") or tuple(spec["chunks"])
+    if "codecs" in spec:
+        how = {"shape": spec["shape"], "chunks": chunks, "dtype": "<i4", "fill_value": spec["fill"]}
+        filters, compressors = [TransposeCodec(order=tuple(spec["order"]))] if "order" in spec else [], [COMPRESSORS[name] for name in spec["codecs"]]
+        if "shards" not in spec:
+            return how | {"filters": filters or None, "compressors": compressors}
+        codec = ShardingCodec(chunk_shape=chunks, codecs=[*filters, BytesCodec(), *compressors], index_location="start" if spec["start"] else "end")
+        return how | {"chunks": tuple(spec["shards"]), "serializer": codec, "filters": None, "compressors": None}
     return {"shape": spec["shape"], "chunks": chunks, "shards": spec.get("shards"), "dtype": "<i4", "fill_value": spec["fill"], "compressors": None, "filters": None}
 
 
@@ -283,7 +300,8 @@ class Reference:
         return dict(node.attrs)
 
     def auto_chunks(self, op):
-        a = zarr.create_array({}, shape=op["shape"], chunks="auto", shards="auto" if op["sharded"] else None, dtype="i4")
+        with zarr.config.set({"array.target_shard_size_bytes": op["most"]}):
+            a = zarr.create_array({}, shape=op["shape"], chunks="auto", shards="auto" if op["sharded"] else None, dtype="i4")
         return [list(a.shards or a.chunks), list(a.chunks)]
 
     def create_hierarchy(self, op):
@@ -387,7 +405,8 @@ def random_operation(rng: np.random.Generator, reference: Reference, version: in
         case "auto_chunks":
             # Beyond these sizes zarr-python makes chunks of more than Blosc can hold.
             op["shape"] = [int(10 ** rng.uniform(0, 9 / n)) for n in [int(rng.integers(1, 5))] for _ in range(n)]
-            op["sharded"] = version == 3 and chance(rng, 0.5)
+            op["sharded"] = version == 3 and chance(rng, 0.7)
+            op["most"] = None if chance(rng, 0.5) else int(10 ** rng.uniform(4, 8))
         case "update_attributes" | "set_attributes":
             op["attributes"] = {pick(rng, ["x", "y"]): int(rng.integers(0, 9))}
         case "create_hierarchy":

@@ -36,6 +36,34 @@ func AutoShards(shape []int64, t element.Type) (shard, chunk []int64) {
 	return shard, chunk
 }
 
+// AutoShardsOf is [AutoShards] with shards of at most some bytes, but at least one chunk:
+// those which zarr-python 3.4 chooses with its setting array.target_shard_size_bytes. A
+// shard has as many chunks along each axis, and does not exceed the array.
+func AutoShardsOf(shape []int64, t element.Type, most int64) (shard, chunk []int64) {
+	chunk = autoChunks(shape, t, maxChunkOfShard)
+	size := float64(max(t.Size(), 1))
+	for _, n := range chunk {
+		size *= float64(n)
+	}
+	fits := func(n int64) bool {
+		for i, extent := range chunk {
+			if extent > shape[i]/n {
+				return false
+			}
+		}
+		return size*math.Pow(float64(n), float64(len(chunk))) <= float64(most)
+	}
+	n := int64(1)
+	for len(chunk) > 0 && fits(n+1) {
+		n++
+	}
+	shard = make([]int64, len(chunk))
+	for i, extent := range chunk {
+		shard[i] = n * extent
+	}
+	return shard, chunk
+}
+
 func autoChunks(shape []int64, t element.Type, most float64) []int64 {
 	chunk := make([]int64, len(shape))
 	for i, n := range shape {

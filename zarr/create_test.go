@@ -212,6 +212,27 @@ func TestCreateCompletesMetadata(t *testing.T) {
 	assert.Equal(t, []int64{3}, b.Metadata().ChunkShape)
 }
 
+// zarr-python chooses these shards with array.target_shard_size_bytes.
+func TestShardsOfASizeAreThoseOfZarrPython(t *testing.T) {
+	of := element.Of(ndview.Float32)
+	for _, c := range []struct {
+		shape         []int64
+		most          int64
+		shards, chunk []int64
+	}{
+		{[]int64{10000, 10000}, 1 << 24, []int64{1252, 2500}, []int64{313, 625}},
+		{[]int64{10000, 10000}, 1000, []int64{313, 625}, []int64{313, 625}},
+		{[]int64{1000, 3}, 1 << 24, []int64{1000, 3}, []int64{1000, 3}},
+		{[]int64{100, 100, 100, 100}, 1 << 26, []int64{39, 75, 75, 75}, []int64{13, 25, 25, 25}},
+		{[]int64{0, 3}, 1 << 24, []int64{1, 3}, []int64{1, 3}},
+		{nil, 1 << 24, []int64{}, []int64{}},
+	} {
+		shards, chunk := zarr.AutoShardsOf(c.shape, of, c.most)
+		assert.Equal(t, c.shards, shards, "%v", c.shape)
+		assert.Equal(t, c.chunk, chunk, "%v", c.shape)
+	}
+}
+
 func TestAutomaticChunksAreThoseOfZarrPython(t *testing.T) {
 	raw, err := os.ReadFile("testdata/autochunks.json")
 	require.NoError(t, err)

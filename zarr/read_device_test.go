@@ -2,7 +2,10 @@ package zarr_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,4 +191,31 @@ func TestDevicesReadFillValues(t *testing.T) {
 		defer got.Release()
 		require.Equal(t, bytes.Repeat([]byte{1, 2, 3, 4}, 700*700), bytesOf(t, got))
 	})
+}
+
+// Kernels refuse bytes after a stream, which the host then decodes.
+func TestBytesAfterStreamsAreIgnoredOnEveryDevice(t *testing.T) {
+	numbers := make([]int32, 5000)
+	for i := range numbers {
+		numbers[i] = int32(i * i)
+	}
+	for _, c := range []codec.Codec{codec.Gzip{Level: 1}, codec.Zlib{Level: 1}, codec.Blosc{Compressor: blosc.LZ4, Level: 5}, codec.Blosc{Compressor: blosc.Zstd, Level: 1}} {
+		s := store.NewMemory()
+		a := create(t, s, "a", ints([]int64{5000}, []int64{1000}, c))
+		require.NoError(t, a.Write(ctx, values(t, ndview.Int32, numbers, 5000), 1))
+		for i := range 5 {
+			key := fmt.Sprintf("a/c/%d", i)
+			chunk, err := s.Get(ctx, key, store.Range{})
+			require.NoError(t, err)
+			require.NoError(t, s.Set(ctx, key, append(slices.Clone(chunk), make([]byte, 7*i)...)))
+		}
+		cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+			v, err := a.Read(ctx, zarr.PrototypeOn(dev), 1)
+			require.NoError(t, err, c.Name())
+			defer v.Release()
+			raw, err := binary.Append(nil, binary.LittleEndian, numbers)
+			require.NoError(t, err)
+			assert.Equal(t, raw, bytesOf(t, v), c.Name())
+		})
+	}
 }

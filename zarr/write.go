@@ -28,6 +28,37 @@ func (a *Array) Write(ctx context.Context, v element.Values, jobs int) error {
 	return a.writeBox(ctx, grid.WholeBox(shape), v, jobs)
 }
 
+// WriteFrom stores the elements of another array, which has the shape and the type of a. The
+// other may have other chunks, codecs or another Zarr format: each goroutine reads the
+// elements of one chunk of a, or of one shard, and writes them. Write says how many there
+// are.
+func (a *Array) WriteFrom(ctx context.Context, src *Array, jobs int) error {
+	fail := func(err error) error {
+		return fmt.Errorf("zarr.Array.WriteFrom: array %q: %w", a.path, err)
+	}
+	if src == nil {
+		return fail(errors.New("nil array"))
+	}
+	shape := a.Shape()
+	if a.dataType != src.dataType || !slices.Equal(shape, src.Shape()) {
+		return fail(fmt.Errorf("array %q has %s %v, want %s %v: %w", src.path, src.dataType, src.Shape(), a.dataType, shape, ndview.ErrShape))
+	}
+	whole := grid.WholeBox(shape)
+	err := forEachParallel(ctx, hostParallelism(jobs), a.chunkGrid().Chunks(whole), func(ctx context.Context, index []int64) error {
+		part, _ := a.chunkGrid().Box(index).Intersect(whole)
+		v, err := src.readBox(ctx, Prototype{}, part, 1)
+		if err != nil {
+			return err
+		}
+		defer v.Release()
+		return a.writeBoxOfChunk(ctx, index, part, v, 1)
+	})
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
 // WriteChunk stores one chunk, or one whole shard of a sharded array. The values may be
 // smaller than the chunk along any axis. Those of the last chunk of an axis need not
 // exceed the shape of the array: fill values pad the rest. Otherwise the other elements

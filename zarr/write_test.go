@@ -222,3 +222,39 @@ func TestNonContiguousViewsAreWritten(t *testing.T) {
 	defer got.Release()
 	assert.Equal(t, bytesOf(t, part), bytesOf(t, got))
 }
+
+func TestElementsOfAnotherArrayAreWrittenInOtherChunks(t *testing.T) {
+	s := store.NewMemory()
+	text := &zarr.ArrayMetadata{Shape: []int64{5, 7}, ChunkShape: []int64{2, 3}, DataType: element.String, Codecs: zarr.DefaultCodecs(element.String)}
+	old := ints([]int64{5, 7}, []int64{2, 3})
+	old.Format, old.ChunkKeyEncoding.V2 = 2, true
+	for name, c := range map[string]struct{ from, to *zarr.ArrayMetadata }{
+		"chunks":    {ints([]int64{5, 7}, []int64{2, 3}), ints([]int64{5, 7}, []int64{3, 7}, codec.Zstd{})},
+		"shards":    {ints([]int64{5, 7}, []int64{2, 3}), sharded([]int64{5, 7}, []int64{4, 4}, []int64{2, 1})},
+		"v2":        {old, ints([]int64{5, 7}, []int64{5, 2})},
+		"no axes":   {ints(nil, nil), ints(nil, nil, codec.Gzip{})},
+		"no chunks": {ints([]int64{0, 3}, []int64{1, 1}), ints([]int64{0, 3}, []int64{2, 2})},
+	} {
+		from, to := create(t, s, name+"/from", c.from), create(t, s, name+"/to", c.to)
+		numbers := make([]int32, 1)
+		for _, n := range c.from.Shape {
+			numbers = make([]int32, len(numbers)*int(n))
+		}
+		for i := range numbers {
+			numbers[i] = int32(i * i)
+		}
+		require.NoError(t, from.Write(ctx, values(t, ndview.Int32, numbers, c.from.Shape...), 1))
+		require.NoError(t, to.WriteFrom(ctx, from, 2), name)
+		assert.Equal(t, numbers, readAs(t, to, []int32{}), name)
+	}
+	from, to := create(t, s, "from", text), create(t, s, "to", text)
+	require.NoError(t, from.Set(ctx, zarr.Select(zarr.At(3)), "x", 1))
+	require.NoError(t, to.WriteFrom(ctx, from, 2))
+	assert.Equal(t, readAs(t, from, []string{}), readAs(t, to, []string{}))
+
+	other := create(t, s, "other", ints([]int64{5, 6}, []int64{2, 3}))
+	assert.ErrorIs(t, to.WriteFrom(ctx, other, 1), ndview.ErrShape)
+	assert.Error(t, to.WriteFrom(ctx, nil, 1))
+	require.NoError(t, s.Set(ctx, "from/c/0/0", []byte("x")))
+	assert.ErrorContains(t, to.WriteFrom(ctx, from, 1), `"from"`)
+}

@@ -77,6 +77,11 @@ type jobs struct {
 	owner   []int // of each range, as its user numbers them
 }
 
+// newJobs returns jobs with memory for n of them.
+func newJobs(n int) *jobs {
+	return &jobs{in: make([]compress.Range, 0, n), out: make([]compress.Range, 0, n), owner: make([]int, 0, n)}
+}
+
 func (j *jobs) add(in, out compress.Range, owner int) {
 	j.in, j.out, j.owner = append(j.in, in), append(j.out, out), append(j.owner, owner)
 }

@@ -33,9 +33,14 @@ type part struct {
 	status batch.Status
 }
 
-const threads = 256
+const (
+	threads = 256
+	warp    = 32
+)
 
-var program = launch.Program("compress/blosc", map[string]cudabuf.HostKernel{"quiver_blosc_parts": partsHostKernel})
+var program = launch.Program("compress/blosc", map[string]cudabuf.HostKernel{
+	"quiver_blosc_parts": partsHostKernel, "quiver_blosc_place": placeHostKernel, "quiver_blosc_pack": packHostKernel,
+})
 
 // partsHostKernel is the host implementation of the kernel.
 func partsHostKernel(l *cudabuf.HostLaunch) {
@@ -115,7 +120,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions)
 		return nil, err
 	}
 	need := func(i int) int64 { return d.headers[onDevice[i]].size }
-	limit := batch.Limit(o.Scratch) / 2
+	limit := batch.Limit(dev, o.Scratch) / 2
 	if err := batch.InSteps(len(onDevice), limit, need, func(first, end int) error { return d.decode(onDevice[first:end], limit) }); err != nil {
 		return nil, err
 	}
@@ -205,42 +210,47 @@ func (d *decoding) decode(inputs []int, limit int64) error {
 	size := int64(0) // of that memory
 	for _, input := range inputs {
 		h := d.headers[input]
-		mode := h.shuffle()
-		to := &direct
-		at := d.batch.Out[input].Offset
-		if mode != NoShuffle {
-			to = &shuffled
-			at = size
-			key := shuffle.Transform{Size: h.typeSize, Bits: mode == BitShuffle, Inverse: true}
-			if unshuffles[key] == nil {
-				unshuffles[key] = &jobs{}
-			}
-			for b := range h.blocks() {
-				r := h.block(b)
-				unshuffles[key].add(compress.Range{Offset: at + r.Offset, Length: r.Length},
-					compress.Range{Offset: d.batch.Out[input].Offset + r.Offset, Length: r.Length}, input)
-			}
+		to, at := &direct, d.batch.Out[input].Offset
+		var unshuffle *jobs
+		if mode := h.shuffle(); mode != NoShuffle {
+			to, at = &shuffled, size
 			size += h.size
+			key := shuffle.Transform{Size: h.typeSize, Bits: mode == BitShuffle, Inverse: true}
+			if unshuffle = unshuffles[key]; unshuffle == nil {
+				unshuffle = &jobs{}
+				if len(unshuffles) == 0 { // others are rare
+					unshuffle = newJobs(len(parts))
+				}
+				unshuffles[key] = unshuffle
+			}
+		}
+		coded := &to.zstd
+		if h.format() == formatLZ4 {
+			coded = &to.lz4
+		}
+		if coded.in == nil {
+			*coded = *newJobs(len(parts))
 		}
 		for b := range h.blocks() {
 			r := h.block(b)
+			if unshuffle != nil {
+				out := d.batch.Out[input].Offset + r.Offset
+				unshuffle.add(compress.Range{Offset: at + r.Offset, Length: r.Length}, compress.Range{Offset: out, Length: r.Length}, input)
+			}
 			n := splits(h.flags, h.typeSize, h.blockSize, r.Length != int64(h.blockSize))
 			each := r.Length / int64(n)
-			for k := range int64(n) {
-				p := parts[0]
-				parts = parts[1:]
-				in, out := compress.Range{Offset: p.src, Length: int64(p.size)}, compress.Range{Offset: at + r.Offset + k*each, Length: each}
+			for k, p := range parts[:n] {
+				in, out := compress.Range{Offset: p.src, Length: int64(p.size)}, compress.Range{Offset: at + r.Offset + int64(k)*each, Length: each}
 				switch {
 				case p.status != batch.OK:
 					d.fail(input, p.status)
 				case in.Length == each:
 					to.stored.add(in, out, input)
-				case h.format() == formatLZ4:
-					to.lz4.add(in, out, input)
 				default:
-					to.zstd.add(in, out, input)
+					coded.add(in, out, input)
 				}
 			}
+			parts = parts[n:]
 		}
 	}
 	if err := d.decodeParts(&direct, d.batch.Dst, limit); err != nil || size == 0 {

@@ -2,15 +2,40 @@ package blosc
 
 import (
 	"encoding/binary"
+	"unsafe"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
-	"github.com/quiver-gpu/quiver/compress/lz4"
 	"github.com/quiver-gpu/quiver/compress/pack"
 	"github.com/quiver-gpu/quiver/compress/shuffle"
-	"github.com/quiver-gpu/quiver/compress/zstd"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/internal/launch"
+)
+
+// The structs of blosc.cu that encoding uses.
+type (
+	// sourceChunk is the struct SourceChunk.
+	sourceChunk struct {
+		src, size, dst, room    int64
+		partsAt, firstPart      int64
+		blocks, parts, lastPart int32
+		blockSize, head, _      uint32
+	}
+	// placedPart is the struct PlacedPart.
+	placedPart struct {
+		from, to     int64
+		size, source uint32
+	}
+)
+
+const (
+	packThreads = 128
+	packBytes   = 32 << 10 // of a part that a block of threads copies, about
+
+	// The values of Source.
+	fromEncoded = 0
+	fromParts   = 1
+	fromInput   = 2
 )
 
 // encoding is the encoding of a batch on a GPU.
@@ -18,223 +43,271 @@ type encoding struct {
 	dev      *cudabuf.Device
 	batch    compress.Batch
 	options  EncodeOptions
+	encoder  batch.Encoder // of the parts
 	outcomes []batch.Outcome
 }
 
 func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch.Outcome, error) {
-	e := &encoding{dev: dev, batch: b, options: o, outcomes: make([]batch.Outcome, len(b.In))}
+	e := &encoding{dev: dev, batch: b, options: o, encoder: batch.Zstd, outcomes: make([]batch.Outcome, len(b.In))}
+	if o.Compressor == LZ4 {
+		e.encoder = batch.LZ4
+	}
+	var stored []int
 	inputs := make([]int, 0, len(b.In))
 	for i, in := range b.In {
-		if in.Length > MaxSize {
+		switch {
+		case in.Length > MaxSize:
 			e.outcomes[i].Status = batch.Unsupported
-		} else {
+		case o.Level == 0 || in.Length < minSplitSize && (o.Compressor == LZ4 || o.Compressor == Zstd):
+			stored = append(stored, i)
+		default:
 			inputs = append(inputs, i)
 		}
 	}
-	if o.Compressor != LZ4 && o.Compressor != Zstd && o.Level > 0 {
+	if err := e.store(stored); err != nil {
+		return nil, err
+	}
+	if o.Compressor != LZ4 && o.Compressor != Zstd {
 		if err := runOnHost(dev, b, inputs, e.outcomes, o.encodeInto); err != nil {
 			return nil, err
 		}
 		batch.OnHost(o.Stats, len(inputs))
 		return e.outcomes, nil
 	}
-	// Shuffled, encoded with the encoder's bound, and headers. The rest of the memory is for the
-	// encoder of the parts, which takes a step in one: few large steps use the GPU better.
-	need := func(i int) int64 { return 3 * b.In[inputs[i]].Length }
-	limit := batch.Limit(o.Scratch)
-	own := limit * 3 / 5
-	if o.Compressor == Zstd {
-		own = limit * 2 / 5
-	}
-	if err := batch.InSteps(len(inputs), own, need, func(first, end int) error { return e.encode(inputs[first:end], limit-own) }); err != nil {
-		return nil, err
-	}
-	return e.outcomes, nil
+	return e.outcomes, batch.OnGPU(dev, func(w *batch.Work) error {
+		return batch.InSteps(len(inputs), batch.Limit(dev, o.Scratch), func(i int) int64 { return e.need(b.In[inputs[i]].Length) }, func(first, end int) error {
+			defer w.Release()
+			return e.encode(w, inputs[first:end])
+		})
+	})
 }
 
-// encodeParts encodes a batch of parts.
-func (e *encoding) encodeParts(b compress.Batch, limit int64) ([]compress.Result, error) {
-	if e.options.Compressor == LZ4 {
-		return lz4.Encode(b, lz4.EncodeOptions{Acceleration: 10 - e.options.Level, Scratch: limit})
-	}
-	return zstd.Encode(b, zstd.EncodeOptions{Level: ZstdLevel(e.options.Level), Scratch: limit})
-}
-
-func (e *encoding) bound(n int64) int64 {
-	if e.options.Compressor == LZ4 {
-		return lz4.Bound(n)
-	}
-	return zstd.Bound(n)
-}
-
-// encode encodes some inputs.
-func (e *encoding) encode(inputs []int, limit int64) error {
-	parts, err := e.shuffleBlocks(inputs)
-	if err != nil {
-		return err
-	}
-	defer parts.src.Release()
-	size := int64(0)
-	for i := range parts.in {
-		parts.out = append(parts.out, compress.Range{Offset: size, Length: e.bound(parts.in[i].Length)})
-		size += (parts.out[i].Length + 15) &^ 15 // encoders write aligned words faster
-	}
-	encoded, err := e.dev.NewBuffer(size)
-	if err != nil {
-		return err
-	}
-	defer encoded.Release()
-	var results []compress.Result
-	if len(parts.in) > 0 {
-		if results, err = e.encodeParts(parts.batch(encoded, parts.src), limit); err != nil {
-			return err
-		}
-	}
-	return e.assemble(inputs, parts, encoded, results)
-}
-
-// partSources are the parts of some inputs in the order of their blocks, and the buffer in
-// which they are.
-type partSources struct {
-	jobs
-	src arrowbuf.Buffer
-}
-
-// header returns the header of the chunk of n bytes, or false if it is stored.
-func (o Options) header(n int64) (*header, bool) {
-	h := &header{flags: o.flags(), typeSize: o.TypeSize, size: n, blockSize: max(o.blockSize(int(n)), 1)}
-	return h, o.Level > 0 && n >= minSplitSize
-}
-
-// shuffleBlocks shuffles the blocks of some inputs, and returns their parts. The caller
-// must release the buffer.
-func (e *encoding) shuffleBlocks(inputs []int) (*partSources, error) {
-	p := &partSources{src: e.batch.Src}
-	var shuffles jobs
-	var mode Shuffle
-	size := int64(0)
-	for _, input := range inputs {
-		in := e.batch.In[input]
-		h, encoded := e.options.header(in.Length)
-		if !encoded {
-			continue
-		}
-		at := in.Offset
-		if mode = h.shuffle(); mode != NoShuffle {
-			at = size
-			size += h.size
-		}
-		for b := range h.blocks() {
-			r := h.block(b)
-			if mode != NoShuffle {
-				shuffles.add(compress.Range{Offset: in.Offset + r.Offset, Length: r.Length}, compress.Range{Offset: at + r.Offset, Length: r.Length}, input)
-			}
-			n := splits(h.flags, h.typeSize, h.blockSize, r.Length != int64(h.blockSize))
-			each := r.Length / int64(n)
-			for k := range int64(n) {
-				p.in = append(p.in, compress.Range{Offset: at + r.Offset + k*each, Length: each})
-				p.owner = append(p.owner, input)
-			}
-		}
-	}
-	if size == 0 {
-		p.src.Retain()
-		return p, nil
-	}
-	memory, err := e.dev.NewBuffer(size)
-	if err != nil {
-		return nil, err
-	}
-	p.src = memory
-	err = shuffle.Apply(shuffles.batch(memory, e.batch.Src), shuffle.Transform{Size: e.options.TypeSize, Bits: mode == BitShuffle})
-	if err != nil {
-		memory.Release()
-		return nil, err
-	}
-	return p, nil
-}
-
-// assemble writes chunks from their encoded parts. A part that does not become smaller is
-// stored, and so is a chunk.
-func (e *encoding) assemble(inputs []int, parts *partSources, encoded arrowbuf.Buffer, results []compress.Result) error {
-	var meta []byte // headers, starts of blocks and sizes of parts
-	var metas, stored, coded, raw jobs
-	next := 0
-	for _, input := range inputs {
+// store stores some inputs.
+func (e *encoding) store(inputs []int) error {
+	var heads, all jobs
+	memory := make([]byte, headerSize*len(inputs))
+	for k, input := range inputs {
 		in, out := e.batch.In[input], e.batch.Out[input]
-		h, encode := e.options.header(in.Length)
-		first := next
-		blocks := 0
-		total := int64(headerSize)
-		if encode {
-			blocks = h.blocks()
-			total += 4 * int64(blocks)
-		}
-		starts := make([]uint32, 0, blocks)
-		for b := range blocks {
-			starts = append(starts, uint32(total))
-			for range splits(h.flags, h.typeSize, h.blockSize, h.block(b).Length != int64(h.blockSize)) {
-				total += 4 + e.partSize(parts, results, next)
-				next++
-			}
-		}
-		if !encode || total >= in.Length+headerSize {
-			encode, blocks, total = false, 0, in.Length+headerSize
-			h.flags |= flagMemcpy
-		}
+		total := headerSize + in.Length
 		if total > out.Length {
 			e.outcomes[input].Status = batch.TooLarge
 			continue
 		}
 		e.outcomes[input].Size = total
-		at := int64(len(meta))
-		meta = append(meta, make([]byte, headerSize)...)
-		e.options.putHeader(meta[at:], h.flags, int(in.Length), h.blockSize)
-		binary.LittleEndian.PutUint32(meta[at+12:], uint32(total))
-		for _, s := range starts[:blocks] {
-			meta = binary.LittleEndian.AppendUint32(meta, s)
-		}
-		n := int64(len(meta)) - at
-		metas.add(compress.Range{Offset: at, Length: n}, compress.Range{Offset: out.Offset, Length: n}, input)
-		if !encode {
-			raw.add(in, compress.Range{Offset: out.Offset + n, Length: in.Length}, input)
-			continue
-		}
-		to := out.Offset + n
-		for i := first; i < next; i++ {
-			size := e.partSize(parts, results, i)
-			metas.add(compress.Range{Offset: int64(len(meta)), Length: 4}, compress.Range{Offset: to, Length: 4}, input)
-			meta = binary.LittleEndian.AppendUint32(meta, uint32(size))
-			to += 4
-			r := compress.Range{Offset: to, Length: size}
-			if size == parts.in[i].Length {
-				stored.add(parts.in[i], r, input)
-			} else {
-				coded.add(compress.Range{Offset: parts.out[i].Offset, Length: size}, r, input)
-			}
-			to += size
-		}
+		head := memory[headerSize*k:]
+		e.options.putHeader(head, e.options.flags()|flagMemcpy, int(in.Length), max(e.options.blockSize(int(in.Length)), 1))
+		binary.LittleEndian.PutUint32(head[12:], uint32(total))
+		heads.add(compress.Range{Offset: int64(headerSize * k), Length: headerSize}, compress.Range{Offset: out.Offset, Length: headerSize}, input)
+		all.add(in, compress.Range{Offset: out.Offset + headerSize, Length: in.Length}, input)
 	}
-	memory, err := batch.Upload(e.dev, meta)
+	if len(heads.in) == 0 {
+		return nil
+	}
+	onGPU, err := batch.Upload(e.dev, memory)
 	if err != nil {
 		return err
 	}
-	defer memory.Release()
-	for _, c := range []struct {
-		jobs *jobs
-		src  arrowbuf.Buffer
-	}{{&metas, memory}, {&stored, parts.src}, {&coded, encoded}, {&raw, e.batch.Src}} {
-		if err := pack.Copy(c.jobs.batch(e.batch.Dst, c.src)); err != nil {
+	defer onGPU.Release()
+	if err := pack.Copy(heads.batch(e.batch.Dst, onGPU)); err != nil {
+		return err
+	}
+	return pack.Copy(all.batch(e.batch.Dst, e.batch.Src))
+}
+
+// header returns the header of the chunk of n bytes.
+func (o Options) header(n int64) header {
+	return header{flags: o.flags(), typeSize: o.TypeSize, size: n, blockSize: o.blockSize(int(n))}
+}
+
+// need returns the number of bytes of the GPU's memory that an input of n bytes needs.
+func (e *encoding) need(n int64) int64 {
+	h := e.options.header(n)
+	of := func(part int64) int64 {
+		return e.room(part) + e.encoder.Need(part) + int64(unsafe.Sizeof(batch.Item{})+unsafe.Sizeof(batch.Outcome{})+unsafe.Sizeof(placedPart{}))
+	}
+	blocks, parts := h.layout()
+	last := h.block(blocks - 1).Length
+	bytes := int64(blocks-1)*int64(parts)*of(int64(h.blockSize)/int64(parts)) + of(last)
+	if last == int64(h.blockSize) {
+		bytes += int64(parts)*of(last/int64(parts)) - of(last)
+	}
+	if h.shuffle() != NoShuffle {
+		bytes += n
+	}
+	return bytes
+}
+
+// layout returns the number of blocks, and the number of parts of each whole one.
+func (h *header) layout() (blocks, parts int) {
+	return h.blocks(), splits(h.flags, h.typeSize, h.blockSize, false)
+}
+
+// room returns the number of bytes for the encoding of n bytes. Encoders write aligned words
+// faster.
+func (e *encoding) room(n int64) int64 { return (e.encoder.Bound(n) + 15) &^ 15 }
+
+// encodingPlan divides some inputs into parts.
+type encodingPlan struct {
+	chunks   []sourceChunk
+	items    []batch.Item // the parts in the order of their blocks
+	shuffles jobs         // of blocks, to where the parts are
+	shuffled int64        // bytes
+	encoded  int64        // bytes
+}
+
+func (e *encoding) plan(inputs []int) *encodingPlan {
+	var blocks, parts int
+	for _, input := range inputs {
+		h := e.options.header(e.batch.In[input].Length)
+		n, each := h.layout()
+		blocks, parts = blocks+n, parts+n*each
+	}
+	first := e.options.header(minSplitSize)
+	shuffled := first.shuffle() != NoShuffle
+	p := &encodingPlan{chunks: make([]sourceChunk, 0, len(inputs)), items: make([]batch.Item, 0, parts)}
+	if shuffled {
+		p.shuffles = jobs{in: make([]compress.Range, 0, blocks), out: make([]compress.Range, 0, blocks)}
+	}
+	for _, input := range inputs {
+		in, out := e.batch.In[input], e.batch.Out[input]
+		h := e.options.header(in.Length)
+		n, each := h.layout()
+		at := in.Offset
+		if shuffled {
+			at = p.shuffled
+			p.shuffled += in.Length
+		}
+		c := sourceChunk{src: in.Offset, size: in.Length, dst: out.Offset, room: out.Length, partsAt: at, firstPart: int64(len(p.items)),
+			blocks: int32(n), parts: int32(each), lastPart: int32(each), blockSize: uint32(h.blockSize),
+			head: 2 | 1<<8 | uint32(h.flags)<<16 | uint32(h.typeSize)<<24}
+		for b := range n {
+			r := h.block(b)
+			if shuffled {
+				p.shuffles.in = append(p.shuffles.in, compress.Range{Offset: in.Offset + r.Offset, Length: r.Length})
+				p.shuffles.out = append(p.shuffles.out, compress.Range{Offset: at + r.Offset, Length: r.Length})
+			}
+			count := each
+			if r.Length != int64(h.blockSize) {
+				count, c.lastPart = 1, 1
+			}
+			size := r.Length / int64(count)
+			room := e.room(size)
+			for k := range int64(count) {
+				p.items = append(p.items, batch.Item{Src: at + r.Offset + k*size, SrcSize: size, Dst: p.encoded, DstSize: room})
+				p.encoded += room
+			}
+		}
+		p.chunks = append(p.chunks, c)
+	}
+	return p
+}
+
+// encode encodes some inputs.
+func (e *encoding) encode(w *batch.Work, inputs []int) error {
+	p := e.plan(inputs)
+	src := e.batch.Src
+	if len(p.shuffles.in) > 0 {
+		memory, err := e.dev.NewBuffer(p.shuffled)
+		if err != nil {
 			return err
 		}
+		defer memory.Release()
+		src = memory
+		err = shuffle.Apply(p.shuffles.batch(memory, e.batch.Src), shuffle.Transform{Size: e.options.TypeSize, Bits: e.options.Shuffle == BitShuffle})
+		if err != nil {
+			return err
+		}
+	}
+	n, parts := int64(len(p.chunks)), int64(len(p.items))
+	memory, chunks := w.Buffer(p.encoded), launch.In(batch.Put(w, p.chunks), 0)
+	items, encoded := e.encoder.Enqueue(w, memory, src, p.items, ZstdLevel(e.options.Level))
+	placed := w.Buffer(parts * int64(unsafe.Sizeof(placedPart{})))
+	results := w.Buffer(n * int64(unsafe.Sizeof(batch.Outcome{})))
+	dst := launch.InOut(e.batch.Dst, 0)
+	w.Launch(program, "quiver_blosc_place", (n*warp+threads-1)/threads, threads, dst, chunks, launch.In(items, 0), launch.In(encoded, 0), launch.InOut(placed, 0), launch.InOut(results, 0), n)
+	each := max(1, p.encoded/parts/packBytes)
+	w.Launch(program, "quiver_blosc_pack", parts*each, packThreads, dst, launch.In(e.batch.Src, 0), launch.In(src, 0), launch.In(memory, 0), launch.In(placed, 0), each)
+	outcomes := make([]batch.Outcome, n)
+	if err := w.Fetch(results, outcomes); err != nil {
+		return err
+	}
+	for i, input := range inputs {
+		e.outcomes[input] = outcomes[i]
 	}
 	return nil
 }
 
-// partSize returns the size of a part in its chunk.
-func (e *encoding) partSize(parts *partSources, results []compress.Result, i int) int64 {
-	if r := results[i]; r.Err == nil && r.Length < parts.in[i].Length {
-		return r.Length
+// placeHostKernel is the host implementation of quiver_blosc_place.
+func placeHostKernel(l *cudabuf.HostLaunch) {
+	n := l.Int64(6)
+	chunks, outcomes := launch.Structs[sourceChunk](l, 1, n), launch.Structs[batch.Outcome](l, 5, n)
+	var parts int64
+	for _, c := range chunks {
+		parts = max(parts, c.firstPart+c.count())
 	}
-	return parts.in[i].Length
+	items, encoded, placed := launch.Structs[batch.Item](l, 2, parts), launch.Structs[batch.Outcome](l, 3, parts), launch.Structs[placedPart](l, 4, parts)
+	for i, c := range chunks {
+		end := c.firstPart + c.count()
+		dst := l.Memory(l.Pointer(0)+uintptr(c.dst), c.room)
+		outcomes[i] = c.place(dst, items[c.firstPart:end], encoded[c.firstPart:end], placed[c.firstPart:end])
+	}
+}
+
+// count returns the number of parts.
+func (c *sourceChunk) count() int64 { return int64(c.blocks-1)*int64(c.parts) + int64(c.lastPart) }
+
+// place finds out where the parts of the chunk go, and writes what is not in parts. A part or
+// a chunk that does not become smaller is stored.
+func (c *sourceChunk) place(dst []byte, items []batch.Item, encoded []batch.Outcome, placed []placedPart) batch.Outcome {
+	size := func(k int) int64 {
+		if e := encoded[k]; e.Status == batch.OK && e.Size < items[k].SrcSize {
+			return e.Size
+		}
+		return items[k].SrcSize
+	}
+	head, total := c.head, headerSize+4*int64(c.blocks)
+	at := total
+	for k := range items {
+		total += 4 + size(k)
+	}
+	stored := total >= headerSize+c.size
+	if stored {
+		head, total = head|flagMemcpy<<16, headerSize+c.size
+	}
+	if total > c.room {
+		clear(placed)
+		return batch.Outcome{Status: batch.TooLarge}
+	}
+	for i, v := range []uint32{head, uint32(c.size), c.blockSize, uint32(total)} {
+		binary.LittleEndian.PutUint32(dst[4*i:], v)
+	}
+	for k, it := range items {
+		if stored {
+			offset := it.Src - c.partsAt
+			placed[k] = placedPart{c.src + offset, c.dst + headerSize + offset, uint32(it.SrcSize), fromInput}
+			continue
+		}
+		if k%int(c.parts) == 0 {
+			binary.LittleEndian.PutUint32(dst[headerSize+4*(k/int(c.parts)):], uint32(at))
+		}
+		n := size(k)
+		binary.LittleEndian.PutUint32(dst[at:], uint32(n))
+		at += 4
+		placed[k] = placedPart{it.Src, c.dst + at, uint32(n), fromParts}
+		if n < it.SrcSize {
+			placed[k].from, placed[k].source = it.Dst, fromEncoded
+		}
+		at += n
+	}
+	return batch.Outcome{Size: total}
+}
+
+// packHostKernel is the host implementation of quiver_blosc_pack.
+func packHostKernel(l *cudabuf.HostLaunch) {
+	placed := launch.Structs[placedPart](l, 4, int64(l.Grid.X)/l.Int64(5))
+	batch.ForEach(int64(len(placed)), func(i int64) {
+		p := placed[i]
+		from := l.Pointer(map[uint32]int{fromInput: 1, fromParts: 2, fromEncoded: 3}[p.source])
+		copy(l.Memory(l.Pointer(0)+uintptr(p.to), int64(p.size)), l.Memory(from+uintptr(p.from), int64(p.size)))
+	})
 }

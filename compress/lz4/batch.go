@@ -16,8 +16,9 @@ type EncodeOptions struct {
 	// Acceleration is that of [EncodeBlock] on the CPU device. GPUs have one level.
 	Acceleration int
 	// Scratch is the size in bytes up to which a GPU's memory is used at a time, beside
-	// Src and Dst; 0 is 1 GiB. A batch that needs more is encoded in several steps. One
-	// input may exceed the limit if it needs more by itself.
+	// Src and Dst; 0 is a 32nd of the GPU's memory, at least 1 GiB. A batch that needs more
+	// is encoded in several steps. One input may exceed the limit if it needs more by
+	// itself.
 	Scratch int64
 }
 

@@ -123,7 +123,7 @@ func planDecoding(items []batch.Item, limit int64) decodePlan {
 const segmentScratch = segmentParts * (int64(unsafe.Sizeof(walk{})) + 4*partWords)
 
 func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
-	outcomes, items, limit := make([]batch.Outcome, len(b.In)), batch.Items(b), batch.Limit(o.Scratch)
+	outcomes, items, limit := make([]batch.Outcome, len(b.In)), batch.Items(b), batch.Limit(dev, o.Scratch)
 	// Everything but the marks.
 	need := func(i int) int64 {
 		return ceil(items[i].SrcSize, segmentBytes)*(segmentScratch+8) + piecesOf(items[i])*pieceScratch

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,11 +87,7 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 
 // encodeEmulated runs the kernels on inputs, as encodingPlan.encode does.
 func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, dst []byte) []batch.Outcome {
-	var p encodingPlan
-	for _, it := range items {
-		p.add(it)
-	}
-	p.finish()
+	p := planEncoding(items)
 	outcomes := make([]batch.Outcome, len(items))
 	encoded, sequences := make([]encodedPiece, len(p.pieces)), make([]encodedSequence, p.scratch)
 	pieces, starts, n := batch.Bytes(p.pieces), batch.Bytes(p.starts), int64(len(p.pieces))
@@ -98,7 +95,7 @@ func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, dst [
 		e.Launch("quiver_lz4_matches", n, warp, src, pieces, batch.Bytes(sequences), batch.Bytes(encoded))
 	}
 	count := int64(len(items))
-	e.Launch("quiver_lz4_place", (count+placeThreads-1)/placeThreads, placeThreads, dst, batch.Bytes(items), starts, batch.Bytes(encoded), batch.Bytes(outcomes), count)
+	e.Launch("quiver_lz4_place", ceil(count*warp, placeThreads), placeThreads, dst, batch.Bytes(items), starts, batch.Bytes(encoded), batch.Bytes(outcomes), count)
 	if n > 0 {
 		e.Launch("quiver_lz4_write", n, warp, dst, src, batch.Bytes(items), starts, pieces, batch.Bytes(sequences), batch.Bytes(encoded), batch.Bytes(outcomes))
 	}
@@ -115,4 +112,42 @@ func TestKernelsEncodeWithinTheirMemory(t *testing.T) {
 		out := make([]byte, n)
 		return out, DecodeBlock(out, in)
 	})
+}
+
+// TestKernelsPlaceManyPieces compares where the kernel and the host implementation put the
+// pieces of large items, of which some have no match.
+func TestKernelsPlaceManyPieces(t *testing.T) {
+	e, r := batchtest.StartEmulator(t), rand.New(rand.NewPCG(5, 6))
+	tooLarge := 0
+	for range 200 {
+		var pieces []encodedPiece
+		var items []batch.Item
+		starts := []uint32{0}
+		few := r.IntN(4)
+		for i := range 1 + r.IntN(5) {
+			for range r.IntN(150) {
+				p := encodedPiece{tail: r.Uint32N(3000)}
+				if r.IntN(4) <= few {
+					p.sequences, p.first, p.rest = 1, r.Uint32N(2)*r.Uint32N(40_000), 3+r.Uint32N(20_000)
+				}
+				pieces = append(pieces, p)
+			}
+			starts = append(starts, uint32(len(pieces)))
+			items = append(items, batch.Item{Dst: int64(i), DstSize: 1 + r.Int64N(4_000_000)})
+		}
+		want, got, outcomes := slices.Clone(pieces), slices.Clone(pieces), make([]batch.Outcome, len(items))
+		n := int64(len(items))
+		e.Launch("quiver_lz4_place", ceil(n*warp, placeThreads), placeThreads, make([]byte, n), batch.Bytes(items), batch.Bytes(starts), batch.Bytes(got), batch.Bytes(outcomes), n)
+		for i, it := range items {
+			size, ok := placePieces(want[starts[i]:starts[i+1]], it.DstSize)
+			if !ok {
+				require.Equal(t, batch.Outcome{Status: batch.TooLarge}, outcomes[i])
+				tooLarge++
+				continue
+			}
+			require.Equal(t, batch.Outcome{Size: size}, outcomes[i])
+			require.Equal(t, want[starts[i]:starts[i+1]], got[starts[i]:starts[i+1]])
+		}
+	}
+	require.Greater(t, tooLarge, 10)
 }

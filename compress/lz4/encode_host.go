@@ -70,40 +70,52 @@ func placeHostKernel(l *cudabuf.HostLaunch) {
 	encoded, outcomes := launch.Structs[encodedPiece](l, 3, int64(starts[n])), launch.Structs[batch.Outcome](l, 4, n)
 	for i, it := range items {
 		pieces := encoded[starts[i]:starts[i+1]]
-		at, literals := int64(0), uint32(0)
-		for k := range pieces {
-			e := &pieces[k]
-			if e.sequences == 0 {
-				literals += e.tail
-				continue
-			}
-			e.out, e.carried = uint32(at), literals
-			all := literals + e.first
-			at += int64(1 + extension(all) + all + e.rest)
-			literals = e.tail
-		}
-		end := at + int64(1+extension(literals)+literals)
-		if end > it.DstSize {
+		size, ok := placePieces(pieces, it.DstSize)
+		switch {
+		case !ok:
 			outcomes[i] = batch.Outcome{Status: batch.TooLarge}
 			continue
-		}
-		outcomes[i] = batch.Outcome{Size: end}
-		if len(pieces) == 0 {
+		case len(pieces) == 0:
 			l.Memory(l.Pointer(0)+uintptr(it.Dst), 1)[0] = 0
+		}
+		outcomes[i] = batch.Outcome{Size: size}
+	}
+}
+
+// placePieces finds out where the pieces of an item go. It returns the size of the output,
+// and whether that is at most room.
+func placePieces(pieces []encodedPiece, room int64) (int64, bool) {
+	at, literals := int64(0), uint32(0)
+	for k := range pieces {
+		e := &pieces[k]
+		e.out, e.carried = uint32(at), literals
+		if e.sequences == 0 {
+			literals += e.tail
 			continue
 		}
-		last := &pieces[len(pieces)-1]
-		last.lastOut, last.lastLiterals = uint32(at), literals
-		before := uint32(end)
-		for k := len(pieces) - 1; k >= 0; k-- {
-			e := &pieces[k]
-			before -= e.tail
-			e.tailOut = before
-			if e.sequences > 0 {
-				before = e.out + 1 + extension(e.carried+e.first) + e.carried
-			}
+		all := literals + e.first
+		at += int64(1 + extension(all) + all + e.rest)
+		literals = e.tail
+	}
+	end := at + int64(1+extension(literals)+literals)
+	if end > room {
+		return 0, false
+	}
+	if len(pieces) == 0 {
+		return end, true
+	}
+	last := &pieces[len(pieces)-1]
+	last.lastOut, last.lastLiterals = uint32(at), literals
+	before := uint32(end)
+	for k := len(pieces) - 1; k >= 0; k-- {
+		e := &pieces[k]
+		before -= e.tail
+		e.tailOut = before
+		if e.sequences > 0 {
+			before = e.out + 1 + extension(e.carried+e.first) + e.carried
 		}
 	}
+	return end, true
 }
 
 func writeHostKernel(l *cudabuf.HostLaunch) {

@@ -70,7 +70,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions)
 		if err := batch.Get(w, memory, found); err != nil {
 			return err
 		}
-		return batch.InSteps(len(items), batch.Limit(o.Scratch), func(i int) int64 { return found[i].scratch() }, func(first, end int) error {
+		return batch.InSteps(len(items), batch.Limit(dev, o.Scratch), func(i int) int64 { return found[i].scratch() }, func(first, end int) error {
 			defer w.Release()
 			return decodeItems(w, b, items[first:end], found[first:end], outcomes[first:end])
 		})

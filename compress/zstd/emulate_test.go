@@ -94,11 +94,7 @@ func TestKernelsDecodeWithinTheirMemory(t *testing.T) {
 // encodeEmulated runs the kernels on inputs, as encodingPlan.encode does. find is the name of
 // the kernel that finds matches.
 func encodeEmulated(e *batchtest.Emulator, src []byte, items []batch.Item, dst []byte, checksum int64, find string) []batch.Outcome {
-	var p encodingPlan
-	for _, it := range items {
-		p.add(it)
-	}
-	p.finish()
+	p := planEncoding(items)
 	outcomes := make([]batch.Outcome, len(items))
 	encoded := make([]byte, len(p.blocks)*int(unsafe.Sizeof(encodedBlock{})))
 	literals, contents, sequences := make([]byte, p.scratch), make([]byte, p.scratch), make([]byte, 2*p.scratch)

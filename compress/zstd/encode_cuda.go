@@ -3,6 +3,7 @@ package zstd
 import (
 	"unsafe"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/compress/internal/matches"
@@ -70,52 +71,60 @@ func need(n int64) int64 {
 	return bytes
 }
 
-// add adds an item.
-func (p *encodingPlan) add(it batch.Item) {
-	most := blockSizeOf(it.SrcSize)
-	p.starts = append(p.starts, uint32(len(p.blocks)))
-	for at := int64(0); at < it.SrcSize; at += most {
-		if at%matches.PieceSize == 0 {
-			p.pieces = append(p.pieces, uint32(len(p.blocks)))
-		}
-		size := uint32(min(most, it.SrcSize-at))
-		p.blocks = append(p.blocks, sourceBlock{it.Src + at, p.scratch, size, uint32(len(p.items))})
-		p.scratch += scratchSize(size)
+// planEncoding returns the plan of items.
+func planEncoding(items []batch.Item) *encodingPlan {
+	blocks, pieces := int64(0), int64(0)
+	for _, it := range items {
+		blocks += ceil(it.SrcSize, blockSizeOf(it.SrcSize))
+		pieces += ceil(it.SrcSize, matches.PieceSize)
 	}
-	p.items = append(p.items, it)
-}
-
-// finish adds the ends of the last item and the last piece.
-func (p *encodingPlan) finish() {
+	p := &encodingPlan{items: items, starts: make([]uint32, 0, len(items)+1), pieces: make([]uint32, 0, pieces+1), blocks: make([]sourceBlock, 0, blocks)}
+	for i, it := range items {
+		most := blockSizeOf(it.SrcSize)
+		p.starts = append(p.starts, uint32(len(p.blocks)))
+		for at := int64(0); at < it.SrcSize; at += most {
+			if at%matches.PieceSize == 0 {
+				p.pieces = append(p.pieces, uint32(len(p.blocks)))
+			}
+			size := uint32(min(most, it.SrcSize-at))
+			p.blocks = append(p.blocks, sourceBlock{it.Src + at, p.scratch, size, uint32(i)})
+			p.scratch += scratchSize(size)
+		}
+	}
 	p.starts = append(p.starts, uint32(len(p.blocks)))
 	p.pieces = append(p.pieces, uint32(len(p.blocks)))
+	return p
+}
+
+func init() {
+	batch.Zstd = batch.Encoder{Bound: Bound, Need: need, Enqueue: func(w *batch.Work, dst, src arrowbuf.Buffer, items []batch.Item, level int) (onGPU, outcomes *cudabuf.Buffer) {
+		return planEncoding(items).enqueue(w, dst, src, EncodeOptions{Level: level})
+	}}
 }
 
 func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch.Outcome, error) {
 	outcomes := make([]batch.Outcome, len(b.In))
 	items := batch.Items(b)
 	err := batch.OnGPU(dev, func(w *batch.Work) error {
-		return batch.InSteps(len(items), batch.Limit(o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
+		return batch.InSteps(len(items), batch.Limit(dev, o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
 			defer w.Release()
-			var p encodingPlan
-			for _, it := range items[first:end] {
-				p.add(it)
-			}
-			p.finish()
-			return p.encode(w, b, o, outcomes[first:end])
+			_, results := planEncoding(items[first:end]).enqueue(w, b.Dst, b.Src, o)
+			return w.Fetch(results, outcomes[first:end])
 		})
 	})
 	return outcomes, err
 }
 
-// encode encodes the items of the plan.
-func (p *encodingPlan) encode(w *batch.Work, b compress.Batch, o EncodeOptions, outcomes []batch.Outcome) error {
-	memory, results := w.Buffer(4*p.scratch), w.Buffer(int64(len(batch.Bytes(outcomes))))
+// enqueue launches the kernels that encode the items of the plan. It returns them and their
+// outcomes in the memory of the GPU.
+func (p *encodingPlan) enqueue(w *batch.Work, to, from arrowbuf.Buffer, o EncodeOptions) (onGPU, outcomes *cudabuf.Buffer) {
+	memory, outcomes := w.Buffer(4*p.scratch), w.Buffer(int64(len(p.items))*int64(unsafe.Sizeof(batch.Outcome{})))
 	literals, contents, sequences := launch.InOut(memory, 0), launch.InOut(memory, p.scratch), launch.InOut(memory, 2*p.scratch)
 	state := launch.InOut(w.Buffer(int64(len(p.blocks))*int64(unsafe.Sizeof(encodedBlock{}))), 0)
-	src, dst, out := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.InOut(results, 0)
-	from, pieces := launch.In(batch.Put(w, p.blocks), 0), launch.In(batch.Put(w, p.pieces), 0)
-	items, starts := launch.In(batch.Put(w, p.items), 0), launch.In(batch.Put(w, p.starts), 0)
+	src, dst, out := launch.In(from, 0), launch.InOut(to, 0), launch.InOut(outcomes, 0)
+	blocks, pieces := launch.In(batch.Put(w, p.blocks), 0), launch.In(batch.Put(w, p.pieces), 0)
+	onGPU = batch.Put(w, p.items)
+	items, starts := launch.In(onGPU, 0), launch.In(batch.Put(w, p.starts), 0)
 
 	n, blockCount, sum := int64(len(p.items)), int64(len(p.blocks)), int64(0)
 	if o.Checksum {
@@ -125,9 +134,9 @@ func (p *encodingPlan) encode(w *batch.Work, b compress.Batch, o EncodeOptions, 
 	if o.Level == 0 || o.Level >= moreMatchesLevel {
 		find = "quiver_zstd_more_matches"
 	}
-	w.Launch(matchesProgram, find, int64(len(p.pieces))-1, warp, src, from, pieces, literals, sequences, state)
-	w.Launch(entropyProgram, "quiver_zstd_entropy", blockCount, warp, src, from, literals, contents, sequences, state)
+	w.Launch(matchesProgram, find, int64(len(p.pieces))-1, warp, src, blocks, pieces, literals, sequences, state)
+	w.Launch(entropyProgram, "quiver_zstd_entropy", blockCount, warp, src, blocks, literals, contents, sequences, state)
 	w.Launch(frameProgram, "quiver_zstd_frame", ceil(n*warp, frameThreads), frameThreads, dst, src, items, starts, state, out, n, sum)
-	w.Launch(frameProgram, "quiver_zstd_pack", blockCount, packThreads, dst, src, items, starts, from, contents, state, out)
-	return w.Fetch(results, outcomes)
+	w.Launch(frameProgram, "quiver_zstd_pack", blockCount, packThreads, dst, src, items, starts, blocks, contents, state, out)
+	return onGPU, outcomes
 }

@@ -34,14 +34,18 @@ type operation struct {
 	Nodes              map[string]*arraySpec // nil for a group
 	Attributes         map[string]any
 	Sharded, Empty     bool
+	Most               int64
 	Shape              []int64
 	Axis               int
 	Views              []selection // each selects from the one before
 	Values             []int32
 }
 
-// arraySpec describes an array of int32 without compression.
+// arraySpec describes an array of int32.
 type arraySpec struct {
+	Codecs                []string // compressors, by name
+	Order                 []int    // of a transpose, if not nil
+	Start                 bool     // of the index of a shard
 	Shape, Chunks, Shards []int64
 	Edges                 [][]int64 // of a rectilinear grid
 	Fill                  int32
@@ -105,8 +109,18 @@ func (a *arraySpec) metadata(format int) *zarr.ArrayMetadata {
 	of := element.Of(ndview.Int32)
 	fill := []byte{byte(a.Fill), byte(a.Fill >> 8), byte(a.Fill >> 16), byte(a.Fill >> 24)}
 	m := &zarr.ArrayMetadata{Format: format, Shape: a.Shape, DataType: of, ChunkShape: a.Chunks, FillValue: fill, Codecs: zarr.DefaultCodecs(of)}
+	for _, name := range a.Codecs {
+		m.Codecs = append(m.Codecs, map[string]codec.Codec{"zstd": codec.Zstd{Level: 1}, "gzip": codec.Gzip{Level: 1}, "crc32c": codec.CRC32C{}}[name])
+	}
+	if a.Order != nil {
+		m.Codecs = append(codec.List{codec.Transpose{Order: a.Order}}, m.Codecs...)
+	}
 	if a.Shards != nil {
-		m.ChunkShape, m.Codecs = a.Shards, codec.List{codec.Sharding{ChunkShape: a.Chunks, Codecs: m.Codecs}}
+		shards := codec.Sharding{ChunkShape: a.Chunks, Codecs: m.Codecs}
+		if a.Start {
+			shards.IndexLocation = codec.Start
+		}
+		m.ChunkShape, m.Codecs = a.Shards, codec.List{shards}
 	}
 	if a.Edges != nil {
 		m.ChunkShape = nil
@@ -216,6 +230,10 @@ func (op operation) onRoot(ctx context.Context, g *zarr.Group) (result any, err 
 		return op.attributes(ctx, g)
 	case "auto_chunks":
 		of := element.Of(ndview.Int32)
+		if op.Sharded && op.Most > 0 {
+			shard, chunk := zarr.AutoShardsOf(op.Shape, of, op.Most)
+			return []any{shard, chunk}, nil
+		}
 		if op.Sharded {
 			shard, chunk := zarr.AutoShards(op.Shape, of)
 			return []any{shard, chunk}, nil

@@ -27,7 +27,7 @@ import (
 // BatchOptions are options of [EncodeBatch] and [DecodeBatch]. The zero value is valid.
 type BatchOptions struct {
 	// Scratch is the size in bytes up to which a step uses memory of a GPU beside its
-	// input and output; 0 is 1 GiB.
+	// input and output; 0 is that of compress.DecodeOptions.
 	Scratch int64
 	// Jobs is the number of goroutines of steps on the host; 0 is GOMAXPROCS.
 	Jobs int

@@ -45,11 +45,11 @@ func OnHost(stats *compress.Stats, n int) {
 	}
 }
 
-// Limit returns the memory of a GPU that a batch may use for the option Scratch: 1 GiB if it
-// is 0.
-func Limit(scratch int64) int64 {
+// Limit returns the memory of a GPU that a batch may use for the option Scratch. A step of
+// many gigabytes is the fastest, because the last warps of a kernel leave a GPU idle.
+func Limit(dev *cudabuf.Device, scratch int64) int64 {
 	if scratch <= 0 {
-		return 1 << 30
+		return max(1<<30, dev.Limits().MemoryBytes/32)
 	}
 	return scratch
 }
@@ -160,6 +160,19 @@ func Get[T any](w *Work, from *cudabuf.Buffer, values []T) error {
 	}
 	return w.err
 }
+
+// Encoder is the encoder of a format on a GPU, for another format that contains its outputs.
+type Encoder struct {
+	// Bound returns a size that suffices for the output of n bytes, and Need the number of
+	// bytes of memory that Enqueue takes for them.
+	Bound, Need func(n int64) int64
+	// Enqueue launches the kernels that encode items. It returns the items and their
+	// outcomes in the memory of the GPU, or nil after an error of the work.
+	Enqueue func(w *Work, dst, src arrowbuf.Buffer, items []Item, level int) (onGPU, outcomes *cudabuf.Buffer)
+}
+
+// The encoders that the packages zstd and lz4 register. LZ4 has one level.
+var Zstd, LZ4 Encoder
 
 // LaunchItems launches a kernel with a block of threads per item, and returns the outcomes
 // that it writes. Its arguments are the output, the input, the items, the outcomes, and

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
 
 // Steps have all items in order, at least one each, and no step could have one more.
@@ -38,6 +40,13 @@ func TestStepsFitTheLimit(t *testing.T) {
 	err := InSteps(3, 1, func(int) int64 { return 1 }, func(int, int) error { calls++; return failure })
 	assert.ErrorIs(t, err, failure)
 	assert.Equal(t, 1, calls)
-	assert.EqualValues(t, 1<<30, Limit(0))
-	assert.EqualValues(t, 5, Limit(5))
+}
+
+func TestDefaultLimitGrowsWithTheMemory(t *testing.T) {
+	for memory, want := range map[int64]int64{1 << 30: 1 << 30, 16 << 30: 1 << 30, 80 << 30: 80 << 30 / 32} {
+		dev, err := cudatest.Start(t, cudatest.Config{MemoryBytes: memory}).Device(0)
+		require.NoError(t, err)
+		assert.Equal(t, want, Limit(dev, 0))
+		assert.EqualValues(t, 5, Limit(dev, 5))
+	}
 }

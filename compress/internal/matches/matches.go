@@ -34,7 +34,7 @@ const (
 
 // Finder finds the matches of a piece.
 type Finder struct {
-	table     []uint32 // position << tagBits | tag, by hash
+	table     []uint32 // position + 1 << tagBits | tag by hash, or 0
 	tableBits int
 }
 
@@ -120,8 +120,8 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 			h := hash(binary.LittleEndian.Uint64(src[pos:]))
 			slot, tag := f.slot(h)
 			candidate := pos
-			if e := f.table[slot]; e&(1<<tagBits-1) == tag {
-				candidate = e >> tagBits
+			if e := f.table[slot]; e > 0 && e&(1<<tagBits-1) == tag {
+				candidate = e>>tagBits - 1
 			}
 			hashes[i] = h
 			// A near position of this step with the same hash goes first.
@@ -149,7 +149,7 @@ func (f *Finder) Find(src []byte, begin, end uint32, entropy int, repeats bool, 
 		for i, h := range hashes[:n] {
 			if pos := at + uint32(i); pos%inserted == 0 {
 				slot, tag := f.slot(h)
-				f.table[slot] = pos<<tagBits | tag
+				f.table[slot] = (pos+1)<<tagBits | tag
 			}
 		}
 		found := false

@@ -59,7 +59,7 @@ struct PieceWriter {
 };
 
 extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const uint8_t* src, const SourcePiece* pieces, EncodedSequence* sequences, EncodedPiece* encoded) {
-    __shared__ uint32_t table[1 << small_table];
+    __shared__ Table<small_table> table;
     const SourcePiece piece = pieces[blockIdx.x];
     Finder<small_table> finder;
     finder.open(table, src + piece.src);
@@ -69,41 +69,49 @@ extern "C" __global__ __launch_bounds__(warp_size) void quiver_lz4_matches(const
     if (lane() == 0) encoded[blockIdx.x] = {out.count, first, rest, tail};
 }
 
-// A thread for each item. The pieces of item i are those from starts[i] on.
-extern "C" __global__ void quiver_lz4_place(uint8_t* dst, const Item* items, const uint32_t* starts, EncodedPiece* encoded, Result* results, int64_t n) {
-    const int64_t i = thread_index();
+// A warp for each item. The pieces of item i are those from starts[i] on.
+extern "C" __global__ __launch_bounds__(256) void quiver_lz4_place(uint8_t* dst, const Item* items, const uint32_t* starts, EncodedPiece* encoded, Result* results, int64_t n) {
+    const int64_t i = warp_index();
     if (i >= n) return;
     const uint32_t first = starts[i], last = starts[i + 1];
-    uint64_t at = 0;
-    uint32_t literals = 0;
-    for (uint32_t k = first; k < last; k++) {
-        EncodedPiece& e = encoded[k];
-        if (e.sequences == 0) {
-            literals += e.tail;
-            continue;
-        }
-        e.out = at, e.carried = literals;
-        const uint32_t all = literals + e.first;
-        at += 1 + extension(all) + all + e.rest;
-        literals = e.tail;
+    uint32_t at = 0, literals = 0;  // those since the last match
+    for (uint32_t k = first + lane(); k - lane() < last; k += warp_size) {
+        EncodedPiece e = {};
+        if (k < last) e = encoded[k];
+        const unsigned matched = __ballot_sync(~0u, e.sequences > 0), before = matched & ((1u << lane()) - 1);
+        const auto until = [&](unsigned threads, uint32_t tails) {  // tails of the pieces before the last one of some threads
+            return __shfl_sync(~0u, tails, threads ? 31 - __clz(threads) : 0);
+        };
+        uint32_t all_tails, all;
+        const uint32_t tails = warp_sum_before(e.tail, all_tails), earlier = until(before, tails), latest = until(matched, tails);
+        e.carried = before ? tails - earlier : literals + tails;
+        literals = matched ? all_tails - latest : literals + all_tails;
+        const uint32_t run = e.carried + e.first;
+        e.out = at + warp_sum_before(e.sequences > 0 ? 1 + extension(run) + run + e.rest : 0, all);
+        at += all;
+        if (k < last) encoded[k] = e;
     }
-    const uint64_t end = at + 1 + extension(literals) + literals;
+    const uint64_t end = (uint64_t)at + 1 + extension(literals) + literals;
     if (end > (uint64_t)items[i].dst_size) {
-        results[i] = {0, too_large, 0};
+        if (lane() == 0) results[i] = {0, too_large, 0};
         return;
     }
-    results[i] = {(int64_t)end, ok, 0};
-    if (first == last) {
-        dst[items[i].dst] = 0;  // no literals
-        return;
+    if (lane() == 0) {
+        results[i] = {(int64_t)end, ok, 0};
+        if (first == last) dst[items[i].dst] = 0;  // no literals
     }
-    encoded[last - 1].last_out = at, encoded[last - 1].last_literals = literals;
-    at = end;  // where the literals before the next piece end
-    for (uint32_t k = last; k-- > first;) {
-        EncodedPiece& e = encoded[k];
-        at -= e.tail;
-        e.tail_out = at;
-        if (e.sequences) at = e.out + 1 + extension(e.carried + e.first) + e.carried;
+    uint32_t next = end - literals;  // where the literals before the next match begin
+    for (uint32_t left = last - first; left > 0;) {
+        const uint32_t group = (left - 1) / warp_size * warp_size, k = first + group + lane();
+        EncodedPiece e = {};
+        if (k < last) e = encoded[k];
+        const unsigned matched = __ballot_sync(~0u, e.sequences > 0), after = matched & bits_from(lane() + 1);
+        const uint32_t begin = e.out + 1 + extension(e.carried + e.first), later = __shfl_sync(~0u, begin, after ? __ffs(after) - 1 : 0);
+        if (k < last) encoded[k].tail_out = (after ? later : next) + (e.sequences > 0 ? 0 : e.carried);
+        if (k == last - 1) encoded[k].last_out = at, encoded[k].last_literals = literals;
+        const uint32_t earliest = __shfl_sync(~0u, begin, matched ? __ffs(matched) - 1 : 0);
+        if (matched) next = earliest;
+        left = group;
     }
 }
 

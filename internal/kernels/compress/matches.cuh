@@ -25,16 +25,24 @@ struct Match {
     uint32_t literals, length, offset;
 };
 
-// Return 4 or 16 bytes at a position after an aligned address, from the aligned words that
-// contain them.
+// The nearby bytes from a position on, and the 4 before it. Those before the piece are not
+// defined.
+struct Around {
+    uint4 nearby;
+    uint32_t before;
+};
+
+// Return the bytes at or around a position after an aligned address, from the aligned words
+// that contain them.
 __device__ __forceinline__ uint32_t load_word(const uint32_t* words, uint32_t at) {
     const uint32_t* const w = words + at / 4;
     return __funnelshift_r(w[0], at % 4 ? w[1] : 0, 8 * at);
 }
-__device__ __forceinline__ uint4 load_nearby(const uint32_t* words, uint32_t at) {
+__device__ __forceinline__ Around load_around(const uint32_t* words, uint32_t at) {
     const uint32_t* const w = words + at / 4;
+    const uint32_t before = at >= 4 ? w[-1] : 0;
     const uint32_t a = w[0], b = w[1], c = w[2], d = w[3], e = at % 4 ? w[4] : 0, shift = 8 * at;
-    return {__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift), __funnelshift_r(d, e, shift)};
+    return {{__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift), __funnelshift_r(d, e, shift)}, __funnelshift_r(before, a, shift)};
 }
 
 // Returns the bits from a position on.
@@ -93,17 +101,59 @@ __device__ __forceinline__ void copy_bytes(uint8_t* to, const uint8_t* from, uin
     for (uint32_t i = lane(); i < words; i += warp_size) ((uint32_t*)(to + head))[i] = load_word(from + head + 4 * i);
 }
 
+// The positions of a table by hash. Each is the last one with its hash; 0 is none. A large
+// table has no tags, so that twice as many warps fit: more bytes are compared in vain.
+template <int table_bits> struct Table {
+    uint32_t entries[1 << table_bits];  // position + 1 << tag_bits | tag
+
+    __device__ __forceinline__ void clear() {
+        for (int i = lane(); i < 1 << table_bits; i += warp_size) entries[i] = 0;
+    }
+    // Returns a position, or one after all others.
+    __device__ __forceinline__ uint32_t find(uint32_t hash) const {
+        const uint32_t entry = entries[hash >> (32 - table_bits)];
+        return (entry & ((1 << tag_bits) - 1)) == tag(hash) ? (entry >> tag_bits) - 1 : ~0u;
+    }
+    // Adds the positions of some threads. Of those with one hash, the last one stays.
+    __device__ __forceinline__ void add(uint32_t hash, uint32_t position, bool mine) {
+        if (mine) atomicMax(&entries[hash >> (32 - table_bits)], position + 1 << tag_bits | tag(hash));
+    }
+
+private:
+    static __device__ __forceinline__ uint32_t tag(uint32_t hash) { return hash >> (32 - table_bits - tag_bits) & ((1 << tag_bits) - 1); }
+};
+template <> struct Table<large_table> {
+    uint16_t entries[1 << large_table];  // position / inserted + 1
+
+    __device__ __forceinline__ void clear() {
+        for (int i = lane(); i < 1 << large_table; i += warp_size) entries[i] = 0;
+    }
+    __device__ __forceinline__ uint32_t find(uint32_t hash) const { return (entries[hash >> (32 - large_table)] - 1u) * inserted; }
+    __device__ __forceinline__ void add(uint32_t hash, uint32_t position, bool mine) {
+        volatile uint16_t& entry = entries[hash >> (32 - large_table)];
+        const uint32_t own = position / inserted + 1;
+        if (mine) entry = own;
+        // One of the threads that write an entry wins: the others write again if they are later.
+        for (;;) {
+            __syncwarp();
+            const bool again = mine && entry < own;
+            if (!__any_sync(~0u, again)) break;
+            if (again) entry = own;
+        }
+    }
+};
+
 template <int table_bits> struct Finder {
-    uint32_t* table;        // in shared memory: position << tag_bits | tag, by hash
-    const uint8_t* src;     // the piece
-    const uint32_t* words;  // the aligned word that contains its first byte
-    uint32_t skew;          // where that byte is in the word
+    Table<table_bits>* table;  // in shared memory
+    const uint8_t* src;        // the piece
+    const uint32_t* words;     // the aligned word that contains its first byte
+    uint32_t skew;             // where that byte is in the word
 
     // Forgets all positions.
-    __device__ __forceinline__ void open(uint32_t* shared, const uint8_t* piece) {
-        table = shared, src = piece;
+    __device__ __forceinline__ void open(Table<table_bits>& shared, const uint8_t* piece) {
+        table = &shared, src = piece;
         skew = (uintptr_t)piece & 3, words = (const uint32_t*)(piece - skew);
-        for (int i = lane(); i < 1 << table_bits; i += warp_size) table[i] = 0;
+        shared.clear();
         __syncwarp();
     }
 
@@ -141,36 +191,33 @@ template <int table_bits> struct Finder {
             const uint32_t n = min((uint32_t)warp_size, end - nearby - at + 1), pos = at + lane();
             const bool active = lane() < n;
             if (lane() == 0 && at + ahead < end) asm volatile("prefetch.global.L1 [%0];" ::"l"(src + at + ahead));
-            uint4 own = {0, 0, 0, 0};
-            uint32_t hash = 0, candidate = pos, length = 0, back = 0;
+            Around own = {}, again = {};
+            uint32_t hash = 0, candidate = pos, length = 0, back = 0, before = 0;
             __syncwarp();
             if (active) {
-                own = load_nearby(words, skew + pos);
-                hash = own.x * 0x9E3779B1u + (own.y & 0xFF) * 0x85EBCA77u;
-                const uint32_t entry = table[hash >> (32 - table_bits)];
-                if ((entry & ((1 << tag_bits) - 1)) == tag(hash)) candidate = entry >> tag_bits;
+                own = load_around(words, skew + pos);
+                if (repeats && repeat) again = load_around(words, skew + pos - repeat);
+                hash = own.nearby.x * 0x9E3779B1u + (own.nearby.y & 0xFF) * 0x85EBCA77u;
+                candidate = table->find(hash);
             }
             // A near position of this step with the same hash goes first.
 #pragma unroll
             for (int distance = 16; distance > 0; distance /= 2)
                 if (__shfl_up_sync(~0u, hash, distance) == hash && lane() >= distance) candidate = pos - distance;
             __syncwarp();
-            if (active && pos % inserted == 0) atomicMax(&table[hash >> (32 - table_bits)], pos << tag_bits | tag(hash));
+            table->add(hash, pos, active && pos % inserted == 0);
             int gain = 0;
             if (active && candidate < pos) {
-                length = common_bytes(own, load_nearby(words, skew + candidate));
+                const Around old = load_around(words, skew + candidate);
+                length = common_bytes(own.nearby, old.nearby), before = old.before;
                 if (length >= hashed) gain = max(0, value(length, entropy) - cost<repeats>(pos - candidate));
             }
-            if (repeats && repeat) {
-                // The bytes of this step, and those after it, that equal the ones before by the last offset.
-                const unsigned here = __ballot_sync(~0u, pos < end && src[pos] == src[pos - repeat]);
-                const uint32_t next = pos + warp_size;
-                const unsigned after = __ballot_sync(~0u, lane() < nearby && next < end && src[next] == src[next - repeat]);
-                const uint32_t l = min(ones(__funnelshift_r(here, after, lane())), nearby);
+            if (repeats && repeat && active) {
+                const uint32_t l = common_bytes(own.nearby, again.nearby);
                 const int g = value(l, entropy) - (int)(4 * entropy_unit);
-                if (active && l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g;
+                if (l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g, before = again.before;
             }
-            if (gain > 0 && candidate >= 4) back = equal_bytes_before(load_word(words, skew + pos - 4) ^ load_word(words, skew + candidate - 4));
+            if (gain > 0 && candidate >= 4) back = equal_bytes_before(own.before ^ before);
             const unsigned good = __ballot_sync(~0u, gain > 0);
             unsigned literals = __ballot_sync(~0u, active);
             if (good) {
@@ -210,7 +257,7 @@ template <int table_bits> struct Finder {
                 repeat = __shfl_sync(~0u, pos - candidate, last);
                 anchor = __shfl_sync(~0u, pos + length, last);
             }
-            out.step(literals, own.x);
+            out.step(literals, own.nearby.x);
             at += n;
             if (good) {
                 misses = 0;
@@ -226,8 +273,6 @@ template <int table_bits> struct Finder {
     }
 
 private:
-    static __device__ __forceinline__ uint32_t tag(uint32_t hash) { return hash >> (32 - table_bits - tag_bits) & ((1 << tag_bits) - 1); }
-
     static __device__ __forceinline__ int value(uint32_t length, uint32_t entropy) {
         return length == nearby ? assumed * max(entropy, 2 * entropy_unit) : length * entropy;
     }

@@ -52,6 +52,7 @@ struct ByteWriter {
 
     __device__ __forceinline__ void add(uint32_t value, int n) {
         word |= (uint64_t)value << used;
+#pragma unroll 1
         for (used += n; used >= 8; used -= 8, word >>= 8) out[size++] = word;
     }
     __device__ __forceinline__ void flush() {
@@ -72,6 +73,7 @@ struct WarpBits {
     // Earlier bytes of the first word are kept.
     __device__ __forceinline__ void open(uint32_t* shared, uint8_t* to, uint32_t at, uint32_t size) {
         buffer = shared, out = (uint32_t*)to, limit = size / 4, word = at / 4, used = at % 4 * 8;
+#pragma unroll 1
         for (int i = lane(); i < words; i += warp_size) buffer[i] = 0;
         __syncwarp();
         if (lane() == 0 && used) buffer[0] = out[word] & ((1u << used) - 1);
@@ -91,9 +93,11 @@ struct WarpBits {
         __syncwarp();
         all += used;
         const uint32_t whole = all / 32, last = buffer[whole];
+#pragma unroll 1
         for (uint32_t i = lane(); i < whole; i += warp_size)
             if (word + i < limit) out[word + i] = buffer[i];
         __syncwarp();
+#pragma unroll 1
         for (uint32_t i = lane(); i <= whole; i += warp_size) buffer[i] = i == 0 ? last : 0;
         __syncwarp();
         word += whole, used = all % 32;
@@ -101,8 +105,7 @@ struct WarpBits {
 
     // Ends a stream that is read backwards. Returns the position of the byte after it.
     __device__ __forceinline__ uint32_t close() {
-        add(lane() == 0, 0, 0, lane() == 0);
-        add(0, 0, 0, lane() == 0 ? 0 - used & 7 : 0);
+        add(lane() == 0, 0, 0, lane() == 0 ? 8 - used % 8 : 0);
         if (used && lane() == 0 && word < limit) out[word] = buffer[0];
         __syncwarp();
         return 4 * word + used / 8;
@@ -134,14 +137,17 @@ __device__ __forceinline__ int table_log(uint32_t total, uint32_t distinct, int 
 // thread.
 __device__ inline void normalize(const uint32_t* counts, int symbols, uint32_t total, int log, int16_t* norm) {
     int rest = 1 << log;
+#pragma unroll 1
     for (int s = 0; s < symbols; s++) {
         norm[s] = 0;
         if (counts[s] == 0) continue;
         norm[s] = max(1u, ((counts[s] << log) + total / 2) / total);
         rest -= norm[s];
     }
+#pragma unroll 1
     while (rest != 0) {
         int largest = 0;
+#pragma unroll 1
         for (int s = 1; s < symbols; s++)
             if (norm[s] > norm[largest]) largest = s;
         const int step = rest < 0 ? -1 : rest;
@@ -154,17 +160,21 @@ __device__ inline void normalize(const uint32_t* counts, int symbols, uint32_t t
 __device__ inline void write_counts(ByteWriter& w, const int16_t* norm, int log) {
     w.add(log - 5, 4);
     int remaining = (1 << log) + 1, threshold = 1 << log, width = log + 1;
+#pragma unroll 1
     for (int s = 0; remaining > 1; s++) {
         const int n = norm[s], limit = 2 * threshold - 1 - remaining;
         remaining -= n;
         int code = n + 1;
         if (code >= threshold) code += limit;
         w.add(code, code < limit ? width - 1 : width);
+#pragma unroll 1
         while (remaining < threshold) width--, threshold >>= 1;
         if (n == 0) {
             int zeros = 0;
+#pragma unroll 1
             while (norm[s + 1 + zeros] == 0) zeros++;
             s += zeros;
+#pragma unroll 1
             for (; zeros >= 3; zeros -= 3) w.add(3, 2);
             w.add(zeros, 2);
         }
@@ -175,10 +185,13 @@ __device__ inline void write_counts(ByteWriter& w, const int16_t* norm, int log)
 __device__ inline void build_encoding(EncodingTable& t) {
     const int log = t.log, size = 1 << log, step = (size >> 1) + (size >> 3) + 3;
     int at = 0, high = size - 1, before = 0;
+#pragma unroll 1
     for (int s = 0; s < t.symbols; s++)
         if (t.norm[s] < 0) t.spread[high--] = s;
+#pragma unroll 1
     for (int s = 0; s < t.symbols; s++) {
         int n = t.norm[s];
+#pragma unroll 1
         for (int i = 0; i < n; i++) {
             t.spread[at] = s;
             do at = (at + step) & (size - 1);
@@ -195,6 +208,7 @@ __device__ inline void build_encoding(EncodingTable& t) {
         }
         before += n;
     }
+#pragma unroll 1
     for (int u = 0; u < size; u++) t.states[t.norm[t.spread[u]]++] = size + u;
 }
 

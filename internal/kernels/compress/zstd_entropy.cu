@@ -1,4 +1,5 @@
-// Encodes the literals and the sequences of Zstandard blocks: a warp for each block.
+// Encodes the literals and the sequences of Zstandard blocks: a warp for each block. Few loops
+// are unrolled, so that the kernel fits the instruction cache.
 
 #include "compress/zstd_encode.cuh"
 
@@ -61,6 +62,7 @@ __device__ int build_code(Literals& m, int& last) {
         mine += m.counts[s] > 0;
     }
     warp_sum_before(mine, n);
+#pragma unroll 1
     for (int s = 0; s < 256; s++) {
         const uint32_t count = m.counts[s], key = count << 8 | s;
         if (count == 0) continue;
@@ -78,8 +80,10 @@ __device__ int build_code(Literals& m, int& last) {
     if (lane() == 0) {
         // Of two nodes with equal counts, a leaf is merged before an inner node.
         uint32_t leaf = 0, inner = 0, leaf_count = m.counts[m.order[0]];
+#pragma unroll 1
         for (uint32_t made = 0; made < n - 1; made++) {
             uint32_t sum = 0;
+#pragma unroll 1
             for (int i = 0; i < 2; i++) {
                 const uint32_t inner_count = inner < made ? m.codes[inner] : ~0u;
                 if (leaf < n && leaf_count <= inner_count) {
@@ -94,10 +98,12 @@ __device__ int build_code(Literals& m, int& last) {
             m.codes[made] = sum;
         }
         m.depths[n - 2] = 0;
+#pragma unroll 1
         for (int i = (int)n - 3; i >= 0; i--) m.depths[i] = m.depths[m.parents[n + i]] + 1;
     }
     __syncwarp();
     uint32_t sum = 0, longest = 0;
+#pragma unroll 1
     for (uint32_t i = lane(); i < n; i += warp_size) {
         const uint32_t bits = min(max_bits, m.depths[m.parents[i]] + 1);
         m.bits[m.order[i]] = bits;
@@ -107,9 +113,13 @@ __device__ int build_code(Literals& m, int& last) {
     __syncwarp();
     if (lane() == 0) {
         // If codes were too long, others become longer, and then some shorter again.
+#pragma unroll 1
         for (uint32_t i = 0; sum > 1u << max_bits; i++)
+#pragma unroll 1
             for (uint8_t& bits = m.bits[m.order[i]]; bits < max_bits && sum > 1u << max_bits;) sum -= 1u << (max_bits - ++bits);
+#pragma unroll 1
         for (int i = (int)n - 1; sum < 1u << max_bits; i--)
+#pragma unroll 1
             for (uint8_t& bits = m.bits[m.order[i]]; sum + (1u << (max_bits - bits)) <= 1u << max_bits;) sum += 1u << (max_bits - bits--);
     }
     __syncwarp();
@@ -123,6 +133,7 @@ __device__ int build_code(Literals& m, int& last) {
     for (int step = warp_size / 2; step; step /= 2) longest = max(longest, __shfl_xor_sync(~0u, longest, step));
     // Codes of equal lengths follow each other, longer ones first.
     uint32_t at = 0;
+#pragma unroll 1
     for (uint32_t length = longest; length > 0; length--) {
         uint32_t count = 0, all;
 #pragma unroll
@@ -143,7 +154,9 @@ __device__ int build_code(Literals& m, int& last) {
 __device__ uint32_t encode_weights(Literals& m, int n) {
     if (n < 3) return ~0u;
     uint32_t distinct = 0, total = n;
+#pragma unroll 1
     for (int w = 0; w < max_bits + 2; w++) m.weight_counts[w] = 0;
+#pragma unroll 1
     for (int s = 0; s < n; s++) distinct += m.weight_counts[m.weights[s]]++ == 0;
     if (distinct == 1) {
         // A table of one symbol would need no bits, by which a decoder finds the end.
@@ -158,6 +171,7 @@ __device__ uint32_t encode_weights(Literals& m, int n) {
     w.flush();
     build_encoding(m.table);
     int states[2];
+#pragma unroll 1
     for (int k = n - 1; k >= 0; k--) {
         const int weight = m.weights[k];
         int& state = states[k & 1];
@@ -179,6 +193,7 @@ __device__ uint32_t encode_weights(Literals& m, int n) {
 
 // Makes the description of a code. Returns its size, or 0 if it has none.
 __device__ uint32_t describe_code(Literals& m, int last, int longest) {
+#pragma unroll 1
     for (int s = lane(); s < last; s += warp_size) m.weights[s] = m.bits[s] ? longest + 1 - m.bits[s] : 0;
     __syncwarp();
     if (lane() == 0) {
@@ -188,6 +203,7 @@ __device__ uint32_t describe_code(Literals& m, int last, int longest) {
             m.description_size = coded + 1;
         } else if (direct != ~0u) {
             m.description[0] = 127 + last;
+#pragma unroll 1
             for (int i = 0; i < last; i += 2) m.description[1 + i / 2] = m.weights[i] << 4 | (i + 1 < last ? m.weights[i + 1] : 0);
             m.description_size = direct;
         } else {
@@ -203,12 +219,15 @@ __device__ uint32_t describe_code(Literals& m, int last, int longest) {
 __device__ uint32_t encode_literals(Literals& m, uint32_t* buffer, uint8_t* to, uint32_t region, const uint8_t* from, uint32_t n) {
     if (n < min_literals) {
         bool same = true;
+#pragma unroll 1
         for (uint32_t i = lane(); i < n; i += warp_size) same &= from[i] == from[0];
         return plain_literals(to, from, n, n > 2 && __ballot_sync(~0u, same) == ~0u ? rle_literals : raw_literals);
     }
+#pragma unroll 1
     for (int i = lane(); i < 256; i += warp_size) m.counts[i] = 0;
     __syncwarp();
     const uint32_t words = n / 4;
+#pragma unroll 1
     for (uint32_t i = lane(); i < words; i += warp_size) {
         const uint32_t v = ((const uint32_t*)from)[i];
 #pragma unroll
@@ -217,6 +236,7 @@ __device__ uint32_t encode_literals(Literals& m, uint32_t* buffer, uint8_t* to, 
     if (4 * words + lane() < n) atomicAdd(&m.counts[from[4 * words + lane()]], 1u);
     __syncwarp();
     uint32_t largest = 0;
+#pragma unroll 1
     for (int i = lane(); i < 256; i += warp_size) largest = max(largest, m.counts[i]);
 #pragma unroll
     for (int step = warp_size / 2; step; step /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, step));
@@ -226,20 +246,24 @@ __device__ uint32_t encode_literals(Literals& m, uint32_t* buffer, uint8_t* to, 
     int last = 0;
     const int longest = build_code(m, last);
     uint32_t bits = 0;
+#pragma unroll 1
     for (int s = lane(); s < 256; s += warp_size) bits += m.counts[s] * m.bits[s];
     bits = warp_sum(bits);
     const uint32_t description = describe_code(m, last, longest);
     const uint32_t form = n < one_stream ? 0 : n < 1 << 10 ? 1 : n < 1 << 14 ? 2 : 3, header = form == 3 ? 5 : form == 2 ? 4 : 3;
     const uint32_t streams = form ? 4 : 1, each = form ? (n + 3) / 4 : n, jumps = form ? 6 : 0;
     if (description == 0 || header + description + jumps + bits / 8 + 2 * streams >= n) return plain_literals(to, from, n, raw_literals);
+#pragma unroll 1
     for (uint32_t i = lane(); i < description; i += warp_size) to[header + i] = m.description[i];
     __syncwarp();
     uint32_t at = header + description + jumps;
+#pragma unroll 1
     for (uint32_t k = 0; k < streams; k++) {
         const uint8_t* const part = from + k * each;
         const uint32_t size = min(each, n - k * each), begin = at;
         WarpBits out;
         out.open(buffer, to, at, region);
+#pragma unroll 1
         for (uint32_t done = 0; done < size; done += 4 * warp_size) {
             // Two codes fit a word, four two words.
             uint32_t words[2], lengths[2];
@@ -294,6 +318,7 @@ __device__ void choose_table(Sequences& m, int kind, uint32_t n) {
     const uint32_t* const counts = m.counts[kind];
     uint32_t distinct = 0, largest = 0, last = 0;
     t.symbols = symbols_of[kind];
+#pragma unroll 1
     for (int s = 0; s < t.symbols; s++) {
         if (counts[s] == 0) continue;
         distinct++, last = s;
@@ -311,6 +336,7 @@ __device__ void choose_table(Sequences& m, int kind, uint32_t n) {
     write_counts(w, t.norm, t.log);
     w.flush();
     uint32_t own = 8 * 256 * w.size, fixed = 0;
+#pragma unroll 1
     for (int s = 0; s < t.symbols; s++) {
         if (counts[s] == 0) continue;
         own += counts[s] * ((t.log << 8) - log256(t.norm[s]));
@@ -323,6 +349,7 @@ __device__ void choose_table(Sequences& m, int kind, uint32_t n) {
     if (fixed <= own) {
         m.mode[kind] = predefined, m.description_size[kind] = 0;
         t.symbols = default_symbols[kind], t.log = default_logs[kind];
+#pragma unroll 1
         for (int s = 0; s < t.symbols; s++) t.norm[s] = default_norms[kind][s];
     }
     build_encoding(t);
@@ -331,6 +358,7 @@ __device__ void choose_table(Sequences& m, int kind, uint32_t n) {
 // Goes from the state after a symbol to the one before, for count symbols of the transforms.
 // Runs in one thread.
 __device__ __forceinline__ void run_states(const EncodingTable& t, int& state, const Transform* transforms, uint32_t* states, int count) {
+#pragma unroll 4
     for (int i = 0; i < count; i++) {
         const Transform f = transforms[i];
         const int n = (state + f.bits) >> 16;
@@ -362,8 +390,10 @@ __device__ uint32_t encode_sequences(Sequences& m, uint32_t* buffer, uint8_t* to
     }
     at += n < 128 ? 1 : 2;
     if (n == 0) return at;
+#pragma unroll 1
     for (int i = lane(); i < code_kinds * most_codes; i += warp_size) (&m.counts[0][0])[i] = 0;
     __syncwarp();
+#pragma unroll 1
     for (uint32_t i = lane(); i < n; i += warp_size) {
         const EncodedSequence s = list[i];
         atomicAdd(&m.counts[0][literals_code(s.literals)], 1u);
@@ -376,7 +406,9 @@ __device__ uint32_t encode_sequences(Sequences& m, uint32_t* buffer, uint8_t* to
     if (at + 1 + m.description_size[0] + m.description_size[1] + m.description_size[2] >= region) return region;
     if (lane() == 0) to[at] = m.mode[0] << 6 | m.mode[1] << 4 | m.mode[2] << 2;
     at++;
+#pragma unroll 1
     for (int k = 0; k < code_kinds; k++) {
+#pragma unroll 1
         for (uint32_t i = lane(); i < m.description_size[k]; i += warp_size) to[at + i] = m.description[k][i];
         at += m.description_size[k];
     }
@@ -384,14 +416,17 @@ __device__ uint32_t encode_sequences(Sequences& m, uint32_t* buffer, uint8_t* to
     WarpBits out;
     out.open(buffer, to, at, region);
     int state = 0;
+#pragma unroll 1
     for (uint32_t done = 0; done < n && out.word < out.limit; done += warp_size) {
         const uint32_t i = done + lane(), count = min((uint32_t)warp_size, n - done);  // from the end
         EncodedSequence s = {1, 0, 3};
         if (i < n) s = list[n - 1 - i];
         const uint32_t codes[3] = {literals_code(s.literals), (uint32_t)high_bit(s.value), match_code(s.match - 3)};
         if (i < n)
+#pragma unroll
             for (int k = 0; k < code_kinds; k++) m.transforms[k][lane()] = m.tables[k].transforms[codes[k]];
         if (done == 0) {  // the last sequence only sets the states
+#pragma unroll
             for (int k = 0; k < code_kinds; k++) {
                 const uint32_t last = __shfl_sync(~0u, codes[k], 0);
                 if (lane() == k) state = first_state(m.tables[k], last);
@@ -417,6 +452,7 @@ __device__ uint32_t encode_sequences(Sequences& m, uint32_t* buffer, uint8_t* to
         out.add(v[0], v[1], v[2], size);
     }
     uint32_t v[3] = {0, 0, 0}, size = 0;
+#pragma unroll
     for (int k = 2; k >= 0; k--) append(v, size, __shfl_sync(~0u, state, k) & ((1 << m.tables[k].log) - 1), m.tables[k].log);
     if (lane() != 0) v[0] = v[1] = size = 0;
     out.add(v[0], v[1], 0, size);

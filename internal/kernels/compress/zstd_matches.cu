@@ -42,7 +42,7 @@ struct BlockWriter {
 };
 
 template <int table_bits> __device__ __forceinline__ void find_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
-    __shared__ uint32_t table[1 << table_bits];
+    __shared__ Table<table_bits> table;
     __shared__ uint32_t counts[128];
     const uint32_t first = pieces[blockIdx.x], last = pieces[blockIdx.x + 1];
     const uint8_t* const piece = src + blocks[first].src;
