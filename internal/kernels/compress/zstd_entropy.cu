@@ -17,7 +17,10 @@ struct Literals {
     uint8_t order[256], depths[256], bits[256], weights[256];
     uint8_t description[most_description];
     uint32_t weight_counts[max_bits + 2];
-    EncodingTable table;
+    union {
+        EncodingTable table;
+        uint32_t leaves[256 + 1];  // their counts, and one that is larger
+    };
     uint32_t description_size;
 };
 
@@ -50,56 +53,90 @@ __device__ uint32_t plain_literals(uint8_t* to, const uint8_t* from, uint32_t n,
     return header + n;
 }
 
+// Sorts 256 keys by a bitonic sort. Each thread has neighbouring ones.
+__device__ __forceinline__ void sort_keys(uint32_t (&v)[per_lane]) {
+    static_assert(per_lane == 8);
+    const auto sort = [&](int i, int j) {
+        const uint32_t low = min(v[i], v[j]);
+        v[j] = max(v[i], v[j]), v[i] = low;
+    };
+    const auto flip = [&](bool descends) {  // so that all sorts ascend
+#pragma unroll
+        for (int i = 0; i < per_lane; i++) v[i] ^= descends ? ~0u : 0;
+    };
+    flip(lane() & 1);
+    sort(0, 1), sort(2, 3), sort(4, 5), sort(6, 7), sort(0, 2), sort(1, 3), sort(4, 6), sort(5, 7), sort(1, 2), sort(5, 6);
+    sort(0, 4), sort(1, 5), sort(2, 6), sort(3, 7), sort(2, 4), sort(3, 5), sort(1, 2), sort(3, 4), sort(5, 6);
+    flip(lane() & 1);
+#pragma unroll 1
+    for (int threads = 2; threads <= warp_size; threads *= 2) {
+        flip(lane() & threads);
+#pragma unroll 1
+        for (int step = threads / 2; step; step /= 2)
+#pragma unroll
+            for (int i = 0; i < per_lane; i++) {
+                const uint32_t other = __shfl_xor_sync(~0u, v[i], step);
+                v[i] = lane() & step ? max(v[i], other) : min(v[i], other);
+            }
+        sort(0, 4), sort(1, 5), sort(2, 6), sort(3, 7), sort(0, 2), sort(1, 3), sort(4, 6), sort(5, 7), sort(0, 1), sort(2, 3), sort(4, 5), sort(6, 7);
+        flip(lane() & threads);
+    }
+}
+
 // Makes the Huffman code of the counts, of which at least two are not 0. Returns the number
 // of bits of the longest code. last = the highest symbol.
 __device__ int build_code(Literals& m, int& last) {
-    // The rank of a symbol is the number of symbols before it.
-    uint32_t keys[per_lane], ranks[per_lane], mine = 0, n;
+    uint32_t keys[per_lane], used = 0, n;
 #pragma unroll
     for (int i = 0; i < per_lane; i++) {
         const int s = per_lane * lane() + i;
-        keys[i] = m.counts[s] << 8 | s, ranks[i] = 0;
-        mine += m.counts[s] > 0;
-    }
-    warp_sum_before(mine, n);
-#pragma unroll 1
-    for (int s = 0; s < 256; s++) {
-        const uint32_t count = m.counts[s], key = count << 8 | s;
-        if (count == 0) continue;
-        last = s;
-#pragma unroll
-        for (int i = 0; i < per_lane; i++) ranks[i] += key < keys[i];
-    }
-#pragma unroll
-    for (int i = 0; i < per_lane; i++) {
-        const int s = per_lane * lane() + i;
+        keys[i] = m.counts[s] << 8 | s;
+        used += m.counts[s] > 0;
+        if (m.counts[s] > 0) last = s;
         m.bits[s] = 0;
-        if (m.counts[s] > 0) m.order[ranks[i]] = s;
     }
+    last = warp_max(last);
+    warp_sum_before(used, n);
+    sort_keys(keys);
+#pragma unroll
+    for (int i = 0; i < per_lane; i++) {
+        const int rank = per_lane * lane() + i - (256 - (int)n);
+        if (rank >= 0) m.order[rank] = keys[i], m.leaves[rank] = keys[i] >> 8;
+    }
+    if (lane() == 0) m.leaves[n] = ~0u;
     __syncwarp();
     if (lane() == 0) {
         // Of two nodes with equal counts, a leaf is merged before an inner node.
-        uint32_t leaf = 0, inner = 0, leaf_count = m.counts[m.order[0]];
+        uint32_t leaf = 0, inner = 0;
 #pragma unroll 1
         for (uint32_t made = 0; made < n - 1; made++) {
             uint32_t sum = 0;
-#pragma unroll 1
+#pragma unroll
             for (int i = 0; i < 2; i++) {
-                const uint32_t inner_count = inner < made ? m.codes[inner] : ~0u;
-                if (leaf < n && leaf_count <= inner_count) {
-                    sum += leaf_count;
-                    m.parents[leaf++] = made;
-                    if (leaf < n) leaf_count = m.counts[m.order[leaf]];
-                } else {
-                    sum += inner_count;
-                    m.parents[n + inner++] = made;
-                }
+                const uint32_t leaf_count = m.leaves[leaf], inner_count = inner < made ? m.codes[inner] : ~0u;
+                const bool is_leaf = leaf_count <= inner_count;
+                sum += is_leaf ? leaf_count : inner_count;
+                m.parents[is_leaf ? leaf : n + inner] = made;
+                leaf += is_leaf, inner += !is_leaf;
             }
             m.codes[made] = sum;
         }
-        m.depths[n - 2] = 0;
+    }
+    __syncwarp();
+    // The depths of inner nodes, from the root on.
+    constexpr uint8_t unknown = 255;
 #pragma unroll 1
-        for (int i = (int)n - 3; i >= 0; i--) m.depths[i] = m.depths[m.parents[n + i]] + 1;
+    for (uint32_t i = lane(); i < n - 1; i += warp_size) m.depths[i] = i == n - 2 ? 0 : unknown;
+#pragma unroll 1
+    for (int depth = 1, left = 1; left; depth++) {
+        __syncwarp();
+        bool more = false;
+#pragma unroll 1
+        for (uint32_t i = lane(); i < n - 2; i += warp_size) {
+            if (m.depths[i] == unknown && m.depths[m.parents[n + i]] == depth - 1) m.depths[i] = depth;
+            more |= m.depths[i] == unknown;
+        }
+        left = __any_sync(~0u, more);
     }
     __syncwarp();
     uint32_t sum = 0, longest = 0;
