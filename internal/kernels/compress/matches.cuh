@@ -191,15 +191,15 @@ template <int table_bits> struct Finder {
             const uint32_t n = min((uint32_t)warp_size, end - nearby - at + 1), pos = at + lane();
             const bool active = lane() < n;
             if (lane() < 4 && pos + ahead + 31 * lane() < end) asm volatile("prefetch.global.L1 [%0];" ::"l"(src + pos + ahead + 31 * lane()));
-            Around own = {}, again = {};
-            uint32_t hash = 0, candidate = pos, length = 0, back = 0, before = 0;
+            // Threads after the end read the last position, so that none waits for others.
+            const uint32_t read = skew + min(pos, end - nearby);
+            const Around own = load_around(words, read);
+            Around again = {};
+            if (repeats) again = load_around(words, read - repeat);
+            const uint32_t hash = own.nearby.x * 0x9E3779B1u + (own.nearby.y & 0xFF) * 0x85EBCA77u;
+            uint32_t length = 0, back = 0, before = 0;
             __syncwarp();
-            if (active) {
-                own = load_around(words, skew + pos);
-                if (repeats) again = load_around(words, skew + pos - repeat);
-                hash = own.nearby.x * 0x9E3779B1u + (own.nearby.y & 0xFF) * 0x85EBCA77u;
-                candidate = table->find(hash);
-            }
+            uint32_t candidate = table->find(hash);
             // A near position of this step with the same hash goes first.
 #pragma unroll
             for (int distance = 16; distance > 0; distance /= 2)
@@ -212,10 +212,10 @@ template <int table_bits> struct Finder {
                 length = common_bytes(own.nearby, old.nearby), before = old.before;
                 if (length >= hashed) gain = max(0, value(length, entropy) - cost<repeats>(pos - candidate));
             }
-            if (repeats && repeat && active) {
+            if (repeats && repeat) {
                 const uint32_t l = common_bytes(own.nearby, again.nearby);
                 const int g = value(l, entropy) - (int)(4 * entropy_unit);
-                if (l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g, before = again.before;
+                if (active && l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g, before = again.before;
             }
             if (gain > 0 && candidate >= 4) back = equal_bytes_before(own.before ^ before);
             const unsigned good = __ballot_sync(~0u, gain > 0);
