@@ -18,7 +18,7 @@ constexpr uint32_t assumed = 40;       // length of a match of nearby or more by
 constexpr uint32_t patience = 4;       // steps without a match after which positions are skipped
 constexpr uint32_t entropy_unit = 8;   // units of entropy and costs per bit
 constexpr uint32_t sample_step = 31;   // of positions: no multiple of an element's size
-constexpr uint32_t ahead = 256;        // bytes after a step's first position, from which some are prefetched
+constexpr uint32_t ahead = 256;        // bytes after a step's first position, which are prefetched
 
 // A match, and the number of literals between the match before and this one.
 struct Match {
@@ -190,7 +190,7 @@ template <int table_bits> struct Finder {
         while (at + nearby <= end) {
             const uint32_t n = min((uint32_t)warp_size, end - nearby - at + 1), pos = at + lane();
             const bool active = lane() < n;
-            if (lane() < 4 && pos + ahead + 31 * lane() < end) asm volatile("prefetch.global.L1 [%0];" ::"l"(src + pos + ahead + 31 * lane()));
+            if (lane() == 0 && at + ahead < end) asm volatile("prefetch.global.L1 [%0];" ::"l"(src + at + ahead));
             // Threads after the end read the last position, so that none waits for others.
             const uint32_t read = skew + min(pos, end - nearby);
             const Around own = load_around(words, read);
