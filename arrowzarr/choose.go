@@ -28,7 +28,17 @@ type columnError struct {
 }
 
 func (e *columnError) Error() string {
-	return fmt.Sprintf("column %q of type %s: %v", e.field.Name, e.field.Type, e.err)
+	return fmt.Sprintf("column %q of type %s: %v", e.field.Name, typeText(e.field.Type), e.err)
+}
+
+// typeText returns a type as people read it: what is deep in a nested one is cut off.
+func typeText(t arrow.DataType) string {
+	const most = 200
+	text := t.String()
+	if len(text) > most {
+		text = truncate(text, most) + "..."
+	}
+	return text
 }
 
 func (e *columnError) Unwrap() error { return e.err }
@@ -45,7 +55,7 @@ type chosenColumns struct {
 func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	c, err := planChosen(schema, o)
 	if err == nil && len(c.plans) == 0 && schema.NumFields() > 0 {
-		err = c.nothingLeft()
+		err = errNothingLeft(c.skipped)
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +87,7 @@ func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 			plan.codecs = codecsOf(field.Name)
 			c.plans, c.fields = append(c.plans, plan), append(c.fields, i)
 		case o.SkipUnsupported && errors.As(err, &why):
-			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: field.Type.String(), Reason: why.err.Error(), field: i})
+			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: typeText(field.Type), Reason: why.err.Error(), field: i})
 		default:
 			refused = append(refused, err)
 		}
@@ -112,13 +122,13 @@ func markChosen(schema *arrow.Schema, columns, exclude []string) (chosen []bool,
 	return chosen, unmatched
 }
 
-// nothingLeft is the error of an input with columns of which none is converted.
-func (c *chosenColumns) nothingLeft() error {
-	if len(c.skipped) == 0 {
+// errNothingLeft is the error of an input with columns of which none is converted.
+func errNothingLeft(skipped []SkippedColumn) error {
+	if len(skipped) == 0 {
 		return partErrorf(PartUsage, "every column is excluded, expected at least one that is not")
 	}
-	reasons := make([]string, len(c.skipped))
-	for i, s := range c.skipped {
+	reasons := make([]string, len(skipped))
+	for i, s := range skipped {
 		reasons[i] = fmt.Sprintf("%q of type %s: %s", s.Name, s.Type, s.Reason)
 	}
 	return partErrorf(PartInput, "no column can be converted: %s", strings.Join(reasons, "; "))

@@ -236,7 +236,7 @@ func (c *column) nestedSamples(rows columnSlice) (all []sample, err error) {
 		if !s.started {
 			return nil // it has fill values only
 		}
-		values, err := s.chunk()
+		values, err := s.values(s.takePending())
 		if err == nil {
 			all = append(all, sample{s.name, s.class, element.Of(s.dtype), values})
 		}

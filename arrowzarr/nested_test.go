@@ -156,3 +156,37 @@ func TestTextThatIsNotUTF8IsNamedWithoutInternals(t *testing.T) {
 		}
 	}
 }
+
+// Chunks that a user asks for may be longer than the arrays, but what is filled of them
+// must fit into the memory.
+func TestLongChunksOfNestedColumnsMustFitTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
+	const rows = 400_000
+	values := array.NewFloat64Builder(memory.DefaultAllocator)
+	values.AppendValues(make([]float64, 10*rows), nil)
+	ends := make([]int32, rows+1)
+	for i := range ends {
+		ends[i] = int32(10 * i)
+	}
+	kind := arrow.ListOf(arrow.PrimitiveTypes.Float64)
+	data := array.NewData(kind, rows, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(ends))}, []arrow.ArrayData{values.NewArray().Data()}, 0, 0)
+	path := inputFile(t, single("l", array.MakeFromData(data)).file(t))
+	const least = 256 << 20
+	for rows, want := range map[int64]string{
+		4_200_000: "the chunks of nested columns that are being filled take more than",
+		5_000_000: `column "l": encoding one chunk of list-offsets takes 120000000 bytes, more than half of --max-memory`,
+		1 << 40:   `column "l": encoding one chunk of list-offsets takes 26388279066624 bytes, more than half of --max-memory`,
+	} {
+		message := refuse(t, arrowzarr.PartUsage, path, arrowzarr.Options{ChunkRows: rows, MaxMemory: least})
+		assert.Contains(t, message, want)
+		assert.Contains(t, message, "lower --chunk-rows")
+	}
+	for memory, rows := range map[int64]int64{least: 1_000_000, 1 << 30: 6_000_000} {
+		output, _ := convertFile(t, path, arrowzarr.Options{ChunkRows: rows, MaxMemory: memory})
+		verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
+		require.NoError(t, err)
+		assert.Empty(t, verified.Difference)
+	}
+}

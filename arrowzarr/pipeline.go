@@ -61,7 +61,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	options, columns := c.options, c.chosen.plans
 	p := &pipeline{
 		jobs: options.Jobs, progress: options.Progress, automatic: part.automatic,
-		rows: make(chan columnRows), chunks: make(chan writeTask), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
+		rows: make(chan columnRows), chunks: make(chan writeTask, options.Jobs), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
 	}
 	if p.progress == nil {
 		p.progress = &Progress{}
@@ -97,7 +97,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 		p.rechunker = &rechunker{categories: all}
 	}
 	nestedGrid := rowGrid{chunkRows: c.plan.StreamRows, shardRows: options.ShardRows}
-	p.rechunker.nested = p.addNested(c.target.store, nestedGrid, options.ChunkRows == 0, part.pieces, values)
+	p.rechunker.nested = p.addNested(c.target.store, nestedGrid, options.ChunkRows == 0, part.pieces, shares, values)
 	p.rechunker.existing = part.existing
 	if part.checkpoints > 0 {
 		p.checkpoints = &checkpointer{
@@ -138,7 +138,7 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 	if part.grid.chunkRows > 0 {
 		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
 	}
-	chunks, chunkBytes := options.Jobs, shares.chunks
+	chunks, chunkBytes := 2*options.Jobs, shares.chunks // as many wait as are encoded
 	if options.Device.Type() != arrowbuf.DeviceCPU {
 		chunks += deviceChunks
 		chunkBytes += shares.batches / 4
@@ -151,15 +151,16 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 }
 
 // addNested makes the writers of nested columns, and returns them by column.
-func (p *pipeline) addNested(work store.Store, grid rowGrid, automatic bool, pieces string, values *categoryMemory) []*nestedWriter {
+func (p *pipeline) addNested(work store.Store, grid rowGrid, automatic bool, pieces string, shares memoryShares, values *categoryMemory) []*nestedWriter {
 	all := make([]*nestedWriter, len(p.writer.columns))
+	filling := &fillingMemory{size: shares.total / 12, encoding: shares.batches}
 	for i, column := range p.writer.columns {
 		if column.plan.kind != kindNested {
 			continue
 		}
 		sink := &streamSink{
 			builder: arrayBuilder{writer: p.writer, grid: grid}, automatic: automatic,
-			column: column, out: p.chunks, work: work, pieces: pieces,
+			column: column, filling: filling, out: p.chunks, work: work, pieces: pieces,
 			epoch: func() *epoch { return p.checkpoints.epochOf() },
 		}
 		if p.worker != nil {
@@ -242,6 +243,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	err := group.Wait()
 	for chunk := range p.onDevice { // left after an error; the workers have closed it
 		chunk.release(nil)
+	}
+	for task := range p.chunks {
+		task.release(nil)
 	}
 	if err == nil {
 		err = p.complete(ctx)

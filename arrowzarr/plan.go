@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -166,7 +168,30 @@ func (p *plan) checkSame(before *plan) error {
 		return err
 	}
 	if string(now) != string(then) {
-		return fmt.Errorf("%s was begun with other options: they were %s, and are %s", p.Output, then, now)
+		return fmt.Errorf("%s was begun with other options: %s", p.Output, strings.Join(changedOptions(before.Options, p.Options), "; "))
 	}
 	return nil
+}
+
+// changedOptions describes options that differ, by the names of the command's flags.
+func changedOptions(before, now Options) (changes []string) {
+	add := func(name, was, is string) {
+		if was != is {
+			changes = append(changes, fmt.Sprintf("%s was %s, and is %s", name, was, is))
+		}
+	}
+	add("--codec", strings.Join(before.codecRules(), " "), strings.Join(now.codecRules(), " "))
+	add("--chunk-rows", fmt.Sprint(before.ChunkRows), fmt.Sprint(now.ChunkRows))
+	add("--shard-rows", fmt.Sprint(before.ShardRows), fmt.Sprint(now.ShardRows))
+	add("--columns", fmt.Sprintf("%q", before.Columns), fmt.Sprintf("%q", now.Columns))
+	add("--exclude", fmt.Sprintf("%q", before.Exclude), fmt.Sprintf("%q", now.Exclude))
+	add("--skip-unsupported", fmt.Sprint(before.SkipUnsupported), fmt.Sprint(now.SkipUnsupported))
+	add("--index none", fmt.Sprint(before.NoIndex), fmt.Sprint(now.NoIndex))
+	was, is := before.Input, now.Input
+	add("the list of further inputs", fmt.Sprintf("%q", was.More), fmt.Sprintf("%q", is.More))
+	add("--format", strconv.Quote(was.Format), strconv.Quote(is.Format))
+	add("--delimiter", strconv.Quote(was.Delimiter), strconv.Quote(is.Delimiter))
+	add("--types", strconv.Quote(was.Types), strconv.Quote(is.Types))
+	add("--infer-rows", fmt.Sprint(was.InferRows), fmt.Sprint(is.InferRows))
+	return changes
 }

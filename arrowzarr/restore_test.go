@@ -304,10 +304,7 @@ func TestRunsAreRestoredToParquetAsTheirValues(t *testing.T) {
 		columns = append(columns, array.NewSlice(sample(rng, kind, 40, 0.3), 0, 30))
 	}
 	want := newTable(fields, columns)
-	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
-	restored := filepath.Join(t.TempDir(), "restored.parquet")
-	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
-	require.NoError(t, err)
+	restored, _ := restoredParquet(t, want)
 	got := readTable(t, restored)
 	for i, column := range columns {
 		decoded := plainText(column)
@@ -339,19 +336,26 @@ func TestDecimalsOfNegativeScaleAreRestoredToParquet(t *testing.T) {
 		columns = append(columns, array.MakeFromData(array.NewData(kind, 4, buffers, nil, 1, 0)))
 	}
 	want := newTable(fields, columns)
-	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
-	restored := filepath.Join(t.TempDir(), "restored.parquet")
-	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
-	require.NoError(t, err)
+	restored, _ := restoredParquet(t, want)
 	got := readTable(t, restored)
 	for i, kind := range kinds {
 		assert.Equal(t, []string{"1200", "(null)", "-100", "9900"}, plainText(got.column(i)...), kind)
 	}
 
 	long := arrow.Field{Name: "long", Type: &arrow.Decimal256Type{Precision: 76, Scale: -2}}
-	output, _ = convertFile(t, inputFile(t, newTable([]arrow.Field{long}).stream(t)), arrowzarr.Options{})
-	_, err = arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "long.parquet"), arrowzarr.RestoreOptions{})
+	output, _ := convertFile(t, inputFile(t, newTable([]arrow.Field{long}).stream(t)), arrowzarr.Options{})
+	_, err := arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "long.parquet"), arrowzarr.RestoreOptions{})
 	assert.ErrorContains(t, err, `column "long" of type decimal256(76, -2) has no form in Parquet`)
+}
+
+// restoredParquet converts a table, and restores that to Parquet.
+func restoredParquet(t *testing.T, in table) (restored, output string) {
+	t.Helper()
+	output, _ = convertFile(t, inputFile(t, in.stream(t)), arrowzarr.Options{})
+	restored = filepath.Join(t.TempDir(), "restored.parquet")
+	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	return restored, output
 }
 
 // plainText returns what the values of arrays print.
@@ -374,10 +378,7 @@ func TestDecimalsInNullStructsAreRestoredToParquet(t *testing.T) {
 	validity := memory.NewBufferBytes([]byte{0b10110110})
 	structs := array.MakeFromData(array.NewData(kind, 8, []*memory.Buffer{validity}, []arrow.ArrayData{decimals.NewArray().Data()}, 3, 0))
 	want := newTable([]arrow.Field{{Name: "s", Type: kind, Nullable: true}}, []arrow.Array{structs})
-	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
-	restored := filepath.Join(t.TempDir(), "restored.parquet")
-	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
-	require.NoError(t, err)
+	restored, output := restoredParquet(t, want)
 	report, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
 	require.NoError(t, err)
 	assert.Empty(t, report.Difference)
@@ -395,10 +396,7 @@ func TestFieldsOfVariantsAreRestoredToTheirColumns(t *testing.T) {
 		storage.FieldBuilder(1).(*array.BinaryBuilder).AppendString("the metadata")
 	}
 	values := array.NewExtensionArrayWithStorage(kind, storage.NewArray())
-	output, _ := convertFile(t, inputFile(t, single("v", values).stream(t)), arrowzarr.Options{})
-	restored := filepath.Join(t.TempDir(), "restored.parquet")
-	_, err = arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
-	require.NoError(t, err)
+	restored, _ := restoredParquet(t, single("v", values))
 	r, err := file.OpenParquetFile(restored, false)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
@@ -418,10 +416,7 @@ func TestMetadataThatIsNoTextIsRestoredToParquet(t *testing.T) {
 	want := newTable([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Float64}}, []arrow.Array{floats(1)})
 	kept := arrow.NewMetadata([]string{"text", "\xff"}, []string{"日本", "\x00\x80"})
 	want.schema = arrow.NewSchema(want.schema.Fields(), &kept)
-	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
-	restored := filepath.Join(t.TempDir(), "restored.parquet")
-	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
-	require.NoError(t, err)
+	restored, _ := restoredParquet(t, want)
 	facts, err := arrowzarr.DescribeSource(restored)
 	require.NoError(t, err)
 	got := facts.Schema.Metadata()

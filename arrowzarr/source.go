@@ -257,6 +257,8 @@ func openByContent(file *inputFile, r sourceOptions) (source, error) {
 		return newTextSource(file, textFormat{json: true}, r)
 	case isStreamStart(head, file.size):
 		return newStreamSource(file, r)
+	case compressionOf(head) != "":
+		return nil, fmt.Errorf("%s is compressed, which only text may be: decompress it, or give the --format of the text", file.name)
 	default:
 		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x (CSV is recognized by the extension, or give --format csv)", file.name, head)
 	}
@@ -265,8 +267,11 @@ func openByContent(file *inputFile, r sourceOptions) (source, error) {
 // expectedFormats names the formats of inputs.
 const expectedFormats = "an Arrow IPC file or stream, a Parquet file, CSV or JSON lines"
 
-// readHead returns the first bytes of the content.
+// readHead returns the first bytes of the content, at most 8.
 func (f *inputFile) readHead() ([]byte, error) {
+	if f.head != nil {
+		return f.head, nil
+	}
 	head := make([]byte, 8)
 	var n int
 	var err error

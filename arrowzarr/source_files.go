@@ -126,6 +126,9 @@ func (f *finder) addFolder(folder string, keys []partitionKey, depth int) error 
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(files, func(name string) bool { return slices.Contains(nodeDocuments, name) }) {
+		return fmt.Errorf("%s is a Zarr hierarchy: expected files of Arrow, Parquet, CSV or JSON lines, or a pattern that leaves it out", f.tree.name(folder))
+	}
 	isFolder := map[string]bool{}
 	for _, name := range folders {
 		isFolder[name] = true
@@ -223,6 +226,8 @@ func findFiles(ctx context.Context, inputs []string) (found []foundFile, err err
 	for _, input := range inputs {
 		var files []foundFile
 		switch {
+		case input == "":
+			err = errors.New("the name of the input is empty")
 		case input == "-":
 			err = errors.New("standard input must be the only input")
 		case isURL(input):

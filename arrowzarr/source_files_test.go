@@ -187,6 +187,20 @@ func TestInputsWithoutFilesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "only input")
 }
 
+// An output that lies in the folder of the input is not read as files.
+func TestFoldersWithZarrHierarchiesAreRefused(t *testing.T) {
+	dir := folderOf(t, map[string][]byte{"a.arrow": numbersFrom(0, 5).file(t)})
+	inside := filepath.Join(dir, "out.zarr")
+	_, err := arrowzarr.Convert(t.Context(), dir, inside, arrowzarr.Options{})
+	require.NoError(t, err)
+	_, err = arrowzarr.Convert(t.Context(), dir, filepath.Join(t.TempDir(), "out.zarr"), arrowzarr.Options{})
+	requirePart(t, arrowzarr.PartInput, err)
+	require.ErrorContains(t, err, inside+" is a Zarr hierarchy")
+	_, err = arrowzarr.Convert(t.Context(), "", filepath.Join(t.TempDir(), "out.zarr"), arrowzarr.Options{})
+	requirePart(t, arrowzarr.PartInput, err)
+	require.ErrorContains(t, err, "the name of the input is empty")
+}
+
 func TestRangesOfManyFilesAreSlicesOfTheWhole(t *testing.T) {
 	files := map[string][]byte{}
 	next := 0

@@ -158,6 +158,13 @@ const inferBytes = 1 << 20
 const InferRows = 10_000
 
 func newTextSource(file *inputFile, f textFormat, r sourceOptions) (source, error) {
+	if f.compression == "" {
+		head, err := file.readHead()
+		if err != nil {
+			return nil, err
+		}
+		f.compression = compressionOf(head)
+	}
 	s := &textSource{file: file, text: f, options: r, input: &countingReader{input: file.stream()}, release: func() {}}
 	if err := s.begin(); err != nil {
 		s.release()
@@ -267,6 +274,19 @@ func (i inference) inferHead(head []byte, whole bool, in io.Reader) ([]arrow.Fie
 
 // byteOrderMark is that of UTF-8.
 var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// compressionOf returns the extension of what content is compressed by, or "".
+func compressionOf(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
+		return ".gz"
+	case bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
+		return ".zst"
+	case bytes.HasPrefix(head, []byte("BZh")) && bytes.HasSuffix(head, []byte("1AY&")): // of 8 bytes
+		return ".bz2"
+	}
+	return ""
+}
 
 // readHead reads up to n bytes, and reports whether they are the rest.
 func readHead(in io.Reader, n int) (head []byte, whole bool, err error) {

@@ -2,6 +2,7 @@ package arrowzarr_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -333,6 +334,26 @@ func TestStandardInputIsReadIfItsFormatCanBe(t *testing.T) {
 	defer func() { arrowzarr.TestInput.Format = "" }()
 	withStandardInput(t, []byte("n\n0\n1\n2\n3\n4\n"), true)
 	assert.Equal(t, want, rowTexts(t, 1, "-"))
+}
+
+// Compression is found by the content, also of a pipe.
+func TestCompressedTextIsFoundByItsContent(t *testing.T) {
+	arrowzarr.TestInput.Format = "csv"
+	defer func() { arrowzarr.TestInput.Format = "" }()
+	encoder, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	bz2, err := hex.DecodeString("425a6839314159265359f0e9b971000002c9000010600000012000219a68334d1cb78bb9229c28487874dcb880")
+	require.NoError(t, err)
+	const text = "n\n0\n1\n"
+	for _, content := range [][]byte{[]byte(text), gzipped(t, text), encoder.EncodeAll([]byte(text), nil), bz2} {
+		for _, pipe := range []bool{true, false} {
+			withStandardInput(t, content, pipe)
+			assert.Equal(t, []string{"0", "1"}, rowTexts(t, 1, "-"))
+		}
+	}
+	arrowzarr.TestInput.Format = ""
+	_, err = arrowzarr.DescribeSource(textFile(t, "a.arrow.gz", string(gzipped(t, "x"))))
+	require.ErrorContains(t, err, "a.arrow.gz is compressed, which only text may be")
 }
 
 // Types of all rows hold values that are other than those of the first rows.

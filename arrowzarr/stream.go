@@ -3,8 +3,10 @@ package arrowzarr
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
@@ -45,6 +47,7 @@ type arrayStream struct {
 	started bool         // an element is not the fill value, so pending is valid
 	sent    int64        // chunks
 	pending []byte       // elements that do not fill a chunk yet
+	counted int64        // bytes of pending in fillingMemory
 	spare   sync.Pool    // *[]byte, of chunks that are written
 	pieces  []piece      // that were sent
 	unread  []byte       // elements that are only counted
@@ -85,6 +88,7 @@ type streamSink struct {
 	counting  bool // elements are only counted
 	column    *columnWriter
 	memory    *chunkMemory
+	filling   *fillingMemory
 	out       chan<- writeTask
 	work      store.Store // of pieces
 	pieces    string      // the prefix of their keys
@@ -166,6 +170,9 @@ func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p partP
 	if have := s.length - s.pendingFrom(); p.From != 0 || p.Count != have || have > s.grid.chunkRows {
 		return fmt.Errorf("piece %s has elements [%d, +%d) of chunk %d, expected %d: %w", p.key(p.folder), p.From, p.Count, p.Chunk, have, errMalformed)
 	}
+	if err := s.count(p.Count * s.width); err != nil {
+		return err
+	}
 	s.pending = make([]byte, p.Count*s.width)
 	return s.loadPiece(ctx, from, p, s.pending)
 }
@@ -185,7 +192,9 @@ func (s *arrayStream) room(n int64) ([]byte, error) {
 		s.unread = slices.Grow(s.unread[:0], int(n*s.width))[:n*s.width]
 		return s.unread, nil
 	}
-	s.start()
+	if err := s.start(); err != nil {
+		return nil, err
+	}
 	chunk := s.chunkBytes()
 	if int64(len(s.pending)) == chunk {
 		if err := s.send(); err != nil {
@@ -195,7 +204,9 @@ func (s *arrayStream) room(n int64) ([]byte, error) {
 	}
 	have := int64(len(s.pending))
 	n = min(n*s.width, chunk-have)
-	s.grow(n, chunk)
+	if err := s.grow(n, chunk); err != nil {
+		return nil, err
+	}
 	s.pending = s.pending[:have+n]
 	s.length += n / s.width
 	return s.pending[have:], nil
@@ -208,25 +219,78 @@ func (s *arrayStream) chunkBytes() int64 {
 }
 
 // smallBytes is the most memory that grows with the elements. A stream of more gets that
-// of a whole chunk at once, since copying what grows costs as much as all other work.
+// of a whole chunk at once, since copying what grows costs as much as all other work. Chunks
+// of a user may be longer than the array, so their memory always grows.
 const smallBytes = 64 << 10
 
 // grow ensures that pending has the capacity for n more bytes.
-func (s *arrayStream) grow(n, chunk int64) {
+func (s *arrayStream) grow(n, chunk int64) error {
 	have := int64(len(s.pending))
 	if have+n <= int64(cap(s.pending)) {
-		return
+		return nil
 	}
 	if have+n <= smallBytes {
 		s.pending = slices.Grow(s.pending, int(n))
-		return
+		return nil
+	}
+	need := chunk
+	if !s.sink.automatic {
+		need = min(2*(have+n), chunk)
+	}
+	if err := s.count(need - s.counted); err != nil {
+		return err
 	}
 	spare, ok := s.spare.Get().(*[]byte)
-	if !ok || int64(cap(*spare)) < chunk {
-		fresh := make([]byte, 0, chunk)
+	if !ok || int64(cap(*spare)) < need {
+		fresh := make([]byte, 0, need)
 		spare = &fresh
 	}
 	s.pending = append((*spare)[:0], s.pending...)
+	return nil
+}
+
+// count counts n more bytes of pending.
+func (s *arrayStream) count(n int64) error {
+	s.counted += n
+	return s.sink.filling.reserve(n)
+}
+
+// takePending returns the pending elements, which are the caller's from then on.
+func (s *arrayStream) takePending() []byte {
+	pending := s.pending
+	s.pending = nil
+	s.sink.filling.release(s.counted)
+	s.counted = 0
+	return pending
+}
+
+// fillingMemory is the memory of the chunks of nested columns that are being filled. A nil
+// fillingMemory has no limit.
+type fillingMemory struct {
+	size     int64
+	encoding int64 // what encoding one chunk may take
+	used     atomic.Int64
+}
+
+func (m *fillingMemory) limit() int64 {
+	if m == nil {
+		return math.MaxInt64
+	}
+	return m.encoding
+}
+
+// reserve counts n more bytes. It is an error if they are more than size in all.
+func (m *fillingMemory) reserve(n int64) error {
+	if m != nil && m.used.Add(n) > m.size {
+		return partErrorf(PartUsage, "the chunks of nested columns that are being filled take more than %d bytes, a twelfth of --max-memory: lower --chunk-rows, or raise --max-memory", m.size)
+	}
+	return nil
+}
+
+func (m *fillingMemory) release(n int64) {
+	if m != nil {
+		m.used.Add(-n)
+	}
 }
 
 // skip appends n elements of the fill value. Chunks that hold nothing else are not
@@ -258,15 +322,32 @@ func (s *arrayStream) fillUnit() []byte {
 }
 
 // start makes the elements that were skipped pending, unless they fill chunks.
-func (s *arrayStream) start() {
+func (s *arrayStream) start() error {
 	if s.started {
-		return
+		return nil
 	}
 	s.started = true
-	s.sent = s.length / s.grid.chunkRows
-	if rest := int(s.length - s.pendingFrom()); rest > 0 {
-		s.pending = slices.Repeat(s.fillUnit(), rest)
+	if err := s.checkChunk(); err != nil {
+		return err
 	}
+	s.sent = s.length / s.grid.chunkRows
+	if rest := s.length - s.pendingFrom(); rest > 0 {
+		if err := s.count(rest * s.width); err != nil {
+			return err
+		}
+		s.pending = slices.Repeat(s.fillUnit(), int(rest))
+	}
+	return nil
+}
+
+// checkChunk returns an error if encoding a chunk takes too much memory. The last one is
+// filled up before.
+func (s *arrayStream) checkChunk() error {
+	limit := s.sink.filling.limit()
+	if need := 3 * float64(s.grid.chunkRows) * float64(s.width); need > float64(limit) {
+		return partErrorf(PartUsage, "encoding one chunk of %s takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", s.name, need, limit)
+	}
+	return nil
 }
 
 // isPiece reports whether another partition has elements of a chunk, or of its shard.
@@ -312,15 +393,14 @@ func (s *arrayStream) task(reserved *chunkReservation) (writeTask, error) {
 	if s.isPiece(s.sent) {
 		p := s.pendingPiece()
 		s.pieces = append(s.pieces, p)
-		value := s.pending
-		s.pending = nil
+		value := s.takePending()
 		return &pieceTask{sink: s.sink, piece: p, value: value, memory: reserved}, nil
 	}
 	if err := s.create(s.grid); err != nil {
 		return nil, err
 	}
-	pending := s.pending
-	values, err := s.chunk()
+	pending := s.takePending()
+	values, err := s.values(pending)
 	if err != nil {
 		return nil, err
 	}
@@ -336,13 +416,6 @@ func (s *arrayStream) pendingPiece() piece {
 		From:  s.pendingFrom() - s.sent*s.grid.chunkRows,
 		Count: int64(len(s.pending)) / s.width,
 	}
-}
-
-// chunk returns the pending elements as an array, and owns them no more.
-func (s *arrayStream) chunk() (*ndview.NDBuffer, error) {
-	pending := s.pending
-	s.pending = nil
-	return s.values(pending)
 }
 
 // values returns elements as an array that owns them.

@@ -213,7 +213,7 @@ func chooseFrom(schema *arrow.Schema, columns, exclude []string) ([]bool, error)
 		return nil, partErrorf(PartUsage, "%w\nexpected some of %s", err, columnNames(schema))
 	}
 	if len(chosen) > 0 && !slices.Contains(chosen, true) {
-		return nil, (&chosenColumns{}).nothingLeft()
+		return nil, errNothingLeft(nil)
 	}
 	return chosen, nil
 }
@@ -272,10 +272,12 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 // openTable opens the table in a store.
 func openTable(ctx context.Context, s store.Store, options TableOptions) (*Table, error) {
 	group, err := zarr.OpenGroup(ctx, s, "")
-	if errors.Is(err, store.ErrNotFound) {
-		err = fmt.Errorf("no Zarr group: %w", err)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, fmt.Errorf("no Zarr group: it has neither zarr.json nor .zgroup: %w", store.ErrNotFound)
+	case errors.Is(err, zarr.ErrNodeType):
+		return nil, fmt.Errorf("an array, expected a group of arrays of one length: %w", zarr.ErrNodeType)
+	case err != nil:
 		return nil, err
 	}
 	text, ok := group.Metadata().Attributes[attrSchema].(string)

@@ -13,6 +13,7 @@ import (
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // openForeign opens a group that another program wrote. Each array of it is a column;
@@ -157,7 +158,10 @@ func foreignGroup(ctx context.Context, group *zarr.Group, name string) (arrow.Da
 			return &arrow.DictionaryType{IndexType: index, ValueType: value}, firstAxisLen(codes.Metadata().Shape), nil
 		}
 	}
-	return nil, 0, fmt.Errorf("a group without values and without codes and categories: %w", err)
+	if !errors.Is(err, store.ErrNotFound) {
+		return nil, 0, err
+	}
+	return nil, 0, errors.New("a group without values and without codes and categories is no column")
 }
 
 // arrowTypeOf returns the Arrow type for rows of an array.
@@ -165,6 +169,9 @@ func arrowTypeOf(m *zarr.ArrayMetadata, t element.Type) (arrow.DataType, error) 
 	value, err := arrowElement(t)
 	if err != nil {
 		return nil, err
+	}
+	if len(m.Shape) > 1 && (value.ID() == arrow.STRING || value.ID() == arrow.BINARY) {
+		return nil, fmt.Errorf("text or bytes of %d axes are no column", len(m.Shape))
 	}
 	for i := len(m.Shape) - 1; i > 0; i-- {
 		if m.Shape[i] > math.MaxInt32 {
@@ -175,11 +182,14 @@ func arrowTypeOf(m *zarr.ArrayMetadata, t element.Type) (arrow.DataType, error) 
 	return value, nil
 }
 
+// The names of text of a fixed length, which is NumPy's.
+var utf32Name, terminatedName = element.UTF32(1).String(), element.NullTerminated(1).String()
+
 func arrowElement(t element.Type) (arrow.DataType, error) {
 	switch t.String() {
-	case element.String.String():
+	case element.String.String(), utf32Name:
 		return arrow.BinaryTypes.String, nil
-	case element.Bytes.String():
+	case element.Bytes.String(), terminatedName:
 		return arrow.BinaryTypes.Binary, nil
 	}
 	dtype, ok := t.DType()

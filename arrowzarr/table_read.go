@@ -105,6 +105,12 @@ func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *colum
 		}
 		defer values.Release()
 		text, ok := values.(*element.VLen)
+		if fixed, isFixed := values.(*ndview.NDBuffer); isFixed {
+			if text, err = a.Metadata().DataType.ToVLen(fixed); err != nil {
+				return nil, fmt.Errorf("%s: %w", a.Path(), err)
+			}
+			ok = true
+		}
 		if !ok {
 			return nil, fmt.Errorf("%s: %T, expected text or bytes: %w", a.Path(), values, errMalformed)
 		}

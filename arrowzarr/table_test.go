@@ -55,6 +55,47 @@ func TestGroupsOfOthersAreRestored(t *testing.T) {
 	assert.True(t, got.batches[0].Column(1).IsNull(1))
 }
 
+// Text of a fixed length, as NumPy has it, is text without the zeros that pad it.
+func TestTextOfFixedLengthIsRestored(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.zarr")
+	s := store.NewLocal(path)
+	_, err := zarr.CreateGroup(t.Context(), s, "", &zarr.GroupMetadata{})
+	require.NoError(t, err)
+	create := func(name string, kind element.Type, values []byte, shape ...int64) {
+		chunk := slices.Clone(shape)
+		chunk[0] = 2
+		a, err := zarr.Create(t.Context(), s, name, &zarr.ArrayMetadata{Shape: shape, ChunkShape: chunk, DataType: kind, Codecs: zarr.DefaultCodecs(kind)})
+		require.NoError(t, err)
+		dtype, ok := kind.DType()
+		require.True(t, ok)
+		elements, err := ndview.FromBytes(arrowbuf.CPU(), dtype, values, shape...)
+		require.NoError(t, err)
+		require.NoError(t, a.Write(t.Context(), elements, 1))
+		elements.Release()
+	}
+	create("b", element.NullTerminated(2), []byte("ab\x00\x00\xff\x00"), 3)
+	create("u", element.UTF32(2), []byte("\xe5\x65\x00\x00x\x00\x00\x00"+"y\x00\x00\x00\x00\x00\x00\x00"+"\x00\x00\x00\x00\x00\x00\x00\x00"), 3)
+	for _, name := range []string{"t.arrow", "t.parquet"} {
+		restored := filepath.Join(t.TempDir(), name)
+		_, err = arrowzarr.Restore(t.Context(), path, restored, arrowzarr.RestoreOptions{BatchRows: 2})
+		require.NoError(t, err)
+		got := readTable(t, restored)
+		assert.Equal(t, "binary utf8", got.schema.Field(0).Type.String()+" "+got.schema.Field(1).Type.String())
+		assert.Equal(t, []string{"YWI=", "", "/w=="}, plainText(got.column(0)...))
+		assert.Equal(t, []string{"日x", "y", ""}, plainText(got.column(1)...))
+	}
+	create("pairs", element.UTF32(1), make([]byte, 24), 3, 2)
+	_, err = arrowzarr.Restore(t.Context(), path, filepath.Join(t.TempDir(), "t.arrow"), arrowzarr.RestoreOptions{})
+	assert.ErrorContains(t, err, `column "pairs": text or bytes of 2 axes are no column`)
+
+	// What is no group is named without internals.
+	_, err = arrowzarr.OpenTable(t.Context(), filepath.Join(path, "u"), arrowzarr.TableOptions{})
+	require.ErrorContains(t, err, "an array, expected a group of arrays of one length")
+	_, err = arrowzarr.OpenTable(t.Context(), filepath.Join(path, "zarr.json"), arrowzarr.TableOptions{})
+	require.ErrorContains(t, err, "no Zarr group")
+	assert.NotContains(t, err.Error(), "store.Get")
+}
+
 // Of a group that another program wrote, every array that is no column is named, and the
 // others are restored without these.
 func TestArraysThatAreNoColumnsAreNamed(t *testing.T) {
@@ -78,7 +119,7 @@ func TestArraysThatAreNoColumnsAreNamed(t *testing.T) {
 	var refused *arrowzarr.Error
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, arrowzarr.PartInput, refused.Part)
-	for _, text := range []string{`"length": 2 rows, where most columns have 3`, `"scalar"`, `"uns"`, `"z"`, "complex64", `--exclude "length,scalar,uns,z"`} {
+	for _, text := range []string{`"length": 2 rows, where most columns have 3`, `"scalar"`, `"uns": a group without values and without codes and categories is no column`, `"z"`, "complex64", `--exclude "length,scalar,uns,z"`} {
 		assert.ErrorContains(t, err, text)
 	}
 	assert.NotContains(t, err.Error(), "no Zarr group")

@@ -72,6 +72,22 @@ func TestGroupListsAndOpensMembers(t *testing.T) {
 	}
 }
 
+func TestNodesAreReadWhateverTheyAre(t *testing.T) {
+	s := store.NewMemory()
+	create(t, s, "g/a", ints([]int64{4}, []int64{2}))
+	require.NoError(t, s.Set(ctx, "old/.zgroup", []byte(`{"zarr_format":2}`)))
+	require.NoError(t, s.Set(ctx, "bad/zarr.json", []byte(`{"zarr_format":3,"node_type":"group","x":1}`)))
+	for path, want := range map[string]zarr.Node{"g": &zarr.GroupMetadata{}, "g/a": &zarr.ArrayMetadata{}, "old": &zarr.GroupMetadata{}} {
+		node, err := zarr.ReadNode(ctx, s, path)
+		require.NoError(t, err)
+		assert.IsType(t, want, node, path)
+	}
+	_, err := zarr.ReadNode(ctx, s, "none")
+	assert.ErrorIs(t, err, store.ErrNotFound)
+	_, err = zarr.ReadNode(ctx, s, "bad")
+	assert.ErrorContains(t, err, `"x"`)
+}
+
 func TestStaleConsolidatedMetadataCanBeIgnored(t *testing.T) {
 	for _, format := range []int{2, 3} {
 		s := store.NewMemory()

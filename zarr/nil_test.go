@@ -81,10 +81,10 @@ func zerosOfZarr(t *testing.T) apitest.Zeros {
 		Functions: map[string]any{
 			"At": zarr.At, "AutoChunks": zarr.AutoChunks, "AutoShards": zarr.AutoShards, "AutoShardsOf": zarr.AutoShardsOf, "Blocks": zarr.Blocks, "BufferFrom": zarr.BufferFrom,
 			"BufferOf": zarr.BufferOf, "BufferOver": zarr.BufferOver, "CheckName": zarr.CheckName, "Create": zarr.Create, "CreateGroup": zarr.CreateGroup,
-			"CreateHierarchy": zarr.CreateHierarchy, "DefaultCodecs": zarr.DefaultCodecs, "List": zarr.List, "Mask": zarr.Mask, "New": zarr.New,
+			"CreateHierarchy": zarr.CreateHierarchy, "DefaultCodecs": zarr.DefaultCodecs, "List": zarr.List, "Mask": zarr.Mask, "MigrateToV3": zarr.MigrateToV3, "New": zarr.New,
 			"Open": zarr.Open, "OpenGroup": zarr.OpenGroup, "OpenGroupMode": zarr.OpenGroupMode, "OpenMode": zarr.OpenMode, "ParseArray": zarr.ParseArray,
 			"ParseGroup": zarr.ParseGroup, "ParseNode": zarr.ParseNode, "ParseSelection": zarr.ParseSelection, "Points": zarr.Points,
-			"PrototypeOn": zarr.PrototypeOn, "Select": zarr.Select, "Span": zarr.Span, "SpanStep": zarr.SpanStep, "Where": zarr.Where, "WriteChunks": nil, "WriteNode": zarr.WriteNode,
+			"PrototypeOn": zarr.PrototypeOn, "ReadNode": zarr.ReadNode, "RemoveMetadata": zarr.RemoveMetadata, "Select": zarr.Select, "Span": zarr.Span, "SpanStep": zarr.SpanStep, "Where": zarr.Where, "WriteChunks": nil, "WriteNode": zarr.WriteNode,
 		},
 		Values: map[string]any{
 			"Array": array, "ArrayMetadata": ints([]int64{4}, []int64{2}), "Buffer": buffer, "ChunkKeyEncoding": &zarr.ChunkKeyEncoding{}, "Group": group,

@@ -159,6 +159,23 @@ func checkFormat(format int) error {
 	return nil
 }
 
+// ReadNode returns the metadata of the group or the array at a path, which [OpenGroup] or
+// [Open] opens. It returns an error wrapping store.ErrNotFound if there is neither, and one
+// wrapping errors.ErrUnsupported if the node needs a feature that this package lacks.
+func ReadNode(ctx context.Context, s store.Store, path string) (Node, error) {
+	if s == nil {
+		return nil, fmt.Errorf("zarr.ReadNode: node %q: %w", path, errNilStore)
+	}
+	node, err := readNode(ctx, s, path)
+	if err != nil {
+		return nil, fmt.Errorf("zarr.ReadNode: %w", err)
+	}
+	if broken, ok := node.(*UnreadableNode); ok {
+		return nil, fmt.Errorf("zarr.ReadNode: %w", broken.Err)
+	}
+	return node, nil
+}
+
 // readNode reads the metadata of the node at path. If both versions of Zarr have a node
 // there, it is that of v3.
 func readNode(ctx context.Context, s store.Store, path string) (Node, error) {

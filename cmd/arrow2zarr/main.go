@@ -9,10 +9,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/cmd/internal/version"
@@ -69,6 +71,13 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newConvertCommand(), newAppendCommand(), newPlanCommand(), newPartitionCommand(), newFinalizeCommand(), newStatusCommand(), newAbortCommand(), newRestoreCommand(), newVerifyCommand(), newInspectCommand(), newManCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		var invalid *pflag.InvalidValueError
+		if number := (*strconv.NumError)(nil); errors.As(err, &invalid) && errors.As(err, &number) {
+			return fmt.Errorf("invalid argument %q for --%s: expected a whole number, such as 65536", invalid.GetValue(), invalid.GetFlag().Name)
+		}
+		return err
+	})
 	root.SetOut(stdout) // the command of completion keeps it
 	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()

@@ -148,7 +148,7 @@ func TestInvalidArgumentsAreUsageErrors(t *testing.T) {
 		{[]string{"convert", input, "OUTPUT", "--codec", "gzip:"}, "expected a level"},
 		{[]string{"convert", input, "OUTPUT", "--codec", "gzip", "--codec", "wind=none"}, `codec: no column is named "wind"`},
 		{[]string{"convert", input, "OUTPUT", "--codec", "none:1"}, "expected nothing after"},
-		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "many"}, `invalid argument "many"`},
+		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "many"}, `invalid argument "many" for --chunk-rows: expected a whole number`},
 		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "-1"}, "chunk rows: -1"},
 		{[]string{"convert", input, "OUTPUT", "--shard-rows", "8"}, "expected a multiple of the chunk rows"},
 		{[]string{"convert", input, "OUTPUT", "--chunk-rows", "3", "--shard-rows", "8"}, "expected a multiple of the chunk rows"},

@@ -282,7 +282,7 @@ func TestResumeRefusesOtherInputsAndOptions(t *testing.T) {
 	_ = c.Wait() // it was killed
 	e := arrow2zarr(t, "convert", input, output, "--resume", "--chunk-rows", "16")
 	assert.Equal(t, exitOutput, e.code)
-	assert.Contains(t, e.stderr, "was begun with other options")
+	assert.Contains(t, e.stderr, "was begun with other options: --chunk-rows was 8, and is 16")
 	e = arrow2zarr(t, "convert", manyTags(t, 1), output, "--resume", "--chunk-rows", "8")
 	assert.Equal(t, exitOutput, e.code)
 	assert.Contains(t, e.stderr, "another input")

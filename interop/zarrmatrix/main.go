@@ -6,7 +6,9 @@
 // It writes the elements to the file NAME in ELEMENTS: their bytes in C order, or a JSON
 // list of base64 if they have variable length. Then it writes the array with the same
 // metadata to COPY: the elements of the array NAME.input if there is one. Groups are copied with all members, without files of elements, and
-// consolidated if they were. It prints {name: error} as JSON, where "" means success.
+// consolidated if they were. What is of Zarr v2 is also copied to the folder v3 in COPY as
+// it is, and then migrated to Zarr v3, unless v3 lacks something that it uses. It prints
+// {name: error} as JSON, where "" means success.
 package main
 
 import (
@@ -52,11 +54,32 @@ func copyAll(ctx context.Context, source, to, elements string) (map[string]strin
 		if errors.Is(err, zarr.ErrNodeType) {
 			err = copyGroup(ctx, from, store.NewLocal(to), name)
 		}
+		if err == nil {
+			err = migrate(ctx, from, store.NewLocal(filepath.Join(to, "v3")), name)
+		}
 		if err != nil {
 			results[name] = err.Error()
 		}
 	}
 	return results, nil
+}
+
+// migrate copies a node of Zarr v2, and replaces its metadata by that of Zarr v3.
+func migrate(ctx context.Context, from, to store.Store, name string) error {
+	if _, err := store.Size(ctx, from, name+"/zarr.json"); err == nil {
+		return nil
+	}
+	if err := store.Copy(ctx, to, from, name); err != nil {
+		return err
+	}
+	err := zarr.MigrateToV3(ctx, to, name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return store.DeleteAll(ctx, to, name)
+	}
+	if err != nil {
+		return err
+	}
+	return zarr.RemoveMetadata(ctx, to, name, 2)
 }
 
 func copyGroup(ctx context.Context, from, to store.Store, path string) error {

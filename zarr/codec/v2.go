@@ -289,3 +289,26 @@ func formatV2(c Codec) (json.RawMessage, error) {
 	}
 	return out.MarshalJSON()
 }
+
+// V3 returns the codecs of [V2.List] as Zarr v3 has them, for chunks that they encode to the
+// same bytes. It returns an error wrapping errors.ErrUnsupported if Zarr v3 lacks a codec:
+// filters whose configuration has a big-endian type, or another byte order than their
+// input.
+func (l List) V3(chunk ChunkSpec) (List, error) {
+	out := make(List, 0, len(l))
+	for _, c := range l {
+		switch named := c.(type) {
+		case reorder:
+			return nil, fmt.Errorf("a filter whose elements have another byte order: %w in Zarr v3", errors.ErrUnsupported)
+		case byteOrdered:
+			if t, err := named.types(); err != nil || t.decodedOrder == Big {
+				return nil, fmt.Errorf("codec %q with a big-endian type: %w in Zarr v3", c.Name(), errors.Join(err, errors.ErrUnsupported))
+			}
+		case Blosc:
+			named.numcodecs = false
+			c = named
+		}
+		out = append(out, c)
+	}
+	return out.Complete(chunk)
+}

@@ -31,6 +31,9 @@ type CacheOptions struct {
 	// MaxAge limits how long a value is used after it was read; 0 is no limit. Changes
 	// that others make to the store become visible after it.
 	MaxAge time.Duration
+	// ReadsOnly caches what is read only: Set drops what is cached of its key. By default
+	// it caches a copy of the new value.
+	ReadsOnly bool
 }
 
 // CacheStats are the figures of a [Cache].
@@ -52,7 +55,7 @@ type cacheEntry struct {
 }
 
 // NewCache returns a store that reads a value or a range of s once. Writes go to s and
-// the cache. It returns an error if a limit is out of range.
+// the cache; see the options. It returns an error if a limit is out of range.
 func NewCache(s Store, options CacheOptions) (*Cache, error) {
 	if options.MaxBytes <= 0 || options.MaxAge < 0 {
 		return nil, fmt.Errorf("store.NewCache: MaxBytes %d and MaxAge %v: want MaxBytes > 0, MaxAge >= 0", options.MaxBytes, options.MaxAge)
@@ -236,7 +239,7 @@ func (c *Cache) Set(ctx context.Context, key string, value []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.writes == writes { // else another write may have come later
+	if c.writes == writes && !c.options.ReadsOnly { // else another write may have come later
 		c.add(key, Range{}, bytes.Clone(value))
 	}
 	c.writes++

@@ -127,6 +127,23 @@ func (s *slowStore) Get(ctx context.Context, key string, r Range) ([]byte, error
 	return value, err
 }
 
+func TestCacheOfReadsKeepsNoWrites(t *testing.T) {
+	ctx := context.Background()
+	below := NewLogging(NewMemory(), nil)
+	c, err := NewCache(below, CacheOptions{MaxBytes: 100, ReadsOnly: true})
+	require.NoError(t, err)
+	for i, value := range []string{"one", "two"} {
+		require.NoError(t, c.Set(ctx, "k", []byte(value)))
+		assert.Zero(t, c.Stats().Bytes)
+		for range 2 {
+			got, err := c.Get(ctx, "k", Range{})
+			require.NoError(t, err)
+			assert.Equal(t, value, string(got))
+		}
+		assert.EqualValues(t, i+1, below.Calls()["Get"])
+	}
+}
+
 func TestCacheKeepsNoValueOlderThanAWrite(t *testing.T) {
 	ctx, inner := context.Background(), NewMemory()
 	require.NoError(t, inner.Set(ctx, "k", []byte("old")))
