@@ -227,13 +227,22 @@ func (p *pipeline) restore(ctx context.Context, work store.Store, part part) err
 func (p *pipeline) run(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	p.prefetcher.start(groupCtx)
-	closeRows := func() { close(p.rows) }
+	// The rechunker sends chunks of nested columns, and may do so after an error has ended the
+	// workers.
+	var senders atomic.Int64
+	senders.Store(2)
+	closeChunks := func() {
+		if senders.Add(-1) == 0 {
+			close(p.chunks)
+		}
+	}
+	closeRows := func() { close(p.rows); closeChunks() }
 	if p.checkpoints != nil {
 		startStage(group, 1, func() error { return p.checkpoints.run(groupCtx) }, func() {})
-		closeRows = func() { close(p.rows); close(p.checkpoints.marks) }
+		closeRows = func() { close(p.rows); closeChunks(); close(p.checkpoints.marks) }
 	}
 	startStage(group, 1, func() error { return p.rechunker.run(groupCtx) }, closeRows)
-	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { close(p.chunks); close(p.onDevice) })
+	startStage(group, p.jobs, func() error { return p.worker.run(groupCtx) }, func() { closeChunks(); close(p.onDevice) })
 	device := &deviceWriter{writer: p.writer, in: p.onDevice, jobs: p.jobs, held: map[*columnChunk]bool{}}
 	startStage(group, 1, func() error { return device.run(groupCtx) }, func() {})
 	startStage(group, p.jobs, func() error { return p.writer.run(groupCtx) }, func() {})
