@@ -34,7 +34,9 @@ func Run(function string, b compress.Batch, stats *compress.Stats, onGPU func(de
 	} else if stats != nil {
 		stats.Host += int64(len(b.In))
 	}
-	return Results(function, outcomes), nil
+	results := Results(function, outcomes)
+	Outcomes.Put(outcomes)
+	return results, nil
 }
 
 // OnHost counts items of a GPU's batch that code on the host has processed.
