@@ -86,7 +86,7 @@ func (m *Memory[T]) Get(n int) []T {
 	return make([]T, n)
 }
 
-// Put keeps a slice that nobody uses any more.
+// Put keeps a slice for a later Get. The caller must not use it any more.
 func (m *Memory[T]) Put(values []T) { m.pool.Put(&values) }
 
 // Outcomes is the memory of the outcomes of [Run].
