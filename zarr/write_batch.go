@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,9 +39,6 @@ const (
 	encodeInFlight = 3
 	// writeInFlight is the number of batches that are encoded or stored.
 	writeInFlight = 6
-	// gatherWait is how long a batch waits for its next chunk. The caller may need the
-	// memory of chunks in the batch to make it.
-	gatherWait = 2 * time.Millisecond
 )
 
 // ChunkWrite is a chunk that [WriteChunks] stores.
@@ -163,10 +161,12 @@ func (c ChunkWrite) store(ctx context.Context, enc []byte) error {
 // batchWriter writes chunks. Those that a GPU encodes pass through its stages; others are
 // encoded where they are stored.
 type batchWriter struct {
-	jobs     int
-	batch    int64               // bytes at which a batch is complete
-	running  chan struct{}       // has a value for each goroutine that stores or encodes on the host
-	encoding *semaphore.Weighted // a batch each whose kernels run
+	jobs      int
+	batch     int64               // bytes at which a batch is complete
+	running   chan struct{}       // has a value for each goroutine that stores or encodes on the host
+	encoding  *semaphore.Weighted // a batch each whose kernels run
+	encoded   chan struct{}       // has a value after no batch is left to encode
+	unencoded atomic.Int64        // batches that are complete and not encoded
 
 	mu     sync.Mutex
 	shards map[*ShardWriter]int64 // chunks that are left of those that the writer closes
@@ -182,6 +182,7 @@ func newBatchWriter(jobs int, total int64) *batchWriter {
 	return &batchWriter{
 		jobs: jobs, batch: batch, shards: map[*ShardWriter]int64{},
 		running: make(chan struct{}, jobs), encoding: semaphore.NewWeighted(encodeInFlight),
+		encoded: make(chan struct{}, 1),
 	}
 }
 
@@ -223,36 +224,29 @@ type gatherer struct {
 	complete int64 // bytes at which the batch is
 }
 
-// receive returns the next chunk of a channel, and false after the last.
+// receive returns the next chunk of a channel, and false after the last. While it waits for
+// one, a batch that is not complete is encoded as soon as the kernels of those before have
+// ended: the caller may need the memory of its chunks to make the next one.
 func (g *gatherer) receive(ctx context.Context, chunks <-chan ChunkWrite) (c ChunkWrite, ok bool, err error) {
-	if ctx.Err() != nil {
-		return c, false, context.Cause(ctx)
+	for ctx.Err() == nil {
+		select {
+		case c, ok = <-chunks:
+			return c, ok, nil
+		default:
+		}
+		if g.writer.unencoded.Load() == 0 {
+			if err := g.flush(ctx); err != nil {
+				return c, false, err
+			}
+		}
+		select {
+		case c, ok = <-chunks:
+			return c, ok, nil
+		case <-g.writer.encoded:
+		case <-ctx.Done():
+		}
 	}
-	select {
-	case c, ok = <-chunks:
-		return c, ok, nil
-	default:
-	}
-	var late <-chan time.Time // never, without a batch
-	if len(g.batch) > 0 {
-		late = time.After(gatherWait)
-	}
-	select {
-	case c, ok = <-chunks:
-		return c, ok, nil
-	case <-late:
-	case <-ctx.Done():
-		return c, false, context.Cause(ctx)
-	}
-	if err := g.flush(ctx); err != nil {
-		return c, false, err
-	}
-	select {
-	case c, ok = <-chunks:
-		return c, ok, nil
-	case <-ctx.Done():
-		return c, false, context.Cause(ctx)
-	}
+	return c, false, context.Cause(ctx)
 }
 
 // add adds a chunk to the batch. It begins to write a chunk that no GPU encodes.
@@ -281,6 +275,7 @@ func (g *gatherer) flush(ctx context.Context) error {
 	if len(g.batch) == 0 {
 		return nil
 	}
+	g.writer.unencoded.Add(1)
 	select {
 	case g.out <- g.batch:
 		g.batch, g.bytes = nil, 0
@@ -354,6 +349,12 @@ func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
 		OnEncoded: func() {
 			took = time.Since(start)
 			w.encoding.Release(1)
+			if w.unencoded.Add(-1) == 0 {
+				select {
+				case w.encoded <- struct{}{}:
+				default: // it has a value
+				}
+			}
 		},
 		OnHostCopy: func(bytes int64, took time.Duration) {
 			if trace := batch[0].array().Trace; trace != nil && trace.ToHost != nil {
