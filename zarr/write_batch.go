@@ -165,6 +165,7 @@ type batchWriter struct {
 	batch     int64               // bytes at which a batch is complete
 	running   chan struct{}       // has a value for each goroutine that stores or encodes on the host
 	encoding  *semaphore.Weighted // a batch each whose kernels run
+	pieces    codec.HostPieces    // released at the end of run
 	encoded   chan struct{}       // has a value after no batch is left to encode
 	unencoded atomic.Int64        // batches that are complete and not encoded
 
@@ -189,6 +190,7 @@ func newBatchWriter(jobs int, total int64) *batchWriter {
 // run writes the chunks that a function adds to a gatherer, until its error or the first of
 // a chunk.
 func (w *batchWriter) run(ctx context.Context, produce func(ctx context.Context, out *gatherer) error) error {
+	defer w.pieces.Release()
 	group, groupCtx := errgroup.WithContext(ctx)
 	batches := make(chan []ChunkWrite)
 	for range writeInFlight {
@@ -345,7 +347,7 @@ func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
 	var took time.Duration // of the kernels
 	start := time.Now()
 	options := codec.BatchOptions{
-		Jobs: w.jobs, Running: w.running,
+		Jobs: w.jobs, Running: w.running, Pieces: &w.pieces,
 		OnEncoded: func() {
 			took = time.Since(start)
 			w.encoding.Release(1)
