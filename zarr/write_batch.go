@@ -32,7 +32,7 @@ import (
 // writeBatch is the bytes of chunks at which a batch is complete, and minWriteBatch that of
 // an array of few batches. A batch takes about four
 // times its size of device memory while it is encoded. Tests make it smaller.
-var writeBatch, minWriteBatch int64 = 256 << 20, 64 << 20
+var writeBatch, minWriteBatch int64 = 128 << 20, 64 << 20
 
 const (
 	// encodeInFlight is the number of batches whose kernels run.
@@ -58,7 +58,7 @@ type ChunkWrite struct {
 // WriteChunks stores chunks of any arrays, each as [Array.WriteChunk] does, or
 // [ShardWriter.WriteChunk]. A GPU encodes those whose values it has in batches, as far as
 // it has kernels for their codecs: only encoded bytes cross the link, while other batches
-// are encoded and stored. It needs device memory of about four times 768 MiB, or less if
+// are encoded and stored. It needs device memory of about four times 384 MiB, or less if
 // little is free. WriteChunks uses jobs goroutines to store, or GOMAXPROCS if jobs is not
 // positive. The same chunk must not be written twice.
 //
