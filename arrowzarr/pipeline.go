@@ -61,7 +61,7 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	options, columns := c.options, c.chosen.plans
 	p := &pipeline{
 		jobs: options.Jobs, progress: options.Progress, automatic: part.automatic,
-		rows: make(chan columnRows), chunks: make(chan writeTask), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
+		rows: make(chan columnRows), chunks: make(chan writeTask, options.Jobs), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
 	}
 	if p.progress == nil {
 		p.progress = &Progress{}
@@ -138,7 +138,7 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 	if part.grid.chunkRows > 0 {
 		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
 	}
-	chunks, chunkBytes := options.Jobs, shares.chunks
+	chunks, chunkBytes := 2*options.Jobs, shares.chunks // as many wait as are encoded
 	if options.Device.Type() != arrowbuf.DeviceCPU {
 		chunks += deviceChunks
 		chunkBytes += shares.batches / 4
@@ -243,6 +243,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	err := group.Wait()
 	for chunk := range p.onDevice { // left after an error; the workers have closed it
 		chunk.release(nil)
+	}
+	for task := range p.chunks {
+		task.release(nil)
 	}
 	if err == nil {
 		err = p.complete(ctx)

@@ -62,3 +62,41 @@ func ExampleArray_View() {
 	// Output:
 	// [3 2] [0 4 4 0 0 0]
 }
+
+// One field of records is read and written alone; the others stay.
+func ExampleView_Field() {
+	ctx, s := context.Background(), store.NewMemory()
+	point, _ := element.Struct(element.Field{Name: "x", Type: element.Of(ndview.Float32)}, element.Field{Name: "y", Type: element.Of(ndview.Int16)})
+	points, err := zarr.Create(ctx, s, "points", &zarr.ArrayMetadata{Shape: []int64{4}, DataType: point})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	last, _ := points.View(zarr.Select(zarr.Span(2, ndview.Open)))
+	y, _ := last.Field("y")
+	_ = y.Write(ctx, 7, 0)
+	all, _ := points.View(zarr.Select())
+	y, _ = all.Field("y")
+	values, _ := y.Read(ctx, zarr.Prototype{}, 0)
+	defer values.Release()
+	numbers, _ := ndview.ToHost[int16](values.(*ndview.NDBuffer))
+	fmt.Println(numbers)
+	// Output:
+	// [0 0 7 7]
+}
+
+// Metadata of Zarr v2 is replaced, and the chunks stay.
+func ExampleMigrateToV3() {
+	ctx, s := context.Background(), store.NewMemory()
+	_, err := zarr.Create(ctx, s, "old", &zarr.ArrayMetadata{Format: 2, Shape: []int64{4}, DataType: element.Of(ndview.Int32)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(zarr.MigrateToV3(ctx, s, "old"), zarr.RemoveMetadata(ctx, s, "old", 2))
+	keys, _ := s.List(ctx, "old")
+	fmt.Println(keys)
+	// Output:
+	// <nil> <nil>
+	// [old/zarr.json]
+}

@@ -161,37 +161,37 @@ func DecodedSize(src []byte) (int64, error) {
 
 // parseHeader parses the header of a chunk of a size, of which src has the first bytes: at
 // least those of the header.
-func parseHeader(src []byte, chunkSize int64) (*header, error) {
+func parseHeader(src []byte, chunkSize int64) (header, error) {
 	if len(src) < headerSize {
-		return nil, fmt.Errorf("%w: %d bytes are less than a header", ErrCorrupt, len(src))
+		return header{}, fmt.Errorf("%w: %d bytes are less than a header", ErrCorrupt, len(src))
 	}
 	if src[0] > 2 {
-		return nil, fmt.Errorf("Blosc format version %d: %w", src[0], errors.ErrUnsupported)
+		return header{}, fmt.Errorf("Blosc format version %d: %w", src[0], errors.ErrUnsupported)
 	}
-	h := &header{flags: src[2], typeSize: int(src[3]), size: int64(binary.LittleEndian.Uint32(src[4:]))}
+	h := header{flags: src[2], typeSize: int(src[3]), size: int64(binary.LittleEndian.Uint32(src[4:]))}
 	blockSize, length := binary.LittleEndian.Uint32(src[8:]), binary.LittleEndian.Uint32(src[12:])
 	switch {
 	case src[0] != 2:
-		return nil, fmt.Errorf("%w: version %d", ErrCorrupt, src[0])
+		return header{}, fmt.Errorf("%w: version %d", ErrCorrupt, src[0])
 	case h.flags&flagReserved != 0 || h.flags>>formatShift > formatZstd:
-		return nil, fmt.Errorf("%w: flags %#02x", ErrCorrupt, h.flags)
+		return header{}, fmt.Errorf("%w: flags %#02x", ErrCorrupt, h.flags)
 	case int64(length) != chunkSize:
-		return nil, fmt.Errorf("%w: %d bytes, header has %d", ErrCorrupt, chunkSize, length)
+		return header{}, fmt.Errorf("%w: %d bytes, header has %d", ErrCorrupt, chunkSize, length)
 	case h.typeSize == 0:
-		return nil, fmt.Errorf("%w: elements of 0 bytes", ErrCorrupt)
+		return header{}, fmt.Errorf("%w: elements of 0 bytes", ErrCorrupt)
 	case h.size > math.MaxInt32:
-		return nil, fmt.Errorf("%w: decoded size %d", ErrCorrupt, h.size)
+		return header{}, fmt.Errorf("%w: decoded size %d", ErrCorrupt, h.size)
 	case h.size == 0 || h.stored():
 		if want := headerSize + h.size; int64(length) != want {
-			return nil, fmt.Errorf("%w: %d bytes for %d stored ones", ErrCorrupt, length, h.size)
+			return header{}, fmt.Errorf("%w: %d bytes for %d stored ones", ErrCorrupt, length, h.size)
 		}
 		return h, nil
 	case blockSize == 0 || int64(blockSize) > h.size:
-		return nil, fmt.Errorf("%w: blocks of %d bytes in a chunk of %d", ErrCorrupt, blockSize, h.size)
+		return header{}, fmt.Errorf("%w: blocks of %d bytes in a chunk of %d", ErrCorrupt, blockSize, h.size)
 	}
 	h.blockSize = int(blockSize)
 	if min := headerSize + 4*int64(h.blocks()); int64(length) < min {
-		return nil, fmt.Errorf("%w: %d bytes, want at least %d for %d blocks", ErrCorrupt, length, min, h.blocks())
+		return header{}, fmt.Errorf("%w: %d bytes, want at least %d for %d blocks", ErrCorrupt, length, min, h.blocks())
 	}
 	return h, nil
 }

@@ -84,14 +84,15 @@ type decoding struct {
 	dev      *cudabuf.Device
 	batch    compress.Batch
 	options  compress.DecodeOptions
-	headers  []*header // nil unless the input is decoded by kernels
+	headers  []header // of the inputs that kernels decode
 	outcomes []batch.Outcome
 }
 
 func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
-	d := &decoding{dev: dev, batch: b, options: o, headers: make([]*header, len(b.In)), outcomes: make([]batch.Outcome, len(b.In))}
+	d := &decoding{dev: dev, batch: b, options: o, headers: make([]header, len(b.In)), outcomes: make([]batch.Outcome, len(b.In))}
 	var stored jobs
-	var onHost, onDevice []int
+	var onHost []int
+	onDevice := make([]int, 0, len(b.In))
 	heads, err := d.readHeaders()
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions)
 // readHeaders returns the first bytes of each input: a header, or fewer.
 func (d *decoding) readHeaders() ([][]byte, error) {
 	heads := make([][]byte, len(d.batch.In))
-	var copies jobs
+	copies := newJobs(len(heads))
 	for i, in := range d.batch.In {
 		n := min(in.Length, headerSize)
 		copies.add(compress.Range{Offset: in.Offset, Length: n}, compress.Range{Offset: headerSize * int64(i), Length: n}, i)
@@ -162,7 +163,7 @@ func (d *decoding) findParts(inputs []int) (_ []part, err error) {
 	chunks := make([]chunk, len(inputs))
 	var blocks, count int64
 	for i, input := range inputs {
-		h, in := d.headers[input], d.batch.In[input]
+		h, in := &d.headers[input], d.batch.In[input]
 		n := h.blocks()
 		c := chunk{src: in.Offset, size: in.Length, firstBlock: blocks, firstPart: count, blocks: int32(n),
 			parts:     int32(splits(h.flags, h.typeSize, h.blockSize, false)),
@@ -209,7 +210,7 @@ func (d *decoding) decode(inputs []int, limit int64) error {
 	unshuffles := map[shuffle.Transform]*jobs{}
 	size := int64(0) // of that memory
 	for _, input := range inputs {
-		h := d.headers[input]
+		h := &d.headers[input]
 		to, at := &direct, d.batch.Out[input].Offset
 		var unshuffle *jobs
 		if mode := h.shuffle(); mode != NoShuffle {

@@ -74,11 +74,9 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		batch.OnHost(o.Stats, len(inputs))
 		return e.outcomes, nil
 	}
-	return e.outcomes, batch.OnGPU(dev, func(w *batch.Work) error {
-		return batch.InSteps(len(inputs), batch.Limit(dev, o.Scratch), func(i int) int64 { return e.need(b.In[inputs[i]].Length) }, func(first, end int) error {
-			defer w.Release()
-			return e.encode(w, inputs[first:end])
-		})
+	need := func(i int) int64 { return e.need(b.In[inputs[i]].Length) }
+	return e.outcomes, batch.Overlap(dev, len(inputs), batch.Limit(dev, o.Scratch), need, func(w *batch.Work, first, end int) (func() error, error) {
+		return e.enqueue(w, inputs[first:end])
 	})
 }
 
@@ -202,20 +200,20 @@ func (e *encoding) plan(inputs []int) *encodingPlan {
 	return p
 }
 
-// encode encodes some inputs.
-func (e *encoding) encode(w *batch.Work, inputs []int) error {
+// enqueue launches the kernels that encode some inputs. fetch waits for them.
+func (e *encoding) enqueue(w *batch.Work, inputs []int) (fetch func() error, err error) {
 	p := e.plan(inputs)
 	src := e.batch.Src
 	if len(p.shuffles.in) > 0 {
 		memory, err := e.dev.NewBuffer(p.shuffled)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer memory.Release()
 		src = memory
 		err = shuffle.Apply(p.shuffles.batch(memory, e.batch.Src), shuffle.Transform{Size: e.options.TypeSize, Bits: e.options.Shuffle == BitShuffle})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	n, parts := int64(len(p.chunks)), int64(len(p.items))
@@ -227,14 +225,16 @@ func (e *encoding) encode(w *batch.Work, inputs []int) error {
 	w.Launch(program, "quiver_blosc_place", (n*warp+threads-1)/threads, threads, dst, chunks, launch.In(items, 0), launch.In(encoded, 0), launch.InOut(placed, 0), launch.InOut(results, 0), n)
 	each := max(1, p.encoded/parts/packBytes)
 	w.Launch(program, "quiver_blosc_pack", parts*each, packThreads, dst, launch.In(e.batch.Src, 0), launch.In(src, 0), launch.In(memory, 0), launch.In(placed, 0), each)
-	outcomes := make([]batch.Outcome, n)
-	if err := w.Fetch(results, outcomes); err != nil {
-		return err
-	}
-	for i, input := range inputs {
-		e.outcomes[input] = outcomes[i]
-	}
-	return nil
+	return func() error {
+		outcomes := make([]batch.Outcome, n)
+		if err := w.Fetch(results, outcomes); err != nil {
+			return err
+		}
+		for i, input := range inputs {
+			e.outcomes[input] = outcomes[i]
+		}
+		return nil
+	}, nil
 }
 
 // placeHostKernel is the host implementation of quiver_blosc_place.

@@ -71,6 +71,7 @@ func init() {
 func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch.Outcome, error) {
 	outcomes := make([]batch.Outcome, len(b.In))
 	items := batch.Items(b)
+	// A step is not divided by batch.Overlap, which makes shuffled data slower.
 	err := batch.OnGPU(dev, func(w *batch.Work) error {
 		return batch.InSteps(len(items), batch.Limit(dev, o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
 			defer w.Release()

@@ -105,12 +105,10 @@ func init() {
 func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch.Outcome, error) {
 	outcomes := make([]batch.Outcome, len(b.In))
 	items := batch.Items(b)
-	err := batch.OnGPU(dev, func(w *batch.Work) error {
-		return batch.InSteps(len(items), batch.Limit(dev, o.Scratch), func(i int) int64 { return need(items[i].SrcSize) }, func(first, end int) error {
-			defer w.Release()
-			_, results := planEncoding(items[first:end]).enqueue(w, b.Dst, b.Src, o)
-			return w.Fetch(results, outcomes[first:end])
-		})
+	need := func(i int) int64 { return need(items[i].SrcSize) }
+	err := batch.Overlap(dev, len(items), batch.Limit(dev, o.Scratch), need, func(w *batch.Work, first, end int) (func() error, error) {
+		_, results := planEncoding(items[first:end]).enqueue(w, b.Dst, b.Src, o)
+		return func() error { return w.Fetch(results, outcomes[first:end]) }, nil
 	})
 	return outcomes, err
 }

@@ -86,11 +86,49 @@ func OnGPU(dev *cudabuf.Device, f func(w *Work) error) (err error) {
 	if w.stream, err = dev.NewStream(cudabuf.StreamOptions{}); err != nil {
 		return err
 	}
-	defer func() {
-		w.Release()
-		err = errors.Join(err, w.stream.Close())
-	}()
+	defer func() { err = errors.Join(err, w.close()) }()
 	return f(w)
+}
+
+func (w *Work) close() error {
+	w.Release()
+	return w.stream.Close()
+}
+
+const (
+	partBytes = 256 << 20 // of memory that a part of a step uses at least
+	mostParts = 4         // of a step
+)
+
+// Overlap divides n items into steps as InSteps does, and large steps into parts that have a
+// stream each. The host prepares a part while a GPU runs the ones before, and the last warps
+// of a kernel run beside the next part. enqueue launches the kernels for some items. fetch,
+// which it returns, waits for them.
+func Overlap(dev *cudabuf.Device, n int, limit int64, need func(i int) int64, enqueue func(w *Work, first, end int) (fetch func() error, err error)) error {
+	return InSteps(n, limit, need, func(first, end int) (err error) {
+		used := int64(0)
+		for i := first; i < end; i++ {
+			used += need(i)
+		}
+		var fetches []func() error
+		each := max(partBytes, (used+mostParts-1)/mostParts)
+		err = InSteps(end-first, each, func(i int) int64 { return need(first + i) }, func(from, to int) error {
+			w := &Work{dev: dev}
+			if w.stream, err = dev.NewStream(cudabuf.StreamOptions{}); err != nil {
+				return err
+			}
+			fetch, err := enqueue(w, first+from, first+to)
+			if err != nil {
+				return errors.Join(err, w.close())
+			}
+			fetches = append(fetches, func() error { return errors.Join(fetch(), w.close()) })
+			return nil
+		})
+		for _, f := range fetches {
+			err = errors.Join(err, f())
+		}
+		return err
+	})
 }
 
 // Release releases the memory of the kernels so far.

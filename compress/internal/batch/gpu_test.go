@@ -2,7 +2,9 @@ package batch
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,5 +50,40 @@ func TestDefaultLimitGrowsWithTheMemory(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, Limit(dev, 0))
 		assert.EqualValues(t, 5, Limit(dev, 5))
+	}
+}
+
+// Large steps have parts, all of which are enqueued before the first one is fetched. They are
+// fetched after a failure, too.
+func TestPartsOfAStepOverlap(t *testing.T) {
+	failure := errors.New("failure")
+	for _, c := range []struct {
+		items, fails int
+		each         int64
+		want         string
+	}{
+		{items: 3, fails: -1, each: partBytes / 4, want: "0-3, fetch"},
+		{items: 8, fails: -1, each: partBytes / 2, want: "0-2, 2-4, 4-6, 6-8, fetch, fetch, fetch, fetch"},
+		{items: 3, fails: -1, each: 5 * partBytes, want: "0-1, 1-2, fetch, fetch, 2-3, fetch"},
+		{items: 8, fails: 4, each: partBytes / 2, want: "0-2, 2-4, 4-6, fetch, fetch"},
+	} {
+		var calls []string
+		next := 0
+		err := Overlap(cudatest.NewDevice(t), c.items, 10*partBytes, func(int) int64 { return c.each }, func(w *Work, first, end int) (func() error, error) {
+			calls = append(calls, fmt.Sprintf("%d-%d", first, end))
+			if first == c.fails {
+				return nil, failure
+			}
+			require.NotNil(t, w.Buffer(1000))
+			next = end
+			return func() error { calls = append(calls, "fetch"); return nil }, nil
+		})
+		assert.Equal(t, c.want, strings.Join(calls, ", "))
+		if c.fails < 0 {
+			require.NoError(t, err)
+			assert.Equal(t, c.items, next)
+		} else {
+			assert.ErrorIs(t, err, failure)
+		}
 	}
 }

@@ -101,6 +101,25 @@ __device__ __forceinline__ void copy_bytes(uint8_t* to, const uint8_t* from, uin
     for (uint32_t i = lane(); i < words; i += warp_size) ((uint32_t*)(to + head))[i] = load_word(from + head + 4 * i);
 }
 
+// Returns the entropy of bytes in units per byte, from a sample. counts has 128 elements
+// in shared memory: two counts each.
+__device__ __forceinline__ uint32_t sample_entropy(const uint8_t* src, uint32_t begin, uint32_t end, uint32_t* counts) {
+    for (int i = lane(); i < 128; i += warp_size) counts[i] = 0;
+    __syncwarp();
+    for (uint32_t p = begin + sample_step * lane(); p < end; p += sample_step * warp_size) atomicAdd(&counts[src[p] / 2], 1u << 16 * (src[p] & 1));
+    __syncwarp();
+    const uint32_t n = (end - begin + sample_step - 1) / sample_step;
+    uint32_t sum = 0;
+    for (int i = lane(); i < 128; i += warp_size) {
+        const uint32_t even = counts[i] & 0xFFFF, odd = counts[i] >> 16;
+        if (even) sum += even * (log256(n) - log256(even));
+        if (odd) sum += odd * (log256(n) - log256(odd));
+    }
+    sum = warp_sum(sum);
+    __syncwarp();
+    return sum / n / (256 / entropy_unit);
+}
+
 // The positions of a table by hash. Each is the last one with its hash; 0 is none. A large
 // table has no tags, so that twice as many warps fit: more bytes are compared in vain.
 template <int table_bits> struct Table {
@@ -157,25 +176,6 @@ template <int table_bits> struct Finder {
         __syncwarp();
     }
 
-    // Returns the entropy of bytes in units per byte, from a sample. counts has 128 elements
-    // in shared memory: two counts each.
-    __device__ __forceinline__ uint32_t entropy(uint32_t begin, uint32_t end, uint32_t* counts) const {
-        for (int i = lane(); i < 128; i += warp_size) counts[i] = 0;
-        __syncwarp();
-        for (uint32_t p = begin + sample_step * lane(); p < end; p += sample_step * warp_size) atomicAdd(&counts[src[p] / 2], 1u << 16 * (src[p] & 1));
-        __syncwarp();
-        const uint32_t n = (end - begin + sample_step - 1) / sample_step;
-        uint32_t sum = 0;
-        for (int i = lane(); i < 128; i += warp_size) {
-            const uint32_t even = counts[i] & 0xFFFF, odd = counts[i] >> 16;
-            if (even) sum += even * (log256(n) - log256(even));
-            if (odd) sum += odd * (log256(n) - log256(odd));
-        }
-        sum = warp_sum(sum);
-        __syncwarp();
-        return sum / n / (256 / entropy_unit);
-    }
-
     // Finds matches in [begin, end), in order, and returns where the last one ends, or begin.
     // Calls for one piece go from its start to its end. With repeats, a match with the offset
     // of the one before costs less, and others cost the bits of their offset. All threads
@@ -191,15 +191,15 @@ template <int table_bits> struct Finder {
             const uint32_t n = min((uint32_t)warp_size, end - nearby - at + 1), pos = at + lane();
             const bool active = lane() < n;
             if (lane() == 0 && at + ahead < end) asm volatile("prefetch.global.L1 [%0];" ::"l"(src + at + ahead));
-            Around own = {}, again = {};
-            uint32_t hash = 0, candidate = pos, length = 0, back = 0, before = 0;
+            // Threads after the end read the last position, so that none waits for others.
+            const uint32_t read = skew + min(pos, end - nearby);
+            const Around own = load_around(words, read);
+            Around again = {};
+            if (repeats) again = load_around(words, read - repeat);
+            const uint32_t hash = own.nearby.x * 0x9E3779B1u + (own.nearby.y & 0xFF) * 0x85EBCA77u;
+            uint32_t length = 0, back = 0, before = 0;
             __syncwarp();
-            if (active) {
-                own = load_around(words, skew + pos);
-                if (repeats && repeat) again = load_around(words, skew + pos - repeat);
-                hash = own.nearby.x * 0x9E3779B1u + (own.nearby.y & 0xFF) * 0x85EBCA77u;
-                candidate = table->find(hash);
-            }
+            uint32_t candidate = table->find(hash);
             // A near position of this step with the same hash goes first.
 #pragma unroll
             for (int distance = 16; distance > 0; distance /= 2)
@@ -212,10 +212,10 @@ template <int table_bits> struct Finder {
                 length = common_bytes(own.nearby, old.nearby), before = old.before;
                 if (length >= hashed) gain = max(0, value(length, entropy) - cost<repeats>(pos - candidate));
             }
-            if (repeats && repeat && active) {
+            if (repeats && repeat) {
                 const uint32_t l = common_bytes(own.nearby, again.nearby);
                 const int g = value(l, entropy) - (int)(4 * entropy_unit);
-                if (l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g, before = again.before;
+                if (active && l >= 4 && g > gain) candidate = pos - repeat, length = l, gain = g, before = again.before;
             }
             if (gain > 0 && candidate >= 4) back = equal_bytes_before(own.before ^ before);
             const unsigned good = __ballot_sync(~0u, gain > 0);

@@ -133,27 +133,30 @@ __device__ __forceinline__ int table_log(uint32_t total, uint32_t distinct, int 
     return min(most, max(max(high_bit(total - 1) - 2, high_bit(distinct) + 1), 5));
 }
 
-// Scales counts to a sum of 1 << log, and at least 1 for each that is not 0. Runs in one
-// thread.
-__device__ inline void normalize(const uint32_t* counts, int symbols, uint32_t total, int log, int16_t* norm) {
-    int rest = 1 << log;
-#pragma unroll 1
-    for (int s = 0; s < symbols; s++) {
-        norm[s] = 0;
-        if (counts[s] == 0) continue;
-        norm[s] = max(1u, ((counts[s] << log) + total / 2) / total);
-        rest -= norm[s];
-    }
+__device__ __forceinline__ uint32_t warp_max(uint32_t v) {
+#pragma unroll
+    for (int step = warp_size / 2; step; step /= 2) v = max(v, __shfl_xor_sync(~0u, v, step));
+    return v;
+}
+
+// Scales counts of a total to the norm of a table, whose sum is that of its states: at least 1
+// for each that is not 0. Each thread has two of the symbols.
+__device__ inline void normalize(const uint32_t* counts, uint32_t total, EncodingTable& t) {
+    const auto scaled = [&](int s) { return s < t.symbols && counts[s] > 0 ? max(1u, ((counts[s] << t.log) + total / 2) / total) : 0; };
+    uint32_t low = scaled(lane()), high = scaled(lane() + warp_size);
+    int rest = (1 << t.log) - (int)warp_sum(low + high);
 #pragma unroll 1
     while (rest != 0) {
-        int largest = 0;
-#pragma unroll 1
-        for (int s = 1; s < symbols; s++)
-            if (norm[s] > norm[largest]) largest = s;
+        // The first of the largest ones changes.
+        const uint32_t low_key = low << 6 | (63 - lane()), high_key = high << 6 | (31 - lane()), largest = warp_max(max(low_key, high_key));
         const int step = rest < 0 ? -1 : rest;
-        norm[largest] += step;
+        if (low_key == largest) low += step;
+        if (high_key == largest) high += step;
         rest -= step;
     }
+    if (lane() < t.symbols) t.norm[lane()] = low;
+    if (lane() + warp_size < t.symbols) t.norm[lane() + warp_size] = high;
+    __syncwarp();
 }
 
 // Writes the description of a table. Runs in one thread.
@@ -181,35 +184,67 @@ __device__ inline void write_counts(ByteWriter& w, const int16_t* norm, int log)
     }
 }
 
-// Builds a table from its norm and log. Runs in one thread.
+// Builds a table from its norm and log. Symbols of norm -1 come after all others.
 __device__ inline void build_encoding(EncodingTable& t) {
     const int log = t.log, size = 1 << log, step = (size >> 1) + (size >> 3) + 3;
-    int at = 0, high = size - 1, before = 0;
+    uint8_t* const symbols = (uint8_t*)t.states;  // in the order in which they are spread
 #pragma unroll 1
-    for (int s = 0; s < t.symbols; s++)
-        if (t.norm[s] < 0) t.spread[high--] = s;
+    for (int i = lane(); i < size / 4; i += warp_size) ((uint32_t*)symbols)[i] = 0;
+    __syncwarp();
+    uint32_t sum = 0;
+    int high = size - 1;
 #pragma unroll 1
-    for (int s = 0; s < t.symbols; s++) {
-        int n = t.norm[s];
-#pragma unroll 1
-        for (int i = 0; i < n; i++) {
-            t.spread[at] = s;
-            do at = (at + step) & (size - 1);
-            while (at > high);
-        }
-        t.norm[s] = before;
-        if (n == 0) continue;
-        if (n < 0) n = 1;
+    for (int s = lane(); s - lane() < t.symbols; s += warp_size) {
+        const int norm = s < t.symbols ? t.norm[s] : 0, n = norm < 0 ? 1 : norm;
+        uint32_t all;
+        const int before = sum + warp_sum_before(n, all);
+        const unsigned last = __ballot_sync(~0u, norm < 0);
+        if (norm > 0) symbols[before] = s;
+        if (norm < 0) t.spread[high - __popc(last & ((1u << lane()) - 1))] = s;
         if (n == 1) {
             t.transforms[s] = {(log << 16) - size, before - 1};
-        } else {
+        } else if (n > 1) {
             const int most = log - high_bit(n - 1);
             t.transforms[s] = {(most << 16) - (n << most), before - n};
         }
-        before += n;
+        __syncwarp();
+        if (s < t.symbols) t.norm[s] = before;
+        sum += all, high -= __popc(last);
     }
+    __syncwarp();
+    // A symbol stays until the next one begins. Each thread has neighbouring ones.
+    const int each = size / warp_size;
+    uint32_t latest = 0;
 #pragma unroll 1
-    for (int u = 0; u < size; u++) t.states[t.norm[t.spread[u]]++] = size + u;
+    for (int i = each * lane(); i < each * (lane() + 1); i++) latest = max(latest, (uint32_t)symbols[i]);
+#pragma unroll
+    for (int step = 1; step < warp_size; step *= 2) {
+        const uint32_t other = __shfl_up_sync(~0u, latest, step);
+        if (lane() >= step) latest = max(latest, other);
+    }
+    latest = __shfl_up_sync(~0u, latest, 1);
+    if (lane() == 0) latest = 0;
+#pragma unroll 1
+    for (int i = each * lane(); i < each * (lane() + 1); i++) symbols[i] = latest = max(latest, (uint32_t)symbols[i]);
+    __syncwarp();
+    int placed = 0;
+#pragma unroll 1
+    for (int i = lane(); i < size; i += warp_size) {
+        const int at = i * step & (size - 1);
+        const unsigned free = __ballot_sync(~0u, at <= high);
+        if (at <= high) t.spread[at] = symbols[placed + __popc(free & ((1u << lane()) - 1))];
+        placed += __popc(free);
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int u = lane(); u < size; u += warp_size) {
+        const int symbol = t.spread[u];
+        const unsigned same = __match_any_sync(~0u, symbol), before = same & ((1u << lane()) - 1);
+        t.states[t.norm[symbol] + __popc(before)] = size + u;
+        __syncwarp();
+        if (before == 0) t.norm[symbol] += __popc(same);
+        __syncwarp();
+    }
 }
 
 // Returns the state of the last symbol.

@@ -1,5 +1,5 @@
 // Encodes the literals and the sequences of Zstandard blocks: a warp for each block. Few loops
-// are unrolled, so that the kernel fits the instruction cache.
+// are unrolled, as a kernel of twice as many instructions was slower.
 
 #include "compress/zstd_encode.cuh"
 
@@ -17,7 +17,10 @@ struct Literals {
     uint8_t order[256], depths[256], bits[256], weights[256];
     uint8_t description[most_description];
     uint32_t weight_counts[max_bits + 2];
-    EncodingTable table;
+    union {
+        EncodingTable table;
+        uint32_t leaves[256 + 1];  // their counts, and one that is larger
+    };
     uint32_t description_size;
 };
 
@@ -50,56 +53,90 @@ __device__ uint32_t plain_literals(uint8_t* to, const uint8_t* from, uint32_t n,
     return header + n;
 }
 
+// Sorts 256 keys by a bitonic sort. Each thread has neighbouring ones.
+__device__ __forceinline__ void sort_keys(uint32_t (&v)[per_lane]) {
+    static_assert(per_lane == 8);
+    const auto sort = [&](int i, int j) {
+        const uint32_t low = min(v[i], v[j]);
+        v[j] = max(v[i], v[j]), v[i] = low;
+    };
+    const auto flip = [&](bool descends) {  // so that all sorts ascend
+#pragma unroll
+        for (int i = 0; i < per_lane; i++) v[i] ^= descends ? ~0u : 0;
+    };
+    flip(lane() & 1);
+    sort(0, 1), sort(2, 3), sort(4, 5), sort(6, 7), sort(0, 2), sort(1, 3), sort(4, 6), sort(5, 7), sort(1, 2), sort(5, 6);
+    sort(0, 4), sort(1, 5), sort(2, 6), sort(3, 7), sort(2, 4), sort(3, 5), sort(1, 2), sort(3, 4), sort(5, 6);
+    flip(lane() & 1);
+#pragma unroll 1
+    for (int threads = 2; threads <= warp_size; threads *= 2) {
+        flip(lane() & threads);
+#pragma unroll 1
+        for (int step = threads / 2; step; step /= 2)
+#pragma unroll
+            for (int i = 0; i < per_lane; i++) {
+                const uint32_t other = __shfl_xor_sync(~0u, v[i], step);
+                v[i] = lane() & step ? max(v[i], other) : min(v[i], other);
+            }
+        sort(0, 4), sort(1, 5), sort(2, 6), sort(3, 7), sort(0, 2), sort(1, 3), sort(4, 6), sort(5, 7), sort(0, 1), sort(2, 3), sort(4, 5), sort(6, 7);
+        flip(lane() & threads);
+    }
+}
+
 // Makes the Huffman code of the counts, of which at least two are not 0. Returns the number
 // of bits of the longest code. last = the highest symbol.
 __device__ int build_code(Literals& m, int& last) {
-    // The rank of a symbol is the number of symbols before it.
-    uint32_t keys[per_lane], ranks[per_lane], mine = 0, n;
+    uint32_t keys[per_lane], used = 0, n;
 #pragma unroll
     for (int i = 0; i < per_lane; i++) {
         const int s = per_lane * lane() + i;
-        keys[i] = m.counts[s] << 8 | s, ranks[i] = 0;
-        mine += m.counts[s] > 0;
-    }
-    warp_sum_before(mine, n);
-#pragma unroll 1
-    for (int s = 0; s < 256; s++) {
-        const uint32_t count = m.counts[s], key = count << 8 | s;
-        if (count == 0) continue;
-        last = s;
-#pragma unroll
-        for (int i = 0; i < per_lane; i++) ranks[i] += key < keys[i];
-    }
-#pragma unroll
-    for (int i = 0; i < per_lane; i++) {
-        const int s = per_lane * lane() + i;
+        keys[i] = m.counts[s] << 8 | s;
+        used += m.counts[s] > 0;
+        if (m.counts[s] > 0) last = s;
         m.bits[s] = 0;
-        if (m.counts[s] > 0) m.order[ranks[i]] = s;
     }
+    last = warp_max(last);
+    warp_sum_before(used, n);
+    sort_keys(keys);
+#pragma unroll
+    for (int i = 0; i < per_lane; i++) {
+        const int rank = per_lane * lane() + i - (256 - (int)n);
+        if (rank >= 0) m.order[rank] = keys[i], m.leaves[rank] = keys[i] >> 8;
+    }
+    if (lane() == 0) m.leaves[n] = ~0u;
     __syncwarp();
     if (lane() == 0) {
         // Of two nodes with equal counts, a leaf is merged before an inner node.
-        uint32_t leaf = 0, inner = 0, leaf_count = m.counts[m.order[0]];
+        uint32_t leaf = 0, inner = 0;
 #pragma unroll 1
         for (uint32_t made = 0; made < n - 1; made++) {
             uint32_t sum = 0;
-#pragma unroll 1
+#pragma unroll
             for (int i = 0; i < 2; i++) {
-                const uint32_t inner_count = inner < made ? m.codes[inner] : ~0u;
-                if (leaf < n && leaf_count <= inner_count) {
-                    sum += leaf_count;
-                    m.parents[leaf++] = made;
-                    if (leaf < n) leaf_count = m.counts[m.order[leaf]];
-                } else {
-                    sum += inner_count;
-                    m.parents[n + inner++] = made;
-                }
+                const uint32_t leaf_count = m.leaves[leaf], inner_count = inner < made ? m.codes[inner] : ~0u;
+                const bool is_leaf = leaf_count <= inner_count;
+                sum += is_leaf ? leaf_count : inner_count;
+                m.parents[is_leaf ? leaf : n + inner] = made;
+                leaf += is_leaf, inner += !is_leaf;
             }
             m.codes[made] = sum;
         }
-        m.depths[n - 2] = 0;
+    }
+    __syncwarp();
+    // The depths of inner nodes, from the root on.
+    constexpr uint8_t unknown = 255;
 #pragma unroll 1
-        for (int i = (int)n - 3; i >= 0; i--) m.depths[i] = m.depths[m.parents[n + i]] + 1;
+    for (uint32_t i = lane(); i < n - 1; i += warp_size) m.depths[i] = i == n - 2 ? 0 : unknown;
+#pragma unroll 1
+    for (int depth = 1, left = 1; left; depth++) {
+        __syncwarp();
+        bool more = false;
+#pragma unroll 1
+        for (uint32_t i = lane(); i < n - 2; i += warp_size) {
+            if (m.depths[i] == unknown && m.depths[m.parents[n + i]] == depth - 1) m.depths[i] = depth;
+            more |= m.depths[i] == unknown;
+        }
+        left = __any_sync(~0u, more);
     }
     __syncwarp();
     uint32_t sum = 0, longest = 0;
@@ -150,45 +187,47 @@ __device__ int build_code(Literals& m, int& last) {
 }
 
 // Writes the n weights in finite state entropy after the first byte of the description.
-// Returns its size, or a large one. Runs in one thread.
+// Returns its size, or a large one.
 __device__ uint32_t encode_weights(Literals& m, int n) {
     if (n < 3) return ~0u;
-    uint32_t distinct = 0, total = n;
+    if (lane() < max_bits + 2) m.weight_counts[lane()] = 0;
+    __syncwarp();
 #pragma unroll 1
-    for (int w = 0; w < max_bits + 2; w++) m.weight_counts[w] = 0;
-#pragma unroll 1
-    for (int s = 0; s < n; s++) distinct += m.weight_counts[m.weights[s]]++ == 0;
+    for (int s = lane(); s < n; s += warp_size) atomicAdd(&m.weight_counts[m.weights[s]], 1u);
+    __syncwarp();
+    uint32_t distinct = __popc(__ballot_sync(~0u, lane() < max_bits + 2 && m.weight_counts[lane()] > 0)), total = n;
     if (distinct == 1) {
         // A table of one symbol would need no bits, by which a decoder finds the end.
-        m.weight_counts[m.weight_counts[0] > 0]++;
+        if (lane() == 0) m.weight_counts[m.weight_counts[0] > 0]++;
         distinct++, total++;
+        __syncwarp();
     }
-    const int log = m.table.log = table_log(total, distinct, weights_log);
-    m.table.symbols = max_bits + 2;
-    normalize(m.weight_counts, m.table.symbols, total, log, m.table.norm);
+    const int log = table_log(total, distinct, weights_log);
+    if (lane() == 0) m.table.log = log, m.table.symbols = max_bits + 2;
+    __syncwarp();
+    normalize(m.weight_counts, total, m.table);
     ByteWriter w = {m.description + 1};
-    write_counts(w, m.table.norm, log);
+    if (lane() == 0) write_counts(w, m.table.norm, log);
     w.flush();
+    __syncwarp();
     build_encoding(m.table);
-    int states[2];
+    if (lane() == 0) {
+        // Two states take turns.
+        int state = first_state(m.table, m.weights[n - 1]), other = first_state(m.table, m.weights[n - 2]);
 #pragma unroll 1
-    for (int k = n - 1; k >= 0; k--) {
-        const int weight = m.weights[k];
-        int& state = states[k & 1];
-        if (k >= n - 2) {
-            state = first_state(m.table, weight);
-            continue;
+        for (int k = n - 3; k >= 0; k--) {
+            const Transform f = m.table.transforms[m.weights[k]];
+            const int bits = (state + f.bits) >> 16;
+            w.add(state & ((1 << bits) - 1), bits);
+            const int next = m.table.states[(state >> bits) + f.find];
+            state = other, other = next;
         }
-        const Transform f = m.table.transforms[weight];
-        const int bits = (state + f.bits) >> 16;
-        w.add(state & ((1 << bits) - 1), bits);
-        state = m.table.states[(state >> bits) + f.find];
+        w.add(state & ((1 << log) - 1), log);
+        w.add(other & ((1 << log) - 1), log);
+        w.add(1, 1);
+        w.flush();
     }
-    w.add(states[1] & ((1 << log) - 1), log);
-    w.add(states[0] & ((1 << log) - 1), log);
-    w.add(1, 1);
-    w.flush();
-    return w.size;
+    return __shfl_sync(~0u, w.size, 0);
 }
 
 // Makes the description of a code. Returns its size, or 0 if it has none.
@@ -196,8 +235,8 @@ __device__ uint32_t describe_code(Literals& m, int last, int longest) {
 #pragma unroll 1
     for (int s = lane(); s < last; s += warp_size) m.weights[s] = m.bits[s] ? longest + 1 - m.bits[s] : 0;
     __syncwarp();
+    const uint32_t direct = last <= 128 ? 1 + (last + 1) / 2 : ~0u, coded = encode_weights(m, last);
     if (lane() == 0) {
-        const uint32_t direct = last <= 128 ? 1 + (last + 1) / 2 : ~0u, coded = encode_weights(m, last);
         if (coded < 128 && coded + 1 < direct) {
             m.description[0] = coded;
             m.description_size = coded + 1;
@@ -311,48 +350,62 @@ __constant__ int8_t default_norms[code_kinds][most_codes] = {
     {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1},
 };
 
-// Chooses and builds the table for n codes of a kind, and makes its description. Runs in
-// one thread for each kind.
-__device__ void choose_table(Sequences& m, int kind, uint32_t n) {
-    EncodingTable& t = m.tables[kind];
-    const uint32_t* const counts = m.counts[kind];
-    uint32_t distinct = 0, largest = 0, last = 0;
-    t.symbols = symbols_of[kind];
+// Chooses and builds the tables for n codes of each kind, and makes their descriptions.
+__device__ void choose_tables(Sequences& m, uint32_t n) {
 #pragma unroll 1
-    for (int s = 0; s < t.symbols; s++) {
-        if (counts[s] == 0) continue;
-        distinct++, last = s;
-        largest = max(largest, counts[s]);
+    for (int kind = 0; kind < code_kinds; kind++) {
+        EncodingTable& t = m.tables[kind];
+        const int symbols = symbols_of[kind];
+        const uint32_t low = lane() < symbols ? m.counts[kind][lane()] : 0, high = lane() + warp_size < symbols ? m.counts[kind][lane() + warp_size] : 0;
+        const unsigned low_used = __ballot_sync(~0u, low > 0), high_used = __ballot_sync(~0u, high > 0);
+        const bool one = warp_max(max(low, high)) == n;
+        if (lane() == 0) {
+            const int last = high_used ? high_bit(high_used) + warp_size : high_bit(low_used);
+            m.mode[kind] = one ? rle_table : described, m.description_size[kind] = 1;
+            t.symbols = symbols, t.log = one ? 0 : table_log(n, __popc(low_used) + __popc(high_used), EncodingTable::most_log);
+            if (one) m.description[kind][0] = last, t.transforms[last] = {0, 0}, t.states[0] = 0;
+        }
+        __syncwarp();
+        if (!one) normalize(m.counts[kind], n, t);
     }
-    ByteWriter w = {m.description[kind]};
-    if (largest == n) {
-        w.out[0] = last;
-        m.mode[kind] = rle_table, m.description_size[kind] = 1;
-        t.log = 0, t.transforms[last] = {0, 0}, t.states[0] = 0;
-        return;
+    if (lane() < code_kinds && m.mode[lane()] == described) {
+        ByteWriter w = {m.description[lane()]};
+        write_counts(w, m.tables[lane()].norm, m.tables[lane()].log);
+        w.flush();
+        m.description_size[lane()] = w.size;
     }
-    t.log = table_log(n, distinct, EncodingTable::most_log);
-    normalize(counts, t.symbols, n, t.log, t.norm);
-    write_counts(w, t.norm, t.log);
-    w.flush();
-    uint32_t own = 8 * 256 * w.size, fixed = 0;
+    __syncwarp();
 #pragma unroll 1
-    for (int s = 0; s < t.symbols; s++) {
-        if (counts[s] == 0) continue;
-        own += counts[s] * ((t.log << 8) - log256(t.norm[s]));
-        if (s < default_symbols[kind])
-            fixed += counts[s] * ((default_logs[kind] << 8) - log256(max((int)default_norms[kind][s], 1)));
-        else
-            fixed = 1u << 30;
-    }
-    m.mode[kind] = described, m.description_size[kind] = w.size;
-    if (fixed <= own) {
-        m.mode[kind] = predefined, m.description_size[kind] = 0;
-        t.symbols = default_symbols[kind], t.log = default_logs[kind];
+    for (int kind = 0; kind < code_kinds; kind++) {
+        EncodingTable& t = m.tables[kind];
+        if (m.mode[kind] == rle_table) continue;
+        uint32_t own = 0, fixed = 0;
+        bool fits = true;
 #pragma unroll 1
-        for (int s = 0; s < t.symbols; s++) t.norm[s] = default_norms[kind][s];
+        for (int s = lane(); s < t.symbols; s += warp_size) {
+            const uint32_t count = m.counts[kind][s];
+            if (count == 0) continue;
+            own += count * ((t.log << 8) - log256(t.norm[s]));
+            if (s < default_symbols[kind])
+                fixed += count * ((default_logs[kind] << 8) - log256(max((int)default_norms[kind][s], 1)));
+            else
+                fits = false;
+        }
+        own = 8 * 256 * m.description_size[kind] + warp_sum(own), fixed = warp_sum(fixed);
+        fits = __ballot_sync(~0u, !fits) == 0;
+        __syncwarp();
+        if (fits && fixed <= own) {
+            if (lane() == 0) {
+                m.mode[kind] = predefined, m.description_size[kind] = 0;
+                t.symbols = default_symbols[kind], t.log = default_logs[kind];
+            }
+#pragma unroll 1
+            for (int s = lane(); s < default_symbols[kind]; s += warp_size) t.norm[s] = default_norms[kind][s];
+            __syncwarp();
+        }
+        build_encoding(t);
     }
-    build_encoding(t);
+    __syncwarp();
 }
 
 // Goes from the state after a symbol to the one before, for count symbols of the transforms.
@@ -401,8 +454,7 @@ __device__ uint32_t encode_sequences(Sequences& m, uint32_t* buffer, uint8_t* to
         atomicAdd(&m.counts[2][match_code(s.match - 3)], 1u);
     }
     __syncwarp();
-    if (lane() < code_kinds) choose_table(m, lane(), n);
-    __syncwarp();
+    choose_tables(m, n);
     if (at + 1 + m.description_size[0] + m.description_size[1] + m.description_size[2] >= region) return region;
     if (lane() == 0) to[at] = m.mode[0] << 6 | m.mode[1] << 4 | m.mode[2] << 2;
     at++;

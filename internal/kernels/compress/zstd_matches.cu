@@ -42,18 +42,26 @@ struct BlockWriter {
 };
 
 template <int table_bits> __device__ __forceinline__ void find_matches(const uint8_t* src, const SourceBlock* blocks, const uint32_t* pieces, uint8_t* literals, EncodedSequence* sequences, EncodedBlock* encoded) {
-    __shared__ Table<table_bits> table;
-    __shared__ uint32_t counts[128];
+    __shared__ union {
+        uint32_t counts[128];
+        Table<table_bits> table;
+    } memory;
     const uint32_t first = pieces[blockIdx.x], last = pieces[blockIdx.x + 1];
     const uint8_t* const piece = src + blocks[first].src;
+    uint32_t entropies = 0, begin = 0;  // thread i has the entropy of the i-th block
+    for (uint32_t k = first; k < last; k++) {
+        const uint32_t end = begin + blocks[k].size, entropy = sample_entropy(piece, begin, end, memory.counts);
+        if (lane() == k - first) entropies = entropy;
+        begin = end;
+    }
     Finder<table_bits> finder;
-    finder.open(table, piece);
-    uint32_t begin = 0;
+    finder.open(memory.table, piece);
+    begin = 0;
     for (uint32_t k = first; k < last; k++) {
         const SourceBlock block = blocks[k];
         const uint32_t end = begin + block.size;
         BlockWriter out = {literals + block.scratch, sequences + block.scratch / 4, piece};
-        finder.template find<true>(begin, end, finder.entropy(begin, end, counts), out);
+        finder.template find<true>(begin, end, __shfl_sync(~0u, entropies, k - first), out);
         if (lane() == 0) encoded[k] = {out.used, out.count, 0, 0, raw_block, 0};
         begin = end;
     }
