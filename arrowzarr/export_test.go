@@ -125,3 +125,37 @@ func NewCSVReader(in io.Reader, comma rune, limit int) func() ([]string, []int, 
 		return fields, r.lines, err
 	}
 }
+
+// StripSizes returns the bytes of each strip of chunks of some rows, as a Parquet file in a
+// store is read.
+func StripSizes(path string, rows int64) (sizes []int64, err error) {
+	src, err := openTestSource(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, src.close()) }()
+	chosen, err := chooseColumns(src.schema(), Options{})
+	if err != nil {
+		return nil, err
+	}
+	p := src.(*parquetSource)
+	p.file.local = nil
+	p.rule = &stripRule{columns: chosen.plans, grid: rowGrid{chunkRows: rows}}
+	if err := p.open(context.Background(), chosen.fields, allRows); err != nil {
+		return nil, err
+	}
+	for {
+		b, err := p.next()
+		if errors.Is(err, io.EOF) {
+			return sizes, nil
+		}
+		if err != nil {
+			return sizes, err
+		}
+		if b.strip == nil {
+			return sizes, errors.New("a batch that is no strip")
+		}
+		sizes = append(sizes, b.bytes)
+		b.batch.Release()
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -37,27 +38,34 @@ func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
 	}
 }
 
+// longestArray is the size in bytes of the longest array of text, whose offsets are int32. A
+// strip has one array of each column.
+const longestArray = math.MaxInt32
+
 // choose returns the grid of strips, and whether there must be any. widths has the bytes of
 // a row of each column. A file is wide as wideColumns says.
 func (r *stripRule) choose(widths []float64, total int64, wide bool) (grid rowGrid, ok bool) {
-	var row float64
+	var row, widest float64
 	for _, width := range widths {
-		row += width
+		row, widest = row+width, max(widest, width)
 	}
 	if grid = r.grid; grid.chunkRows > 0 {
-		return grid, row*float64(min(grid.chunkRows, total)) > float64(r.sizer.shares.batches/2)
+		rows := float64(min(grid.chunkRows, total))
+		return grid, row*rows > float64(r.sizer.shares.batches/2) && widest*rows <= longestArray
 	}
 	grid.chunkRows = min(r.sizer.chunkRows(r.columns, widths, 0), total)
-	return r.sizer.withShards(grid, r.columns, widths), wide && r.sizer.chunkRows(r.columns, widths, row) < grid.chunkRows
+	ok = wide && r.sizer.chunkRows(r.columns, widths, row) < grid.chunkRows && widest*float64(grid.chunkRows) <= longestArray
+	return r.sizer.withShards(grid, r.columns, widths), ok
 }
 
 // parquetStrips reads row groups in strips.
 type parquetStrips struct {
 	columns *parquetColumns
-	strip   strip // the next one
-	left    int64 // rows, from the first of the current chunk
-	skip    int64 // rows before the first chunk
-	done    int64 // rows before the current chunk, from the first of a row group
+	widths  []float64 // of a row of each column, in bytes, about
+	strip   strip     // the next one
+	left    int64     // rows, from the first of the current chunk
+	skip    int64     // rows before the first chunk
+	done    int64     // rows before the current chunk, from the first of a row group
 }
 
 // newStrips returns the reader of the fields of some row groups in strips, or nil if they
@@ -94,7 +102,7 @@ func (s *parquetSource) newStrips(ctx context.Context, fields, groups []int) (*p
 		return nil, nil
 	}
 	columns, err := s.newColumns(ctx, fields, groups, true)
-	return &parquetStrips{columns: columns, strip: strip{grid: grid}, left: rows, skip: s.cutter.skip}, err
+	return &parquetStrips{columns: columns, widths: widths, strip: strip{grid: grid}, left: rows, skip: s.cutter.skip}, err
 }
 
 // sampleWidths sets the widths of some columns to those of the first rows.
@@ -158,17 +166,18 @@ func (s *parquetStrips) next() ([]arrow.Array, error) {
 	columns := c.columns[s.strip.first:]
 	arrays, ends := make([]arrow.Array, len(columns)), make([]parquetPosition, len(columns))
 	errs := make([]error, len(columns))
-	var bytes atomic.Int64
+	var bytes atomic.Int64 // of columns that are read, or are being read
 	var group errgroup.Group
 	group.SetLimit(c.jobs)
 	n := 0
 	for ; n < len(columns) && (n == 0 || bytes.Load() < c.most); n++ {
-		i := n
+		i, expected := n, int64(s.widths[s.strip.first+n]*float64(rows))
+		bytes.Add(expected)
 		group.Go(func() error {
 			errs[i] = catchPanic(func() (err error) {
 				arrays[i], ends[i], err = c.readColumn(columns[i], s.skip, rows)
 				if err == nil {
-					bytes.Add(arrayBytes(arrays[i].Data(), bufferCap))
+					bytes.Add(arrayBytes(arrays[i].Data(), bufferCap) - expected)
 				}
 				return err
 			})

@@ -331,3 +331,16 @@ func TestWideParquetHasLongChunks(t *testing.T) {
 	runPartitions(t, path, planned, 2, 3, options)
 	requireSameContent(t, contentAt(t, output), contentAt(t, planned))
 }
+
+// Columns of a file in a store are requested at once, but only as many as fit into a strip.
+func TestStripsOfFilesInStoresFitTheMemory(t *testing.T) {
+	defer func(most int64) { arrowzarr.TestMaxBuffer = most }(arrowzarr.TestMaxBuffer)
+	arrowzarr.TestMaxBuffer = 16 << 20
+	path := inputFile(t, stripedTable(40).parquet(t))
+	sizes, err := arrowzarr.StripSizes(path, 40)
+	require.NoError(t, err)
+	assert.Greater(t, len(sizes), 1, "8 MB of values")
+	for _, size := range sizes {
+		assert.Less(t, size, arrowzarr.TestMaxBuffer/3)
+	}
+}

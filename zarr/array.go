@@ -33,8 +33,9 @@ type Array struct {
 	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
 	// default they are omitted.
 	WriteEmptyChunks bool
-	// RequireChunks makes it an error to read a chunk, or a shard, that is not stored. The
-	// error wraps store.ErrNotFound. By default such chunks have the fill value.
+	// RequireChunks makes it an error to read a chunk that is not stored, or a shard of a
+	// sharded array. The error wraps store.ErrNotFound. By default such chunks have the fill
+	// value, as chunks that a stored shard lacks always have.
 	RequireChunks bool
 	// ChunkCache is the most memory in bytes for decoded chunks that were read in part; 0
 	// caches none. A cached chunk counts only while the store returns the version that its

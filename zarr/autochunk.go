@@ -38,7 +38,7 @@ func AutoShards(shape []int64, t element.Type) (shard, chunk []int64) {
 
 // AutoShardsOf is [AutoShards] with shards of at most some bytes, but at least one chunk:
 // those which zarr-python 3.4 chooses with its setting array.target_shard_size_bytes. A
-// shard has as many chunks along each axis, and does not exceed the array.
+// shard has the same number of chunks along each axis, and does not exceed the array.
 func AutoShardsOf(shape []int64, t element.Type, most int64) (shard, chunk []int64) {
 	chunk = autoChunks(shape, t, maxChunkOfShard)
 	size := float64(max(t.Size(), 1))
@@ -54,8 +54,13 @@ func AutoShardsOf(shape []int64, t element.Type, most int64) (shard, chunk []int
 		return size*math.Pow(float64(n), float64(len(chunk))) <= float64(most)
 	}
 	n := int64(1)
-	for len(chunk) > 0 && fits(n+1) {
-		n++
+	if len(chunk) > 0 {
+		// A shard may have 2^60 chunks, too many to try one number after the other.
+		for step := int64(1) << 62; step > 0; step /= 2 {
+			if n <= math.MaxInt64-step && fits(n+step) {
+				n += step
+			}
+		}
 	}
 	shard = make([]int64, len(chunk))
 	for i, extent := range chunk {

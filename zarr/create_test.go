@@ -2,6 +2,7 @@ package zarr_test
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -226,6 +227,7 @@ func TestShardsOfASizeAreThoseOfZarrPython(t *testing.T) {
 		{[]int64{100, 100, 100, 100}, 1 << 26, []int64{39, 75, 75, 75}, []int64{13, 25, 25, 25}},
 		{[]int64{0, 3}, 1 << 24, []int64{1, 3}, []int64{1, 3}},
 		{nil, 1 << 24, []int64{}, []int64{}},
+		{[]int64{1 << 62}, math.MaxInt64, []int64{1 << 61}, []int64{1 << 17}}, // at once
 	} {
 		shards, chunk := zarr.AutoShardsOf(c.shape, of, c.most)
 		assert.Equal(t, c.shards, shards, "%v", c.shape)

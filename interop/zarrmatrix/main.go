@@ -5,8 +5,8 @@
 // It reads every array of the folder SOURCE, which is a group of either version of Zarr.
 // It writes the elements to the file NAME in ELEMENTS: their bytes in C order, or a JSON
 // list of base64 if they have variable length. Then it writes the array with the same
-// metadata to COPY: the elements of the array NAME.input if there is one. Groups are copied with all members, without files of elements, and
-// consolidated if they were. What is of Zarr v2 is also copied to the folder v3 in COPY as
+// metadata to COPY: the elements of the array NAME.input if there is one. Groups are copied
+// with all members, without files of elements, and consolidated if they were. What is of Zarr v2 is also copied to the folder v3 in COPY as
 // it is, and then migrated to Zarr v3, unless v3 lacks something that it uses. It prints
 // {name: error} as JSON, where "" means success.
 package main

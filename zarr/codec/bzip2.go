@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"compress/bzip2"
+	"encoding/binary"
 	"fmt"
 
 	encoder "github.com/dsnet/compress/bzip2"
@@ -66,12 +67,30 @@ func (BZ2) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	}
 	// After a stream, the decoder reads 2 bytes of the next one, or a single last byte.
 	for read, after := len(src)-in.Len(), 1; after <= 2 && after < read; after++ {
-		out, prefixErr := readAll(bzip2.NewReader(bytes.NewReader(src[:read-after])), dst, limit)
-		if prefixErr == nil {
-			return out, nil
+		if streams := src[:read-after]; endsBZ2(streams) {
+			if out, prefixErr := readAll(bzip2.NewReader(bytes.NewReader(streams)), dst, limit); prefixErr == nil {
+				return out, nil
+			}
 		}
 	}
 	return nil, err
+}
+
+// endsBZ2 reports whether src ends as a stream does: with a mark of 48 bits, a checksum of 32
+// bits, and up to 7 bits of padding. A decoder takes 4 MB, so few inputs get a second one.
+func endsBZ2(src []byte) bool {
+	const mark, markBits, bytesOfEnd = 0x177245385090, 48, 11
+	if len(src) < bytesOfEnd {
+		return false
+	}
+	end := src[len(src)-bytesOfEnd:]
+	bits := binary.BigEndian.Uint64(end)
+	for padding := range 8 {
+		if bits>>(8+padding)&(1<<markBits-1) == mark {
+			return true
+		}
+	}
+	return false
 }
 
 // EncodedSize bounds the encoding of n bytes by any encoder.

@@ -12,8 +12,8 @@ import (
 )
 
 // The array-to-array codecs of numcodecs. They compute as NumPy does, in the type of
-// their elements. Types are named as in NumPy: "<i4", ">f8", "|u1", "|b1", "<c16". Elements of another
-// type and the same total size are reinterpreted.
+// their elements. Types are named as in NumPy: "<i4", ">f8", "|u1", "|b1", "<c16".
+// Elements of another type and the same total size are reinterpreted.
 
 // Delta stores differences of successive elements in C order, after the first element
 // (numcodecs, "delta").

@@ -206,8 +206,8 @@ func (c LZMA) check() error {
 			return fmt.Errorf("lzma: delta of distance %d, want 1 to 256", f.Dist)
 		case f.ID != LZMAFilterDelta && (f.Preset < -1 || f.Preset > 9):
 			return fmt.Errorf("lzma: preset %d is not within -1 to 9", f.Preset)
-		case f.ID == LZMAFilterLZMA1 && (min(f.LC, f.LP, f.PB) < 0 || f.LC+f.LP > 4 || f.PB > 4):
-			return fmt.Errorf("lzma: properties lc %d, lp %d, pb %d of LZMA1", f.LC, f.LP, f.PB)
+		case f.ID == LZMAFilterLZMA1 && (min(f.LC, f.LP, f.PB) < 0 || max(f.LC, f.LP, f.PB) > 4 || f.LC+f.LP > 4):
+			return fmt.Errorf("lzma: LZMA1 with lc %d, lp %d, pb %d, want lc + lp and pb of 0 to 4", f.LC, f.LP, f.PB)
 		}
 	}
 	return nil

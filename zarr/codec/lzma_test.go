@@ -125,6 +125,7 @@ func TestLZMAFiltersThatAreNotSupportedAreNamed(t *testing.T) {
 		`[{"id":4},{"id":33}]`:                       "x86",
 		`[{"id":99},{"id":33}]`:                      "0x63",
 		`[{"id":4611686018427387905,"lc":4,"lp":1}]`: "lc 4",
+		`[{"id":4611686018427387905,"lc":9223372036854775807,"lp":9223372036854775807}]`: "want lc + lp and pb of 0 to 4",
 	} {
 		compressor := `{"id":"lzma","format":3,"check":-1,"preset":null,"filters":` + filters + `}`
 		_, err := codec.V2{Order: "C", Compressor: json.RawMessage(compressor)}.List(int8s, 1)
