@@ -231,3 +231,39 @@ func FuzzDecodeBatch(f *testing.F) {
 		}
 	})
 }
+
+// Inputs whose outputs may have 64 MiB are decoded at the same time.
+func TestInputsWithLargeOutputsDecodeInParallel(t *testing.T) {
+	const room, size = 64 << 20, 100_000
+	want := func(i int) []byte { return bytes.Repeat([]byte{byte(i), 1}, size/2) }
+	dev := cudatest.NewDevice(t)
+	dst, err := dev.Alloc(4 * room)
+	require.NoError(t, err)
+	defer dst.Release()
+	b := compress.Batch{Dst: dst}
+	var src []byte
+	for i := range 4 {
+		chunk, err := blosc.EncodeChunk(nil, want(i), blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 2})
+		require.NoError(t, err)
+		b.In = append(b.In, compress.Range{Offset: int64(len(src)), Length: int64(len(chunk))})
+		b.Out = append(b.Out, compress.Range{Offset: int64(i) * room, Length: room})
+		src = append(src, chunk...)
+	}
+	b.In[1].Length--
+	b.Src = batchtest.Upload(t, dev, src)
+	var stats compress.Stats
+	results, err := blosc.Decode(b, compress.DecodeOptions{Stats: &stats})
+	require.NoError(t, err)
+	require.Equal(t, compress.Stats{Device: 4}, stats)
+	for i, r := range results {
+		if i == 1 {
+			require.ErrorIs(t, r.Err, compress.ErrCorrupt)
+			continue
+		}
+		require.Equal(t, compress.Result{Length: size}, r)
+		got := make([]byte, size)
+		_, err := dst.CopyToHost(got, b.Out[i].Offset)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want(i), got), "chunk %d", i)
+	}
+}
