@@ -144,6 +144,15 @@ func (r *rowChunk) release() int64 {
 	return r.rows
 }
 
+const (
+	// batchesAhead is the number of batches of a mapped file that cross the link while
+	// chunks of one before are sent.
+	batchesAhead = 2
+	// readersPerBatch is the number of goroutines, per 16 jobs, that read such a batch. The
+	// others are for what is stored.
+	readersPerBatch = 3
+)
+
 // run rechunks the whole input.
 func (r *rechunker) run(ctx context.Context) error {
 	defer r.releasePending()
@@ -165,7 +174,7 @@ func (r *rechunker) run(ctx context.Context) error {
 				return err
 			}
 			if r.mapping != nil && b.bytes == 0 {
-				ahead = 1 // it takes no memory of batches
+				ahead = batchesAhead // it takes no memory of batches
 			}
 		}
 		for len(r.copying) > ahead {
@@ -427,7 +436,7 @@ func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
 	part := PartDevice
 	if r.mapping != nil && b.bytes == 0 { // no buffer was decompressed
 		part = PartInput
-		options = append(options, arrowbuf.WithReader(r.mapping.read, max(r.sizer.jobs/4, 1)))
+		options = append(options, arrowbuf.WithReader(r.mapping.read, max(readersPerBatch*r.sizer.jobs/16, 1)))
 	}
 	start := time.Now()
 	var onDevice arrow.RecordBatch

@@ -25,6 +25,11 @@ var (
 // Range is a part of a buffer: Length bytes from Offset.
 type Range struct{ Offset, Length int64 }
 
+// within reports whether the range is valid in a buffer of size bytes.
+func (r Range) within(size int64) bool {
+	return r.Offset >= 0 && r.Length >= 0 && r.Length <= MaxSize && r.Offset <= size-r.Length
+}
+
 // Batch is a number of independent inputs in one buffer, and their outputs in another
 // one of the same device.
 type Batch struct {
@@ -96,6 +101,9 @@ func (b Batch) Check() error {
 	}
 	src, dst := b.Src.Len(), b.Dst.Len()
 	for i := range b.In {
+		if b.In[i].within(src) && b.Out[i].within(dst) {
+			continue // of a million ranges, those that are right take little time
+		}
 		if err := check("input", i, b.In[i], src); err != nil {
 			return err
 		}

@@ -74,8 +74,9 @@ func (sp *stagingPool) acquire(n int) error {
 func (sp *stagingPool) release() { sp.users.RUnlock() }
 
 // grow returns a new buffer, or nil if there are as many as wanted. Pinning one takes as
-// long as filling it, so the first copy begins with the buffers that it has.
-func (sp *stagingPool) grow() (*stagingBuffer, error) {
+// long as filling it, so the first copy begins with the buffers that it has. If no more can
+// be pinned, it goes on with them, and the next copy tries again.
+func (sp *stagingPool) grow() *stagingBuffer {
 	sp.mu.Lock()
 	more := sp.allocated < sp.wanted
 	if more {
@@ -83,15 +84,17 @@ func (sp *stagingPool) grow() (*stagingBuffer, error) {
 	}
 	sp.mu.Unlock()
 	if !more {
-		return nil, nil
+		return nil
 	}
 	b, err := sp.newBuffer()
-	if err != nil {
+	if err != nil { // acquire has made sure of one
 		sp.mu.Lock()
 		sp.allocated--
+		sp.wanted = sp.allocated
 		sp.mu.Unlock()
+		return nil
 	}
-	return b, err
+	return b
 }
 
 func (sp *stagingPool) newBuffer() (*stagingBuffer, error) {
@@ -134,7 +137,7 @@ func (sp *stagingPool) tryGet() (*stagingBuffer, error) {
 	case b := <-sp.idle:
 		return sp.waitReady(b)
 	default:
-		return sp.grow()
+		return sp.grow(), nil
 	}
 }
 

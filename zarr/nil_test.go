@@ -125,7 +125,7 @@ func zerosOfCodec(t *testing.T) apitest.Zeros {
 		Values: map[string]any{
 			"Adler32": codec.Adler32{}, "AsType": codec.AsType{}, "BZ2": codec.BZ2{}, "Base64": codec.Base64{}, "BitRound": codec.BitRound{}, "Blosc": codec.Blosc{},
 			"Bytes": codec.Bytes{}, "CRC32": codec.CRC32{}, "CRC32C": codec.CRC32C{}, "CastValue": codec.CastValue{}, "Categorize": codec.Categorize{},
-			"Chain": chain, "Delta": codec.Delta{}, "FixedScaleOffset": codec.FixedScaleOffset{}, "Fletcher32": codec.Fletcher32{}, "Gzip": codec.Gzip{},
+			"Chain": chain, "Delta": codec.Delta{}, "FixedScaleOffset": codec.FixedScaleOffset{}, "Fletcher32": codec.Fletcher32{}, "Gzip": codec.Gzip{}, "HostPieces": &codec.HostPieces{},
 			"JSON2": codec.JSON2{}, "JenkinsLookup3": codec.JenkinsLookup3{}, "LZ4": codec.LZ4{}, "LZMA": codec.LZMA{}, "LZMAFilter": codec.LZMAFilter{}, "List": &codec.List{},
 			"MsgPack2": codec.MsgPack2{}, "NumcodecsPackBits": codec.NumcodecsPackBits{}, "PackBits": codec.PackBits{}, "Quantize": codec.Quantize{},
 			"Reshape": codec.Reshape{}, "ReshapeExtent": codec.ReshapeExtent{}, "ScaleOffset": codec.ScaleOffset{}, "Scratch": new(codec.Scratch),

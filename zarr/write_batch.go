@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,16 +32,13 @@ import (
 // writeBatch is the bytes of chunks at which a batch is complete, and minWriteBatch that of
 // an array of few batches. A batch takes about four
 // times its size of device memory while it is encoded. Tests make it smaller.
-var writeBatch, minWriteBatch int64 = 256 << 20, 64 << 20
+var writeBatch, minWriteBatch int64 = 128 << 20, 64 << 20
 
 const (
 	// encodeInFlight is the number of batches whose kernels run.
 	encodeInFlight = 3
 	// writeInFlight is the number of batches that are encoded or stored.
 	writeInFlight = 6
-	// gatherWait is how long a batch waits for its next chunk. The caller may need the
-	// memory of chunks in the batch to make it.
-	gatherWait = 2 * time.Millisecond
 )
 
 // ChunkWrite is a chunk that [WriteChunks] stores.
@@ -60,7 +58,7 @@ type ChunkWrite struct {
 // WriteChunks stores chunks of any arrays, each as [Array.WriteChunk] does, or
 // [ShardWriter.WriteChunk]. A GPU encodes those whose values it has in batches, as far as
 // it has kernels for their codecs: only encoded bytes cross the link, while other batches
-// are encoded and stored. It needs device memory of about four times 768 MiB, or less if
+// are encoded and stored. It needs device memory of about four times 384 MiB, or less if
 // little is free. WriteChunks uses jobs goroutines to store, or GOMAXPROCS if jobs is not
 // positive. The same chunk must not be written twice.
 //
@@ -163,10 +161,13 @@ func (c ChunkWrite) store(ctx context.Context, enc []byte) error {
 // batchWriter writes chunks. Those that a GPU encodes pass through its stages; others are
 // encoded where they are stored.
 type batchWriter struct {
-	jobs     int
-	batch    int64               // bytes at which a batch is complete
-	running  chan struct{}       // has a value for each goroutine that stores or encodes on the host
-	encoding *semaphore.Weighted // a batch each whose kernels run
+	jobs      int
+	batch     int64               // bytes at which a batch is complete
+	running   chan struct{}       // has a value for each goroutine that stores or encodes on the host
+	encoding  *semaphore.Weighted // a batch each whose kernels run
+	pieces    codec.HostPieces    // released at the end of run
+	encoded   chan struct{}       // has a value after no batch is left to encode
+	unencoded atomic.Int64        // batches that are complete and not encoded
 
 	mu     sync.Mutex
 	shards map[*ShardWriter]int64 // chunks that are left of those that the writer closes
@@ -182,12 +183,14 @@ func newBatchWriter(jobs int, total int64) *batchWriter {
 	return &batchWriter{
 		jobs: jobs, batch: batch, shards: map[*ShardWriter]int64{},
 		running: make(chan struct{}, jobs), encoding: semaphore.NewWeighted(encodeInFlight),
+		encoded: make(chan struct{}, 1),
 	}
 }
 
 // run writes the chunks that a function adds to a gatherer, until its error or the first of
 // a chunk.
 func (w *batchWriter) run(ctx context.Context, produce func(ctx context.Context, out *gatherer) error) error {
+	defer w.pieces.Release()
 	group, groupCtx := errgroup.WithContext(ctx)
 	batches := make(chan []ChunkWrite)
 	for range writeInFlight {
@@ -223,36 +226,29 @@ type gatherer struct {
 	complete int64 // bytes at which the batch is
 }
 
-// receive returns the next chunk of a channel, and false after the last.
+// receive returns the next chunk of a channel, and false after the last. While it waits for
+// one, a batch that is not complete is encoded as soon as the kernels of those before have
+// ended: the caller may need the memory of its chunks to make the next one.
 func (g *gatherer) receive(ctx context.Context, chunks <-chan ChunkWrite) (c ChunkWrite, ok bool, err error) {
-	if ctx.Err() != nil {
-		return c, false, context.Cause(ctx)
+	for ctx.Err() == nil {
+		select {
+		case c, ok = <-chunks:
+			return c, ok, nil
+		default:
+		}
+		if g.writer.unencoded.Load() == 0 {
+			if err := g.flush(ctx); err != nil {
+				return c, false, err
+			}
+		}
+		select {
+		case c, ok = <-chunks:
+			return c, ok, nil
+		case <-g.writer.encoded:
+		case <-ctx.Done():
+		}
 	}
-	select {
-	case c, ok = <-chunks:
-		return c, ok, nil
-	default:
-	}
-	var late <-chan time.Time // never, without a batch
-	if len(g.batch) > 0 {
-		late = time.After(gatherWait)
-	}
-	select {
-	case c, ok = <-chunks:
-		return c, ok, nil
-	case <-late:
-	case <-ctx.Done():
-		return c, false, context.Cause(ctx)
-	}
-	if err := g.flush(ctx); err != nil {
-		return c, false, err
-	}
-	select {
-	case c, ok = <-chunks:
-		return c, ok, nil
-	case <-ctx.Done():
-		return c, false, context.Cause(ctx)
-	}
+	return c, false, context.Cause(ctx)
 }
 
 // add adds a chunk to the batch. It begins to write a chunk that no GPU encodes.
@@ -281,6 +277,7 @@ func (g *gatherer) flush(ctx context.Context) error {
 	if len(g.batch) == 0 {
 		return nil
 	}
+	g.writer.unencoded.Add(1)
 	select {
 	case g.out <- g.batch:
 		g.batch, g.bytes = nil, 0
@@ -350,10 +347,16 @@ func (w *batchWriter) write(ctx context.Context, batch []ChunkWrite) error {
 	var took time.Duration // of the kernels
 	start := time.Now()
 	options := codec.BatchOptions{
-		Jobs: w.jobs, Running: w.running,
+		Jobs: w.jobs, Running: w.running, Pieces: &w.pieces,
 		OnEncoded: func() {
 			took = time.Since(start)
 			w.encoding.Release(1)
+			if w.unencoded.Add(-1) == 0 {
+				select {
+				case w.encoded <- struct{}{}:
+				default: // it has a value
+				}
+			}
 		},
 		OnHostCopy: func(bytes int64, took time.Duration) {
 			if trace := batch[0].array().Trace; trace != nil && trace.ToHost != nil {

@@ -274,7 +274,15 @@ def decode_records():
         return [record.record(f"{format}-decode-{name}", "GB/s", got["MB/s"] / 1e3, command, peer=how, peer_value=rate, note=note, **limit)]
 
     made, others = measure([(f, b) for f in FORMATS for b in ("Decode", "DecodeOwn")], peers_of, made_of, rounds=1)
+    made.append(short_sequences())
     return made, faults + others
+
+
+def short_sequences():
+    """The rate of a block that the kernels read in order: hostile inputs bound them."""
+    got = gobench.run("compress/lz4", "^BenchmarkDecodeShortSequences$", "-test.benchtime=2x", rounds=1)
+    command = "go test ./compress/lz4 -bench 'DecodeShortSequences$/cuda$'"
+    return record.record("lz4-decode-short-sequences", "GB/s", got["DecodeShortSequences/cuda"]["MB/s"] / 1e3, command)
 
 
 def encode_records():

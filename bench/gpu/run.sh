@@ -11,13 +11,14 @@
 #   interop         columns shared with Python on the GPU, and with nanoarrow if the
 #                   bundle has the part interop
 #   sanitizer       the tests that launch kernels, under compute-sanitizer
+#   mutations       a million changed inputs of each decoder
 #   kills           processes that share columns and are killed at random, 1,000 rounds
 #   bench           all benchmarks and their peers; bench-TOPIC runs one topic
 #                   (cudabuf, arrow, columns, share, arrays, convert, decode, encode, shuffle, blosc, read, blas; collective, which
 #                   needs two GPUs; permutations, a
 #                   part of arrays; pin, of cudabuf; or copykernels, which chooses the kernels of copies)
 #
-# PACKAGES=REGEX limits the tests and the sanitizer to some packages.
+# PACKAGES=REGEX limits the tests, the sanitizer and the mutations to some packages.
 #
 # The default is tests and bench. Tests and sanitizer take less than five minutes each.
 # OUT receives the logs and the result files for bench/results. The exit code is 1 if a

@@ -7,7 +7,9 @@ tests-gorgonia  the packages built with -tags gorgonia
 tests-two       only the tests that need two GPUs
 interop         columns shared with the Python client of clients/python and CuPy
 sanitizer       the packages that launch kernels, under memcheck of compute-sanitizer
-                with its leak check; only tests on the GPU
+                with its leak check; only tests on the GPU, of the decoders and encoders
+                only the short ones
+mutations       a million changed inputs of each decoder, which may only fail themselves
 kills           processes that share columns and are killed at random
 
 FOLDER receives tests.log, sanitizer.log and a result file. Its topic is tests, or
@@ -38,13 +40,24 @@ PACKAGE_SECONDS = 250
 JOBS = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
 # Their tests compare the free memory of the GPU, which other processes would change.
 ALONE = re.compile(r"^cudabuf(/(?!internal/driver$|internal/pool$).*)?$|^ipc$")
-SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview|ndview/kernel|ndview/columns)$")
+SANITIZED = re.compile(r"^(cudabuf|cudabuf/nvrtc|cudabuf/internal/drivertest|ndview|ndview/kernel|ndview/columns|compress/\w+)$")
 SANITIZER = ["--tool", "memcheck", "--leak-check", "full", "--target-processes", "application-only",
              # Tests of errors make failing calls.
              "--report-api-errors", "no", "--print-limit", "20"]  # fmt: skip
 KILL_ROUNDS = 1000
-NOT_SIMULATED = "-test.skip=/^simulated$|/./^simulated$"
-NOT_HUGE = "|Beyond(32Bits|4GiB)$"  # take minutes under the sanitizer
+MUTATED_INPUTS = 1_000_000
+# The tests that change inputs of a format, and how often each changes QUIVER_MUTATED_INPUTS.
+MUTATIONS = {
+    "compress/blosc": ("TestACorruptChunkIsAnErrorOfItself/cuda", 1),
+    "compress/gzip": ("TestACorruptInputIsAnErrorOfItself/cuda", 3),
+    "compress/lz4": ("TestMutatedBlocksFailAlone/cuda", 3),
+    "compress/zstd": ("TestMutatedFramesFailAlone/cuda", 2),
+}
+SIMULATED = "/^simulated$|/./^simulated$"
+NOT_SIMULATED = f"-test.skip={SIMULATED}"
+# What takes minutes under the sanitizer comes first: Go tries no more alternatives after one
+# that may match a subtest.
+NOT_HUGE = f"-test.skip=Beyond(32Bits|4GiB)$|HugeInputsEncode$|{SIMULATED}"
 
 PACKAGES = re.compile("")  # set by --packages
 
@@ -186,7 +199,7 @@ def run_sanitizer() -> list[Run]:
     tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if tool is None:
         return [Run("sanitizer", ".", 1, 0, "compute-sanitizer is not on this machine: exit code 1")]
-    work = [(package, [tool, *SANITIZER, str(path), NOT_SIMULATED + NOT_HUGE]) for package, path in binaries("tests") if SANITIZED.match(package)]
+    work = [(package, [tool, *SANITIZER, str(path), NOT_HUGE] + ["-test.short"] * package.startswith("compress/")) for package, path in binaries("tests") if SANITIZED.match(package)]
     runs = run_all("sanitizer", work, 1)
     for run in runs:
         summaries = re.findall(r"=+ ((?:ERROR|LEAK) SUMMARY: .*)", run.text)
@@ -196,6 +209,19 @@ def run_sanitizer() -> list[Run]:
         if bad:
             run.code = run.code or 86
             run.text += "\n".join(["", *(f"Error: {e}" for e in list(dict.fromkeys(errors))[:10]), run.notes, "exit code 86"])
+    return runs
+
+
+def run_mutations() -> list[Run]:
+    """Decodes changed inputs of each format on the GPU, as many on the host, and compares."""
+    work = []
+    for package, path in binaries("tests"):
+        if package in MUTATIONS:
+            test, times = MUTATIONS[package]
+            work.append((package, ["env", f"QUIVER_MUTATED_INPUTS={-(-MUTATED_INPUTS // times)}", str(path), f"-test.run=^{test}$"]))
+    runs = run_all("mutations", work, JOBS)
+    for run in runs:
+        run.notes = f"{MUTATED_INPUTS:,} changed inputs"
     return runs
 
 
@@ -238,6 +264,7 @@ STEPS = {
     "tests-two": run_tests_two,
     "interop": run_interop,
     "sanitizer": run_sanitizer,
+    "mutations": run_mutations,
     "kills": run_kills,
 }
 

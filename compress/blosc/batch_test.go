@@ -17,6 +17,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/blosc"
+	"github.com/quiver-gpu/quiver/compress/internal/batch"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
@@ -151,7 +152,6 @@ func mutate(r *rand.Rand, in []byte) []byte {
 // their number.
 func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	const perBatch = 1000
 	total := 4000
 	if testing.Short() {
 		total = 1000
@@ -159,6 +159,7 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("QUIVER_MUTATED_INPUTS")); err == nil {
 		total = n
 	}
+	perBatch := min(max(1000, total/4), 20_000)
 	var data, chunks [][]byte
 	for range 60 {
 		for _, o := range batchOptions() {
@@ -177,6 +178,7 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 		for changed < total {
 			var inputs [][]byte
 			var numbers, sizes []int
+			want, hostErrs := make([][]byte, perBatch), make([]error, perBatch)
 			for range perBatch {
 				k := r.IntN(len(chunks))
 				in := chunks[k]
@@ -186,6 +188,10 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 				inputs, numbers, sizes = append(inputs, in), append(numbers, k), append(sizes, len(data[k]))
 			}
 			got, results := batchtest.Run(t, dev, inputs, sizes, decodeWith(compress.DecodeOptions{}))
+			batch.ForEach(int64(perBatch/2), func(i int64) {
+				i = 2*i + 1
+				want[i], hostErrs[i] = blosc.DecodeChunk(nil, inputs[i], int64(sizes[i]))
+			})
 			for i, k := range numbers {
 				if i%2 == 0 {
 					require.NoError(t, results[i].Err)
@@ -193,14 +199,13 @@ func TestACorruptChunkIsAnErrorOfItself(t *testing.T) {
 					continue
 				}
 				changed++
-				want, err := blosc.DecodeChunk(nil, inputs[i], int64(sizes[i]))
 				switch {
 				case results[i].Err != nil:
 					failed++
 					known := errors.Is(results[i].Err, compress.ErrCorrupt) || errors.Is(results[i].Err, compress.ErrTooLarge) || errors.Is(results[i].Err, errors.ErrUnsupported)
 					require.True(t, known, "%v", results[i].Err)
-				case err == nil:
-					require.True(t, bytes.Equal(want, got[i]), "%x", inputs[i])
+				case hostErrs[i] == nil:
+					require.True(t, bytes.Equal(want[i], got[i]), "%x", inputs[i])
 				}
 			}
 		}
@@ -230,4 +235,40 @@ func FuzzDecodeBatch(f *testing.F) {
 			require.True(t, bytes.Equal(want, got[0]))
 		}
 	})
+}
+
+// Inputs whose outputs may have 64 MiB are decoded at the same time.
+func TestInputsWithLargeOutputsDecodeInParallel(t *testing.T) {
+	const room, size = 64 << 20, 100_000
+	want := func(i int) []byte { return bytes.Repeat([]byte{byte(i), 1}, size/2) }
+	dev := cudatest.NewDevice(t)
+	dst, err := dev.Alloc(4 * room)
+	require.NoError(t, err)
+	defer dst.Release()
+	b := compress.Batch{Dst: dst}
+	var src []byte
+	for i := range 4 {
+		chunk, err := blosc.EncodeChunk(nil, want(i), blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 2})
+		require.NoError(t, err)
+		b.In = append(b.In, compress.Range{Offset: int64(len(src)), Length: int64(len(chunk))})
+		b.Out = append(b.Out, compress.Range{Offset: int64(i) * room, Length: room})
+		src = append(src, chunk...)
+	}
+	b.In[1].Length--
+	b.Src = batchtest.Upload(t, dev, src)
+	var stats compress.Stats
+	results, err := blosc.Decode(b, compress.DecodeOptions{Stats: &stats})
+	require.NoError(t, err)
+	require.Equal(t, compress.Stats{Device: 4}, stats)
+	for i, r := range results {
+		if i == 1 {
+			require.ErrorIs(t, r.Err, compress.ErrCorrupt)
+			continue
+		}
+		require.Equal(t, compress.Result{Length: size}, r)
+		got := make([]byte, size)
+		_, err := dst.CopyToHost(got, b.Out[i].Offset)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want(i), got), "chunk %d", i)
+	}
 }

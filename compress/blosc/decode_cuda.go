@@ -3,6 +3,7 @@ package blosc
 import (
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
@@ -83,19 +84,36 @@ func (c chunk) findParts(src []byte, parts []part) {
 type decoding struct {
 	dev      *cudabuf.Device
 	batch    compress.Batch
-	options  compress.DecodeOptions
 	headers  []header // of the inputs that kernels decode
 	outcomes []batch.Outcome
 }
 
+// decodeCUDA decodes parts of a large batch at the same time: the host prepares some while the
+// GPU decodes others.
 func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
-	d := &decoding{dev: dev, batch: b, options: o, headers: make([]header, len(b.In)), outcomes: make([]batch.Outcome, len(b.In))}
+	outcomes := make([]batch.Outcome, len(b.In))
+	var onHost atomic.Int64
+	err := batch.InParallel(len(b.In), func(i int) int64 { return b.Out[i].Length }, func(first, end, parts int) error {
+		part := compress.Batch{Src: b.Src, In: b.In[first:end], Dst: b.Dst, Out: b.Out[first:end]}
+		d := &decoding{dev: dev, batch: part, headers: make([]header, len(part.In)), outcomes: outcomes[first:end]}
+		n, err := d.run(batch.Limit(dev, o.Scratch) / int64(parts))
+		onHost.Add(int64(n))
+		return err
+	})
+	batch.OnHost(o.Stats, int(onHost.Load()))
+	return outcomes, err
+}
+
+// run decodes a batch with a limit of scratch memory. It returns the number of inputs that
+// the host decoded.
+func (d *decoding) run(limit int64) (hosts int, err error) {
+	b := d.batch
 	var stored jobs
 	var onHost []int
 	onDevice := make([]int, 0, len(b.In))
 	heads, err := d.readHeaders()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	for i, in := range b.In {
 		h, err := parseHeader(heads[i], in.Length)
@@ -118,18 +136,17 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions)
 		}
 	}
 	if err := pack.Copy(stored.batch(b.Dst, b.Src)); err != nil {
-		return nil, err
+		return 0, err
 	}
 	need := func(i int) int64 { return d.headers[onDevice[i]].size }
-	limit := batch.Limit(dev, o.Scratch) / 2
+	limit /= 2
 	if err := batch.InSteps(len(onDevice), limit, need, func(first, end int) error { return d.decode(onDevice[first:end], limit) }); err != nil {
-		return nil, err
+		return 0, err
 	}
-	if err := runOnHost(dev, b, onHost, d.outcomes, decodeInto); err != nil {
-		return nil, err
+	if err := runOnHost(d.dev, b, onHost, d.outcomes, decodeInto); err != nil {
+		return 0, err
 	}
-	batch.OnHost(o.Stats, len(onHost))
-	return d.outcomes, nil
+	return len(onHost), nil
 }
 
 // readHeaders returns the first bytes of each input: a header, or fewer.

@@ -1,10 +1,13 @@
 package lz4_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/pierrec/lz4/v4"
+	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batchtest"
 	quiver "github.com/quiver-gpu/quiver/compress/lz4"
@@ -34,4 +37,20 @@ func BenchmarkDecodeOwn(b *testing.B) {
 		func(batch compress.Batch) ([]compress.Result, error) {
 			return quiver.Encode(batch, quiver.EncodeOptions{})
 		}, decodeBatch)
+}
+
+// BenchmarkDecodeShortSequences decodes one block for which the guesses of the kernels are
+// never right, so that a warp reads much of it in order.
+func BenchmarkDecodeShortSequences(b *testing.B) {
+	batchtest.BenchmarkDevice(b, func(b *testing.B, dev arrowbuf.Device, total int64) {
+		in, size := quiver.ShortSequences(rand.New(rand.NewPCG(1, 2)), int(total/256))
+		src, dst := batchtest.Upload(b, dev, in), batchtest.Upload(b, dev, make([]byte, size))
+		batch := compress.Batch{Src: src, In: []compress.Range{{Length: int64(len(in))}}, Dst: dst, Out: []compress.Range{{Length: int64(size)}}}
+		b.SetBytes(int64(size))
+		for b.Loop() {
+			results, err := decodeBatch(batch)
+			require.NoError(b, err)
+			require.NoError(b, results[0].Err)
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package lz4
 
 import (
-	"slices"
 	"unsafe"
 
 	"github.com/quiver-gpu/quiver/compress"
@@ -41,27 +40,28 @@ type (
 	}
 )
 
-const (
-	itemBytes    = int64(unsafe.Sizeof(batch.Item{}))
-	pieceScratch = int64(unsafe.Sizeof(piece{}) + unsafe.Sizeof(uint32(0))) // with whether it has marks
-)
+const pieceScratch = int64(unsafe.Sizeof(piece{}) + unsafe.Sizeof(uint32(0))) // with whether it has marks
 
 // pieceBytes is the size of the pieces of an output that has several. One of at most
 // onePiece bytes is a single piece, which needs no marks.
 var pieceBytes, onePiece int64 = 16 << 10, 64 << 10
 
+// The pieces of a batch with an output of more than largeOutput bytes are larger, since the
+// marks of an output are replaced piece by piece.
+const largeOutput, largerPieces = 4 << 20, 2
+
 // decodePlan says where what belongs to some items lies in scratch memory.
 type decodePlan struct {
 	places []place // of the items, and one after them
+	piece  int64   // the size of pieces
 	marks  int64   // the most marks of the items of a step
+	one    bool    // whether an output is one piece
 	steps  []decodeStep
 }
 
-// decodeStep is a range of items whose marks are in memory at the same time.
-type decodeStep struct {
-	first, end   int
-	one, several bool // whether an output has one piece, or several
-}
+// decodeStep is a range of items, some of several pieces, whose marks are in memory at the
+// same time.
+type decodeStep struct{ first, end int }
 
 func (p *decodePlan) segments() int64 { return int64(p.places[len(p.places)-1].segment) }
 
@@ -75,12 +75,12 @@ func (p *decodePlan) passes() int64 {
 
 func (p *decodePlan) pieces() int64 { return int64(p.places[len(p.places)-1].piece) }
 
-// piecesOf returns the most pieces of the output of an item.
-func piecesOf(it batch.Item) int64 {
+// piecesOf returns the most pieces of the output of an item, of a size if it has several.
+func piecesOf(it batch.Item, size int64) int64 {
 	if it.DstSize <= onePiece {
 		return 1
 	}
-	return ceil(min(it.DstSize, mostLength)+15, pieceBytes)
+	return ceil(min(it.DstSize, mostLength)+15, size)
 }
 
 // marksOf returns the number of marks of an item.
@@ -91,31 +91,47 @@ func marksOf(it batch.Item) int64 {
 	return ceil(min(it.DstSize, mostLength)+15, 8) * 8
 }
 
+// The memory of items and of places.
+var (
+	itemMemory  batch.Memory[batch.Item]
+	placeMemory batch.Memory[place]
+)
+
 // planDecoding plans the decoding of items. The marks of a step take at most a limit of bytes,
 // unless those of one item take more.
 func planDecoding(items []batch.Item, limit int64) decodePlan {
-	p := decodePlan{places: make([]place, len(items)+1)}
+	p := decodePlan{places: placeMemory.Get(len(items) + 1), piece: pieceBytes}
 	var at place
+	all := int64(0)
+	for _, it := range items {
+		all += marksOf(it)
+		if it.DstSize > largeOutput {
+			p.piece = largerPieces * pieceBytes
+		}
+	}
+	// Steps have about as many marks each, or the last one might have few blocks of threads.
+	most := max(limit, 2) / 2
+	enough := ceil(all, max(ceil(all, most), 1))
 	step, marks := decodeStep{}, int64(0)
 	for i, it := range items {
 		own := marksOf(it)
-		if i > step.first && 2*(marks+own) > limit {
+		if marks > 0 && (marks >= enough || marks+own > most) {
 			p.steps = append(p.steps, step)
 			step, marks = decodeStep{first: i}, 0
 		}
-		if own > 0 {
-			at.marks, step.several = marks, true
-		} else {
-			at.marks, step.one = -1, true
+		if at.marks = marks; own == 0 {
+			at.marks, p.one = -1, true
 		}
 		p.places[i] = at
 		marks, step.end = marks+own, i+1
 		p.marks = max(p.marks, marks)
 		at.segment += uint32(ceil(it.SrcSize, segmentBytes))
-		at.piece += uint32(piecesOf(it))
+		at.piece += uint32(piecesOf(it, p.piece))
 	}
 	p.places[len(items)] = at
-	p.steps = append(p.steps, step)
+	if marks > 0 {
+		p.steps = append(p.steps, step)
+	}
 	return p
 }
 
@@ -123,10 +139,11 @@ func planDecoding(items []batch.Item, limit int64) decodePlan {
 const segmentScratch = segmentParts * (int64(unsafe.Sizeof(walk{})) + 4*partWords)
 
 func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions) ([]batch.Outcome, error) {
-	outcomes, items, limit := make([]batch.Outcome, len(b.In)), batch.Items(b), batch.Limit(dev, o.Scratch)
+	outcomes, items, limit := batch.Outcomes.Get(len(b.In)), batch.FillItems(b, itemMemory.Get(len(b.In))), batch.Limit(dev, o.Scratch)
+	defer itemMemory.Put(items)
 	// Everything but the marks.
 	need := func(i int) int64 {
-		return ceil(items[i].SrcSize, segmentBytes)*(segmentScratch+8) + piecesOf(items[i])*pieceScratch
+		return ceil(items[i].SrcSize, segmentBytes)*(segmentScratch+8) + piecesOf(items[i], pieceBytes)*pieceScratch
 	}
 	return outcomes, batch.OnGPU(dev, func(w *batch.Work) error {
 		return batch.InSteps(len(items), limit, need, func(first, end int) error {
@@ -144,8 +161,7 @@ func decodeCUDA(dev *cudabuf.Device, b compress.Batch, o compress.DecodeOptions)
 // those of each fit.
 func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, outcomes []batch.Outcome, limit int64) error {
 	p, n := planDecoding(items, limit), int64(len(items))
-	// The items and their places cross the link at once.
-	head := batch.Put(w, slices.Concat(batch.Bytes(items), batch.Bytes(p.places)))
+	defer placeMemory.Put(p.places)
 	// In the order of their alignments.
 	walksAt := 2 * ceil(p.marks, 8) * 8
 	bitsAt := walksAt + p.segments()*segmentParts*int64(unsafe.Sizeof(walk{}))
@@ -153,7 +169,7 @@ func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, outcomes [
 	markedAt := piecesAt + p.pieces()*int64(unsafe.Sizeof(piece{}))
 	endsAt := markedAt + 4*p.pieces()
 	memory := w.Buffer(endsAt + 2*4*p.segments())
-	src, dst, in, places := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.In(head, 0), launch.In(head, n*itemBytes)
+	src, dst, in, places := launch.In(b.Src, 0), launch.InOut(b.Dst, 0), launch.In(batch.Put(w, items), 0), launch.In(batch.Put(w, p.places), 0)
 	marks, walks, bits := launch.InOut(memory, 0), launch.InOut(memory, walksAt), launch.InOut(memory, bitsAt)
 	pieces, marked := launch.InOut(memory, piecesAt), launch.InOut(memory, markedAt)
 	results := w.Buffer(int64(len(batch.Bytes(outcomes))))
@@ -162,17 +178,14 @@ func decodeItems(w *batch.Work, b compress.Batch, items []batch.Item, outcomes [
 		before, after := (pass+1)%2*4*p.segments(), pass%2*4*p.segments()
 		w.Launch(decodeProgram, "quiver_lz4_parts", p.segments(), segmentParts, src, in, places, walks, bits, launch.In(memory, endsAt+before), launch.InOut(memory, endsAt+after), n, pass)
 	}
-	w.Launch(decodeProgram, "quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, pieces, out, uint32(pieceBytes), n)
+	w.Launch(decodeProgram, "quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, pieces, out, uint32(p.piece), n)
+	if p.one {
+		w.Launch(decodeProgram, "quiver_lz4_execute", p.pieces(), warp, dst, src, in, places, pieces, bits, out, int64(0), n)
+	}
 	for _, s := range p.steps {
 		first, end := int64(s.first), int64(s.end)
-		count := int64(p.places[end].piece - p.places[first].piece)
-		if s.one {
-			w.Launch(decodeProgram, "quiver_lz4_execute", count, warp, dst, src, in, places, pieces, bits, out, first, end)
-		}
-		if s.several {
-			w.Launch(decodeProgram, "quiver_lz4_mark", count, warp, dst, src, in, places, pieces, bits, marks, marked, out, uint32(pieceBytes), first, end)
-			w.Launch(decodeProgram, "quiver_lz4_resolve", end-first, resolveThreads, dst, in, places, marks, marked, out, uint32(pieceBytes), first)
-		}
+		w.Launch(decodeProgram, "quiver_lz4_mark", int64(p.places[end].piece-p.places[first].piece), warp, dst, src, in, places, pieces, bits, marks, marked, out, uint32(p.piece), first, end)
+		w.Launch(decodeProgram, "quiver_lz4_resolve", end-first, resolveThreads, dst, in, places, marks, marked, out, uint32(p.piece), first)
 	}
 	return w.Fetch(results, outcomes)
 }

@@ -30,10 +30,10 @@ func decodeEmulated(e *batchtest.Emulator, inputs [][]byte, sizes []int) ([]batc
 	for pass := range p.passes() {
 		e.Launch("quiver_lz4_parts", segments, segmentParts, src, in, places, walks, bits, ends[(pass+1)%2], ends[pass%2], n, pass)
 	}
-	e.Launch("quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, of, results, pieceBytes, n)
+	e.Launch("quiver_lz4_link", ceil(n*warp, linkThreads), linkThreads, dst, src, in, places, walks, bits, of, results, p.piece, n)
 	e.Launch("quiver_lz4_execute", pieces, warp, dst, src, in, places, of, bits, results, int64(0), n)
-	e.Launch("quiver_lz4_mark", pieces, warp, dst, src, in, places, of, bits, marks, marked, results, pieceBytes, int64(0), n)
-	e.Launch("quiver_lz4_resolve", n, resolveThreads, dst, in, places, marks, marked, results, pieceBytes, int64(0))
+	e.Launch("quiver_lz4_mark", pieces, warp, dst, src, in, places, of, bits, marks, marked, results, p.piece, int64(0), n)
+	e.Launch("quiver_lz4_resolve", n, resolveThreads, dst, in, places, marks, marked, results, p.piece, int64(0))
 	return outcomes, batchtest.Unpack(dst, items, outcomes)
 }
 

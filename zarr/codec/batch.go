@@ -34,6 +34,8 @@ type BatchOptions struct {
 	// Running, if not nil, bounds the goroutines of several calls of EncodeBatch together:
 	// each has a value in it while it runs.
 	Running chan struct{}
+	// Pieces, if not nil, has the pinned memory of several calls of EncodeBatch together.
+	Pieces *HostPieces
 	// OnHostCopy, if not nil, is called after each copy from a device, possibly from several
 	// goroutines at the same time.
 	OnHostCopy func(bytes int64, took time.Duration)

@@ -33,6 +33,7 @@ type encoding struct {
 	use     func(i int, encoded []byte, err error) error
 	chunks  []*encodingChunk
 	buffers []arrowbuf.Buffer // to release at the end
+	pieces  *devicePieces     // nil for memory of the allocator
 }
 
 // encodingChunk is a chunk during encoding. Its bytes after some steps lie at a range of
@@ -110,6 +111,9 @@ func (x *encoding) serialize() error {
 		n := c.Chain.serializer.spec().nbytes()
 		c.at = compress.Range{Offset: size, Length: n}
 		size += alignBatch(n)
+	}
+	if p := x.options.Pieces; p != nil && size >= manyPieces*encodedPiece {
+		x.pieces = p.on(x.dev)
 	}
 	slab, err := x.alloc(size)
 	if err != nil {
@@ -356,14 +360,6 @@ func (x *encoding) pack() (packed arrowbuf.Buffer, stay []*encodingChunk, err er
 	return packed, stay, nil
 }
 
-const (
-	// encodedPiece is the size in bytes of the pieces in which encodings are copied to the
-	// host, but for a larger chunk. Pinned memory of one size is reused.
-	encodedPiece = 8 << 20
-	// piecesInFlight is the number of pieces of a batch whose chunks are in use.
-	piecesInFlight = 3
-)
-
 // finish copies the encodings to the host, runs the codecs without kernels, and calls use.
 func (x *encoding) finish(packed arrowbuf.Buffer, stay []*encodingChunk) error {
 	group, failed := errgroup.WithContext(context.Background())
@@ -374,16 +370,19 @@ func (x *encoding) finish(packed arrowbuf.Buffer, stay []*encodingChunk) error {
 			size += stay[n].at.Length
 			n++
 		}
-		s := GetScratch()
-		host, err := x.copyPiece(s, packed, stay[0].at.Offset, size)
+		host, release, err := x.hostMemory(size)
+		if err == nil {
+			if err = x.copyPiece(host, packed, stay[0].at.Offset); err != nil {
+				release()
+			}
+		}
 		if err != nil {
-			s.Release()
 			return errors.Join(err, group.Wait())
 		}
 		piece := stay[:n]
 		stay = stay[n:]
 		group.Go(func() error {
-			defer s.Release()
+			defer release()
 			return forEach(len(piece), x.options.Jobs, x.options.Running, func(i int) error {
 				c := piece[i]
 				from := c.at.Offset - piece[0].at.Offset
@@ -394,24 +393,37 @@ func (x *encoding) finish(packed arrowbuf.Buffer, stay []*encodingChunk) error {
 	return group.Wait()
 }
 
-// copyPiece copies bytes of the device to pinned memory.
-func (x *encoding) copyPiece(s *Scratch, packed arrowbuf.Buffer, at, n int64) ([]byte, error) {
+// hostMemory returns n bytes of pinned memory.
+func (x *encoding) hostMemory(n int64) (host []byte, release func(), err error) {
+	if p := x.pieces; p != nil && n <= encodedPiece {
+		piece, err := p.get()
+		if err != nil {
+			return nil, nil, err
+		}
+		return piece[:n], func() { p.free <- piece }, nil
+	}
 	size := max(n, encodedPiece)
 	if n < encodedPiece/8 {
 		size = n
 	}
-	host, err := s.HostBytes(x.dev, size)
-	if err != nil {
-		return nil, err
+	s := GetScratch()
+	if host, err = s.HostBytes(x.dev, size); err != nil {
+		s.Release()
+		return nil, nil, err
 	}
+	return host[:n], s.Release, nil
+}
+
+// copyPiece copies bytes of the device to pinned memory.
+func (x *encoding) copyPiece(host []byte, packed arrowbuf.Buffer, at int64) error {
 	start := time.Now()
-	if _, err := packed.CopyToHost(host[:n], at); err != nil {
-		return nil, err
+	if _, err := packed.CopyToHost(host, at); err != nil {
+		return err
 	}
 	if x.options.OnHostCopy != nil {
-		x.options.OnHostCopy(n, time.Since(start))
+		x.options.OnHostCopy(int64(len(host)), time.Since(start))
 	}
-	return host[:n], nil
+	return nil
 }
 
 // finishChunk runs the codecs without kernels, and calls use.

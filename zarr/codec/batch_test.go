@@ -116,6 +116,52 @@ func TestABatchDecodesToWhatItEncoded(t *testing.T) {
 	})
 }
 
+// More pieces than there are at a time, of several batches.
+func TestBatchesShareHostPieces(t *testing.T) {
+	dev := cudatest.NewDevice(t)
+	const n, chunks = 1 << 20, 8 // 4 MiB each
+	chain, err := codec.List{codec.Bytes{Endian: codec.Little}, codec.Shuffle{ElementSize: 4}}.Compile(codec.ChunkSpec{Type: element.Of(ndview.Int32), Shape: []int64{n}, Fill: make([]byte, 4)})
+	require.NoError(t, err)
+	var items []codec.EncodeItem
+	for i := range chunks {
+		items = append(items, codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, n, int32(i), 3)})
+	}
+	var pieces codec.HostPieces
+	defer pieces.Release()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			assert.NoError(t, codec.EncodeBatch(items, codec.BatchOptions{Jobs: 2, Pieces: &pieces}, func(i int, encoded []byte, err error) error {
+				// The first bytes of the elements i, i+3, ..., then the second ones.
+				for _, at := range []int{0, 1, n - 1, n, 2*n - 1} {
+					if element := uint32(i + at%n*3); err == nil && encoded[at] != byte(element>>(8*(at/n))) {
+						err = fmt.Errorf("chunk %d: byte %d is %d", i, at, encoded[at])
+					}
+				}
+				return err
+			}))
+		})
+	}
+	all.Wait()
+}
+
+func TestHostPiecesThatCannotBePinnedAreTheErrorOfTheBatch(t *testing.T) {
+	drv := cudatest.Start(t, cudatest.Config{Fail: cudatest.FailFrom("cuMemHostRegister", 1, 2)}) // CUDA_ERROR_OUT_OF_MEMORY
+	dev, err := drv.Device(0)
+	require.NoError(t, err)
+	const n = 8 << 20
+	chain, err := codec.List{codec.Bytes{Endian: codec.Little}, codec.Shuffle{ElementSize: 4}}.Compile(codec.ChunkSpec{Type: element.Of(ndview.Int32), Shape: []int64{n / 8}, Fill: make([]byte, 4)})
+	require.NoError(t, err)
+	var items []codec.EncodeItem
+	for i := range 8 {
+		items = append(items, codec.EncodeItem{Chain: chain, Values: batchValues(t, dev, n/8, int32(i), 3)})
+	}
+	var pieces codec.HostPieces
+	defer pieces.Release()
+	err = codec.EncodeBatch(items, codec.BatchOptions{Pieces: &pieces}, func(int, []byte, error) error { return nil })
+	require.ErrorIs(t, err, arrowbuf.ErrOutOfMemory)
+}
+
 func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 	for name, list := range map[string][]codec.Codec{
 		"zstd": {codec.Zstd{Level: 1, Checksum: true}}, "lz4": {codec.LZ4{}}, "checksum": {codec.Zstd{Level: 1}, codec.CRC32C{}},

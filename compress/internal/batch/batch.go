@@ -74,9 +74,29 @@ func StatusOf(err error) Status {
 	}
 }
 
+// Memory keeps slices of calls for later ones, because the first access to each page of new
+// memory is slow.
+type Memory[T any] struct{ pool sync.Pool }
+
+// Get returns a slice of n values, which Put takes back. They are not cleared.
+func (m *Memory[T]) Get(n int) []T {
+	if kept, ok := m.pool.Get().(*[]T); ok && cap(*kept) >= n {
+		return (*kept)[:n]
+	}
+	return make([]T, n)
+}
+
+// Put keeps a slice for a later Get. The caller must not use it any more.
+func (m *Memory[T]) Put(values []T) { m.pool.Put(&values) }
+
+// Outcomes is the memory of the outcomes of [Run].
+var Outcomes Memory[Outcome]
+
 // Items returns the items of a batch.
-func Items(b compress.Batch) []Item {
-	items := make([]Item, len(b.In))
+func Items(b compress.Batch) []Item { return FillItems(b, make([]Item, len(b.In))) }
+
+// FillItems fills items with those of a batch, and returns them.
+func FillItems(b compress.Batch, items []Item) []Item {
 	for i, in := range b.In {
 		items[i] = Item{in.Offset, in.Length, b.Out[i].Offset, b.Out[i].Length}
 	}

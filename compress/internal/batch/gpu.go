@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/cudabuf"
@@ -34,7 +36,9 @@ func Run(function string, b compress.Batch, stats *compress.Stats, onGPU func(de
 	} else if stats != nil {
 		stats.Host += int64(len(b.In))
 	}
-	return Results(function, outcomes), nil
+	results := Results(function, outcomes)
+	Outcomes.Put(outcomes)
+	return results, nil
 }
 
 // OnHost counts items of a GPU's batch that code on the host has processed.
@@ -96,8 +100,9 @@ func (w *Work) close() error {
 }
 
 const (
-	partBytes = 256 << 20 // of memory that a part of a step uses at least
-	mostParts = 4         // of a step
+	partBytes         = 256 << 20 // of memory that a part of a step uses at least
+	parallelPartBytes = 64 << 20  // of the outputs of a part of InParallel, at least
+	mostParts         = 4
 )
 
 // Overlap divides n items into steps as InSteps does, and large steps into parts that have a
@@ -129,6 +134,26 @@ func Overlap(dev *cudabuf.Device, n int, limit int64, need func(i int) int64, en
 		}
 		return err
 	})
+}
+
+// InParallel divides n items into parts by the sizes of their outputs, and calls f for all
+// parts at the same time.
+func InParallel(n int, size func(i int) int64, f func(first, end, parts int) error) error {
+	all := int64(0)
+	for i := range n {
+		all += size(i)
+	}
+	each := max(parallelPartBytes, (all+mostParts-1)/mostParts)
+	var ends []int
+	err := InSteps(n, each, size, func(_, end int) error { ends = append(ends, end); return nil })
+	var group errgroup.Group
+	first := 0
+	for _, end := range ends {
+		from := first
+		group.Go(func() error { return f(from, end, len(ends)) })
+		first = end
+	}
+	return errors.Join(err, group.Wait())
 }
 
 // Release releases the memory of the kernels so far.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,4 +87,35 @@ func TestPartsOfAStepOverlap(t *testing.T) {
 			assert.ErrorIs(t, err, failure)
 		}
 	}
+}
+
+func TestPartsInParallelHaveAllItems(t *testing.T) {
+	for _, c := range []struct {
+		items int
+		size  int64
+		parts int
+	}{{0, 1, 0}, {5, 1, 1}, {8, parallelPartBytes / 4, 2}, {100, parallelPartBytes, 4}} {
+		var taken [100]atomic.Int32
+		var parts atomic.Int32
+		require.NoError(t, InParallel(c.items, func(int) int64 { return c.size }, func(first, end, all int) error {
+			assert.Equal(t, c.parts, all)
+			parts.Add(1)
+			for i := first; i < end; i++ {
+				taken[i].Add(1)
+			}
+			return nil
+		}))
+		assert.EqualValues(t, c.parts, parts.Load())
+		for i := range taken {
+			assert.Equal(t, i < c.items, taken[i].Load() == 1, "item %d of %d", i, c.items)
+		}
+	}
+	failure := errors.New("failure")
+	err := InParallel(100, func(int) int64 { return parallelPartBytes }, func(first, _, _ int) error {
+		if first > 0 {
+			return failure
+		}
+		return nil
+	})
+	assert.ErrorIs(t, err, failure)
 }

@@ -23,6 +23,17 @@ __device__ __forceinline__ uint32_t reduce_or(uint32_t value) {
 #endif
 }
 
+// Returns the sum of the values of a warp.
+__device__ __forceinline__ uint32_t reduce_add(uint32_t value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(~0u, value);
+#else
+#pragma unroll
+    for (int step = 1; step < warp_size; step *= 2) value += __shfl_xor_sync(~0u, value, step);
+    return value;
+#endif
+}
+
 // A sequence of a lane. After the sequences of a batch, lanes have empty ones at its end.
 struct LaneSequence {
     uint32_t out, match, end;  // where its literals and its match begin in the output, and its end
@@ -44,82 +55,104 @@ template <bool marks_> struct Executor {
 
     // Writes the bytes from low to high of a batch of sequences, which has them all.
     __device__ __forceinline__ void write(const LaneSequence& s, uint32_t low, uint32_t high) {
-        const uint32_t long_literals = __ballot_sync(~0u, s.match - s.out >= long_part);
-        const uint32_t long_matches = __ballot_sync(~0u, s.end - s.match >= long_part);
-        if (!(long_literals | long_matches)) return write_short(s, low, high);
-        while (low < high) {
+        // Bytes that repeat the output before the range are not copied in words.
+        const uint32_t copied = marks_ ? min(max(s.match, begin + s.offset), s.end) : s.match;
+        const bool long_literals = s.match - s.out >= long_part, long_match = s.end - copied >= long_part;
+        bool more = __any_sync(~0u, long_literals || long_match);
+        do {
             // The first long part that ends after low.
-            uint32_t part = ~0u, part_end = 0;
-            if (s.end - s.match >= long_part && s.end > low) part = s.match, part_end = s.end;
-            if (s.match - s.out >= long_part && s.match > low) part = s.out, part_end = s.match;
-            const uint32_t found = __ballot_sync(~0u, part != ~0u);
-            const int k = found ? __ffs(found) - 1 : 0;
-            part = found ? __shfl_sync(~0u, part, k) : high;
-            part_end = __shfl_sync(~0u, part_end, k);
-            const uint32_t match = __shfl_sync(~0u, s.match, k), source = __shfl_sync(~0u, s.source, k), offset = __shfl_sync(~0u, s.offset, k);
-            if (part > low) {
-                const uint32_t stop = min(part, high);
-                write_short(s, low, stop);
-                low = stop;
+            uint32_t part = high, part_end = high;
+            int k = 0;
+            if (more) {
+                uint32_t mine = ~0u, mine_end = 0;
+                if (long_match && s.end > low) mine = copied, mine_end = s.end;
+                if (long_literals && s.match > low) mine = s.out, mine_end = s.match;
+                const uint32_t found = __ballot_sync(~0u, mine != ~0u);
+                more = found != 0;
+                if (more) {
+                    k = __ffs(found) - 1;
+                    part = min(__shfl_sync(~0u, mine, k), high), part_end = min(__shfl_sync(~0u, mine_end, k), high);
+                }
             }
-            if (low >= high) return;
-            const uint32_t stop = min(part_end, high);
-            if (part < match)
-                put_literals(low, source, stop - low);
+            if (part > low) {
+                write_short(s, low, part);
+                low = part;
+            }
+            if (!more) return;
+            const uint32_t match = __shfl_sync(~0u, s.match, k), source = __shfl_sync(~0u, s.source, k), offset = __shfl_sync(~0u, s.offset, k);
+            if (low < match)
+                put_literals(low, source, part_end - low);
             else
-                put_match(s, low, offset, stop);
-            low = stop;
-        }
+                put_match(low, offset, part_end);
+            low = part_end;
+        } while (low < high);
     }
 
 private:
-    // Writes bytes 32 at a time.
+    // The sequence of each of 32 bytes.
+    struct Found {
+        uint32_t match, source, offset;
+    };
+
+    // Finds the sequences of the 32 bytes from g on, of which `before` has the byte before g,
+    // and counts it on.
+    __device__ __forceinline__ Found find(const LaneSequence& s, uint32_t g, int& before) const {
+        const uint32_t from_g = s.out - g;
+        const uint32_t starts = reduce_or(from_g < warp_size ? 1u << from_g : 0);
+        const int k = before + __popc(starts & ~0u >> warp_size - 1 - lane());
+        before += __popc(starts);
+        return {__shfl_sync(~0u, s.match, k), __shfl_sync(~0u, s.source, k), __shfl_sync(~0u, s.offset, k)};
+    }
+
+    // Writes the bytes from low to high 32 at a time.
     __device__ __forceinline__ void write_short(const LaneSequence& s, uint32_t low, uint32_t high) {
-        const uint32_t to_mine = ~0u >> (warp_size - 1 - lane());
-        int before = __popc(__ballot_sync(~0u, s.out < low)) - 1;  // the sequence of the byte before the next 32
-        // Finds the sequences of the 32 bytes from g on.
-        const auto find = [&](uint32_t g, uint32_t& match, uint32_t& source, uint32_t& offset) {
-            const uint32_t from_g = s.out - g;
-            const uint32_t starts = reduce_or(from_g < warp_size ? 1u << from_g : 0);
-            const int k = before + __popc(starts & to_mine);
-            before += __popc(starts);
-            match = __shfl_sync(~0u, s.match, k), source = __shfl_sync(~0u, s.source, k), offset = __shfl_sync(~0u, s.offset, k);
-        };
-        uint32_t match, source, offset, next_match, next_source, next_offset;
-        find(low, match, source, offset);
+        int before = __popc(__ballot_sync(~0u, s.out < low)) - 1;
+        Found f = find(s, low, before);
+        uint8_t* to = dst + low + lane();
+        uint32_t g = low;
 #pragma unroll 1
-        for (uint32_t g = low; g < high; g += warp_size) {
-            const uint32_t p = g + lane();
-            const bool active = p < high, literal = p < match;
-            const uint32_t q = p - offset;
-            const bool linked = active && !literal && q >= g;
-            uint32_t value = 0, mark = 0;
+        for (; high - g >= warp_size; g += warp_size, to += warp_size) write_group<true>(s, g, high, to, f, before);
+        if (g < high) write_group<false>(s, g, high, to, f, before);
+    }
+
+    // Writes the 32 bytes from g on, or as many as there are, and finds the sequences of the
+    // next ones.
+    template <bool all_> __device__ __forceinline__ void write_group(const LaneSequence& s, uint32_t g, uint32_t high, uint8_t* to, Found& f, int& before) {
+        const uint32_t p = g + lane();
+        const bool active = all_ | p < high, literal = p < f.match, linked = active & !literal & f.offset <= lane();
+        uint32_t value = 0, mark = 0;
+        if (marks_) {
             if (active && !linked) {
-                if (marks_ && !literal && q < begin) {
-                    mark = begin - q;
+                if (!literal && p - f.offset < begin) {
+                    mark = begin - (p - f.offset);
                 } else {
-                    value = *(literal ? literals + (source + p & same) : dst + q);
-                    if (marks_ && marked && !literal) mark = marks[q];
+                    value = *(literal ? literals + (f.source + p & same) : to - f.offset);
+                    if (marked && !literal) mark = marks[p - f.offset];
                 }
             }
-            // The next 32 bytes, while the load is on its way.
-            find(g + warp_size, next_match, next_source, next_offset);
-            if (marks_ && !marked && __any_sync(~0u, mark)) start_marks(g);
-            const uint32_t links = __ballot_sync(~0u, linked);
-            if (links) {
-                // Lanes shorten the chains of each other.
-                int root = linked ? lane() - offset : lane();
-                while (__any_sync(~0u, links >> root & 1)) root = __shfl_sync(~0u, root, root);
-                value = __shfl_sync(~0u, value, root);
-                if (marks_ && marked) mark = __shfl_sync(~0u, mark, root);
-            }
-            if (active) {
-                dst[p] = value;
-                if (marks_ && marked) marks[p] = mark;
-            }
-            match = next_match, source = next_source, offset = next_offset;
-            __syncwarp();
+        } else {
+            // Without a branch.
+            const int64_t by = literal ? (int64_t)(f.source + p & same) : -(int64_t)f.offset;
+            const uint8_t* from = (literal ? literals : to) + by;
+            if (active & !linked) value = *from;
         }
+        const int parent = linked ? lane() - f.offset : lane();
+        // While the load is on its way.
+        f = find(s, g + warp_size, before);
+        if (marks_ && !marked && __any_sync(~0u, mark)) start_marks(g);
+        const uint32_t links = __ballot_sync(~0u, linked);
+        if (links) {
+            // Lanes shorten the chains of each other.
+            int root = parent;
+            while (__any_sync(~0u, links >> root & 1)) root = __shfl_sync(~0u, root, root);
+            value = __shfl_sync(~0u, value, root);
+            if (marks_ && marked) mark = __shfl_sync(~0u, mark, root);
+        }
+        if (active) {
+            *to = value;
+            if (marks_ && marked) marks[p] = mark;
+        }
+        __syncwarp();
     }
 
     // Clears the marks of the range up to a position. Those after it are written then.
@@ -139,14 +172,9 @@ private:
         __syncwarp();
     }
 
-    // Writes the bytes of a match from `at` to stop. All before them are final.
-    __device__ __forceinline__ void put_match(const LaneSequence& s, uint32_t at, uint32_t offset, uint32_t stop) {
-        // Those that repeat the output before the range get marks.
-        if (marks_ && at - offset < begin) {
-            const uint32_t n = min(stop - at, begin - (at - offset));
-            write_short(s, at, at + n);
-            at += n;
-        }
+    // Writes the bytes of a match from `at` to stop. All before them are final, and none
+    // repeats the output before the range.
+    __device__ __forceinline__ void put_match(uint32_t at, uint32_t offset, uint32_t stop) {
         // The output from `at` - period on repeats itself with the offset.
         for (uint32_t period = offset; at < stop;) {
             const uint32_t n = min(stop - at, period);

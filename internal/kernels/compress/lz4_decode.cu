@@ -2,10 +2,9 @@
 // but a reader that begins anywhere soon meets the right ones. These steps are for all items
 // of a batch at once:
 //
-//	lz4_parts    reads each part of the input as if a sequence began there, and then again
-//	             from where the part before it ends, until both meet
-//	lz4_link     follows the parts of an item, corrects what is still wrong, and finds out
-//	             where pieces of the output begin
+//	lz4_parts    reads each part of the input from a guess on, and then follows the parts of a
+//	             segment, and corrects those that the one before does not lead to
+//	lz4_link     follows the parts of an item, and finds out where pieces of the output begin
 //	lz4_execute  writes the outputs that are one piece
 //	lz4_mark     writes those of several, with marks for what a piece repeats of earlier ones
 //	lz4_resolve  replaces the marks, piece by piece
@@ -17,6 +16,7 @@
 
 // The parts of a segment are read by a block of threads.
 constexpr uint32_t part_bytes = 1 << 10, part_words = part_bytes / 32, segment_parts = 64;
+constexpr uint32_t guess_bytes = 512;  // that a thread reads before its part
 constexpr uint32_t most_extended = 64;  // a longer length ends a part, so that a warp reads it
 
 // What belongs to an item: the numbers of its first segment and piece, and the position of its
@@ -70,8 +70,8 @@ __device__ __forceinline__ bool extend(const Input& in, uint32_t& at, uint32_t& 
     return false;
 }
 
-// Reads the sequence at the exit.
-__device__ __forceinline__ void step(const Input& in, Walk& w) {
+// Reads the sequence at the exit of a walk, of any form.
+__device__ void step(const Input& in, Walk& w) {
     uint32_t at = w.exit;
     const uint32_t token = in[at++];
     uint32_t literals = token >> 4, match = (token & 15) + 4;
@@ -102,106 +102,22 @@ __device__ __forceinline__ void step(const Input& in, Walk& w) {
     w.bytes += literals + match, w.exit = at;
 }
 
-// Writes the bits of a part in order, from a position of it on.
+// Writes the bits of a part in order.
 struct Bits {
     uint32_t* words;
-    uint32_t index, word;
-    uint32_t before;  // the word that is replaced
+    uint32_t index = 0, word = 0;
 
-    __device__ __forceinline__ Bits(uint32_t* w, uint32_t at) : words(w), index(at / 32), word(0), before(w[at / 32]) {}
     __device__ __forceinline__ void advance(uint32_t to) {
         if (to == index) return;
         words[index] = word;
         for (index++; index < to; index++) words[index] = 0;
         word = 0;
-        if (to < part_words) before = words[to];
     }
     __device__ __forceinline__ void put(uint32_t at) {
         advance(at / 32);
         word |= 1u << at % 32;
     }
-    // Reports whether there was a bit before.
-    __device__ __forceinline__ bool had(uint32_t at) {
-        advance(at / 32);
-        return before >> at % 32 & 1;
-    }
-    // Keeps the bits from `at` on.
-    __device__ __forceinline__ void keep(uint32_t at) { words[index] = word | before & ~0u << at % 32; }
-    __device__ __forceinline__ void clear_rest() { advance(part_words); }
 };
-
-// Reads a part from a position of it on, until the sequences are those of a guess.
-__device__ __forceinline__ Walk correct(const Input& in, uint32_t begin, uint32_t entry, const Walk& guess, uint32_t* bits) {
-    const uint32_t end = min(begin + part_bytes, in.size);
-    Walk w = {entry, entry, 0, ok};
-    Bits found(bits, entry - begin);
-    while (w.status == ok && w.exit < end) {
-        if (found.had(w.exit - begin) && w.exit >= guess.entry) {
-            found.keep(w.exit - begin);
-            Walk other = {guess.entry, guess.entry, 0, ok};
-            while (other.status == ok && other.exit < w.exit) step(in, other);
-            return {entry, guess.exit, w.bytes + guess.bytes - other.bytes, guess.status};
-        }
-        found.put(w.exit - begin);
-        step(in, w);
-    }
-    found.clear_rest();
-    return w;
-}
-
-// Reads the parts of segments: a block of threads for each, and a thread for each part. In
-// the first pass, the first part of a segment is read from its first byte on. Later passes
-// correct it by the ends of segments that the pass before has found.
-extern "C" __global__ __launch_bounds__(segment_parts) void quiver_lz4_parts(const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, const uint32_t* ends, uint32_t* next_ends, int64_t n, int64_t pass) {
-    __shared__ uint32_t exits[segment_parts], entries[segment_parts], left;
-    const uint32_t i = find_item(places, n, blockIdx.x, [](const Place& p) { return p.segment; });
-    const uint32_t segment = blockIdx.x - places[i].segment, number = segment * segment_parts + threadIdx.x, begin = number * part_bytes;
-    const Input in = {src + items[i].src, (uint32_t)items[i].src_size};
-    const bool exists = begin < in.size;
-    const int64_t part = blockIdx.x * (int64_t)segment_parts + threadIdx.x;
-    bits += part * part_words;
-    Walk w = {begin, begin, 0, exists ? ok : (int32_t)truncated};
-    uint32_t end = no_end;  // where the sequences leave the segment before
-    bool changed = pass == 0;
-    if (pass > 0) {
-        if (segment > 0) end = ends[blockIdx.x - 1];
-        if (exists) w = walks[part];
-    } else {
-        const uint32_t part_end = exists ? min(begin + part_bytes, in.size) : 0;
-        Bits found(bits, 0);
-        while (__any_sync(~0u, w.status == ok && w.exit < part_end)) {
-            if (w.status == ok && w.exit < part_end) {
-                found.put(w.exit - begin);
-                step(in, w);
-            }
-            __syncwarp();
-        }
-        if (exists) found.clear_rest();
-    }
-    // A thread follows the parts. Each round is right for one more part at least.
-    const uint32_t low = segment * segment_parts * part_bytes, high = min(low + segment_parts * part_bytes, in.size);
-    for (;;) {
-        exits[threadIdx.x] = w.status == ok ? w.exit : no_end;
-        entries[threadIdx.x] = w.entry;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            uint32_t at = end == no_end ? w.entry : end;
-            while (at < high) {
-                const uint32_t k = (at - low) / part_bytes;
-                entries[k] = at, at = exits[k];
-            }
-            left = at;
-        }
-        __syncthreads();
-        const uint32_t entry = entries[threadIdx.x];
-        const bool wrong = exists && entry != w.entry;
-        if (wrong) w = correct(in, begin, entry, w, bits);
-        changed |= wrong;
-        if (!__syncthreads_or(wrong)) break;
-    }
-    if (exists && changed) walks[part] = w;
-    if (threadIdx.x == 0) next_ends[blockIdx.x] = left;
-}
 
 // Reads the bytes from `at` on that extend a length, with all threads of a warp. Returns the
 // position after them, or size if they do not end.
@@ -247,15 +163,181 @@ __device__ Read read_long(const Input& in, uint32_t at) {
     return r;
 }
 
+// What a lane reads at a position, as if a sequence began there.
+struct Window {
+    uint32_t source, literals, match;  // unless it is long
+    uint32_t step;                     // to the end of the sequence from the start of the window
+    bool is_long;                      // whether it is left to read_long: the last one and errors, too
+};
+
+__device__ __forceinline__ Window read_sequence(const Input& in, uint32_t position, uint32_t start) {
+    // Few branches, since lanes would take all of them.
+    const bool exists = position + 1 < in.size;
+    uint32_t token = 0, literals = 0, match = 0;
+    if (exists) token = in[position], literals = in[position + 1];
+    const bool more_literals = token >> 4 == 15, more_match = (token & 15) == 15;
+    Window w;
+    w.literals = more_literals ? 15 + literals : token >> 4;
+    w.source = position + 1 + more_literals;
+    uint32_t end = w.source + w.literals + 2;
+    if (more_match & end < in.size) match = in[end];
+    w.match = (token & 15) + 4 + match;
+    end += more_match;
+    w.is_long = !exists | w.literals == 15 + 255 | w.match == 19 + 255 | end >= in.size;
+    w.step = end - start;
+    return w;
+}
+
+// Reads the sequence at the exit of a walk.
+__device__ __forceinline__ void read(const Input& in, Walk& w) {
+    const Window next = read_sequence(in, w.exit, w.exit);
+    if (next.is_long)
+        step(in, w);
+    else
+        w.bytes += next.literals + next.match, w.exit += next.step;
+}
+
+// Reads a sequence at each byte of a window of 32.
+__device__ __forceinline__ Window read_window(const Input& in, uint32_t at) { return read_sequence(in, at + lane(), at); }
+
+// Returns a bit for each lane whose sequence follows from that of the first lane, up to a
+// limit of bytes or to one that is long, which is the last of them. next is where the one
+// after them begins, unless the last one is long.
+__device__ __forceinline__ uint32_t follow(const Window& w, uint32_t limit, uint32_t& last, uint32_t& next, bool& is_long) {
+    const uint32_t longs = __ballot_sync(~0u, w.is_long);
+    // What follows from each lane, and where the one after that begins. A sequence has at
+    // least three bytes, so that four rounds are enough.
+    uint32_t starts = 1u << lane();
+    next = w.is_long ? warp_size : w.step;
+#pragma unroll
+    for (int round = 0; round < 4; round++) {
+        const uint32_t other = __shfl_sync(~0u, starts, next % warp_size), after = __shfl_sync(~0u, next, next % warp_size);
+        if (next < warp_size) starts |= other, next = after;
+    }
+    starts = __shfl_sync(~0u, starts, 0), next = __shfl_sync(~0u, next, 0);
+    const uint32_t beyond = limit < warp_size ? starts & ~0u << limit : 0;
+    if (beyond) starts ^= beyond, next = __ffs(beyond) - 1;
+    last = 31 - __clz(starts);
+    is_long = longs >> last & 1;
+    return starts;
+}
+
+// Reads the sequences from `at` to the end of its part with a warp. words are the bits of the
+// part, of which those before `at` are right.
+__device__ Walk read_part(const Input& in, uint32_t at, uint32_t* words) {
+    const uint32_t begin = at / part_bytes * part_bytes, end = min(begin + part_bytes, in.size);
+    const int first = (at - begin) / 32;
+    uint32_t word = lane() <= first ? words[lane()] : 0;
+    if (lane() == first) word &= (1u << at % 32) - 1;
+    Walk walk = {at, at, 0, ok};
+    uint64_t bytes = 0;
+    while (walk.status == ok && walk.exit < end) {
+        const Window w = read_window(in, walk.exit);
+        uint32_t last, next;
+        bool is_long;
+        const uint32_t starts = follow(w, min(end - walk.exit, (uint32_t)warp_size), last, next, is_long);
+        const uint32_t by = walk.exit % 32;
+        const int of = (walk.exit - begin) / 32;
+        if (lane() == of) word |= starts << by;
+        if (lane() == of + 1 && by > 0) word |= starts >> 32 - by;
+        bytes += reduce_add(starts >> lane() & 1 && !w.is_long ? w.literals + w.match : 0);
+        if (is_long) {
+            const Read r = read_long(in, walk.exit + last);
+            bytes += (uint64_t)r.literals + r.match;
+            walk.exit = r.end, walk.status = r.status;
+            if (r.status <= ok && bytes > 1u << 31) walk.status = too_large;
+        } else {
+            walk.exit += next;
+        }
+    }
+    words[lane()] = word;
+    walk.bytes = bytes;
+    return walk;
+}
+
+// Follows the parts of an input from `at` up to a limit, which is the end of a part or of the
+// input, with a warp. Walks that begin elsewhere are corrected. visit is called with a walk
+// of each lane and whether the lane has one of those that follow, and returns a status. That
+// of the last walk is returned.
+template <typename Visit> __device__ __forceinline__ int32_t follow_parts(const Input& in, Walk* walks, uint32_t* bits, uint32_t& at, uint32_t limit, Visit visit) {
+    int32_t status = ok;
+    uint32_t loaded = ~0u;  // the number of the first part whose walks the lanes have
+    Walk w = {0, 0, 0, ok};
+    while (status == ok && at < limit) {
+        const uint32_t part = at / part_bytes, from = part % warp_size;
+        if (part - from != loaded) {
+            loaded = part - from;
+            w = {~0u, 0, 0, ok};
+            if ((loaded + lane()) * (uint64_t)part_bytes < limit) w = walks[loaded + lane()];
+        }
+        // The lanes up to `to` have the right sequences.
+        const uint32_t before = __shfl_up_sync(~0u, w.exit, 1);
+        const int32_t status_before = __shfl_up_sync(~0u, w.status, 1);
+        const bool follows = lane() == from ? w.entry == at : status_before == ok && before == w.entry;
+        const uint32_t wrong = __ballot_sync(~0u, lane() >= from && !follows), to = wrong ? __ffs(wrong) - 1 : warp_size;
+        if (to == from) {
+            const Walk right = read_part(in, at, bits + part * (int64_t)part_words);
+            if (lane() == from) walks[part] = w = right;
+            continue;
+        }
+        at = __shfl_sync(~0u, w.exit, to - 1), status = __shfl_sync(~0u, w.status, to - 1);
+        if (status == long_length) {
+            const Walk rest = read_part(in, at, bits + at / part_bytes * (int64_t)part_words);
+            if (lane() == to - 1) {
+                w = {w.entry, rest.exit, w.bytes + rest.bytes, rest.status};
+                walks[loaded + lane()] = w;
+            }
+            at = rest.exit, status = rest.status;
+        }
+        const int32_t visited = visit(w, lane() >= from && lane() < to);
+        if (status <= ok && visited > ok) status = visited;
+    }
+    return status;
+}
+
+// Reads the parts of segments: a block of threads for each. In the first pass a thread reads
+// each part from a guess on, and a warp corrects them. Later passes correct a segment by the
+// end of the one before, which the pass before has found.
+extern "C" __global__ __launch_bounds__(segment_parts) void quiver_lz4_parts(const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, const uint32_t* ends, uint32_t* next_ends, int64_t n, int64_t pass) {
+    const uint32_t i = find_item(places, n, blockIdx.x, [](const Place& p) { return p.segment; });
+    const Input in = {src + items[i].src, (uint32_t)items[i].src_size};
+    walks += places[i].segment * (int64_t)segment_parts, bits += places[i].segment * (int64_t)(segment_parts * part_words);
+    const uint32_t segment = blockIdx.x - places[i].segment, low = segment * segment_parts * part_bytes;
+    if (pass == 0) {
+        const uint32_t number = segment * segment_parts + threadIdx.x, begin = number * part_bytes;
+        if (begin < in.size) {
+            // What is read before the part makes the guess better.
+            const uint32_t end = min(begin + part_bytes, in.size);
+            Walk w = {begin, number > 0 ? begin - guess_bytes : begin, 0, ok};
+            while (w.status == ok && w.exit < begin) read(in, w);
+            const uint32_t entry = w.status == ok && w.exit < end ? w.exit : begin;
+            w = {entry, entry, 0, ok};
+            Bits found = {bits + number * (int64_t)part_words};
+            while (w.status == ok && w.exit < end) {
+                found.put(w.exit - begin);
+                read(in, w);
+            }
+            found.advance(part_words);
+            walks[number] = w;
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x >= warp_size) return;
+    const uint32_t entry = walks[segment * segment_parts].entry;
+    uint32_t at = entry, end = no_end;
+    if (pass > 0 && segment > 0 && ends[blockIdx.x - 1] != no_end) at = ends[blockIdx.x - 1];
+    if (pass > 0 && at == entry) {
+        end = ends[blockIdx.x];
+    } else {
+        const int32_t status = follow_parts(in, walks, bits, at, min(low + segment_parts * part_bytes, in.size), [](const Walk&, bool) { return ok; });
+        if (status == ok) end = at;
+    }
+    if (lane() == 0) next_ends[blockIdx.x] = end;
+}
+
 // Returns where a piece of an item begins, whose output begins skew bytes after a multiple of
 // 16: at such a multiple too, unless it is the first one.
 __device__ __forceinline__ uint32_t piece_begin(uint32_t number, uint32_t skew, uint32_t piece_bytes) { return number == 0 ? 0 : number * piece_bytes - skew; }
-
-// Notes for the pieces that begin from out to end where the part does that has them.
-__device__ __forceinline__ void enter(Piece* pieces, uint32_t count, uint32_t skew, uint32_t piece_bytes, uint32_t entry, uint32_t out, uint32_t end) {
-    for (uint32_t k = out == 0 ? 0 : (out + skew + piece_bytes - 1) / piece_bytes; k < count && piece_begin(k, skew, piece_bytes) < end; k++)
-        pieces[k] = {entry, out};
-}
 
 // Follows the parts of items: a warp for each.
 extern "C" __global__ void quiver_lz4_link(const uint8_t* dst, const uint8_t* src, const Item* items, const Place* places, Walk* walks, uint32_t* bits, Piece* pieces, Result* results, uint32_t piece_bytes, int64_t n) {
@@ -265,33 +347,10 @@ extern "C" __global__ void quiver_lz4_link(const uint8_t* dst, const uint8_t* sr
     const Input in = {src + item.src, (uint32_t)item.src_size};
     const uint32_t skew = (uintptr_t)(dst + item.dst) & 15, count = places[i + 1].piece - places[i].piece, most = min(item.dst_size, (int64_t)1 << 31);
     const int64_t first_part = places[i].segment * (int64_t)segment_parts;
-    const uint32_t size = places[i].marks < 0 ? ~0u / 2 + 1 : piece_bytes;  // of a piece
-    walks += first_part, bits += first_part * part_words, pieces += places[i].piece;
+    pieces += places[i].piece;
     uint32_t at = 0, out = 0;
     int32_t status = in.size == 0 ? (int32_t)corrupt : ok;
-    uint32_t loaded = ~0u;  // the number of the first part whose walks the lanes have
-    Walk w = {0, 0, 0, ok};
-    while (status == ok) {
-        const uint32_t part = at / part_bytes, from = part % warp_size;
-        if (part - from != loaded) {
-            loaded = part - from;
-            const uint32_t mine = loaded + lane();
-            w = {~0u, 0, 0, ok};
-            if (mine * (uint64_t)part_bytes < in.size) w = walks[mine];
-        }
-        // The lanes up to `to` have the right sequences.
-        const uint32_t before = __shfl_up_sync(~0u, w.exit, 1);
-        const int32_t status_before = __shfl_up_sync(~0u, w.status, 1);
-        const bool follows = lane() == from ? w.entry == at : status_before == ok && before == w.entry;
-        const uint32_t wrong = __ballot_sync(~0u, lane() >= from && !follows), to = wrong ? __ffs(wrong) - 1 : warp_size;
-        if (to == from) {
-            Walk right = {0, 0, 0, ok};
-            if (lane() == 0) right = correct(in, part * part_bytes, at, walks[part], bits + part * (int64_t)part_words);
-            right = {at, __shfl_sync(~0u, right.exit, 0), __shfl_sync(~0u, right.bytes, 0), __shfl_sync(~0u, right.status, 0)};
-            if (lane() == from) w = right;
-            continue;
-        }
-        const bool mine = lane() >= from && lane() < to;
+    if (status == ok) status = follow_parts(in, walks + first_part, bits + first_part * part_words, at, in.size, [&](const Walk& w, bool mine) -> int32_t {
         uint64_t sum = mine ? w.bytes : 0;
 #pragma unroll
         for (int step = 1; step < warp_size; step *= 2) {
@@ -299,46 +358,46 @@ extern "C" __global__ void quiver_lz4_link(const uint8_t* dst, const uint8_t* sr
             if (lane() >= step) sum += other;
         }
         const uint64_t total = out + __shfl_sync(~0u, sum, warp_size - 1);
-        at = __shfl_sync(~0u, w.exit, to - 1), status = __shfl_sync(~0u, w.status, to - 1);
-        if (status > ok) break;
-        if (total > most) {
-            status = too_large;
-            break;
-        }
-        if (mine) enter(pieces, count, skew, size, w.entry, out + (uint32_t)sum - w.bytes, out + (uint32_t)sum);
+        if (total > most) return too_large;
+        // The pieces that begin in the output of the part.
+        const uint32_t end = out + (uint32_t)sum, begin = end - w.bytes;
+        if (mine)
+            for (uint32_t k = begin == 0 ? 0 : (begin + skew + piece_bytes - 1) / piece_bytes; k < count && piece_begin(k, skew, piece_bytes) < end; k++)
+                pieces[k] = {w.entry, begin};
         out = total;
-        if (status == long_length) {
-            const Read r = read_long(in, at);
-            status = r.status;
-            if (status > ok) break;
-            if (r.literals > most - out || r.match > most - out - r.literals) {
-                status = too_large;
-                break;
-            }
-            const uint32_t end = out + r.literals + r.match;
-            if (lane() == 0) enter(pieces, count, skew, size, at, out, end);
-            out = end, at = r.end;
-            const uint32_t last = at / part_bytes;
-            if (status == ok && last == loaded + to - 1) {
-                // The rest of the part has not been read.
-                Walk rest = {at, at, 0, ok};
-                if (lane() == 0) {
-                    const uint32_t begin = last * part_bytes, end = min(begin + part_bytes, in.size);
-                    uint32_t* words = bits + last * (int64_t)part_words;
-                    Bits found(words, at - begin);
-                    found.word = found.before;
-                    while (rest.status == ok && rest.exit < end) {
-                        found.put(rest.exit - begin);
-                        step(in, rest);
-                    }
-                    found.clear_rest();
-                }
-                rest = {at, __shfl_sync(~0u, rest.exit, 0), __shfl_sync(~0u, rest.bytes, 0), __shfl_sync(~0u, rest.status, 0)};
-                if (lane() == to - 1) w = rest;
-            }
-        }
-    }
+        return ok;
+    });
     if (lane() == 0) results[i] = {status == done ? (int64_t)out : 0, status == done ? ok : status, 0};
+}
+
+// Returns the sum of the values of the lanes up to this one.
+__device__ __forceinline__ uint32_t sum_before(uint32_t value) {
+#pragma unroll
+    for (int step = 1; step < warp_size; step *= 2) {
+        const uint32_t other = __shfl_up_sync(~0u, value, step);
+        if (lane() >= step) value += other;
+    }
+    return value;
+}
+
+// Executes the sequences of the lanes, whose output begins at out, as far as it lies between
+// begin and end. The lanes after the last one have no bytes. Counts their output, which may
+// not exceed size, and returns a status.
+template <bool marks_> __device__ __forceinline__ int32_t execute(Executor<marks_>& executor, const Input& in, const Window& w, uint32_t& out, uint32_t begin, uint32_t end, uint32_t size) {
+    uint32_t offset = 1;
+    if (w.match > 0) {
+        const uint8_t* p = in.src + w.source + w.literals;
+        offset = __ldg(p) | __ldg(p + 1) << 8;
+    }
+    const uint32_t bytes = w.literals + w.match, sum = sum_before(bytes), total = __shfl_sync(~0u, sum, warp_size - 1);
+    if (total > size - out) return too_large;
+    LaneSequence s;
+    s.end = out + sum, s.out = s.end - bytes, s.match = s.out + w.literals, s.source = w.source - s.out, s.offset = offset;
+    if (__any_sync(~0u, w.match > 0 && (offset == 0 || offset > s.match))) return bad_offset;
+    const uint32_t start = out;
+    out += total;
+    if (out > begin) executor.write(s, max(start, begin), min(out, end));
+    return ok;
 }
 
 // Writes a piece with a warp. list is memory for it.
@@ -357,63 +416,28 @@ template <bool marks_> __device__ __forceinline__ void write_piece(uint16_t* lis
         uint32_t word = bits[part * (int64_t)part_words + lane()];
         if (lane() < within / 32) word = 0;
         if (lane() == within / 32) word &= ~0u << within % 32;
-        uint32_t sum = __popc(word);
-#pragma unroll
-        for (int step = 1; step < warp_size; step *= 2) {
-            const uint32_t other = __shfl_up_sync(~0u, sum, step);
-            if (lane() >= step) sum += other;
-        }
-        const uint32_t count = __shfl_sync(~0u, sum, warp_size - 1);
+        const uint32_t sum = sum_before(__popc(word)), count = __shfl_sync(~0u, sum, warp_size - 1);
         if (count == 0) break;
         __syncwarp();
         for (uint32_t k = sum - __popc(word); word; word &= word - 1) list[k++] = 32 * lane() + __ffs(word) - 1;
         __syncwarp();
         for (uint32_t first = 0; first < count && out < end; first += warp_size) {
-            const bool mine = first + lane() < count;
-            const uint32_t position = part * part_bytes + list[min(first + lane(), count - 1)];
-            Read r = {0, 0, 0, 0, ok};
-            bool is_long = false;
-            if (mine) {
-                r.source = position;
-                const uint32_t token = in[r.source++];
-                r.literals = token >> 4, r.match = (token & 15) + 4;
-                if (r.literals == 15) is_long = !extend(in, r.source, r.literals);
-                if (r.literals > in.size - r.source) r.literals = in.size - r.source;
-                r.end = r.source + r.literals;
-                if (in.size - r.end < 2) {
-                    r.match = 0, r.end = in.size;
-                } else {
-                    r.end += 2;
-                    if (r.match == 19 && !is_long) is_long = !extend(in, r.end, r.match);
-                }
-            }
-            for (uint32_t todo = __ballot_sync(~0u, is_long); todo; todo &= todo - 1) {
+            const uint32_t n = min(count - first, (uint32_t)warp_size);
+            const uint32_t position = part * part_bytes + list[first + min((uint32_t)lane(), n - 1)];
+            Window w = read_sequence(in, position, position);
+            uint32_t next = position + w.step;
+            if (lane() >= n) w.literals = w.match = 0;
+            for (uint32_t todo = __ballot_sync(~0u, w.is_long && lane() < n); todo; todo &= todo - 1) {
                 const int k = __ffs(todo) - 1;
-                const Read whole = read_long(in, __shfl_sync(~0u, position, k));
-                if (lane() == k) r = whole;
+                const Read r = read_long(in, __shfl_sync(~0u, position, k));
+                if (lane() == k) w.source = r.source, w.literals = r.literals, w.match = r.match, next = r.end;
             }
-            uint32_t offset = 1;
-            if (r.match > 0) {
-                const uint8_t* p = in.src + r.source + r.literals;
-                offset = __ldg(p) | __ldg(p + 1) << 8;
-            }
-            const uint32_t bytes = r.literals + r.match;
-            uint32_t sum = bytes;
-#pragma unroll
-            for (int step = 1; step < warp_size; step *= 2) {
-                const uint32_t other = __shfl_up_sync(~0u, sum, step);
-                if (lane() >= step) sum += other;
-            }
-            LaneSequence s;
-            s.end = out + sum, s.out = s.end - bytes, s.match = s.out + r.literals, s.source = r.source - s.out, s.offset = offset;
-            if (__any_sync(~0u, r.match > 0 && (offset == 0 || offset > s.match))) {
-                if (lane() == 0) result = {0, bad_offset, 0};
+            at = __shfl_sync(~0u, next, n - 1);
+            const int32_t status = execute(executor, in, w, out, begin, end, size);
+            if (status != ok) {
+                if (lane() == 0) result = {0, status, 0};
                 return;
             }
-            const uint32_t start = out;
-            out += __shfl_sync(~0u, sum, warp_size - 1);
-            at = __shfl_sync(~0u, r.end, min(count - first, (uint32_t)warp_size) - 1);
-            if (out > begin) executor.write(s, max(start, begin), min(out, end));
         }
     }
     if (marks_ && lane() == 0) *marked = executor.marked;
@@ -438,7 +462,7 @@ extern "C" __global__ __launch_bounds__(warp_size, 32) void quiver_lz4_mark(uint
     write_piece<true>(list, dst, src, items[i], k - places[i].piece, pieces[k], bits + places[i].segment * (int64_t)(segment_parts * part_words), marks + places[i].marks, marked + k, piece_bytes, results[i]);
 }
 
-constexpr int resolve_threads = 1024;  // a piece has at most 16 bytes for each
+constexpr uint32_t resolve_threads = 1024, round_bytes = 16 * resolve_threads;
 
 // Replaces the marks of items that have several pieces, from the item `first` on: a block of
 // threads for each.
@@ -448,22 +472,25 @@ extern "C" __global__ __launch_bounds__(resolve_threads) void quiver_lz4_resolve
     dst += items[i].dst, marks += places[i].marks, marked += places[i].piece;
     const uint32_t skew = (uintptr_t)dst & 15, size = results[i].size, count = places[i + 1].piece - places[i].piece;
     marks += skew;
-    // Each thread has 16 bytes of a piece. Marks are loaded one piece ahead.
-    const auto load = [&](uint32_t k, uint4& low, uint4& high) {
+    // A piece takes some rounds, in which each thread has 16 bytes. Marks are loaded one round
+    // ahead.
+    const uint32_t rounds = (piece_bytes + round_bytes - 1) / round_bytes, within = min(piece_bytes, round_bytes);
+    const auto load = [&](uint32_t round, uint4& low, uint4& high) {
         low = high = {0, 0, 0, 0};
+        const uint32_t k = round / rounds;
         if (k >= count || !marked[k]) return;
-        const uint32_t p = piece_begin(k, skew, piece_bytes) + 16 * threadIdx.x;
-        if (16 * threadIdx.x < piece_bytes && p < size && size - p >= 16) low = *(const uint4*)(marks + p), high = *(const uint4*)(marks + p + 8);
+        const uint32_t p = piece_begin(k, skew, piece_bytes) + round % rounds * round_bytes + 16 * threadIdx.x;
+        if (16 * threadIdx.x < within && p < size && size - p >= 16) low = *(const uint4*)(marks + p), high = *(const uint4*)(marks + p + 8);
     };
     uint4 low, high, next_low, next_high;
-    load(1, low, high);
-    for (uint32_t k = 1; k < count; k++, low = next_low, high = next_high) {
-        load(k + 1, next_low, next_high);
-        const uint32_t begin = piece_begin(k, skew, piece_bytes);
+    load(rounds, low, high);
+    for (uint32_t round = rounds; round < count * rounds; round++, low = next_low, high = next_high) {
+        load(round + 1, next_low, next_high);
+        const uint32_t k = round / rounds, begin = piece_begin(k, skew, piece_bytes);
         if (begin >= size) return;
         if (!marked[k]) continue;
         const uint8_t* const from = dst + begin;
-        const uint32_t p = begin + 16 * threadIdx.x;
+        const uint32_t p = begin + round % rounds * round_bytes + 16 * threadIdx.x;
         if (low.x | low.y | low.z | low.w | high.x | high.y | high.z | high.w) {
             uint4 value = *(const uint4*)(dst + p);
             const auto two = [&](uint32_t& word, uint32_t mark, int shift) {
@@ -473,10 +500,10 @@ extern "C" __global__ __launch_bounds__(resolve_threads) void quiver_lz4_resolve
             two(value.x, low.x, 0), two(value.x, low.y, 16), two(value.y, low.z, 0), two(value.y, low.w, 16);
             two(value.z, high.x, 0), two(value.z, high.y, 16), two(value.w, high.z, 0), two(value.w, high.w, 16);
             *(uint4*)(dst + p) = value;
-        } else if (16 * threadIdx.x < piece_bytes && p < size && size - p < 16) {
+        } else if (16 * threadIdx.x < within && p < size && size - p < 16) {
             for (uint32_t q = p; q < size; q++)
                 if (marks[q]) dst[q] = *(from - marks[q]);
         }
-        __syncthreads();
+        if (round % rounds == rounds - 1) __syncthreads();
     }
 }
