@@ -535,6 +535,16 @@ def check(name: str, case: Case, error: str, elements: Path, copy: Path) -> str:
     return ""
 
 
+def copy_arrays(source: Path, copy: Path, raw: Path) -> dict[str, str]:
+    """Lets Quiver read all arrays below source, write them below copy, and their elements
+    as files into raw. Returns the error of each array, or an empty string, by its name."""
+    command = [os.environ.get("GO", "go"), "run", "./interop/zarrmatrix", str(source), str(copy), str(raw)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(run.stderr)
+    return json.loads(run.stdout)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("-v", action="store_true", help="print every array")
@@ -547,12 +557,7 @@ def main() -> int:
         refused = {}
         cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_objects(source, rng) | write_records(source, rng) | write_rectilinear(source, rng)
         groups = write_groups(source)
-        command = [os.environ.get("GO", "go"), "run", "./interop/zarrmatrix", str(source), str(copy), str(raw)]
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if run.returncode != 0:
-            print(run.stderr)
-            return 1
-        errors = json.loads(run.stdout)
+        errors = copy_arrays(source, copy, raw)
         failed = 0
         for name in [*cases, *groups]:
             error = errors.get(name, "not listed")
