@@ -31,6 +31,7 @@ type arrayNode struct {
 	children []*arrayNode
 	// dictionary is the id of the dictionary that the values are indices of, or nil.
 	dictionary *int64
+	emptyLists bool // the offsets are not in the message
 }
 
 const noBuffer = -1
@@ -93,6 +94,9 @@ func (p *planner) planArray(dtype arrow.DataType) (*arrayNode, error) {
 	storage := storageOf(dtype)
 	if err := p.planValidity(n, storage.ID()); err != nil {
 		return nil, fmt.Errorf("validity bitmap: %w", err)
+	}
+	if t := emptyListOf(dtype); t != nil {
+		return n, p.planEmptyLists(n, t)
 	}
 	return n, p.planLayout(n, storage)
 }

@@ -18,6 +18,7 @@ type Decoder struct {
 	parsedSchema
 	dev          arrowbuf.Device
 	dictionaries map[int64]*dictionary
+	zeros        arrowbuf.Buffer // see zeroOffsets; nil until it is needed
 }
 
 // NewDecoder returns a decoder for the messages that follow a schema message. schema
@@ -53,6 +54,10 @@ func (d *Decoder) Release() {
 		one.release()
 	}
 	d.dictionaries = map[int64]*dictionary{}
+	if d.zeros != nil {
+		d.zeros.Release()
+		d.zeros = nil
+	}
 }
 
 // Decode decodes the next message: its metadata, without prefix, and its body. If
@@ -256,6 +261,14 @@ func (d *Decoder) buildData(n *arrayNode, buffers []*memory.Buffer) (*array.Data
 		if b != noBuffer {
 			selected[i] = buffers[b]
 		}
+	}
+	if n.emptyLists {
+		zeros, err := d.zeroOffsets(n.length)
+		if err != nil {
+			return nil, fmt.Errorf("offsets of lists of size 0: %w", err)
+		}
+		defer zeros.Release()
+		selected = append(selected, zeros)
 	}
 	var children []arrow.ArrayData
 	defer func() { releaseAll(children) }()

@@ -78,12 +78,16 @@ func (w *walker) walkArray(r elementRange, dtype arrow.DataType) error {
 	if w.depth >= maxDepth {
 		return fmt.Errorf("arrays are nested deeper than %d: %w", maxDepth, arrow.ErrInvalid)
 	}
+	emptyLists := emptyListOf(dtype)
 	dtype = storageOf(dtype)
 	if t, ok := dtype.(*arrow.DictionaryType); ok {
 		dtype = t.IndexType
 	}
 	if err := w.walkValidity(&r, dtype); err != nil {
 		return fmt.Errorf("validity bitmap: %w", err)
+	}
+	if emptyLists != nil {
+		return w.walkEmptyLists(r, emptyLists)
 	}
 	return w.walkLayout(r, dtype)
 }

@@ -69,8 +69,8 @@ func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 
 // ValidateFile reads the metadata of all messages of a file, without the bodies. It is
 // for files that arrow-go will read, which trusts the metadata. It reports whether
-// the file has the other byte order. Unless visit is nil, it is called for each record
-// batch, in order. It returns an error wrapping arrow.ErrInvalid if the metadata is
+// the file has the other byte order. Unless visit is nil, it is called for the schema
+// and for each record batch, in order. It returns an error wrapping arrow.ErrInvalid if the metadata is
 // invalid, or the error of reading.
 func ValidateFile(file io.ReaderAt, size int64, visit func(Info)) (swapped bool, err error) {
 	if file == nil {
@@ -84,6 +84,9 @@ func ValidateFile(file io.ReaderAt, size int64, visit func(Info)) (swapped bool,
 	h, err := parseMessage(f.schema)
 	if err != nil {
 		return false, err
+	}
+	if visit != nil {
+		visit(h.info())
 	}
 	for _, all := range [][]block{f.dictionaries, f.batches} {
 		for i, at := range all {

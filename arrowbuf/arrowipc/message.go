@@ -85,6 +85,9 @@ type Info struct {
 	// OldCodec reports whether the codec is in the message's own metadata, where only
 	// Arrow 0.17 has it, see CurrentMetadata.
 	OldCodec bool
+	// EmptyLists reports whether a schema has a fixed_size_list of size 0, which arrow-go
+	// refuses: see EmptyListType.
+	EmptyLists bool
 }
 
 // Extent is a range of a body, in bytes.
@@ -137,7 +140,7 @@ func (h *header) readOldCodec() error {
 }
 
 func (h *header) info() Info {
-	info := Info{OldCodec: h.oldCodec, Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers, Rows: h.batch.length}
+	info := Info{OldCodec: h.oldCodec, EmptyLists: h.fields.emptyLists, Type: h.kind, BodyLength: h.bodyLength, Codec: h.batch.codec, Buffers: h.batch.buffers, Rows: h.batch.length}
 	for _, n := range h.batch.nodes {
 		info.Nulls = append(info.Nulls, n.nulls)
 	}

@@ -50,8 +50,21 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer message0.Release()
+	emptyList, noEmptyList := new(arrowipc.EmptyListType), (*arrowipc.EmptyListType)(nil)
 	apitest.NilSafe(t, ".", map[string]func() error{
-		"CurrentMetadata": func() error { return errorOf(arrowipc.CurrentMetadata(nil)) },
+		"EmptyListType.ArrayType": func() error { return harmless(func() { noEmptyList.ArrayType() }) },
+		"EmptyListType.Deserialize": func() error {
+			return firstOf(errorOf(noEmptyList.Deserialize(nil, "")), errorOf(emptyList.Deserialize(nil, "")))
+		},
+		"EmptyListType.ElemField": func() error { return harmless(func() { noEmptyList.ElemField(); emptyList.ElemField() }) },
+		"EmptyListType.ExtensionEquals": func() error {
+			return harmless(func() { noEmptyList.ExtensionEquals(nil); emptyList.ExtensionEquals(noEmptyList) })
+		},
+		"EmptyListType.ExtensionName": func() error { return harmless(func() { noEmptyList.ExtensionName() }) },
+		"EmptyListType.Serialize":     func() error { return harmless(func() { noEmptyList.Serialize() }) },
+		"EmptyListType.String":        func() error { return harmless(func() { _, _ = noEmptyList.String(), emptyList.String() }) },
+		"NewEmptyListType":            func() error { return errorOf(arrowipc.NewEmptyListType(arrow.Field{})) },
+		"CurrentMetadata":             func() error { return errorOf(arrowipc.CurrentMetadata(nil)) },
 		"DecodeRecordBatch": func() error {
 			return firstOf(errorOf(arrowipc.DecodeRecordBatch(nil, nil, nil, nil)), errorOf(arrowipc.DecodeRecordBatch(nil, schema, nil, cpu)))
 		},
@@ -159,10 +172,12 @@ func TestEachNilArgumentReturnsAnError(t *testing.T) {
 	serialized, err := arrowipc.SerializeRecordBatch(batch, cpu)
 	require.NoError(t, err)
 	defer serialized.Release()
+	emptyList, err := arrowipc.NewEmptyListType(schema.Field(0))
+	require.NoError(t, err)
 	apitest.Zeros{
 		Functions: map[string]any{
 			"CurrentMetadata": arrowipc.CurrentMetadata, "DecodeRecordBatch": arrowipc.DecodeRecordBatch, "EncodeRecordBatch": arrowipc.EncodeRecordBatch, "EncodeSchema": arrowipc.EncodeSchema,
-			"Inspect": arrowipc.Inspect, "MapFile": arrowipc.MapFile, "NewBufferReader": arrowipc.NewBufferReader, "NewBufferWriter": arrowipc.NewBufferWriter,
+			"NewEmptyListType": arrowipc.NewEmptyListType, "Inspect": arrowipc.Inspect, "MapFile": arrowipc.MapFile, "NewBufferReader": arrowipc.NewBufferReader, "NewBufferWriter": arrowipc.NewBufferWriter,
 			"NewDecoder": arrowipc.NewDecoder, "NewEncoder": arrowipc.NewEncoder, "NewFileReader": arrowipc.NewFileReader,
 			"NewFileReaderFromBuffer": arrowipc.NewFileReaderFromBuffer, "NewFileWriter": arrowipc.NewFileWriter, "NewReader": arrowipc.NewReader,
 			"NewWriter": arrowipc.NewWriter, "ReadMessage": arrowipc.ReadMessage, "ReadMetadata": arrowipc.ReadMetadata, "ReadRecordBatch": arrowipc.ReadRecordBatch,
@@ -170,7 +185,7 @@ func TestEachNilArgumentReturnsAnError(t *testing.T) {
 			"WithMinSpaceSavings": arrowipc.WithMinSpaceSavings,
 		},
 		Values: map[string]any{
-			"Decoder": decoder, "Encoder": encoder, "FileReader": nil, "FileWriter": fileWriter, "Message": message, "Parts": arrowipc.Parts(nil), "Writer": writer,
+			"Decoder": decoder, "EmptyListType": emptyList, "Encoder": encoder, "FileReader": nil, "FileWriter": fileWriter, "Message": message, "Parts": arrowipc.Parts(nil), "Writer": writer,
 		},
 		Args: []any{cpu, schema, batch, serialized, message.Metadata, bytes.NewReader(stream.Bytes()), int64(stream.Len()), "nil_unix_test.go"},
 		Skip: []string{"Release", "Close"},

@@ -17,11 +17,22 @@ func EncodeSchema(schema *arrow.Schema) (metadata []byte, err error) {
 		return nil, fmt.Errorf("arrowipc: nil schema: %w", arrow.ErrInvalid)
 	}
 	defer panicToError("encoding a schema", &err)
+	schema, emptyLists, err := withoutEmptyLists(schema)
+	if err != nil {
+		return nil, fmt.Errorf("arrowipc.EncodeSchema: %w", err)
+	}
 	payload := ipc.GetSchemaPayload(schema, memory.DefaultAllocator)
 	defer payload.Release()
 	encoded := payload.Meta()
 	defer encoded.Release()
-	return encoded.Bytes(), nil
+	if len(emptyLists) == 0 {
+		return encoded.Bytes(), nil
+	}
+	h, err := parseMessage(encoded.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("arrowipc.EncodeSchema: %w", err)
+	}
+	return h.fields.exchangeTypes(encoded.Bytes(), flatFixedSizeList, func(i int) bool { return emptyLists[i] }), nil
 }
 
 // flatSchema has the fields of table Schema that this package reads. arrow-go reads
@@ -33,6 +44,8 @@ type flatSchema struct {
 	// outer before inner.
 	dictionaries []int64
 	bigEndian    bool
+	types        []typeField
+	emptyLists   bool // some type is a fixed_size_list of size 0
 }
 
 // parseSchema parses table Schema.
@@ -55,6 +68,7 @@ func (f *flatReader) parseField(s *flatSchema, at, depth int) {
 		s.dictionaries = append(s.dictionaries, f.integer(encoding, 0, 8))
 	}
 	f.text(at, 0)
+	f.parseType(s, at)
 	f.vector(at, 5, 4, func(child int) { f.parseField(s, f.follow(child), depth+1) })
 	f.pairs(at, 6)
 }
@@ -82,6 +96,9 @@ func decodeSchema(metadata []byte) (parsedSchema, error) {
 	if err != nil {
 		return parsedSchema{}, fmt.Errorf("schema: %w", err)
 	}
+	if h.fields.emptyLists {
+		metadata = h.fields.exchangeTypes(metadata, flatStruct, func(i int) bool { return h.fields.types[i].empty })
+	}
 	meta, body := memory.NewBufferBytes(metadata), memory.NewBufferBytes(nil)
 	message := ipc.NewMessage(meta, body)
 	defer message.Release()
@@ -90,7 +107,13 @@ func decodeSchema(metadata []byte) (parsedSchema, error) {
 		return parsedSchema{}, fmt.Errorf("schema: %w: %w", arrow.ErrInvalid, err)
 	}
 	defer r.Release()
-	d := parsedSchema{schema: r.Schema(), ids: h.fields.dictionaries, values: map[int64]valueType{}}
+	schema := r.Schema()
+	if h.fields.emptyLists {
+		if schema, err = h.fields.withEmptyLists(schema); err != nil {
+			return parsedSchema{}, fmt.Errorf("schema: %w", err)
+		}
+	}
+	d := parsedSchema{schema: schema, ids: h.fields.dictionaries, values: map[int64]valueType{}}
 	if !d.schema.IsNativeEndian() {
 		d.swapped, d.schema = true, d.schema.WithEndianness(endian.NativeEndian)
 	}
