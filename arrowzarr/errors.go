@@ -75,7 +75,7 @@ func catchPanic(f func() error) (err error) {
 			err = fmt.Errorf("%s%w", before, errMalformed)
 		}
 		if err != nil && strings.Contains(err.Error(), "arrow: invalid size") { // the panic of arrow.FixedSizeListOf
-			err = errors.New("a fixed_size_list of size 0 or less is not supported")
+			err = fmt.Errorf("a fixed_size_list of a negative size: %w", errMalformed)
 		}
 	}()
 	defer func() {

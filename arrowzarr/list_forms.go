@@ -7,6 +7,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
 // Parquet has one kind of list. list_views and fixed_size_lists are written as lists, of
@@ -30,6 +32,14 @@ func withoutListViews(t arrow.DataType) arrow.DataType {
 		return withoutListViews(ext.StorageType())
 	}
 	return viewsToLists(mapChildren(t, withoutListViews))
+}
+
+// withoutEmptyLists returns a type with lists for fixed_size_lists of size 0.
+func withoutEmptyLists(t arrow.DataType) arrow.DataType {
+	if empty, ok := t.(*arrowipc.EmptyListType); ok {
+		return withoutEmptyLists(empty.StorageType())
+	}
+	return mapChildren(t, withoutEmptyLists)
 }
 
 // mapChildren returns a type whose children have the types that f returns.

@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -156,7 +155,7 @@ func writeOutput(path string, options RestoreOptions, write func(w io.Writer) er
 	return nil
 }
 
-// tableWriter is what ipc.Writer and ipc.FileWriter share.
+// tableWriter is what arrowipc.Writer and arrowipc.FileWriter share.
 type tableWriter interface {
 	Write(arrow.RecordBatch) error
 	Close() error
@@ -164,9 +163,9 @@ type tableWriter interface {
 
 func newTableWriter(schema *arrow.Schema, format string, w io.Writer) (tableWriter, error) {
 	if format == formatFile {
-		return ipc.NewFileWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator))
+		return arrowipc.NewFileWriter(w, schema)
 	}
-	return ipc.NewWriter(w, ipc.WithSchema(schema), ipc.WithAllocator(memory.DefaultAllocator)), nil
+	return arrowipc.NewWriter(w, schema)
 }
 
 // writeTable writes all rows of a table.

@@ -19,6 +19,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetencode"
 )
 
@@ -274,13 +275,16 @@ func mapTypes(schema *arrow.Schema, f func(arrow.DataType) arrow.DataType) *arro
 }
 
 // readableType returns a type for the Arrow schema in a Parquet file: without runs and
-// dictionaries of nested values, which no reader makes again, and which end polars; and
-// without negative scales, by which Arrow's C++ reader would label other values.
+// dictionaries of nested values, which no reader makes again, and which end polars;
+// without lists of size 0, which pyarrow refuses to read; and without negative scales, by
+// which Arrow's C++ reader would label other values.
 func readableType(t arrow.DataType) arrow.DataType {
 	if whole := wholeDecimal(t); whole != nil {
 		return whole
 	}
 	switch t := t.(type) {
+	case *arrowipc.EmptyListType:
+		return readableType(t.StorageType())
 	case *arrow.RunEndEncodedType:
 		return readableType(t.Encoded())
 	case *arrow.DictionaryType:
@@ -319,6 +323,8 @@ func parquetType(t arrow.DataType) arrow.DataType {
 		return whole
 	}
 	switch t := t.(type) {
+	case *arrowipc.EmptyListType:
+		return parquetType(t.StorageType())
 	case arrow.ExtensionType:
 		if storage := parquetType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {
 			return storage

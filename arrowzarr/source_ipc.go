@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
@@ -64,7 +65,7 @@ func newFileSource(file *inputFile, r sourceOptions) (source, error) {
 	s := &fileSource{file: file}
 	err := catchPanic(func() (err error) {
 		swapped, err := arrowipc.ValidateFile(file, file.size, s.index.add)
-		if err != nil || s.index.oldCodec {
+		if err != nil || s.index.asStream {
 			return err
 		}
 		jobs := r.jobs
@@ -90,19 +91,20 @@ func newFileSource(file *inputFile, r sourceOptions) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: Arrow IPC file: %w", file.name, errors.Join(err, s.mapped.close()))
 	}
-	if s.index.oldCodec {
-		return newOldFileSource(file, r)
+	if s.index.asStream {
+		return newStreamedFileSource(file, r)
 	}
 	s.batches = s.reader.NumRecords()
 	return s, nil
 }
 
-// oldFileSource reads a file that Arrow 0.17 compressed, in order: arrow-go would read the
-// metadata of its batches as they are.
-type oldFileSource struct{ *streamSource }
+// streamedFileSource reads a file in order, as the stream that it contains: one that
+// Arrow 0.17 compressed, or with lists of size 0. arrow-go's reader of files has no place
+// where metadata or a decoder could be replaced.
+type streamedFileSource struct{ *streamSource }
 
-// newOldFileSource reads the messages between the file's magic and its footer.
-func newOldFileSource(file *inputFile, r sourceOptions) (source, error) {
+// newStreamedFileSource reads the messages between the file's magic and its footer.
+func newStreamedFileSource(file *inputFile, r sourceOptions) (source, error) {
 	const start = 8 // the magic and its padding
 	messages := *file
 	messages.ReaderAt, messages.size = io.NewSectionReader(file, start, file.size-start), file.size-start
@@ -110,10 +112,10 @@ func newOldFileSource(file *inputFile, r sourceOptions) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oldFileSource{s.(*streamSource)}, nil
+	return streamedFileSource{s.(*streamSource)}, nil
 }
 
-func (s oldFileSource) format() string { return "Arrow IPC file" }
+func (s streamedFileSource) format() string { return "Arrow IPC file" }
 
 // hasDictionary reports whether a field, or one inside it, is a dictionary.
 func hasDictionary(field arrow.Field) bool {
@@ -211,14 +213,18 @@ type batchIndex struct {
 	total  int64
 	totals []int64 // of nulls, by array, depth first; -1 if a batch does not say
 	err    error   // the index is invalid
-	// oldCodec reports whether a batch is compressed as Arrow 0.17 did it.
-	oldCodec bool
+	// asStream reports whether arrow-go cannot read the file as one: a batch is compressed
+	// as Arrow 0.17 did it, or the schema has lists of size 0.
+	asStream bool
 }
 
-// add adds the next batch.
+// add adds what the next message says: the schema, or a record batch.
 func (x *batchIndex) add(info arrowipc.Info) {
+	x.asStream = x.asStream || info.OldCodec || info.EmptyLists
+	if info.Type != ipc.MessageRecordBatch {
+		return
+	}
 	x.rows = append(x.rows, info.Rows)
-	x.oldCodec = x.oldCodec || info.OldCodec
 	if len(x.rows) == 1 {
 		x.totals = make([]int64, len(info.Nulls))
 	}
@@ -289,7 +295,7 @@ type streamSource struct {
 	file     *inputFile
 	input    *countingReader
 	messages *messageReader
-	reader   *ipc.Reader
+	reader   array.RecordReader
 	index    *batchIndex // nil until it is needed
 	fields   []int
 	chosen   *arrow.Schema
@@ -301,6 +307,14 @@ func newStreamSource(file *inputFile, r sourceOptions) (source, error) {
 	s := &streamSource{file: file, input: &countingReader{input: file.stream()}}
 	err := catchPanic(func() (err error) {
 		s.messages = &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer, size: file.size}
+		if _, err = s.messages.Message(); err != nil {
+			return fmt.Errorf("schema: %w", unexpectedEOF(err))
+		}
+		if s.messages.info.EmptyLists {
+			s.reader, err = newDecodedReader(s.messages)
+			return err
+		}
+		s.messages.again = true
 		s.reader, err = ipc.NewReaderFromMessageReader(s.messages, ipcOptions(r)...)
 		return err
 	})
@@ -308,6 +322,23 @@ func newStreamSource(file *inputFile, r sourceOptions) (source, error) {
 		return nil, fmt.Errorf("%s: Arrow IPC stream: %w", file.name, err)
 	}
 	return s, nil
+}
+
+// newDecodedReader returns a reader of the batches after a schema, the last message, that
+// arrow-go refuses.
+func newDecodedReader(messages *messageReader) (array.RecordReader, error) {
+	d, err := arrowipc.NewDecoder(messages.metadata, arrowbuf.CPU())
+	if err != nil {
+		return nil, err
+	}
+	return arrowbuf.NewReaderFunc(d.Schema(), func() (batch arrow.RecordBatch, err error) {
+		for batch == nil && err == nil {
+			if _, err = messages.Message(); err == nil {
+				batch, err = messages.decode(d)
+			}
+		}
+		return batch, err
+	}, d.Release), nil
 }
 
 func (s *streamSource) format() string        { return "Arrow IPC stream" }
@@ -440,7 +471,13 @@ type messageReader struct {
 	size  int64 // of the input, or -1 if it can be read only once
 	mem   memory.Allocator
 	limit int64 // of a body, in bytes
-	last  *ipc.Message
+	// last is the last message, and info and metadata describe it. If again is set, it is
+	// the next one, too.
+	last     *ipc.Message
+	body     *memory.Buffer
+	metadata []byte
+	info     arrowipc.Info
+	again    bool
 	// skip is the number of rows that are not needed. Batches that have no others are
 	// skipped, but not dictionaries. It is nil before the first batch.
 	skip    *int64
@@ -449,11 +486,16 @@ type messageReader struct {
 
 // Message returns the next message, which is valid until the next call, or io.EOF.
 func (m *messageReader) Message() (*ipc.Message, error) {
+	if m.again {
+		m.again = false
+		return m.last, nil
+	}
 	m.Release()
 	metadata, info, err := m.readMetadata()
 	if err != nil {
 		return nil, err
 	}
+	m.metadata, m.info = metadata, info
 	if size := info.BodyLength; size > m.limit {
 		return nil, fmt.Errorf("a message of %d bytes, expected at most %d (half of --max-memory)", size, m.limit)
 	}
@@ -461,12 +503,22 @@ func (m *messageReader) Message() (*ipc.Message, error) {
 	defer body.Release()
 	meta := memory.NewBufferBytes(metadata)
 	defer meta.Release()
-	m.last = ipc.NewMessage(meta, body)
+	m.last, m.body = ipc.NewMessage(meta, body), body
 	body.Resize(int(info.BodyLength))
 	if _, err := io.ReadFull(m.input, body.Bytes()); err != nil {
 		return nil, fmt.Errorf("message of %d bytes: %w", info.BodyLength, unexpectedEOF(err))
 	}
 	return m.last, nil
+}
+
+// decode decodes the last message. It returns no batch for a dictionary.
+func (m *messageReader) decode(d *arrowipc.Decoder) (arrow.RecordBatch, error) {
+	body, err := arrowbuf.WrapHost(m.body)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Release()
+	return d.Decode(m.metadata, body)
 }
 
 // readMetadata reads the metadata of the next message that is needed.

@@ -83,7 +83,7 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 		if s.stored, err = storedSchema(s.reader); err != nil {
 			return err
 		}
-		if err := replaceStoredSchema(s.reader, s.stored); err != nil {
+		if s.stored, err = replaceStoredSchema(s.reader, s.stored); err != nil {
 			return err
 		}
 		if err := s.countRows(); err != nil {

@@ -66,16 +66,20 @@ const hiddenSchemaKey = "\x00" + storedSchemaKey
 
 // replaceStoredSchema gives arrow-go a stored schema that it can read: none if the file's
 // has types that it does not know, such as integers of 128 bits by polars, and one with
-// lists instead of list_views, inside of which it would not look.
-func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) error {
+// lists instead of list_views, inside of which it would not look, and of lists of size 0,
+// which it refuses. It returns the stored schema, with lists for the latter: pyarrow writes
+// each as a list of one missing element.
+func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) (*arrow.Schema, error) {
 	var fields []arrow.Field
+	written := stored
 	if stored != nil {
+		stored = mapTypes(stored, withoutEmptyLists)
 		fields = stored.Fields()
 	}
 	changed := stored == nil
 	for i, field := range fields {
 		fields[i].Type = withoutListViews(field.Type)
-		changed = changed || !arrow.TypeEqual(fields[i].Type, field.Type)
+		changed = changed || !arrow.TypeEqual(fields[i].Type, written.Field(i).Type)
 	}
 	for _, pair := range f.MetaData().KeyValueMetadata() {
 		switch {
@@ -86,13 +90,13 @@ func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) error {
 			metadata := stored.Metadata()
 			message, err := schemaMessage(arrow.NewSchema(fields, &metadata))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			text := base64.StdEncoding.EncodeToString(message)
 			pair.Value = &text
 		}
 	}
-	return nil
+	return stored, nil
 }
 
 // parquetTypes returns the types of columns: those of the stored schema where Parquet's

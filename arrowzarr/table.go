@@ -15,10 +15,10 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -328,13 +328,17 @@ func parseSchema(text string) (schema *arrow.Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
+	metadata, err := arrowipc.ReadMetadata(bytes.NewReader(message))
+	if err != nil {
+		return nil, err
+	}
 	err = catchPanic(func() error {
-		r, err := ipc.NewReader(bytes.NewReader(message))
+		d, err := arrowipc.NewDecoder(metadata, arrowbuf.CPU())
 		if err != nil {
 			return err
 		}
-		defer r.Release()
-		schema = r.Schema()
+		defer d.Release()
+		schema = d.Schema()
 		return nil
 	})
 	return schema, err

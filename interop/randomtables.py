@@ -74,11 +74,11 @@ class Tables:
                 make = {"list": pa.list_, "large_list": pa.large_list, "list_view": pa.list_view, "large_list_view": pa.large_list_view}[kind]
                 return make(self.field(self.pick("item", "element", "a/b"), depth - 1))
             case "fixed_size_list":
-                # arrow-go cannot read lists of size 0. A missing list inside of a list is not kept.
+                # A missing list inside of a list is not kept.
                 item = self.field("item", depth - 1)
                 if types.is_fixed_size_list(stored(item.type)):
                     item = item.with_nullable(False)
-                return pa.list_(item, int(self.pick(1, 2, 3)))
+                return pa.list_(item, int(self.pick(1, 2, 3) if self.parquet else self.pick(0, 1, 2, 3)))
             case "map":
                 key = pa.field("key", self.pick(*(t for t in LEAVES if t != pa.null())), nullable=False)
                 return pa.map_(key, self.field("value", depth - 1), keys_sorted=self.chance(0.2))
