@@ -47,7 +47,7 @@ func (o format) decodeInto(dst, src []byte) (int64, error) {
 // decodeGoInto is decodeInto without the library, which accepts some streams that are not
 // valid: it ignores the checksum of a gzip header. It is the kernel's reference.
 func (o format) decodeGoInto(dst, src []byte) (int64, error) {
-	out, err := o.decodeGo(dst, src, int64(len(dst)))
+	out, err := o.decodeGo(dst, src, int64(len(dst)), false)
 	return int64(len(out)), err
 }
 

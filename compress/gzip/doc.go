@@ -7,6 +7,7 @@
 // reader of a stream: it writes into the result directly, which is also the history that
 // matches refer to. It and [EncodeMember] use libdeflate if the system has it, see
 // [Implementation]. Otherwise Go decompresses, and github.com/klauspost/compress compresses.
+// Go also decompresses streams of mostly short matches, where it is faster.
 //
 // Compressed bytes may be foreign: [DecodeMembers] never panics, verifies checksums and
 // allocates at most a small multiple of the size that the caller expects.

@@ -92,18 +92,29 @@ func (o format) decode(dst, src []byte, limit, hint int64) ([]byte, error) {
 	}
 	dst = dst[:min(int64(cap(dst)), limit)]
 	if lib := library(); lib != nil {
+		if fastSteps && len(src) >= leastForSteps {
+			out, err := o.decodeGo(dst, src, limit, true)
+			if !errors.Is(err, errFewSteps) {
+				return out, err
+			}
+		}
 		if n, ok := lib.decode(o.library(lib), dst, src, o.several); ok {
 			return dst[:n], nil
 		}
 		// The Go implementation decodes what is larger than expected, and has the error.
 	}
-	return o.decodeGo(dst, src, limit)
+	return o.decodeGo(dst, src, limit, false)
 }
 
-// decodeGo decodes src in dst, which grows up to the limit.
-func (o format) decodeGo(dst, src []byte, limit int64) ([]byte, error) {
+// leastForSteps is the size from which a look at the first block takes little of the time.
+const leastForSteps = 1 << 16
+
+// decodeGo decodes src in dst, which grows up to the limit. If onlyMostly is true, it
+// returns errFewSteps for a stream that the library decodes faster.
+func (o format) decodeGo(dst, src []byte, limit int64, onlyMostly bool) ([]byte, error) {
 	f := inflaters.Get().(*inflater)
 	defer f.release()
+	f.onlyMostly = onlyMostly
 	f.dst, f.out, f.limit = dst, 0, limit
 	n, err := o.inflater(f, src)
 	if err == nil && n != len(src) {
@@ -114,7 +125,7 @@ func (o format) decodeGo(dst, src []byte, limit int64) ([]byte, error) {
 
 // release returns the inflater to the pool, without the memory that it refers to.
 func (f *inflater) release() {
-	f.src, f.dst = nil, nil
+	f.src, f.dst, f.onlyMostly = nil, nil, false
 	inflaters.Put(f)
 }
 

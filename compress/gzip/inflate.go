@@ -21,6 +21,9 @@ var errTruncated = fmt.Errorf("%w: %w", ErrCorrupt, io.ErrUnexpectedEOF)
 // errFull reports that the output has no room for the next block.
 var errFull = errors.New("output is full")
 
+// errFewSteps reports a block that libdeflate decodes faster.
+var errFewSteps = errors.New("few steps")
+
 // errChecksum reports an output that its checksum or size does not fit.
 var errChecksum = fmt.Errorf("%w: %w", ErrCorrupt, compress.ErrChecksum)
 
@@ -42,6 +45,11 @@ type inflater struct {
 	dist    [distSize]entry
 	lengths [numLiterals + numDistances]uint8
 	fixed   bool // lit and dist are the tables of the fixed code
+
+	steps    [stepSize]step
+	useSteps bool // of the block
+	// onlyMostly makes the first block an error, unless most of it is steps.
+	onlyMostly bool
 }
 
 var inflaters = sync.Pool{New: func() any { return new(inflater) }}
@@ -105,6 +113,10 @@ func (f *inflater) block() (last bool, err error) {
 		return false, err
 	}
 	last = header&1 != 0
+	f.useSteps = false
+	if f.onlyMostly && header>>1 != 2 {
+		return false, errFewSteps
+	}
 	switch header >> 1 {
 	case 0:
 		return last, f.stored()
@@ -251,11 +263,20 @@ func (f *inflater) readCode() error {
 			i++
 		}
 	}
+	matches := matchSteps(lengths[:literals], lengths[literals:])
+	if f.onlyMostly && matches < mostly {
+		return errFewSteps
+	}
+	f.onlyMostly = false
 	if !buildTable(f.lit[:], litBits, lengths[:literals], litSymbols[:]) {
 		return corrupt("code of the literals")
 	}
 	if !buildTable(f.dist[:], distBits, lengths[literals:], distSymbols[:]) {
 		return corrupt("code of the distances")
+	}
+	if f.useSteps = matches >= fewMatches; f.useSteps {
+		f.buildSteps(lengths[:literals], lengths[literals:])
+		return nil
 	}
 	short := 0 // entries of literals with codes of at most half the index
 	for _, n := range lengths[:endOfBlock] {
@@ -284,6 +305,11 @@ func (f *inflater) fast() (done bool, err error) {
 	lit, dist := &f.lit, &f.dist
 	lastIn, lastOut := len(src)-fastInput, len(dst)-fastOutput
 	for in <= lastIn && out <= lastOut {
+		if f.useSteps {
+			if in, buf, n, out = f.decodeSteps(in, buf, n, out); in > lastIn || out > lastOut {
+				break
+			}
+		}
 		buf |= le.Uint64(src[in:]) << (n & 63)
 		in += int(63-n) >> 3
 		n |= 56

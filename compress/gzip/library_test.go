@@ -42,7 +42,7 @@ func TestLibraryAndGoDecodeWhatEitherEncodes(t *testing.T) {
 				n, ok := library().decode(c.library(library()), dst, c.enc, c.several)
 				require.True(t, ok)
 				require.True(t, bytes.Equal(c.want, dst[:n]))
-				got, err := c.decodeGo(make([]byte, limit), c.enc, int64(limit))
+				got, err := c.decodeGo(make([]byte, limit), c.enc, int64(limit), false)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(c.want, got))
 				if limit > 0 {
@@ -79,7 +79,7 @@ func FuzzLibrary(f *testing.F) {
 		}
 		got := make([]byte, limit)
 		n, ok := lib.decode(format.library(lib), got, src, format.several)
-		want, err := format.decodeGo(make([]byte, limit), src, int64(limit))
+		want, err := format.decodeGo(make([]byte, limit), src, int64(limit), false)
 		if ok {
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(want, got[:n]))
