@@ -200,9 +200,7 @@ func (w *nodeWriter) form(option bool) map[string]any {
 			"class": "IndexedArray", "index": indexName(n.wide), "form_key": w.keep(w.index),
 			"content": w.children[0].categoriesForm(),
 		}
-		// awkward demands that the values of a categorical differ. Its check of nested
-		// values fails even if they do, and NaNs or zeros of both signs are equal.
-		if child := n.children[0]; child.kind == nodeText || child.kind == nodeFixed && !arrow.IsFloating(child.typ.ID()) {
+		if n.isCategorical() {
 			form["parameters"] = map[string]any{"__array__": "categorical"}
 		}
 		if option || w.missing {
@@ -221,6 +219,14 @@ func (w *nodeWriter) form(option bool) map[string]any {
 	return map[string]any{
 		"class": "ByteMaskedArray", "mask": "i8", "valid_when": false, "form_key": w.keep(w.mask), "content": form,
 	}
+}
+
+// isCategorical reports whether awkward takes a dictionary as a categorical, whose values
+// must differ. Its check of nested values fails even if they do, and NaNs or zeros of both
+// signs are equal.
+func (n *node) isCategorical() bool {
+	child := n.children[0]
+	return child.kind == nodeText || child.kind == nodeFixed && !arrow.IsFloating(child.typ.ID())
 }
 
 // categoriesForm returns the form of a dictionary's values. awkward demands that these are
@@ -280,7 +286,8 @@ func (w *nodeWriter) contentForm() map[string]any {
 }
 
 // unionForm returns the form of a union. awkward demands that all contents are options
-// or none is, that there are at least two, and that none is a union itself.
+// or none is, that there are at least two, and that none is a union itself or indexed,
+// unless it is a categorical. Those that cannot be become records of one field.
 func (w *nodeWriter) unionForm() map[string]any {
 	if len(w.children) == 0 {
 		return map[string]any{"class": "EmptyArray"}
@@ -292,16 +299,16 @@ func (w *nodeWriter) unionForm() map[string]any {
 	contents := make([]any, len(w.children))
 	for i, child := range w.children {
 		inner := child.single()
-		if inner.plan.kind != nodeUnion {
-			form := child.form(option)
-			if inner.plan.kind == nodeDictionary { // awkward reads no others in a union
-				form["parameters"] = map[string]any{"__array__": "categorical"}
-			}
-			contents[i] = form
+		isIndexed := inner.plan.kind == nodeDictionary && !inner.plan.isCategorical()
+		if inner.plan.kind != nodeUnion && !isIndexed {
+			contents[i] = child.form(option)
 			continue
 		}
 		form := map[string]any{"class": "RecordArray", "fields": []string{"value"}, "form_key": inner.plan.key, "contents": []any{inner.form(false)}}
-		if option {
+		switch {
+		case option && isIndexed: // what is missing is so in its index
+			form = map[string]any{"class": "UnmaskedArray", "content": form}
+		case option:
 			form = map[string]any{"class": "ByteMaskedArray", "mask": "i8", "valid_when": false, "form_key": inner.keep(inner.mask), "content": form}
 		}
 		contents[i] = form

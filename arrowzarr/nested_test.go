@@ -72,6 +72,22 @@ func TestNestedColumnsAreAwkwardArrays(t *testing.T) {
 				"list-offsets": int64s(0, 1, 1), "item.a-data": int32s(1), "item.b-offsets": int64s(0, 1), "item.b-data": bytes("x"),
 			},
 		},
+		// awkward takes no index in a union but a categorical, which floats and nested values are not.
+		"union of a dictionary": {
+			arrow.DenseUnionOf([]arrow.Field{
+				{Name: "i", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
+				{Name: "d", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Float32}, Nullable: true},
+			}, []arrow.UnionTypeCode{0, 1}),
+			`[[1, 0], [0, 7], [1, 0], [0, null]]`,
+			`{"class":"UnionArray","tags":"i8","index":"i32","form_key":"union","contents":[
+				` + masked + `"i","content":` + number("i") + `},
+				{"class":"UnmaskedArray","content":{"class":"RecordArray","fields":["value"],"form_key":"d","contents":[
+					{"class":"IndexedArray","index":"i32","form_key":"d","content":{"class":"NumpyArray","primitive":"float32","form_key":"d.value"}}]}}]}`,
+			map[string]contents{
+				"i-data": int32s(7, 0), "i-mask": bools(0, 1), "d-index": int32s(0, 0), "d.value-data": numbers("float32", 4, []int64{0}),
+				"union-tags": numbers("int8", 1, []int64{1, 0, 1, 0}), "union-index": int32s(0, 0, 1, 1),
+			},
+		},
 		"month_day_nano": {
 			arrow.FixedWidthTypes.MonthDayNanoInterval, `[{"months": 1, "days": 2, "nanoseconds": 3}, null]`,
 			masked + `"interval","content":{"class":"RecordArray","fields":["months","days","nanoseconds"],"form_key":"interval","contents":[` +

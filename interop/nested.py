@@ -103,10 +103,16 @@ def wrapped(values: list, t: pa.DataType, dictionary: bool = False) -> list:
     t = stored(t)
     while types.is_union(t) and t.num_fields == 1:
         t = stored(t.field(0).type)
-    if types.is_union(t) or dictionary and (types.is_dictionary(t) or types.is_null(t)):
+    indexed = not dictionary and types.is_dictionary(t) and not is_categorical(stored(t.value_type))
+    if types.is_union(t) or indexed or dictionary and (types.is_dictionary(t) or types.is_null(t)):
         # A null of a dictionary is a missing code.
         return [None if v is None and dictionary else {"value": v} for v in values]
     return values
+
+
+def is_categorical(t: pa.DataType) -> bool:
+    """Whether awkward takes a dictionary with values of a type as a categorical."""
+    return not (types.is_nested(t) or types.is_floating(t) or types.is_null(t) or types.is_dictionary(t) or t == pa.month_day_nano_interval())
 
 
 def unique(names: list[str]) -> list[str]:
