@@ -97,11 +97,7 @@ func inspectFile(ctx context.Context, path string, options InspectOptions) (*Con
 		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
-	inner := src
-	if t, ok := src.(*treeSource); ok {
-		inner = t.source
-	}
-	parquet, ok := inner.(*parquetSource)
+	parquet, ok := src.(*parquetSource)
 	if ok && !options.Stats {
 		err = catchPanic(func() (err error) { c, err = inspectParquet(parquet); return err })
 	} else {

@@ -61,11 +61,7 @@ func (c *conversion) shares() memoryShares {
 
 // parquetInput returns the Parquet file that is the input, or nil.
 func (c *conversion) parquetInput() *parquetSource {
-	inner := c.src
-	if t, ok := inner.(*treeSource); ok {
-		inner = t.source
-	}
-	p, _ := inner.(*parquetSource)
+	p, _ := c.src.(*parquetSource)
 	return p
 }
 

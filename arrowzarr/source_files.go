@@ -289,40 +289,35 @@ func openInputs(ctx context.Context, inputs []string, r sourceOptions) (source, 
 	if err != nil {
 		return nil, err
 	}
-	var src source
+	closing := func() error { return closeTrees(found) }
 	if len(found) == 1 && found[0].keys == nil {
-		src, err = found[0].open(ctx, r)
-	} else {
-		src, err = newMultiSource(ctx, found, r)
+		return found[0].open(ctx, r, closing)
 	}
+	src, err := newMultiSource(ctx, found, r)
 	if err != nil {
-		return nil, errors.Join(err, closeTrees(found))
+		return nil, errors.Join(err, closing())
 	}
-	if !slices.ContainsFunc(found, foundFile.isRemote) {
-		return src, nil
-	}
-	return &treeSource{src, found}, nil
+	return src, nil
 }
 
-// treeSource is a source that closes the stores of its files.
-type treeSource struct {
-	source
-	files []foundFile
-}
-
-func (s *treeSource) close() error { return errors.Join(s.source.close(), closeTrees(s.files)) }
-
-func (f foundFile) open(ctx context.Context, r sourceOptions) (source, error) {
+// open opens a source of the file, which calls closing when it is closed. After an error,
+// closing has been called.
+func (f foundFile) open(ctx context.Context, r sourceOptions, closing func() error) (source, error) {
 	file, err := f.tree.open(ctx, f.path)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, closing())
 	}
+	closeFile := file.closing
+	file.closing = func() error { return errors.Join(closeFile(), closing()) }
 	src, err := openByContent(file, r)
 	if err != nil {
 		return nil, errors.Join(err, file.close())
 	}
 	return src, nil
 }
+
+// keepOpen is closing of files whose store stays open.
+func keepOpen() error { return nil }
 
 // multiSource reads files of one schema, one after the other. Partition keys are
 // columns after those of the files.
@@ -408,7 +403,7 @@ func newMultiSource(ctx context.Context, files []foundFile, r sourceOptions) (*m
 // scanFile reads the metadata of file i, and checks that it has the fields of the first
 // one. It sets fields[i] to its own, in the order of the first's.
 func (s *multiSource) scanFile(i int, first []arrow.Field, fields [][]arrow.Field) (err error) {
-	src, err := s.files[i].open(s.ctx, s.options)
+	src, err := s.files[i].open(s.ctx, s.options, keepOpen)
 	if err != nil {
 		return err
 	}
@@ -563,7 +558,7 @@ func (s *multiSource) openNext() error {
 		return io.EOF
 	}
 	scanned := s.scanned[s.at]
-	src, err := s.files[s.at].open(s.ctx, s.options)
+	src, err := s.files[s.at].open(s.ctx, s.options, keepOpen)
 	s.at++
 	if err != nil {
 		return err
@@ -678,11 +673,12 @@ func (s *multiSource) position() (done, total int64) {
 	return done, s.size
 }
 
+// close closes the current file, and the stores of all.
 func (s *multiSource) close() error {
-	if s.current == nil {
-		return nil
+	var err error
+	if s.current != nil {
+		err = s.current.close()
+		s.current = nil
 	}
-	err := s.current.close()
-	s.current = nil
-	return err
+	return errors.Join(err, closeTrees(s.files))
 }

@@ -68,7 +68,7 @@ func (t *storeTree) open(ctx context.Context, key string) (*inputFile, error) {
 	return &inputFile{
 		name: t.name(key), size: value.Size(), version: value.Version(),
 		ReaderAt: &objectReader{ctx: ctx, value: value},
-		closing:  func() error { return nil },
+		closing:  keepOpen,
 	}, nil
 }
 
