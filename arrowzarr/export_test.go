@@ -140,7 +140,7 @@ func StripSizes(path string, rows int64) (sizes []int64, err error) {
 	}
 	p := src.(*parquetSource)
 	p.file.local = nil
-	p.rule = &stripRule{columns: chosen.plans, grid: rowGrid{chunkRows: rows}}
+	p.rule = &stripSizer{columns: chosen.plans, grid: rowGrid{chunkRows: rows}}
 	if err := p.open(context.Background(), chosen.fields, allRows); err != nil {
 		return nil, err
 	}

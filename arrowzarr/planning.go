@@ -224,7 +224,7 @@ func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
 // chooseByBatch chooses the rows of a chunk by a batch, and the codecs if it has rows.
 func (c *conversion) chooseByBatch(b sourceBatch) error {
 	if b.strip != nil {
-		c.plan.ChunkRows, c.plan.ShardRows = b.strip.grid.chunkRows, b.strip.grid.shardRows
+		c.plan.ChunkRows, c.plan.ShardRows = b.strip.chunkRows, b.strip.shardRows
 		return nil
 	}
 	batch := b.batch

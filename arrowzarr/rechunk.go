@@ -326,7 +326,7 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 		first = b.strip.first
 		end := first + int(b.batch.NumCols())
 		columns, all = columns[first:end], all[first:end]
-		r.grid, r.gridFixed = b.strip.grid, true
+		r.grid, r.gridFixed = rowGrid{chunkRows: b.strip.chunkRows, shardRows: b.strip.shardRows}, true
 	}
 	h := &sharedBatch{first: first, strip: b.strip != nil, rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
 	h.refs.Store(1)

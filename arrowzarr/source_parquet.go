@@ -32,7 +32,7 @@ type parquetSource struct {
 	whole     *arrow.Schema
 	fields    []int
 	groups    *parquetGroups // nil before open, and without columns or rows
-	rule      *stripRule     // nil if batches must have all columns
+	rule      stripRule      // nil if batches must have all columns
 	strips    *parquetStrips // instead of groups; nil if batches have all columns
 	jobs      int
 	limit     int64 // see sourceOptions.maxBuffer

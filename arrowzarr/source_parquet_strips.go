@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -17,45 +16,19 @@ import (
 // A Parquet file is read in strips if a chunk of all columns takes too much memory: all
 // columns of the first chunk, some at a time, then those of the second.
 type strip struct {
-	grid  rowGrid
-	first int
+	chunkRows int64
+	shardRows int64 // 0: no shards
+	first     int
 }
 
 // stripRule decides whether a Parquet file is read in strips.
-type stripRule struct {
-	columns []*column
-	sizer   chunkSizer
-	grid    rowGrid // of the options or the output; chunkRows is 0 if it is to be found
-}
-
-// allowStrips lets the input be read in strips, if it can be.
-func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
-	p := c.parquetInput()
-	// Shards of all columns are open at a time. Codecs are chosen before the first chunk, by
-	// samples of all columns.
-	if p != nil && grid.shardRows == 0 && !slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.codecs.hasAuto() }) {
-		p.rule = &stripRule{columns: c.chosen.plans, sizer: sizer, grid: grid}
-	}
-}
-
-// longestArray is the size in bytes of the longest array of text, whose offsets are int32. A
-// strip has one array of each column.
-const longestArray = math.MaxInt32
-
-// choose returns the grid of strips, and whether there must be any. widths has the bytes of
-// a row of each column. A file is wide as wideColumns says.
-func (r *stripRule) choose(widths []float64, total int64, wide bool) (grid rowGrid, ok bool) {
-	var row, widest float64
-	for _, width := range widths {
-		row, widest = row+width, max(widest, width)
-	}
-	if grid = r.grid; grid.chunkRows > 0 {
-		rows := float64(min(grid.chunkRows, total))
-		return grid, row*rows > float64(r.sizer.shares.batches/2) && widest*rows <= longestArray
-	}
-	grid.chunkRows = min(r.sizer.chunkRows(r.columns, widths, 0), total)
-	ok = wide && r.sizer.chunkRows(r.columns, widths, row) < grid.chunkRows && widest*float64(grid.chunkRows) <= longestArray
-	return r.sizer.withShards(grid, r.columns, widths), ok
+type stripRule interface {
+	// rowBytes returns the bytes of a row of a column of those that are read. If they vary,
+	// it returns the average of values, or false if those are nil.
+	rowBytes(column int, values arrow.Array) (bytes float64, ok bool)
+	// choose returns the first strip of some rows, and whether there must be any. widths
+	// has the bytes of a row of each column. A file is wide if it has many columns.
+	choose(widths []float64, rows int64, wide bool) (first strip, ok bool)
 }
 
 // parquetStrips reads row groups in strips.
@@ -81,28 +54,28 @@ func (s *parquetSource) newStrips(ctx context.Context, fields, groups []int) (*p
 	wide := s.reader.MetaData().Schema.NumColumns() >= wideColumns
 	widths := make([]float64, len(fields))
 	var unknown []int
-	for i, c := range s.rule.columns {
-		if c.kind == kindFixed || c.kind == kindDictionary {
-			widths[i] = c.rowBytes(nil, 0)
+	for i, field := range fields {
+		var ok bool
+		if widths[i], ok = s.rule.rowBytes(i, nil); ok {
 			continue
 		}
 		unknown = append(unknown, i)
-		for _, leaf := range appendLeaves(nil, s.arrow.Manifest.Fields[fields[i]]) {
+		for _, leaf := range appendLeaves(nil, s.arrow.Manifest.Fields[field]) {
 			widths[i] += float64(leafBytes(s.reader.MetaData(), groups, leaf)) / float64(max(s.to-s.from, 1))
 		}
 	}
-	grid, ok := s.rule.choose(widths, rows, wide)
+	first, ok := s.rule.choose(widths, rows, wide)
 	if ok && len(unknown) > 0 { // an encoding may hide the widths
 		if err := s.sampleWidths(ctx, fields, groups, unknown, widths); err != nil {
 			return nil, err
 		}
-		grid, ok = s.rule.choose(widths, rows, wide)
+		first, ok = s.rule.choose(widths, rows, wide)
 	}
 	if !ok {
 		return nil, nil
 	}
 	columns, err := s.newColumns(ctx, fields, groups, true)
-	return &parquetStrips{columns: columns, widths: widths, strip: strip{grid: grid}, left: rows, skip: s.cutter.skip}, err
+	return &parquetStrips{columns: columns, widths: widths, strip: first, left: rows, skip: s.cutter.skip}, err
 }
 
 // sampleWidths sets the widths of some columns to those of the first rows.
@@ -122,7 +95,7 @@ func (s *parquetSource) sampleWidths(ctx context.Context, fields, groups, sample
 	}
 	defer releaseArrays(batch)
 	for i, column := range sampled {
-		widths[column] = s.rule.columns[column].rowBytes(batch[i], int64(batch[i].Len()))
+		widths[column], _ = s.rule.rowBytes(column, batch[i])
 	}
 	return nil
 }
@@ -132,7 +105,7 @@ func (s *parquetStrips) rowsRead() float64 {
 	if s == nil {
 		return 0
 	}
-	rows := min(s.strip.grid.chunkRows, s.left)
+	rows := min(s.strip.chunkRows, s.left)
 	return float64(rows) * float64(s.strip.first) / float64(len(s.columns.columns))
 }
 
@@ -159,7 +132,7 @@ func (s *parquetSource) nextStrip() (l sourceBatch, err error) {
 
 // next returns the columns of the next strip, or io.EOF. The caller owns them.
 func (s *parquetStrips) next() ([]arrow.Array, error) {
-	rows, c := min(s.strip.grid.chunkRows, s.left), s.columns
+	rows, c := min(s.strip.chunkRows, s.left), s.columns
 	if rows == 0 {
 		return nil, io.EOF
 	}
