@@ -1,6 +1,7 @@
 package arrowzarr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -300,9 +301,9 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 		allocator:    host,
 		allowMapping: true,
 		maxBuffer:    shares.batches,
-		batchRows:    options.ChunkRows,
+		batchRows:    cmp.Or(options.ChunkRows, DefaultChunkRows),
 		jobs:         options.Jobs,
-		input:        options.Input,
+		text:         options.Input.text(),
 	}
 	if options.Device.Type() == arrowbuf.DeviceCPU {
 		o.allocator = newCachingAllocator(host, shares.batches, shares.cached)

@@ -27,7 +27,7 @@ var TestInput InputOptions
 var TestMaxBuffer int64 = 64 << 20
 
 func openTestSource(inputs ...string) (source, error) {
-	return openInputs(context.Background(), inputs, sourceOptions{input: TestInput, allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: TestMaxBuffer, batchRows: 7, jobs: 2})
+	return openInputs(context.Background(), inputs, sourceOptions{text: TestInput.text(), allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: TestMaxBuffer, batchRows: 7, jobs: 2})
 }
 
 // DescribeSource returns what a source says without reading values.

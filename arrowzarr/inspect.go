@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/parquet/metadata"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -92,20 +91,20 @@ func inspectFile(ctx context.Context, path string, options InspectOptions) (*Con
 	if err != nil {
 		return nil, err
 	}
-	src, err := openInputs(ctx, []string{path}, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, jobs: 1, input: convert.Input})
+	src, err := openInputs(ctx, []string{path}, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, batchRows: DefaultChunkRows, jobs: 1, text: convert.Input.text()})
 	if err != nil {
 		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
 	parquet, ok := src.(*parquetSource)
 	if ok && !options.Stats {
-		err = catchPanic(func() (err error) { c, err = inspectParquet(parquet); return err })
+		c, err = inspectParquet(parquet)
 	} else {
 		err = catchPanic(func() (err error) { c, err = inspectArrow(ctx, src, options.Stats); return err })
 	}
 	if ok && options.Stats && err == nil { // what is stored is in the footer
 		var stored *Contents
-		if err = catchPanic(func() (err error) { stored, err = inspectParquet(parquet); return err }); err == nil {
+		if stored, err = inspectParquet(parquet); err == nil {
 			c.addStored(stored)
 		}
 	}
@@ -224,44 +223,21 @@ func (c *Contents) addBatch(columns []ColumnStats, batch arrow.RecordBatch, scan
 	return nil
 }
 
-// inspectParquet sums the sizes and nulls of the column chunks in the footer.
+// inspectParquet describes the columns that a footer lists.
 func inspectParquet(src *parquetSource) (*Contents, error) {
-	footer := src.reader.MetaData()
-	c := &Contents{Rows: src.total, StoredBytes: src.file.size}
-	for f, field := range src.whole.Fields() {
-		stats := ColumnStats{Name: field.Name, Type: field.Type.String(), Shape: []int64{src.total}}
-		codecs := map[string]bool{}
-		for _, leaf := range appendLeaves(nil, src.arrow.Manifest.Fields[f]) {
-			for g := range footer.NumRowGroups() {
-				chunk, err := footer.RowGroup(g).ColumnChunk(leaf)
-				if err != nil {
-					return nil, fmt.Errorf("row group %d, column %q: %w", g, field.Name, err)
-				}
-				stats.StoredBytes += chunk.TotalCompressedSize()
-				stats.RawBytes += chunk.TotalUncompressedSize()
-				stats.addNulls(chunk)
-				if name := chunk.Compression().String(); !codecs[name] {
-					codecs[name] = true
-					stats.Codecs = append(stats.Codecs, name)
-				}
-			}
-		}
-		if !src.arrow.Manifest.Fields[f].IsLeaf() { // nulls of elements or fields are not nulls of the column
-			stats.Nulls = -1
-		}
-		c.RawBytes += stats.RawBytes
-		c.Columns = append(c.Columns, stats)
+	stored, err := src.storedColumns()
+	if err != nil {
+		return nil, err
+	}
+	c := &Contents{Rows: src.rows()}
+	_, c.StoredBytes = src.position()
+	for i, field := range src.schema().Fields() {
+		s := stored[i]
+		c.Columns = append(c.Columns, ColumnStats{
+			Name: field.Name, Type: field.Type.String(), Shape: []int64{c.Rows},
+			Nulls: s.nulls, Codecs: s.codecs, StoredBytes: s.storedBytes, RawBytes: s.rawBytes,
+		})
+		c.RawBytes += s.rawBytes
 	}
 	return c, nil
-}
-
-// addNulls adds the nulls of a column chunk. The number is -1 if a chunk has no
-// statistics of nulls.
-func (s *ColumnStats) addNulls(chunk *metadata.ColumnChunkMetaData) {
-	n := chunkNulls(chunk)
-	if s.Nulls < 0 || n < 0 {
-		s.Nulls = -1
-		return
-	}
-	s.Nulls += n
 }

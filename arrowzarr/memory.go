@@ -56,7 +56,8 @@ func divideMemory(maxMemory int64, columns int) memoryShares {
 
 // shares returns the shares of the memory of a conversion.
 func (c *conversion) shares() memoryShares {
-	return divideMemory(c.options.MaxMemory-c.sourceBytes(), len(c.chosen.plans))
+	ofSource, _ := c.sourceBytes()
+	return divideMemory(c.options.MaxMemory-ofSource, len(c.chosen.plans))
 }
 
 // parquetInput returns the Parquet file that is the input, or nil.
@@ -65,14 +66,13 @@ func (c *conversion) parquetInput() *parquetSource {
 	return p
 }
 
-// sourceBytes is what a Parquet file takes beside the batches of one row group: its
-// footer, its dictionaries, and what is read ahead.
-func (c *conversion) sourceBytes() int64 {
-	p := c.parquetInput()
-	if p == nil {
-		return 0
+// sourceBytes is what a Parquet file takes beside the batches of one row group. It reports
+// whether a part of it is of dictionaries.
+func (c *conversion) sourceBytes() (n int64, dictionaries bool) {
+	if p := c.parquetInput(); p != nil {
+		return p.extraBytes(c.chosen.fields)
 	}
-	return p.footerBytes() + p.dictionaryBytes(c.chosen.fields) + p.aheadBytes(c.chosen.fields)
+	return 0, false
 }
 
 // checkMemory returns an error if what is known of the columns leaves too little for
@@ -80,10 +80,11 @@ func (c *conversion) sourceBytes() int64 {
 func (c *conversion) checkMemory() error {
 	columns := int64(len(c.chosen.plans))
 	if c.shares().total < c.options.MaxMemory/4 {
-		known := c.sourceBytes() + columns*columnMemory
+		known, hasDictionaries := c.sourceBytes()
+		known += columns * columnMemory
 		need := (programMemory + known) / 3 * 4
 		dictionaries := ""
-		if p := c.parquetInput(); p != nil && p.dictionaryBytes(c.chosen.fields) > 0 {
+		if hasDictionaries {
 			dictionaries = " and dictionaries of the file"
 		}
 		return partErrorf(PartUsage, "%d columns%s take about %d MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to %d MiB", columns, dictionaries, known>>20, need>>20+1)

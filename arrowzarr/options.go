@@ -90,6 +90,48 @@ type Options struct {
 	Progress *Progress `json:"-"`
 }
 
+// InputOptions say what an input and its content do not.
+type InputOptions struct {
+	// More are inputs that follow the first one, and have the same schema.
+	More []string
+	// Format is csv, tsv or json, which has one object per line. Empty means that the
+	// content or the extension of the name says it.
+	Format string
+	// Delimiter separates the fields of a row of CSV: one character, such as ";". Empty
+	// means a comma, and a tab for TSV.
+	Delimiter string
+	// Types are types of columns of text formats, such as "id:int64,zip:text". The types
+	// of other columns come from the first rows.
+	Types string
+	// InferRows is the number of those rows, or AllRows. Zero means 10,000, or fewer if
+	// they take more than a MiB. Other numbers need an input that can be read twice.
+	InferRows int
+}
+
+// AllRows is the InferRows that infers types from all rows.
+const AllRows = -1
+
+// InferRows is the number of rows from which the types of text formats are inferred, unless
+// InputOptions say another.
+const InferRows = 10_000
+
+// text returns the options of text formats.
+func (o InputOptions) text() textOptions {
+	t := textOptions{format: o.Format, delimiter: o.Delimiter, types: o.Types, inferRows: o.InferRows}
+	if o.InferRows == 0 {
+		t.inferRows, t.inferHead = InferRows, true
+	}
+	return t
+}
+
+// validate returns an error unless the options are valid.
+func (o InputOptions) validate() error {
+	if o.InferRows < AllRows {
+		return fmt.Errorf("types of %d rows: expected a number, or %d for all", o.InferRows, AllRows)
+	}
+	return o.text().validate()
+}
+
 // fasterOnDevice has the codecs with which a GPU converts faster than the CPU of the same
 // machine, by the records convert-gpu-* of bench/results.
 var fasterOnDevice = map[string]bool{"zstd": true, "blosc": true, "lz4": true}

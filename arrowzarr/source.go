@@ -125,14 +125,13 @@ type sourceOptions struct {
 	allowMapping bool
 	// maxBuffer is the largest message, page or buffer, in bytes.
 	maxBuffer int64
-	// batchRows is the number of rows of a batch, if the format leaves it open:
-	// that of a chunk. 0 means DefaultChunkRows. A batch that would take more
-	// than a sixteenth of maxBuffer has fewer.
+	// batchRows is the number of rows of a batch, if the format leaves it open.
+	// A batch that would take more than a sixteenth of maxBuffer has fewer.
 	batchRows int64
 	// jobs is the number of goroutines that may read at once.
 	jobs int
-	// input says what the content does not.
-	input InputOptions
+	// text says what the content of a text does not.
+	text textOptions
 	// textFields are columns whose types are known, because another file of the input
 	// has them.
 	textFields []arrow.Field
@@ -227,8 +226,8 @@ func openStandardInput(r sourceOptions) (source, error) {
 // openByContent returns a source that owns the file, or an error. It recognizes the
 // format by the content, or, of text, by the extension.
 func openByContent(file *inputFile, r sourceOptions) (source, error) {
-	text, isText := textFormatOf(file.name, r.input)
-	if isText && r.input.Format != "" {
+	text, isText := textFormatOf(file.name, r.text)
+	if isText && r.text.format != "" {
 		return newTextSource(file, text, r)
 	}
 	head, err := file.readHead()

@@ -159,9 +159,6 @@ const batchesPerShare = 16
 func (s *parquetSource) rowsOfBatch(r sourceOptions) int64 {
 	f := s.reader
 	rows := r.batchRows
-	if rows == 0 {
-		rows = DefaultChunkRows
-	}
 	var bytes int64
 	for g := range f.NumRowGroups() {
 		bytes += f.MetaData().RowGroup(g).TotalByteSize()
@@ -230,6 +227,59 @@ func chunkNulls(chunk *metadata.ColumnChunkMetaData) int64 {
 		return -1
 	}
 	return statistics.NullCount()
+}
+
+// storedColumn is what the footer says of a column.
+type storedColumn struct {
+	storedBytes int64 // as they are stored
+	rawBytes    int64 // decompressed
+	nulls       int64 // -1 if unknown
+	codecs      []string
+}
+
+// storedColumns returns what the footer says of each column.
+func (s *parquetSource) storedColumns() ([]storedColumn, error) {
+	columns := make([]storedColumn, s.whole.NumFields())
+	err := catchPanic(func() error {
+		footer := s.reader.MetaData()
+		for f := range columns {
+			for _, leaf := range appendLeaves(nil, s.arrow.Manifest.Fields[f]) {
+				for g := range footer.NumRowGroups() {
+					chunk, err := footer.RowGroup(g).ColumnChunk(leaf)
+					if err != nil {
+						return fmt.Errorf("row group %d, column %q: %w", g, s.whole.Field(f).Name, err)
+					}
+					columns[f].add(chunk)
+				}
+			}
+			if !s.arrow.Manifest.Fields[f].IsLeaf() { // nulls of elements or fields are not nulls of the column
+				columns[f].nulls = -1
+			}
+		}
+		return nil
+	})
+	return columns, err
+}
+
+// add adds a column chunk.
+func (c *storedColumn) add(chunk *metadata.ColumnChunkMetaData) {
+	c.storedBytes += chunk.TotalCompressedSize()
+	c.rawBytes += chunk.TotalUncompressedSize()
+	if n := chunkNulls(chunk); c.nulls < 0 || n < 0 {
+		c.nulls = -1
+	} else {
+		c.nulls += n
+	}
+	if name := chunk.Compression().String(); !slices.Contains(c.codecs, name) {
+		c.codecs = append(c.codecs, name)
+	}
+}
+
+// extraBytes is what the file takes beside the batches of one row group: its footer, its
+// dictionaries, and what is read ahead. It reports whether there are dictionaries.
+func (s *parquetSource) extraBytes(fields []int) (n int64, dictionaries bool) {
+	ofDictionaries := s.dictionaryBytes(fields)
+	return s.footerBytes() + ofDictionaries + s.aheadBytes(fields), ofDictionaries > 0
 }
 
 // footerBytes is what arrow-go keeps of the footer: about a KiB of each column chunk.

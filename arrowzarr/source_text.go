@@ -20,26 +20,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// InputOptions say what an input and its content do not.
-type InputOptions struct {
-	// More are inputs that follow the first one, and have the same schema.
-	More []string
-	// Format is csv, tsv or json, which has one object per line. Empty means that the
-	// content or the extension of the name says it.
-	Format string
-	// Delimiter separates the fields of a row of CSV: one character, such as ";". Empty
-	// means a comma, and a tab for TSV.
-	Delimiter string
-	// Types are types of columns of text formats, such as "id:int64,zip:text". The types
-	// of other columns come from the first rows.
-	Types string
-	// InferRows is the number of those rows, or AllRows. Zero means 10,000, or fewer if
-	// they take more than a MiB. Other numbers need an input that can be read twice.
-	InferRows int
+// textOptions say what the content of a text does not.
+type textOptions struct {
+	format    string // csv, tsv or json; empty if the content or the extension says it
+	delimiter string // one character; empty means that of the format
+	types     string // of columns, see parseTypes
+	// inferRows is the number of rows that the types of other columns come from. Less than
+	// 0 means all.
+	inferRows int
+	// inferHead means that these are of the first MiB, or one row, and need not be read twice.
+	inferHead bool
 }
-
-// AllRows is the InferRows that infers types from all rows.
-const AllRows = -1
 
 // textFormat is a text format and how it is compressed.
 type textFormat struct {
@@ -59,7 +50,7 @@ func (f textFormat) String() string {
 	}
 }
 
-// parseTextFormat returns the text format of a name, which is one of InputOptions or an
+// parseTextFormat returns the text format of a name, which is one of textOptions or an
 // extension.
 func parseTextFormat(name string) (f textFormat, ok bool) {
 	switch name {
@@ -74,7 +65,7 @@ func parseTextFormat(name string) (f textFormat, ok bool) {
 }
 
 // textFormatOf returns the text format of a file, by the options or its extension.
-func textFormatOf(name string, options InputOptions) (f textFormat, ok bool) {
+func textFormatOf(name string, options textOptions) (f textFormat, ok bool) {
 	name = strings.ToLower(name)
 	extension := path.Ext(name)
 	compression := ""
@@ -82,29 +73,26 @@ func textFormatOf(name string, options InputOptions) (f textFormat, ok bool) {
 		compression = extension
 		extension = path.Ext(strings.TrimSuffix(name, extension))
 	}
-	if options.Format != "" {
-		f, ok = parseTextFormat(options.Format)
+	if options.format != "" {
+		f, ok = parseTextFormat(options.format)
 	} else {
 		f, ok = parseTextFormat(strings.TrimPrefix(extension, "."))
 	}
-	if f.compression = compression; options.Delimiter != "" && !f.json {
-		f.comma, _ = utf8.DecodeRuneInString(options.Delimiter)
+	if f.compression = compression; options.delimiter != "" && !f.json {
+		f.comma, _ = utf8.DecodeRuneInString(options.delimiter)
 	}
 	return f, ok
 }
 
 // validate returns an error unless the options are valid.
-func (o InputOptions) validate() error {
-	if _, ok := parseTextFormat(o.Format); o.Format != "" && !ok {
-		return fmt.Errorf("input format %q: expected csv, tsv or json", o.Format)
+func (o textOptions) validate() error {
+	if _, ok := parseTextFormat(o.format); o.format != "" && !ok {
+		return fmt.Errorf("input format %q: expected csv, tsv or json", o.format)
 	}
-	if r, n := utf8.DecodeRuneInString(o.Delimiter); o.Delimiter != "" && (n != len(o.Delimiter) || r == utf8.RuneError || strings.ContainsRune("\r\n\"", r)) {
-		return fmt.Errorf("delimiter %q: expected one character that is neither a quote nor the end of a line", o.Delimiter)
+	if r, n := utf8.DecodeRuneInString(o.delimiter); o.delimiter != "" && (n != len(o.delimiter) || r == utf8.RuneError || strings.ContainsRune("\r\n\"", r)) {
+		return fmt.Errorf("delimiter %q: expected one character that is neither a quote nor the end of a line", o.delimiter)
 	}
-	if o.InferRows < AllRows {
-		return fmt.Errorf("types of %d rows: expected a number, or %d for all", o.InferRows, AllRows)
-	}
-	_, err := parseTypes(o.Types)
+	_, err := parseTypes(o.types)
 	return err
 }
 
@@ -153,10 +141,6 @@ type textSource struct {
 // inferBytes is how much text is read to infer types. If it has no whole row, more is.
 const inferBytes = 1 << 20
 
-// InferRows is the number of rows from which the types of text formats are inferred, unless
-// InputOptions say another.
-const InferRows = 10_000
-
 func newTextSource(file *inputFile, f textFormat, r sourceOptions) (source, error) {
 	if f.compression == "" {
 		head, err := file.readHead()
@@ -175,7 +159,7 @@ func newTextSource(file *inputFile, f textFormat, r sourceOptions) (source, erro
 
 // begin reads the first rows, and infers the schema.
 func (s *textSource) begin() error {
-	given, err := parseTypes(s.options.input.Types)
+	given, err := parseTypes(s.options.text.types)
 	if err != nil {
 		return err
 	}
@@ -192,9 +176,9 @@ func (s *textSource) begin() error {
 		return errors.New("text in UTF-16: convert the file, for example with iconv -f utf-16 -t utf-8")
 	}
 	head = bytes.TrimPrefix(head, byteOrderMark)
-	i := inference{text: s.text, limit: int(s.options.maxBuffer / 8), rows: InferRows, given: given, known: s.options.textFields}
+	i := inference{text: s.text, limit: int(s.options.maxBuffer / 8), rows: s.options.text.inferRows, given: given, known: s.options.textFields}
 	var fields []arrow.Field
-	if s.options.input.InferRows != 0 {
+	if !s.options.text.inferHead {
 		fields, err = s.inferMore(i)
 	} else {
 		fields, head, err = i.inferHead(head, whole, in)
@@ -222,7 +206,7 @@ func (s *textSource) inferMore(i inference) ([]arrow.Field, error) {
 		return nil, err
 	}
 	defer release()
-	if i.rows = s.options.input.InferRows; i.rows == AllRows {
+	if i.rows < 0 {
 		i.rows = math.MaxInt
 	}
 	buffered := bufio.NewReader(in)
@@ -455,9 +439,6 @@ func (s *textSource) next() (b sourceBatch, err error) {
 		}
 	}
 	limit := s.options.batchRows
-	if limit == 0 {
-		limit = DefaultChunkRows
-	}
 	if s.cutter.left >= 0 {
 		limit = min(limit, s.cutter.left)
 	}
