@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -319,4 +321,39 @@ func openInput(ctx context.Context, input string, options Options, host *hostAll
 		return nil, err
 	}
 	return src, nil
+}
+
+// runUntilDone runs f, which may block forever (on a terminal, or a stuck pipe). It
+// returns f's error, or the cause of the context if that ends first. Then f continues
+// in its goroutine, and cleanup is called if it succeeds.
+func runUntilDone(ctx context.Context, f func() error, cleanup func()) error {
+	done := make(chan error, 1)
+	go func() {
+		debug.SetPanicOnFault(true) // see startStage
+		done <- f()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		go func() {
+			if <-done == nil {
+				cleanup()
+			}
+		}()
+		return context.Cause(ctx)
+	}
+}
+
+// ConvertReader is [Convert] for the record batches of a reader, such as one that a
+// database driver returns or that the caller writes. The batches have the reader's
+// schema, in memory of the host, and may have any length. Their memory is not part of
+// Options.MaxMemory. The caller owns the reader, and must not use it until ConvertReader
+// returns.
+func ConvertReader(ctx context.Context, r array.RecordReader, output string, options Options) (*Report, error) {
+	if r == nil {
+		return nil, partErrorf(PartUsage, "arrowzarr.ConvertReader: nil reader")
+	}
+	options.reader = r
+	return Convert(ctx, readerName, output, options)
 }

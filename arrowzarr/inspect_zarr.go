@@ -20,19 +20,6 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// nodeDocuments are the names of the metadata of a Zarr node.
-var nodeDocuments = []string{"zarr.json", ".zgroup", ".zarray"}
-
-// isZarr reports whether a path is a folder with the metadata of a Zarr node.
-func isZarr(path string) bool {
-	for _, name := range nodeDocuments {
-		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // openHierarchy opens the store of the Zarr hierarchy at a location. It returns nil if the
 // location has something else, which a source may read.
 func openHierarchy(ctx context.Context, location string) (store.Store, error) {

@@ -2,7 +2,6 @@ package arrowzarr
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -326,50 +325,6 @@ func (m *categoryMemory) releaseKeys(n int64) {
 // full is the error of a reservation that failed.
 func (m *categoryMemory) full() error {
 	return partErrorf(PartUsage, "finding the different values of all dictionaries takes more than %d bytes, the share of --max-memory that is for them: raise --max-memory", m.size)
-}
-
-// limitedAllocator refuses single allocations above a limit. A wrong length in a
-// malformed input is then an error instead of exhausting memory. arrow-go cannot
-// return the error, so Allocate panics; catchPanic makes it an error again.
-type limitedAllocator struct {
-	memory.Allocator
-	limit int64
-}
-
-func (l *limitedAllocator) Allocate(size int) []byte {
-	l.checkSize(size)
-	return l.Allocator.Allocate(size)
-}
-
-func (l *limitedAllocator) Reallocate(size int, b []byte) []byte {
-	l.checkSize(size)
-	return l.Allocator.Reallocate(size, b)
-}
-
-func (l *limitedAllocator) checkSize(size int) {
-	if size < 0 { // which the allocator of a device could not tell from a failure of its own
-		panic(fmt.Errorf("one buffer of %d bytes", size))
-	}
-	if int64(size) > l.limit {
-		panic(fmt.Errorf("one buffer of %d bytes is over the limit of %d (see --max-memory)", size, l.limit))
-	}
-}
-
-// zeroingAllocator allocates zeroed memory, which arrow-go's Parquet reader relies
-// on: it writes all offsets of a list column but the first.
-type zeroingAllocator struct{ memory.Allocator }
-
-func (z zeroingAllocator) Allocate(size int) []byte {
-	b := z.Allocator.Allocate(size)
-	clear(b)
-	return b
-}
-
-func (z zeroingAllocator) Reallocate(size int, b []byte) []byte {
-	had := len(b)
-	b = z.Allocator.Reallocate(size, b)
-	clear(b[min(had, size):])
-	return b
 }
 
 // hostAllocator is a device's allocator of host memory that remembers whether an

@@ -384,30 +384,6 @@ func withoutDictionaries(batch arrow.RecordBatch, codes []codeMap) arrow.RecordB
 	return array.NewRecordBatch(batch.Schema(), columns, batch.NumRows())
 }
 
-// unwrap returns the storage of extension arrays.
-func unwrap(a arrow.Array) arrow.Array {
-	for {
-		ext, ok := a.(array.ExtensionArray)
-		if !ok {
-			return a
-		}
-		a = ext.Storage()
-	}
-}
-
-// unwrapRuns returns the storage of extension arrays and the values of run-end encoded
-// ones.
-func unwrapRuns(a arrow.Array) arrow.Array {
-	for {
-		a = unwrap(a)
-		runs, ok := a.(*array.RunEndEncoded)
-		if !ok {
-			return a
-		}
-		a = runs.Values()
-	}
-}
-
 // copyToDevice returns the columns of a batch, those of fixed width on the device.
 // The caller must release them.
 func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
@@ -791,28 +767,3 @@ func countArrayNulls(data arrow.ArrayData) error {
 	}
 	return nil
 }
-
-// batchBytes is the memory of a batch's buffers, each as size says.
-func batchBytes(batch arrow.RecordBatch, size func(*memory.Buffer) int64) int64 {
-	var total int64
-	for _, c := range batch.Columns() {
-		total += arrayBytes(c.Data(), size)
-	}
-	return total
-}
-
-func arrayBytes(data arrow.ArrayData, size func(*memory.Buffer) int64) int64 {
-	var total int64
-	for _, b := range data.Buffers() {
-		if b != nil {
-			total += size(b)
-		}
-	}
-	for _, child := range data.Children() {
-		total += arrayBytes(child, size)
-	}
-	return total
-}
-
-// bufferLen is the size of what is in a buffer.
-func bufferLen(b *memory.Buffer) int64 { return int64(b.Len()) }

@@ -1,7 +1,6 @@
 package arrowzarr
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -263,18 +261,6 @@ func walkLists(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayDat
 	}
 }
 
-// storageType returns the storage type of an extension type, and any other type
-// itself.
-func storageType(t arrow.DataType) arrow.DataType {
-	for {
-		ext, ok := t.(arrow.ExtensionType)
-		if !ok {
-			return t
-		}
-		t = ext.StorageType()
-	}
-}
-
 const (
 	extensionName     = "ARROW:extension:name"
 	extensionMetadata = "ARROW:extension:metadata"
@@ -334,20 +320,6 @@ func rootAttributes(schema *arrow.Schema, columns []*column, rows int64) (map[st
 		attrRows:    rows,
 		attrColumns: order,
 	}, nil
-}
-
-// schemaMessage returns the schema as an encapsulated message of Arrow's IPC format,
-// as at the start of a stream, or under ARROW:schema in a Parquet file.
-func schemaMessage(schema *arrow.Schema) ([]byte, error) {
-	var buf bytes.Buffer
-	w, err := arrowipc.NewWriter(&buf, schema)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
 }
 
 // attributes returns the attributes of the column's node: an array, or a group of

@@ -682,3 +682,16 @@ func (s *multiSource) close() error {
 	}
 	return errors.Join(err, closeTrees(s.files))
 }
+
+// nodeDocuments are the names of the metadata of a Zarr node.
+var nodeDocuments = []string{"zarr.json", ".zgroup", ".zarray"}
+
+// isZarr reports whether a path is a folder with the metadata of a Zarr node.
+func isZarr(path string) bool {
+	for _, name := range nodeDocuments {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}

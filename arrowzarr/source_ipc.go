@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -24,25 +23,6 @@ func ipcOptions(r sourceOptions) []ipc.Option {
 		ipc.WithAllocator(&limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}),
 		ipc.WithBodySizeLimit(r.maxBuffer),
 	}
-}
-
-// selectColumns returns a batch of some columns. It releases the given batch.
-func selectColumns(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
-	defer batch.Release()
-	columns := make([]arrow.Array, len(fields))
-	for i, f := range fields {
-		columns[i] = batch.Column(f)
-	}
-	return array.NewRecordBatch(schema, columns, batch.NumRows())
-}
-
-func selectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
-	chosen := make([]arrow.Field, len(fields))
-	for i, f := range fields {
-		chosen[i] = schema.Field(f)
-	}
-	metadata := schema.Metadata()
-	return arrow.NewSchema(chosen, &metadata)
 }
 
 // fileSource reads an Arrow IPC file (Feather version 2): through a mapping, or into
@@ -546,14 +526,6 @@ func (m *messageReader) readMetadata() (metadata []byte, info arrowipc.Info, err
 	}
 }
 
-// unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and any other error itself.
-func unexpectedEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
 // Release releases the last message. arrow-go counts references to a message reader;
 // this one has a single owner.
 func (m *messageReader) Release() {
@@ -565,33 +537,6 @@ func (m *messageReader) Release() {
 
 // Retain does nothing: see Release.
 func (m *messageReader) Retain() {}
-
-// countingReader counts the bytes that are read from an input.
-type countingReader struct {
-	input io.Reader
-	n     atomic.Int64
-}
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.input.Read(p)
-	r.n.Add(int64(n))
-	return n, err
-}
-
-// discard skips n bytes. It does not read them if the file has a size, which is not -1.
-func (r *countingReader) discard(n, size int64) error {
-	seeker, ok := r.input.(io.Seeker)
-	if size < 0 || !ok {
-		_, err := io.CopyN(io.Discard, r, n)
-		return err
-	}
-	if n > size-r.n.Load() {
-		return io.ErrUnexpectedEOF
-	}
-	_, err := seeker.Seek(n, io.SeekCurrent)
-	r.n.Add(n)
-	return err
-}
 
 // parallelReaderAt reads large parts of a file in several goroutines. One core copies
 // from the page cache at a fraction of the bandwidth of a GPU's link.

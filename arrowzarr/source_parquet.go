@@ -401,10 +401,6 @@ func ownDictionaryBytes(batch arrow.RecordBatch) (n int64) {
 	return n
 }
 
-// bufferCap is the allocated size of a buffer, which is larger than its length because
-// arrow-go builds columns by appending.
-func bufferCap(b *memory.Buffer) int64 { return int64(b.Cap()) }
-
 func (s *parquetSource) mapping() *mapping { return nil }
 
 func (s *parquetSource) position() (int64, int64) {

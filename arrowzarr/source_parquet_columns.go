@@ -161,12 +161,6 @@ func (c *parquetColumns) next() ([]arrow.Array, error) {
 	return columns, nil
 }
 
-func releaseArrays(arrays []arrow.Array) {
-	for _, a := range arrays {
-		a.Release()
-	}
-}
-
 // readTasks reads rows of each column, some at once. Its error is that of the first column
 // that has one.
 func (c *parquetColumns) readTasks(rows int64) error {

@@ -10,19 +10,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// ConvertReader is [Convert] for the record batches of a reader, such as one that a
-// database driver returns or that the caller writes. The batches have the reader's
-// schema, in memory of the host, and may have any length. Their memory is not part of
-// Options.MaxMemory. The caller owns the reader, and must not use it until ConvertReader
-// returns.
-func ConvertReader(ctx context.Context, r array.RecordReader, output string, options Options) (*Report, error) {
-	if r == nil {
-		return nil, partErrorf(PartUsage, "arrowzarr.ConvertReader: nil reader")
-	}
-	options.reader = r
-	return Convert(ctx, readerName, output, options)
-}
-
 // readerName stands for the input of ConvertReader in reports and errors.
 const readerName = "record reader"
 

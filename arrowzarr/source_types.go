@@ -131,10 +131,6 @@ func (k textKinds) unit() arrow.TimeUnit {
 	return arrow.Microsecond
 }
 
-func isTextType(t arrow.DataType) bool {
-	return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING || t.ID() == arrow.STRING_VIEW
-}
-
 func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 var namedTypes = map[string]arrow.DataType{

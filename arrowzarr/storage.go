@@ -1,0 +1,85 @@
+package arrowzarr
+
+import (
+	"bytes"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+)
+
+// storageType returns the storage type of an extension type, and any other type
+// itself.
+func storageType(t arrow.DataType) arrow.DataType {
+	for {
+		ext, ok := t.(arrow.ExtensionType)
+		if !ok {
+			return t
+		}
+		t = ext.StorageType()
+	}
+}
+
+// unwrap returns the storage of extension arrays.
+func unwrap(a arrow.Array) arrow.Array {
+	for {
+		ext, ok := a.(array.ExtensionArray)
+		if !ok {
+			return a
+		}
+		a = ext.Storage()
+	}
+}
+
+// unwrapRuns returns the storage of extension arrays and the values of run-end encoded
+// ones.
+func unwrapRuns(a arrow.Array) arrow.Array {
+	for {
+		a = unwrap(a)
+		runs, ok := a.(*array.RunEndEncoded)
+		if !ok {
+			return a
+		}
+		a = runs.Values()
+	}
+}
+
+// schemaMessage returns the schema as an encapsulated message of Arrow's IPC format,
+// as at the start of a stream, or under ARROW:schema in a Parquet file.
+func schemaMessage(schema *arrow.Schema) ([]byte, error) {
+	var buf bytes.Buffer
+	w, err := arrowipc.NewWriter(&buf, schema)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// selectColumns returns a batch of some columns. It releases the given batch.
+func selectColumns(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) arrow.RecordBatch {
+	defer batch.Release()
+	columns := make([]arrow.Array, len(fields))
+	for i, f := range fields {
+		columns[i] = batch.Column(f)
+	}
+	return array.NewRecordBatch(schema, columns, batch.NumRows())
+}
+
+func selectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
+	chosen := make([]arrow.Field, len(fields))
+	for i, f := range fields {
+		chosen[i] = schema.Field(f)
+	}
+	metadata := schema.Metadata()
+	return arrow.NewSchema(chosen, &metadata)
+}
+
+func releaseArrays(arrays []arrow.Array) {
+	for _, a := range arrays {
+		a.Release()
+	}
+}
