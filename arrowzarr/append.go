@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -260,7 +261,7 @@ func (a *appending) open(ctx context.Context) (err error) {
 func (a *appending) keepCodecs() {
 	a.options.Codec, a.options.ClassCodecs, a.options.ColumnCodecs = DefaultCodec, nil, map[string]Codec{}
 	for i, c := range a.existing.columns {
-		for _, name := range slices.Sorted(keysOf(c.arrays)) {
+		for _, name := range slices.Sorted(maps.Keys(c.arrays)) {
 			if codec, ok := codecOf(c.arrays[name]); ok && codec.validate() == nil {
 				a.options.ColumnCodecs[a.existing.table.schema.Field(i).Name] = codec
 				break

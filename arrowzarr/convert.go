@@ -296,7 +296,7 @@ func inputName(input string) string {
 // never come.
 func openInput(ctx context.Context, input string, options Options, host *hostAllocator) (source, error) {
 	if options.reader != nil {
-		return &readerSource{reader: options.reader}, nil
+		return newReaderSource(options.reader), nil
 	}
 	shares := divideMemory(options.MaxMemory, 0)
 	o := sourceOptions{

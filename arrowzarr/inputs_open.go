@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 )
 
@@ -16,18 +14,6 @@ var (
 
 	magicParquetEncrypted = []byte("PARE")
 )
-
-// openStandardInput opens standard input. If it is a file, it is read as any other.
-func openStandardInput(r sourceOptions) (source, error) {
-	file, err := newLocalFile("standard input", os.Stdin)
-	if err != nil {
-		return nil, err
-	}
-	if at, err := os.Stdin.Seek(0, io.SeekCurrent); !file.once() && (err != nil || at != 0) {
-		file.ReaderAt, file.size = nil, -1
-	}
-	return openByContent(file, r)
-}
 
 // openByContent returns a source that owns the file, or an error. It recognizes the
 // format by the content, or, of text, by the extension.

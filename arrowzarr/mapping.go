@@ -28,17 +28,22 @@ type mapping struct {
 // windowBytes is what one page table covers, with pages of 4 KiB.
 const windowBytes = 2 << 20
 
-func newMapping(file *os.File, size int64) (*mapping, error) {
-	bytes, err := mapFile(file, size)
+// newMapping maps a local file, which must stay open.
+func newMapping(f *inputFile) (*mapping, error) {
+	bytes, err := mapFile(f.local, f.size)
 	if err != nil {
 		return nil, fmt.Errorf("mapping the file: %w", err)
 	}
-	m := &mapping{file: file, bytes: bytes}
+	m := &mapping{file: f.local, bytes: bytes}
 	_, n := m.windowsOf(bytes)
 	m.readers = make([]int32, n)
 	return m, nil
 }
 
+// content returns the bytes of the file.
+func (m *mapping) content() []byte { return m.bytes }
+
+// close unmaps the file.
 func (m *mapping) close() error {
 	if m == nil {
 		return nil
@@ -109,6 +114,13 @@ func (m *mapping) release(regions [][]byte) (unmapped int) {
 		unmapped += m.releaseWindows(region, 1)
 	}
 	return unmapped
+}
+
+// evictAll unmaps the windows that have no reader.
+func (m *mapping) evictAll() {
+	if m != nil {
+		m.evict(m.bytes)
+	}
 }
 
 // evict unmaps the windows of a region that have no reader.

@@ -42,9 +42,6 @@ const (
 	programMemory = 54 << 20
 	// minMemory is the least Options.MaxMemory.
 	minMemory = 256 << 20
-	// columnMemory is for what is known of a column: its place in the footer, its plan, its
-	// arrays and what is at work for it. Measured with 10,000 columns of Parquet.
-	columnMemory = 8 << 10
 )
 
 // divideMemory divides the memory of a conversion of some columns.

@@ -1,7 +1,6 @@
 package arrowzarr
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -40,55 +40,6 @@ func TestMemorySharesAddUpToMaxMemory(t *testing.T) {
 		assert.Equal(t, Options{MaxMemory: most}.GoMemoryLimit(), o.GoMemoryLimit())
 	}
 	assert.Equal(t, Options{MaxMemory: DefaultMaxMemory}.GoMemoryLimit(), Options{}.GoMemoryLimit())
-}
-
-func TestMappingKeepsRetainedWindows(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "mapped")
-	require.NoError(t, os.WriteFile(path, make([]byte, 5*windowBytes), 0o666))
-	file, err := os.Open(path)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, file.Close()) }()
-	m, err := newMapping(file, 5*windowBytes)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, m.close()) }()
-	region := func(from, to int) [][]byte { return [][]byte{m.bytes[from:to], nil, make([]byte, 8)} }
-	// The mapping may begin anywhere in a window.
-	at := int(-addressOf(m.bytes) % windowBytes)
-	first, second := region(at+100, at+windowBytes+1), region(at+windowBytes+1, at+2*windowBytes)
-
-	assert.Equal(t, 2, m.countWindows(first))
-	assert.Equal(t, 2, m.retain(first))
-	assert.Equal(t, 1, m.countWindows(second))
-	assert.Equal(t, 0, m.retain(second), "a window that is retained already counts once")
-	assert.Equal(t, at+2*windowBytes, bytes.Count(m.bytes[:at+2*windowBytes], []byte{0}))
-	assert.Positive(t, resident(t, path))
-	assert.Equal(t, 1, m.release(first), "the second reads on")
-	kept := resident(t, path)
-	assert.Positive(t, kept)
-	m.evict(m.bytes[at:])
-	assert.Positive(t, resident(t, path), "a retained window is not evicted")
-	assert.Equal(t, 1, m.release(second))
-	m.evict(m.bytes)
-	assert.Zero(t, resident(t, path))
-
-	var none *mapping
-	assert.Zero(t, none.countWindows(first))
-	assert.Zero(t, none.retain(first))
-	assert.Zero(t, none.release(first))
-	none.evict(first[0])
-}
-
-// resident is the number of KiB of a mapped file that are in memory.
-func resident(t *testing.T, path string) (kib int) {
-	t.Helper()
-	maps, err := os.ReadFile("/proc/self/smaps")
-	require.NoError(t, err)
-	_, entry, found := strings.Cut(string(maps), path)
-	require.True(t, found)
-	_, entry, _ = strings.Cut(entry, "Rss:")
-	_, err = fmt.Sscan(entry, &kib)
-	require.NoError(t, err)
-	return kib
 }
 
 func TestChunkWaitsForMemoryOrHasAllOfIt(t *testing.T) {
@@ -147,14 +98,15 @@ func TestChunkWaitsForASlot(t *testing.T) {
 func TestChunksShareTheWindowsTheyRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mapped")
 	require.NoError(t, os.WriteFile(path, make([]byte, 3*windowBytes), 0o666))
-	file, err := os.Open(path)
+	file, err := openLocal(path)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, file.Close()) }()
-	mapped, err := newMapping(file, 3*windowBytes)
+	defer func() { require.NoError(t, file.close()) }()
+	mapped, err := newMapping(file)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, mapped.close()) }()
-	at := int(-addressOf(mapped.bytes) % windowBytes)
-	region := [][]byte{mapped.bytes[at : at+100], mapped.bytes[at+200 : at+300]}
+	content := mapped.content()
+	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(content))) % windowBytes)
+	region := [][]byte{content[at : at+100], content[at+200 : at+300]}
 
 	const size = 64 << 20
 	m := newChunkMemory(size, 3, mapped)

@@ -520,8 +520,8 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 		})
 	}
 	err := group.Wait()
-	if r.mapping != nil && len(all) > 0 {
-		r.mapping.evict(r.mapping.bytes) // a batch may be all of a file
+	if len(all) > 0 {
+		r.mapping.evictAll() // a batch may be all of a file
 	}
 	return err
 }

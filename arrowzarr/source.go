@@ -127,3 +127,7 @@ type sourceOptions struct {
 	// has them.
 	textFields []arrow.Field
 }
+
+// columnMemory is for what is known of a column: its place in the footer, its plan, its
+// arrays and what is at work for it. Measured with 10,000 columns of Parquet.
+const columnMemory = 8 << 10

@@ -6,6 +6,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
+// limited returns the allocator, which panics if one buffer is larger than maxBuffer.
+func (o sourceOptions) limited() memory.Allocator {
+	return &limitedAllocator{Allocator: o.allocator, limit: o.maxBuffer}
+}
+
 // limitedAllocator refuses single allocations above a limit. A wrong length in a
 // malformed input is then an error instead of exhausting memory. arrow-go cannot
 // return the error, so Allocate panics; catchPanic makes it an error again.

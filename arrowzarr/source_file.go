@@ -47,6 +47,43 @@ func newLocalFile(name string, file *os.File) (*inputFile, error) {
 	return f, nil
 }
 
+// openStandardInput opens standard input. If it is a file, it is read as any other.
+func openStandardInput() (*inputFile, error) {
+	file, err := newLocalFile("standard input", os.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := os.Stdin.Seek(0, io.SeekCurrent); !file.once() && (err != nil || at != 0) {
+		file.ReaderAt, file.size = nil, -1
+	}
+	return file, nil
+}
+
+// newRemoteFile returns a file of some bytes that r reads, each time in a round trip.
+// version changes with the content.
+func newRemoteFile(name string, size int64, version string, r io.ReaderAt) *inputFile {
+	return &inputFile{ReaderAt: r, name: name, size: size, version: version, closing: func() error { return nil }}
+}
+
+// from returns the content from a position on as a file. It is closed with f.
+func (f *inputFile) from(start int64) *inputFile {
+	rest := *f
+	rest.ReaderAt, rest.size = io.NewSectionReader(f.ReaderAt, start, f.size-start), f.size-start
+	return &rest
+}
+
+// onClose makes close call a function, too.
+func (f *inputFile) onClose(then func() error) {
+	before := f.closing
+	f.closing = func() error { return errors.Join(before(), then()) }
+}
+
+// remoteRequests is the number of concurrent requests of one read of a remote file.
+const remoteRequests = 8
+
+// isRemote reports whether each read takes a round trip.
+func (f *inputFile) isRemote() bool { return f.local == nil }
+
 // once reports whether the content can be read only once.
 func (f *inputFile) once() bool { return f.ReaderAt == nil }
 

@@ -283,7 +283,11 @@ func findLocal(ctx context.Context, input string) ([]foundFile, error) {
 // alone for standard input. The context limits the reads, too.
 func openInputs(ctx context.Context, inputs []string, r sourceOptions) (source, error) {
 	if len(inputs) == 1 && inputs[0] == "-" {
-		return openStandardInput(r)
+		file, err := openStandardInput()
+		if err != nil {
+			return nil, err
+		}
+		return openByContent(file, r)
 	}
 	found, err := findFiles(ctx, inputs)
 	if err != nil {
@@ -307,8 +311,7 @@ func (f foundFile) open(ctx context.Context, r sourceOptions, closing func() err
 	if err != nil {
 		return nil, errors.Join(err, closing())
 	}
-	closeFile := file.closing
-	file.closing = func() error { return errors.Join(closeFile(), closing()) }
+	file.onClose(closing)
 	src, err := openByContent(file, r)
 	if err != nil {
 		return nil, errors.Join(err, file.close())

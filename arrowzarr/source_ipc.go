@@ -20,7 +20,7 @@ import (
 
 func ipcOptions(r sourceOptions) []ipc.Option {
 	return []ipc.Option{
-		ipc.WithAllocator(&limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}),
+		ipc.WithAllocator(r.limited()),
 		ipc.WithBodySizeLimit(r.maxBuffer),
 	}
 }
@@ -49,23 +49,23 @@ func newFileSource(file *inputFile, r sourceOptions) (source, error) {
 			return err
 		}
 		jobs := r.jobs
-		if file.local == nil {
-			jobs = max(jobs, requestsAtOnce)
+		if file.isRemote() {
+			jobs = max(jobs, remoteRequests)
 		}
 		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file.sequential(), jobs}, ipcOptions(r)...)
 		// arrow-go's reader of mapped files supports neither dictionaries nor
 		// swapping bytes.
-		if err != nil || !r.allowMapping || !canMapFiles || file.local == nil || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
+		if err != nil || !r.allowMapping || !canMapFiles || file.isRemote() || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
 		if err := s.reader.Close(); err != nil {
 			return err
 		}
-		if s.mapped, err = newMapping(file.local, file.size); err != nil {
+		if s.mapped, err = newMapping(file); err != nil {
 			return err
 		}
 		// A mapped batch may be of any size: it is read region by region.
-		s.reader, err = ipc.NewMappedFileReader(s.mapped.bytes, append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
+		s.reader, err = ipc.NewMappedFileReader(s.mapped.content(), append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
 		return err
 	})
 	if err != nil {
@@ -86,9 +86,7 @@ type streamedFileSource struct{ *streamSource }
 // newStreamedFileSource reads the messages between the file's magic and its footer.
 func newStreamedFileSource(file *inputFile, r sourceOptions) (source, error) {
 	const start = 8 // the magic and its padding
-	messages := *file
-	messages.ReaderAt, messages.size = io.NewSectionReader(file, start, file.size-start), file.size-start
-	s, err := newStreamSource(&messages, r)
+	s, err := newStreamSource(file.from(start), r)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +157,8 @@ func (s *fileSource) nextBatch() (l sourceBatch, err error) {
 			return nil
 		}
 		l.bytes = batchBytes(l.batch, s.mapped.lenOutside)
-		if l.bytes > 0 && s.mapped != nil {
-			s.mapped.evict(s.mapped.bytes) // batches that are copied were decompressed from it
+		if l.bytes > 0 {
+			s.mapped.evictAll() // batches that are copied were decompressed from it
 		}
 		return nil
 	})
@@ -286,7 +284,7 @@ type streamSource struct {
 func newStreamSource(file *inputFile, r sourceOptions) (source, error) {
 	s := &streamSource{file: file, input: &countingReader{input: file.stream()}}
 	err := catchPanic(func() (err error) {
-		s.messages = &messageReader{input: s.input, mem: &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}, limit: r.maxBuffer, size: file.size}
+		s.messages = &messageReader{input: s.input, mem: r.limited(), limit: r.maxBuffer, size: file.size}
 		if _, err = s.messages.Message(); err != nil {
 			return fmt.Errorf("schema: %w", unexpectedEOF(err))
 		}

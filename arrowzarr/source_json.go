@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (i inference) inferJSON(in io.Reader) (fields []arrow.Field, rows int, err 
 		}
 		fields = append(fields, f)
 	}
-	for _, name := range slices.Sorted(keysOf(i.given)) {
+	for _, name := range slices.Sorted(maps.Keys(i.given)) {
 		if !has(name) { // it may come later
 			fields = append(fields, arrow.Field{Name: name, Type: i.given[name], Nullable: true})
 		}
@@ -127,7 +128,7 @@ func forEachMember(raw []byte, f func(name string, value []byte) error) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	first, err := d.Token()
 	if err == nil && first != json.Delim('{') {
-		err = fmt.Errorf("%s, expected an object", truncate(string(raw), 40))
+		err = fmt.Errorf("%.40s, expected an object", raw)
 	}
 	for err == nil && d.More() {
 		var name json.Token
@@ -173,7 +174,7 @@ func unquote(raw []byte) (text string, err error) {
 	}
 	halves := strings.Count(text, "\uFFFD") - bytes.Count(raw, []byte("\uFFFD")) - bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
 	if halves > 0 {
-		return "", fmt.Errorf("%s has half of a surrogate pair", truncate(string(raw), 100))
+		return "", fmt.Errorf("%.100s has half of a surrogate pair", raw)
 	}
 	return text, nil
 }

@@ -47,8 +47,8 @@ type parquetSource struct {
 func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 	s := &parquetSource{file: input, jobs: max(r.jobs, 1), limit: r.maxBuffer}
 	err := catchPanic(func() (err error) {
-		mem := &limitedAllocator{Allocator: zeroingAllocator{r.allocator}, limit: r.maxBuffer}
-		s.memory, s.unzeroed = mem, &limitedAllocator{Allocator: r.allocator, limit: r.maxBuffer}
+		mem := zeroingAllocator{r.limited()}
+		s.memory, s.unzeroed = mem, r.limited()
 		properties := parquet.NewReaderProperties(mem)
 		// Column chunks are read through a buffer, because row groups may be
 		// larger than MaxMemory.
@@ -70,7 +70,7 @@ func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
 				return err
 			}
 		}
-		if columns := int64(s.reader.MetaData().Schema.NumColumns()); input.local == nil && columns*remoteBuffer < r.maxBuffer/4 {
+		if columns := int64(s.reader.MetaData().Schema.NumColumns()); input.isRemote() && columns*remoteBuffer < r.maxBuffer/4 {
 			properties.BufferSize = remoteBuffer // fewer round trips
 		}
 		s.readSize = int(properties.BufferSize)

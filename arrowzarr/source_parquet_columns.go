@@ -89,7 +89,7 @@ func (s *parquetSource) newColumns(ctx context.Context, fields, groups []int, re
 		rows: s.batchRows, wide: releases || footer.Schema.NumColumns() >= wideColumns,
 		most: max(s.limit-(s.footerBytes()+int64(len(fields))*columnMemory)/2, 0) / 3,
 	}
-	if s.file.local == nil {
+	if s.file.isRemote() {
 		c.jobs = max(c.jobs, len(fields)) // which wait for a store
 	}
 	options := &parquetcolumn.Options{

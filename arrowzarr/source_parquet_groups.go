@@ -47,7 +47,7 @@ func (s *parquetSource) groupsAtOnce(fields []int) int {
 	}
 	// A store is waited for, which columns do at once. A dictionary takes the memory that
 	// is for one.
-	if leaves == 0 || s.file.local == nil || s.dictionaryBytes(fields) > 0 {
+	if leaves == 0 || s.file.isRemote() || s.dictionaryBytes(fields) > 0 {
 		return 1
 	}
 	return max(min(s.jobs/leaves, groups, maxGroupsAtOnce), 1)

@@ -31,6 +31,10 @@ type stripRule interface {
 	choose(widths []float64, rows int64, wide bool) (first strip, ok bool)
 }
 
+// allowStrips lets a rule decide whether the file is read in strips. Otherwise, all batches
+// have all columns. It must be called before open.
+func (s *parquetSource) allowStrips(rule stripRule) { s.rule = rule }
+
 // parquetStrips reads row groups in strips.
 type parquetStrips struct {
 	columns *parquetColumns

@@ -22,6 +22,9 @@ type readerSource struct {
 	bytes  int64 // of batches so far
 }
 
+// newReaderSource returns a source of the batches of a reader, which the caller owns.
+func newReaderSource(r array.RecordReader) source { return &readerSource{reader: r} }
+
 func (s *readerSource) format() string                { return "Arrow record batches" }
 func (s *readerSource) schema() *arrow.Schema         { return s.reader.Schema() }
 func (s *readerSource) rows() int64                   { return -1 }

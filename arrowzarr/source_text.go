@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -315,7 +316,7 @@ func (i inference) inferCSV(in io.Reader) (fields []arrow.Field, rows int, err e
 	default: // the last row may be cut
 		rows--
 	}
-	for _, name := range slices.Sorted(keysOf(i.given)) {
+	for _, name := range slices.Sorted(maps.Keys(i.given)) {
 		if !slices.Contains(names, name) {
 			return nil, 0, fmt.Errorf("no column is named %q, whose type is given", name)
 		}
@@ -383,7 +384,7 @@ func (c *csvRows) appendText(b array.Builder, i int, text string) error {
 	f := c.fields[i]
 	if isTextType(f.Type) {
 		if !utf8.ValidString(text) {
-			return fmt.Errorf("%q: %w", truncate(text, 100), errNotUTF8)
+			return fmt.Errorf("%.100q: %w", text, errNotUTF8)
 		}
 		return appendText(b, f, text)
 	}
@@ -404,7 +405,7 @@ var errNotUTF8 = errors.New("text that is not UTF-8: convert the file, for examp
 
 // notOfType is the error of a value that is not of its column's type.
 func notOfType(text string, f arrow.Field) error {
-	return fmt.Errorf("%q is no %s, the type that the first rows or --types say: give --infer-rows all, or another type, such as --types '%s:text'", truncate(text, 100), f.Type, f.Name)
+	return fmt.Errorf("%.100q is no %s, the type that the first rows or --types say: give --infer-rows all, or another type, such as --types '%s:text'", text, f.Type, f.Name)
 }
 
 func (s *textSource) format() string        { return s.text.String() }

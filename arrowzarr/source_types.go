@@ -2,8 +2,6 @@ package arrowzarr
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -130,8 +128,6 @@ func (k textKinds) unit() arrow.TimeUnit {
 	}
 	return arrow.Microsecond
 }
-
-func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 var namedTypes = map[string]arrow.DataType{
 	"text": arrow.BinaryTypes.String, "string": arrow.BinaryTypes.String, "utf8": arrow.BinaryTypes.String, "large_string": arrow.BinaryTypes.LargeString,

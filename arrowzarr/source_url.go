@@ -65,11 +65,7 @@ func (t *storeTree) open(ctx context.Context, key string) (*inputFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &inputFile{
-		name: t.name(key), size: value.Size(), version: value.Version(),
-		ReaderAt: &objectReader{ctx: ctx, value: value},
-		closing:  keepOpen,
-	}, nil
+	return newRemoteFile(t.name(key), value.Size(), value.Version(), &objectReader{ctx: ctx, value: value}), nil
 }
 
 func (t *storeTree) close() error { return store.Close(t.store) }
@@ -163,8 +159,6 @@ const (
 	maxSegments = 16
 	// pieceBytes is what one of several concurrent requests reads.
 	pieceBytes = 2 << 20
-	// requestsAtOnce is the number of concurrent requests of one read.
-	requestsAtOnce = 8
 )
 
 // ReadAt implements io.ReaderAt.
@@ -244,7 +238,7 @@ func (r *objectReader) keep(s segment) {
 // fetch reads bytes of the value, in several requests at once if they are many.
 func (r *objectReader) fetch(p []byte, at int64) error {
 	group, ctx := errgroup.WithContext(r.ctx)
-	group.SetLimit(requestsAtOnce)
+	group.SetLimit(remoteRequests)
 	for len(p) > 0 {
 		piece, from := p[:min(len(p), pieceBytes)], at
 		p, at = p[len(piece):], at+int64(len(piece))

@@ -20,7 +20,7 @@ func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
 	// Shards of all columns are open at a time. Codecs are chosen before the first chunk, by
 	// samples of all columns.
 	if p != nil && grid.shardRows == 0 && !slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.codecs.hasAuto() }) {
-		p.rule = &stripSizer{columns: c.chosen.plans, sizer: sizer, grid: grid}
+		p.allowStrips(&stripSizer{columns: c.chosen.plans, sizer: sizer, grid: grid})
 	}
 }
 

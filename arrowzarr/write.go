@@ -215,6 +215,9 @@ type namedArray struct {
 	*arrayWriter
 }
 
+// wideTable is the number of columns from which on arrays are not kept open.
+const wideTable = 256
+
 // begin creates the arrays of the column. Those of a wide table would take much memory, so
 // each chunk has some of its own, unless chunks of one array share a shard.
 func (w *columnWriter) begin(b *arrayBuilder) error {
@@ -222,7 +225,7 @@ func (w *columnWriter) begin(b *arrayBuilder) error {
 		return nil
 	}
 	w.whole, w.builder = b.layout.isWhole(w), b
-	if len(b.columns) >= wideColumns && b.grid.shardRows == 0 {
+	if len(b.columns) >= wideTable && b.grid.shardRows == 0 {
 		return nil
 	}
 	var err error

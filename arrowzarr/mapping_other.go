@@ -7,9 +7,6 @@ import (
 	"os"
 )
 
-// tryLock does nothing: files are not locked on this system.
-func tryLock(*os.File, bool) error { return nil }
-
 // Files are read, not mapped.
 const canMapFiles = false
 
