@@ -1,4 +1,4 @@
-package arrowzarr_test
+package arrowzarr
 
 import (
 	"errors"
@@ -8,25 +8,22 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
 // recordsOf reads records of CSV, each as its fields in brackets and the line of the first.
 func recordsOf(in io.Reader, comma rune) (records []string, err error) {
-	read := arrowzarr.NewCSVReader(in, comma, 1<<20)
+	r := newCSVReader(in, comma, 1<<20)
 	for {
-		fields, lines, err := read()
+		fields, err := r.read()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return records, err
 		}
-		records = append(records, fmt.Sprintf("%d%q", lines[0], fields))
+		records = append(records, fmt.Sprintf("%d%q", r.lines[0], fields))
 	}
 }
 
@@ -88,15 +85,4 @@ func TestCSVRecordsAreLimited(t *testing.T) {
 		_, err := recordsOf(strings.NewReader(text), ',')
 		assert.ErrorContains(t, err, want)
 	}
-}
-
-func TestCSVKeepsQuotesAndEndsOfLines(t *testing.T) {
-	path := textFile(t, "a.csv", "n,t\r\n1,\"a\r\nb\"\r\n2,5\" disk\r\n3,\"x\" y\r\n")
-	assert.Equal(t, []string{"1 a\r\nb", "2 5\" disk", "3 x y"}, rowTexts(t, 2, path))
-	path = textFile(t, "a.csv", "n,t\n1,(null)\n") // which is how arrow-go writes a null
-	assert.Equal(t, "n int64, t utf8", typesOf(t, path))
-	require.NoError(t, arrowzarr.ReadSource([]string{path}, []int{1}, 0, -1, func(b arrow.RecordBatch) { assert.Zero(t, b.Column(0).NullN()) }))
-	path = textFile(t, "a.csv", "n,t\r1,a\r2,b\r") // of the first Macintoshes
-	assert.Equal(t, "n int64, t utf8", typesOf(t, path))
-	assert.Equal(t, []string{"1 a", "2 b"}, rowTexts(t, 2, path))
 }

@@ -1,9 +1,11 @@
 package arrowzarr
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"os"
 	"runtime/debug"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -26,8 +28,12 @@ var TestInput InputOptions
 // TestMaxBuffer is the largest buffer of the sources that tests open.
 var TestMaxBuffer int64 = 64 << 20
 
-func openTestSource(inputs ...string) (source, error) {
-	return openInputs(context.Background(), inputs, sourceOptions{text: TestInput.text(), allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: TestMaxBuffer, batchRows: 7, jobs: 2})
+func openTestSource(names ...string) (source, error) {
+	return openInputs(context.Background(), names, testSourceOptions())
+}
+
+func testSourceOptions() sourceOptions {
+	return sourceOptions{text: TestInput.text(), allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: TestMaxBuffer, batchRows: 7, jobs: 2}
 }
 
 // DescribeSource returns what a source says without reading values.
@@ -117,30 +123,23 @@ func (t *Table) TargetRows(ctx context.Context) (int64, error) { return t.target
 // WriteParquet writes the table as Restore does.
 func (t *Table) WriteParquet(ctx context.Context, w io.Writer) error { return writeParquet(ctx, t, w) }
 
-// NewCSVReader returns a function that reads records of CSV and the lines of their fields.
-func NewCSVReader(in io.Reader, comma rune, limit int) func() ([]string, []int, error) {
-	r := newCSVReader(in, comma, limit)
-	return func() ([]string, []int, error) {
-		fields, err := r.read()
-		return fields, r.lines, err
-	}
-}
-
 // StripSizes returns the bytes of each strip of chunks of some rows, as a Parquet file in a
 // store is read.
 func StripSizes(path string, rows int64) (sizes []int64, err error) {
-	src, err := openTestSource(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, src.close()) }()
-	chosen, err := chooseColumns(src.schema(), Options{})
+	p, err := newParquetSource(newRemoteFile(path, int64(len(content)), "", bytes.NewReader(content)), testSourceOptions())
 	if err != nil {
 		return nil, err
 	}
-	p := src.(*parquetSource)
-	p.file.local = nil
-	p.rule = &stripSizer{columns: chosen.plans, grid: rowGrid{chunkRows: rows}}
+	defer func() { err = errors.Join(err, p.close()) }()
+	chosen, err := chooseColumns(p.schema(), Options{})
+	if err != nil {
+		return nil, err
+	}
+	p.allowStrips(&stripSizer{columns: chosen.plans, grid: rowGrid{chunkRows: rows}})
 	if err := p.open(context.Background(), chosen.fields, allRows); err != nil {
 		return nil, err
 	}

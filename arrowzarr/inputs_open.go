@@ -18,9 +18,9 @@ var (
 // openByContent returns a source that owns the file, or an error. It recognizes the
 // format by the content, or, of text, by the extension.
 func openByContent(file *inputFile, r sourceOptions) (source, error) {
-	text, isText := textFormatOf(file.name, r.text)
+	format, isText := textFormatOf(file.name, r.text)
 	if isText && r.text.format != "" {
-		return newTextSource(file, text, r)
+		return newTextSource(file, format, r)
 	}
 	head, err := file.readHead()
 	if err != nil {
@@ -29,7 +29,7 @@ func openByContent(file *inputFile, r sourceOptions) (source, error) {
 	isFile, isParquet := bytes.HasPrefix(head, magicIPC), bytes.HasPrefix(head, magicParquet)
 	switch {
 	case isText && !isFile && !isParquet:
-		return newTextSource(file, text, r)
+		return newTextSource(file, format, r)
 	case len(head) == 0:
 		return nil, fmt.Errorf("%s is empty: expected %s", file.name, expectedFormats)
 	case isFile && file.once():
@@ -45,7 +45,7 @@ func openByContent(file *inputFile, r sourceOptions) (source, error) {
 	case bytes.HasPrefix(head, magicFeather):
 		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", file.name)
 	case head[0] == '{' && isASCII(head):
-		return newTextSource(file, textFormat{json: true}, r)
+		return newTextSource(file, jsonLines, r)
 	case isStreamStart(head, file.size):
 		return newStreamSource(file, r)
 	case compressionOf(head) != "":

@@ -129,7 +129,7 @@ func (o InputOptions) validate() error {
 	if o.InferRows < AllRows {
 		return fmt.Errorf("types of %d rows: expected a number, or %d for all", o.InferRows, AllRows)
 	}
-	return o.text().validate()
+	return checkTextOptions(o.text())
 }
 
 // fasterOnDevice has the codecs with which a GPU converts faster than the CPU of the same

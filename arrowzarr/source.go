@@ -131,3 +131,34 @@ type sourceOptions struct {
 // columnMemory is for what is known of a column: its place in the footer, its plan, its
 // arrays and what is at work for it. Measured with 10,000 columns of Parquet.
 const columnMemory = 8 << 10
+
+// textOptions say what the content of a text does not.
+type textOptions struct {
+	format    string // csv, tsv or json; empty if the content or the extension says it
+	delimiter string // one character; empty means that of the format
+	types     string // of columns, such as "id:int64,zip:text"
+	// inferRows is the number of rows that the types of other columns come from. Less than
+	// 0 means all.
+	inferRows int
+	// inferHead means that these are of the first MiB, or one row, and need not be read twice.
+	inferHead bool
+}
+
+// strip says which part of an input a batch is: one chunk of rows, of columns from first on.
+// A Parquet file is read in strips if a chunk of all columns takes too much memory: all
+// columns of the first chunk, some at a time, then those of the second.
+type strip struct {
+	chunkRows int64
+	shardRows int64 // 0: no shards
+	first     int
+}
+
+// stripRule decides whether a Parquet file is read in strips.
+type stripRule interface {
+	// rowBytes returns the bytes of a row of a column of those that are read. If they vary,
+	// it returns the average of values, or false if those are nil.
+	rowBytes(column int, values arrow.Array) (bytes float64, ok bool)
+	// choose returns the first strip of some rows, and whether there must be any. widths
+	// has the bytes of a row of each column. A file is wide if it has many columns.
+	choose(widths []float64, rows int64, wide bool) (first strip, ok bool)
+}

@@ -139,6 +139,12 @@ type countingReader struct {
 	n     atomic.Int64
 }
 
+func newCountingReader(in io.Reader) *countingReader { return &countingReader{input: in} }
+
+// count returns the number of bytes that are read.
+func (r *countingReader) count() int64 { return r.n.Load() }
+
+// Read implements io.Reader.
 func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.input.Read(p)
 	r.n.Add(int64(n))

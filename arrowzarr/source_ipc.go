@@ -282,7 +282,7 @@ type streamSource struct {
 }
 
 func newStreamSource(file *inputFile, r sourceOptions) (source, error) {
-	s := &streamSource{file: file, input: &countingReader{input: file.stream()}}
+	s := &streamSource{file: file, input: newCountingReader(file.stream())}
 	err := catchPanic(func() (err error) {
 		s.messages = &messageReader{input: s.input, mem: r.limited(), limit: r.maxBuffer, size: file.size}
 		if _, err = s.messages.Message(); err != nil {
@@ -433,7 +433,7 @@ func (s *streamSource) nextBatch() (l sourceBatch, err error) {
 
 func (s *streamSource) mapping() *mapping { return nil }
 
-func (s *streamSource) position() (int64, int64) { return s.input.n.Load(), s.file.size }
+func (s *streamSource) position() (int64, int64) { return s.input.count(), s.file.size }
 
 func (s *streamSource) interrupt() bool { return s.file.interrupt() }
 

@@ -44,7 +44,7 @@ type parquetSource struct {
 	cutter    rowCutter
 }
 
-func newParquetSource(input *inputFile, r sourceOptions) (source, error) {
+func newParquetSource(input *inputFile, r sourceOptions) (*parquetSource, error) {
 	s := &parquetSource{file: input, jobs: max(r.jobs, 1), limit: r.maxBuffer}
 	err := catchPanic(func() (err error) {
 		mem := zeroingAllocator{r.limited()}

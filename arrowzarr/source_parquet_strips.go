@@ -12,25 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// strip says which part of an input a batch is: one chunk of rows, of columns from first on.
-// A Parquet file is read in strips if a chunk of all columns takes too much memory: all
-// columns of the first chunk, some at a time, then those of the second.
-type strip struct {
-	chunkRows int64
-	shardRows int64 // 0: no shards
-	first     int
-}
-
-// stripRule decides whether a Parquet file is read in strips.
-type stripRule interface {
-	// rowBytes returns the bytes of a row of a column of those that are read. If they vary,
-	// it returns the average of values, or false if those are nil.
-	rowBytes(column int, values arrow.Array) (bytes float64, ok bool)
-	// choose returns the first strip of some rows, and whether there must be any. widths
-	// has the bytes of a row of each column. A file is wide if it has many columns.
-	choose(widths []float64, rows int64, wide bool) (first strip, ok bool)
-}
-
 // allowStrips lets a rule decide whether the file is read in strips. Otherwise, all batches
 // have all columns. It must be called before open.
 func (s *parquetSource) allowStrips(rule stripRule) { s.rule = rule }

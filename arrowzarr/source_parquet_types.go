@@ -17,9 +17,6 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 )
 
-// storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
-const storedSchemaKey = "ARROW:schema"
-
 // fieldIDKey is the metadata key of Parquet's field_id in an Arrow field.
 const fieldIDKey = "PARQUET:field_id"
 

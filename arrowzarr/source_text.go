@@ -21,18 +21,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// textOptions say what the content of a text does not.
-type textOptions struct {
-	format    string // csv, tsv or json; empty if the content or the extension says it
-	delimiter string // one character; empty means that of the format
-	types     string // of columns, see parseTypes
-	// inferRows is the number of rows that the types of other columns come from. Less than
-	// 0 means all.
-	inferRows int
-	// inferHead means that these are of the first MiB, or one row, and need not be read twice.
-	inferHead bool
-}
-
 // textFormat is a text format and how it is compressed.
 type textFormat struct {
 	json        bool
@@ -50,6 +38,9 @@ func (f textFormat) String() string {
 		return "CSV"
 	}
 }
+
+// jsonLines is JSON lines that are not compressed.
+var jsonLines = textFormat{json: true}
 
 // parseTextFormat returns the text format of a name, which is one of textOptions or an
 // extension.
@@ -85,8 +76,8 @@ func textFormatOf(name string, options textOptions) (f textFormat, ok bool) {
 	return f, ok
 }
 
-// validate returns an error unless the options are valid.
-func (o textOptions) validate() error {
+// checkTextOptions returns an error unless the options are valid.
+func checkTextOptions(o textOptions) error {
 	if _, ok := parseTextFormat(o.format); o.format != "" && !ok {
 		return fmt.Errorf("input format %q: expected csv, tsv or json", o.format)
 	}
@@ -150,7 +141,7 @@ func newTextSource(file *inputFile, f textFormat, r sourceOptions) (source, erro
 		}
 		f.compression = compressionOf(head)
 	}
-	s := &textSource{file: file, text: f, options: r, input: &countingReader{input: file.stream()}, release: func() {}}
+	s := &textSource{file: file, text: f, options: r, input: newCountingReader(file.stream()), release: func() {}}
 	if err := s.begin(); err != nil {
 		s.release()
 		return nil, fmt.Errorf("%s: %s: %w", file.name, f, err)
@@ -188,7 +179,7 @@ func (s *textSource) begin() error {
 		return err
 	}
 	s.whole = arrow.NewSchema(fields, nil)
-	s.plain = &countingReader{input: io.MultiReader(bytes.NewReader(head), in)}
+	s.plain = newCountingReader(io.MultiReader(bytes.NewReader(head), in))
 	if s.text.json {
 		s.rowsOf = newJSONRows(s.plain, fields, int(s.options.maxBuffer/8))
 	} else {
@@ -415,7 +406,7 @@ func (s *textSource) mapping() *mapping     { return nil }
 func (s *textSource) fingerprint() string   { return s.file.fingerprint() }
 func (s *textSource) interrupt() bool       { return s.file.interrupt() }
 
-func (s *textSource) position() (int64, int64) { return s.input.n.Load(), s.file.size }
+func (s *textSource) position() (int64, int64) { return s.input.count(), s.file.size }
 
 // count returns an error: only reading the text tells the number of rows.
 func (s *textSource) count(context.Context) (int64, error) {
@@ -454,7 +445,7 @@ func (s *textSource) next() (b sourceBatch, err error) {
 	}
 	var rows int64
 	err = catchPanic(func() error {
-		for start := s.plain.n.Load(); rows < limit && s.plain.n.Load()-start < s.options.maxBuffer/32; rows++ {
+		for start := s.plain.count(); rows < limit && s.plain.count()-start < s.options.maxBuffer/32; rows++ {
 			if err := s.readRow(builders); err != nil {
 				return err
 			}

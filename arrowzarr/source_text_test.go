@@ -389,3 +389,14 @@ func TestAllRowsMaySayTheTypes(t *testing.T) {
 	_, err = arrowzarr.Convert(t.Context(), path, filepath.Join(t.TempDir(), "out"), arrowzarr.Options{Input: arrowzarr.InputOptions{InferRows: -2}})
 	requirePart(t, arrowzarr.PartUsage, err)
 }
+
+func TestCSVKeepsQuotesAndEndsOfLines(t *testing.T) {
+	path := textFile(t, "a.csv", "n,t\r\n1,\"a\r\nb\"\r\n2,5\" disk\r\n3,\"x\" y\r\n")
+	assert.Equal(t, []string{"1 a\r\nb", "2 5\" disk", "3 x y"}, rowTexts(t, 2, path))
+	path = textFile(t, "a.csv", "n,t\n1,(null)\n") // which is how arrow-go writes a null
+	assert.Equal(t, "n int64, t utf8", typesOf(t, path))
+	require.NoError(t, arrowzarr.ReadSource([]string{path}, []int{1}, 0, -1, func(b arrow.RecordBatch) { assert.Zero(t, b.Column(0).NullN()) }))
+	path = textFile(t, "a.csv", "n,t\r1,a\r2,b\r") // of the first Macintoshes
+	assert.Equal(t, "n int64, t utf8", typesOf(t, path))
+	assert.Equal(t, []string{"1 a", "2 b"}, rowTexts(t, 2, path))
+}

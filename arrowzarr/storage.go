@@ -83,3 +83,6 @@ func releaseArrays(arrays []arrow.Array) {
 		a.Release()
 	}
 }
+
+// storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
+const storedSchemaKey = "ARROW:schema"
