@@ -262,18 +262,6 @@ func dictionaryValueBytes(a arrow.Array) (n int64) {
 // parquetSchema returns the schema with types that arrow-go can write.
 func parquetSchema(schema *arrow.Schema) *arrow.Schema { return mapTypes(schema, parquetType) }
 
-// mapTypes returns a schema whose fields have the types that f returns.
-func mapTypes(schema *arrow.Schema, f func(arrow.DataType) arrow.DataType) *arrow.Schema {
-	fields := schema.Fields()
-	for i, field := range fields {
-		if t := f(field.Type); !arrow.TypeEqual(t, field.Type) {
-			fields[i].Type = t
-		}
-	}
-	metadata := schema.Metadata()
-	return arrow.NewSchema(fields, &metadata)
-}
-
 // readableType returns a type for the Arrow schema in a Parquet file: without runs and
 // dictionaries of nested values, which no reader makes again, and which end polars;
 // without lists of size 0, which pyarrow refuses to read; and without negative scales, by

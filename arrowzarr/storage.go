@@ -86,3 +86,15 @@ func releaseArrays(arrays []arrow.Array) {
 
 // storedSchemaKey is the metadata key of the Arrow schema in a Parquet file.
 const storedSchemaKey = "ARROW:schema"
+
+// mapTypes returns a schema whose fields have the types that f returns.
+func mapTypes(schema *arrow.Schema, f func(arrow.DataType) arrow.DataType) *arrow.Schema {
+	fields := schema.Fields()
+	for i, field := range fields {
+		if t := f(field.Type); !arrow.TypeEqual(t, field.Type) {
+			fields[i].Type = t
+		}
+	}
+	metadata := schema.Metadata()
+	return arrow.NewSchema(fields, &metadata)
+}
