@@ -16,6 +16,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -82,7 +84,7 @@ func AppendReader(ctx context.Context, r array.RecordReader, output string, opti
 		return nil, partErrorf(PartUsage, "arrowzarr.AppendReader: nil reader")
 	}
 	options.reader = r
-	return Append(ctx, readerName, output, options)
+	return Append(ctx, source.ReaderName, output, options)
 }
 
 // appending is a conversion whose rows follow those of a table.
@@ -108,10 +110,10 @@ func openAppending(ctx context.Context, input, output string, options Options) (
 	if a.src, err = openInput(ctx, input, options, a.host); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	a.format = a.src.format()
+	a.format = a.src.Format()
 	a.plan = &plan{
 		Version: planVersion, ID: rand.Text(), Input: input, Format: a.format, Output: t.location,
-		Fingerprint: a.src.fingerprint(), Options: options, Append: true,
+		Fingerprint: a.src.Fingerprint(), Options: options, Append: true,
 	}
 	if err := t.lockTable(ctx, a.plan); err != nil {
 		return nil, errors.Join(markPart(PartOutput, err), a.close())
@@ -273,7 +275,7 @@ func (a *appending) keepCodecs() {
 // matchSchemas returns the schema of the table after the append, and the indices of the
 // input's fields in the table's order.
 func (a *appending) matchSchemas() (*arrow.Schema, []int, error) {
-	table, input := a.existing.table.schema, a.src.schema()
+	table, input := a.existing.table.schema, a.src.Schema()
 	chosen, err := a.chosenFields(input)
 	if err != nil {
 		return nil, nil, err
@@ -340,7 +342,7 @@ func (a *appending) run(ctx context.Context) (*pipeline, error) {
 		}
 	}
 	p, err := a.newPipeline(ctx, part{
-		rows: rowRange{before.from, -1}, grid: before.grid, automatic: before.grid.chunkRows == 0,
+		rows: source.RowRange{From: before.from, To: -1}, grid: before.grid, automatic: before.grid.chunkRows == 0,
 		state: state, existing: before,
 	})
 	if err == nil {
@@ -380,7 +382,7 @@ func (a *appending) finish(ctx context.Context, p *pipeline) error {
 // followingSource yields the rows of a table from some row on, and then those of an input.
 // Nested columns of the former have no values: their arrays are read by themselves.
 type followingSource struct {
-	source
+	source.Source
 	ctx       context.Context
 	table     *Table
 	flat      *Table        // the columns that are not nested
@@ -390,8 +392,8 @@ type followingSource struct {
 	first     bool // a batch must come, even if it has no rows: it has the dictionaries
 }
 
-func newFollowingSource(src source, t *existingTable) *followingSource {
-	s := &followingSource{source: src, table: t.table, at: t.from}
+func newFollowingSource(src source.Source, t *existingTable) *followingSource {
+	s := &followingSource{Source: src, table: t.table, at: t.from}
 	s.flat = &Table{rows: t.rows, options: t.table.options}
 	var fields, all []arrow.Field
 	for i, c := range t.table.columns {
@@ -407,22 +409,22 @@ func newFollowingSource(src source, t *existingTable) *followingSource {
 	return s
 }
 
-func (s *followingSource) open(ctx context.Context, fields []int, _ rowRange) (err error) {
+func (s *followingSource) Open(ctx context.Context, fields []int, _ source.RowRange) (err error) {
 	s.ctx = ctx
 	if s.batchRows, err = s.flat.rowsPerBatch(ctx, 0); err != nil {
 		return partErrorf(partOf(err, PartOutput), "%w", err)
 	}
-	return s.source.open(ctx, fields, allRows)
+	return s.Source.Open(ctx, fields, source.WholeInput)
 }
 
-func (s *followingSource) next() (sourceBatch, error) {
+func (s *followingSource) Next() (source.Batch, error) {
 	if s.at >= s.table.rows && !s.first {
-		return s.source.next()
+		return s.Source.Next()
 	}
 	s.first = false
 	flat, err := s.flat.read(s.ctx, s.at, min(s.at+s.batchRows, s.table.rows))
 	if err != nil {
-		return sourceBatch{}, partErrorf(partOf(err, PartOutput), "reading the last rows of the table: %w", err)
+		return source.Batch{}, partErrorf(partOf(err, PartOutput), "reading the last rows of the table: %w", err)
 	}
 	defer flat.Release()
 	columns := make([]arrow.Array, s.fields.NumFields())
@@ -437,14 +439,14 @@ func (s *followingSource) next() (sourceBatch, error) {
 	}
 	s.at += flat.NumRows()
 	batch := array.NewRecordBatch(s.fields, columns, flat.NumRows())
-	return sourceBatch{batch: batch, bytes: batchBytes(batch, bufferLen)}, nil
+	return source.Batch{Record: batch, Bytes: arrowdata.BatchBytes(batch, arrowdata.BufferLen)}, nil
 }
 
-func (s *followingSource) rows() int64 {
-	if n := s.source.rows(); n >= 0 {
+func (s *followingSource) Rows() int64 {
+	if n := s.Source.Rows(); n >= 0 {
 		return s.table.rows + n
 	}
 	return -1
 }
 
-func (s *followingSource) close() error { return errors.Join(s.source.close(), s.table.Close()) }
+func (s *followingSource) Close() error { return errors.Join(s.Source.Close(), s.table.Close()) }

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -53,7 +54,7 @@ func fixedBuffer(t arrow.DataType, l fixedLayout, raw []byte, n int, missing []b
 				v = 0
 			}
 			if v != int64(int32(v)) {
-				return nil, fmt.Errorf("%d does not fit type %s: %w", v, t, errMalformed)
+				return nil, fmt.Errorf("%d does not fit type %s: %w", v, t, arrowdata.ErrMalformed)
 			}
 			narrow = binary.LittleEndian.AppendUint32(narrow, uint32(v))
 		}
@@ -174,7 +175,7 @@ func dictionaryArray(t *arrow.DictionaryType, codes []int64, dictionary arrow.Ar
 	var missing []byte
 	for i, code := range codes {
 		if code < -1 || code >= int64(dictionary.Len()) {
-			return nil, fmt.Errorf("code %d of %d categories: %w", code, dictionary.Len(), errMalformed)
+			return nil, fmt.Errorf("code %d of %d categories: %w", code, dictionary.Len(), arrowdata.ErrMalformed)
 		}
 		if code > limit {
 			return nil, fmt.Errorf("code %d does not fit dictionary indices of type %s", code, t.IndexType)
@@ -221,7 +222,7 @@ func nestedArray(t arrow.DataType, n int, missing []byte, buffers []*memory.Buff
 // nullArray returns n nulls of a type, or values of a union whose values are null.
 // arrow-go's MakeArrayOfNull (v18.8) panics for types that have Null inside.
 func nullArray(t arrow.DataType, n int) (arrow.Array, error) {
-	storage := storageType(t)
+	storage := arrowdata.StorageType(t)
 	if !arrow.TypeEqual(storage, t) {
 		values, err := nullArray(storage, n)
 		if err != nil {
@@ -284,7 +285,7 @@ func nullUnion(t arrow.UnionType, n int) (arrow.Array, error) {
 	if len(t.Fields()) > 0 {
 		code = byte(t.TypeCodes()[0])
 	} else if n > 0 {
-		return nil, fmt.Errorf("%d values of a union of no types: %w", n, errMalformed)
+		return nil, fmt.Errorf("%d values of a union of no types: %w", n, arrowdata.ErrMalformed)
 	}
 	buffers := []*memory.Buffer{memory.NewBufferBytes(slices.Repeat([]byte{code}, n))}
 	inner := n
@@ -320,7 +321,7 @@ func nullRuns(t *arrow.RunEndEncodedType, n int) (arrow.Array, error) {
 // type, or runs of them. It releases values.
 func restoreType(values arrow.Array, t arrow.DataType) (arrow.Array, error) {
 	defer values.Release()
-	storage := storageType(t)
+	storage := arrowdata.StorageType(t)
 	if runs, ok := storage.(*arrow.RunEndEncodedType); ok {
 		values.Retain()
 		inner, err := restoreType(values, runs.Encoded())

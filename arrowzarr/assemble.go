@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -103,7 +104,7 @@ func (w *worker) assemble(ctx context.Context, rows columnRows) (_ *columnChunk,
 	if plan.onDevice {
 		a.device = w.device
 	}
-	err = catchPanic(func() (err error) {
+	err = arrowdata.CatchPanic(func() (err error) {
 		if plan.runs {
 			if chunk.decoded, err = decodeRuns(inputs); err != nil {
 				return err
@@ -126,7 +127,7 @@ func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inp
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var regions [][]byte
-	err := catchPanic(func() error {
+	err := arrowdata.CatchPanic(func() error {
 		for _, s := range inputs {
 			regions = append(regions, s.regions()...)
 		}
@@ -138,7 +139,7 @@ func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inp
 	need := w.chunkBytes(plan, rows, inputs, regions)
 	if plan.runs {
 		var text float64
-		if err := catchPanic(func() (err error) { text, err = decodedTextBytes(inputs); return err }); err != nil {
+		if err := arrowdata.CatchPanic(func() (err error) { text, err = decodedTextBytes(inputs); return err }); err != nil {
 			return nil, partErrorf(PartInput, "column %q: %w", plan.field.Name, err)
 		}
 		need += 2 * (text + need)
@@ -154,14 +155,14 @@ func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inp
 func decodeRuns(inputs []columnSlice) (decoded []arrow.Array, err error) {
 	for i := range inputs {
 		s := &inputs[i]
-		part := array.NewSlice(unwrap(s.values), s.from, s.to)
+		part := array.NewSlice(arrowdata.Unwrap(s.values), s.from, s.to)
 		for err == nil && part.DataType().ID() == arrow.RUN_END_ENCODED {
 			var values arrow.Array
 			values, err = columns.Decode(part)
 			part.Release()
 			if part = nil; err == nil {
 				part = values
-				if inner := unwrap(values); inner != values {
+				if inner := arrowdata.Unwrap(values); inner != values {
 					inner.Retain()
 					values.Release()
 					part = inner
@@ -190,7 +191,7 @@ func decodeRuns(inputs []columnSlice) (decoded []arrow.Array, err error) {
 // innermostIndex returns the position of element i among the values of runs of runs.
 func innermostIndex(a arrow.Array, i int) int {
 	for {
-		runs, ok := unwrap(a).(*array.RunEndEncoded)
+		runs, ok := arrowdata.Unwrap(a).(*array.RunEndEncoded)
 		if !ok || i >= runs.Len() {
 			return i
 		}
@@ -201,11 +202,11 @@ func innermostIndex(a arrow.Array, i int) int {
 // decodedTextBytes is the size of the bytes of run-end encoded text in rows of it.
 func decodedTextBytes(inputs []columnSlice) (total float64, err error) {
 	for _, s := range inputs {
-		runs, ok := unwrap(s.values).(*array.RunEndEncoded)
+		runs, ok := arrowdata.Unwrap(s.values).(*array.RunEndEncoded)
 		if !ok {
-			return 0, fmt.Errorf("array of %T, expected one of runs: %w", s.values, errMalformed)
+			return 0, fmt.Errorf("array of %T, expected one of runs: %w", s.values, arrowdata.ErrMalformed)
 		}
-		values := unwrapRuns(runs)
+		values := arrowdata.UnwrapRuns(runs)
 		if _, fixed := fixedLayoutOf(values.DataType()); fixed {
 			return 0, nil
 		}
@@ -223,11 +224,11 @@ func decodedTextBytes(inputs []columnSlice) (total float64, err error) {
 				return 0, err
 			}
 			if at >= runs.Values().Len() || end <= row {
-				return 0, fmt.Errorf("run %d of %d ends at %d: %w", at, runs.Values().Len(), end, errMalformed)
+				return 0, fmt.Errorf("run %d of %d ends at %d: %w", at, runs.Values().Len(), end, arrowdata.ErrMalformed)
 			}
 			next := min(end, s.to)
 			if at = innermostIndex(runs.Values(), at); at >= values.Len() {
-				return 0, fmt.Errorf("run %d of %d: %w", at, values.Len(), errMalformed)
+				return 0, fmt.Errorf("run %d of %d: %w", at, values.Len(), arrowdata.ErrMalformed)
 			}
 			if values.IsValid(at) {
 				total += float64(len(value(at))) * float64(next-row)
@@ -245,7 +246,7 @@ func runEnd(a *array.RunEndEncoded, i int) (int64, error) {
 		return 0, err
 	}
 	if i < 0 || i >= a.RunEndsArr().Len() {
-		return 0, fmt.Errorf("run %d of %d: %w", i, a.RunEndsArr().Len(), errMalformed)
+		return 0, fmt.Errorf("run %d of %d: %w", i, a.RunEndsArr().Len(), arrowdata.ErrMalformed)
 	}
 	return end(i) - int64(a.Data().Offset()), nil
 }
@@ -548,7 +549,7 @@ func (a *assembler) unpackMissing(dst *ndview.NDBuffer, data arrow.ArrayData, at
 func hasMissingElements(inputs []columnSlice) (bool, error) {
 	found := false
 	for _, s := range inputs {
-		if _, isList := storageType(s.values.DataType()).(*arrow.FixedSizeListType); !isList {
+		if _, isList := arrowdata.StorageType(s.values.DataType()).(*arrow.FixedSizeListType); !isList {
 			return false, nil
 		}
 		data, _, err := walkLists(s.values.Data(), s.from, func(lists arrow.ArrayData, _, _ int64) error {
@@ -588,7 +589,7 @@ func (s columnSlice) regions() [][]byte {
 		return nil
 	}
 	regions := [][]byte{bitRegion(buffers[0], from, to-from)}
-	switch storageType(data.DataType()).(type) {
+	switch arrowdata.StorageType(data.DataType()).(type) {
 	case *arrow.StringType, *arrow.BinaryType:
 		return append(regions, offsetRegions(buffers, from, to, 4)...)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:

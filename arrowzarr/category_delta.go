@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -68,11 +69,11 @@ func loadDeltas(ctx context.Context, work store.Store, keys []string, all []*cat
 	for _, key := range keys {
 		var column, node, number int
 		if _, err := fmt.Sscanf(key, workPrefix+"/categories/%d/%d/%d", &column, &node, &number); err != nil || column < 0 || column >= len(all) {
-			return fmt.Errorf("%q is not the key of categories: %w", key, errMalformed)
+			return fmt.Errorf("%q is not the key of categories: %w", key, arrowdata.ErrMalformed)
 		}
 		content, err := work.Get(ctx, key, store.Range{})
 		if err == nil {
-			err = catchPanic(func() error {
+			err = arrowdata.CatchPanic(func() error {
 				if node == 0 {
 					err := loadKeys(all[column].codeOf, content, maxTableKeys)
 					all[column].saved = all[column].codeOf.len()
@@ -104,7 +105,7 @@ func (n *nestedWriter) loadCategories(node int, content []byte, state *nestedSta
 		at++
 	})
 	if g == nil {
-		return fmt.Errorf("node %d has no dictionary: %w", node, errMalformed)
+		return fmt.Errorf("node %d has no dictionary: %w", node, arrowdata.ErrMalformed)
 	}
 	err := loadKeys(g.codeOf, content, limit)
 	g.saved = g.codeOf.len()
@@ -116,7 +117,7 @@ func loadKeys(table *valueTable, content []byte, limit int64) error {
 	for len(content) > 0 && table.len() < limit {
 		size, n := binary.Uvarint(content)
 		if n <= 0 || size > uint64(len(content)-n) {
-			return fmt.Errorf("a key of %d bytes in %d: %w", size, len(content), errMalformed)
+			return fmt.Errorf("a key of %d bytes in %d: %w", size, len(content), arrowdata.ErrMalformed)
 		}
 		if _, err := table.number(content[n : n+int(size)]); err != nil {
 			return err

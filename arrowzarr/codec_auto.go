@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -73,7 +74,7 @@ func chooseCodecs(columns []*column, batch arrow.RecordBatch, jobs int) error {
 			continue
 		}
 		group.Go(func() error {
-			if err := catchPanic(func() error { return c.chooseCodecs(batch.Column(i)) }); err != nil {
+			if err := arrowdata.CatchPanic(func() error { return c.chooseCodecs(batch.Column(i)) }); err != nil {
 				return partErrorf(partOf(err, PartInput), "column %q: %w", c.field.Name, err)
 			}
 			return nil
@@ -99,7 +100,7 @@ func (c *column) chooseCodecs(values arrow.Array) error {
 
 // sampleRows is the number of rows of an array that a sample has.
 func sampleRows(values arrow.Array) int64 {
-	perRow := float64(arrayBytes(values.Data(), bufferLen)) / float64(max(values.Len(), 1))
+	perRow := float64(arrowdata.ArrayBytes(values.Data(), arrowdata.BufferLen)) / float64(max(values.Len(), 1))
 	return min(int64(values.Len()), max(int64(sampleBytes/max(perRow, 1)), 1))
 }
 
@@ -193,9 +194,9 @@ func (c *column) samples(rows columnSlice) ([]sample, error) {
 // dictionarySamples returns the codes and the categories of a dictionary column. The
 // indices and values of the batch are about as those will be.
 func (c *column) dictionarySamples(rows columnSlice) (all []sample, err error) {
-	dictionary, ok := unwrap(rows.values).(*array.Dictionary)
+	dictionary, ok := arrowdata.Unwrap(rows.values).(*array.Dictionary)
 	if !ok {
-		return nil, fmt.Errorf("array of %T, expected a dictionary: %w", rows.values, errMalformed)
+		return nil, fmt.Errorf("array of %T, expected a dictionary: %w", rows.values, arrowdata.ErrMalformed)
 	}
 	values := dictionary.Dictionary()
 	rows.codes = make(codeMap, values.Len())

@@ -14,6 +14,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/inputs"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -90,7 +93,7 @@ type conversion struct {
 	options Options
 	input   string
 	host    *hostAllocator
-	src     source // nil after it is closed
+	src     source.Source // nil after it is closed
 	format  string
 	target  *target
 	chosen  *chosenColumns
@@ -111,12 +114,12 @@ func openConversion(ctx context.Context, input, output string, options Options) 
 	if c.src, err = openInput(ctx, input, options, c.host); err != nil {
 		return nil, err
 	}
-	c.format = c.src.format()
-	if c.chosen, err = chooseColumns(c.src.schema(), options); err == nil {
+	c.format = c.src.Format()
+	if c.chosen, err = chooseColumns(c.src.Schema(), options); err == nil {
 		err = c.checkMemory()
 	}
 	if err == nil {
-		c.schema = selectSchema(c.src.schema(), c.chosen.fields)
+		c.schema = arrowdata.SelectSchema(c.src.Schema(), c.chosen.fields)
 		c.target, err = openTarget(ctx, output)
 	}
 	if err != nil {
@@ -141,7 +144,7 @@ func (c *conversion) closeSource() error {
 	if src == nil {
 		return nil
 	}
-	return markPart(PartInput, src.close())
+	return markPart(PartInput, src.Close())
 }
 
 // begin creates the output, or goes on with an unfinished one. It returns the last
@@ -163,7 +166,7 @@ func (c *conversion) begin(ctx context.Context) (*checkpoint, error) {
 
 // resume takes over an unfinished output, if there is one.
 func (c *conversion) resume(ctx context.Context) (last *checkpoint, resumed bool, err error) {
-	if _, err := c.src.count(ctx); errors.Is(err, errors.ErrUnsupported) {
+	if _, err := c.src.Count(ctx); errors.Is(err, errors.ErrUnsupported) {
 		return nil, false, partErrorf(PartUsage, "%s cannot be read again, so there is nothing to resume", inputName(c.input))
 	} else if err != nil {
 		return nil, false, markPart(PartInput, err)
@@ -217,7 +220,7 @@ func (c *conversion) convert(ctx context.Context, last *checkpoint) (*pipeline, 
 	if err != nil {
 		return nil, errors.Join(err, c.closeSource())
 	}
-	if rows := c.src.rows(); last == nil && rows > 0 && c.options.Device.Type() != arrowbuf.DeviceCPU && p.hierarchy.needsIndex(c.schema) {
+	if rows := c.src.Rows(); last == nil && rows > 0 && c.options.Device.Type() != arrowbuf.DeviceCPU && p.hierarchy.needsIndex(c.schema) {
 		p.early = rows
 	}
 	if last == nil || !last.Complete {
@@ -240,13 +243,13 @@ func (c *conversion) choosesShards() bool { return c.target.isRemote() && c.opti
 
 // wholeInput returns the part that goes from a checkpoint to the end.
 func (c *conversion) wholeInput(last *checkpoint) part {
-	whole := part{rows: allRows, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}
+	whole := part{rows: source.WholeInput, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}
 	if c.input != "-" && c.options.reader == nil && c.options.Checkpoint > 0 && !(c.options.ShardRows > 0 && slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.kind == kindNested })) {
 		whole.checkpoints = c.options.Checkpoint
 	}
 	if last != nil {
 		whole.last = last
-		whole.rows.from = last.State.Rows
+		whole.rows.From = last.State.Rows
 		whole.state = &last.State
 		whole.grid, whole.automatic = last.State.grid(), false
 		whole.categories = last.Categories
@@ -289,34 +292,34 @@ func inputName(input string) string {
 	if input == "-" {
 		return "standard input"
 	}
-	return withoutSecrets(input)
+	return inputs.WithoutSecrets(input)
 }
 
 // openInput opens the source of a conversion. Opening reads the schema, which may
 // never come.
-func openInput(ctx context.Context, input string, options Options, host *hostAllocator) (source, error) {
+func openInput(ctx context.Context, input string, options Options, host *hostAllocator) (source.Source, error) {
 	if options.reader != nil {
-		return newReaderSource(options.reader), nil
+		return source.NewReader(options.reader), nil
 	}
 	shares := divideMemory(options.MaxMemory, 0)
-	o := sourceOptions{
-		allocator:    host,
-		allowMapping: true,
-		maxBuffer:    shares.batches,
-		batchRows:    cmp.Or(options.ChunkRows, DefaultChunkRows),
-		jobs:         options.Jobs,
-		text:         options.Input.text(),
+	o := source.Options{
+		Allocator:    host,
+		AllowMapping: true,
+		MaxBuffer:    shares.batches,
+		BatchRows:    cmp.Or(options.ChunkRows, DefaultChunkRows),
+		Jobs:         options.Jobs,
+		Text:         options.Input.text(),
 	}
 	if options.Device.Type() == arrowbuf.DeviceCPU {
-		o.allocator = newCachingAllocator(host, shares.batches, shares.cached)
+		o.Allocator = newCachingAllocator(host, shares.batches, shares.cached)
 	}
-	var src source
+	var src source.Source
 	err := runUntilDone(ctx, func() (err error) {
-		if src, err = openInputs(ctx, append([]string{input}, options.Input.More...), o); err != nil {
+		if src, err = inputs.Open(ctx, append([]string{input}, options.Input.More...), o); err != nil {
 			return markPart(host.partOf(err), err)
 		}
 		return nil
-	}, func() { _ = src.close() })
+	}, func() { _ = src.Close() })
 	if err != nil {
 		return nil, err
 	}
@@ -355,5 +358,5 @@ func ConvertReader(ctx context.Context, r array.RecordReader, output string, opt
 		return nil, partErrorf(PartUsage, "arrowzarr.ConvertReader: nil reader")
 	}
 	options.reader = r
-	return Convert(ctx, readerName, output, options)
+	return Convert(ctx, source.ReaderName, output, options)
 }

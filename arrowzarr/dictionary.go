@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
@@ -57,7 +58,7 @@ const noCode = math.MaxUint32
 // code returns the code of an index, or -1 for a null value.
 func (m codeMap) code(index int64) (int64, error) {
 	if index < 0 || index >= int64(len(m)) {
-		return 0, fmt.Errorf("index %d into a dictionary of %d values: %w", index, len(m), errMalformed)
+		return 0, fmt.Errorf("index %d into a dictionary of %d values: %w", index, len(m), arrowdata.ErrMalformed)
 	}
 	if m[index] == noCode {
 		return -1, nil
@@ -141,7 +142,7 @@ func (g *categories) mapDictionary(dictionary arrow.Array) (codeMap, error) {
 // isUniqueIndex reports whether anndata can make an index of the values: they have no
 // axes of their own, none is NaN or NaT, and no two are equal, as 0 and -0 are.
 func (g *categories) isUniqueIndex() (bool, error) {
-	values := storageType(g.column.storage.(*arrow.DictionaryType).ValueType)
+	values := arrowdata.StorageType(g.column.storage.(*arrow.DictionaryType).ValueType)
 	if layout, ok := fixedLayoutOf(values); ok && len(layout.row) > 0 {
 		return false, nil
 	} else if ok && layout.fill == natMin && layout.source.Size() == 8 {
@@ -305,7 +306,7 @@ func indexReader(indices arrow.Array) (func(i int) int64, error) {
 func assembleCodes(c *column, parts []columnSlice, rows int64) (*chunkArrays, error) {
 	codes := make([]int64, 0, rows)
 	for _, p := range parts {
-		dictionary, ok := unwrap(p.values).(*array.Dictionary)
+		dictionary, ok := arrowdata.Unwrap(p.values).(*array.Dictionary)
 		if !ok {
 			return nil, fmt.Errorf("array of %T for type %s", p.values, p.values.DataType())
 		}

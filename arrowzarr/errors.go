@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
@@ -101,7 +102,7 @@ func partOf(err error, otherwise Part) Part {
 		return marked.Part
 	case errors.As(err, &call), errors.Is(err, cudabuf.ErrClosed), errors.Is(err, arrowbuf.ErrOutOfMemory):
 		return PartDevice // also if arrow-go panics for lack of pinned memory
-	case errors.Is(err, element.ErrInvalidUTF8), errors.Is(err, errMalformed):
+	case errors.Is(err, element.ErrInvalidUTF8), errors.Is(err, arrowdata.ErrMalformed):
 		return PartInput
 	}
 	return otherwise

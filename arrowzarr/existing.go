@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -113,7 +114,7 @@ func (t *existingTable) column(c *column) (existingColumn, error) {
 	case *zarr.GroupMetadata:
 		e.grouped = true
 	default:
-		return e, fmt.Errorf("%s is %T, expected an array or a group: %w", c.name, node, errMalformed)
+		return e, fmt.Errorf("%s is %T, expected an array or a group: %w", c.name, node, arrowdata.ErrMalformed)
 	}
 	for path, name := range arrayNames(c) {
 		if err := add(c.name+"/"+path, name); err != nil {
@@ -137,7 +138,7 @@ func (t *existingTable) setGrid() error {
 			}
 			grid := gridOf(m)
 			if found && grid != t.grid || m.Shape[0] != t.rows {
-				return fmt.Errorf("column %q: %s has %d rows in chunks and shards of %+v, expected %d in %+v: %w", c.plan.field.Name, name, m.Shape[0], grid, t.rows, t.grid, errMalformed)
+				return fmt.Errorf("column %q: %s has %d rows in chunks and shards of %+v, expected %d in %+v: %w", c.plan.field.Name, name, m.Shape[0], grid, t.rows, t.grid, arrowdata.ErrMalformed)
 			}
 			t.grid, found = grid, true
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 )
@@ -28,7 +29,7 @@ func (t *existingTable) attach(ctx context.Context, nested []*nestedWriter) erro
 		if w == nil {
 			continue
 		}
-		if err := catchPanic(func() error { return t.attachNested(ctx, i, w) }); err != nil {
+		if err := arrowdata.CatchPanic(func() error { return t.attachNested(ctx, i, w) }); err != nil {
 			return fmt.Errorf("column %q: %w", t.table.columns[i].plan.field.Name, err)
 		}
 	}
@@ -49,7 +50,7 @@ func (t *existingTable) attachNested(ctx context.Context, column int, w *nestedW
 			return err
 		}
 		if m.Shape[0] != s.length {
-			return fmt.Errorf("%s has %d elements, expected %d: %w", s.name, m.Shape[0], s.length, errMalformed)
+			return fmt.Errorf("%s has %d elements, expected %d: %w", s.name, m.Shape[0], s.length, arrowdata.ErrMalformed)
 		}
 		s.existing = m
 		if grid := gridOf(m); isOneChunk(grid, s.length) && grid != s.grid {
@@ -123,7 +124,7 @@ func (t *existingTable) nestedStateOf(ctx context.Context, column int) (*nestedS
 	c := t.table.columns[column]
 	group, ok := t.nodes[c.plan.name].(*zarr.GroupMetadata)
 	if !ok {
-		return nil, fmt.Errorf("%s is no group: %w", c.plan.name, errMalformed)
+		return nil, fmt.Errorf("%s is no group: %w", c.plan.name, arrowdata.ErrMalformed)
 	}
 	text, _ := group.Attributes["form"].(string)
 	var form any
@@ -230,7 +231,7 @@ func (t *existingTable) countUnion(ctx context.Context, c *tableColumn, n *node)
 	err := t.forEachBlock(ctx, c, n.key+"-"+bufferTags, ndview.Int8, func(tags []int64) error {
 		for _, tag := range tags {
 			if tag < 0 || tag >= int64(len(counts)) {
-				return fmt.Errorf("tag %d of %d types: %w", tag, len(counts), errMalformed)
+				return fmt.Errorf("tag %d of %d types: %w", tag, len(counts), arrowdata.ErrMalformed)
 			}
 			counts[tag]++
 		}

@@ -11,6 +11,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/inputs"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet"
 )
 
 // SourceFacts is what a source says without reading values.
@@ -28,12 +32,12 @@ var TestInput InputOptions
 // TestMaxBuffer is the largest buffer of the sources that tests open.
 var TestMaxBuffer int64 = 64 << 20
 
-func openTestSource(names ...string) (source, error) {
-	return openInputs(context.Background(), names, testSourceOptions())
+func openTestSource(names ...string) (source.Source, error) {
+	return inputs.Open(context.Background(), names, testSourceOptions())
 }
 
-func testSourceOptions() sourceOptions {
-	return sourceOptions{text: TestInput.text(), allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: TestMaxBuffer, batchRows: 7, jobs: 2}
+func testSourceOptions() source.Options {
+	return source.Options{Text: TestInput.text(), Allocator: arrowbuf.CPU().HostAllocator(), AllowMapping: true, MaxBuffer: TestMaxBuffer, BatchRows: 7, Jobs: 2}
 }
 
 // DescribeSource returns what a source says without reading values.
@@ -42,10 +46,10 @@ func DescribeSource(inputs ...string) (f SourceFacts, err error) {
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, src.close()) }()
-	f = SourceFacts{Schema: src.schema(), Rows: src.rows(), Fingerprint: src.fingerprint()}
-	if f.Count, err = src.count(context.Background()); err == nil {
-		f.Nulls, err = src.nulls(context.Background())
+	defer func() { err = errors.Join(err, src.Close()) }()
+	f = SourceFacts{Schema: src.Schema(), Rows: src.Rows(), Fingerprint: src.Fingerprint()}
+	if f.Count, err = src.Count(context.Background()); err == nil {
+		f.Nulls, err = src.Nulls(context.Background())
 	}
 	return f, err
 }
@@ -56,23 +60,23 @@ func ReadSource(inputs []string, fields []int, from, to int64, visit func(arrow.
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, src.close()) }()
-	if err := src.open(context.Background(), fields, rowRange{from, to}); err != nil {
+	defer func() { err = errors.Join(err, src.Close()) }()
+	if err := src.Open(context.Background(), fields, source.RowRange{From: from, To: to}); err != nil {
 		return err
 	}
 	for {
-		b, err := src.next()
+		b, err := src.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := countNulls(b.batch); err != nil {
+		if err := countNulls(b.Record); err != nil {
 			return err
 		}
-		visit(b.batch)
-		b.batch.Release()
+		visit(b.Record)
+		b.Record.Release()
 	}
 }
 
@@ -82,7 +86,7 @@ func SchemaOfSource(inputs ...string) (*arrow.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return src.schema(), src.close()
+	return src.Schema(), src.Close()
 }
 
 // ReadAsConvert reads an input as Convert reads it, and returns the size of its batches.
@@ -96,24 +100,24 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, src.close()) }()
-	fields := make([]int, src.schema().NumFields())
+	defer func() { err = errors.Join(err, src.Close()) }()
+	fields := make([]int, src.Schema().NumFields())
 	for i := range fields {
 		fields[i] = i
 	}
-	if err := src.open(context.Background(), fields, allRows); err != nil {
+	if err := src.Open(context.Background(), fields, source.WholeInput); err != nil {
 		return 0, err
 	}
 	for {
-		b, err := src.next()
+		b, err := src.Next()
 		if errors.Is(err, io.EOF) {
 			return bytes, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		bytes += batchBytes(b.batch, bufferLen)
-		b.batch.Release()
+		bytes += arrowdata.BatchBytes(b.Record, arrowdata.BufferLen)
+		b.Record.Release()
 	}
 }
 
@@ -130,31 +134,31 @@ func StripSizes(path string, rows int64) (sizes []int64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newParquetSource(newRemoteFile(path, int64(len(content)), "", bytes.NewReader(content)), testSourceOptions())
+	p, err := parquet.Open(source.NewRemoteFile(path, int64(len(content)), "", bytes.NewReader(content)), testSourceOptions())
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
-	chosen, err := chooseColumns(p.schema(), Options{})
+	defer func() { err = errors.Join(err, p.Close()) }()
+	chosen, err := chooseColumns(p.Schema(), Options{})
 	if err != nil {
 		return nil, err
 	}
-	p.allowStrips(&stripSizer{columns: chosen.plans, grid: rowGrid{chunkRows: rows}})
-	if err := p.open(context.Background(), chosen.fields, allRows); err != nil {
+	p.AllowStrips(&stripSizer{columns: chosen.plans, grid: rowGrid{chunkRows: rows}})
+	if err := p.Open(context.Background(), chosen.fields, source.WholeInput); err != nil {
 		return nil, err
 	}
 	for {
-		b, err := p.next()
+		b, err := p.Next()
 		if errors.Is(err, io.EOF) {
 			return sizes, nil
 		}
 		if err != nil {
 			return sizes, err
 		}
-		if b.strip == nil {
+		if b.Strip == nil {
 			return sizes, errors.New("a batch that is no strip")
 		}
-		sizes = append(sizes, b.bytes)
-		b.batch.Release()
+		sizes = append(sizes, b.Bytes)
+		b.Record.Release()
 	}
 }

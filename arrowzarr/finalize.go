@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -315,7 +316,7 @@ func (s *arrayStream) loadPiece(ctx context.Context, from store.Store, p partPie
 		return err
 	}
 	if p.From < 0 || p.Count < 0 || int64(len(value)) != p.Count*s.width || (p.From+p.Count)*s.width > int64(len(elements)) {
-		return fmt.Errorf("piece %s: %d bytes for %d elements from %d on, in a chunk of %d: %w", p.key(p.folder), len(value), p.Count, p.From, int64(len(elements))/s.width, errMalformed)
+		return fmt.Errorf("piece %s: %d bytes for %d elements from %d on, in a chunk of %d: %w", p.key(p.folder), len(value), p.Count, p.From, int64(len(elements))/s.width, arrowdata.ErrMalformed)
 	}
 	copy(elements[p.From*s.width:], value)
 	return nil
@@ -441,7 +442,7 @@ func (c *conversion) joinResults(ctx context.Context) (*tableState, []partPiece,
 	var pieces []partPiece
 	for number, r := range results {
 		if len(r.Missing) != len(state.Columns) {
-			return nil, nil, fmt.Errorf("%s has %d columns, expected %d: %w", resultKey(number), len(r.Missing), len(state.Columns), errMalformed)
+			return nil, nil, fmt.Errorf("%s has %d columns, expected %d: %w", resultKey(number), len(r.Missing), len(state.Columns), arrowdata.ErrMalformed)
 		}
 		state.RawBytes += r.RawBytes
 		state.Stored += r.Stored

@@ -9,6 +9,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/inputs"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -91,16 +95,16 @@ func inspectFile(ctx context.Context, path string, options InspectOptions) (*Con
 	if err != nil {
 		return nil, err
 	}
-	src, err := openInputs(ctx, []string{path}, sourceOptions{allocator: arrowbuf.CPU().HostAllocator(), allowMapping: true, maxBuffer: DefaultMaxMemory, batchRows: DefaultChunkRows, jobs: 1, text: convert.Input.text()})
+	src, err := inputs.Open(ctx, []string{path}, source.Options{Allocator: arrowbuf.CPU().HostAllocator(), AllowMapping: true, MaxBuffer: DefaultMaxMemory, BatchRows: DefaultChunkRows, Jobs: 1, Text: convert.Input.text()})
 	if err != nil {
 		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
-	parquet, ok := src.(*parquetSource)
+	parquet, ok := src.(*parquet.Source)
 	if ok && !options.Stats {
 		c, err = inspectParquet(parquet)
 	} else {
-		err = catchPanic(func() (err error) { c, err = inspectArrow(ctx, src, options.Stats); return err })
+		err = arrowdata.CatchPanic(func() (err error) { c, err = inspectArrow(ctx, src, options.Stats); return err })
 	}
 	if ok && options.Stats && err == nil { // what is stored is in the footer
 		var stored *Contents
@@ -109,12 +113,12 @@ func inspectFile(ctx context.Context, path string, options InspectOptions) (*Con
 		}
 	}
 	if err == nil {
-		err = c.addForms(src.schema(), convert)
+		err = c.addForms(src.Schema(), convert)
 	}
-	if err = errors.Join(err, src.close()); err != nil {
+	if err = errors.Join(err, src.Close()); err != nil {
 		return nil, markPart(PartInput, err)
 	}
-	c.Path, c.Format = path, src.format()
+	c.Path, c.Format = path, src.Format()
 	return c, nil
 }
 
@@ -169,20 +173,20 @@ func (c *column) form(nulls int64) string {
 }
 
 // inspectArrow reads all batches of an input.
-func inspectArrow(ctx context.Context, src source, stats bool) (*Contents, error) {
-	schema := src.schema()
+func inspectArrow(ctx context.Context, src source.Source, stats bool) (*Contents, error) {
+	schema := src.Schema()
 	c := &Contents{Columns: make([]ColumnStats, schema.NumFields())}
 	fields := make([]int, schema.NumFields())
 	for i, f := range schema.Fields() {
 		fields[i] = i
 		c.Columns[i] = ColumnStats{Name: f.Name, Type: f.Type.String(), StoredBytes: -1}
 	}
-	if err := src.open(ctx, fields, allRows); err != nil {
+	if err := src.Open(ctx, fields, source.WholeInput); err != nil {
 		return nil, err
 	}
 	scanners := newColumnScanners(schema, stats)
 	for {
-		l, err := src.next()
+		l, err := src.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -192,8 +196,8 @@ func inspectArrow(ctx context.Context, src source, stats bool) (*Contents, error
 		if err != nil {
 			return nil, err
 		}
-		err = c.addBatch(c.Columns, l.batch, scanners)
-		l.batch.Release()
+		err = c.addBatch(c.Columns, l.Record, scanners)
+		l.Record.Release()
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +207,7 @@ func inspectArrow(ctx context.Context, src source, stats bool) (*Contents, error
 		c.Columns[i].Values = scanners[i].result()
 		c.RawBytes += c.Columns[i].RawBytes
 	}
-	c.StoredBytes, _ = src.position()
+	c.StoredBytes, _ = src.Position()
 	return c, nil
 }
 
@@ -214,7 +218,7 @@ func (c *Contents) addBatch(columns []ColumnStats, batch arrow.RecordBatch, scan
 	}
 	for i, values := range batch.Columns() {
 		columns[i].Nulls += int64(max(values.NullN(), 0))
-		columns[i].RawBytes += arrayBytes(values.Data(), bufferLen)
+		columns[i].RawBytes += arrowdata.ArrayBytes(values.Data(), arrowdata.BufferLen)
 		if err := scanners[i].add(values); err != nil {
 			return fmt.Errorf("column %q: %w", columns[i].Name, err)
 		}
@@ -224,20 +228,20 @@ func (c *Contents) addBatch(columns []ColumnStats, batch arrow.RecordBatch, scan
 }
 
 // inspectParquet describes the columns that a footer lists.
-func inspectParquet(src *parquetSource) (*Contents, error) {
-	stored, err := src.storedColumns()
+func inspectParquet(src *parquet.Source) (*Contents, error) {
+	stored, err := src.StoredColumns()
 	if err != nil {
 		return nil, err
 	}
-	c := &Contents{Rows: src.rows()}
-	_, c.StoredBytes = src.position()
-	for i, field := range src.schema().Fields() {
+	c := &Contents{Rows: src.Rows()}
+	_, c.StoredBytes = src.Position()
+	for i, field := range src.Schema().Fields() {
 		s := stored[i]
 		c.Columns = append(c.Columns, ColumnStats{
 			Name: field.Name, Type: field.Type.String(), Shape: []int64{c.Rows},
-			Nulls: s.nulls, Codecs: s.codecs, StoredBytes: s.storedBytes, RawBytes: s.rawBytes,
+			Nulls: s.Nulls, Codecs: s.Codecs, StoredBytes: s.StoredBytes, RawBytes: s.RawBytes,
 		})
-		c.RawBytes += s.rawBytes
+		c.RawBytes += s.RawBytes
 	}
 	return c, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/inputs"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -29,7 +30,7 @@ func openHierarchy(ctx context.Context, location string) (store.Store, error) {
 	info, err := os.Stat(location)
 	isLocal := err == nil || !strings.Contains(location, "://")
 	switch {
-	case isLocal && err == nil && info.IsDir() && isZarr(location):
+	case isLocal && err == nil && info.IsDir() && inputs.IsZarr(location):
 	case isLocal && strings.EqualFold(filepath.Ext(location), ".zip") && err == nil:
 	case isLocal:
 		return nil, nil
@@ -38,7 +39,7 @@ func openHierarchy(ctx context.Context, location string) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range nodeDocuments {
+	for _, key := range inputs.NodeDocuments {
 		found, err := store.Exists(ctx, s, key)
 		if err != nil && isLocal {
 			return nil, errors.Join(fmt.Errorf("%s: %w", location, err), store.Close(s))

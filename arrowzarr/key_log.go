@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
 // keyLog is bytes to which more are appended. Its first blocks are in a temporary file if
@@ -153,7 +155,7 @@ func (r *keyReader) next() ([]byte, error) {
 			return nil, err
 		}
 		if size, n = binary.Uvarint(r.window); n <= 0 {
-			return nil, fmt.Errorf("no key at %d of %d bytes: %w", r.at, r.log.length, errMalformed)
+			return nil, fmt.Errorf("no key at %d of %d bytes: %w", r.at, r.log.length, arrowdata.ErrMalformed)
 		}
 	}
 	end := n + int(size)

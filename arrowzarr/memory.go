@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet"
 )
 
 // Options.MaxMemory is divided before the conversion begins, so that it holds on
@@ -46,7 +48,7 @@ const (
 
 // divideMemory divides the memory of a conversion of some columns.
 func divideMemory(maxMemory int64, columns int) memoryShares {
-	total := maxMemory - programMemory - int64(columns)*columnMemory
+	total := maxMemory - programMemory - int64(columns)*source.ColumnMemory
 	return memoryShares{total: total, batches: total / 2, chunks: total / 4, cached: total / 16}
 }
 
@@ -57,8 +59,8 @@ func (c *conversion) shares() memoryShares {
 }
 
 // parquetInput returns the Parquet file that is the input, or nil.
-func (c *conversion) parquetInput() *parquetSource {
-	p, _ := c.src.(*parquetSource)
+func (c *conversion) parquetInput() *parquet.Source {
+	p, _ := c.src.(*parquet.Source)
 	return p
 }
 
@@ -66,7 +68,7 @@ func (c *conversion) parquetInput() *parquetSource {
 // whether a part of it is of dictionaries.
 func (c *conversion) sourceBytes() (n int64, dictionaries bool) {
 	if p := c.parquetInput(); p != nil {
-		return p.extraBytes(c.chosen.fields)
+		return p.ExtraBytes(c.chosen.fields)
 	}
 	return 0, false
 }
@@ -77,7 +79,7 @@ func (c *conversion) checkMemory() error {
 	columns := int64(len(c.chosen.plans))
 	if c.shares().total < c.options.MaxMemory/4 {
 		known, hasDictionaries := c.sourceBytes()
-		known += columns * columnMemory
+		known += columns * source.ColumnMemory
 		need := (programMemory + known) / 3 * 4
 		dictionaries := ""
 		if hasDictionaries {
@@ -223,10 +225,10 @@ type chunkMemory struct {
 	size    int64
 	free    *semaphore.Weighted
 	slots   *semaphore.Weighted // one per chunk
-	mapping *mapping            // nil unless the input is mapped
+	mapping *source.Mapping     // nil unless the input is mapped
 }
 
-func newChunkMemory(size int64, chunks int, m *mapping) *chunkMemory {
+func newChunkMemory(size int64, chunks int, m *source.Mapping) *chunkMemory {
 	return &chunkMemory{size: size, free: semaphore.NewWeighted(size), slots: semaphore.NewWeighted(int64(chunks)), mapping: m}
 }
 
@@ -243,7 +245,7 @@ type chunkReservation struct {
 // mapping that its regions touch. A chunk that needs more than the share waits until it
 // has all of it.
 func (m *chunkMemory) acquire(ctx context.Context, n int64, regions [][]byte) (*chunkReservation, error) {
-	windows := m.mapping.countWindows(regions)
+	windows := m.mapping.CountWindows(regions)
 	need := n + windowWeight(windows)
 	r := &chunkReservation{memory: m, bytes: n, regions: regions}
 	if need > m.size {
@@ -257,7 +259,7 @@ func (m *chunkMemory) acquire(ctx context.Context, n int64, regions [][]byte) (*
 		return nil, err
 	}
 	// A window that another chunk reads, too, counts once.
-	added := m.mapping.retain(regions)
+	added := m.mapping.Retain(regions)
 	if !r.exclusive {
 		m.free.Release(windowWeight(windows - added))
 	}
@@ -265,7 +267,7 @@ func (m *chunkMemory) acquire(ctx context.Context, n int64, regions [][]byte) (*
 }
 
 func (r *chunkReservation) release() {
-	unmapped := r.memory.mapping.release(r.regions)
+	unmapped := r.memory.mapping.Release(r.regions)
 	if !r.exclusive {
 		r.bytes += windowWeight(unmapped)
 	}
@@ -274,7 +276,7 @@ func (r *chunkReservation) release() {
 }
 
 // windowWeight is what n windows of a mapping count.
-func windowWeight(n int) int64 { return outsideHeap(windowBytes) * int64(n) }
+func windowWeight(n int) int64 { return outsideHeap(source.WindowBytes) * int64(n) }
 
 // categoryMemory is the share of the values of all dictionaries. An eighth of it is for the
 // values themselves: tables write those that exceed it to temporary files. The rest finds

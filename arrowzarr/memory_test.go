@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -97,15 +98,15 @@ func TestChunkWaitsForASlot(t *testing.T) {
 // them is released.
 func TestChunksShareTheWindowsTheyRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mapped")
-	require.NoError(t, os.WriteFile(path, make([]byte, 3*windowBytes), 0o666))
-	file, err := openLocal(path)
+	require.NoError(t, os.WriteFile(path, make([]byte, 3*source.WindowBytes), 0o666))
+	file, err := source.OpenLocal(path)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, file.close()) }()
-	mapped, err := newMapping(file)
+	defer func() { require.NoError(t, file.Close()) }()
+	mapped, err := source.NewMapping(file)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, mapped.close()) }()
-	content := mapped.content()
-	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(content))) % windowBytes)
+	defer func() { require.NoError(t, mapped.Close()) }()
+	content := mapped.Content()
+	at := int(-uintptr(unsafe.Pointer(unsafe.SliceData(content))) % source.WindowBytes)
 	region := [][]byte{content[at : at+100], content[at+200 : at+300]}
 
 	const size = 64 << 20

@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -144,7 +145,7 @@ func (p *nodePlanner) plan(t arrow.DataType, path string, depth int) (n *node, e
 // types, and the values of run-end encoded ones.
 func valueType(t arrow.DataType) arrow.DataType {
 	for {
-		t = storageType(t)
+		t = arrowdata.StorageType(t)
 		runs, ok := t.(*arrow.RunEndEncodedType)
 		if !ok {
 			return t

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -105,15 +106,15 @@ func (w *nodeWriter) keep(s *arrayStream) string {
 
 // append appends elements [from, to) of an array of the node's type.
 func (w *nodeWriter) append(a arrow.Array, from, to int64) (err error) {
-	a = unwrap(a)
+	a = arrowdata.Unwrap(a)
 	if from < 0 || to < from || to > int64(a.Len()) {
-		return fmt.Errorf("elements [%d, %d) of an array of %d: %w", from, to, a.Len(), errMalformed)
+		return fmt.Errorf("elements [%d, %d) of an array of %d: %w", from, to, a.Len(), arrowdata.ErrMalformed)
 	}
 	if runs, ok := a.(*array.RunEndEncoded); ok {
 		return w.appendRuns(runs, from, to)
 	}
 	if a.DataType().ID() != w.plan.typ.ID() {
-		return fmt.Errorf("an array of type %s, expected %s: %w", a.DataType(), w.plan.typ, errMalformed)
+		return fmt.Errorf("an array of type %s, expected %s: %w", a.DataType(), w.plan.typ, arrowdata.ErrMalformed)
 	}
 	if w.mask != nil {
 		if err := w.appendMask(a, from, to); err != nil {
@@ -130,7 +131,7 @@ func (w *nodeWriter) append(a arrow.Array, from, to int64) (err error) {
 	case nodeFixedList:
 		list, ok := a.(*array.FixedSizeList)
 		if !ok {
-			return fmt.Errorf("array of %T: %w", a, errMalformed)
+			return fmt.Errorf("array of %T: %w", a, arrowdata.ErrMalformed)
 		}
 		start := (int64(a.Data().Offset()) + from) * w.plan.size
 		return w.children[0].append(list.ListValues(), start, start+(to-from)*w.plan.size)
@@ -222,7 +223,7 @@ func (w *nodeWriter) appendFixed(a arrow.Array, from, to int64) error {
 	}
 	buffers := data.Buffers()
 	if len(buffers) < 2 || buffers[1] == nil {
-		return fmt.Errorf("%s array without a buffer of values: %w", a.DataType(), errMalformed)
+		return fmt.Errorf("%s array without a buffer of values: %w", a.DataType(), arrowdata.ErrMalformed)
 	}
 	raw := buffers[1].Bytes()
 	sourceWidth := l.source.Size() * max(l.limbs, 1)
@@ -231,7 +232,7 @@ func (w *nodeWriter) appendFixed(a arrow.Array, from, to int64) error {
 		need = bitutil.BytesForBits(at + n)
 	}
 	if int64(len(raw)) < need {
-		return fmt.Errorf("%s array with a buffer of %d bytes, expected %d: %w", a.DataType(), len(raw), need, errMalformed)
+		return fmt.Errorf("%s array with a buffer of %d bytes, expected %d: %w", a.DataType(), len(raw), need, arrowdata.ErrMalformed)
 	}
 	valid, err := validityBits(a)
 	if err != nil {
@@ -289,7 +290,7 @@ func (w *nodeWriter) appendIntervals(a arrow.Array, from, to int64) error {
 	buffers := a.Data().Buffers()
 	at := from + int64(a.Data().Offset())
 	if len(buffers) < 2 || buffers[1] == nil || int64(buffers[1].Len()) < (at+to-from)*int64(size) {
-		return fmt.Errorf("%s array without its values: %w", a.DataType(), errMalformed)
+		return fmt.Errorf("%s array without its values: %w", a.DataType(), arrowdata.ErrMalformed)
 	}
 	raw := buffers[1].Bytes()
 	for f, field := range fields {
@@ -336,7 +337,7 @@ func bitmapOf(a arrow.Array) (validBits, error) {
 	}
 	v := validBits{bits: buffers[0].Bytes(), offset: int64(a.Data().Offset())}
 	if need := bitutil.BytesForBits(v.offset + int64(a.Len())); int64(len(v.bits)) < need {
-		return validBits{}, fmt.Errorf("%s array with a validity bitmap of %d bytes, expected %d: %w", a.DataType(), len(v.bits), need, errMalformed)
+		return validBits{}, fmt.Errorf("%s array with a validity bitmap of %d bytes, expected %d: %w", a.DataType(), len(v.bits), need, arrowdata.ErrMalformed)
 	}
 	return v, nil
 }
@@ -368,7 +369,7 @@ func appendRanges[O int32 | int64](o *arrayStream, r ranges[O], show func(start,
 		for ; len(room) > 0; room = room[8:] {
 			if s, e := int64(r.offsets[i]), int64(r.offsets[i+1]); s != e && !r.valid.isNull(r.first+int64(i)) {
 				if s < 0 || e < s || e > r.most {
-					return fmt.Errorf("a list of elements [%d, %d) of %d: %w", s, e, r.most, errMalformed)
+					return fmt.Errorf("a list of elements [%d, %d) of %d: %w", s, e, r.most, arrowdata.ErrMalformed)
 				}
 				if s != end {
 					if err := showRun(start, end, show); err != nil {
@@ -378,7 +379,7 @@ func appendRanges[O int32 | int64](o *arrayStream, r ranges[O], show func(start,
 				}
 				end = e
 				if total += e - s; total < 0 {
-					return fmt.Errorf("more elements than can be counted: %w", errMalformed)
+					return fmt.Errorf("more elements than can be counted: %w", arrowdata.ErrMalformed)
 				}
 			}
 			binary.LittleEndian.PutUint64(room, uint64(total))
@@ -515,7 +516,7 @@ func (w *nodeWriter) appendOffset(end int64) error {
 func (w *nodeWriter) appendLists(a arrow.Array, from, to int64) error {
 	lists, ok := a.(array.ListLike)
 	if !ok {
-		return fmt.Errorf("array of %T: %w", a, errMalformed)
+		return fmt.Errorf("array of %T: %w", a, arrowdata.ErrMalformed)
 	}
 	values := lists.ListValues()
 	show := func(start, end int64) error { return w.children[0].append(values, start, end) }
@@ -528,7 +529,7 @@ func (w *nodeWriter) appendLists(a arrow.Array, from, to int64) error {
 		if a.IsValid(int(i)) {
 			s, e := lists.ValueOffsets(int(i))
 			if s < 0 || e < s || e > int64(values.Len()) {
-				return fmt.Errorf("a list of elements [%d, %d) of %d: %w", s, e, values.Len(), errMalformed)
+				return fmt.Errorf("a list of elements [%d, %d) of %d: %w", s, e, values.Len(), arrowdata.ErrMalformed)
 			}
 			if s != end && s != e {
 				if err := showRun(start, end, show); err != nil {
@@ -540,7 +541,7 @@ func (w *nodeWriter) appendLists(a arrow.Array, from, to int64) error {
 				end = e
 			}
 			if total > math.MaxInt64-(e-s) {
-				return fmt.Errorf("more elements than can be counted: %w", errMalformed)
+				return fmt.Errorf("more elements than can be counted: %w", arrowdata.ErrMalformed)
 			}
 			total += e - s
 		}
@@ -555,7 +556,7 @@ func (w *nodeWriter) appendLists(a arrow.Array, from, to int64) error {
 func (w *nodeWriter) appendUnion(a arrow.Array, from, to int64) error {
 	union, ok := a.(array.Union)
 	if !ok {
-		return fmt.Errorf("array of %T: %w", a, errMalformed)
+		return fmt.Errorf("array of %T: %w", a, arrowdata.ErrMalformed)
 	}
 	childOf := map[arrow.UnionTypeCode]int{}
 	for i, code := range union.UnionType().TypeCodes() {
@@ -574,7 +575,7 @@ func (w *nodeWriter) appendUnion(a arrow.Array, from, to int64) error {
 		for i := from; i < end; i++ {
 			child, ok := childOf[union.TypeCode(int(i))]
 			if !ok {
-				return fmt.Errorf("a union's type code %d: %w", union.TypeCode(int(i)), errMalformed)
+				return fmt.Errorf("a union's type code %d: %w", union.TypeCode(int(i)), arrowdata.ErrMalformed)
 			}
 			at := i
 			if isDense {
@@ -651,7 +652,7 @@ type nodeCategories struct {
 func (w *nodeWriter) appendDictionary(a arrow.Array, from, to int64) error {
 	d, ok := a.(*array.Dictionary)
 	if !ok {
-		return fmt.Errorf("array of %T: %w", a, errMalformed)
+		return fmt.Errorf("array of %T: %w", a, arrowdata.ErrMalformed)
 	}
 	if err := w.mapDictionary(d.Dictionary()); err != nil {
 		return err

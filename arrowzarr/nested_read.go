@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
@@ -61,7 +62,7 @@ func (c *tableColumn) readNode(ctx context.Context, n *node, from, to int64) (ar
 		return c.readLists(ctx, n, missing, from, to)
 	case nodeFixedList:
 		if n.size > 0 && to > math.MaxInt64/n.size {
-			return nil, fmt.Errorf("%d lists of %d elements: %w", to, n.size, errMalformed)
+			return nil, fmt.Errorf("%d lists of %d elements: %w", to, n.size, arrowdata.ErrMalformed)
 		}
 		child, err := c.readChild(ctx, n, 0, from*n.size, to*n.size)
 		if err != nil {
@@ -95,7 +96,7 @@ func (c *tableColumn) readOffsets(ctx context.Context, n *node, from, to int64) 
 	}
 	for i, o := range offsets {
 		if o < 0 || i > 0 && o < offsets[i-1] {
-			return nil, fmt.Errorf("%s-%s: offset %d at row %d: %w", n.key, bufferOffsets, o, from+int64(i), errMalformed)
+			return nil, fmt.Errorf("%s-%s: offset %d at row %d: %w", n.key, bufferOffsets, o, from+int64(i), arrowdata.ErrMalformed)
 		}
 	}
 	return offsets, nil
@@ -309,13 +310,13 @@ func (c *tableColumn) readUnionRows(ctx context.Context, n *node, from, to int64
 	}
 	for i, tag := range tags {
 		if tag < 0 || tag >= int64(len(n.children)) {
-			return nil, fmt.Errorf("tag %d of %d types: %w", tag, len(n.children), errMalformed)
+			return nil, fmt.Errorf("tag %d of %d types: %w", tag, len(n.children), arrowdata.ErrMalformed)
 		}
 		if rows.count[tag] == 0 {
 			rows.first[tag] = index[i]
 		}
 		if want := rows.first[tag] + rows.count[tag]; index[i] != want {
-			return nil, fmt.Errorf("%s-%s: %d at row %d, expected %d: %w", n.key, bufferIndex, index[i], from+int64(i), want, errMalformed)
+			return nil, fmt.Errorf("%s-%s: %d at row %d, expected %d: %w", n.key, bufferIndex, index[i], from+int64(i), want, arrowdata.ErrMalformed)
 		}
 		rows.codes = append(rows.codes, byte(typeCodes[tag]))
 		rows.offsets = binary.LittleEndian.AppendUint32(rows.offsets, uint32(rows.count[tag]))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
 // nestedWriter writes one nested column: it appends rows to the arrays of the nodes.
@@ -26,7 +28,7 @@ func newNestedWriter(n *node, sink *streamSink, m *categoryMemory) *nestedWriter
 // append appends the rows of slices, in order, on the host.
 func (n *nestedWriter) append(ctx context.Context, slices []columnSlice) error {
 	n.sink.ctx = ctx
-	err := catchPanic(func() error {
+	err := arrowdata.CatchPanic(func() error {
 		for _, s := range slices {
 			if err := n.root.append(s.values, s.from, s.to); err != nil {
 				return err
@@ -69,7 +71,7 @@ func (n *nestedWriter) restore(state, to *nestedState) error {
 	n.root.nodes(func(*nodeWriter) { nodes++ })
 	for _, s := range []*nestedState{state, to} {
 		if s != nil && (len(s.Lengths) != len(n.streams) || len(s.Missing) != nodes) {
-			return fmt.Errorf("a state of %d arrays and %d nodes, expected %d and %d: %w", len(s.Lengths), len(s.Missing), len(n.streams), nodes, errMalformed)
+			return fmt.Errorf("a state of %d arrays and %d nodes, expected %d and %d: %w", len(s.Lengths), len(s.Missing), len(n.streams), nodes, arrowdata.ErrMalformed)
 		}
 	}
 	for i, s := range n.streams {

@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/text"
 )
 
 // Defaults of Options.
@@ -116,10 +118,10 @@ const AllRows = -1
 const InferRows = 10_000
 
 // text returns the options of text formats.
-func (o InputOptions) text() textOptions {
-	t := textOptions{format: o.Format, delimiter: o.Delimiter, types: o.Types, inferRows: o.InferRows}
+func (o InputOptions) text() source.TextOptions {
+	t := source.TextOptions{Format: o.Format, Delimiter: o.Delimiter, Types: o.Types, InferRows: o.InferRows}
 	if o.InferRows == 0 {
-		t.inferRows, t.inferHead = InferRows, true
+		t.InferRows, t.InferHead = InferRows, true
 	}
 	return t
 }
@@ -129,7 +131,7 @@ func (o InputOptions) validate() error {
 	if o.InferRows < AllRows {
 		return fmt.Errorf("types of %d rows: expected a number, or %d for all", o.InferRows, AllRows)
 	}
-	return checkTextOptions(o.text())
+	return text.CheckOptions(o.text())
 }
 
 // fasterOnDevice has the codecs with which a GPU converts faster than the CPU of the same

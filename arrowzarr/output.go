@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/inputs"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -57,7 +58,7 @@ func openTarget(ctx context.Context, location string) (*target, error) {
 			return nil, markPart(PartOutput, err)
 		}
 		t.store = s
-		t.location = withoutSecrets(location)
+		t.location = inputs.WithoutSecrets(location)
 		return t, nil
 	}
 	t.path = filepath.Clean(name)

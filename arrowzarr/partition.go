@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -174,17 +176,17 @@ func (c *conversion) openPlannedInput(ctx context.Context) (err error) {
 	if c.src, err = openInput(ctx, c.input, c.options, c.host); err != nil {
 		return err
 	}
-	if is := c.src.fingerprint(); is != c.plan.Fingerprint {
+	if is := c.src.Fingerprint(); is != c.plan.Fingerprint {
 		return partErrorf(PartInput, "%s has changed since it was planned: it was %s, and is %s", c.input, c.plan.Fingerprint, is)
 	}
-	if c.chosen, err = chooseColumns(c.src.schema(), c.options); err != nil {
+	if c.chosen, err = chooseColumns(c.src.Schema(), c.options); err != nil {
 		return err
 	}
 	if err := c.checkMemory(); err != nil {
 		return err
 	}
-	c.schema = selectSchema(c.src.schema(), c.chosen.fields)
-	message, err := schemaMessage(c.schema)
+	c.schema = arrowdata.SelectSchema(c.src.Schema(), c.chosen.fields)
+	message, err := arrowdata.SchemaMessage(c.schema)
 	if err != nil {
 		return markPart(PartInput, err)
 	}
@@ -202,7 +204,7 @@ func (p *plan) part(number int) part {
 		state.Columns = append(state.Columns, columnState{Nested: nested, Codecs: p.codecs(i)})
 	}
 	return part{
-		rows: rowRange{this.From, this.To}, grid: state.grid(), state: state, categories: p.Categories,
+		rows: source.RowRange{From: this.From, To: this.To}, grid: state.grid(), state: state, categories: p.Categories,
 		end: p.endOf(number), pieces: piecesFolder(number), complete: true,
 	}
 }
@@ -265,7 +267,7 @@ func (c *conversion) readResult(ctx context.Context, number int) (*partitionResu
 		return nil, fmt.Errorf("%s: %w", resultKey(number), err)
 	}
 	if r.Plan != c.plan.ID || len(r.Missing) != len(r.Elements) {
-		return nil, fmt.Errorf("%s is not of the plan of %s: %w", resultKey(number), c.target.location, errMalformed)
+		return nil, fmt.Errorf("%s is not of the plan of %s: %w", resultKey(number), c.target.location, arrowdata.ErrMalformed)
 	}
 	return r, nil
 }

@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // part is the rows that a pipeline writes, and what is known of those before.
 type part struct {
-	rows       rowRange
+	rows       source.RowRange
 	grid       rowGrid // chunkRows of 0 is found with the first batch
 	automatic  bool    // an input shorter than a chunk has a chunk of its length
 	state      *tableState
@@ -126,17 +127,17 @@ func (c *conversion) stores(part part) (chunks, documents store.Store) {
 // newStages makes the stages before the writer.
 func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batches *batchMemory, all []*categories) {
 	options, columns := c.options, c.chosen.plans
-	p.progress.rowsTotal.Store(c.src.rows())
+	p.progress.rowsTotal.Store(c.src.Rows())
 	p.prefetcher = newPrefetcher(c.src, inputName(c.input), c.chosen.fields, part.rows, c.host, batches, &p.stats.read)
 	p.rechunker = &rechunker{
 		in: p.prefetcher, columns: columns, categories: all,
-		device: options.Device, memory: batches, mapping: c.src.mapping(),
+		device: options.Device, memory: batches, mapping: c.src.Mapping(),
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
 		sizer: chunkSizer{automatic: part.automatic, shares: shares, jobs: options.Jobs, codec: options.codecs()},
-		grid:  part.grid, rows: part.rows.from,
+		grid:  part.grid, rows: part.rows.From,
 	}
 	if part.grid.chunkRows > 0 {
-		p.rechunker.nextChunk = part.rows.from / part.grid.chunkRows
+		p.rechunker.nextChunk = part.rows.From / part.grid.chunkRows
 	}
 	chunks, chunkBytes := 2*options.Jobs, shares.chunks // as many wait as are encoded
 	if options.Device.Type() != arrowbuf.DeviceCPU {
@@ -145,7 +146,7 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 	}
 	p.worker = &worker{
 		columns: columns, device: options.Device, codec: options.codecs(),
-		memory: newChunkMemory(chunkBytes, chunks, c.src.mapping()), maxBytes: shares.batches,
+		memory: newChunkMemory(chunkBytes, chunks, c.src.Mapping()), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks, onDevice: p.onDevice,
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -71,13 +72,13 @@ type partition struct {
 
 // newPlan returns the plan of a conversion by one process.
 func (c *conversion) newPlan(ctx context.Context) (*plan, error) {
-	message, err := schemaMessage(c.schema)
+	message, err := arrowdata.SchemaMessage(c.schema)
 	if err != nil {
 		return nil, partErrorf(PartInput, "writing the Arrow schema: %w", err)
 	}
 	p := &plan{
 		Version: planVersion, ID: rand.Text(), Input: c.input, Format: c.format, Output: c.target.location, Overwrite: c.options.Overwrite,
-		Fingerprint: c.src.fingerprint(), Options: c.options, Schema: base64.StdEncoding.EncodeToString(message),
+		Fingerprint: c.src.Fingerprint(), Options: c.options, Schema: base64.StdEncoding.EncodeToString(message),
 		StreamRows: streamRows(c.chosen.plans, c.options, c.shares()),
 	}
 	if !c.target.renames() {
@@ -91,14 +92,14 @@ func (c *conversion) newPlan(ctx context.Context) (*plan, error) {
 // findGroups reports for each column whether it must be a group of values and masks: some
 // are missing, or only the values tell.
 func (c *conversion) findGroups(ctx context.Context) ([]bool, error) {
-	nulls, err := c.src.nulls(ctx)
+	nulls, err := c.src.Nulls(ctx)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, err
 	}
 	grouped := make([]bool, len(c.chosen.plans))
 	empty := err == nil
 	if empty {
-		rows, err := c.src.count(ctx)
+		rows, err := c.src.Count(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +114,7 @@ func (c *conversion) findGroups(ctx context.Context) ([]bool, error) {
 
 // hasNullableElements reports whether a fixed_size_list may have missing elements.
 func hasNullableElements(t arrow.DataType) bool {
-	list, ok := storageType(t).(*arrow.FixedSizeListType)
+	list, ok := arrowdata.StorageType(t).(*arrow.FixedSizeListType)
 	return ok && (list.ElemField().Nullable || hasNullableElements(list.Elem()))
 }
 

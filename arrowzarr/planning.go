@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -134,7 +136,7 @@ func absolutePath(input string) (string, error) {
 // planPartitions finds what partitions must know, and writes the plan with it. It returns
 // the number of rows.
 func (c *conversion) planPartitions(ctx context.Context, n int64) (int64, error) {
-	total, err := c.src.count(ctx)
+	total, err := c.src.Count(ctx)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return 0, partErrorf(PartUsage, "%s can be read only once, so it cannot be converted in partitions", inputName(c.input))
 	}
@@ -188,12 +190,12 @@ func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
 	if c.options.ChunkRows == 0 {
 		c.allowStrips(rowGrid{shardRows: c.options.ShardRows}, c.sizer())
 	}
-	err := catchPanic(func() error {
-		if err := c.src.open(ctx, c.chosen.fields, allRows); err != nil {
+	err := arrowdata.CatchPanic(func() error {
+		if err := c.src.Open(ctx, c.chosen.fields, source.WholeInput); err != nil {
 			return err
 		}
 		for {
-			b, err := c.src.next()
+			b, err := c.src.Next()
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
@@ -201,8 +203,8 @@ func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
 				return err
 			}
 			err = c.chooseByBatch(b)
-			rows := b.batch.NumRows()
-			b.batch.Release()
+			rows := b.Record.NumRows()
+			b.Record.Release()
 			if err != nil || rows > 0 {
 				return err
 			}
@@ -222,12 +224,12 @@ func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
 }
 
 // chooseByBatch chooses the rows of a chunk by a batch, and the codecs if it has rows.
-func (c *conversion) chooseByBatch(b sourceBatch) error {
-	if b.strip != nil {
-		c.plan.ChunkRows, c.plan.ShardRows = b.strip.chunkRows, b.strip.shardRows
+func (c *conversion) chooseByBatch(b source.Batch) error {
+	if b.Strip != nil {
+		c.plan.ChunkRows, c.plan.ShardRows = b.Strip.ChunkRows, b.Strip.ShardRows
 		return nil
 	}
-	batch := b.batch
+	batch := b.Record
 	if err := countNulls(batch); err != nil {
 		return err
 	}
@@ -237,7 +239,7 @@ func (c *conversion) chooseByBatch(b sourceBatch) error {
 		}
 	}
 	if c.plan.ChunkRows == 0 {
-		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch), batch.NumRows(), c.src.mapping() != nil && b.bytes == 0)
+		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch), batch.NumRows(), c.src.Mapping() != nil && b.Bytes == 0)
 		c.plan.ChunkRows, c.plan.ShardRows = grid.chunkRows, grid.shardRows
 	}
 	return nil
@@ -279,12 +281,12 @@ func (c *conversion) countPartitions(ctx context.Context) error {
 	defer counter.release()
 	// A read may block forever, on a file system over a network.
 	err = runUntilDone(ctx, func() error {
-		return catchPanic(func() error { return counter.run(ctx, src, fields) })
+		return arrowdata.CatchPanic(func() error { return counter.run(ctx, src, fields) })
 	}, func() {})
 	if err != nil {
-		return errors.Join(markPart(c.host.partOf(err), fmt.Errorf("%s: %w", inputName(c.input), err)), src.close())
+		return errors.Join(markPart(c.host.partOf(err), fmt.Errorf("%s: %w", inputName(c.input), err)), src.Close())
 	}
-	if err := src.close(); err != nil {
+	if err := src.Close(); err != nil {
 		return markPart(PartInput, err)
 	}
 	for _, d := range takeDeltas(counter.categories, counter.nested) {
@@ -310,19 +312,19 @@ type partitionCounter struct {
 	next int   // the partition that begins next
 }
 
-func (p *partitionCounter) run(ctx context.Context, src source, fields []int) error {
-	if err := src.open(ctx, fields, allRows); err != nil {
+func (p *partitionCounter) run(ctx context.Context, src source.Source, fields []int) error {
+	if err := src.Open(ctx, fields, source.WholeInput); err != nil {
 		return err
 	}
 	p.begin()
 	for {
-		b, err := src.next()
+		b, err := src.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err == nil {
-			err = p.add(ctx, b.batch)
-			b.batch.Release()
+			err = p.add(ctx, b.Record)
+			b.Record.Release()
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -337,7 +339,7 @@ func (p *partitionCounter) run(ctx context.Context, src source, fields []int) er
 		}
 	}
 	if last := p.plan.Partitions[len(p.plan.Partitions)-1]; p.rows != last.To {
-		return fmt.Errorf("%d rows, expected %d: %w", p.rows, last.To, errMalformed)
+		return fmt.Errorf("%d rows, expected %d: %w", p.rows, last.To, arrowdata.ErrMalformed)
 	}
 	return nil
 }

@@ -7,15 +7,18 @@ import (
 	"io"
 	"runtime/debug"
 	"time"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 )
 
 // prefetcher is the first stage of the pipeline: it reads the source one batch
 // ahead of the consumer, as far as the share of the batches allows.
 type prefetcher struct {
-	src    source
+	src    source.Source
 	input  string // as errors name it
 	fields []int  // of the schema, to read
-	rows   rowRange
+	rows   source.RowRange
 	host   *hostAllocator
 	memory *batchMemory
 	stats  *stageStats
@@ -30,11 +33,11 @@ type prefetcher struct {
 // prefetchBatch is a batch and how far the input is read with it. The consumer owns
 // the batch, and must release its bytes of batchMemory when its memory is free.
 type prefetchBatch struct {
-	sourceBatch
+	source.Batch
 	position, size int64 // of the input, in bytes
 }
 
-func newPrefetcher(src source, input string, fields []int, rows rowRange, host *hostAllocator, m *batchMemory, stats *stageStats) *prefetcher {
+func newPrefetcher(src source.Source, input string, fields []int, rows source.RowRange, host *hostAllocator, m *batchMemory, stats *stageStats) *prefetcher {
 	return &prefetcher{
 		src: src, input: input, fields: fields, rows: rows, host: host, memory: m, stats: stats,
 		demands: make(chan int64, 1), batches: make(chan prefetchBatch),
@@ -48,7 +51,7 @@ func (p *prefetcher) start(ctx context.Context) {
 	go func() {
 		defer close(p.stopped)
 		debug.SetPanicOnFault(true) // see startStage
-		err := catchPanic(func() error { return p.src.open(ctx, p.fields, p.rows) })
+		err := arrowdata.CatchPanic(func() error { return p.src.Open(ctx, p.fields, p.rows) })
 		for err == nil {
 			err = p.readBatch(ctx)
 		}
@@ -69,15 +72,15 @@ func (p *prefetcher) readBatch(ctx context.Context) error {
 	}
 	start := time.Now()
 	var b prefetchBatch
-	if b.sourceBatch, err = p.src.next(); err != nil {
+	if b.Batch, err = p.src.Next(); err != nil {
 		p.memory.release(reserved)
 		return err
 	}
-	p.largest = max(p.largest, b.bytes)
-	p.stats.record(batchBytes(b.batch, bufferLen), time.Since(start))
-	b.position, b.size = p.src.position()
-	if err := p.memory.resize(ctx, reserved, b.bytes, d); err != nil {
-		b.batch.Release()
+	p.largest = max(p.largest, b.Bytes)
+	p.stats.record(arrowdata.BatchBytes(b.Record, arrowdata.BufferLen), time.Since(start))
+	b.position, b.size = p.src.Position()
+	if err := p.memory.resize(ctx, reserved, b.Bytes, d); err != nil {
+		b.Record.Release()
 		p.memory.release(reserved)
 		return err
 	}
@@ -89,8 +92,8 @@ func (p *prefetcher) readBatch(ctx context.Context) error {
 			err = context.Cause(ctx)
 		}
 	}
-	b.batch.Release()
-	p.memory.release(b.bytes)
+	b.Record.Release()
+	p.memory.release(b.Bytes)
 	return err
 }
 
@@ -116,20 +119,20 @@ func (p *prefetcher) next(ctx context.Context, pendingBytes int64) (b prefetchBa
 // source is closed when the read returns.
 func (p *prefetcher) close() error {
 	if p.stopped == nil {
-		return p.src.close()
+		return p.src.Close()
 	}
 	select {
 	case <-p.stopped:
-		return p.src.close()
+		return p.src.Close()
 	default:
 	}
-	if p.src.interrupt() {
+	if p.src.Interrupt() {
 		<-p.stopped
-		return p.src.close()
+		return p.src.Close()
 	}
 	go func() {
 		<-p.stopped
-		_ = p.src.close() // the conversion has returned: there is no caller to tell
+		_ = p.src.Close() // the conversion has returned: there is no caller to tell
 	}()
 	return nil
 }

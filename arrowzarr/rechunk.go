@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
@@ -31,7 +33,7 @@ type rechunker struct {
 	device     arrowbuf.Device
 	sizer      chunkSizer
 	memory     *batchMemory
-	mapping    *mapping // of the source; may be nil
+	mapping    *source.Mapping // of the source; may be nil
 	progress   *Progress
 	stats      *stageStats // of copies to the device
 	out        chan<- columnRows
@@ -77,7 +79,7 @@ type sharedBatch struct {
 	rows    int64
 	bytes   int64 // of batchMemory
 	memory  *batchMemory
-	mapping *mapping
+	mapping *source.Mapping
 	refs    atomic.Int64
 	copied  chan error // has the result of copying the columns to the device
 	strip   bool       // the batch is one chunk of some columns
@@ -88,7 +90,7 @@ func (b *sharedBatch) release() {
 		return
 	}
 	for _, c := range b.columns {
-		forEachRegion(c.Data(), b.mapping.evict)
+		forEachRegion(c.Data(), b.mapping.Evict)
 		c.Release()
 	}
 	b.memory.release(b.bytes)
@@ -173,7 +175,7 @@ func (r *rechunker) run(ctx context.Context) error {
 			if err := r.begin(b); err != nil {
 				return err
 			}
-			if r.mapping != nil && b.bytes == 0 {
+			if r.mapping != nil && b.Bytes == 0 {
 				ahead = batchesAhead // it takes no memory of batches
 			}
 		}
@@ -198,14 +200,14 @@ func (r *rechunker) run(ctx context.Context) error {
 func (r *rechunker) begin(b prefetchBatch) error {
 	h, err := r.prepare(b)
 	if err != nil {
-		b.batch.Release()
-		r.memory.release(b.bytes)
+		b.Record.Release()
+		r.memory.release(b.Bytes)
 		return err
 	}
-	b.batch = withoutDictionaries(b.batch, h.codes)
-	r.memory.release(b.dictionaries)
-	b.bytes -= b.dictionaries
-	h.bytes = b.bytes
+	b.Record = withoutDictionaries(b.Record, h.codes)
+	r.memory.release(b.Dictionaries)
+	b.Bytes -= b.Dictionaries
+	h.bytes = b.Bytes
 	r.copying = append(r.copying, h)
 	r.copyingRows += h.rows
 	r.progress.input.Store(b.position)
@@ -214,7 +216,7 @@ func (r *rechunker) begin(b prefetchBatch) error {
 		debug.SetPanicOnFault(true) // see startStage
 		var err error
 		h.columns, err = r.copyToDevice(b)
-		b.batch.Release() // first: its memory counts until copied has the result
+		b.Record.Release() // first: its memory counts until copied has the result
 		h.copied <- err
 	}()
 	return nil
@@ -265,20 +267,20 @@ func (r *rechunker) copyRests() error {
 		}
 		rest := &sharedBatch{first: h.first, codes: h.codes, rows: n, memory: r.memory}
 		rest.refs.Store(1)
-		err := catchPanic(func() error {
+		err := arrowdata.CatchPanic(func() error {
 			for _, c := range h.columns {
 				taken, err := columns.Take(c, columns.Indices(rows...))
 				if err != nil {
 					return err
 				}
 				rest.columns = append(rest.columns, taken)
-				rest.bytes += arrayBytes(taken.Data(), bufferLen)
+				rest.bytes += arrowdata.ArrayBytes(taken.Data(), arrowdata.BufferLen)
 			}
 			return nil
 		})
 		// Views share the memory of their values.
 		if err != nil || rest.bytes > h.bytes/2 {
-			releaseArrays(rest.columns)
+			arrowdata.ReleaseArrays(rest.columns)
 			if err != nil {
 				return markPart(PartInput, err)
 			}
@@ -297,15 +299,15 @@ func (r *rechunker) copyRests() error {
 // prepare returns the batch without its columns. The caller still owns b.
 func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 	// Counting reads the input's memory, which may be malformed or truncated.
-	if err := catchPanic(func() error { return countNulls(b.batch) }); err != nil {
+	if err := arrowdata.CatchPanic(func() error { return countNulls(b.Record) }); err != nil {
 		return nil, markPart(PartInput, err)
 	}
-	if before := r.rows + r.pendingRows + r.copyingRows; b.batch.NumRows() > math.MaxInt64-before {
+	if before := r.rows + r.pendingRows + r.copyingRows; b.Record.NumRows() > math.MaxInt64-before {
 		return nil, partErrorf(PartInput, "after %d rows: more rows than can be counted", before)
 	}
-	if !r.codecsChosen && b.batch.NumRows() > 0 {
+	if !r.codecsChosen && b.Record.NumRows() > 0 {
 		r.codecsChosen = true
-		if err := chooseCodecs(r.columns, b.batch, r.sizer.jobs); err != nil {
+		if err := chooseCodecs(r.columns, b.Record, r.sizer.jobs); err != nil {
 			return nil, err
 		}
 	}
@@ -314,24 +316,24 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 		place(r.columns, r.device)
 	}
 	columns, all, first := r.columns, r.categories, 0
-	if b.strip == nil {
-		widths := rowWidths(r.columns, b.batch)
+	if b.Strip == nil {
+		widths := rowWidths(r.columns, b.Record)
 		if r.grid.chunkRows == 0 {
-			r.grid = r.sizer.defaultGrid(r.columns, widths, b.batch.NumRows(), r.mapping != nil && b.bytes == 0)
+			r.grid = r.sizer.defaultGrid(r.columns, widths, b.Record.NumRows(), r.mapping != nil && b.Bytes == 0)
 		}
 		if err := r.sizer.checkShardMemory(r.grid, widths); err != nil {
 			return nil, err
 		}
 	} else {
-		first = b.strip.first
-		end := first + int(b.batch.NumCols())
+		first = b.Strip.First
+		end := first + int(b.Record.NumCols())
 		columns, all = columns[first:end], all[first:end]
-		r.grid, r.gridFixed = rowGrid{chunkRows: b.strip.chunkRows, shardRows: b.strip.shardRows}, true
+		r.grid, r.gridFixed = rowGrid{chunkRows: b.Strip.ChunkRows, shardRows: b.Strip.ShardRows}, true
 	}
-	h := &sharedBatch{first: first, strip: b.strip != nil, rows: b.batch.NumRows(), bytes: b.bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
+	h := &sharedBatch{first: first, strip: b.Strip != nil, rows: b.Record.NumRows(), bytes: b.Bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
 	h.refs.Store(1)
 	var err error
-	h.codes, err = mapDictionaries(columns, all, b.batch)
+	h.codes, err = mapDictionaries(columns, all, b.Record)
 	return h, err
 }
 
@@ -342,8 +344,8 @@ func mapDictionaries(columns []*column, all []*categories, batch arrow.RecordBat
 		if g == nil {
 			continue
 		}
-		err := catchPanic(func() error {
-			dictionary, ok := unwrapRuns(batch.Column(i)).(*array.Dictionary)
+		err := arrowdata.CatchPanic(func() error {
+			dictionary, ok := arrowdata.UnwrapRuns(batch.Column(i)).(*array.Dictionary)
 			if !ok {
 				return fmt.Errorf("array of %T, expected a dictionary", batch.Column(i))
 			}
@@ -387,11 +389,11 @@ func withoutDictionaries(batch arrow.RecordBatch, codes []codeMap) arrow.RecordB
 // copyToDevice returns the columns of a batch, those of fixed width on the device.
 // The caller must release them.
 func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
-	batch := b.batch
+	batch := b.Record
 	columns := make([]arrow.Array, batch.NumCols())
 	first := 0
-	if b.strip != nil {
-		first = b.strip.first
+	if b.Strip != nil {
+		first = b.Strip.First
 	}
 	var copied []int
 	for i := range columns {
@@ -406,18 +408,18 @@ func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
 		return columns, nil
 	}
 	batch.Retain()
-	onHost := selectColumns(batch, selectSchema(batch.Schema(), copied), copied)
+	onHost := arrowdata.SelectColumns(batch, arrowdata.SelectSchema(batch.Schema(), copied), copied)
 	defer onHost.Release()
 	var options []arrowbuf.CopyOption
 	part := PartDevice
-	if r.mapping != nil && b.bytes == 0 { // no buffer was decompressed
+	if r.mapping != nil && b.Bytes == 0 { // no buffer was decompressed
 		part = PartInput
-		options = append(options, arrowbuf.WithReader(r.mapping.read, max(readersPerBatch*r.sizer.jobs/16, 1)))
+		options = append(options, arrowbuf.WithReader(r.mapping.Read, max(readersPerBatch*r.sizer.jobs/16, 1)))
 	}
 	start := time.Now()
 	var onDevice arrow.RecordBatch
 	// Offsets and bitmaps are read in the input's memory, which may be truncated.
-	err := catchPanic(func() (err error) {
+	err := arrowdata.CatchPanic(func() (err error) {
 		onDevice, err = arrowbuf.CopyTo(onHost, r.device, options...)
 		return err
 	})
@@ -431,9 +433,9 @@ func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
 	}
 	defer onDevice.Release()
 	for _, c := range onHost.Columns() {
-		forEachRegion(c.Data(), r.mapping.evict)
+		forEachRegion(c.Data(), r.mapping.Evict)
 	}
-	r.stats.record(batchBytes(onHost, bufferLen), time.Since(start))
+	r.stats.record(arrowdata.BatchBytes(onHost, arrowdata.BufferLen), time.Since(start))
 	for i, c := range copied {
 		columns[c] = onDevice.Column(i)
 		columns[c].Retain()
@@ -521,7 +523,7 @@ func (r *rechunker) sendNested(ctx context.Context, all []columnRows) error {
 	}
 	err := group.Wait()
 	if len(all) > 0 {
-		r.mapping.evictAll() // a batch may be all of a file
+		r.mapping.EvictAll() // a batch may be all of a file
 	}
 	return err
 }
@@ -725,10 +727,10 @@ func (c *column) rowBytes(values arrow.Array, rows int64) float64 {
 	}
 	data := values.Data()
 	if c.runs {
-		runs := unwrapRuns(values).Data()
+		runs := arrowdata.UnwrapRuns(values).Data()
 		data, rows = runs, int64(runs.Len())
 	}
-	return float64(arrayBytes(data, bufferLen)) / float64(max(rows, 1))
+	return float64(arrowdata.ArrayBytes(data, arrowdata.BufferLen)) / float64(max(rows, 1))
 }
 
 // countNulls ensures that the arrays of a batch know their number of nulls, which

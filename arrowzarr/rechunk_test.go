@@ -38,7 +38,7 @@ func (f *fakeReader) next(_ context.Context, pendingBytes int64) (b prefetchBatc
 	f.lengths = f.lengths[1:]
 	schema := arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64}}, nil)
 	column := values.NewArray()
-	b.batch, b.bytes = array.NewRecordBatch(schema, []arrow.Array{column}, int64(column.Len())), cmp.Or(f.bytes, 10)
+	b.Record, b.Bytes = array.NewRecordBatch(schema, []arrow.Array{column}, int64(column.Len())), cmp.Or(f.bytes, 10)
 	return b, nil
 }
 

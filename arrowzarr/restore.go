@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -174,7 +175,7 @@ func writeTable(ctx context.Context, t *Table, format string, w io.Writer) error
 		return writeParquet(ctx, t, w)
 	}
 	var out tableWriter
-	err := catchPanic(func() (err error) {
+	err := arrowdata.CatchPanic(func() (err error) {
 		out, err = newTableWriter(t.schema, format, w)
 		return err
 	})
@@ -182,7 +183,7 @@ func writeTable(ctx context.Context, t *Table, format string, w io.Writer) error
 		return fmt.Errorf("%s: %w", format, err)
 	}
 	err = t.forEachBatch(ctx, 0, t.rows, t.options.BatchRows, func(batch arrow.RecordBatch) error {
-		return catchPanic(func() error { return out.Write(batch) })
+		return arrowdata.CatchPanic(func() error { return out.Write(batch) })
 	})
-	return errors.Join(err, catchPanic(out.Close))
+	return errors.Join(err, arrowdata.CatchPanic(out.Close))
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetencode"
 )
 
@@ -43,7 +44,7 @@ type parquetWriter struct {
 // writeParquet writes all rows of a table.
 func writeParquet(ctx context.Context, t *Table, out io.Writer) error {
 	var w *parquetWriter
-	err := catchPanic(func() (err error) {
+	err := arrowdata.CatchPanic(func() (err error) {
 		w, err = newParquetWriter(t, out)
 		return err
 	})
@@ -54,7 +55,7 @@ func writeParquet(ctx context.Context, t *Table, out io.Writer) error {
 	if err != nil {
 		return tableError(ctx, err)
 	}
-	return errors.Join(w.writeRows(ctx, rows), catchPanic(w.file.Close))
+	return errors.Join(w.writeRows(ctx, rows), arrowdata.CatchPanic(w.file.Close))
 }
 
 func newParquetWriter(t *Table, w io.Writer) (*parquetWriter, error) {
@@ -65,7 +66,7 @@ func newParquetWriter(t *Table, w io.Writer) (*parquetWriter, error) {
 	// All types that cannot be written are named before the first batch is read.
 	var refused []error
 	for i, f := range p.stored.Fields() {
-		err := catchPanic(func() error { // arrow-go panics for a decimal of negative scale
+		err := arrowdata.CatchPanic(func() error { // arrow-go panics for a decimal of negative scale
 			_, err := pqarrow.ToParquet(arrow.NewSchema([]arrow.Field{f}, nil), parquet.NewWriterProperties(), pqarrow.DefaultWriterProps())
 			return err
 		})
@@ -101,11 +102,11 @@ func newParquetWriter(t *Table, w io.Writer) (*parquetWriter, error) {
 			return nil, err
 		}
 	}
-	message, err := schemaMessage(mapTypes(schema, readableType))
+	message, err := arrowdata.SchemaMessage(arrowdata.MapTypes(schema, readableType))
 	if err != nil {
 		return nil, err
 	}
-	if err := pairs.Append(storedSchemaKey, base64.StdEncoding.EncodeToString(message)); err != nil {
+	if err := pairs.Append(arrowdata.StoredSchemaKey, base64.StdEncoding.EncodeToString(message)); err != nil {
 		return nil, err
 	}
 	p.file, err = parquetencode.NewWriter(w, columns, pairs)
@@ -155,7 +156,7 @@ func (g *parquetGroup) finish() error {
 	if err := errors.Join(g.err, g.running.Wait()); err != nil {
 		return err
 	}
-	return markPart(PartOutput, catchPanic(g.rows.Close))
+	return markPart(PartOutput, arrowdata.CatchPanic(g.rows.Close))
 }
 
 // startGroup begins to read and encode all columns of rows [from, to). It returns when
@@ -177,7 +178,7 @@ func (w *parquetWriter) startGroup(ctx context.Context, from, to int64) *parquet
 		g.running.Go(func() error {
 			defer func() { <-w.slots }()
 			debug.SetPanicOnFault(true) // see startStage
-			if err := catchPanic(func() error { return w.writeColumn(ctx, g, i) }); err != nil {
+			if err := arrowdata.CatchPanic(func() error { return w.writeColumn(ctx, g, i) }); err != nil {
 				return fmt.Errorf("column %q: %w", w.stored.Field(i).Name, err)
 			}
 			return nil
@@ -194,13 +195,13 @@ func (w *parquetWriter) writeColumn(ctx context.Context, g *parquetGroup, i int)
 	}
 	defer values.Release()
 	// The pages of a group are in memory until it is complete.
-	if dictionaryValueBytes(unwrap(values)) > 4*w.table.options.BatchBytes && g.to-g.from > 1 {
+	if dictionaryValueBytes(arrowdata.Unwrap(values)) > 4*w.table.options.BatchBytes && g.to-g.from > 1 {
 		return errTooLong
 	}
 	var others errgroup.Group
 	last := len(w.leaves[i]) - 1
 	for _, leaf := range w.leaves[i][:max(last, 0)] {
-		encode := func() error { return catchPanic(func() error { return w.encode(g.rows, values, i, leaf) }) }
+		encode := func() error { return arrowdata.CatchPanic(func() error { return w.encode(g.rows, values, i, leaf) }) }
 		select {
 		case w.slots <- struct{}{}:
 			others.Go(func() error {
@@ -246,21 +247,23 @@ func (w *parquetWriter) encode(rows *parquetencode.Group, values arrow.Array, i 
 func dictionaryValueBytes(a arrow.Array) (n int64) {
 	if d, ok := a.(*array.Dictionary); ok {
 		values := d.Dictionary()
-		if arrayBytes(values.Data(), bufferLen) <= parquetencode.MaxDictionary {
+		if arrowdata.ArrayBytes(values.Data(), arrowdata.BufferLen) <= parquetencode.MaxDictionary {
 			return 0
 		}
-		return int64(float64(a.Len()) * float64(arrayBytes(values.Data(), bufferLen)) / float64(max(values.Len(), 1)))
+		return int64(float64(a.Len()) * float64(arrowdata.ArrayBytes(values.Data(), arrowdata.BufferLen)) / float64(max(values.Len(), 1)))
 	}
 	for _, child := range a.Data().Children() {
 		inner := array.MakeFromData(child)
-		n += dictionaryValueBytes(unwrap(inner))
+		n += dictionaryValueBytes(arrowdata.Unwrap(inner))
 		inner.Release()
 	}
 	return n
 }
 
 // parquetSchema returns the schema with types that arrow-go can write.
-func parquetSchema(schema *arrow.Schema) *arrow.Schema { return mapTypes(schema, parquetType) }
+func parquetSchema(schema *arrow.Schema) *arrow.Schema {
+	return arrowdata.MapTypes(schema, parquetType)
+}
 
 // readableType returns a type for the Arrow schema in a Parquet file: without runs and
 // dictionaries of nested values, which no reader makes again, and which end polars;
@@ -281,12 +284,12 @@ func readableType(t arrow.DataType) arrow.DataType {
 		}
 		return t
 	}
-	return mapChildren(t, readableType)
+	return arrowdata.MapChildren(t, readableType)
 }
 
 // isNested reports whether the storage of a type is nested.
 func isNested(t arrow.DataType) bool {
-	_, nested := storageType(t).(arrow.NestedType)
+	_, nested := arrowdata.StorageType(t).(arrow.NestedType)
 	return nested
 }
 
@@ -328,7 +331,7 @@ func parquetType(t arrow.DataType) arrow.DataType {
 	case *arrow.BinaryViewType:
 		return arrow.BinaryTypes.Binary
 	case *arrow.FixedSizeListType:
-		return arrow.ListOfField(mapChildren(t, parquetType).(*arrow.FixedSizeListType).ElemField())
+		return arrow.ListOfField(arrowdata.MapChildren(t, parquetType).(*arrow.FixedSizeListType).ElemField())
 	case *arrow.RunEndEncodedType:
 		return parquetType(t.Encoded())
 	case *arrow.DictionaryType:
@@ -337,5 +340,5 @@ func parquetType(t arrow.DataType) arrow.DataType {
 		}
 		return t
 	}
-	return viewsToLists(mapChildren(t, parquetType))
+	return arrowdata.ViewsToLists(arrowdata.MapChildren(t, parquetType))
 }

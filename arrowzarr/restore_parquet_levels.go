@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
@@ -22,7 +23,7 @@ type parquetLeaf struct {
 
 // parquetLeaves returns the leaves of a type in Parquet's order.
 func parquetLeaves(t arrow.DataType, path []int) (all []parquetLeaf) {
-	nested, ok := storageType(t).(arrow.NestedType)
+	nested, ok := arrowdata.StorageType(t).(arrow.NestedType)
 	if !ok {
 		return []parquetLeaf{{path: path}}
 	}
@@ -98,7 +99,7 @@ func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arr
 		case *array.Struct:
 			inner = nested.Field(path[0])
 		default:
-			err = fmt.Errorf("array of %T, expected one of type %s: %w", a, field.Type, errMalformed)
+			err = fmt.Errorf("array of %T, expected one of type %s: %w", a, field.Type, arrowdata.ErrMalformed)
 		}
 		if err != nil {
 			a.Release()
@@ -106,7 +107,7 @@ func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arr
 		}
 		inner.Retain()
 		a.Release()
-		a, field, path = inner, storageType(field.Type).(arrow.NestedType).Fields()[path[0]], path[1:]
+		a, field, path = inner, arrowdata.StorageType(field.Type).(arrow.NestedType).Fields()[path[0]], path[1:]
 	}
 	defer a.Release()
 	values, err := l.take(a)
@@ -114,7 +115,7 @@ func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arr
 		return nil, nil, err
 	}
 	defer values.Release()
-	made, err := convertTo(values, storageType(field.Type), memory.DefaultAllocator)
+	made, err := arrowdata.ConvertTo(values, arrowdata.StorageType(field.Type), memory.DefaultAllocator)
 	return l, made, err
 }
 
@@ -122,12 +123,12 @@ func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arr
 // type is a dictionary. It releases the array.
 func decodeFor(a arrow.Array, stored arrow.DataType) (arrow.Array, error) {
 	for {
-		inner := unwrap(a)
+		inner := arrowdata.Unwrap(a)
 		inner.Retain()
 		a.Release()
 		a = inner
 		id := a.DataType().ID()
-		if id != arrow.RUN_END_ENCODED && (id != arrow.DICTIONARY || storageType(stored).ID() == arrow.DICTIONARY) {
+		if id != arrow.RUN_END_ENCODED && (id != arrow.DICTIONARY || arrowdata.StorageType(stored).ID() == arrow.DICTIONARY) {
 			return a, nil
 		}
 		decoded, err := columns.Decode(a)
@@ -177,7 +178,7 @@ func (l *parquetLevels) addValidity(a arrow.Array, nullable bool) error {
 			case l.definition[entry] < l.present:
 			case allNull || valid.isNull(element):
 				if !nullable {
-					return fmt.Errorf("element %d is null, and the field says that none is: %w", element, errMalformed)
+					return fmt.Errorf("element %d is null, and the field says that none is: %w", element, arrowdata.ErrMalformed)
 				}
 			case nullable:
 				l.definition[entry]++
@@ -212,7 +213,7 @@ func (l *parquetLevels) addLists(a array.ListLike) error {
 		}
 		from, to := a.ValueOffsets(int(list))
 		if from < 0 || to < from || to > most {
-			return fmt.Errorf("a list of elements [%d, %d) of %d: %w", from, to, most, errMalformed)
+			return fmt.Errorf("a list of elements [%d, %d) of %d: %w", from, to, most, arrowdata.ErrMalformed)
 		}
 		if from == to {
 			return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -71,7 +72,7 @@ func reservedName(name string) bool {
 
 func planColumn(field arrow.Field) (*column, error) {
 	c := &column{name: field.Name, field: field, storage: valueType(field.Type)}
-	c.runs = storageType(field.Type).ID() == arrow.RUN_END_ENCODED
+	c.runs = arrowdata.StorageType(field.Type).ID() == arrow.RUN_END_ENCODED
 	if err := c.chooseKind(); err != nil {
 		return nil, &columnError{field: field, err: err}
 	}
@@ -221,7 +222,7 @@ func fixedLayoutOf(t arrow.DataType) (fixedLayout, bool) {
 // isNumber reports whether a fixed_size_list of the type becomes an N-d array: one of
 // numbers or booleans, or of lists of those.
 func isNumber(t arrow.DataType) bool {
-	t = storageType(t)
+	t = arrowdata.StorageType(t)
 	if list, ok := t.(*arrow.FixedSizeListType); ok {
 		return isNumber(list.Elem())
 	}
@@ -240,7 +241,7 @@ func leaf(data arrow.ArrayData, from int64) (arrow.ArrayData, int64, error) {
 // and the number of lists per row.
 func walkLists(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayData, at, perRow int64) error) (arrow.ArrayData, int64, error) {
 	at, perRow := int64(data.Offset())+from, int64(1)
-	t := storageType(data.DataType())
+	t := arrowdata.StorageType(data.DataType())
 	for depth := 0; ; depth++ {
 		list, ok := t.(*arrow.FixedSizeListType)
 		if !ok {
@@ -257,7 +258,7 @@ func walkLists(data arrow.ArrayData, from int64, visit func(lists arrow.ArrayDat
 		data = data.Children()[0]
 		at = at*int64(list.Len()) + int64(data.Offset())
 		perRow *= int64(list.Len())
-		t = storageType(list.Elem())
+		t = arrowdata.StorageType(list.Elem())
 	}
 }
 
@@ -275,7 +276,7 @@ func tensorTypeOf(field arrow.Field) (*ndview.TensorType, error) {
 		return nil, nil
 	}
 	text, _ := field.Metadata.GetValue(extensionMetadata)
-	t, err := (&ndview.TensorType{}).Deserialize(storageType(field.Type), text)
+	t, err := (&ndview.TensorType{}).Deserialize(arrowdata.StorageType(field.Type), text)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +308,7 @@ const (
 
 // rootAttributes returns the attributes of the group of all columns.
 func rootAttributes(schema *arrow.Schema, columns []*column, rows int64) (map[string]any, error) {
-	message, err := schemaMessage(schema)
+	message, err := arrowdata.SchemaMessage(schema)
 	if err != nil {
 		return nil, fmt.Errorf("writing the Arrow schema: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -115,7 +116,7 @@ type streamChunk struct {
 }
 
 func (c *streamChunk) write(ctx context.Context, w *writer) error {
-	err := catchPanic(func() error { return arrayChunk{c.stream.array, c.index, c.values}.write(ctx) })
+	err := arrowdata.CatchPanic(func() error { return arrayChunk{c.stream.array, c.index, c.values}.write(ctx) })
 	if err != nil {
 		return failedColumn(c.stream.sink.column.plan.field, PartOutput, err)
 	}
@@ -168,7 +169,7 @@ func (s *arrayStream) append(elements []byte) error {
 func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p partPiece) error {
 	s.started, s.sent = true, p.Chunk // which may be full
 	if have := s.length - s.pendingFrom(); p.From != 0 || p.Count != have || have > s.grid.chunkRows {
-		return fmt.Errorf("piece %s has elements [%d, +%d) of chunk %d, expected %d: %w", p.key(p.folder), p.From, p.Count, p.Chunk, have, errMalformed)
+		return fmt.Errorf("piece %s has elements [%d, +%d) of chunk %d, expected %d: %w", p.key(p.folder), p.From, p.Count, p.Chunk, have, arrowdata.ErrMalformed)
 	}
 	if err := s.count(p.Count * s.width); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
@@ -67,7 +68,7 @@ func viewText(p columnSlice) (element.Values, error) {
 		bytes = buffers[2].Bytes()
 	}
 	from, to := int64(data.Offset())+p.from, int64(data.Offset())+p.to+1
-	switch storageType(p.values.DataType()).(type) {
+	switch arrowdata.StorageType(p.values.DataType()).(type) {
 	case *arrow.StringType, *arrow.BinaryType:
 		return viewStrings(arrow.Int32Traits.CastFromBytes(buffers[1].Bytes()), bytes, from, to)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
@@ -89,7 +90,7 @@ func viewStrings[O element.Offset](offsets []O, bytes []byte, from, to int64) (e
 
 // valueReader returns a function that returns the bytes of value i.
 func valueReader(values arrow.Array) (func(i int) []byte, error) {
-	switch v := unwrap(values).(type) {
+	switch v := arrowdata.Unwrap(values).(type) {
 	case interface{ Value(int) string }:
 		return func(i int) []byte {
 			s := v.Value(i)

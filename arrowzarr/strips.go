@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 )
 
 // stripSizer sizes the strips of a Parquet file by the columns of a conversion.
@@ -20,7 +22,7 @@ func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
 	// Shards of all columns are open at a time. Codecs are chosen before the first chunk, by
 	// samples of all columns.
 	if p != nil && grid.shardRows == 0 && !slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.codecs.hasAuto() }) {
-		p.allowStrips(&stripSizer{columns: c.chosen.plans, sizer: sizer, grid: grid})
+		p.AllowStrips(&stripSizer{columns: c.chosen.plans, sizer: sizer, grid: grid})
 	}
 }
 
@@ -28,7 +30,7 @@ func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
 // strip has one array of each column.
 const longestArray = math.MaxInt32
 
-func (s *stripSizer) rowBytes(column int, values arrow.Array) (bytes float64, ok bool) {
+func (s *stripSizer) RowBytes(column int, values arrow.Array) (bytes float64, ok bool) {
 	c := s.columns[column]
 	switch {
 	case c.kind == kindFixed || c.kind == kindDictionary:
@@ -39,7 +41,7 @@ func (s *stripSizer) rowBytes(column int, values arrow.Array) (bytes float64, ok
 	return c.rowBytes(values, int64(values.Len())), true
 }
 
-func (s *stripSizer) choose(widths []float64, total int64, wide bool) (first strip, ok bool) {
+func (s *stripSizer) Choose(widths []float64, total int64, wide bool) (first source.Strip, ok bool) {
 	var row, widest float64
 	for _, width := range widths {
 		row, widest = row+width, max(widest, width)
@@ -47,10 +49,10 @@ func (s *stripSizer) choose(widths []float64, total int64, wide bool) (first str
 	grid := s.grid
 	if grid.chunkRows > 0 {
 		rows := float64(min(grid.chunkRows, total))
-		return strip{chunkRows: grid.chunkRows}, row*rows > float64(s.sizer.shares.batches/2) && widest*rows <= longestArray
+		return source.Strip{ChunkRows: grid.chunkRows}, row*rows > float64(s.sizer.shares.batches/2) && widest*rows <= longestArray
 	}
 	grid.chunkRows = min(s.sizer.chunkRows(s.columns, widths, 0), total)
 	ok = wide && s.sizer.chunkRows(s.columns, widths, row) < grid.chunkRows && widest*float64(grid.chunkRows) <= longestArray
 	grid = s.sizer.withShards(grid, s.columns, widths)
-	return strip{chunkRows: grid.chunkRows, shardRows: grid.shardRows}, ok
+	return source.Strip{ChunkRows: grid.chunkRows, ShardRows: grid.shardRows}, ok
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -235,7 +236,7 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 		go func() {
 			debug.SetPanicOnFault(true) // see startStage
 			var r read
-			r.err = catchPanic(func() (err error) {
+			r.err = arrowdata.CatchPanic(func() (err error) {
 				if err = context.Cause(ctx); err == nil {
 					r.batch, err = t.read(ctx, from, to)
 				}
@@ -305,16 +306,16 @@ func openConverted(group *zarr.Group, schemaText string, jobs int) (*Table, erro
 	attributes := group.Metadata().Attributes
 	t := &Table{schema: schema, rows: rowCount(attributes)}
 	if t.rows < 0 {
-		return nil, fmt.Errorf("attribute %s: %v, expected a number of rows: %w", attrRows, attributes[attrRows], errMalformed)
+		return nil, fmt.Errorf("attribute %s: %v, expected a number of rows: %w", attrRows, attributes[attrRows], arrowdata.ErrMalformed)
 	}
 	names, _ := attributes[attrColumns].([]any)
 	if len(names) != len(plans) {
-		return nil, fmt.Errorf("attribute %s has %d names, and the schema %d fields: %w", attrColumns, len(names), len(plans), errMalformed)
+		return nil, fmt.Errorf("attribute %s has %d names, and the schema %d fields: %w", attrColumns, len(names), len(plans), arrowdata.ErrMalformed)
 	}
 	for i, plan := range plans {
 		name, ok := names[i].(string)
 		if !ok || zarr.CheckName(name) != nil {
-			return nil, fmt.Errorf("attribute %s: %v, expected the name of a node: %w", attrColumns, names[i], errMalformed)
+			return nil, fmt.Errorf("attribute %s: %v, expected the name of a node: %w", attrColumns, names[i], arrowdata.ErrMalformed)
 		}
 		plan.name = name
 		t.columns = append(t.columns, newTableColumn(group, plan, jobs))
@@ -332,7 +333,7 @@ func parseSchema(text string) (schema *arrow.Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = catchPanic(func() error {
+	err = arrowdata.CatchPanic(func() error {
 		d, err := arrowipc.NewDecoder(metadata, arrowbuf.CPU())
 		if err != nil {
 			return err
@@ -444,7 +445,7 @@ func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
 // runLimit is the most elements that an array of a type can have, because of the run
 // ends in it.
 func runLimit(t arrow.DataType) int64 {
-	t = storageType(t)
+	t = arrowdata.StorageType(t)
 	if runs, ok := t.(*arrow.RunEndEncodedType); ok {
 		limit := map[arrow.Type]int64{arrow.INT16: math.MaxInt16, arrow.INT32: math.MaxInt32}[runs.RunEnds().ID()]
 		if limit == 0 {
@@ -489,7 +490,7 @@ func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch,
 	for i, c := range t.columns {
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage
-			err := catchPanic(func() (err error) {
+			err := arrowdata.CatchPanic(func() (err error) {
 				if onHost {
 					columns[i], err = c.read(groupCtx, from, to)
 				} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -97,7 +98,7 @@ func (c *tableColumn) readStorage(ctx context.Context, from, to int64) (arrow.Ar
 func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *column, missing, elements []byte, from, to int64) (arrow.Array, error) {
 	if plan.kind == kindText || plan.kind == kindBinary {
 		if n := firstAxisLen(a.Shape()); to > n {
-			return nil, fmt.Errorf("%s: rows [%d, %d) of %d: %w", a.Path(), from, to, n, errMalformed)
+			return nil, fmt.Errorf("%s: rows [%d, %d) of %d: %w", a.Path(), from, to, n, arrowdata.ErrMalformed)
 		}
 		values, err := a.ReadRows(ctx, zarr.Prototype{}, from, to, c.jobs)
 		if err != nil {
@@ -112,7 +113,7 @@ func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *colum
 			ok = true
 		}
 		if !ok {
-			return nil, fmt.Errorf("%s: %T, expected text or bytes: %w", a.Path(), values, errMalformed)
+			return nil, fmt.Errorf("%s: %T, expected text or bytes: %w", a.Path(), values, arrowdata.ErrMalformed)
 		}
 		return textArray(plan.storage, text, missing)
 	}
@@ -199,7 +200,7 @@ func (c *column) leafType() arrow.DataType {
 		if !ok {
 			return t
 		}
-		t = storageType(list.Elem())
+		t = arrowdata.StorageType(list.Elem())
 	}
 }
 
@@ -212,7 +213,7 @@ func (c *column) listWidth() int64 {
 		if !ok {
 			return width
 		}
-		width, t = width*int64(list.Len()), storageType(list.Elem())
+		width, t = width*int64(list.Len()), arrowdata.StorageType(list.Elem())
 	}
 }
 
@@ -226,7 +227,7 @@ func (c *column) fixedData(values *memory.Buffer, n int, missing, elements []byt
 		if !ok {
 			break
 		}
-		lists, t = append(lists, list), storageType(list.Elem())
+		lists, t = append(lists, list), arrowdata.StorageType(list.Elem())
 	}
 	level := func(t arrow.DataType, n int, missing []byte, rest []*memory.Buffer, children []arrow.ArrayData) (arrow.ArrayData, error) {
 		validity, nulls := validityOf(missing)

@@ -7,13 +7,14 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
 // isNullValue reports whether value i is null: also where a dictionary's value, the
 // value of a run or that of a union is.
 func isNullValue(a arrow.Array, i int) bool {
-	switch a := unwrap(a).(type) {
+	switch a := arrowdata.Unwrap(a).(type) {
 	case *array.Null:
 		return true
 	case *array.Dictionary:
@@ -45,16 +46,16 @@ func unionValue(a array.Union, i int) (arrow.Array, int, error) {
 		}
 		return values, at, nil
 	}
-	return nil, 0, fmt.Errorf("a union's value of type code %d: %w", code, errMalformed)
+	return nil, 0, fmt.Errorf("a union's value of type code %d: %w", code, arrowdata.ErrMalformed)
 }
 
 // appendValueKey appends bytes that two values of a type share exactly if they are
 // equal: with the same nulls, and floats of the same bits. How the array stores the
 // value, as a dictionary or a run for example, does not matter.
 func appendValueKey(key []byte, a arrow.Array, i int) ([]byte, error) {
-	a = unwrap(a)
+	a = arrowdata.Unwrap(a)
 	if i < 0 || i >= a.Len() {
-		return nil, fmt.Errorf("element %d of an array of %d: %w", i, a.Len(), errMalformed)
+		return nil, fmt.Errorf("element %d of an array of %d: %w", i, a.Len(), arrowdata.ErrMalformed)
 	}
 	if isNullValue(a, i) {
 		if union, ok := a.(array.Union); ok {
@@ -86,7 +87,7 @@ func appendValueKey(key []byte, a arrow.Array, i int) ([]byte, error) {
 		start, end := a.ValueOffsets(i)
 		values := a.ListValues()
 		if start < 0 || end < start || end > int64(values.Len()) {
-			return nil, fmt.Errorf("a list of elements [%d, %d) of %d: %w", start, end, values.Len(), errMalformed)
+			return nil, fmt.Errorf("a list of elements [%d, %d) of %d: %w", start, end, values.Len(), arrowdata.ErrMalformed)
 		}
 		key = binary.AppendUvarint(key, uint64(end-start))
 		var err error
@@ -111,7 +112,7 @@ func appendValueKey(key []byte, a arrow.Array, i int) ([]byte, error) {
 		return key, nil
 	}
 	if len(buffers) < 2 || buffers[1] == nil || buffers[1].Len() < (at+1)*width && width > 0 || width < 0 && buffers[1].Len()*8 <= at {
-		return nil, fmt.Errorf("%s array without its values: %w", a.DataType(), errMalformed)
+		return nil, fmt.Errorf("%s array without its values: %w", a.DataType(), arrowdata.ErrMalformed)
 	}
 	raw := buffers[1].Bytes()
 	if width < 0 {
@@ -127,15 +128,15 @@ func appendElementsKey(key []byte, a arrow.Array, i int) ([]byte, error) {
 	if isNullValue(a, i) {
 		return append(key, 0), nil
 	}
-	a = unwrap(a)
+	a = arrowdata.Unwrap(a)
 	for runs, ok := a.(*array.RunEndEncoded); ok; runs, ok = a.(*array.RunEndEncoded) {
-		a, i = unwrap(runs.Values()), runs.GetPhysicalIndex(i)
+		a, i = arrowdata.Unwrap(runs.Values()), runs.GetPhysicalIndex(i)
 	}
 	return appendLeafKeys(append(key, 1), a, i, false)
 }
 
 func appendLeafKeys(key []byte, a arrow.Array, i int, missing bool) ([]byte, error) {
-	list, ok := unwrap(a).(*array.FixedSizeList)
+	list, ok := arrowdata.Unwrap(a).(*array.FixedSizeList)
 	switch {
 	case !ok && missing:
 		return append(key, 0), nil
@@ -145,7 +146,7 @@ func appendLeafKeys(key []byte, a arrow.Array, i int, missing bool) ([]byte, err
 	start, end := list.ValueOffsets(i)
 	values := list.ListValues()
 	if start < 0 || end < start || end > int64(values.Len()) {
-		return nil, fmt.Errorf("a list of elements [%d, %d) of %d: %w", start, end, values.Len(), errMalformed)
+		return nil, fmt.Errorf("a list of elements [%d, %d) of %d: %w", start, end, values.Len(), arrowdata.ErrMalformed)
 	}
 	var err error
 	for j := start; j < end; j++ {

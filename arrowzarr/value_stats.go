@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/float16"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 )
 
@@ -67,7 +68,7 @@ func (s *columnScanner) add(a arrow.Array) error {
 	if s == nil {
 		return nil
 	}
-	a = unwrap(a)
+	a = arrowdata.Unwrap(a)
 	for {
 		runs, ok := a.(*array.RunEndEncoded)
 		if !ok {
@@ -76,7 +77,7 @@ func (s *columnScanner) add(a arrow.Array) error {
 		from := int64(runs.GetPhysicalOffset())
 		values := array.NewSlice(runs.Values(), from, from+int64(runs.GetPhysicalLength()))
 		defer values.Release()
-		a = unwrap(values)
+		a = arrowdata.Unwrap(values)
 	}
 	if d, ok := a.(*array.Dictionary); ok {
 		a = d.Dictionary()
@@ -95,7 +96,7 @@ func (s *columnScanner) add(a arrow.Array) error {
 	if s.extremes == nil {
 		return nil
 	}
-	return s.extremes.add(unwrapRuns(a))
+	return s.extremes.add(arrowdata.UnwrapRuns(a))
 }
 
 // count counts the categories of a dictionary.
@@ -142,7 +143,7 @@ type extremes[T any] struct {
 func (e *extremes[T]) add(a arrow.Array) error {
 	value := e.bind(a)
 	if value == nil {
-		return fmt.Errorf("array of %T for type %s: %w", a, a.DataType(), errMalformed)
+		return fmt.Errorf("array of %T for type %s: %w", a, a.DataType(), arrowdata.ErrMalformed)
 	}
 	least, greatest := -1, -1 // of the array, if beyond those so far
 	low, high, found := e.min, e.max, e.found

@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 )
 
 // VerifyReport is the result of Verify.
@@ -51,11 +53,11 @@ func Verify(ctx context.Context, input, zarrPath string, options Options) (*Veri
 	}
 	table, err := OpenTable(ctx, zarrPath, TableOptions{})
 	if err != nil {
-		return nil, errors.Join(err, src.close())
+		return nil, errors.Join(err, src.Close())
 	}
 	r := &VerifyReport{Input: input, Zarr: zarrPath, Columns: len(table.columns)}
 	err = r.compare(ctx, src, table)
-	err = errors.Join(err, src.close(), table.Close())
+	err = errors.Join(err, src.Close(), table.Close())
 	if errors.Is(err, errDifferent) {
 		err = nil
 	}
@@ -75,24 +77,24 @@ func (r *VerifyReport) differ(format string, args ...any) error {
 	return errDifferent
 }
 
-func (r *VerifyReport) compare(ctx context.Context, src source, t *Table) error {
-	fields, err := r.matchSchemas(src.schema(), t.schema)
+func (r *VerifyReport) compare(ctx context.Context, src source.Source, t *Table) error {
+	fields, err := r.matchSchemas(src.Schema(), t.schema)
 	if err != nil {
 		return err
 	}
-	if err := src.open(ctx, fields, allRows); err != nil {
+	if err := src.Open(ctx, fields, source.WholeInput); err != nil {
 		return err
 	}
 	for {
-		b, err := src.next()
+		b, err := src.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		err = catchPanic(func() error { return r.compareBatch(ctx, b.batch, t) })
-		b.batch.Release()
+		err = arrowdata.CatchPanic(func() error { return r.compareBatch(ctx, b.Record, t) })
+		b.Record.Release()
 		if err != nil {
 			return err
 		}
@@ -184,10 +186,10 @@ func (r *VerifyReport) compareColumn(c *column, row int64, want, got arrow.Array
 // sameValues reports whether arrays are equal by a comparison that may miss the equality
 // of dictionaries and runs.
 func sameValues(a, b arrow.Array) (same bool) {
-	if slices.ContainsFunc([]arrow.Type{arrow.RUN_END_ENCODED, arrow.DICTIONARY}, func(id arrow.Type) bool { return storageType(a.DataType()).ID() == id }) {
+	if slices.ContainsFunc([]arrow.Type{arrow.RUN_END_ENCODED, arrow.DICTIONARY}, func(id arrow.Type) bool { return arrowdata.StorageType(a.DataType()).ID() == id }) {
 		return false
 	}
-	err := catchPanic(func() error { same = arrowbuf.BitwiseEqual(a, b); return nil })
+	err := arrowdata.CatchPanic(func() error { same = arrowbuf.BitwiseEqual(a, b); return nil })
 	return err == nil && same
 }
 
@@ -195,7 +197,7 @@ func sameValues(a, b arrow.Array) (same bool) {
 func shortValue(a arrow.Array, i int) string {
 	text := "null"
 	if !isNullValue(a, i) {
-		if err := catchPanic(func() error { text = strings.Clone(unwrap(a).ValueStr(i)); return nil }); err != nil {
+		if err := arrowdata.CatchPanic(func() error { text = strings.Clone(arrowdata.Unwrap(a).ValueStr(i)); return nil }); err != nil {
 			text = "?"
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -106,7 +107,7 @@ func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 	}
 	c := w.columns[chunk.column]
 	// Encoding reads the input's memory, which may be malformed or truncated.
-	err := catchPanic(func() error { return c.write(ctx, chunk.index, chunk.arrays) })
+	err := arrowdata.CatchPanic(func() error { return c.write(ctx, chunk.index, chunk.arrays) })
 	if err != nil {
 		return failedColumn(c.plan.field, PartOutput, err)
 	}
@@ -136,7 +137,7 @@ func (w *writer) complete(ctx context.Context, jobs int) error {
 	finish := func(c *columnWriter, f func() error) {
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage
-			if err := catchPanic(f); err != nil {
+			if err := arrowdata.CatchPanic(f); err != nil {
 				return failedColumn(c.plan.field, PartOutput, err)
 			}
 			return nil

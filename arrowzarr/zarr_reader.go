@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -65,7 +66,7 @@ func (r *zarrReader) buffer(ctx context.Context, where zarr.Prototype, a *zarr.A
 	defer values.Release()
 	nd, ok := values.(*ndview.NDBuffer)
 	if !ok || !nd.IsContiguous() {
-		return nil, fmt.Errorf("%s: %T, expected contiguous numbers: %w", a.Path(), values, errMalformed)
+		return nil, fmt.Errorf("%s: %T, expected contiguous numbers: %w", a.Path(), values, arrowdata.ErrMalformed)
 	}
 	part, err := nd.Buffer().Slice(nd.Offset(), nd.NBytes())
 	if err != nil {
@@ -87,7 +88,7 @@ func (r *zarrReader) fixed(ctx context.Context, a *zarr.Array, dtype ndview.DTyp
 	defer values.Release()
 	nd, ok := values.(*ndview.NDBuffer)
 	if !ok {
-		return nil, fmt.Errorf("%s: %T, expected numbers: %w", a.Path(), values, errMalformed)
+		return nil, fmt.Errorf("%s: %T, expected numbers: %w", a.Path(), values, arrowdata.ErrMalformed)
 	}
 	raw := make([]byte, nd.NBytes())
 	return raw, nd.CopyToHost(raw)
@@ -96,10 +97,10 @@ func (r *zarrReader) fixed(ctx context.Context, a *zarr.Array, dtype ndview.DTyp
 // checkRows returns an error unless an array has rows [from, to) of a dtype.
 func checkRows(a *zarr.Array, dtype ndview.DType, from, to int64) error {
 	if n := firstAxisLen(a.Shape()); from < 0 || to < from || to > n {
-		return fmt.Errorf("%s: rows [%d, %d) of %d: %w", a.Path(), from, to, n, errMalformed)
+		return fmt.Errorf("%s: rows [%d, %d) of %d: %w", a.Path(), from, to, n, arrowdata.ErrMalformed)
 	}
 	if stored, ok := a.Metadata().DataType.DType(); !ok || stored != dtype {
-		return fmt.Errorf("%s: data type %s, expected %s: %w", a.Path(), a.Metadata().DataType, dtype, errMalformed)
+		return fmt.Errorf("%s: data type %s, expected %s: %w", a.Path(), a.Metadata().DataType, dtype, arrowdata.ErrMalformed)
 	}
 	return nil
 }

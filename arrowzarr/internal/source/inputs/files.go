@@ -1,0 +1,705 @@
+package inputs
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+)
+
+// fileTree is where the files of an input are.
+type fileTree interface {
+	// list returns the names in a folder, or an error wrapping fs.ErrNotExist.
+	list(ctx context.Context, folder string) (files, folders []string, err error)
+	// open opens a file. The context limits the reads, too.
+	open(ctx context.Context, file string) (*source.File, error)
+	// name is a path as errors name it.
+	name(path string) string
+}
+
+// localTree is the file system.
+type localTree struct{}
+
+func (localTree) name(path string) string { return path }
+
+func (localTree) open(_ context.Context, file string) (*source.File, error) {
+	return source.OpenLocal(file)
+}
+
+func (localTree) list(_ context.Context, folder string) (files, folders []string, err error) {
+	if folder == "" {
+		folder = "."
+	}
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		isFolder := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(folder, e.Name()))
+			if err != nil {
+				return nil, nil, err
+			}
+			isFolder = info.IsDir()
+		}
+		if isFolder {
+			folders = append(folders, e.Name())
+		} else {
+			files = append(files, e.Name())
+		}
+	}
+	return files, folders, err
+}
+
+// foundFile is a file of an input.
+type foundFile struct {
+	tree fileTree
+	path string
+	keys []partitionKey // of its folders, below the folder that is the input
+}
+
+// isRemote reports whether each read takes a round trip.
+func (f foundFile) isRemote() bool { return f.tree != localTree{} }
+
+func (f foundFile) name() string { return f.tree.name(f.path) }
+
+// partitionKey is a folder's name key=value, as Hive has them.
+type partitionKey struct {
+	key, value string
+	null       bool
+}
+
+// hiveNull is the value of a partition whose key is null.
+const hiveNull = "__HIVE_DEFAULT_PARTITION__"
+
+func parsePartition(folder string) (k partitionKey, ok bool) {
+	key, value, ok := strings.Cut(folder, "=")
+	if !ok || key == "" {
+		return k, false
+	}
+	unescape := func(text string) string {
+		if plain, err := url.PathUnescape(text); err == nil {
+			return plain
+		}
+		return text
+	}
+	if value == hiveNull {
+		return partitionKey{key: unescape(key), null: true}, true
+	}
+	return partitionKey{key: unescape(key), value: unescape(value)}, true
+}
+
+// isHidden reports whether Spark and Hive skip a name. Markers such as _SUCCESS and
+// unfinished files have such names.
+func isHidden(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") && !strings.Contains(name, "=")
+}
+
+// finder collects the files of an input.
+type finder struct {
+	ctx   context.Context
+	tree  fileTree
+	found []foundFile
+}
+
+// maxFolderDepth bounds the nesting of folders, which symbolic links may make endless.
+const maxFolderDepth = 32
+
+// addFolder adds the files in a folder and below it, in the order of their names.
+func (f *finder) addFolder(folder string, keys []partitionKey, depth int) error {
+	if err := f.ctx.Err(); err != nil {
+		return context.Cause(f.ctx)
+	}
+	if depth > maxFolderDepth {
+		return fmt.Errorf("%s: more than %d folders in each other", f.tree.name(folder), maxFolderDepth)
+	}
+	files, folders, err := f.tree.list(f.ctx, folder)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(files, func(name string) bool { return slices.Contains(NodeDocuments, name) }) {
+		return fmt.Errorf("%s is a Zarr hierarchy: expected files of Arrow, Parquet, CSV or JSON lines, or a pattern that leaves it out", f.tree.name(folder))
+	}
+	isFolder := map[string]bool{}
+	for _, name := range folders {
+		isFolder[name] = true
+	}
+	names := append(files, folders...)
+	slices.Sort(names)
+	for _, name := range names {
+		switch full := path.Join(folder, name); {
+		case isHidden(name):
+		case isFolder[name]:
+			err = f.addFolder(full, withPartition(keys, name), depth+1)
+		default:
+			f.found = append(f.found, foundFile{f.tree, full, keys})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withPartition returns keys and that of a folder, if it has one.
+func withPartition(keys []partitionKey, folder string) []partitionKey {
+	if k, ok := parsePartition(folder); ok {
+		return append(slices.Clip(keys), k)
+	}
+	return keys
+}
+
+// hasMeta reports whether a path is a pattern.
+func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[`) }
+
+// addMatches adds the files that match a pattern, and those in folders that do. The
+// pattern is the segments of a path below folder; "**" is any number of folders.
+func (f *finder) addMatches(folder string, pattern []string, keys []partitionKey, inPattern bool, depth int) error {
+	if depth > maxFolderDepth {
+		return fmt.Errorf("%s: more than %d folders in each other", f.tree.name(folder), maxFolderDepth)
+	}
+	for len(pattern) > 1 && !hasMeta(pattern[0]) {
+		folder = path.Join(folder, pattern[0])
+		if inPattern {
+			keys = withPartition(keys, pattern[0])
+		}
+		pattern = pattern[1:]
+	}
+	files, folders, err := f.tree.list(f.ctx, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	segment, rest := pattern[0], pattern[1:]
+	if segment == "**" {
+		if len(rest) == 0 {
+			return f.addFolder(folder, keys, depth)
+		}
+		if err := f.addMatches(folder, rest, keys, true, depth+1); err != nil {
+			return err
+		}
+	}
+	isFolder := map[string]bool{}
+	for _, name := range folders {
+		isFolder[name] = true
+	}
+	names := append(files, folders...)
+	slices.Sort(names)
+	for _, name := range names {
+		full := path.Join(folder, name)
+		if segment == "**" {
+			if isFolder[name] && !isHidden(name) {
+				err = f.addMatches(full, pattern, withPartition(keys, name), true, depth+1)
+			}
+		} else if matched, bad := path.Match(segment, name); bad != nil {
+			err = fmt.Errorf("%s: malformed pattern %q", f.tree.name(full), segment)
+		} else if matched && (!isHidden(name) || name[0] == segment[0]) {
+			switch {
+			case !isFolder[name] && len(rest) == 0:
+				f.found = append(f.found, foundFile{f.tree, full, keys})
+			case isFolder[name] && len(rest) == 0:
+				err = f.addFolder(full, withPartition(keys, name), depth+1)
+			case isFolder[name]:
+				err = f.addMatches(full, rest, withPartition(keys, name), true, depth+1)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findFiles returns the files of inputs, which are files, folders and patterns.
+func findFiles(ctx context.Context, inputs []string) (found []foundFile, err error) {
+	for _, input := range inputs {
+		var files []foundFile
+		switch {
+		case input == "":
+			err = errors.New("the name of the input is empty")
+		case input == "-":
+			err = errors.New("standard input must be the only input")
+		case isURL(input):
+			files, err = findURL(ctx, input)
+		default:
+			files, err = findLocal(ctx, input)
+		}
+		if err != nil {
+			return nil, errors.Join(err, closeTrees(found))
+		}
+		found = append(found, files...)
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no input")
+	}
+	return found, nil
+}
+
+func findLocal(ctx context.Context, input string) ([]foundFile, error) {
+	f := &finder{ctx: ctx, tree: localTree{}}
+	info, err := os.Stat(input)
+	switch {
+	case err == nil && !info.IsDir():
+		return []foundFile{{f.tree, input, nil}}, nil
+	case err == nil:
+		if IsZarr(input) {
+			return nil, fmt.Errorf("%s is a Zarr hierarchy: expected files of Arrow, Parquet, CSV or JSON lines", input)
+		}
+		err = f.addFolder(input, nil, 0)
+		if err == nil && len(f.found) == 0 {
+			err = fmt.Errorf("%s has no files: expected files of Arrow, Parquet, CSV or JSON lines", input)
+		}
+		return f.found, err
+	case errors.Is(err, fs.ErrNotExist) && hasMeta(input):
+		root := ""
+		if path.IsAbs(input) {
+			root = "/"
+		}
+		pattern := strings.FieldsFunc(input, func(r rune) bool { return r == '/' })
+		err = f.addMatches(root, pattern, nil, false, 0)
+		if err == nil && len(f.found) == 0 {
+			err = fmt.Errorf("no file matches %s", input)
+		}
+		return f.found, err
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist", input)
+	default:
+		return nil, err
+	}
+}
+
+// Open opens a source of inputs, which are files, folders and patterns, or "-"
+// alone for standard input. The context limits the reads, too.
+func Open(ctx context.Context, inputs []string, r source.Options) (source.Source, error) {
+	if len(inputs) == 1 && inputs[0] == "-" {
+		file, err := source.StandardInput()
+		if err != nil {
+			return nil, err
+		}
+		return openByContent(file, r)
+	}
+	found, err := findFiles(ctx, inputs)
+	if err != nil {
+		return nil, err
+	}
+	closing := func() error { return closeTrees(found) }
+	if len(found) == 1 && found[0].keys == nil {
+		return found[0].open(ctx, r, closing)
+	}
+	src, err := newMultiSource(ctx, found, r)
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	return src, nil
+}
+
+// open opens a source of the file, which calls closing when it is closed. After an error,
+// closing has been called.
+func (f foundFile) open(ctx context.Context, r source.Options, closing func() error) (source.Source, error) {
+	file, err := f.tree.open(ctx, f.path)
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	file.OnClose(closing)
+	src, err := openByContent(file, r)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return src, nil
+}
+
+// keepOpen is closing of files whose store stays open.
+func keepOpen() error { return nil }
+
+// multiSource reads files of one schema, one after the other. Partition keys are
+// columns after those of the files.
+type multiSource struct {
+	ctx      context.Context // of opening, for opening files
+	files    []foundFile
+	options  source.Options
+	kind     string
+	whole    *arrow.Schema
+	own      int // columns of files
+	scanned  []scannedFile
+	size     int64 // of all files, in bytes
+	identity string
+
+	fields  []int
+	chosen  *arrow.Schema
+	cutter  source.RowCutter
+	current source.Source // nil if no file is open
+	at      int           // the next file to open
+	done    int64         // bytes of the files that are read
+}
+
+// scannedFile is what the metadata of a file says.
+type scannedFile struct {
+	columns []int   // by column of the whole, its index in the file
+	rows    int64   // -1 if they cannot be counted
+	nulls   []int64 // by column of the file
+	size    int64
+	print   string // fingerprint
+}
+
+// remoteScans is the number of files in stores whose metadata is read at once.
+const remoteScans = 32
+
+// newMultiSource reads the metadata of all files, so that one with another schema is
+// found before any work is done.
+func newMultiSource(ctx context.Context, files []foundFile, r source.Options) (*multiSource, error) {
+	r.AllowMapping = false // batches may outlive the source of their file
+	s := &multiSource{ctx: ctx, files: files, options: r, scanned: make([]scannedFile, len(files))}
+	fields := make([][]arrow.Field, len(files))
+	if err := s.scanFile(0, nil, fields); err != nil {
+		return nil, err
+	}
+	s.options.TextFields = fields[0]
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(max(r.Jobs, 1))
+	if slices.ContainsFunc(files, foundFile.isRemote) {
+		group.SetLimit(max(r.Jobs, remoteScans))
+	}
+	for i := 1; i < len(files); i++ {
+		group.Go(func() error {
+			if groupCtx.Err() != nil {
+				return context.Cause(groupCtx)
+			}
+			return arrowdata.CatchPanic(func() error { return s.scanFile(i, fields[0], fields) })
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	whole := slices.Clone(fields[0])
+	for _, other := range fields[1:] {
+		for i, f := range other {
+			whole[i].Nullable = whole[i].Nullable || f.Nullable
+		}
+	}
+	s.own = len(whole)
+	keys, err := s.partitionFields(whole)
+	if err != nil {
+		return nil, err
+	}
+	metadata := s.whole.Metadata()
+	s.whole = arrow.NewSchema(append(whole, keys...), &metadata)
+	hash := sha256.New()
+	for _, f := range s.scanned {
+		fmt.Fprintln(hash, f.print)
+		s.size += f.size
+	}
+	s.identity = fmt.Sprintf("%d files, %x", len(files), hash.Sum(nil))
+	return s, nil
+}
+
+// scanFile reads the metadata of file i, and checks that it has the fields of the first
+// one. It sets fields[i] to its own, in the order of the first's.
+func (s *multiSource) scanFile(i int, first []arrow.Field, fields [][]arrow.Field) (err error) {
+	src, err := s.files[i].open(s.ctx, s.options, keepOpen)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	f := &s.scanned[i]
+	if i == 0 {
+		s.kind, s.whole = src.Format(), src.Schema()
+		first = s.whole.Fields()
+	}
+	if f.columns, err = s.matchFields(i, first, src.Schema()); err != nil {
+		return err
+	}
+	for _, column := range f.columns {
+		fields[i] = append(fields[i], src.Schema().Field(column))
+	}
+	_, f.size = src.Position()
+	if f.size < 0 {
+		return fmt.Errorf("%s can be read only once: it must be the only input", s.files[i].name())
+	}
+	f.print, f.rows = src.Fingerprint(), -1
+	rows, err := src.Count(s.ctx)
+	if err == nil {
+		f.rows = rows
+		f.nulls, err = src.Nulls(s.ctx)
+	}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%s: %w", s.files[i].name(), err)
+	}
+	return nil
+}
+
+// matchFields returns the indices in a file's schema of the fields of the first file. A
+// name that occurs more than once is matched in order.
+func (s *multiSource) matchFields(i int, first []arrow.Field, schema *arrow.Schema) ([]int, error) {
+	name, other := s.files[i].name(), s.files[0].name()
+	columns := make([]int, len(first))
+	used := map[string]int{}
+	for k, f := range first {
+		all := schema.FieldIndices(f.Name)
+		if used[f.Name] >= len(all) {
+			return nil, fmt.Errorf("%s has no column %q, which %s has: expected one schema", name, f.Name, other)
+		}
+		columns[k] = all[used[f.Name]]
+		used[f.Name]++
+		if t := schema.Field(columns[k]).Type; !arrow.TypeEqual(t, f.Type) {
+			return nil, fmt.Errorf("%s: column %q is %s, and in %s it is %s: expected one schema", name, f.Name, t, other, f.Type)
+		}
+	}
+	for _, f := range schema.Fields() {
+		if used[f.Name] < len(schema.FieldIndices(f.Name)) {
+			return nil, fmt.Errorf("%s has a column %q, which %s does not have: expected one schema", name, f.Name, other)
+		}
+	}
+	return columns, nil
+}
+
+// partitionFields returns the columns of the partition keys, without those that the
+// files have themselves.
+func (s *multiSource) partitionFields(own []arrow.Field) (fields []arrow.Field, err error) {
+	isOwn := map[string]bool{}
+	for _, f := range own {
+		isOwn[f.Name] = true
+	}
+	for i := range s.files {
+		f := &s.files[i]
+		f.keys = slices.DeleteFunc(slices.Clone(f.keys), func(k partitionKey) bool { return isOwn[k.key] })
+		if !slices.EqualFunc(f.keys, s.files[0].keys, func(a, b partitionKey) bool { return a.key == b.key }) {
+			return nil, fmt.Errorf("%s and %s lie in folders of different keys: expected the same key=value folders for all files", s.files[0].name(), f.name())
+		}
+	}
+	for k, key := range s.files[0].keys {
+		integers, nullable, known := true, false, false
+		for _, f := range s.files {
+			if f.keys[k].null {
+				nullable = true
+				continue
+			}
+			known = true
+			if _, err := strconv.ParseInt(f.keys[k].value, 10, 64); err != nil {
+				integers = false
+			}
+		}
+		field := arrow.Field{Name: key.key, Type: arrow.BinaryTypes.String, Nullable: nullable}
+		if integers && known {
+			field.Type = arrow.PrimitiveTypes.Int64
+		}
+		fields = append(fields, field)
+	}
+	return fields, nil
+}
+
+func (s *multiSource) Format() string           { return s.kind }
+func (s *multiSource) Schema() *arrow.Schema    { return s.whole }
+func (s *multiSource) Fingerprint() string      { return s.identity }
+func (s *multiSource) Mapping() *source.Mapping { return nil }
+func (s *multiSource) Interrupt() bool          { return true }
+
+func (s *multiSource) Rows() int64 {
+	n, err := s.Count(s.ctx)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func (s *multiSource) Count(context.Context) (n int64, err error) {
+	for i, f := range s.scanned {
+		if f.rows < 0 {
+			return 0, fmt.Errorf("%s: rows cannot be counted without reading them: %w", s.files[i].name(), errors.ErrUnsupported)
+		}
+		n += f.rows
+	}
+	return n, nil
+}
+
+func (s *multiSource) Nulls(ctx context.Context) ([]int64, error) {
+	if _, err := s.Count(ctx); err != nil {
+		return nil, err
+	}
+	counts := make([]int64, s.whole.NumFields())
+	for i, f := range s.scanned {
+		for k := range s.own {
+			if n := f.nulls[f.columns[k]]; counts[k] < 0 || n < 0 {
+				counts[k] = -1
+			} else {
+				counts[k] += n
+			}
+		}
+		for k, key := range s.files[i].keys {
+			if key.null {
+				counts[s.own+k] += f.rows
+			}
+		}
+	}
+	return counts, nil
+}
+
+func (s *multiSource) Open(_ context.Context, fields []int, rows source.RowRange) error {
+	s.fields, s.chosen, s.cutter = fields, arrowdata.SelectSchema(s.whole, fields), source.NewRowCutter(rows)
+	return nil
+}
+
+// openNext opens the next file with rows of the range. It returns io.EOF if there is
+// none.
+func (s *multiSource) openNext() error {
+	for s.at < len(s.files) && s.scanned[s.at].rows >= 0 && s.scanned[s.at].rows <= s.cutter.Skip {
+		s.cutter.Skip -= s.scanned[s.at].rows
+		s.done += s.scanned[s.at].size
+		s.at++
+	}
+	if s.at == len(s.files) || s.cutter.Done() {
+		return io.EOF
+	}
+	scanned := s.scanned[s.at]
+	src, err := s.files[s.at].open(s.ctx, s.options, keepOpen)
+	s.at++
+	if err != nil {
+		return err
+	}
+	s.current = src
+	if src.Fingerprint() != scanned.print {
+		return errors.New("the file has changed since the conversion began")
+	}
+	var columns []int
+	for _, f := range s.fields {
+		if f < s.own {
+			columns = append(columns, scanned.columns[f])
+		}
+	}
+	if len(columns) == 0 && s.own > 0 { // one column says how many rows there are
+		columns = []int{0}
+	}
+	rows := source.WholeInput
+	if scanned.rows >= 0 {
+		rows.From = s.cutter.Skip
+		s.cutter.Skip = 0
+		if s.cutter.Left >= 0 {
+			rows.To = rows.From + s.cutter.Left
+		}
+	}
+	return src.Open(s.ctx, columns, rows)
+}
+
+func (s *multiSource) Next() (source.Batch, error) {
+	for {
+		if s.current == nil {
+			err := s.openNext()
+			if errors.Is(err, io.EOF) {
+				return source.Batch{}, io.EOF
+			}
+			if err != nil {
+				return source.Batch{}, fmt.Errorf("%s: %w", s.files[s.at-1].name(), err)
+			}
+		}
+		b, err := s.current.Next()
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			s.done += s.scanned[s.at-1].size
+			err = s.current.Close()
+			s.current = nil
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return source.Batch{}, fmt.Errorf("%s: %w", s.files[s.at-1].name(), err)
+		}
+		if b.Record = s.cutter.Cut(b.Record); b.Record != nil {
+			return s.complete(b), nil
+		}
+	}
+}
+
+// complete returns a batch of a file with the schema of the whole, and with the
+// partition keys.
+func (s *multiSource) complete(b source.Batch) source.Batch {
+	defer b.Record.Release()
+	rows := int(b.Record.NumRows())
+	columns := make([]arrow.Array, len(s.fields))
+	own := 0
+	for i, f := range s.fields {
+		if f < s.own {
+			columns[i] = b.Record.Column(own)
+			own++
+			continue
+		}
+		columns[i] = s.partitionColumn(s.whole.Field(f).Type, s.files[s.at-1].keys[f-s.own], rows)
+		b.Bytes += arrowdata.ArrayBytes(columns[i].Data(), arrowdata.BufferLen)
+		defer columns[i].Release()
+	}
+	return source.Batch{Record: array.NewRecordBatch(s.chosen, columns, int64(rows)), Bytes: b.Bytes, Dictionaries: b.Dictionaries}
+}
+
+// partitionColumn returns a column that repeats the value of a key.
+func (s *multiSource) partitionColumn(t arrow.DataType, key partitionKey, rows int) arrow.Array {
+	builder := array.NewBuilder(s.options.Allocator, t)
+	defer builder.Release()
+	builder.Reserve(rows)
+	switch b := builder.(type) {
+	case *array.Int64Builder:
+		n, _ := strconv.ParseInt(key.value, 10, 64) // see partitionFields
+		for range rows {
+			if key.null {
+				b.UnsafeAppendBoolToBitmap(false)
+			} else {
+				b.UnsafeAppend(n)
+			}
+		}
+	case *array.StringBuilder:
+		b.ReserveData(rows * len(key.value))
+		for range rows {
+			if key.null {
+				b.AppendNull()
+			} else {
+				b.Append(key.value)
+			}
+		}
+	}
+	return builder.NewArray()
+}
+
+func (s *multiSource) Position() (done, total int64) {
+	done = s.done
+	if s.current != nil {
+		n, _ := s.current.Position()
+		done += n
+	}
+	return done, s.size
+}
+
+// Close closes the current file, and the stores of all.
+func (s *multiSource) Close() error {
+	var err error
+	if s.current != nil {
+		err = s.current.Close()
+		s.current = nil
+	}
+	return errors.Join(err, closeTrees(s.files))
+}
+
+// NodeDocuments are the names of the metadata of a Zarr node.
+var NodeDocuments = []string{"zarr.json", ".zgroup", ".zarray"}
+
+// IsZarr reports whether a path is a folder with the metadata of a Zarr node.
+func IsZarr(path string) bool {
+	for _, name := range NodeDocuments {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}

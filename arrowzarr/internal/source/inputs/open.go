@@ -1,0 +1,82 @@
+package inputs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/ipc"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/text"
+)
+
+var (
+	magicIPC     = []byte("ARROW1")
+	magicParquet = []byte("PAR1")
+	magicFeather = []byte("FEA1")
+
+	magicParquetEncrypted = []byte("PARE")
+)
+
+// openByContent returns a source that owns the file, or an error. It recognizes the
+// format by the content, or, of text, by the extension.
+func openByContent(file *source.File, r source.Options) (source.Source, error) {
+	format, isText := text.FormatOf(file.Name, r.Text)
+	if isText && r.Text.Format != "" {
+		return text.Open(file, format, r)
+	}
+	head, err := file.ReadHead()
+	if err != nil {
+		return nil, err
+	}
+	isFile, isParquet := bytes.HasPrefix(head, magicIPC), bytes.HasPrefix(head, magicParquet)
+	switch {
+	case isText && !isFile && !isParquet:
+		return text.Open(file, format, r)
+	case len(head) == 0:
+		return nil, fmt.Errorf("%s is empty: expected %s", file.Name, expectedFormats)
+	case isFile && file.Once():
+		return nil, fmt.Errorf("%s is an Arrow IPC file, which cannot be read in order: give it by name", file.Name)
+	case isParquet && file.Once():
+		return nil, fmt.Errorf("%s is a Parquet file, which cannot be read in order: give it by name", file.Name)
+	case isFile:
+		return ipc.Open(file, r)
+	case isParquet:
+		return parquet.Open(file, r)
+	case bytes.HasPrefix(head, magicParquetEncrypted):
+		return nil, fmt.Errorf("%s is an encrypted Parquet file: encrypted Parquet is not supported", file.Name)
+	case bytes.HasPrefix(head, magicFeather):
+		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", file.Name)
+	case head[0] == '{' && isASCII(head):
+		return text.Open(file, text.JSONLines, r)
+	case isStreamStart(head, file.Size):
+		return ipc.OpenStream(file, r)
+	case text.CompressionOf(head) != "":
+		return nil, fmt.Errorf("%s is compressed, which only text may be: decompress it, or give the --format of the text", file.Name)
+	default:
+		return nil, fmt.Errorf("%s is neither an Arrow IPC file or stream nor a Parquet file: it starts with % x (CSV is recognized by the extension, or give --format csv)", file.Name, head)
+	}
+}
+
+// expectedFormats names the formats of inputs.
+const expectedFormats = "an Arrow IPC file or stream, a Parquet file, CSV or JSON lines"
+
+func isASCII(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x7f || c < ' ' && c != '\t' && c != '\r' && c != '\n' })
+}
+
+// isStreamStart reports whether an input of a size, or -1, can be an IPC stream. A stream
+// starts with the continuation marker or, before Arrow 0.15, with the length of the
+// first message.
+func isStreamStart(head []byte, size int64) bool {
+	if len(head) < 4 {
+		return false
+	}
+	first := binary.LittleEndian.Uint32(head)
+	if size < 0 {
+		return first == 0xFFFFFFFF || !isASCII(head)
+	}
+	return first == 0xFFFFFFFF || int64(first) < size
+}

@@ -1,0 +1,164 @@
+package source
+
+import (
+	"context"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// Source yields the record batches of one input, in order.
+type Source interface {
+	// Format is the name of the input's format, for people.
+	Format() string
+	// Schema is the schema of the whole input.
+	Schema() *arrow.Schema
+	// Rows is the number of rows, or -1 if the input does not say it in advance.
+	Rows() int64
+	// Count returns the number of rows. It reads metadata only. It returns an error
+	// wrapping errors.ErrUnsupported if the input can be read only once, as a pipe.
+	Count(ctx context.Context) (int64, error)
+	// Nulls returns the number of nulls of each field of the schema, from metadata.
+	// It is -1 if only the values tell. Those of a run-end encoded column are of the
+	// values that it encodes, and those of a dictionary of its indices. It reads what
+	// count reads, and returns the same errors.
+	Nulls(ctx context.Context) ([]int64, error)
+	// Fingerprint identifies the content of the input: it has the names, sizes and
+	// times of the files.
+	Fingerprint() string
+	// Open begins reading. The batches have the fields at these indices of the
+	// schema, in this order, and only rows of a range. What lies before the range is
+	// skipped.
+	Open(ctx context.Context, fields []int, rows RowRange) error
+	// Next returns the next batch, or io.EOF. The caller owns it.
+	Next() (Batch, error)
+	// Mapping is the mapped input that the batches view; nil if they view none.
+	Mapping() *Mapping
+	// Position returns the number of bytes that are read, and the size of the
+	// input. The total is -1 if it is unknown.
+	Position() (done, total int64)
+	// Interrupt is called while another goroutine is in next. It reports whether
+	// next will return soon: a read of a pipe can block forever, and not every
+	// pipe has deadlines.
+	Interrupt() bool
+	Close() error
+}
+
+// RowRange is the rows [from, to) of an input. A to of -1 is the end. Rows that the
+// input does not have are no error.
+type RowRange struct{ From, To int64 }
+
+// WholeInput is the range of all rows.
+var WholeInput = RowRange{0, -1}
+
+// Within returns the range's bounds in an input of n rows.
+func (r RowRange) Within(n int64) (from, to int64) {
+	to = n
+	if r.To >= 0 {
+		to = min(r.To, n)
+	}
+	return min(r.From, to), to
+}
+
+// RowCutter cuts batches that come in order to a range of rows.
+type RowCutter struct {
+	Skip int64 // rows to drop
+	Left int64 // rows to keep after those, or -1 for all
+}
+
+func NewRowCutter(r RowRange) RowCutter {
+	c := RowCutter{Skip: r.From, Left: -1}
+	if r.To >= 0 {
+		c.Left = max(r.To-r.From, 0)
+	}
+	return c
+}
+
+// Done reports whether all rows of the range were cut.
+func (c *RowCutter) Done() bool { return c.Left == 0 }
+
+// Cut returns the rows of a batch that are in the range. It returns nil if none are. It
+// releases the given batch.
+func (c *RowCutter) Cut(batch arrow.RecordBatch) arrow.RecordBatch {
+	rows := batch.NumRows()
+	from := min(c.Skip, rows)
+	c.Skip -= from
+	to := rows
+	if c.Left >= 0 {
+		to = min(rows, from+c.Left)
+		c.Left -= to - from
+	}
+	if from == 0 && to == rows {
+		return batch
+	}
+	defer batch.Release()
+	if from == to {
+		return nil
+	}
+	return batch.NewSlice(from, to)
+}
+
+// Batch is a record batch of a source. The caller of next must release it.
+type Batch struct {
+	Record arrow.RecordBatch
+	Bytes  int64 // of memory, without the parts of the mapping that it views
+	// Dictionaries is the part of bytes that is of values of dictionaries.
+	Dictionaries int64
+	Strip        *Strip // nil if the batch has all columns
+}
+
+// Options are the options of openSource.
+type Options struct {
+	// Allocator allocates the memory of the batches.
+	Allocator memory.Allocator
+	// AllowMapping allows batches to view the page cache of the file, instead of
+	// copying it to memory of the allocator.
+	AllowMapping bool
+	// MaxBuffer is the largest message, page or buffer, in bytes.
+	MaxBuffer int64
+	// BatchRows is the number of rows of a batch, if the format leaves it open.
+	// A batch that would take more than a sixteenth of maxBuffer has fewer.
+	BatchRows int64
+	// Jobs is the number of goroutines that may read at once.
+	Jobs int
+	// Text says what the content of a text does not.
+	Text TextOptions
+	// TextFields are columns whose types are known, because another file of the input
+	// has them.
+	TextFields []arrow.Field
+}
+
+// ColumnMemory is for what is known of a column: its place in the footer, its plan, its
+// arrays and what is at work for it. Measured with 10,000 columns of Parquet.
+const ColumnMemory = 8 << 10
+
+// TextOptions say what the content of a text does not.
+type TextOptions struct {
+	Format    string // csv, tsv or json; empty if the content or the extension says it
+	Delimiter string // one character; empty means that of the format
+	Types     string // of columns, such as "id:int64,zip:text"
+	// InferRows is the number of rows that the types of other columns come from. Less than
+	// 0 means all.
+	InferRows int
+	// InferHead means that these are of the first MiB, or one row, and need not be read twice.
+	InferHead bool
+}
+
+// Strip says which part of an input a batch is: one chunk of rows, of columns from first on.
+// A Parquet file is read in strips if a chunk of all columns takes too much memory: all
+// columns of the first chunk, some at a time, then those of the second.
+type Strip struct {
+	ChunkRows int64
+	ShardRows int64 // 0: no shards
+	First     int
+}
+
+// StripRule decides whether a Parquet file is read in strips.
+type StripRule interface {
+	// RowBytes returns the bytes of a row of a column of those that are read. If they vary,
+	// it returns the average of values, or false if those are nil.
+	RowBytes(column int, values arrow.Array) (bytes float64, ok bool)
+	// Choose returns the first strip of some rows, and whether there must be any. widths
+	// has the bytes of a row of each column. A file is wide if it has many columns.
+	Choose(widths []float64, rows int64, wide bool) (first Strip, ok bool)
+}
