@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
+// IsBinary reports whether a type is bytes or text with offsets of 32 bits.
 func IsBinary(t arrow.DataType) bool { return t.ID() == arrow.BINARY || t.ID() == arrow.STRING }
 
 // ConvertTo returns an array of a type that parquetTypes has for its own. The caller owns
@@ -268,6 +269,7 @@ func makeDictionary(a arrow.Array, t *arrow.DictionaryType, mem memory.Allocator
 	return array.MakeFromData(data), nil
 }
 
+// IsTextType reports whether a type is text.
 func IsTextType(t arrow.DataType) bool {
 	return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING || t.ID() == arrow.STRING_VIEW
 }

@@ -14,6 +14,8 @@ func BatchBytes(batch arrow.RecordBatch, size func(*memory.Buffer) int64) int64 
 	return total
 }
 
+// ArrayBytes is the memory of the buffers of an array and those inside of it, each as size
+// says.
 func ArrayBytes(data arrow.ArrayData, size func(*memory.Buffer) int64) int64 {
 	var total int64
 	for _, b := range data.Buffers() {

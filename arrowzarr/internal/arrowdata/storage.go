@@ -69,6 +69,7 @@ func SelectColumns(batch arrow.RecordBatch, schema *arrow.Schema, fields []int) 
 	return array.NewRecordBatch(schema, columns, batch.NumRows())
 }
 
+// SelectSchema returns a schema of the fields at some indices, with its metadata.
 func SelectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 	chosen := make([]arrow.Field, len(fields))
 	for i, f := range fields {
@@ -78,6 +79,7 @@ func SelectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 	return arrow.NewSchema(chosen, &metadata)
 }
 
+// ReleaseArrays releases each array.
 func ReleaseArrays(arrays []arrow.Array) {
 	for _, a := range arrays {
 		a.Release()

@@ -6,7 +6,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Limited returns the allocator, which panics if one buffer is larger than maxBuffer.
+// Limited returns the allocator, which panics if one buffer is larger than MaxBuffer.
 func (o Options) Limited() memory.Allocator {
 	return &limitedAllocator{Allocator: o.Allocator, limit: o.MaxBuffer}
 }

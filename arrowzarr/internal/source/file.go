@@ -72,7 +72,7 @@ func (f *File) From(start int64) *File {
 	return &rest
 }
 
-// OnClose makes close call a function, too.
+// OnClose makes Close call a function, too.
 func (f *File) OnClose(then func() error) {
 	before := f.closing
 	f.closing = func() error { return errors.Join(before(), then()) }
@@ -87,7 +87,7 @@ func (f *File) IsRemote() bool { return f.local == nil }
 // Once reports whether the content can be read only once.
 func (f *File) Once() bool { return f.ReaderAt == nil }
 
-// Sequential reads the content, from its start. It must not be called if once is true.
+// Sequential reads the content, from its start. It must not be called if Once is true.
 func (f *File) Sequential() *io.SectionReader { return io.NewSectionReader(f.ReaderAt, 0, f.Size) }
 
 // Stream reads the content, from its start.
@@ -106,11 +106,12 @@ func (f *File) Fingerprint() string {
 	return fmt.Sprintf("%q %d %s", f.Name, f.Size, f.version)
 }
 
-// Interrupt reports whether a read will return soon, see source.
+// Interrupt reports whether a read will return soon, see Source.
 func (f *File) Interrupt() bool {
 	return !f.Once() || f.local.SetReadDeadline(time.Unix(1, 0)) == nil
 }
 
+// Close closes the file, and calls the functions of OnClose.
 func (f *File) Close() error { return f.closing() }
 
 // ReadHead returns the first bytes of the content, at most 8.
@@ -139,6 +140,7 @@ type CountingReader struct {
 	n     atomic.Int64
 }
 
+// NewCountingReader returns a reader of an input, of which nothing is read yet.
 func NewCountingReader(in io.Reader) *CountingReader { return &CountingReader{input: in} }
 
 // Count returns the number of bytes that are read.

@@ -21,7 +21,7 @@ type Source interface {
 	// Nulls returns the number of nulls of each field of the schema, from metadata.
 	// It is -1 if only the values tell. Those of a run-end encoded column are of the
 	// values that it encodes, and those of a dictionary of its indices. It reads what
-	// count reads, and returns the same errors.
+	// Count reads, and returns the same errors.
 	Nulls(ctx context.Context) ([]int64, error)
 	// Fingerprint identifies the content of the input: it has the names, sizes and
 	// times of the files.
@@ -37,14 +37,16 @@ type Source interface {
 	// Position returns the number of bytes that are read, and the size of the
 	// input. The total is -1 if it is unknown.
 	Position() (done, total int64)
-	// Interrupt is called while another goroutine is in next. It reports whether
-	// next will return soon: a read of a pipe can block forever, and not every
+	// Interrupt is called while another goroutine is in Next. It reports whether
+	// Next will return soon: a read of a pipe can block forever, and not every
 	// pipe has deadlines.
 	Interrupt() bool
+	// Close releases what the source has, and its files. Batches stay valid unless they
+	// view a mapping.
 	Close() error
 }
 
-// RowRange is the rows [from, to) of an input. A to of -1 is the end. Rows that the
+// RowRange is the rows [From, To) of an input. A To of -1 is the end. Rows that the
 // input does not have are no error.
 type RowRange struct{ From, To int64 }
 
@@ -66,6 +68,7 @@ type RowCutter struct {
 	Left int64 // rows to keep after those, or -1 for all
 }
 
+// NewRowCutter returns a cutter for the batches of an input from its first row on.
 func NewRowCutter(r RowRange) RowCutter {
 	c := RowCutter{Skip: r.From, Left: -1}
 	if r.To >= 0 {
@@ -98,16 +101,16 @@ func (c *RowCutter) Cut(batch arrow.RecordBatch) arrow.RecordBatch {
 	return batch.NewSlice(from, to)
 }
 
-// Batch is a record batch of a source. The caller of next must release it.
+// Batch is a record batch of a source. The caller of Next must release its record.
 type Batch struct {
 	Record arrow.RecordBatch
 	Bytes  int64 // of memory, without the parts of the mapping that it views
-	// Dictionaries is the part of bytes that is of values of dictionaries.
+	// Dictionaries is the part of Bytes that is of values of dictionaries.
 	Dictionaries int64
 	Strip        *Strip // nil if the batch has all columns
 }
 
-// Options are the options of openSource.
+// Options are the options of opening a source.
 type Options struct {
 	// Allocator allocates the memory of the batches.
 	Allocator memory.Allocator
@@ -117,7 +120,7 @@ type Options struct {
 	// MaxBuffer is the largest message, page or buffer, in bytes.
 	MaxBuffer int64
 	// BatchRows is the number of rows of a batch, if the format leaves it open.
-	// A batch that would take more than a sixteenth of maxBuffer has fewer.
+	// A batch that would take more than a sixteenth of MaxBuffer has fewer.
 	BatchRows int64
 	// Jobs is the number of goroutines that may read at once.
 	Jobs int
@@ -144,7 +147,7 @@ type TextOptions struct {
 	InferHead bool
 }
 
-// Strip says which part of an input a batch is: one chunk of rows, of columns from first on.
+// Strip says which part of an input a batch is: one chunk of rows, of columns from First on.
 // A Parquet file is read in strips if a chunk of all columns takes too much memory: all
 // columns of the first chunk, some at a time, then those of the second.
 type Strip struct {

@@ -43,6 +43,7 @@ type fileSource struct {
 	cutter  source.RowCutter
 }
 
+// Open returns a source of an Arrow IPC file. It owns the file, unless it returns an error.
 func Open(file *source.File, r source.Options) (source.Source, error) {
 	s := &fileSource{file: file}
 	err := arrowdata.CatchPanic(func() (err error) {
@@ -283,6 +284,8 @@ type streamSource struct {
 	cutter   source.RowCutter
 }
 
+// OpenStream returns a source of an Arrow IPC stream. It owns the file, unless it returns an
+// error.
 func OpenStream(file *source.File, r source.Options) (source.Source, error) {
 	s := &streamSource{file: file, input: source.NewCountingReader(file.Stream())}
 	err := arrowdata.CatchPanic(func() (err error) {

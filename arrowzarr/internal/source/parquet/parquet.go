@@ -46,6 +46,8 @@ type Source struct {
 	cutter    source.RowCutter
 }
 
+// Open returns a source of a Parquet file, of which it reads the footer. It owns the file,
+// unless it returns an error.
 func Open(input *source.File, r source.Options) (*Source, error) {
 	s := &Source{file: input, jobs: max(r.Jobs, 1), limit: r.MaxBuffer}
 	err := arrowdata.CatchPanic(func() (err error) {

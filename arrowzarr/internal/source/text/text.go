@@ -136,6 +136,8 @@ type textSource struct {
 // inferBytes is how much text is read to infer types. If it has no whole row, more is.
 const inferBytes = 1 << 20
 
+// Open returns a source of a text, of which it reads the first rows. It owns the file, unless
+// it returns an error.
 func Open(file *source.File, f Format, r source.Options) (source.Source, error) {
 	if f.compression == "" {
 		head, err := file.ReadHead()
