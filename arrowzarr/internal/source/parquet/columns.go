@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
-	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetcolumn"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet/parquetcolumn"
 )
 
 // parquetColumns reads the columns of row groups, batch by batch. A batch has rows of one

@@ -17,8 +17,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
-	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetcolumn"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet/parquetcolumn"
 )
 
 // Source reads a Parquet file as record batches, columns in parallel. arrow-go reads

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
-	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetcolumn"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet/parquetcolumn"
 )
 
 // simplifySchema removes from the schema what arrow-go does not read: groups without columns,

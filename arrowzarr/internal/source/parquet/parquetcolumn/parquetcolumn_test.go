@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetcolumn"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet/parquetcolumn"
 )
 
 // writeParquet returns a Parquet file of a column.
