@@ -47,10 +47,11 @@ func (d *Device) DriverCall() error {
 }
 
 // SetStaging sets the parameters of staged copies: the threshold, the minimum part, the
-// buffer size, all in bytes, and the number of workers. No copy may be running.
+// buffer size, all in bytes, and the number of workers, each of which has two buffers. No
+// copy may be running.
 func (d *Device) SetStaging(threshold, minPart, bufferSize int64, workers int) error {
 	err := d.staging.trim()
-	d.staging = newStagingPool(d, stagingConfig{threshold: threshold, workers: workers, readers: workers, bufferSize: bufferSize, minPart: minPart})
+	d.staging = newStagingPool(d, stagingConfig{threshold: threshold, workers: workers, readers: workers, bufferSize: bufferSize, buffers: 2 * workers, minPart: minPart, minSlice: minPart / 2, undivided: bufferSize})
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,7 +215,7 @@ func TestStagedCopyOnBlockedStreamDoesNotBlockOthers(t *testing.T) {
 func TestFailedStagedCopyLeavesNoCopyRunning(t *testing.T) {
 	const size = 200_000
 	data := pattern(size)
-	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventSynchronize", "cuEventCreate", "cuMemHostAlloc", "cuStreamSynchronize"} {
+	for _, call := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventCreate", "cuMemHostAlloc", "cuStreamSynchronize"} {
 		for _, nth := range []int{1, 2, 9} {
 			for _, code := range []cudabuf.Result{1, 719} { // 719 means that the device is lost
 				t.Run(fmt.Sprintf("%s %d of %d", call, nth, code), func(t *testing.T) {
@@ -346,6 +347,54 @@ func TestAFailedReadIsTheErrorOfTheRanges(t *testing.T) {
 		assert.ErrorIs(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{{Length: 1}}, 0), cudabuf.ErrNil)
 		require.NoError(t, b.CopyRangesFromReaders(nil, 0))
 	})
+}
+
+// A goroutine that waits for the copy of the only buffer leaves the link idle meanwhile.
+func TestStagedCopyTakesAnotherBufferWhileOneIsCopied(t *testing.T) {
+	var allocated atomic.Int64
+	dev := device(t, cudatest.Start(t, cudatest.Config{CopyLatency: 50 * time.Millisecond, Fail: func(call string, _ int) cudabuf.Result {
+		if call == "cuMemHostAlloc" {
+			allocated.Add(1)
+		}
+		return 0
+	}}), 0)
+	require.NoError(t, dev.SetStaging(4096, 4096, 4096, 1))
+	data := pattern(4 * 4096)
+	b := newBuffer(t, dev, int64(len(data)))
+	require.NoError(t, b.CopyRangesFromReaders([]arrowbuf.ReadRange{bytesRange(0, data)}, 0))
+	assertBytes(t, data, download(t, b))
+	assert.EqualValues(t, 2, allocated.Load(), "two per worker")
+}
+
+// Copies that fail must put the buffers whose slices other goroutines fill.
+func TestFailedReadsDoNotBlockOtherCopies(t *testing.T) {
+	dev := device(t, cudatest.Start(t, cudatest.Config{Fail: cudatest.FailFrom("cuMemHostAlloc", 2, 2)}), 0) // one buffer
+	require.NoError(t, dev.SetStaging(4096, 4096, 32768, 4))
+	data := pattern(200_000)
+	failure := errors.New("read error")
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			b := newBuffer(t, dev, int64(len(data)))
+			for i := range 50 {
+				fails := int64((i + g) % 4 * 60_000)
+				err := b.CopyRangesFromReaders([]arrowbuf.ReadRange{{Length: b.Len(), Read: func(dst []byte, offset int64) error {
+					if fails > 0 && offset >= fails {
+						return failure
+					}
+					copy(dst, data[offset:])
+					return nil
+				}}}, 0)
+				if fails > 0 {
+					assert.ErrorIs(t, err, failure)
+					continue
+				}
+				assert.NoError(t, err)
+				assertBytes(t, data, download(t, b))
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestTrimFreesStagingBuffers(t *testing.T) {

@@ -137,8 +137,8 @@ func (d *deviceRead) divide(dev *cudabuf.Device, chain *codec.Chain) error {
 
 // chunks yields the chunks of the box.
 func (d *deviceRead) chunks(yield func(deviceChunk) bool) {
-	for u := range d.units {
-		for c := range d.chunksOf(u) {
+	for cell := range d.array.chunkGrid().Chunks(d.box) {
+		for c := range d.chunksOf(cell) {
 			if !yield(c) {
 				return
 			}
@@ -167,32 +167,29 @@ func (d *deviceRead) batchesOf(chunks iter.Seq[deviceChunk]) iter.Seq[[]deviceCh
 	}
 }
 
-// chunksOf yields the chunks of a unit in the box. The error of a cell without codecs is
-// that of fetching its first chunk.
-func (d *deviceRead) chunksOf(u unit) iter.Seq[deviceChunk] {
+// chunksOf yields the chunks of a grid cell in the box. The error of a cell without codecs
+// is that of fetching its only chunk.
+func (d *deviceRead) chunksOf(cell []int64) iter.Seq[deviceChunk] {
 	return func(yield func(deviceChunk) bool) {
-		whole := d.array.chunkGrid().Box(u.cell)
-		chunk := func(box grid.Box, chain *codec.Chain, u unit) deviceChunk {
-			return deviceChunk{encodedChunk: encodedChunk{box: box, chain: chain}, unit: u, size: grid.Size(box.Shape) * d.width()}
+		whole := d.array.chunkGrid().Box(cell)
+		chunk := func(box grid.Box, chain *codec.Chain, inner []int64) deviceChunk {
+			return deviceChunk{encodedChunk: encodedChunk{box: box, chain: chain}, unit: unit{cell, inner}, size: grid.Size(box.Shape) * d.width()}
 		}
-		chain, err := d.array.chainFor(u.cell)
+		chain, err := d.array.chainFor(cell)
 		if err != nil {
-			yield(chunk(whole, nil, u))
+			yield(chunk(whole, nil, nil))
 			return
 		}
 		layout, sharded := chain.ShardLayout()
 		if !sharded {
-			yield(chunk(whole, chain, u))
+			yield(chunk(whole, chain, nil))
 			return
 		}
 		part, _ := whole.Intersect(d.box)
-		inner := part.RelativeTo(whole.Origin).ChunkIndices(layout.ChunkShape())
-		if u.inner != nil {
-			inner = slices.Values([][]int64{u.inner})
-		}
-		for at := range inner {
-			box := grid.ChunkBox(at, layout.ChunkShape()).RelativeTo(negate(whole.Origin))
-			if !yield(chunk(box, layout.ChunkChain(), unit{u.cell, slices.Clone(at)})) {
+		toArray := negate(whole.Origin)
+		for inner := range part.RelativeTo(whole.Origin).ChunkIndices(layout.ChunkShape()) {
+			box := grid.ChunkBox(inner, layout.ChunkShape()).RelativeTo(toArray)
+			if !yield(chunk(box, layout.ChunkChain(), inner)) {
 				return
 			}
 		}
