@@ -2,6 +2,7 @@ package zarr
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
@@ -42,16 +43,17 @@ func (d *deviceRead) readInPlace(ctx context.Context) (rest []deviceChunk, err e
 	if !ok {
 		return nil, arrowbuf.ErrDevice
 	}
-	var chunks []*inPlaceChunk
-	var ranges []arrowbuf.ReadRange
-	for c := range d.chunks {
+	all := slices.Collect(d.chunks)
+	chunks := make([]inPlaceChunk, 0, len(all)) // does not grow, since ranges refer to its elements
+	ranges := make([]arrowbuf.ReadRange, 0, len(all))
+	for _, c := range all {
 		at, whole := d.place(c)
 		if c.chain == nil || !whole || !c.chain.DecodesInPlace() {
 			rest = append(rest, c)
 			continue
 		}
-		p := &inPlaceChunk{deviceChunk: c}
-		chunks = append(chunks, p)
+		chunks = append(chunks, inPlaceChunk{deviceChunk: c})
+		p := &chunks[len(chunks)-1]
 		ranges = append(ranges, arrowbuf.ReadRange{Pos: at, Length: c.size, Read: func(dst []byte, offset int64) error {
 			d.readPart(ctx, p, dst, offset)
 			return ctx.Err()
@@ -60,7 +62,8 @@ func (d *deviceRead) readInPlace(ctx context.Context) (rest []deviceChunk, err e
 	if err := buf.CopyRangesFromReaders(ranges, 0); err != nil {
 		return nil, err
 	}
-	for _, c := range chunks {
+	for i := range chunks {
+		c := &chunks[i]
 		switch {
 		case c.unsure:
 			rest = append(rest, c.deviceChunk)
