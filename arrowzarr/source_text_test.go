@@ -189,9 +189,36 @@ func TestValuesOfOtherTypesAreNamed(t *testing.T) {
 		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
 		assert.Contains(t, message, want)
 		assert.Contains(t, message, path)
-		if strings.Contains(want, " is no ") {
-			assert.Contains(t, message, "--types '")
+		switch {
+		case strings.Contains(want, " is no struct"), strings.Contains(want, "the member"):
+			assert.Contains(t, message, "give --infer-rows all, or --exclude 'o' leaves the column out")
+		case strings.Contains(want, " is no "):
+			assert.Contains(t, message, "the type that the first rows say: give --infer-rows all, or another type, such as --types '")
 		}
+	}
+}
+
+// A message does not suggest what was done already.
+func TestMessagesOfTypesSuggestWhatHelps(t *testing.T) {
+	defer func() { arrowzarr.TestInput = arrowzarr.InputOptions{} }()
+	all := arrowzarr.InputOptions{InferRows: arrowzarr.AllRows}
+	given := arrowzarr.InputOptions{InferRows: arrowzarr.AllRows, Types: "n:int64"}
+	for want, test := range map[string]struct {
+		input arrowzarr.InputOptions
+		files map[string]string
+	}{
+		`"x" is no int64, the type that --types says: give another type, or none`:                                        {given, map[string]string{"a.csv": "n\n1\nx\n"}},
+		`"x" is no int64, the type that the first file says: give another type, such as --types 'n:text'`:                {all, map[string]string{"a.csv": "n\n1\n", "b.csv": "n\nx\n"}},
+		`column "o": the first file does not have the member "q": --exclude 'o' leaves the column out`:                   {all, map[string]string{"a.json": `{"o": {"p": 1}}`, "b.json": `{"o": {"q": 1}}`}},
+		`column "o": member "p": "true" is no int64, the type that the first file says: --exclude 'o' leaves the column`: {all, map[string]string{"a.json": `{"o": {"p": 1}}`, "b.json": `{"o": {"p": true}}`}},
+	} {
+		folder := t.TempDir()
+		for name, content := range test.files {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o666))
+		}
+		message := refuse(t, arrowzarr.PartInput, folder, arrowzarr.Options{Input: test.input})
+		assert.Contains(t, message, want)
+		assert.NotContains(t, message, "--infer-rows")
 	}
 }
 

@@ -240,7 +240,7 @@ func (j *jsonRows) appendObject(builders []array.Builder, object []byte) error {
 		i, ok := j.index[name]
 		switch {
 		case !ok:
-			return &inColumn{name, fmt.Errorf("the first rows do not have it: give --infer-rows all, or its type, such as --types '%s:text'", name)}
+			return &inColumn{name, &typeError{column: name, member: "it"}}
 		case j.seen[i] == j.objects.objects:
 			return &inColumn{name, errors.New("it occurs twice")}
 		}
@@ -249,6 +249,10 @@ func (j *jsonRows) appendObject(builders []array.Builder, object []byte) error {
 			return nil
 		}
 		if err := appendJSON(builders[i], j.fields[i], value); err != nil {
+			var bad *typeError
+			if errors.As(err, &bad) { // perhaps of an inner field
+				bad.column = name
+			}
 			return &inColumn{name, err}
 		}
 		return nil
@@ -325,7 +329,7 @@ func appendObject(b *array.StructBuilder, f arrow.Field, raw []byte) error {
 		i, ok := t.FieldIdx(name)
 		switch {
 		case !ok:
-			return fmt.Errorf("the first rows do not have the member %q: give --infer-rows all", name)
+			return &typeError{member: fmt.Sprintf("the member %q", name)}
 		case seen[i]:
 			return fmt.Errorf("the member %q occurs twice", name)
 		}

@@ -125,6 +125,7 @@ type textSource struct {
 	input   *source.CountingReader // compressed bytes
 	plain   *source.CountingReader // text
 	release func()                 // of the decompressor
+	given   map[string]arrow.DataType
 	whole   *arrow.Schema
 	rowsOf  textRows
 	fields  []int
@@ -160,6 +161,7 @@ func (s *textSource) begin() error {
 	if err != nil {
 		return err
 	}
+	s.given = given
 	in, release, err := s.text.decompress(s.input)
 	if err != nil {
 		return err
@@ -399,9 +401,49 @@ func (c *csvRows) appendText(b array.Builder, i int, text string) error {
 
 var errNotUTF8 = errors.New("text that is not UTF-8: convert the file, for example with iconv -f latin1 -t utf-8")
 
+// typeError is the error of a value that has no place in its column. textSource completes
+// it by what says the type, and what the user can do.
+type typeError struct {
+	column string
+	value  string // what is no value of the type
+	member string // or what the type does not have, after "the first rows do not have"
+}
+
+func (e *typeError) Error() string {
+	if e.member != "" {
+		return e.member
+	}
+	return e.value
+}
+
 // notOfType is the error of a value that is not of its column's type.
 func notOfType(text string, f arrow.Field) error {
-	return fmt.Errorf("%.100q is no %s, the type that the first rows or --types say: give --infer-rows all, or another type, such as --types '%s:text'", text, f.Type, f.Name)
+	return &typeError{column: f.Name, value: fmt.Sprintf("%.100q is no %s", text, f.Type)}
+}
+
+// explain completes a typeError.
+func (s *textSource) explain(e *typeError) string {
+	says, lacks := "the first rows say", "the first rows do not have"
+	advice := fmt.Sprintf("give another type, such as --types '%s:text'", e.column)
+	if i, ok := s.whole.FieldsByName(e.column); ok {
+		if _, nested := arrowdata.StorageType(i[0].Type).(arrow.NestedType); nested {
+			advice = fmt.Sprintf("--exclude '%s' leaves the column out", e.column)
+		}
+	}
+	switch {
+	case s.given[e.column] != nil:
+		says, advice = "--types says", "give another type, or none"
+	case s.options.TextFields != nil:
+		says, lacks = "the first file says", "the first file does not have"
+	case s.options.Text.InferRows < 0:
+		says, lacks = "all rows say", "the rows do not have"
+	case !s.file.Once():
+		advice = "give --infer-rows all, or " + strings.TrimPrefix(advice, "give ")
+	}
+	if e.member != "" {
+		return fmt.Sprintf("%s %s: %s", lacks, e.member, advice)
+	}
+	return fmt.Sprintf("%s, the type that %s: %s", e.value, says, advice)
 }
 
 func (s *textSource) Format() string           { return s.text.String() }
@@ -483,6 +525,10 @@ func (s *textSource) readRow(builders []array.Builder) error {
 	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		s.ended = true
 		return nil
+	}
+	var bad *typeError
+	if errors.As(err, &bad) {
+		return errors.New(strings.TrimSuffix(err.Error(), bad.Error()) + s.explain(bad))
 	}
 	return err
 }
