@@ -125,7 +125,7 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 func (t *Table) TargetRows(ctx context.Context) (int64, error) { return t.targetRows(ctx) }
 
 // WriteParquet writes the table as Restore does.
-func (t *Table) WriteParquet(ctx context.Context, w io.Writer) error { return writeParquet(ctx, t, w) }
+func (t *Table) WriteParquet(ctx context.Context, w io.Writer) error { return t.writeParquet(ctx, w) }
 
 // StripSizes returns the bytes of each strip of chunks of some rows, as a Parquet file in a
 // store is read.

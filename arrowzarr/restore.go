@@ -172,7 +172,7 @@ func newTableWriter(schema *arrow.Schema, format string, w io.Writer) (tableWrit
 // writeTable writes all rows of a table.
 func writeTable(ctx context.Context, t *Table, format string, w io.Writer) error {
 	if format == formatParquet {
-		return writeParquet(ctx, t, w)
+		return t.writeParquet(ctx, w)
 	}
 	var out tableWriter
 	err := arrowdata.CatchPanic(func() (err error) {
@@ -186,4 +186,28 @@ func writeTable(ctx context.Context, t *Table, format string, w io.Writer) error
 		return arrowdata.CatchPanic(func() error { return out.Write(batch) })
 	})
 	return errors.Join(err, arrowdata.CatchPanic(out.Close))
+}
+
+// writeParquet writes the table as Parquet.
+func (t *Table) writeParquet(ctx context.Context, w io.Writer) error {
+	rows, err := t.rowsPerBatch(ctx, t.options.BatchRows)
+	if err != nil {
+		return tableError(ctx, err)
+	}
+	err = writeParquet(ctx, columnReader{t}, w, parquetOptions{groupRows: rows, groupBytes: t.options.BatchBytes, jobs: t.options.Jobs})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return markPart(partOf(err, PartOutput), err)
+}
+
+// columnReader is a table that is read column by column.
+type columnReader struct{ *Table }
+
+func (r columnReader) readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error) {
+	values, err := r.columns[i].read(ctx, from, to)
+	if err != nil {
+		return nil, markPart(partOf(err, PartInput), err)
+	}
+	return values, nil
 }

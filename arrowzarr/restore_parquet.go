@@ -33,7 +33,8 @@ import (
 // Columns are read and encoded one after another, several at once, so that few are in
 // memory at a time and what is encoded is in the processor's cache.
 type parquetWriter struct {
-	table  *Table
+	table  parquetTable
+	most   int64           // see parquetOptions.groupBytes
 	stored *arrow.Schema   // of the columns as they are written
 	leaves [][]parquetLeaf // of each column
 	mu     []sync.Mutex    // of each column, which one goroutine reads at a time
@@ -41,27 +42,44 @@ type parquetWriter struct {
 	file   *parquetencode.Writer
 }
 
+// parquetTable is the table that is written.
+type parquetTable interface {
+	// Schema is the schema of all columns.
+	Schema() *arrow.Schema
+	// NumRows is the number of rows.
+	NumRows() int64
+	// readColumn returns rows [from, to) of a column. Several columns are read at once. The
+	// caller must release the array. If the rows have too many elements for one array, the
+	// error wraps errTooLong.
+	readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error)
+}
+
+// parquetOptions are the options of writeParquet.
+type parquetOptions struct {
+	groupRows int64 // the most rows of a row group
+	// groupBytes is about the memory of a row group. Dictionaries whose values take four
+	// times as much when they are written as plain values make it shorter.
+	groupBytes int64
+	jobs       int // columns that are read or encoded at once
+}
+
 // writeParquet writes all rows of a table.
-func writeParquet(ctx context.Context, t *Table, out io.Writer) error {
+func writeParquet(ctx context.Context, t parquetTable, out io.Writer, o parquetOptions) error {
 	var w *parquetWriter
 	err := arrowdata.CatchPanic(func() (err error) {
-		w, err = newParquetWriter(t, out)
+		w, err = newParquetWriter(t, out, o)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", formatParquet, err)
+		return fmt.Errorf("Parquet: %w", err)
 	}
-	rows, err := t.rowsPerBatch(ctx, t.options.BatchRows)
-	if err != nil {
-		return tableError(ctx, err)
-	}
-	return errors.Join(w.writeRows(ctx, rows), arrowdata.CatchPanic(w.file.Close))
+	return errors.Join(w.writeRows(ctx, o.groupRows), arrowdata.CatchPanic(w.file.Close))
 }
 
-func newParquetWriter(t *Table, w io.Writer) (*parquetWriter, error) {
-	schema := t.schema
+func newParquetWriter(t parquetTable, w io.Writer, o parquetOptions) (*parquetWriter, error) {
+	schema := t.Schema()
 	p := &parquetWriter{
-		table: t, stored: parquetSchema(schema), mu: make([]sync.Mutex, len(t.columns)), slots: make(chan struct{}, t.options.Jobs),
+		table: t, most: o.groupBytes, stored: arrowdata.MapTypes(schema, parquetType), mu: make([]sync.Mutex, schema.NumFields()), slots: make(chan struct{}, o.jobs),
 	}
 	// All types that cannot be written are named before the first batch is read.
 	var refused []error
@@ -117,10 +135,10 @@ func newParquetWriter(t *Table, w io.Writer) (*parquetWriter, error) {
 // next is encoded.
 func (w *parquetWriter) writeRows(ctx context.Context, rows int64) error {
 	var last *parquetGroup
-	for from := int64(0); from < w.table.rows || last != nil; {
+	for from := int64(0); from < w.table.NumRows() || last != nil; {
 		var next *parquetGroup
-		if from < w.table.rows {
-			next = w.startGroup(ctx, from, min(from+rows, w.table.rows))
+		if from < w.table.NumRows() {
+			next = w.startGroup(ctx, from, min(from+rows, w.table.NumRows()))
 			from = next.to
 		}
 		if last != nil {
@@ -133,7 +151,7 @@ func (w *parquetWriter) writeRows(ctx context.Context, rows int64) error {
 				from, rows, next, err = last.from, n/2, nil, nil
 			}
 			if err != nil {
-				return tableError(ctx, err)
+				return err
 			}
 		}
 		last = next
@@ -156,7 +174,7 @@ func (g *parquetGroup) finish() error {
 	if err := errors.Join(g.err, g.running.Wait()); err != nil {
 		return err
 	}
-	return markPart(PartOutput, arrowdata.CatchPanic(g.rows.Close))
+	return arrowdata.CatchPanic(g.rows.Close)
 }
 
 // startGroup begins to read and encode all columns of rows [from, to). It returns when
@@ -168,7 +186,7 @@ func (w *parquetWriter) startGroup(ctx context.Context, from, to int64) *parquet
 	if g.rows, g.err = w.file.NewGroup(int(to - from)); g.err != nil {
 		return g
 	}
-	for i := range w.table.columns {
+	for i := range w.table.Schema().NumFields() {
 		select {
 		case w.slots <- struct{}{}:
 		case <-ctx.Done():
@@ -195,7 +213,7 @@ func (w *parquetWriter) writeColumn(ctx context.Context, g *parquetGroup, i int)
 	}
 	defer values.Release()
 	// The pages of a group are in memory until it is complete.
-	if dictionaryValueBytes(arrowdata.Unwrap(values)) > 4*w.table.options.BatchBytes && g.to-g.from > 1 {
+	if dictionaryValueBytes(arrowdata.Unwrap(values)) > 4*w.most && g.to-g.from > 1 {
 		return errTooLong
 	}
 	var others errgroup.Group
@@ -221,15 +239,11 @@ func (w *parquetWriter) writeColumn(ctx context.Context, g *parquetGroup, i int)
 	return errors.Join(err, others.Wait())
 }
 
-// readColumn reads rows of a column. Its error is one of reading.
+// readColumn reads rows of a column, which one goroutine reads at a time.
 func (w *parquetWriter) readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error) {
 	w.mu[i].Lock()
 	defer w.mu[i].Unlock()
-	values, err := w.table.columns[i].read(ctx, from, to)
-	if err != nil {
-		return nil, markPart(partOf(err, PartInput), err)
-	}
-	return values, nil
+	return w.table.readColumn(ctx, i, from, to)
 }
 
 // encode encodes a leaf of a column.
@@ -239,7 +253,7 @@ func (w *parquetWriter) encode(rows *parquetencode.Group, values arrow.Array, i 
 		defer inner.Release()
 		err = rows.Encode(leaf.column, parquetencode.Leaf{Values: inner, Definition: l.definition, Repetition: l.repetition})
 	}
-	return markPart(PartOutput, err)
+	return err
 }
 
 // dictionaryValueBytes returns the bytes of the values of the large dictionaries in an
@@ -258,11 +272,6 @@ func dictionaryValueBytes(a arrow.Array) (n int64) {
 		inner.Release()
 	}
 	return n
-}
-
-// parquetSchema returns the schema with types that arrow-go can write.
-func parquetSchema(schema *arrow.Schema) *arrow.Schema {
-	return arrowdata.MapTypes(schema, parquetType)
 }
 
 // readableType returns a type for the Arrow schema in a Parquet file: without runs and
@@ -309,6 +318,7 @@ func wholeDecimal(t arrow.DataType) arrow.DataType {
 	return nil
 }
 
+// parquetType returns the type as which Parquet has values of a type.
 func parquetType(t arrow.DataType) arrow.DataType {
 	if whole := wholeDecimal(t); whole != nil {
 		return whole

@@ -456,10 +456,6 @@ func runLimit(t arrow.DataType) int64 {
 	return math.MaxInt64
 }
 
-// errTooLong marks that rows have more elements or bytes than the offsets of their type
-// can count. Fewer rows may fit.
-var errTooLong = errors.New("more elements than the offsets of the type can count")
-
 // read returns rows [from, to) as a record batch, or fewer of them if they do not fit
 // one. The caller must release it.
 func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
