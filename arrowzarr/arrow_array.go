@@ -116,7 +116,7 @@ func stringArray(t arrow.DataType, offsets []int64, bytes []byte, missing []byte
 
 func viewArray(t arrow.DataType, offsets []int64, bytes []byte, missing []byte) (arrow.Array, error) {
 	if offsets[len(offsets)-1]-offsets[0] > math.MaxInt32 {
-		return nil, errTooLong
+		return nil, arrowdata.ErrTooLong
 	}
 	b := array.NewBuilder(memory.DefaultAllocator, t)
 	defer b.Release()
@@ -152,7 +152,7 @@ func offsets64(offsets []int64) []byte {
 
 func offsets32(offsets []int64) ([]byte, error) {
 	if offsets[len(offsets)-1]-offsets[0] > math.MaxInt32 {
-		return nil, errTooLong
+		return nil, arrowdata.ErrTooLong
 	}
 	raw := make([]byte, 0, 4*len(offsets))
 	for _, o := range offsets {
@@ -300,7 +300,7 @@ func nullRuns(t *arrow.RunEndEncodedType, n int) (arrow.Array, error) {
 	ends := array.NewBuilder(memory.DefaultAllocator, t.RunEnds())
 	defer ends.Release()
 	if int64(n) > runLimit(t) {
-		return nil, errTooLong
+		return nil, arrowdata.ErrTooLong
 	}
 	if n > 0 {
 		if err := ends.AppendValueFromString(fmt.Sprint(n)); err != nil {
@@ -359,7 +359,7 @@ func encodeRuns(values arrow.Array, t *arrow.RunEndEncodedType) (arrow.Array, er
 	var last, key []byte
 	n := values.Len()
 	if int64(n) > runLimit(t) {
-		return nil, errTooLong
+		return nil, arrowdata.ErrTooLong
 	}
 	appendEnd := func(end int) error { return ends.AppendValueFromString(fmt.Sprint(end)) }
 	for i := range n {

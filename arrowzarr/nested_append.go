@@ -195,7 +195,7 @@ func (w *nodeWriter) appendMask(a arrow.Array, from, to int64) error {
 		some := false
 		for i := range n {
 			block[i] = 0
-			if valid.isNull(from + i) {
+			if valid.IsNull(from + i) {
 				block[i], some = 1, true
 			}
 		}
@@ -238,7 +238,7 @@ func (w *nodeWriter) appendFixed(a arrow.Array, from, to int64) error {
 	if err != nil {
 		return err
 	}
-	if valid.bits == nil && l.viewable() {
+	if valid.Bits == nil && l.viewable() {
 		return w.data.append(raw[at*sourceWidth : (at+n)*sourceWidth])
 	}
 	var fill []byte
@@ -266,9 +266,9 @@ func (w *nodeWriter) appendFixed(a arrow.Array, from, to int64) error {
 		default:
 			copy(part, raw[at*sourceWidth:])
 		}
-		if valid.bits != nil {
+		if valid.Bits != nil {
 			for i := range k {
-				if valid.isNull(from + i) {
+				if valid.IsNull(from + i) {
 					copy(part[i*w.data.width:(i+1)*w.data.width], fill)
 				}
 			}
@@ -315,18 +315,18 @@ func (w *nodeWriter) appendIntervals(a arrow.Array, from, to int64) error {
 }
 
 // validityBits returns the validity bits of an array of a node with a mask.
-func validityBits(a arrow.Array) (validBits, error) {
+func validityBits(a arrow.Array) (arrowdata.ValidBits, error) {
 	if !hasNulls(a) {
-		return validBits{}, nil
+		return arrowdata.ValidBits{}, nil
 	}
-	return bitmapOf(a)
+	return arrowdata.BitmapOf(a)
 }
 
 // ranges are the elements, or the bytes, that lists or texts show: offset i to offset i+1
 // of their values.
 type ranges[O int32 | int64] struct {
 	offsets []O // one more than there are lists
-	valid   validBits
+	valid   arrowdata.ValidBits
 	first   int64 // the position of the first list in valid
 	most    int64 // elements of the values
 }
@@ -342,7 +342,7 @@ func appendRanges[O int32 | int64](o *arrayStream, r ranges[O], show func(start,
 			return err
 		}
 		for ; len(room) > 0; room = room[8:] {
-			if s, e := int64(r.offsets[i]), int64(r.offsets[i+1]); s != e && !r.valid.isNull(r.first+int64(i)) {
+			if s, e := int64(r.offsets[i]), int64(r.offsets[i+1]); s != e && !r.valid.IsNull(r.first+int64(i)) {
 				if s < 0 || e < s || e > r.most {
 					return fmt.Errorf("a list of elements [%d, %d) of %d: %w", s, e, r.most, arrowdata.ErrMalformed)
 				}

@@ -139,7 +139,7 @@ func (c *tableColumn) readLists(ctx context.Context, n *node, missing []byte, fr
 		}
 	}
 	if limit := runLimit(n.children[0].typ); offsets[rows]-offsets[0] > limit {
-		return nil, errTooLong
+		return nil, arrowdata.ErrTooLong
 	}
 	child, err := c.readChild(ctx, n, 0, offsets[0], offsets[rows])
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetwrite"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -188,13 +189,13 @@ func writeTable(ctx context.Context, t *Table, format string, w io.Writer) error
 	return errors.Join(err, arrowdata.CatchPanic(out.Close))
 }
 
-// writeParquet writes the table as Parquet.
+// parquetwrite.Write writes the table as Parquet.
 func (t *Table) writeParquet(ctx context.Context, w io.Writer) error {
 	rows, err := t.rowsPerBatch(ctx, t.options.BatchRows)
 	if err != nil {
 		return tableError(ctx, err)
 	}
-	err = writeParquet(ctx, columnReader{t}, w, parquetOptions{groupRows: rows, groupBytes: t.options.BatchBytes, jobs: t.options.Jobs})
+	err = parquetwrite.Write(ctx, columnReader{t}, w, parquetwrite.Options{GroupRows: rows, GroupBytes: t.options.BatchBytes, Jobs: t.options.Jobs})
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -204,7 +205,7 @@ func (t *Table) writeParquet(ctx context.Context, w io.Writer) error {
 // columnReader is a table that is read column by column.
 type columnReader struct{ *Table }
 
-func (r columnReader) readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error) {
+func (r columnReader) ReadColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error) {
 	values, err := r.columns[i].read(ctx, from, to)
 	if err != nil {
 		return nil, markPart(partOf(err, PartInput), err)

@@ -461,7 +461,7 @@ func runLimit(t arrow.DataType) int64 {
 func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
 	for {
 		batch, err := t.readAll(ctx, from, to)
-		if !errors.Is(err, errTooLong) || to-from < 2 {
+		if !errors.Is(err, arrowdata.ErrTooLong) || to-from < 2 {
 			return batch, err
 		}
 		to = from + (to-from)/2

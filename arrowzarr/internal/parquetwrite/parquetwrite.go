@@ -1,4 +1,4 @@
-package arrowzarr
+package parquetwrite
 
 import (
 	"context"
@@ -21,10 +21,10 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
-	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetencode"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetwrite/parquetencode"
 )
 
-// parquetWriter writes a table as Parquet. Parquet has no durations,
+// writer writes a table as Parquet. Parquet has no durations,
 // views, small decimals, list_views, fixed_size_lists, runs and dictionaries of nested
 // values. They are written as integers, as plain text and bytes, as decimals of 128 bits,
 // as lists, and as the values, as other writers do. The file's Arrow schema has their types.
@@ -32,54 +32,54 @@ import (
 //
 // Columns are read and encoded one after another, several at once, so that few are in
 // memory at a time and what is encoded is in the processor's cache.
-type parquetWriter struct {
-	table  parquetTable
-	most   int64           // see parquetOptions.groupBytes
-	stored *arrow.Schema   // of the columns as they are written
-	leaves [][]parquetLeaf // of each column
-	mu     []sync.Mutex    // of each column, which one goroutine reads at a time
-	slots  chan struct{}   // one per goroutine that reads or encodes
+type writer struct {
+	table  Table
+	most   int64         // see Options.GroupBytes
+	stored *arrow.Schema // of the columns as they are written
+	leaves [][]leaf      // of each column
+	mu     []sync.Mutex  // of each column, which one goroutine reads at a time
+	slots  chan struct{} // one per goroutine that reads or encodes
 	file   *parquetencode.Writer
 }
 
-// parquetTable is the table that is written.
-type parquetTable interface {
+// Table is the table that is written.
+type Table interface {
 	// Schema is the schema of all columns.
 	Schema() *arrow.Schema
 	// NumRows is the number of rows.
 	NumRows() int64
-	// readColumn returns rows [from, to) of a column. Several columns are read at once. The
+	// ReadColumn returns rows [from, to) of a column. Several columns are read at once. The
 	// caller must release the array. If the rows have too many elements for one array, the
-	// error wraps errTooLong.
-	readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error)
+	// error wraps arrowdata.ErrTooLong.
+	ReadColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error)
 }
 
-// parquetOptions are the options of writeParquet.
-type parquetOptions struct {
-	groupRows int64 // the most rows of a row group
-	// groupBytes is about the memory of a row group. Dictionaries whose values take four
+// Options are the options of Write.
+type Options struct {
+	GroupRows int64 // the most rows of a row group
+	// GroupBytes is about the memory of a row group. Dictionaries whose values take four
 	// times as much when they are written as plain values make it shorter.
-	groupBytes int64
-	jobs       int // columns that are read or encoded at once
+	GroupBytes int64
+	Jobs       int // columns that are read or encoded at once
 }
 
-// writeParquet writes all rows of a table.
-func writeParquet(ctx context.Context, t parquetTable, out io.Writer, o parquetOptions) error {
-	var w *parquetWriter
+// Write writes all rows of a table.
+func Write(ctx context.Context, t Table, out io.Writer, o Options) error {
+	var w *writer
 	err := arrowdata.CatchPanic(func() (err error) {
-		w, err = newParquetWriter(t, out, o)
+		w, err = newWriter(t, out, o)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("Parquet: %w", err)
 	}
-	return errors.Join(w.writeRows(ctx, o.groupRows), arrowdata.CatchPanic(w.file.Close))
+	return errors.Join(w.writeRows(ctx, o.GroupRows), arrowdata.CatchPanic(w.file.Close))
 }
 
-func newParquetWriter(t parquetTable, w io.Writer, o parquetOptions) (*parquetWriter, error) {
+func newWriter(t Table, w io.Writer, o Options) (*writer, error) {
 	schema := t.Schema()
-	p := &parquetWriter{
-		table: t, most: o.groupBytes, stored: arrowdata.MapTypes(schema, parquetType), mu: make([]sync.Mutex, schema.NumFields()), slots: make(chan struct{}, o.jobs),
+	p := &writer{
+		table: t, most: o.GroupBytes, stored: arrowdata.MapTypes(schema, storedType), mu: make([]sync.Mutex, schema.NumFields()), slots: make(chan struct{}, o.Jobs),
 	}
 	// All types that cannot be written are named before the first batch is read.
 	var refused []error
@@ -91,7 +91,7 @@ func newParquetWriter(t parquetTable, w io.Writer, o parquetOptions) (*parquetWr
 		if err != nil {
 			refused = append(refused, fmt.Errorf("column %q of type %s has no form in Parquet, expected an output that ends in .arrow or .arrows, or --exclude for the column: %w", f.Name, schema.Field(i).Type, err))
 		}
-		p.leaves = append(p.leaves, parquetLeaves(f.Type, nil))
+		p.leaves = append(p.leaves, leavesOf(f.Type, nil))
 	}
 	if len(refused) > 0 {
 		return nil, errors.Join(refused...)
@@ -133,10 +133,10 @@ func newParquetWriter(t parquetTable, w io.Writer, o parquetOptions) (*parquetWr
 
 // writeRows writes all rows in row groups of at most some rows. While one is written, the
 // next is encoded.
-func (w *parquetWriter) writeRows(ctx context.Context, rows int64) error {
-	var last *parquetGroup
+func (w *writer) writeRows(ctx context.Context, rows int64) error {
+	var last *group
 	for from := int64(0); from < w.table.NumRows() || last != nil; {
-		var next *parquetGroup
+		var next *group
 		if from < w.table.NumRows() {
 			next = w.startGroup(ctx, from, min(from+rows, w.table.NumRows()))
 			from = next.to
@@ -147,7 +147,7 @@ func (w *parquetWriter) writeRows(ctx context.Context, rows int64) error {
 				next.cancel()
 				_ = next.running.Wait() // it fails because of this error
 			}
-			if n := last.to - last.from; errors.Is(err, errTooLong) && n > 1 {
+			if n := last.to - last.from; errors.Is(err, arrowdata.ErrTooLong) && n > 1 {
 				from, rows, next, err = last.from, n/2, nil, nil
 			}
 			if err != nil {
@@ -159,8 +159,8 @@ func (w *parquetWriter) writeRows(ctx context.Context, rows int64) error {
 	return nil
 }
 
-// parquetGroup is a row group that is read and encoded.
-type parquetGroup struct {
+// group is a row group that is read and encoded.
+type group struct {
 	from, to int64
 	rows     *parquetencode.Group
 	running  *errgroup.Group
@@ -169,7 +169,7 @@ type parquetGroup struct {
 }
 
 // finish waits until the row group is encoded, and writes it.
-func (g *parquetGroup) finish() error {
+func (g *group) finish() error {
 	defer g.cancel()
 	if err := errors.Join(g.err, g.running.Wait()); err != nil {
 		return err
@@ -179,8 +179,8 @@ func (g *parquetGroup) finish() error {
 
 // startGroup begins to read and encode all columns of rows [from, to). It returns when
 // the last one has begun.
-func (w *parquetWriter) startGroup(ctx context.Context, from, to int64) *parquetGroup {
-	g := &parquetGroup{from: from, to: to}
+func (w *writer) startGroup(ctx context.Context, from, to int64) *group {
+	g := &group{from: from, to: to}
 	ctx, g.cancel = context.WithCancel(ctx)
 	g.running, ctx = errgroup.WithContext(ctx)
 	if g.rows, g.err = w.file.NewGroup(int(to - from)); g.err != nil {
@@ -206,7 +206,7 @@ func (w *parquetWriter) startGroup(ctx context.Context, from, to int64) *parquet
 }
 
 // writeColumn reads and encodes a column of a row group.
-func (w *parquetWriter) writeColumn(ctx context.Context, g *parquetGroup, i int) error {
+func (w *writer) writeColumn(ctx context.Context, g *group, i int) error {
 	values, err := w.readColumn(ctx, i, g.from, g.to)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (w *parquetWriter) writeColumn(ctx context.Context, g *parquetGroup, i int)
 	defer values.Release()
 	// The pages of a group are in memory until it is complete.
 	if dictionaryValueBytes(arrowdata.Unwrap(values)) > 4*w.most && g.to-g.from > 1 {
-		return errTooLong
+		return arrowdata.ErrTooLong
 	}
 	var others errgroup.Group
 	last := len(w.leaves[i]) - 1
@@ -240,14 +240,14 @@ func (w *parquetWriter) writeColumn(ctx context.Context, g *parquetGroup, i int)
 }
 
 // readColumn reads rows of a column, which one goroutine reads at a time.
-func (w *parquetWriter) readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error) {
+func (w *writer) readColumn(ctx context.Context, i int, from, to int64) (arrow.Array, error) {
 	w.mu[i].Lock()
 	defer w.mu[i].Unlock()
-	return w.table.readColumn(ctx, i, from, to)
+	return w.table.ReadColumn(ctx, i, from, to)
 }
 
 // encode encodes a leaf of a column.
-func (w *parquetWriter) encode(rows *parquetencode.Group, values arrow.Array, i int, leaf parquetLeaf) error {
+func (w *writer) encode(rows *parquetencode.Group, values arrow.Array, i int, leaf leaf) error {
 	l, inner, err := levelsOf(values, w.stored.Field(i), leaf.path)
 	if err == nil {
 		defer inner.Release()
@@ -318,16 +318,16 @@ func wholeDecimal(t arrow.DataType) arrow.DataType {
 	return nil
 }
 
-// parquetType returns the type as which Parquet has values of a type.
-func parquetType(t arrow.DataType) arrow.DataType {
+// storedType returns the type as which Parquet has values of a type.
+func storedType(t arrow.DataType) arrow.DataType {
 	if whole := wholeDecimal(t); whole != nil {
 		return whole
 	}
 	switch t := t.(type) {
 	case *arrowipc.EmptyListType:
-		return parquetType(t.StorageType())
+		return storedType(t.StorageType())
 	case arrow.ExtensionType:
-		if storage := parquetType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {
+		if storage := storedType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {
 			return storage
 		}
 		return t
@@ -341,14 +341,14 @@ func parquetType(t arrow.DataType) arrow.DataType {
 	case *arrow.BinaryViewType:
 		return arrow.BinaryTypes.Binary
 	case *arrow.FixedSizeListType:
-		return arrow.ListOfField(arrowdata.MapChildren(t, parquetType).(*arrow.FixedSizeListType).ElemField())
+		return arrow.ListOfField(arrowdata.MapChildren(t, storedType).(*arrow.FixedSizeListType).ElemField())
 	case *arrow.RunEndEncodedType:
-		return parquetType(t.Encoded())
+		return storedType(t.Encoded())
 	case *arrow.DictionaryType:
-		if values := parquetType(t.ValueType); isNested(values) || !arrow.TypeEqual(values, t.ValueType) {
+		if values := storedType(t.ValueType); isNested(values) || !arrow.TypeEqual(values, t.ValueType) {
 			return values
 		}
 		return t
 	}
-	return arrowdata.ViewsToLists(arrowdata.MapChildren(t, parquetType))
+	return arrowdata.ViewsToLists(arrowdata.MapChildren(t, storedType))
 }

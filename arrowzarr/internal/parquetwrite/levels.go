@@ -1,4 +1,4 @@
-package arrowzarr
+package parquetwrite
 
 import (
 	"fmt"
@@ -14,22 +14,22 @@ import (
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
-// parquetLeaf is one column of Parquet: a column of the table, or what is at the end of a
+// leaf is one column of Parquet: a column of the table, or what is at the end of a
 // path through its structs, lists and maps.
-type parquetLeaf struct {
+type leaf struct {
 	column int   // of the file
 	path   []int // the child of each nested type
 }
 
-// parquetLeaves returns the leaves of a type in Parquet's order.
-func parquetLeaves(t arrow.DataType, path []int) (all []parquetLeaf) {
+// leavesOf returns the leaves of a type in Parquet's order.
+func leavesOf(t arrow.DataType, path []int) (all []leaf) {
 	nested, ok := arrowdata.StorageType(t).(arrow.NestedType)
 	if !ok {
-		return []parquetLeaf{{path: path}}
+		return []leaf{{path: path}}
 	}
 	fields := nested.Fields()
 	for _, i := range orderInParquet(t, fields) {
-		all = append(all, parquetLeaves(fields[i].Type, append(path[:len(path):len(path)], i))...)
+		all = append(all, leavesOf(fields[i].Type, append(path[:len(path):len(path)], i))...)
 	}
 	return all
 }
@@ -51,10 +51,10 @@ func orderInParquet(t arrow.DataType, fields []arrow.Field) (order []int) {
 	return order
 }
 
-// parquetLevels are the entries of a leaf: the values, and for each list or struct on the
+// levels are the entries of a leaf: the values, and for each list or struct on the
 // path that is null or empty one without a value. Parquet's documents call the levels
 // those of nested encoding.
-type parquetLevels struct {
+type levels struct {
 	definition []int16 // nil if every entry is a value
 	repetition []int16 // nil without lists
 	// While the path is followed, an entry of definition level present is present so far.
@@ -68,11 +68,11 @@ type elementRun struct{ from, to int64 }
 
 // levelsOf returns the levels of a leaf of a field as it is stored, and an array with an
 // element for each entry that is in all its lists. It is null where the entry has no
-// value. The caller must release it. The array may be of another type that parquetType
+// value. The caller must release it. The array may be of another type that storedType
 // maps to the field's.
-func levelsOf(a arrow.Array, field arrow.Field, path []int) (*parquetLevels, arrow.Array, error) {
+func levelsOf(a arrow.Array, field arrow.Field, path []int) (*levels, arrow.Array, error) {
 	n := int64(a.Len())
-	l := &parquetLevels{runs: []elementRun{{0, n}}}
+	l := &levels{runs: []elementRun{{0, n}}}
 	a.Retain()
 	for first := true; ; first = false {
 		var err error
@@ -142,7 +142,7 @@ func decodeFor(a arrow.Array, stored arrow.DataType) (arrow.Array, error) {
 
 // forEachElement calls f with each entry that has an element of the current array, and
 // with the element.
-func (l *parquetLevels) forEachElement(f func(entry int, element int64) error) error {
+func (l *levels) forEachElement(f func(entry int, element int64) error) error {
 	entry := 0
 	for _, run := range l.runs {
 		for element := run.from; element < run.to; element++ {
@@ -160,15 +160,15 @@ func (l *parquetLevels) forEachElement(f func(entry int, element int64) error) e
 
 // addValidity makes the elements that are valid present, if the field is nullable. Otherwise
 // a null is an error.
-func (l *parquetLevels) addValidity(a arrow.Array, nullable bool) error {
+func (l *levels) addValidity(a arrow.Array, nullable bool) error {
 	allNull := a.DataType().ID() == arrow.NULL
-	valid, err := bitmapOf(a) // several leaves have the same lists and structs around them
+	valid, err := arrowdata.BitmapOf(a) // several leaves have the same lists and structs around them
 	switch {
 	case err != nil:
 		return err
-	case !nullable && valid.bits == nil && !allNull:
+	case !nullable && valid.Bits == nil && !allNull:
 		return nil
-	case valid.bits == nil && !allNull && l.inList == 0 && l.present == 0:
+	case valid.Bits == nil && !allNull && l.inList == 0 && l.present == 0:
 		for i := range l.definition {
 			l.definition[i] = 1
 		}
@@ -176,7 +176,7 @@ func (l *parquetLevels) addValidity(a arrow.Array, nullable bool) error {
 		err = l.forEachElement(func(entry int, element int64) error {
 			switch {
 			case l.definition[entry] < l.present:
-			case allNull || valid.isNull(element):
+			case allNull || valid.IsNull(element):
 				if !nullable {
 					return fmt.Errorf("element %d is null, and the field says that none is: %w", element, arrowdata.ErrMalformed)
 				}
@@ -193,7 +193,7 @@ func (l *parquetLevels) addValidity(a arrow.Array, nullable bool) error {
 }
 
 // addLists replaces entries of lists by those of their elements.
-func (l *parquetLevels) addLists(a array.ListLike) error {
+func (l *levels) addLists(a array.ListLike) error {
 	most := int64(a.ListValues().Len())
 	if l.repetition == nil {
 		l.repetition = make([]int16, len(l.definition))
@@ -240,7 +240,7 @@ func (l *parquetLevels) addLists(a array.ListLike) error {
 
 // take returns the elements in the order of their entries, null where an entry is not
 // present.
-func (l *parquetLevels) take(a arrow.Array) (arrow.Array, error) {
+func (l *levels) take(a arrow.Array) (arrow.Array, error) {
 	var values arrow.Array
 	switch len(l.runs) {
 	case 0:
@@ -265,7 +265,7 @@ func (l *parquetLevels) take(a arrow.Array) (arrow.Array, error) {
 }
 
 // withNulls returns values with those nulls that the structs around them have, too.
-func (l *parquetLevels) withNulls(values arrow.Array) (arrow.Array, error) {
+func (l *levels) withNulls(values arrow.Array) (arrow.Array, error) {
 	missing := 0
 	for _, d := range l.definition {
 		if d >= l.inList && d < l.present {
