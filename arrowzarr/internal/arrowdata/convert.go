@@ -16,8 +16,8 @@ import (
 // IsBinary reports whether a type is bytes or text with offsets of 32 bits.
 func IsBinary(t arrow.DataType) bool { return t.ID() == arrow.BINARY || t.ID() == arrow.STRING }
 
-// ConvertTo returns an array of a type that parquetTypes has for its own. The caller owns
-// a reference.
+// ConvertTo returns an array as one of another type, with the same values. The types are
+// those that Parquet files have for each other. The caller owns a reference.
 func ConvertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {
 	if arrow.TypeEqual(a.DataType(), t) {
 		a.Retain()

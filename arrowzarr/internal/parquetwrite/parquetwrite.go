@@ -24,24 +24,6 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/parquetwrite/parquetencode"
 )
 
-// writer writes a table as Parquet. Parquet has no durations,
-// views, small decimals, list_views, fixed_size_lists, runs and dictionaries of nested
-// values. They are written as integers, as plain text and bytes, as decimals of 128 bits,
-// as lists, and as the values, as other writers do. The file's Arrow schema has their types.
-// Decimals of a negative scale become ones of scale 0.
-//
-// Columns are read and encoded one after another, several at once, so that few are in
-// memory at a time and what is encoded is in the processor's cache.
-type writer struct {
-	table  Table
-	most   int64         // see Options.GroupBytes
-	stored *arrow.Schema // of the columns as they are written
-	leaves [][]leaf      // of each column
-	mu     []sync.Mutex  // of each column, which one goroutine reads at a time
-	slots  chan struct{} // one per goroutine that reads or encodes
-	file   *parquetencode.Writer
-}
-
 // Table is the table that is written.
 type Table interface {
 	// Schema is the schema of all columns.
@@ -74,6 +56,18 @@ func Write(ctx context.Context, t Table, out io.Writer, o Options) error {
 		return fmt.Errorf("Parquet: %w", err)
 	}
 	return errors.Join(w.writeRows(ctx, o.GroupRows), arrowdata.CatchPanic(w.file.Close))
+}
+
+// writer writes a table as Parquet. Columns are read and encoded one after another, several at once, so that few are in
+// memory at a time and what is encoded is in the processor's cache.
+type writer struct {
+	table  Table
+	most   int64         // see Options.GroupBytes
+	stored *arrow.Schema // of the columns as they are written
+	leaves [][]leaf      // of each column
+	mu     []sync.Mutex  // of each column, which one goroutine reads at a time
+	slots  chan struct{} // one per goroutine that reads or encodes
+	file   *parquetencode.Writer
 }
 
 func newWriter(t Table, w io.Writer, o Options) (*writer, error) {

@@ -2,7 +2,9 @@ package inputs
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,6 +21,49 @@ var (
 
 	magicParquetEncrypted = []byte("PARE")
 )
+
+// Open opens a source of inputs, which are files, folders and patterns, or "-"
+// alone for standard input. The context limits the reads, too.
+func Open(ctx context.Context, inputs []string, r source.Options) (source.Source, error) {
+	if len(inputs) == 1 && inputs[0] == "-" {
+		file, err := source.StandardInput()
+		if err != nil {
+			return nil, err
+		}
+		return openByContent(file, r)
+	}
+	found, err := findFiles(ctx, inputs)
+	if err != nil {
+		return nil, err
+	}
+	closing := func() error { return closeTrees(found) }
+	if len(found) == 1 && found[0].keys == nil {
+		return found[0].open(ctx, r, closing)
+	}
+	src, err := newMultiSource(ctx, found, r)
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	return src, nil
+}
+
+// open opens a source of the file, which calls closing when it is closed. After an error,
+// closing has been called.
+func (f foundFile) open(ctx context.Context, r source.Options, closing func() error) (source.Source, error) {
+	file, err := f.tree.open(ctx, f.path)
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	file.OnClose(closing)
+	src, err := openByContent(file, r)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return src, nil
+}
+
+// keepOpen is closing of files whose store stays open.
+func keepOpen() error { return nil }
 
 // openByContent returns a source that owns the file, or an error. It recognizes the
 // format by the content, or, of text, by the extension.

@@ -10,6 +10,10 @@ import (
 // ErrMalformed marks the errors of CatchPanic.
 var ErrMalformed = errors.New("malformed data")
 
+// ErrTooLong marks that rows have more elements or bytes than the offsets of their type
+// can count. Fewer rows may fit.
+var ErrTooLong = errors.New("more elements than the offsets of the type can count")
+
 // CatchPanic runs f and returns a panic as an error. arrow-go panics on some
 // malformed inputs, which must not end the program.
 func CatchPanic(f func() error) (err error) {
