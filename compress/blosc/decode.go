@@ -85,6 +85,11 @@ func (h *header) decodeBlock(block, shuffled, src []byte) error {
 		return fmt.Errorf("%d bytes are not a multiple of %d", len(block), n)
 	}
 	size := len(block) / n
+	var parts [maxSplits][]byte
+	var planes [][]byte // the parts, if they are the planes of the byte shuffle
+	if mode == ByteShuffle && n == h.typeSize {
+		planes = parts[:n]
+	}
 	for i := range n {
 		if len(src) < 4 {
 			return fmt.Errorf("part %d: unexpected end of chunk", i)
@@ -94,18 +99,26 @@ func (h *header) decodeBlock(block, shuffled, src []byte) error {
 		if int64(length) > int64(len(src)) {
 			return fmt.Errorf("part %d: %d bytes, but only %d remain", i, length, len(src))
 		}
-		if err := decompress(h.format(), out[i*size:(i+1)*size], src[:length]); err != nil {
+		part := out[i*size : (i+1)*size]
+		if planes != nil && int(length) == size {
+			part = src[:length] // stored: it need not be copied
+		} else if err := decompress(h.format(), part, src[:length]); err != nil {
 			return fmt.Errorf("part %d: %w", i, err)
+		}
+		if planes != nil {
+			planes[i] = part
 		}
 		src = src[length:]
 	}
-	switch mode {
-	case ByteShuffle:
+	switch {
+	case planes != nil:
+		return shuffle.UnshufflePlanes(block, planes, h.size >= uncachedSize)
+	case mode == ByteShuffle:
 		if h.size >= uncachedSize {
 			return shuffle.UnshuffleBytesUncached(block, out, h.typeSize)
 		}
 		return shuffle.UnshuffleBytes(block, out, h.typeSize)
-	case BitShuffle:
+	case mode == BitShuffle:
 		return shuffle.UnshuffleBits(block, out, h.typeSize)
 	}
 	return nil

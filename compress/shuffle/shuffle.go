@@ -2,6 +2,7 @@ package shuffle
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -59,23 +60,52 @@ func unshuffleBytes(function string, dst, src []byte, size int, stream bool) err
 		copy(dst, src)
 		return nil
 	}
-	done := unshuffleVector(dst, src, n, size, stream)
+	var few [8][]byte
+	planes := few[:0]
+	for b := range size {
+		planes = append(planes, src[b*n:(b+1)*n])
+	}
+	unshufflePlanes(dst, planes, stream)
+	copy(dst[n*size:], src[n*size:])
+	return nil
+}
+
+// UnshufflePlanes joins planes that do not follow each other: byte b of each element is in
+// planes[b]. They have one length, and dst their bytes. It is [UnshuffleBytesUncached] if
+// uncached is true, otherwise [UnshuffleBytes].
+func UnshufflePlanes(dst []byte, planes [][]byte, uncached bool) error {
+	if len(planes) == 0 {
+		return errors.New("shuffle.UnshufflePlanes: no planes")
+	}
+	n := len(planes[0])
+	for b, plane := range planes {
+		if len(plane) != n {
+			return fmt.Errorf("shuffle.UnshufflePlanes: plane %d of %d bytes, want %d", b, len(plane), n)
+		}
+	}
+	if len(dst) != n*len(planes) {
+		return fmt.Errorf("shuffle.UnshufflePlanes: destination of %d bytes for %d planes of %d", len(dst), len(planes), n)
+	}
+	unshufflePlanes(dst, planes, uncached)
+	return nil
+}
+
+func unshufflePlanes(dst []byte, planes [][]byte, stream bool) {
+	size := len(planes)
+	done := unshuffleVector(dst, planes, stream)
 	switch size {
 	case 2:
-		done = unshuffle2(dst, src, n, done)
+		done = unshuffle2(dst, planes, done)
 	case 4:
-		done = unshuffle4(dst, src, n, done)
+		done = unshuffle4(dst, planes, done)
 	case 8:
-		done = unshuffle8(dst, src, n, done)
+		done = unshuffle8(dst, planes, done)
 	}
-	for b := range size {
-		plane := src[b*n : (b+1)*n]
-		for i := done; i < n; i++ {
+	for b, plane := range planes {
+		for i := done; i < len(plane); i++ {
 			dst[i*size+b] = plane[i]
 		}
 	}
-	copy(dst[n*size:], src[n*size:])
-	return nil
 }
 
 // elements returns the number of whole elements, or an error for invalid arguments.
@@ -101,9 +131,9 @@ func bytes2(dst, src []byte, n, i int) int {
 	return i
 }
 
-func unshuffle2(dst, src []byte, n, i int) int {
-	for ; i+8 <= n; i += 8 {
-		low, high := le.Uint64(src[i:]), le.Uint64(src[n+i:])
+func unshuffle2(dst []byte, planes [][]byte, i int) int {
+	for ; i+8 <= len(planes[0]); i += 8 {
+		low, high := le.Uint64(planes[0][i:]), le.Uint64(planes[1][i:])
 		le.PutUint64(dst[2*i:], spreadBytes(low)|spreadBytes(high)<<8)
 		le.PutUint64(dst[2*i+8:], spreadBytes(low>>32)|spreadBytes(high>>32)<<8)
 	}
@@ -136,9 +166,9 @@ func bytes4(dst, src []byte, n, i int) int {
 	return i
 }
 
-func unshuffle4(dst, src []byte, n, i int) int {
-	for ; i+8 <= n; i += 8 {
-		a, b, c, d := transpose4(le.Uint64(src[i:]), le.Uint64(src[n+i:]), le.Uint64(src[2*n+i:]), le.Uint64(src[3*n+i:]))
+func unshuffle4(dst []byte, planes [][]byte, i int) int {
+	for ; i+8 <= len(planes[0]); i += 8 {
+		a, b, c, d := transpose4(le.Uint64(planes[0][i:]), le.Uint64(planes[1][i:]), le.Uint64(planes[2][i:]), le.Uint64(planes[3][i:]))
 		out := dst[4*i : 4*i+32]
 		putPair(out, 0, a)
 		putPair(out, 4, b)
@@ -189,11 +219,11 @@ func bytes8(dst, src []byte, n, i int) int {
 	return i
 }
 
-func unshuffle8(dst, src []byte, n, i int) int {
+func unshuffle8(dst []byte, planes [][]byte, i int) int {
 	var m [8]uint64
-	for ; i+8 <= n; i += 8 {
+	for ; i+8 <= len(planes[0]); i += 8 {
 		for b := range m {
-			m[b] = le.Uint64(src[b*n+i:])
+			m[b] = le.Uint64(planes[b][i:])
 		}
 		transpose8(&m)
 		out := dst[8*i : 8*i+64]

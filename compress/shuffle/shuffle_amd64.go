@@ -16,22 +16,22 @@ func shuffle4AVX2(dst, src *byte, n, steps int)
 func shuffle8AVX2(dst, src *byte, n, steps int)
 
 //go:noescape
-func unshuffle2AVX2(dst, src *byte, n, steps int)
+func unshuffle2AVX2(dst *byte, planes *[8]*byte, steps int)
 
 //go:noescape
-func unshuffle4AVX2(dst, src *byte, n, steps int)
+func unshuffle4AVX2(dst *byte, planes *[8]*byte, steps int)
 
 //go:noescape
-func unshuffle8AVX2(dst, src *byte, n, steps int)
+func unshuffle8AVX2(dst *byte, planes *[8]*byte, steps int)
 
 //go:noescape
-func unshuffle2Stream(dst, src *byte, n, steps int)
+func unshuffle2Stream(dst *byte, planes *[8]*byte, steps int)
 
 //go:noescape
-func unshuffle4Stream(dst, src *byte, n, steps int)
+func unshuffle4Stream(dst *byte, planes *[8]*byte, steps int)
 
 //go:noescape
-func unshuffle8Stream(dst, src *byte, n, steps int)
+func unshuffle8Stream(dst *byte, planes *[8]*byte, steps int)
 
 // vectorStep is the number of elements that the functions above move per step.
 const vectorStep = 32
@@ -57,29 +57,35 @@ func shuffleVector(dst, src []byte, n, size int) int {
 	return steps * vectorStep
 }
 
-// unshuffleVector is the inverse of shuffleVector. If stream is true, it writes past the
-// caches, which takes an aligned address.
-func unshuffleVector(dst, src []byte, n, size int, stream bool) int {
+// unshuffleVector is the inverse of shuffleVector for the planes of elements. If stream is
+// true, it writes past the caches, which takes an aligned address.
+func unshuffleVector(dst []byte, planes [][]byte, stream bool) int {
+	n := len(planes[0])
 	steps := n / vectorStep
 	if steps == 0 || !cpu.X86.HasAVX2 {
 		return 0
 	}
-	_, _ = dst[size*n-1], src[size*n-1]
-	var move [2]func(dst, src *byte, n, steps int)
-	switch size {
+	var move [2]func(dst *byte, planes *[8]*byte, steps int)
+	switch len(planes) {
 	case 2:
-		move = [2]func(dst, src *byte, n, steps int){unshuffle2AVX2, unshuffle2Stream}
+		move = [2]func(*byte, *[8]*byte, int){unshuffle2AVX2, unshuffle2Stream}
 	case 4:
-		move = [2]func(dst, src *byte, n, steps int){unshuffle4AVX2, unshuffle4Stream}
+		move = [2]func(*byte, *[8]*byte, int){unshuffle4AVX2, unshuffle4Stream}
 	case 8:
-		move = [2]func(dst, src *byte, n, steps int){unshuffle8AVX2, unshuffle8Stream}
+		move = [2]func(*byte, *[8]*byte, int){unshuffle8AVX2, unshuffle8Stream}
 	default:
 		return 0
 	}
+	_ = dst[len(planes)*n-1]
+	var starts [8]*byte
+	for b, plane := range planes {
+		_ = plane[n-1]
+		starts[b] = &plane[0]
+	}
 	if stream && uintptr(unsafe.Pointer(&dst[0]))%32 == 0 {
-		move[1](&dst[0], &src[0], n, steps)
+		move[1](&dst[0], &starts, steps)
 	} else {
-		move[0](&dst[0], &src[0], n, steps)
+		move[0](&dst[0], &starts, steps)
 	}
 	return steps * vectorStep
 }

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// Each function moves elements of 2, 4 or 8 bytes between dst and src: 32 of them per
-// step. The planes of bytes are n bytes apart. The functions
+// Each function moves elements of 2, 4 or 8 bytes, 32 of them per step. The planes of bytes
+// are n bytes apart, or stand at the addresses in planes. The functions
 // need AVX2. Those with "Stream" in their name write past the caches, to an address that
 // is a multiple of 32.
 
@@ -27,6 +27,28 @@ GLOBL bothHalves<>(SB), RODATA|NOPTR, $32
 	MOVQ src+8(FP), SI \
 	MOVQ n+16(FP), DX \
 	MOVQ steps+24(FP), CX
+
+// PLANES2 begins a function of 2 planes, or of the first 2: their addresses in SI and R8,
+// the position in them in AX.
+#define PLANES2 \
+	MOVQ dst+0(FP), DI \
+	MOVQ planes+8(FP), DX \
+	MOVQ steps+16(FP), CX \
+	MOVQ (DX), SI \
+	MOVQ 8(DX), R8 \
+	XORL AX, AX
+
+#define PLANES4 \
+	PLANES2 \
+	MOVQ 16(DX), R9 \
+	MOVQ 24(DX), R10
+
+#define PLANES8 \
+	PLANES4 \
+	MOVQ 32(DX), R11 \
+	MOVQ 40(DX), R12 \
+	MOVQ 48(DX), R13 \
+	MOVQ 56(DX), BX
 
 // SPLIT4 replaces 32 elements of 4 bytes in Y0 to Y3 by their bytes 0, 1, 2 and 3.
 #define SPLIT4 \
@@ -138,29 +160,29 @@ shuffle8:
 	RET
 
 #define UNSHUFFLE2(loop, STORE) \
-	ARGUMENTS \
+	PLANES2 \
 loop: \
-	VMOVDQU (SI), Y0 \
-	VMOVDQU (SI)(DX*1), Y1 \
+	VMOVDQU (SI)(AX*1), Y0 \
+	VMOVDQU (R8)(AX*1), Y1 \
 	VPUNPCKLBW Y1, Y0, Y2 \
 	VPUNPCKHBW Y1, Y0, Y3 \
 	VPERM2I128 $0x20, Y3, Y2, Y0 \
 	VPERM2I128 $0x31, Y3, Y2, Y1 \
 	STORE Y0, (DI) \
 	STORE Y1, 32(DI) \
-	ADDQ $32, SI \
+	ADDQ $32, AX \
 	ADDQ $64, DI \
 	DECQ CX \
 	JNZ loop \
 	VZEROUPPER
 
-// func unshuffle2AVX2(dst, src *byte, n, steps int)
-TEXT ·unshuffle2AVX2(SB), NOSPLIT, $0-32
+// func unshuffle2AVX2(dst *byte, planes *[8]*byte, steps int)
+TEXT ·unshuffle2AVX2(SB), NOSPLIT, $0-24
 	UNSHUFFLE2(unshuffle2, VMOVDQU)
 	RET
 
-// func unshuffle2Stream(dst, src *byte, n, steps int)
-TEXT ·unshuffle2Stream(SB), NOSPLIT, $0-32
+// func unshuffle2Stream(dst *byte, planes *[8]*byte, steps int)
+TEXT ·unshuffle2Stream(SB), NOSPLIT, $0-24
 	UNSHUFFLE2(stream2, VMOVNTDQ)
 	SFENCE
 	RET
@@ -178,13 +200,12 @@ TEXT ·unshuffle2Stream(SB), NOSPLIT, $0-32
 	VPUNPCKHWD Y7, Y5, Y3
 
 #define UNSHUFFLE4(loop, STORE) \
-	ARGUMENTS \
-	LEAQ (SI)(DX*2), R8 \
+	PLANES4 \
 loop: \
-	VMOVDQU (SI), Y0 \
-	VMOVDQU (SI)(DX*1), Y1 \
-	VMOVDQU (R8), Y2 \
-	VMOVDQU (R8)(DX*1), Y3 \
+	VMOVDQU (SI)(AX*1), Y0 \
+	VMOVDQU (R8)(AX*1), Y1 \
+	VMOVDQU (R9)(AX*1), Y2 \
+	VMOVDQU (R10)(AX*1), Y3 \
 	JOIN4 \
 	VPERM2I128 $0x20, Y1, Y0, Y4 \
 	VPERM2I128 $0x20, Y3, Y2, Y5 \
@@ -194,20 +215,19 @@ loop: \
 	STORE Y5, 32(DI) \
 	STORE Y6, 64(DI) \
 	STORE Y7, 96(DI) \
-	ADDQ $32, SI \
-	ADDQ $32, R8 \
+	ADDQ $32, AX \
 	ADDQ $128, DI \
 	DECQ CX \
 	JNZ loop \
 	VZEROUPPER
 
-// func unshuffle4AVX2(dst, src *byte, n, steps int)
-TEXT ·unshuffle4AVX2(SB), NOSPLIT, $0-32
+// func unshuffle4AVX2(dst *byte, planes *[8]*byte, steps int)
+TEXT ·unshuffle4AVX2(SB), NOSPLIT, $0-24
 	UNSHUFFLE4(unshuffle4, VMOVDQU)
 	RET
 
-// func unshuffle4Stream(dst, src *byte, n, steps int)
-TEXT ·unshuffle4Stream(SB), NOSPLIT, $0-32
+// func unshuffle4Stream(dst *byte, planes *[8]*byte, steps int)
+TEXT ·unshuffle4Stream(SB), NOSPLIT, $0-24
 	UNSHUFFLE4(stream4, VMOVNTDQ)
 	SFENCE
 	RET
@@ -223,42 +243,39 @@ TEXT ·unshuffle4Stream(SB), NOSPLIT, $0-32
 	STORE Y7, 128+first(DI)
 
 #define UNSHUFFLE8(loop, STORE) \
-	ARGUMENTS \
-	LEAQ (SI)(DX*4), R8 \
-	LEAQ (DX)(DX*2), R9 \
+	PLANES8 \
 loop: \
-	VMOVDQU (R8), Y0 \
-	VMOVDQU (R8)(DX*1), Y1 \
-	VMOVDQU (R8)(DX*2), Y2 \
-	VMOVDQU (R8)(R9*1), Y3 \
+	VMOVDQU (R11)(AX*1), Y0 \
+	VMOVDQU (R12)(AX*1), Y1 \
+	VMOVDQU (R13)(AX*1), Y2 \
+	VMOVDQU (BX)(AX*1), Y3 \
 	JOIN4 \
 	VMOVDQA Y0, Y10 \
 	VMOVDQA Y1, Y11 \
 	VMOVDQA Y2, Y12 \
 	VMOVDQA Y3, Y13 \
-	VMOVDQU (SI), Y0 \
-	VMOVDQU (SI)(DX*1), Y1 \
-	VMOVDQU (SI)(DX*2), Y2 \
-	VMOVDQU (SI)(R9*1), Y3 \
+	VMOVDQU (SI)(AX*1), Y0 \
+	VMOVDQU (R8)(AX*1), Y1 \
+	VMOVDQU (R9)(AX*1), Y2 \
+	VMOVDQU (R10)(AX*1), Y3 \
 	JOIN4 \
 	PAIRS4(0, Y0, Y10, STORE) \
 	PAIRS4(32, Y1, Y11, STORE) \
 	PAIRS4(64, Y2, Y12, STORE) \
 	PAIRS4(96, Y3, Y13, STORE) \
-	ADDQ $32, SI \
-	ADDQ $32, R8 \
+	ADDQ $32, AX \
 	ADDQ $256, DI \
 	DECQ CX \
 	JNZ loop \
 	VZEROUPPER
 
-// func unshuffle8AVX2(dst, src *byte, n, steps int)
-TEXT ·unshuffle8AVX2(SB), NOSPLIT, $0-32
+// func unshuffle8AVX2(dst *byte, planes *[8]*byte, steps int)
+TEXT ·unshuffle8AVX2(SB), NOSPLIT, $0-24
 	UNSHUFFLE8(unshuffle8, VMOVDQU)
 	RET
 
-// func unshuffle8Stream(dst, src *byte, n, steps int)
-TEXT ·unshuffle8Stream(SB), NOSPLIT, $0-32
+// func unshuffle8Stream(dst *byte, planes *[8]*byte, steps int)
+TEXT ·unshuffle8Stream(SB), NOSPLIT, $0-24
 	UNSHUFFLE8(stream8, VMOVNTDQ)
 	SFENCE
 	RET

@@ -56,6 +56,28 @@ func TestBytesMatchDefinition(t *testing.T) {
 	}
 }
 
+func TestPlanesAreJoinedAsThoseThatFollowEachOther(t *testing.T) {
+	for size := 1; size <= 17; size++ {
+		for _, n := range []int{0, 1, 31, 32, 33, 100, 256} {
+			shuffled := random(n * size)
+			want, got := make([]byte, len(shuffled)), make([]byte, len(shuffled))
+			require.NoError(t, shuffle.UnshuffleBytes(want, shuffled, size))
+			planes := make([][]byte, size)
+			for b := range planes {
+				planes[b] = slices.Clone(shuffled[b*n : (b+1)*n])
+			}
+			for _, uncached := range []bool{false, true} {
+				clear(got)
+				require.NoError(t, shuffle.UnshufflePlanes(got, planes, uncached))
+				require.Equal(t, want, got, "size %d, %d elements", size, n)
+			}
+		}
+	}
+	require.Error(t, shuffle.UnshufflePlanes(nil, nil, false))
+	require.Error(t, shuffle.UnshufflePlanes(make([]byte, 3), [][]byte{{1, 2}, {3}}, false))
+	require.Error(t, shuffle.UnshufflePlanes(make([]byte, 5), [][]byte{{1, 2}, {3, 4}}, false))
+}
+
 func TestBitsMatchDefinition(t *testing.T) {
 	for size := 1; size <= 17; size++ {
 		for _, length := range lengths(size) {
