@@ -202,7 +202,7 @@ func textValue(a arrow.Array, i int) string {
 
 // readViews returns the text or bytes of an array of views.
 func readViews(a arrow.Array, mem memory.Allocator) arrow.Array {
-	var t arrow.BinaryDataType = arrow.BinaryTypes.Binary
+	t := arrow.BinaryTypes.Binary
 	value := func(i int) []byte { return a.(*array.BinaryView).Value(i) }
 	if text, ok := a.(*array.StringView); ok {
 		value = func(i int) []byte { return []byte(text.Value(i)) }
