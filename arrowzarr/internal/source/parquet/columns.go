@@ -23,31 +23,31 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet/parquetcolumn"
 )
 
-// parquetColumns reads the columns of row groups, batch by batch. A batch has rows of one
+// batchReader reads the columns of row groups, batch by batch. A batch has rows of one
 // row group.
-type parquetColumns struct {
+type batchReader struct {
 	ctx     context.Context
 	arrow   *pqarrow.FileReader
 	footer  *metadata.FileMetaData
 	memory  memory.Allocator // zeroed, for arrow-go
-	at      parquetPosition
+	at      position
 	rows    int64 // of a batch
 	most    int64 // bytes of a batch of a wide file
 	wide    bool
-	columns []*parquetColumn
-	tasks   []parquetTask // the longest first
+	columns []*columnReader
+	tasks   []readTask // the longest first
 	jobs    int
 }
 
-// parquetPosition is a row of row groups.
-type parquetPosition struct {
+// position is a row of row groups.
+type position struct {
 	groups []int // not begun, and the current one
 	row    int64 // of groups[0]
 }
 
 // rowsLeft returns the number of rows that the current row group has yet, after it has
 // passed those that have none. It is 0 at the end.
-func (p *parquetPosition) rowsLeft(footer *metadata.FileMetaData) int64 {
+func (p *position) rowsLeft(footer *metadata.FileMetaData) int64 {
 	for len(p.groups) > 0 {
 		if left := footer.RowGroup(p.groups[0]).NumRows() - p.row; left > 0 {
 			return left
@@ -57,9 +57,9 @@ func (p *parquetPosition) rowsLeft(footer *metadata.FileMetaData) int64 {
 	return 0
 }
 
-// parquetColumn is one column. arrow-go reads what parquetcolumn does not.
-type parquetColumn struct {
-	number int // in parquetColumns
+// columnReader is one column. arrow-go reads what parquetcolumn does not.
+type columnReader struct {
+	number int // in batchReader
 	field  int
 	name   string
 	leaves int
@@ -71,9 +71,9 @@ type parquetColumn struct {
 	made   arrow.Array           // of the current batch
 }
 
-// parquetTask is a Parquet column to read for a batch.
-type parquetTask struct {
-	column *parquetColumn
+// readTask is a Parquet column to read for a batch.
+type readTask struct {
+	column *columnReader
 	leaf   int
 	bytes  int64 // of the column in the file, decoded
 }
@@ -82,12 +82,12 @@ type parquetTask struct {
 // column. That of all columns at once would be more than the batches'.
 const wideColumns = 256
 
-// newColumns returns the reader of the fields of some row groups. If it releases, it keeps
+// newBatchReader returns the reader of the fields of some row groups. If it releases, it keeps
 // no memory between two batches, as for a wide file.
-func (s *Source) newColumns(ctx context.Context, fields, groups []int, releases bool) (*parquetColumns, error) {
+func (s *Source) newBatchReader(ctx context.Context, fields, groups []int, releases bool) (*batchReader, error) {
 	footer := s.reader.MetaData()
-	c := &parquetColumns{
-		ctx: ctx, arrow: s.arrow, footer: footer, memory: s.memory, at: parquetPosition{groups: groups}, jobs: s.jobs,
+	c := &batchReader{
+		ctx: ctx, arrow: s.arrow, footer: footer, memory: s.memory, at: position{groups: groups}, jobs: s.jobs,
 		rows: s.batchRows, wide: releases || footer.Schema.NumColumns() >= wideColumns,
 		most: max(s.limit-(s.footerBytes()+int64(len(fields))*source.ColumnMemory)/2, 0) / 3,
 	}
@@ -104,7 +104,7 @@ func (s *Source) newColumns(ctx context.Context, fields, groups []int, releases 
 		field := &s.arrow.Manifest.Fields[f]
 		makeReadable(field)
 		s.readDense(field.Field, f)
-		column := &parquetColumn{number: len(c.columns), field: f, name: s.whole.Field(f).Name, kind: s.whole.Field(f).Type}
+		column := &columnReader{number: len(c.columns), field: f, name: s.whole.Field(f).Name, kind: s.whole.Field(f).Type}
 		own, err := parquetcolumn.New(*field, footer, groups, options)
 		switch {
 		case err == nil:
@@ -116,10 +116,10 @@ func (s *Source) newColumns(ctx context.Context, fields, groups []int, releases 
 		leaves := appendLeaves(nil, *field)
 		column.leaves = len(leaves)
 		for i, leaf := range leaves {
-			c.tasks = append(c.tasks, parquetTask{column: column, leaf: i, bytes: leafBytes(footer, groups, leaf)})
+			c.tasks = append(c.tasks, readTask{column: column, leaf: i, bytes: leafBytes(footer, groups, leaf)})
 		}
 	}
-	slices.SortStableFunc(c.tasks, func(a, b parquetTask) int { return cmp.Compare(b.bytes, a.bytes) })
+	slices.SortStableFunc(c.tasks, func(a, b readTask) int { return cmp.Compare(b.bytes, a.bytes) })
 	return c, nil
 }
 
@@ -134,7 +134,7 @@ func leafBytes(footer *metadata.FileMetaData, groups []int, leaf int) (n int64) 
 }
 
 // next returns the columns of the next batch, or io.EOF. The caller owns them.
-func (c *parquetColumns) next() ([]arrow.Array, error) {
+func (c *batchReader) next() ([]arrow.Array, error) {
 	left := c.at.rowsLeft(c.footer)
 	if left == 0 {
 		return nil, io.EOF
@@ -165,7 +165,7 @@ func (c *parquetColumns) next() ([]arrow.Array, error) {
 
 // readTasks reads rows of each column, some at once. Its error is that of the first column
 // that has one.
-func (c *parquetColumns) readTasks(rows int64) error {
+func (c *batchReader) readTasks(rows int64) error {
 	var group errgroup.Group
 	errs := make([]error, len(c.columns))
 	var mu sync.Mutex
@@ -199,7 +199,7 @@ func (c *parquetColumns) readTasks(rows int64) error {
 }
 
 // read reads rows of a leaf. arrow-go reads all leaves of a column, when finish is called.
-func (c *parquetColumns) read(t parquetTask, rows int64) error {
+func (c *batchReader) read(t readTask, rows int64) error {
 	if t.column.own == nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (c *parquetColumns) read(t parquetTask, rows int64) error {
 }
 
 // readArrow reads rows of a column with arrow-go.
-func (c *parquetColumns) readArrow(column *parquetColumn, at parquetPosition, rows int64) error {
+func (c *batchReader) readArrow(column *columnReader, at position, rows int64) error {
 	if column.arrow == nil {
 		var err error
 		if column.arrow, err = c.openArrow(column.field, at); err != nil {
@@ -230,7 +230,7 @@ func (c *parquetColumns) readArrow(column *parquetColumn, at parquetPosition, ro
 }
 
 // openArrow opens arrow-go's reader of a field at a position.
-func (c *parquetColumns) openArrow(field int, at parquetPosition) (*pqarrow.ColumnReader, error) {
+func (c *batchReader) openArrow(field int, at position) (*pqarrow.ColumnReader, error) {
 	leaves := map[int]bool{}
 	for _, leaf := range appendLeaves(nil, c.arrow.Manifest.Fields[field]) {
 		leaves[leaf] = true
@@ -253,7 +253,7 @@ func (c *parquetColumns) openArrow(field int, at parquetPosition) (*pqarrow.Colu
 }
 
 // nextOfArrow returns the next rows of arrow-go's reader as one array.
-func (c *parquetColumns) nextOfArrow(r *pqarrow.ColumnReader, rows int64) (arrow.Array, error) {
+func (c *batchReader) nextOfArrow(r *pqarrow.ColumnReader, rows int64) (arrow.Array, error) {
 	chunked, err := r.NextBatch(rows)
 	if err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func (c *parquetColumns) nextOfArrow(r *pqarrow.ColumnReader, rows int64) (arrow
 
 // finish makes the array of the leaves that are read, or reads the column with arrow-go,
 // from a position.
-func (c *parquetColumns) finish(column *parquetColumn, at parquetPosition, rows int64) (err error) {
+func (c *batchReader) finish(column *columnReader, at position, rows int64) (err error) {
 	if column.own != nil && !column.other.Load() {
 		column.made, err = column.own.Array()
 	}
@@ -295,14 +295,14 @@ func (c *parquetColumns) finish(column *parquetColumn, at parquetPosition, rows 
 	return err
 }
 
-func (c *parquetColumn) closeArrow() {
+func (c *columnReader) closeArrow() {
 	if c.arrow != nil {
 		c.arrow.Release()
 		c.arrow = nil
 	}
 }
 
-func (c *parquetColumns) close() {
+func (c *batchReader) close() {
 	for _, column := range c.columns {
 		column.closeArrow()
 		if column.own != nil {

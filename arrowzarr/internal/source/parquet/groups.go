@@ -11,9 +11,9 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
-// parquetGroups reads row groups ahead, several at once, and returns their batches in
+// aheadReader reads row groups ahead, several at once, and returns their batches in
 // order: a file of few columns would keep few cores busy otherwise.
-type parquetGroups struct {
+type aheadReader struct {
 	readers []*groupReader
 	rows    []int64 // of the row groups that are not read, the current one first
 	at      int     // the reader of the current one
@@ -24,7 +24,7 @@ type parquetGroups struct {
 
 // groupReader reads every n-th row group, for n readers.
 type groupReader struct {
-	columns *parquetColumns
+	columns *batchReader
 	batches chan groupBatch
 }
 
@@ -68,9 +68,9 @@ func (s *Source) aheadBytes(fields []int) int64 {
 	return 2 * int64(n) * s.limit / batchesPerShare
 }
 
-// newGroups returns the reader of the fields of some row groups.
-func (s *Source) newGroups(ctx context.Context, fields, groups []int) (*parquetGroups, error) {
-	p := &parquetGroups{}
+// newAheadReader returns the reader of the fields of some row groups.
+func (s *Source) newAheadReader(ctx context.Context, fields, groups []int) (*aheadReader, error) {
+	p := &aheadReader{}
 	footer := s.reader.MetaData()
 	n := s.groupsAtOnce(fields)
 	parts := make([][]int, n)
@@ -87,7 +87,7 @@ func (s *Source) newGroups(ctx context.Context, fields, groups []int) (*parquetG
 		if len(part) == 0 {
 			continue
 		}
-		columns, err := s.newColumns(reading, fields, part, false)
+		columns, err := s.newBatchReader(reading, fields, part, false)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}
@@ -128,7 +128,7 @@ func (r *groupReader) run(ctx context.Context) {
 }
 
 // next returns the columns of the next batch, or io.EOF. The caller owns them.
-func (p *parquetGroups) next() ([]arrow.Array, error) {
+func (p *aheadReader) next() ([]arrow.Array, error) {
 	if len(p.rows) == 0 {
 		return nil, io.EOF
 	}
@@ -153,7 +153,7 @@ func (p *parquetGroups) next() ([]arrow.Array, error) {
 }
 
 // close ends reading.
-func (p *parquetGroups) close() error {
+func (p *aheadReader) close() error {
 	p.stop()
 	p.running.Wait()
 	return arrowdata.CatchPanic(func() error {

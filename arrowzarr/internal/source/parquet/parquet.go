@@ -33,9 +33,9 @@ type Source struct {
 	unzeroed  memory.Allocator
 	whole     *arrow.Schema
 	fields    []int
-	groups    *parquetGroups   // nil before open, and without columns or rows
+	groups    *aheadReader     // nil before open, and without columns or rows
 	rule      source.StripRule // nil if batches must have all columns
-	strips    *parquetStrips   // instead of groups; nil if batches have all columns
+	strips    *stripReader     // instead of groups; nil if batches have all columns
 	jobs      int
 	limit     int64 // see source.Options.MaxBuffer
 	batchRows int64
@@ -135,7 +135,7 @@ const remoteBuffer = 8 << 20
 
 // correctSchema returns the schema of the file, given the metadata that arrow-go infers.
 func (s *Source) correctSchema(metadata arrow.Metadata) *arrow.Schema {
-	types := parquetTypes{columns: s.reader.MetaData().Schema, stored: s.stored}
+	types := storedTypes{columns: s.reader.MetaData().Schema, stored: s.stored}
 	fields := make([]arrow.Field, len(s.arrow.Manifest.Fields))
 	for i := range fields {
 		field := *s.arrow.Manifest.Fields[i].Field
@@ -340,8 +340,8 @@ func (s *Source) Open(ctx context.Context, fields []int, rows source.RowRange) e
 		return nil
 	}
 	return arrowdata.CatchPanic(func() (err error) {
-		if s.strips, err = s.newStrips(ctx, fields, groups); s.strips == nil && err == nil {
-			s.groups, err = s.newGroups(ctx, fields, groups)
+		if s.strips, err = s.newStripReader(ctx, fields, groups); s.strips == nil && err == nil {
+			s.groups, err = s.newAheadReader(ctx, fields, groups)
 		}
 		return err
 	})

@@ -19,9 +19,9 @@ import (
 // have all columns. It must be called before open.
 func (s *Source) AllowStrips(rule source.StripRule) { s.rule = rule }
 
-// parquetStrips reads row groups in strips.
-type parquetStrips struct {
-	columns *parquetColumns
+// stripReader reads row groups in strips.
+type stripReader struct {
+	columns *batchReader
 	widths  []float64    // of a row of each column, in bytes, about
 	strip   source.Strip // the next one
 	left    int64        // rows, from the first of the current chunk
@@ -29,9 +29,9 @@ type parquetStrips struct {
 	done    int64        // rows before the current chunk, from the first of a row group
 }
 
-// newStrips returns the reader of the fields of some row groups in strips, or nil if they
+// newStripReader returns the reader of the fields of some row groups in strips, or nil if they
 // are not needed.
-func (s *Source) newStrips(ctx context.Context, fields, groups []int) (*parquetStrips, error) {
+func (s *Source) newStripReader(ctx context.Context, fields, groups []int) (*stripReader, error) {
 	if s.rule == nil {
 		return nil, nil
 	}
@@ -62,8 +62,8 @@ func (s *Source) newStrips(ctx context.Context, fields, groups []int) (*parquetS
 	if !ok {
 		return nil, nil
 	}
-	columns, err := s.newColumns(ctx, fields, groups, true)
-	return &parquetStrips{columns: columns, widths: widths, strip: first, left: rows, skip: s.cutter.Skip}, err
+	columns, err := s.newBatchReader(ctx, fields, groups, true)
+	return &stripReader{columns: columns, widths: widths, strip: first, left: rows, skip: s.cutter.Skip}, err
 }
 
 // sampleWidths sets the widths of some columns to those of the first rows.
@@ -72,7 +72,7 @@ func (s *Source) sampleWidths(ctx context.Context, fields, groups, sampled []int
 	for i, column := range sampled {
 		chosen[i] = fields[column]
 	}
-	columns, err := s.newColumns(ctx, chosen, groups, true)
+	columns, err := s.newBatchReader(ctx, chosen, groups, true)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Source) sampleWidths(ctx context.Context, fields, groups, sampled []int
 }
 
 // rowsRead returns the number of rows of the current chunk that are read, counting columns.
-func (s *parquetStrips) rowsRead() float64 {
+func (s *stripReader) rowsRead() float64 {
 	if s == nil {
 		return 0
 	}
@@ -119,13 +119,13 @@ func (s *Source) nextStrip() (l source.Batch, err error) {
 }
 
 // next returns the columns of the next strip, or io.EOF. The caller owns them.
-func (s *parquetStrips) next() ([]arrow.Array, error) {
+func (s *stripReader) next() ([]arrow.Array, error) {
 	rows, c := min(s.strip.ChunkRows, s.left), s.columns
 	if rows == 0 {
 		return nil, io.EOF
 	}
 	columns := c.columns[s.strip.First:]
-	arrays, ends := make([]arrow.Array, len(columns)), make([]parquetPosition, len(columns))
+	arrays, ends := make([]arrow.Array, len(columns)), make([]position, len(columns))
 	errs := make([]error, len(columns))
 	var bytes atomic.Int64 // of columns that are read, or are being read
 	var group errgroup.Group
@@ -165,7 +165,7 @@ func (s *parquetStrips) next() ([]arrow.Array, error) {
 
 // readColumn skips rows of a column, and then reads some as one array. It returns the
 // position after them. The caller owns the array.
-func (c *parquetColumns) readColumn(column *parquetColumn, skip, rows int64) (arrow.Array, parquetPosition, error) {
+func (c *batchReader) readColumn(column *columnReader, skip, rows int64) (arrow.Array, position, error) {
 	at := c.at
 	var pieces []arrow.Array
 	defer func() {
@@ -186,7 +186,7 @@ func (c *parquetColumns) readColumn(column *parquetColumn, skip, rows int64) (ar
 			n = min(n, rows)
 		}
 		for leaf := range column.leaves {
-			if err := c.read(parquetTask{column: column, leaf: leaf}, n); err != nil {
+			if err := c.read(readTask{column: column, leaf: leaf}, n); err != nil {
 				return nil, at, err
 			}
 		}

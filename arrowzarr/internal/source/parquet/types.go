@@ -90,16 +90,16 @@ func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) (*arrow.Schema, e
 	return stored, nil
 }
 
-// parquetTypes returns the types of columns: those of the stored schema where Parquet's
+// storedTypes returns the types of columns: those of the stored schema where Parquet's
 // types can hold them, which arrow-go reads as others.
-type parquetTypes struct {
+type storedTypes struct {
 	columns *schema.Schema
 	stored  *arrow.Schema // nil if the file has none
 }
 
 // field returns what a field that arrow-go infers is. Unless it is nil, want is the stored
 // field.
-func (p parquetTypes) field(got arrow.Field, want *arrow.Field, node pqarrow.SchemaField) arrow.Field {
+func (p storedTypes) field(got arrow.Field, want *arrow.Field, node pqarrow.SchemaField) arrow.Field {
 	if id, ok := got.Metadata.GetValue(fieldIDKey); ok && id == "-1" { // it stands for no ID
 		values := got.Metadata.ToMap()
 		delete(values, fieldIDKey)
@@ -140,7 +140,7 @@ func childOf(t arrow.DataType, kind arrow.Type, i, n int) *arrow.Field {
 }
 
 // dataType is field for types.
-func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaField) arrow.DataType {
+func (p storedTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaField) arrow.DataType {
 	if ext, ok := want.(arrow.ExtensionType); ok {
 		if arrow.TypeEqual(got, want) {
 			return want
@@ -204,7 +204,7 @@ func (p parquetTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaFiel
 }
 
 // leafType is dataType for a column of Parquet.
-func (p parquetTypes) leafType(got, want arrow.DataType, column *schema.Column) arrow.DataType {
+func (p storedTypes) leafType(got, want arrow.DataType, column *schema.Column) arrow.DataType {
 	isJSON := false
 	if _, ok := column.LogicalType().(schema.JSONLogicalType); ok || column.ConvertedType() == schema.ConvertedTypes.JSON {
 		isJSON = true
