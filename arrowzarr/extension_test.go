@@ -160,3 +160,39 @@ func TestVariantsAreStructs(t *testing.T) {
 		})
 	}
 }
+
+// Parquet's form of a storage may differ from it. The types are the stored ones still, also
+// of fields with metadata of their own, and over nested types.
+func TestExtensionTypesPassThroughParquet(t *testing.T) {
+	kept := arrow.MetadataFrom(map[string]string{"k": "v"})
+	json, err := extensions.NewJSONType(arrow.BinaryTypes.String)
+	require.NoError(t, err)
+	opaque := func(storage arrow.DataType) arrow.ExtensionType { return extensions.NewOpaqueType(storage, "t", "v") }
+	zoned := &arrow.TimestampType{Unit: arrow.Second, TimeZone: "Europe/Berlin"}
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for name, test := range map[string]struct {
+		kind   arrow.ExtensionType
+		values string
+	}{
+		"json": {json, `["{}", null]`}, "view": {opaque(arrow.BinaryTypes.StringView), `["a", null]`},
+		"list": {opaque(arrow.ListOf(arrow.PrimitiveTypes.Int8)), `[[1, 2], null]`}, "zoned": {opaque(zoned), `["2020-01-01T00:00:00Z", null]`},
+		"struct": {opaque(arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int8, Nullable: true})), `[{"a": 1}, null]`},
+	} {
+		fields = append(fields, arrow.Field{Name: name, Type: test.kind, Nullable: true, Metadata: kept})
+		columns = append(columns, array.NewExtensionArrayWithStorage(test.kind, fromJSON(t, test.kind.StorageType(), test.values)))
+	}
+	output, _ := convertFile(t, inputFile(t, newTable(fields, columns).stream(t)), arrowzarr.Options{})
+	restored := filepath.Join(t.TempDir(), "restored.parquet")
+	_, err = arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
+	require.NoError(t, err)
+	got := requireKept(t, restored)
+	for i, f := range fields {
+		if f.Name == "zoned" { // Parquet has no seconds
+			f.Type = &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "Europe/Berlin"}
+		}
+		assert.True(t, arrow.TypeEqual(f.Type, got.Field(i).Type), "%s: got %s, expected %s", f.Name, got.Field(i).Type, f.Type)
+		value, _ := got.Field(i).Metadata.GetValue("k")
+		assert.Equal(t, "v", value, f.Name)
+	}
+}

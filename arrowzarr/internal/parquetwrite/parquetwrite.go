@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
@@ -321,7 +322,8 @@ func storedType(t arrow.DataType) arrow.DataType {
 	case *arrowipc.EmptyListType:
 		return storedType(t.StorageType())
 	case arrow.ExtensionType:
-		if storage := storedType(t.StorageType()); !arrow.TypeEqual(storage, t.StorageType()) {
+		storage := storedType(t.StorageType())
+		if _, variant := t.(*extensions.VariantType); isNested(storage) && !variant || !arrow.TypeEqual(storage, t.StorageType()) {
 			return storage
 		}
 		return t

@@ -69,7 +69,7 @@ func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) (*arrow.Schema, e
 	}
 	changed := stored == nil
 	for i, field := range fields {
-		fields[i].Type = arrowdata.WithoutListViews(field.Type)
+		fields[i].Type = arrowdata.WithoutListViews(withoutExtensions(field.Type))
 		changed = changed || !arrow.TypeEqual(fields[i].Type, written.Field(i).Type)
 	}
 	for _, pair := range f.MetaData().KeyValueMetadata() {
@@ -88,6 +88,12 @@ func replaceStoredSchema(f *file.Reader, stored *arrow.Schema) (*arrow.Schema, e
 		}
 	}
 	return stored, nil
+}
+
+// withoutExtensions returns a type with the storage of extension types. Of a field that has
+// metadata, too, arrow-go refuses an extension type whose storage Parquet does not have.
+func withoutExtensions(t arrow.DataType) arrow.DataType {
+	return arrowdata.MapChildren(arrowdata.StorageType(t), withoutExtensions)
 }
 
 // storedTypes returns the types of columns: those of the stored schema where Parquet's
@@ -145,10 +151,11 @@ func (p storedTypes) dataType(got, want arrow.DataType, node pqarrow.SchemaField
 		if arrow.TypeEqual(got, want) {
 			return want
 		}
-		if storage := p.dataType(got, ext.StorageType(), node); arrow.TypeEqual(storage, ext.StorageType()) {
+		storage := p.dataType(got, ext.StorageType(), node)
+		if arrow.TypeEqual(storage, ext.StorageType()) {
 			return want
 		}
-		return got
+		return storage
 	}
 	if node.IsLeaf() {
 		return p.leafType(got, want, p.columns.Column(node.ColIndex))
