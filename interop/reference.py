@@ -44,6 +44,8 @@ def supported(t: pa.DataType) -> bool:
             inner = inner.storage_type
         if types.is_run_end_encoded(inner):  # nested: only the runs of whole columns are decoded before
             return False
+        if t.list_size == 0:
+            return False
         return is_number(inner) or types.is_boolean(inner) or (types.is_fixed_size_list(inner) and supported(inner))
     return is_text(t) or is_binary(t) or types.is_null(t) or is_fixed(t)
 
