@@ -35,11 +35,11 @@ type stagingConfig struct {
 	threshold  int64 // bytes; the driver does smaller copies
 	workers    int   // maximum number of goroutines that copy memory
 	readers    int   // maximum number of goroutines that read what is copied: the rest of the program needs processors too
-	bufferSize int64 // bytes of a buffer, and the maximum size of a part of a copy to the device
-	buffers    int   // maximum number of buffers of a copy to the device; one to the host has two per worker
+	bufferSize int64 // bytes of a buffer, and the maximum size of a part of a copy
+	buffers    int   // maximum number of buffers
 	minPart    int64 // bytes; the minimum size of a part of a copy
-	minSlice   int64 // bytes; the minimum size of what a goroutine fills at a time
-	undivided  int64 // bytes; the most that a function reads at once, and the maximum size of a part of a copy to the host
+	minSlice   int64 // bytes; the minimum size of what a goroutine copies at a time
+	undivided  int64 // bytes; what a function reads at once is not larger
 }
 
 var defaultStaging = stagingConfig{
@@ -55,7 +55,7 @@ type stagingBuffer struct {
 }
 
 func newStagingPool(d *Device, p stagingConfig) *stagingPool {
-	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, max(p.buffers, 2*p.workers))}
+	return &stagingPool{dev: d, stagingConfig: p, idle: make(chan *stagingBuffer, p.buffers)}
 }
 
 // acquire lets a copy use up to n buffers, of which there is at least one. The copy must

@@ -51,11 +51,13 @@ type stagedCopy struct {
 	ends     []int64 // of the segments, concatenated at multiples of segmentAlign
 	total    int64   // bytes
 
-	workers int // maximum number of goroutines
-	parts   []*copyPart
-	slices  []copySlice  // of all parts, in their order
-	next    atomic.Int64 // the slice that is claimed next
-	group   workerGroup
+	workers   int  // maximum number of goroutines
+	toHost    bool // from the device to host memory
+	downloads int  // parts that the device has begun to copy to the host
+	parts     []*copyPart
+	slices    []copySlice  // of all parts, in their order
+	next      atomic.Int64 // the slice that is claimed next
+	group     workerGroup
 }
 
 // segmentAlign is the alignment in bytes of segments in the staging buffers. Most
@@ -129,20 +131,16 @@ func (d *Device) runStaged(c *stagedCopy, a access, s *Stream) error {
 // goroutine that starts after all slices are claimed: waking a thread may take longer
 // than copying one.
 func (c *stagedCopy) run(mode accessMode) error {
-	workers := min(c.workers, runtime.GOMAXPROCS(0))
-	worker, buffers := c.fillSlices, c.pool.buffers
-	if mode == reads {
-		worker, buffers = c.downloadParts, 2*workers
-	}
-	c.divide(mode, workers)
-	if err := c.pool.acquire(min(buffers, len(c.parts))); err != nil {
+	c.toHost = mode == reads
+	c.divide()
+	if err := c.pool.acquire(min(c.pool.buffers, len(c.parts))); err != nil {
 		return err
 	}
 	defer c.pool.release()
-	for range min(workers, len(c.slices)) - 1 {
-		go c.group.join(worker)
+	for range min(c.workers, runtime.GOMAXPROCS(0), len(c.slices)) - 1 {
+		go c.group.join(c.copySlices)
 	}
-	err := c.group.runAndWait(worker)
+	err := c.group.runAndWait(c.copySlices)
 	for _, p := range c.parts {
 		if p.buffer != nil { // after an error
 			c.pool.put(p.buffer)
@@ -154,12 +152,13 @@ func (c *stagedCopy) run(mode accessMode) error {
 // copyPart is bytes [from, to) of the concatenated segments, which pass through a staging
 // buffer and are one copy of the device.
 type copyPart struct {
+	index    int
 	from, to int64
 
-	getBuffer sync.Once
-	buffer    *stagingBuffer // nil again when the copy is enqueued
-	err       error          // of getting the buffer
-	unfilled  atomic.Int64   // slices
+	begin  sync.Once
+	err    error          // of beginning
+	buffer *stagingBuffer // nil before and after its use
+	left   atomic.Int64   // slices that are not copied
 }
 
 // copySlice is bytes [from, to) of a part.
@@ -168,31 +167,31 @@ type copySlice struct {
 	from, to int64
 }
 
-// slicesPerPart is the number of slices of a large part.
-const slicesPerPart = 8
+const (
+	// partsPerCopy is the least number of parts of a large copy: the device begins after
+	// the first, or the goroutines do.
+	partsPerCopy = 8
+	// slicesPerPart is the number of slices of a large part.
+	slicesPerPart = 8
+	// partsAhead is the number of parts that the device copies to the host while others
+	// are emptied.
+	partsAhead = 3
+)
 
-// divide divides the copy into parts and slices. A download has one slice per part: a
-// goroutine empties one while the device fills another. Segments that are read are divided
-// only if they are large, since each slice is a read.
-func (c *stagedCopy) divide(mode accessMode, workers int) {
-	partSize := c.total / 8 // the device begins early
-	if mode == reads {
-		partSize = min(c.total/(2*int64(workers)), c.pool.undivided)
-	}
-	partSize = min(max(wholePages(partSize), c.pool.minPart), c.pool.bufferSize)
-	sliceSize := partSize
-	if mode == writes {
-		sliceSize = min(max(wholePages(partSize/slicesPerPart), c.pool.minSlice), partSize)
-	}
+// divide divides the copy into parts and slices. Segments that are read are divided only
+// if they are large, since each slice is a read.
+func (c *stagedCopy) divide() {
+	partSize := min(max(wholePages(c.total/partsPerCopy), c.pool.minPart), c.pool.bufferSize)
+	sliceSize := min(max(wholePages(partSize/slicesPerPart), c.pool.minSlice), partSize)
 	var part *copyPart
 	var from int64
 	add := func(to int64) {
 		if part == nil || to-part.from > partSize {
-			part = &copyPart{from: from}
+			part = &copyPart{index: len(c.parts), from: from}
 			c.parts = append(c.parts, part)
 		}
 		part.to = to
-		part.unfilled.Add(1)
+		part.left.Add(1)
 		c.slices = append(c.slices, copySlice{part, from, to})
 		from = to
 	}
@@ -274,96 +273,92 @@ func (c *stagedCopy) runsIn(b *stagingBuffer, part *copyPart) iter.Seq2[segment,
 	}
 }
 
-// fillSlices is a worker of a copy to the device. The one that fills the last slice of a
-// part enqueues its copy.
-func (c *stagedCopy) fillSlices() error {
+// copySlices is a worker: it fills slices of buffers, or empties them. The first
+// slice of a part needs a buffer, and the last one puts it.
+func (c *stagedCopy) copySlices() error {
 	for slice := range c.claimSlices() {
 		part := slice.part
-		part.getBuffer.Do(func() { part.buffer, part.err = c.pool.get() })
-		err := part.err
+		err := c.beginPart(part)
 		if err == nil {
-			err = c.fill(slice)
+			err = c.copySlice(slice)
 		}
 		if err != nil {
 			c.group.recordError(err)
 		}
 		// After an error too, because others may wait for the buffer.
-		if part.unfilled.Add(-1) > 0 || part.buffer == nil {
+		if part.left.Add(-1) > 0 || part.buffer == nil {
 			continue
 		}
-		b := part.buffer
-		part.buffer = nil
-		if c.group.failed.Load() {
-			c.pool.put(b)
-			continue
+		if err := c.endPart(part); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// beginPart returns when the part has a buffer, which holds its bytes if they are copied to
+// the host.
+func (c *stagedCopy) beginPart(part *copyPart) error {
+	part.begin.Do(func() {
+		if !c.toHost {
+			part.buffer, part.err = c.pool.get()
+			return
+		}
+		if part.index > 0 { // parts begin in their order
+			if part.err = c.beginPart(c.parts[part.index-1]); part.err != nil {
+				return
+			}
+		}
+		if part.err = c.downloadUpTo(part.index); part.err == nil {
+			part.err = c.pool.wait(part.buffer)
+		}
+	})
+	return part.err
+}
+
+// downloadUpTo lets the device copy parts to the host, at least up to that of an index, and
+// those after it if there are buffers.
+func (c *stagedCopy) downloadUpTo(index int) error {
+	for ; c.downloads < min(index+1+partsAhead, len(c.parts)); c.downloads++ {
+		part := c.parts[c.downloads]
+		b, err := c.pool.tryGet()
+		if b == nil && err == nil && c.downloads <= index {
+			b, err = c.pool.get()
+		}
+		if b == nil || err != nil {
+			return err
+		}
+		if err := c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
+			return c.pool.dev.api.MemcpyDtoHAsync(chunk, seg.device, h)
+		}); err != nil {
+			return err
+		}
+		part.buffer = b
+	}
+	return nil
+}
+
+func (c *stagedCopy) copySlice(slice copySlice) error {
+	for seg, chunk := range c.segmentsIn(slice.part.buffer, slice) {
+		if c.toHost {
+			copy(seg.host, chunk)
+		} else if err := seg.fill(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endPart lets the device copy a part that is filled, and puts its buffer.
+func (c *stagedCopy) endPart(part *copyPart) error {
+	b := part.buffer
+	part.buffer = nil
+	if !c.toHost && !c.group.failed.Load() {
 		if err := c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
 			return c.pool.dev.api.MemcpyHtoDAsync(seg.device, chunk, h)
 		}); err != nil {
 			return err
 		}
-		c.pool.put(b)
-	}
-	return nil
-}
-
-func (c *stagedCopy) fill(slice copySlice) error {
-	for seg, chunk := range c.segmentsIn(slice.part.buffer, slice) {
-		if err := seg.fill(chunk); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// downloadParts is a worker of a copy from the device. It empties one buffer while the
-// device fills the next.
-func (c *stagedCopy) downloadParts() error {
-	var last pendingDownload
-	for slice := range c.claimSlices() {
-		part := slice.part
-		b, err := c.pool.tryGet()
-		if b == nil && err == nil {
-			if err = c.finish(&last); err == nil {
-				b, err = c.pool.get()
-			}
-		}
-		if err == nil {
-			err = c.enqueue(b, part, func(seg segment, chunk []byte, h driver.Stream) error {
-				return c.pool.dev.api.MemcpyDtoHAsync(chunk, seg.device, h)
-			})
-		}
-		if err == nil {
-			err = c.finish(&last)
-			last = pendingDownload{b, part}
-		}
-		if err != nil {
-			_ = c.finish(&last) // return the first error
-			return err
-		}
-	}
-	return c.finish(&last)
-}
-
-// pendingDownload is a running copy to a staging buffer.
-type pendingDownload struct {
-	buffer *stagingBuffer
-	part   *copyPart
-}
-
-// finish waits for a pending download, copies the bytes to the host and puts the
-// buffer.
-func (c *stagedCopy) finish(f *pendingDownload) error {
-	b, part := f.buffer, f.part
-	if b == nil {
-		return nil
-	}
-	*f = pendingDownload{}
-	if err := c.pool.wait(b); err != nil {
-		return c.putAfterFailure(b, err)
-	}
-	for seg, chunk := range c.segmentsIn(b, copySlice{part, part.from, part.to}) {
-		copy(seg.host, chunk)
 	}
 	c.pool.put(b)
 	return nil
