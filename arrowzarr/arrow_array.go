@@ -264,11 +264,7 @@ func zeros(n int) *memory.Buffer { return memory.NewBufferBytes(make([]byte, n))
 // nestedNulls returns an array of a nested type whose children have a number of nulls.
 func nestedNulls(t arrow.DataType, n int, missing []byte, buffers []*memory.Buffer, inner int) (arrow.Array, error) {
 	var children []arrow.Array
-	defer func() {
-		for _, c := range children {
-			c.Release()
-		}
-	}()
+	defer func() { arrowdata.ReleaseArrays(children) }()
 	for _, f := range t.(arrow.NestedType).Fields() {
 		child, err := nullArray(f.Type, inner)
 		if err != nil {

@@ -53,9 +53,7 @@ func (c *columnChunk) release(w *writer) {
 	if c.arrays != nil {
 		c.arrays.release()
 	}
-	for _, d := range c.decoded {
-		d.Release()
-	}
+	arrowdata.ReleaseArrays(c.decoded)
 	if c.memory != nil {
 		c.memory.release()
 	}
@@ -180,9 +178,7 @@ func decodeRuns(inputs []columnSlice) (decoded []arrow.Array, err error) {
 		s.values, s.from, s.to = part, 0, int64(part.Len())
 	}
 	if err != nil {
-		for _, d := range decoded {
-			d.Release()
-		}
+		arrowdata.ReleaseArrays(decoded)
 		return nil, err
 	}
 	return decoded, nil

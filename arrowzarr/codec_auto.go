@@ -164,11 +164,7 @@ func (c *column) samples(rows columnSlice) ([]sample, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer func() {
-			for _, d := range decoded {
-				d.Release()
-			}
-		}()
+		defer func() { arrowdata.ReleaseArrays(decoded) }()
 	}
 	if c.kind == kindDictionary {
 		return c.dictionarySamples(inputs[0])

@@ -260,7 +260,7 @@ func (w *nodeWriter) contentForm() map[string]any {
 		return form
 	case nodeText:
 		text, element := "string", "char"
-		if !isText(n.typ) {
+		if !arrowdata.IsText(n.typ) {
 			text, element = "bytestring", "byte"
 		}
 		w.keep(w.data)
@@ -331,15 +331,6 @@ func (w *nodeWriter) single() *nodeWriter {
 func (w *nodeWriter) isOption() bool {
 	w = w.single()
 	return w.missing || w.plan.kind == nodeNull
-}
-
-// isText reports whether a type is one of text, not of bytes.
-func isText(t arrow.DataType) bool {
-	switch t.ID() {
-	case arrow.STRING, arrow.LARGE_STRING, arrow.STRING_VIEW:
-		return true
-	}
-	return false
 }
 
 // uniqueName returns a name for a Zarr node of at most max bytes: the given one, if a

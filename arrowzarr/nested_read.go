@@ -151,13 +151,7 @@ func (c *tableColumn) readLists(ctx context.Context, n *node, missing []byte, fr
 
 func (c *tableColumn) readRecord(ctx context.Context, n *node, missing []byte, from, to int64) (arrow.Array, error) {
 	children := make([]arrow.Array, len(n.children))
-	defer func() {
-		for _, child := range children {
-			if child != nil {
-				child.Release()
-			}
-		}
-	}()
+	defer func() { arrowdata.ReleaseArrays(children) }()
 	interval := n.typ.ID() != arrow.STRUCT
 	for i := range n.children {
 		var err error
@@ -235,13 +229,7 @@ func (c *tableColumn) readUnion(ctx context.Context, n *node, from, to int64) (a
 		return nil, err
 	}
 	children := make([]arrow.Array, len(n.children))
-	defer func() {
-		for _, child := range children {
-			if child != nil {
-				child.Release()
-			}
-		}
-	}()
+	defer func() { arrowdata.ReleaseArrays(children) }()
 	sparse := t.Mode() == arrow.SparseMode
 	for i := range n.children {
 		if children[i], err = c.readChild(ctx, n, i, rows.first[i], rows.first[i]+rows.count[i]); err != nil {

@@ -424,11 +424,7 @@ func (r *rechunker) copyToDevice(b prefetchBatch) ([]arrow.Array, error) {
 		return err
 	})
 	if err != nil {
-		for _, column := range columns {
-			if column != nil {
-				column.Release()
-			}
-		}
+		arrowdata.ReleaseArrays(columns)
 		return nil, markPart(partOf(err, part), err)
 	}
 	defer onDevice.Release()

@@ -470,13 +470,7 @@ func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, er
 
 func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, len(t.columns))
-	defer func() {
-		for _, c := range columns {
-			if c != nil {
-				c.Release()
-			}
-		}
-	}()
+	defer func() { arrowdata.ReleaseArrays(columns) }()
 	onHost := t.options.Device == nil || t.options.Device == arrowbuf.CPU()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(1) // the order of a device's calls is that of the columns

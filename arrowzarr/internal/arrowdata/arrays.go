@@ -82,10 +82,12 @@ func SelectSchema(schema *arrow.Schema, fields []int) *arrow.Schema {
 	return arrow.NewSchema(chosen, &metadata)
 }
 
-// ReleaseArrays releases each array.
+// ReleaseArrays releases arrays, of which some may be nil.
 func ReleaseArrays(arrays []arrow.Array) {
 	for _, a := range arrays {
-		a.Release()
+		if a != nil {
+			a.Release()
+		}
 	}
 }
 

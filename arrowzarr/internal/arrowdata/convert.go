@@ -16,6 +16,11 @@ import (
 // IsBinary reports whether a type is bytes or text with offsets of 32 bits.
 func IsBinary(t arrow.DataType) bool { return t.ID() == arrow.BINARY || t.ID() == arrow.STRING }
 
+// IsText reports whether a type is one of text, not of bytes.
+func IsText(t arrow.DataType) bool {
+	return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING || t.ID() == arrow.STRING_VIEW
+}
+
 // ConvertTo returns an array as one of another type, with the same values. The types are
 // those that Parquet files have for each other. The caller owns a reference.
 func ConvertTo(a arrow.Array, t arrow.DataType, mem memory.Allocator) (arrow.Array, error) {
@@ -267,9 +272,4 @@ func makeDictionary(a arrow.Array, t *arrow.DictionaryType, mem memory.Allocator
 	data := array.NewDataWithDictionary(t, a.Len(), []*memory.Buffer{nil, indices}, 0, 0, a.Data().(*array.Data))
 	defer data.Release()
 	return array.MakeFromData(data), nil
-}
-
-// IsTextType reports whether a type is text.
-func IsTextType(t arrow.DataType) bool {
-	return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING || t.ID() == arrow.STRING_VIEW
 }

@@ -147,11 +147,7 @@ func (s *stripReader) next() ([]arrow.Array, error) {
 	}
 	if group.Wait() != nil {
 		i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
-		for _, a := range arrays {
-			if a != nil {
-				a.Release()
-			}
-		}
+		arrowdata.ReleaseArrays(arrays)
 		return nil, fmt.Errorf("after row %d: column %q: %w", s.done, columns[i].name, source.UnexpectedEOF(errs[i]))
 	}
 	if s.strip.First += n; s.strip.First == len(c.columns) {

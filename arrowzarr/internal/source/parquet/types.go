@@ -217,7 +217,7 @@ func (p storedTypes) leafType(got, want arrow.DataType, column *schema.Column) a
 		isJSON = true
 	}
 	if isJSON && arrowdata.IsBinary(got) {
-		if want != nil && (want.ID() == arrow.BINARY || arrowdata.IsTextType(want)) {
+		if want != nil && (want.ID() == arrow.BINARY || arrowdata.IsText(want)) {
 			return want
 		}
 		if json, err := extensions.NewJSONType(arrow.BinaryTypes.String); err == nil && p.stored == nil {

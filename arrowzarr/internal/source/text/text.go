@@ -380,7 +380,7 @@ func (c *csvRows) append(builders []array.Builder) error {
 
 func (c *csvRows) appendText(b array.Builder, i int, text string) error {
 	f := c.fields[i]
-	if arrowdata.IsTextType(f.Type) {
+	if arrowdata.IsText(f.Type) {
 		if !utf8.ValidString(text) {
 			return fmt.Errorf("%.100q: %w", text, errNotUTF8)
 		}

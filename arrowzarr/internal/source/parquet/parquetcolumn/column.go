@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
 // Options are the options of the columns of a file. Columns of one file must share them.
@@ -65,7 +67,7 @@ func (c *Column) newNode(field pqarrow.SchemaField, footer *metadata.FileMetaDat
 		c.leaves = append(c.leaves, n.leaf)
 		return n, nil
 	}
-	switch storageOf(field.Field.Type).ID() {
+	switch arrowdata.StorageType(field.Field.Type).ID() {
 	case arrow.STRUCT:
 	case arrow.LIST, arrow.LARGE_LIST, arrow.MAP:
 		if len(field.Children) != 1 {
@@ -151,7 +153,7 @@ func (n *node) build() (arrow.ArrayData, error) {
 			return nil, err
 		}
 	}
-	if storageOf(t).ID() == arrow.STRUCT {
+	if arrowdata.StorageType(t).ID() == arrow.STRUCT {
 		slots, validity := n.structSlots(children[0].Len())
 		for i, child := range children {
 			if child.Len() != slots {
@@ -176,7 +178,7 @@ func (n *node) buildLists(children []arrow.ArrayData) (arrow.ArrayData, error) {
 	valid := resize(n.leaf.valid, lists+1)
 	n.leaf.valid = valid
 	var elements int64
-	if storageOf(n.Field.Type).ID() == arrow.LARGE_LIST {
+	if arrowdata.StorageType(n.Field.Type).ID() == arrow.LARGE_LIST {
 		buffer.Resize(8 * (lists + 1))
 		lists, elements = fillLists(n, view[uint64](buffer.Bytes(), lists+1), valid)
 		buffer.Resize(8 * (lists + 1))

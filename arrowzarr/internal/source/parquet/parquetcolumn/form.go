@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/schema"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
 // kind is how the slots of a leaf are kept.
@@ -39,20 +41,9 @@ type form struct {
 func (f *form) isText() bool  { return f.kind == kindText }
 func (f *form) isBytes() bool { return f.kind == kindText || f.kind == kindIndices }
 
-// storageOf returns the type in which values of a type are stored.
-func storageOf(t arrow.DataType) arrow.DataType {
-	for {
-		ext, ok := t.(arrow.ExtensionType)
-		if !ok {
-			return t
-		}
-		t = ext.StorageType()
-	}
-}
-
 // formOf returns the form of a column of Parquet as a type that arrow-go infers.
 func formOf(t arrow.DataType, column *schema.Column) (form, error) {
-	t = storageOf(t)
+	t = arrowdata.StorageType(t)
 	f := form{storage: t, width: column.PhysicalType().ByteSize()}
 	ok := false
 	switch column.PhysicalType() {
