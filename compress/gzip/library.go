@@ -39,7 +39,7 @@ var library = sync.OnceValue(func() *libdeflate {
 })
 
 // Implementation returns what compresses and decompresses in this process: "libdeflate", or
-// "Go".
+// "Go". Go decompresses streams of mostly short matches in any case.
 func Implementation() string {
 	if library() != nil {
 		return "libdeflate"
