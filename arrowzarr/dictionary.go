@@ -251,10 +251,6 @@ func newKeyFunc(values arrow.Array) (func(i int) []byte, error) {
 	if values.Len() == 0 {
 		return func(int) []byte { return nil }, nil
 	}
-	// Categories have no mask, so their missing elements would be lost.
-	if missing, err := hasMissingElements([]columnSlice{{values: values}}); err != nil || missing {
-		return nil, errors.Join(err, fmt.Errorf("dictionary values of type %s with missing elements have no Zarr form", values.DataType()))
-	}
 	data, start, err := leaf(values.Data(), 0)
 	if err != nil {
 		return nil, err

@@ -145,12 +145,15 @@ func TestOrderedDictionariesHaveTheAttribute(t *testing.T) {
 	}
 }
 
-// Categories have no mask, so their missing elements would be lost.
-func TestCategoriesWithMissingElementsAreRefused(t *testing.T) {
-	pairs := fromJSON(t, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8), `[[1, 2], [3, null]]`)
-	input := single("pairs", encoded(arrow.PrimitiveTypes.Int8, pairs, 0, 1)).stream(t)
-	message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
-	assert.Contains(t, message, `"pairs"`)
+// Categories have no mask, so a dictionary of lists is a nested column.
+func TestDictionariesOfFixedSizeListsKeepMissingElements(t *testing.T) {
+	for _, kind := range []arrow.DataType{arrow.PrimitiveTypes.Int8, arrow.FixedWidthTypes.Boolean} {
+		pairs := fromJSON(t, arrow.FixedSizeListOf(2, kind), `[[1, 0], [1, null], [null, null]]`)
+		input := inputFile(t, single("pairs", encoded(arrow.PrimitiveTypes.Int8, pairs, 0, 1, -1, 2, 1)).stream(t))
+		output, report := convertFile(t, input, arrowzarr.Options{ChunkRows: 2})
+		assert.Equal(t, 1, report.Nested)
+		requireVerified(t, input, output)
+	}
 }
 
 // anndata makes an index of categories, which cannot have all values.

@@ -100,7 +100,8 @@ func (c *column) chooseKind() (err error) {
 		if err != nil {
 			return err
 		}
-		if values.kind == kindNull || values.kind == kindDictionary || values.kind == kindNested || values.runs {
+		// Categories have no mask, so missing elements of lists would be lost.
+		if values.kind == kindNull || values.kind == kindDictionary || values.kind == kindNested || values.runs || values.isList() {
 			c.kind = kindNested
 			c.nested, err = planNested(t)
 		}

@@ -37,7 +37,8 @@ def supported(t: pa.DataType) -> bool:
     t = storage(t)
     if types.is_dictionary(t):
         value = storage(t.value_type)
-        return not types.is_dictionary(value) and not types.is_null(value) and supported(value)
+        nested = types.is_dictionary(value) or types.is_null(value) or types.is_fixed_size_list(value)
+        return not nested and supported(value)
     if types.is_fixed_size_list(t):
         inner = t.value_type
         while isinstance(inner, pa.BaseExtensionType):
