@@ -16,13 +16,14 @@ import record
 
 ROUNDS = 6
 LEAST = 1.3
-PACKAGES = ["cpu", "cpu/elementwise", "cpu/reduce", "cpu/equal", "bitmap", "half"]
+ARRAYS = "ndview/internal/"
+PACKAGES = [ARRAYS + name for name in ("cpu", "cpu/elementwise", "cpu/reduce", "cpu/equal", "bitmap", "half")] + ["compress/gzip"]
 LINE = re.compile(r"^BenchmarkAssembly(\S+?)/(asm|asm512|go)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op", re.MULTILINE)
 
 
 def run(package: str) -> dict[str, dict[str, float]]:
     """The least microseconds of each routine by side: asm, asm512 (AVX-512) and go."""
-    command = ["go", "test", f"./ndview/internal/{package}", "-run=^$", "-bench=^BenchmarkAssembly", f"-count={ROUNDS}", "-benchtime=30ms", "-timeout=30m"]
+    command = ["go", "test", f"./{package}", "-run=^$", "-bench=^BenchmarkAssembly", f"-count={ROUNDS}", "-benchtime=30ms", "-timeout=30m"]
     done = subprocess.run(command, cwd=record.ROOT, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
@@ -45,8 +46,8 @@ def main() -> int:
             for side in ("asm", "asm512"):
                 if side not in sides or "go" not in sides:
                     continue
-                title = f"assembly-{package}-{name}{'-avx512' if side == 'asm512' else ''}".replace("/", "-").lower()
-                command = f"go test ./ndview/internal/{package} -bench 'Assembly.*{name.rpartition('/')[2]}'"
+                title = f"assembly-{package.removeprefix(ARRAYS)}-{name}{'-avx512' if side == 'asm512' else ''}".replace("/", "-").lower()
+                command = f"go test ./{package} -bench 'Assembly.*{name.rpartition('/')[2]}'"
                 records.append(record.record(title, "us", sides[side], command, peer="the Go loop", peer_value=sides["go"]))
                 print(f"{title:60} {sides['go'] / sides[side]:6.2f}")
                 if sides["go"] < LEAST * sides[side]:

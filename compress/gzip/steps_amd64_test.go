@@ -33,3 +33,23 @@ func TestAssemblyDecodesStepsAsGo(t *testing.T) {
 		require.True(t, bytes.Equal(out[1], out[0]))
 	}
 }
+
+func BenchmarkAssemblySteps(b *testing.B) {
+	if !fastSteps {
+		b.Skip("the processor lacks BMI2")
+	}
+	stream, data := stepStream(b, 1<<18)
+	dst := make([]byte, len(data))
+	for name, fast := range map[string]bool{"asm": true, "go": false} {
+		b.Run(name, func(b *testing.B) {
+			fastSteps = fast
+			defer func() { fastSteps = true }()
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				if _, err := rawFormat.decodeGo(dst, stream, int64(len(data)), false); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -154,14 +154,3 @@ func TestTheLibraryDecodesStreamsOfFewSteps(t *testing.T) {
 	_, err = rawFormat.decodeGo(nil, deflated(t, text, 1), int64(len(text)), false)
 	require.NoError(t, err)
 }
-
-func BenchmarkSteps(b *testing.B) {
-	stream, data := stepStream(b, 1<<18)
-	dst := make([]byte, len(data))
-	b.SetBytes(int64(len(data)))
-	for b.Loop() {
-		if _, err := rawFormat.decodeGo(dst, stream, int64(len(data)), false); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
