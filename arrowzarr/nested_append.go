@@ -341,6 +341,16 @@ func appendRanges[O int32 | int64](o *arrayStream, r ranges[O], show func(start,
 		if err != nil {
 			return err
 		}
+		if first := int64(r.offsets[i]); r.valid.Bits == nil && (first == end || start == end) {
+			if n := contiguous(r.offsets[i:], room, total, r.most); n > 0 {
+				if start == end {
+					start = first
+				}
+				total += int64(r.offsets[i+n]) - first
+				end, room = int64(r.offsets[i+n]), room[8*n:]
+				i += n
+			}
+		}
 		for ; len(room) > 0; room = room[8:] {
 			if s, e := int64(r.offsets[i]), int64(r.offsets[i+1]); s != e && !r.valid.IsNull(r.first+int64(i)) {
 				if s < 0 || e < s || e > r.most {
@@ -363,6 +373,24 @@ func appendRanges[O int32 | int64](o *arrayStream, r ranges[O], show func(start,
 	}
 	o.sum = total
 	return showRun(start, end, show)
+}
+
+// contiguous sets the new offsets of as many lists as room has, after total elements, and
+// returns their number. It returns 0 if the offsets are not in order and within most.
+func contiguous[O int32 | int64](offsets []O, room []byte, total, most int64) int {
+	n := len(room) / 8
+	last := offsets[0]
+	shift := total - int64(last)
+	var bad O
+	for i, o := range offsets[1 : n+1] {
+		bad |= (o - last) | o // negative if an offset is, or is less than the one before
+		last = o
+		binary.LittleEndian.PutUint64(room[8*i:], uint64(int64(o)+shift))
+	}
+	if bad < 0 || offsets[0] < 0 || int64(last) > most || total > math.MaxInt64-most {
+		return 0
+	}
+	return n
 }
 
 func showRun(start, end int64, show func(start, end int64) error) error {

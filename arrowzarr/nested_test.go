@@ -2,6 +2,7 @@ package arrowzarr_test
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -205,4 +206,40 @@ func TestLongChunksOfNestedColumnsMustFitTheMemory(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, verified.Difference)
 	}
+}
+
+func TestListsWithOffsetsOutOfOrderAreRefused(t *testing.T) {
+	for _, offsets := range [][]int32{
+		{0, 2, 1, 3}, {0, 4, 4, 3}, {0, -1, 2, 3}, {1, 0, 2, 3}, {0, math.MaxInt32, math.MinInt32, -1, 3}, {0, 1, 2, 3, math.MinInt32, 3},
+	} {
+		values := numbered(0, 3)
+		data := array.NewData(arrow.ListOf(values.DataType()), len(offsets)-1, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}, []arrow.ArrayData{values.Data()}, 0, 0)
+		batches := single("c", array.MakeFromData(data)).batches
+		for _, rows := range []int64{0, 1, 2} {
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, writeWithQuiver(t, false, batches)), arrowzarr.Options{ChunkRows: rows})
+			assert.Contains(t, message, "a list of elements [", "%v", offsets)
+		}
+	}
+}
+
+// The elements of lists need not follow those of the list before, and a chunk of offsets
+// may end anywhere.
+func TestListsShowTheirElementsOnly(t *testing.T) {
+	whole := fromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a"], ["b", "cc"], [], ["d"], ["e", "", "f"], [], ["g"]]`)
+	table := single("c", array.NewSlice(whole, 1, 3), array.NewSlice(whole, 4, 7), array.NewSlice(whole, 0, 1), whole, array.NewSlice(whole, 5, 6))
+	input := inputFile(t, table.stream(t))
+	for _, rows := range []int64{0, 1, 2, 3, 5} {
+		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: rows})
+		requireVerified(t, input, output)
+		assert.Equal(t, "b", requireFirstText(t, output))
+	}
+}
+
+// requireFirstText returns the first text of column c of an output, whose texts are inside
+// of lists.
+func requireFirstText(t *testing.T, output string) string {
+	t.Helper()
+	data := readArray(t, openRoot(t, output), "c/item-data")
+	offsets := readArray(t, openRoot(t, output), "c/item-offsets")
+	return string(data.Bytes[offsets.Bytes[0]:offsets.Bytes[8]])
 }
