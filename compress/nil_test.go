@@ -29,7 +29,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 		"pack":   {Functions: map[string]any{"Copy": pack.Copy}},
 		"shuffle": {Functions: map[string]any{
 			"Apply": shuffle.Apply, "Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
-			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached,
+			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached, "UnshufflePlanes": shuffle.UnshufflePlanes,
 		}},
 		"zstd": {Functions: map[string]any{"Bound": zstd.Bound, "Encode": zstd.Encode, "Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},
 	} {
