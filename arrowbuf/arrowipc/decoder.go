@@ -256,11 +256,13 @@ func (d *Decoder) buildArray(n *arrayNode, buffers []*memory.Buffer) (arr arrow.
 
 // buildData returns the data of an array, with its dictionaries.
 func (d *Decoder) buildData(n *arrayNode, buffers []*memory.Buffer) (*array.Data, error) {
-	selected := make([]*memory.Buffer, len(n.buffers))
-	for i, b := range n.buffers {
+	selected := make([]*memory.Buffer, 0, len(n.buffers)+1)
+	for _, b := range n.buffers {
+		var buffer *memory.Buffer
 		if b != noBuffer {
-			selected[i] = buffers[b]
+			buffer = buffers[b]
 		}
+		selected = append(selected, buffer)
 	}
 	if n.emptyLists {
 		zeros, err := d.zeroOffsets(n.length)
