@@ -186,7 +186,7 @@ func median(values []float64) float64 {
 }
 
 func gpuConversionFigures(of topics) []check {
-	convert, read := of("h200-convert"), of("h100-read")
+	convert, read := of("h200-convert"), of("h200-read")
 	var all []check
 	for row, name := range map[string]string{"zstd:1 on a GPU": "zstd", "blosc:zstd:1 on a GPU": "blosc", "lz4 on a GPU": "lz4", "none: the CPU either way": "none"} {
 		r := convert("convert-gpu-" + name)
@@ -406,7 +406,7 @@ func scaleFigures(of topics) []check {
 }
 
 func readmeFigures(of topics) []check {
-	convert, onGPU, read := of("2-core-convert")("convert-parquet-zstd1-vs-tensorstore"), of("h200-convert")("convert-gpu-zstd"), of("h100-read")("read-gpu-blosc-shards")
+	convert, onGPU, read := of("2-core-convert")("convert-parquet-zstd1-vs-tensorstore"), of("h200-convert")("convert-gpu-zstd"), of("h200-read")("read-gpu-blosc-shards")
 	encode, device, batch, share := of("h200-encode")("zstd-encode-columns-shuffled-1m"), of("h200-cudabuf"), of("h200-arrow")("copyto-pageable"), of("h200-share")
 	var ratios []float64
 	for _, r := range recordsOf(of("h200-convert"), "convert-gpu-", "zstd", "blosc", "lz4") {
