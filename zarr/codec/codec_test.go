@@ -106,6 +106,37 @@ func TestEncodedBytes(t *testing.T) {
 		encode(t, compile(t, element.String, []int64{3}, codec.VLenUTF8{}), text))
 }
 
+func TestPartialChunksOfStringsArePaddedWithTheFillValue(t *testing.T) {
+	data := []byte("_abcde_")
+	for _, c := range []struct {
+		fill    string
+		shape   []int64 // of the strings a, bc and de, of a chunk of shape (2, 3)
+		offsets []int64
+		want    []string
+	}{
+		{"", []int64{1, 3}, []int64{1, 2, 4, 6}, []string{"a", "bc", "de", "", "", ""}},
+		{"no", []int64{1, 3}, []int64{1, 2, 4, 6}, []string{"a", "bc", "de", "no", "no", "no"}},
+		{"", []int64{2, 1}, []int64{1, 2, 4}, []string{"a", "", "", "bc", "", ""}},
+		{"no", []int64{2, 1}, []int64{1, 2, 4}, []string{"a", "no", "no", "bc", "no", "no"}},
+	} {
+		chain, err := codec.List{codec.VLenUTF8{}}.Compile(codec.ChunkSpec{Type: element.String, Shape: []int64{2, 3}, Fill: []byte(c.fill)})
+		require.NoError(t, err)
+		whole, err := element.PackVLen(c.want, 2, 3)
+		require.NoError(t, err)
+		want := encode(t, chain, whole)
+		wide, err := element.NewVLen(c.offsets, data, c.shape...)
+		require.NoError(t, err)
+		assert.Equal(t, want, encode(t, chain, wide), "%q", c.want)
+		var offsets []int32
+		for _, o := range c.offsets {
+			offsets = append(offsets, int32(o))
+		}
+		narrow, err := element.NewVLen(offsets, data, c.shape...)
+		require.NoError(t, err)
+		assert.Equal(t, want, encode(t, chain, narrow), "%q", c.want)
+	}
+}
+
 func TestVLenCodecsRequireTheirType(t *testing.T) {
 	for of, first := range map[element.Type]codec.Codec{element.String: codec.VLenBytes{}, element.Bytes: codec.VLenUTF8{}, int8s: codec.VLenUTF8{}} {
 		_, err := codec.List{first}.Compile(codec.ChunkSpec{Type: of, Shape: []int64{1}, Fill: of.DefaultFill()})

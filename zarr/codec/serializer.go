@@ -147,8 +147,25 @@ func isFill(v *element.VLen, fill []byte) bool {
 
 // padVLen returns a whole chunk that begins with v.
 func padVLen(v *element.VLen, chunk ChunkSpec) (*element.VLen, error) {
+	if len(chunk.Fill) == 0 && slices.Equal(v.Shape()[1:], chunk.Shape[1:]) {
+		// Empty strings after the last element have offsets, but no bytes.
+		narrow, wide := v.Offsets()
+		if narrow != nil {
+			return padOffsets(narrow, v.Data(), chunk.Shape)
+		}
+		return padOffsets(wide, v.Data(), chunk.Shape)
+	}
 	whole := slices.Repeat([][]byte{chunk.Fill}, int(grid.Size(chunk.Shape)))
 	origin := make([]int64, len(chunk.Shape))
 	grid.Copy(whole, chunk.Shape, origin, v.Elements(), v.Shape(), origin, v.Shape(), 1)
 	return element.PackVLen(whole, chunk.Shape...)
+}
+
+// padOffsets returns strings of the given shape: those of the offsets, then empty ones.
+func padOffsets[O element.Offset](offsets []O, data []byte, shape []int64) (*element.VLen, error) {
+	whole := make([]O, grid.Size(shape)+1)
+	for i := copy(whole, offsets); i < len(whole); i++ {
+		whole[i] = whole[i-1]
+	}
+	return element.NewVLen(whole, data, shape...)
 }
