@@ -2,6 +2,7 @@ package arrowzarr
 
 import (
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -15,49 +16,115 @@ import (
 // assembleText joins slices of utf8 or binary columns on the host. It returns a view
 // of a single slice without nulls.
 func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
-	if len(parts) == 1 && parts[0].values.NullN() == 0 {
-		values, err := viewText(parts[0])
-		if err != nil || values != nil {
-			return &chunkArrays{values: values}, err
-		}
-	}
-	out := &chunkArrays{}
-	offsets := make([]int64, 1, rows+1)
-	var data []byte
-	var missing []bool
-	for _, p := range parts {
-		value, err := valueReader(p.values)
-		if err != nil {
+	views := make([]*element.VLen, len(parts)) // nil for slices without offsets
+	narrow := true                             // 32-bit offsets suffice
+	var most int64                             // bytes of the views, with those of nulls
+	for i, p := range parts {
+		var err error
+		if views[i], err = viewText(p); err != nil {
 			return nil, err
 		}
-		for i := p.from; i < p.to; i++ {
-			if p.values.IsNull(int(i)) {
-				if missing == nil {
-					missing = make([]bool, rows)
-				}
-				missing[len(offsets)-1] = true
-			} else {
-				data = append(data, value(int(i))...)
+		if views[i] == nil {
+			narrow = false
+			continue
+		}
+		most += views[i].NBytes()
+	}
+	if len(parts) == 1 && views[0] != nil && parts[0].values.NullN() == 0 {
+		return &chunkArrays{values: views[0]}, nil
+	}
+	if narrow && most <= math.MaxInt32 {
+		return joinText[int32](parts, views, rows, most)
+	}
+	return joinText[int64](parts, views, rows, most)
+}
+
+// joinText copies slices of text, of which views has those with offsets, to one array
+// with offsets of a type. most is the size to reserve for the bytes.
+func joinText[O element.Offset](parts []columnSlice, views []*element.VLen, rows, most int64) (*chunkArrays, error) {
+	j := textJoin[O]{offsets: make([]O, 1, rows+1), data: make([]byte, 0, most), rows: rows}
+	for i, p := range parts {
+		if views[i] == nil {
+			if err := j.appendValues(p); err != nil {
+				return nil, err
 			}
-			offsets = append(offsets, int64(len(data)))
+			continue
+		}
+		narrow, wide := views[i].Offsets()
+		if narrow != nil {
+			appendRange(&j, p, narrow, views[i].Data())
+		} else {
+			appendRange(&j, p, wide, views[i].Data())
 		}
 	}
-	values, err := element.NewVLen(offsets, data, rows)
+	values, err := element.NewVLen(j.offsets, j.data, rows)
 	if err != nil {
 		return nil, err
 	}
-	out.values = values
-	if missing != nil {
-		if out.mask, err = ndview.FromHost(arrowbuf.CPU(), ndview.Bool, missing, rows); err != nil {
+	out := &chunkArrays{values: values}
+	if j.missing != nil {
+		if out.mask, err = ndview.FromHost(arrowbuf.CPU(), ndview.Bool, j.missing, rows); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
+// textJoin is the text of a chunk while slices are appended to it. Nulls are empty.
+type textJoin[O element.Offset] struct {
+	offsets []O
+	data    []byte
+	rows    int64
+	missing []bool // of all rows; nil if no row is missing yet
+}
+
+// appendNull appends a null.
+func (j *textJoin[O]) appendNull() {
+	if j.missing == nil {
+		j.missing = make([]bool, j.rows)
+	}
+	j.missing[len(j.offsets)-1] = true
+	j.offsets = append(j.offsets, O(len(j.data)))
+}
+
+// appendValues appends a slice value by value.
+func (j *textJoin[O]) appendValues(s columnSlice) error {
+	value, err := valueReader(s.values)
+	if err != nil {
+		return err
+	}
+	for i := s.from; i < s.to; i++ {
+		if s.values.IsNull(int(i)) {
+			j.appendNull()
+			continue
+		}
+		j.data = append(j.data, value(int(i))...)
+		j.offsets = append(j.offsets, O(len(j.data)))
+	}
+	return nil
+}
+
+// appendRange appends a slice of text, whose values lie one after the other in bytes:
+// it copies those between two nulls at once.
+func appendRange[O, S element.Offset](j *textJoin[O], s columnSlice, offsets []S, bytes []byte) {
+	hasNulls := s.values.NullN() != 0
+	first := offsets[0]                        // of the bytes that are not copied yet
+	shift := int64(len(j.data)) - int64(first) // from an offset there to one here
+	for i, end := range offsets[1:] {
+		if hasNulls && s.values.IsNull(int(s.from)+i) {
+			j.data = append(j.data, bytes[first:offsets[i]]...)
+			j.appendNull()
+			first, shift = end, int64(len(j.data))-int64(end)
+			continue
+		}
+		j.offsets = append(j.offsets, O(int64(end)+shift))
+	}
+	j.data = append(j.data, bytes[first:offsets[len(offsets)-1]]...)
+}
+
 // viewText returns a view of the offsets and bytes of a slice; nil for view types,
 // which have no offsets. Invalid offsets are an error.
-func viewText(p columnSlice) (element.Values, error) {
+func viewText(p columnSlice) (*element.VLen, error) {
 	data := p.values.Data()
 	buffers := data.Buffers()
 	if len(buffers) < 3 || buffers[1] == nil || p.rows() == 0 {
@@ -77,15 +144,11 @@ func viewText(p columnSlice) (element.Values, error) {
 	return nil, nil
 }
 
-func viewStrings[O element.Offset](offsets []O, bytes []byte, from, to int64) (element.Values, error) {
+func viewStrings[O element.Offset](offsets []O, bytes []byte, from, to int64) (*element.VLen, error) {
 	if to > int64(len(offsets)) {
 		return nil, fmt.Errorf("%d offsets, expected at least %d", len(offsets), to)
 	}
-	values, err := element.NewVLen(offsets[from:to], bytes, to-from-1)
-	if err != nil {
-		return nil, err // not an interface that holds a nil pointer
-	}
-	return values, nil
+	return element.NewVLen(offsets[from:to], bytes, to-from-1)
 }
 
 // valueReader returns a function that returns the bytes of value i.

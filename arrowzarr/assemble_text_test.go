@@ -11,6 +11,37 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr"
 )
 
+// The bytes of nulls are no part of a chunk.
+func TestChunksJoinTextOfBatchesWithNulls(t *testing.T) {
+	withBytes := func(offsets *memory.Buffer, of arrow.DataType) arrow.Array {
+		valid, bytes := memory.NewBufferBytes([]byte{0b0011_0101}), memory.NewBufferBytes([]byte("_abnullcdéf_"))
+		data := array.NewData(of, 6, []*memory.Buffer{valid, offsets, bytes}, nil, 2, 0)
+		defer data.Release()
+		return array.MakeFromData(data)
+	}
+	at := []int32{1, 3, 7, 8, 8, 11, 12} // ab, null with bytes, c, null, dé, f
+	var wide []int64
+	for _, o := range at {
+		wide = append(wide, int64(o))
+	}
+	narrow := memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(at))
+	for _, of := range []arrow.BinaryDataType{arrow.BinaryTypes.String, arrow.BinaryTypes.Binary, arrow.BinaryTypes.LargeString, arrow.BinaryTypes.LargeBinary} {
+		t.Run(of.Name(), func(t *testing.T) {
+			offsets := narrow
+			if of.Layout().Buffers[1].ByteWidth == 8 {
+				offsets = memory.NewBufferBytes(arrow.Int64Traits.CastToBytes(wide))
+			}
+			whole := withBytes(offsets, of)
+			batches := []arrow.Array{whole, array.NewSlice(whole, 2, 3), array.NewSlice(whole, 1, 6), array.NewSlice(whole, 3, 4), array.NewSlice(whole, 4, 6)}
+			input := inputFile(t, single("c", batches...).stream(t))
+			for rows := range int64(9) {
+				output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: rows})
+				requireColumn(t, openRoot(t, output), "c", expect(of, batches))
+			}
+		})
+	}
+}
+
 func TestInvalidUTF8IsRefused(t *testing.T) {
 	for name, kind := range map[string]arrow.BinaryDataType{"utf8": arrow.BinaryTypes.String, "large_utf8": arrow.BinaryTypes.LargeString} {
 		t.Run(name, func(t *testing.T) {
