@@ -247,9 +247,6 @@ func runEnd(a *array.RunEndEncoded, i int) (int64, error) {
 	return end(i) - int64(a.Data().Offset()), nil
 }
 
-// emptyTextBytes is what a string without bytes takes while it is encoded.
-const emptyTextBytes = 24
-
 // chunkBytes is the memory that assembling and encoding a chunk takes beside the
 // regions that it reads.
 func (w *worker) chunkBytes(plan *column, rows columnRows, inputs []columnSlice, regions [][]byte) float64 {
@@ -260,7 +257,7 @@ func (w *worker) chunkBytes(plan *column, rows columnRows, inputs []columnSlice,
 	// The last chunk is padded to a whole one.
 	n := float64(max(rows.rows, rows.grid.chunkRows))
 	padding := n - float64(rows.rows)
-	values, masks := read+8*n+emptyTextBytes*padding, n
+	values, masks := read+8*n, n
 	if plan.kind == kindFixed || plan.kind == kindDictionary {
 		values = n * plan.rowBytes(nil, 0)
 	}
