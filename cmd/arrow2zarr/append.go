@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cmd/internal/progress"
 )
 
 func newAppendCommand() *cobra.Command {
@@ -36,7 +37,7 @@ left, and for an object store arrow2zarr abort does.`,
 				stop := func() {}
 				if f.wantsProgress(cmd.ErrOrStderr()) {
 					options.Progress = &arrowzarr.Progress{}
-					stop = showProgress(cmd.ErrOrStderr(), options.Progress)
+					stop = progress.Show(cmd.ErrOrStderr(), options.Progress)
 				}
 				report, err := arrowzarr.Append(cmd.Context(), args[0], args[last], options)
 				stop()

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/cmd/internal/progress"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/internal/device"
 )
@@ -133,7 +133,7 @@ func runConvert(cmd *cobra.Command, f convertFlags, input, output string) error 
 		stop := func() {}
 		if f.wantsProgress(cmd.ErrOrStderr()) {
 			options.Progress = &arrowzarr.Progress{}
-			stop = showProgress(cmd.ErrOrStderr(), options.Progress)
+			stop = progress.Show(cmd.ErrOrStderr(), options.Progress)
 		}
 		report, err := arrowzarr.Convert(cmd.Context(), input, output, options)
 		stop()
@@ -353,49 +353,4 @@ func openDevice(name string) (dev arrowbuf.Device, why string, closing func() er
 		err = &arrowzarr.Error{Part: arrowzarr.PartDevice, Err: err}
 	}
 	return dev, why, closing, err
-}
-
-// showProgress draws a progress bar with the bytes of the input, rows, rate and time left,
-// until the returned function is called.
-func showProgress(w io.Writer, p *arrowzarr.Progress) (stop func()) {
-	bar := progressbar.NewOptions64(-1,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionShowBytes(true),
-		progressbar.OptionShowTotalBytes(true),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionFullWidth(),
-		progressbar.OptionClearOnFinish(),
-		// The bar must not draw itself between our calls: that is a data race.
-		progressbar.OptionSetSpinnerChangeInterval(0),
-		progressbar.OptionThrottle(50*time.Millisecond))
-	done, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				drawProgress(bar, p)
-			case <-done:
-				// A bar that cannot be drawn is no error of the conversion.
-				_ = bar.Finish()
-				return
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-stopped
-	}
-}
-
-func drawProgress(bar *progressbar.ProgressBar, p *arrowzarr.Progress) {
-	read, total := p.Input()
-	if total > 0 {
-		bar.ChangeMax64(total)
-	}
-	rows, _ := p.Rows()
-	bar.Describe(fmt.Sprintf("%s rows", humanize.Comma(rows)))
-	_ = bar.Set64(read)
 }

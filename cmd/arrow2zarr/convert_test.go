@@ -164,24 +164,6 @@ func TestProgressFollowsTheFlags(t *testing.T) {
 	assert.Len(t, lines(e.stdout), 1)
 }
 
-// The bar shows the progress that a conversion counts.
-func TestProgressBarShowsRows(t *testing.T) {
-	progress := &arrowzarr.Progress{}
-	_, err := arrowzarr.Convert(t.Context(), inputFile(t, stream(t, weather(), weather())), outputPath(t), arrowzarr.Options{Progress: progress})
-	require.NoError(t, err)
-	drawn, w := io.Pipe()
-	stop := showProgress(w, progress)
-	var shown []byte
-	for buf := make([]byte, 1000); !bytes.Contains(shown, []byte("8 rows")); {
-		n, err := drawn.Read(buf)
-		require.NoError(t, err)
-		shown = append(shown, buf[:n]...)
-	}
-	go func() { _, _ = io.Copy(io.Discard, drawn) }() // until the bar stops
-	stop()
-	require.NoError(t, w.Close())
-}
-
 // The bar is cleared before an error is printed.
 func TestErrorsAreNotMixedWithProgress(t *testing.T) {
 	whole := stream(t, weather(), weather())
