@@ -117,6 +117,9 @@ func TestEveryArrayNamesItsDimensions(t *testing.T) {
 
 // With a GPU, row numbers are written before the columns are, if the input says how many.
 func TestRowNumbersAreThoseOfTheCPUOnEveryDevice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("270,000 rows")
+	}
 	input := sampleTable(5, []int{200_000, 70_000}, 0.2).choose(0, 1, 2).file(t)
 	want, _ := convertCodes(t, input, arrowzarr.Options{})
 	got, _ := convertCodes(t, input, arrowzarr.Options{Device: cudatest.NewDevice(t)})

@@ -371,7 +371,7 @@ func TestShardsForObjectStoresMustFitIntoMemory(t *testing.T) {
 func TestObjectStoresGetShardsByDefault(t *testing.T) {
 	rows := 3 << 20
 	if !testing.Short() {
-		rows = 40 << 20
+		rows = 20 << 20
 	}
 	input := inputFile(t, single("c", ramp(rows)).stream(t))
 	none := arrowzarr.Codec{Name: "none"}

@@ -245,7 +245,7 @@ func TestFilesThatChangeMeanwhileAreErrors(t *testing.T) {
 
 // Each file is open twice, once for its metadata, and two at a time are open for reading.
 func TestManySmallFilesConvert(t *testing.T) {
-	n := 10_000
+	n := 3000 // more than a process may open by default
 	if testing.Short() {
 		n = 500
 	}

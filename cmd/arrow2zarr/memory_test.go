@@ -207,7 +207,7 @@ func TestMemoryOfManyColumnsStaysUnderItsLimit(t *testing.T) {
 	}{
 		"few rows of Parquet":       {10_000, 100, 1, asParquet},
 		"Parquet":                   {3_000, 12_000, 1, asParquet},
-		"IPC file of short batches": {3_000, 100, 40, asFile},
+		"IPC file of short batches": {3_000, 100, 20, asFile},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func mutate(rng *rand.Rand, content, other []byte) []byte {
 // A mutated input is converted, and then equals its output, or refused as malformed:
 // without a crash, a hang, a large allocation, or any file left behind.
 func TestMutatedInputsConvertOrAreRefused(t *testing.T) {
-	count := 1000
+	count := 400
 	if testing.Short() {
 		count = 100
 	}
@@ -185,7 +185,7 @@ func tryMutated(t *testing.T, content []byte, extension string, converted *int) 
 
 // A table of which a file is mutated is restored, or refused as malformed.
 func TestMutatedTablesAreRestoredOrRefused(t *testing.T) {
-	count := 300
+	count := 120
 	if testing.Short() {
 		count = 30
 	}

@@ -34,7 +34,7 @@ func killRounds(t *testing.T) int {
 	case testing.Short():
 		return 2
 	}
-	return 8
+	return 4
 }
 
 // tags returns a batch of 100 rows with nulls, dictionaries that differ from batch to batch,
@@ -202,7 +202,7 @@ func TestTwoFinalizesAtOnceGiveOneOutput(t *testing.T) {
 	flags := []string{"--chunk-rows", "32"}
 	whole := outputPath(t)
 	mustRun(t, append([]string{"convert", input, whole}, flags...)...)
-	for range 5 {
+	for range 3 {
 		output := outputPath(t)
 		mustRun(t, append([]string{"plan", input, output, "--partitions", "2"}, flags...)...)
 		mustRun(t, "partition", output, "0")

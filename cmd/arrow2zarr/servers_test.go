@@ -75,7 +75,7 @@ func objectsUnder(t *testing.T, bucket, prefix string) map[string]string {
 // process of a partition that is killed and one that runs twice change nothing.
 func TestServersGetTheSameOutputFromAllWays(t *testing.T) {
 	bucket, location := startS3(t)
-	input, folder := manyTags(t, 20), outputPath(t)
+	input, folder := manyTags(t, 8), outputPath(t)
 	flags := []string{"--chunk-rows", "64"}
 	mustRun(t, append([]string{"convert", input, folder}, flags...)...)
 	want := files(t, folder)
@@ -94,7 +94,7 @@ func TestServersGetTheSameOutputFromAllWays(t *testing.T) {
 	mustRun(t, append([]string{"plan", input, output, "--partitions", "4"}, flags...)...)
 	killed := command(t, "partition", output, "2")
 	require.NoError(t, killed.Start())
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond)
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait() // it was killed
 	var running []*exec.Cmd
@@ -114,14 +114,14 @@ func TestServersGetTheSameOutputFromAllWays(t *testing.T) {
 // A conversion to an S3 server that is killed goes on with --resume.
 func TestServersKeepWhatAKilledConversionHasWritten(t *testing.T) {
 	bucket, location := startS3(t)
-	input, folder := manyTags(t, 40), outputPath(t)
+	input, folder := manyTags(t, 16), outputPath(t)
 	flags := []string{"--chunk-rows", "32", "--checkpoint", "1ms"}
 	mustRun(t, append([]string{"convert", input, folder}, flags...)...)
 	output := location("killed")
 	for range 3 {
 		c := command(t, append([]string{"convert", input, output, "--resume"}, flags...)...)
 		require.NoError(t, c.Start())
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 		_ = c.Process.Kill()
 		_ = c.Wait() // it was killed, or done
 	}
@@ -141,12 +141,12 @@ func TestServersKeepWhatAKilledConversionHasWritten(t *testing.T) {
 // that was killed.
 func TestServersAppendToTables(t *testing.T) {
 	_, location := startS3(t)
-	first, second := manyTags(t, 20), manyTags(t, 30)
+	first, second := manyTags(t, 8), manyTags(t, 12)
 	output := location("appended")
 	mustRun(t, "convert", first, output, "--chunk-rows", "96")
 	killed := command(t, "append", second, output)
 	require.NoError(t, killed.Start())
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(150 * time.Millisecond)
 	_ = killed.Process.Kill()
 	if killed.Wait() != nil { // otherwise it was faster
 		assert.Contains(t, arrow2zarr(t, "append", second, output).stderr, "arrow2zarr abort")
