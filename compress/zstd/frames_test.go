@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -108,12 +109,17 @@ func TestLevel1TakesShortMatchesWhereTheyGain(t *testing.T) {
 	for i := range symbols {
 		symbols[i] = byte(r.IntN(8))
 	}
+	mixed := slices.Clone(floats)
+	for i := range len(mixed) / 16 {
+		mixed[len(mixed)/2+i] = byte(r.Uint32())
+	}
 	for _, c := range []struct {
 		name string
 		src  []byte
 		want matching
 	}{
 		{"floats", floats, shortMatches},
+		{"floats around random bytes", mixed, shortMatches},
 		{"symbols", symbols, ofLevel},
 		{"few floats", floats[:minSampled-1], ofLevel},
 	} {
