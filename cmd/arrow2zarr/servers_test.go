@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowzarr"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -144,17 +145,24 @@ func TestServersAppendToTables(t *testing.T) {
 	first, second := manyTags(t, 8), manyTags(t, 12)
 	output := location("appended")
 	mustRun(t, "convert", first, output, "--chunk-rows", "96")
-	killed := command(t, "append", second, output)
+	killed := command(t, "append", "-", output)
+	stdin, err := killed.StdinPipe()
+	require.NoError(t, err)
 	require.NoError(t, killed.Start())
-	time.Sleep(150 * time.Millisecond)
-	_ = killed.Process.Kill()
-	if killed.Wait() != nil { // otherwise it was faster
-		assert.Contains(t, arrow2zarr(t, "append", second, output).stderr, "arrow2zarr abort")
-		mustRun(t, "abort", output)
-		if arrow2zarr(t, "verify", first, output).code == exitOK { // it was killed before the root had changed
-			mustRun(t, "append", second, output)
-		}
-	}
+	content, err := os.ReadFile(second)
+	require.NoError(t, err)
+	_, err = stdin.Write(content[:len(content)-8]) // without the end, so the root does not change
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		s, err := arrowzarr.Status(t.Context(), output)
+		return err == nil && s.State == arrowzarr.StateAppending
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, killed.Process.Kill())
+	require.Error(t, killed.Wait())
+	assert.Contains(t, arrow2zarr(t, "append", second, output).stderr, "arrow2zarr abort")
+	mustRun(t, "abort", output)
+	mustRun(t, "verify", first, output)
+	mustRun(t, "append", second, output)
 	mustRun(t, "verify", first, second, output)
 	mustRun(t, "append", first, output)
 	mustRun(t, "verify", first, second, first, output)
