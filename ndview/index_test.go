@@ -84,6 +84,9 @@ func isIndexError(err error) bool {
 }
 
 func TestSetInSeveralLaunchesMatchesNumPy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	ndview.CutWalks(t, 3)
 	TestSetByArraysMatchesNumPy(t)
 }

@@ -141,11 +141,14 @@ func references(f Format, inputs [][]byte, sizes []int) []reference {
 // their number per format.
 func TestACorruptInputIsAnErrorOfItself(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	total := 1000
+	total, least := 1000, 1000
+	if testing.Short() {
+		total, least = 200, 400
+	}
 	if n, err := strconv.Atoi(os.Getenv("QUIVER_MUTATED_INPUTS")); err == nil {
 		total = n
 	}
-	perBatch := min(max(1000, total/4), 20_000)
+	perBatch := min(max(least, total/4), 20_000)
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for f := Gzip; f <= Deflate; f++ {
 			var data, good [][]byte

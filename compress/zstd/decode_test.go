@@ -188,11 +188,15 @@ func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
 // over all of a large output.
 func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	far, near := make([]byte, 0, 5<<20), make([]byte, 5<<20)
+	size := 5 << 20
+	if testing.Short() {
+		size = 2 << 20
+	}
+	far, near := make([]byte, 0, size), make([]byte, size)
 	for len(far) < 1_200_000 {
 		far = append(far, byte(r.Uint32()))
 	}
-	for len(far) < 5<<20 { // at the distances of all parts before
+	for len(far) < size { // at the distances of all parts before
 		at := r.IntN(len(far) - 5000)
 		far = append(far, far[at:at+20+r.IntN(4000)]...)
 	}

@@ -113,6 +113,9 @@ func TestSocketsCarryElementsWithoutSharedMemory(t *testing.T) {
 		}
 		assert.Equal(t, before, mappings())
 		for _, n := range []int{1, 1001, 200_000} {
+			if testing.Short() {
+				n = min(n, 50_000)
+			}
 			together(t, comms, func(c *collective.Comm) error {
 				return errors.Join(checkReductions(c, k, ndview.Int32, collective.Sum, n), checkMovements(c, ndview.Float64, n))
 			})
