@@ -48,7 +48,7 @@ demo: build ## Convert testdata/flights.parquet and show what came out
 
 .PHONY: test
 test: ## Run all Go tests: no cgo, no GPU and no Python needed
-	CGO_ENABLED=0 $(GO) test ./...
+	CGO_ENABLED=0 $(GO) test $(TEST_FLAGS) ./... $(TEST_ARGS)
 
 .PHONY: test-short
 test-short: ## Run the quick tests, in less than a minute
@@ -62,12 +62,16 @@ empty :=
 
 .PHONY: race
 race: ## Run the quick tests under the race detector (needs gcc)
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -short -timeout 20m \
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race -short -p 3 -timeout 20m \
 		$$($(GO) list ./... | grep -vE '/quiver/($(subst $(empty) ,|,$(strip $(NO_RACE))))$$')
 
-# Where CI is set, tests do not skip the servers of object stores.
+# Where CI is set, tests do not skip the servers of object stores. Each benchmark runs once
+# after the tests of its package, because linking the tests again takes longer: go test -bench
+# would run one package at a time. Three packages run at once, as some wait for timeouts.
 ifdef CI
 test race: $(STORE_SERVERS)
+TEST_FLAGS := -p 3 -timeout 20m
+TEST_ARGS := -args -test.bench=. -test.benchtime=1x
 endif
 
 # purego makes even programs without cgo load the C library, which QEMU needs for arm64.
@@ -95,7 +99,7 @@ lint: kernels-check $(GORGONIA_HEADERS:%=%/.installed) ## Check format, words, v
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./ndview/internal/...
 	$(GO) vet -tags emulate ./ndview/internal/stridedcopy ./ndview/blas ./compress/...
-	GOARCH=arm64 $(GO) vet ./ndview/internal/... ./compress/shuffle ./cudabuf/...
+	GOARCH=arm64 $(GO) vet ./compress/gzip ./compress/shuffle ./cudabuf/internal/libcuda
 	@for headers in $(GORGONIA_HEADERS); do \
 		include=$$(cat $$headers/.installed); echo "go vet -tags gorgonia with $${include##*/python*/site-packages/}"; \
 		CGO_ENABLED=1 CGO_CFLAGS="-I$(CURDIR)/cudabuf/internal/gorgonia/include -I$$include" $(GO) vet -tags gorgonia ./cudabuf/... || exit 1; \
