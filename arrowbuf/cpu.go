@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -280,11 +281,7 @@ func (*recycler) Allocate(n int) []byte {
 		}
 		pool.Put(b)
 	}
-	var uncleared strings.Builder // Go clears the memory of any other allocation
-	uncleared.Grow(n + 64)        // a pointer to the end must point into the allocation
-	b := unsafe.Slice(unsafe.StringData(uncleared.String()), n)
-	useLargePages(b)
-	return b
+	return uncleared(n)
 }
 
 // Reallocate copies b to memory of n bytes, and frees b.
@@ -303,3 +300,22 @@ func (k *recycler) Free(b []byte) {
 }
 
 var _ memory.Allocator = (*recycler)(nil)
+
+// uncleared returns n undefined bytes, in large pages if the system supports them.
+func uncleared(n int) []byte {
+	var b strings.Builder // Go clears the memory of any other allocation
+	b.Grow(n + 64)        // a pointer to the end must point into the allocation
+	undefined := unsafe.Slice(unsafe.StringData(b.String()), n)
+	useLargePages(undefined)
+	return undefined
+}
+
+// Grow returns dst with room for n more bytes, like [slices.Grow], which it is for less
+// than 4 MiB. Larger memory is not cleared, is in large pages if the system supports
+// them, and has no more room than n bytes. Go's garbage collector frees it.
+func Grow(dst []byte, n int) []byte {
+	if size := len(dst) + n; size > cap(dst) && size >= minRecycled {
+		return append(uncleared(size)[:0], dst...)
+	}
+	return slices.Grow(dst, n)
+}
