@@ -42,7 +42,7 @@ func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
 // joinText copies slices of text, of which views has those with offsets, to one array
 // with offsets of a type. most is the size to reserve for the bytes.
 func joinText[O element.Offset](parts []columnSlice, views []*element.VLen, rows, most int64) (*chunkArrays, error) {
-	j := textJoin[O]{offsets: make([]O, 1, rows+1), data: make([]byte, 0, most), rows: rows}
+	j := textJoin[O]{offsets: make([]O, 1, rows+1), data: arrowbuf.Grow(nil, int(most)), rows: rows}
 	for i, p := range parts {
 		if views[i] == nil {
 			if err := j.appendValues(p); err != nil {
