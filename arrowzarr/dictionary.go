@@ -179,7 +179,7 @@ func (g *categories) isUniqueIndex() (bool, error) {
 
 // readValues reads the next n values as an array of a plan of categories.
 func (g *categories) readValues(plan *column, all *keyReader, n int64, a assembler) (*chunkArrays, error) {
-	var raw []byte
+	raw := make([]byte, 0, n*g.codeOf.keys.length/max(g.codeOf.len(), 1)) // of average keys, with their lengths
 	offsets := make([]int64, 1, n+1)
 	for range n {
 		key, err := all.next()
