@@ -16,8 +16,8 @@ import (
 // assembleText joins slices of utf8 or binary columns on the host. It returns a view
 // of a single slice without nulls.
 func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
-	views := make([]*element.VLen, len(parts)) // nil for slices without offsets
-	narrow := true                             // 32-bit offsets suffice
+	views := make([]*element.VLen, len(parts)) // nil for Arrow's view types, and for no rows
+	narrow := true                             // all have views, so 32-bit offsets may suffice
 	var most int64                             // bytes of the views, with those of nulls
 	for i, p := range parts {
 		var err error
@@ -39,8 +39,8 @@ func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
 	return joinText[int64](parts, views, rows, most)
 }
 
-// joinText copies slices of text, of which views has those with offsets, to one array
-// with offsets of a type. most is the size to reserve for the bytes.
+// joinText copies slices of text to one array, whose offsets are of type O. views has a
+// view of each slice, or nil. Bytes of size most are reserved at once.
 func joinText[O element.Offset](parts []columnSlice, views []*element.VLen, rows, most int64) (*chunkArrays, error) {
 	j := textJoin[O]{offsets: make([]O, 1, rows+1), data: arrowbuf.Grow(nil, int(most)), rows: rows}
 	for i, p := range parts {
@@ -104,7 +104,7 @@ func (j *textJoin[O]) appendValues(s columnSlice) error {
 	return nil
 }
 
-// appendRange appends a slice of text, whose values lie one after the other in bytes:
+// appendRange appends a slice whose values are ranges of bytes, one after the other:
 // it copies those between two nulls at once.
 func appendRange[O, S element.Offset](j *textJoin[O], s columnSlice, offsets []S, bytes []byte) {
 	hasNulls := s.values.NullN() != 0
