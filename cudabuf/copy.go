@@ -299,7 +299,7 @@ func (b *Buffer) CopyRangesFromReaders(ranges []arrowbuf.ReadRange, readers int)
 		return err
 	}
 	defer b.Release()
-	var segments []segment
+	segments := make([]segment, 0, len(ranges))
 	for i, r := range ranges {
 		if err := arrowbuf.CheckRange(r.Pos, r.Length, b.length); err != nil {
 			return fmt.Errorf("cudabuf.CopyRangesFromReaders: range %d of %d: %w", i, len(ranges), err)

@@ -71,7 +71,7 @@ func alignedLen(seg segment) int64 {
 }
 
 func newStagedCopy(pool *stagingPool, segments []segment) *stagedCopy {
-	c := &stagedCopy{pool: pool, segments: segments, workers: pool.workers}
+	c := &stagedCopy{pool: pool, segments: segments, workers: pool.workers, ends: make([]int64, 0, len(segments))}
 	for _, seg := range segments {
 		c.total += alignedLen(seg)
 		c.ends = append(c.ends, c.total)

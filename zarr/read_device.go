@@ -49,7 +49,9 @@ func align(n int64) int64 { return (n + inputAlignment - 1) / inputAlignment * i
 // bytes cross the link, and chunks go to their places on the device.
 type deviceRead struct {
 	region
-	nd *ndview.NDBuffer // the shape of the box, C order
+	nd    *ndview.NDBuffer // the shape of the box, C order
+	dev   *cudabuf.Device
+	chain *codec.Chain // of the first chunk
 	// batch is the bytes of decoded chunks per batch, and inFlight the number of batches at
 	// a time.
 	batch    int64
@@ -89,12 +91,7 @@ func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error)
 		if err != nil {
 			return nil, err
 		}
-		d := &deviceRead{region: region{array: a, box: box}, nd: shaped}
-		if err := d.divide(dev, chain); err != nil {
-			shaped.Release()
-			return nil, err
-		}
-		return d, nil
+		return &deviceRead{region: region{array: a, box: box}, nd: shaped, dev: dev, chain: chain}, nil
 	}
 	return nil, nil // no chunks
 }
@@ -107,6 +104,9 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 			return err
 		}
 		chunks = slices.Values(rest)
+	}
+	if err := d.divide(); err != nil {
+		return err
 	}
 	fetches := make(chan struct{}, min(max(fetchedBytes/d.batch, 1), fetchesAtOnce))
 	return forEachParallel(ctx, d.inFlight, d.batchesOf(chunks), func(ctx context.Context, chunks []deviceChunk) error {
@@ -125,11 +125,11 @@ func (d *deviceRead) read(ctx context.Context, jobs int) error {
 
 // divide decides how large a batch is, and how many there are at a time. Decoding takes some
 // times the memory of a batch, of which a busy GPU has little.
-func (d *deviceRead) divide(dev *cudabuf.Device, chain *codec.Chain) error {
-	free, _, err := dev.MemInfo()
+func (d *deviceRead) divide() error {
+	free, _, err := d.dev.MemInfo()
 	d.batch = min(max(d.nd.NBytes()/readInFlight, minReadBatch), readBatch)
-	if chain.DecodesInOrder() {
-		d.batch = max(d.batch, min(max(inOrderChunks*chain.UsualEncodedSize(), leastInOrder), mostInOrder, free/64))
+	if d.chain.DecodesInOrder() {
+		d.batch = max(d.batch, min(max(inOrderChunks*d.chain.UsualEncodedSize(), leastInOrder), mostInOrder, free/64))
 	}
 	d.inFlight = int(min(max(free/(8*d.batch), 2), readInFlight))
 	return err

@@ -2,17 +2,20 @@ package zarr
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/cudabuf"
+	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // Chunks that are their elements need no batches: goroutines read files into few staging
 // buffers, from which the GPU copies to the places of the chunks at the same time. So the
 // link is busy from the first MiB on, and pinned memory stays in the processor's cache.
+
+// mostListed is the most chunks for which memory is reserved before they are listed.
+const mostListed = 1 << 14
 
 // inPlaceChunk is a chunk that is read to its place. Several goroutines may read parts.
 type inPlaceChunk struct {
@@ -43,17 +46,26 @@ func (d *deviceRead) readInPlace(ctx context.Context) (rest []deviceChunk, err e
 	if !ok {
 		return nil, arrowbuf.ErrDevice
 	}
-	all := slices.Collect(d.chunks)
-	chunks := make([]inPlaceChunk, 0, len(all)) // does not grow, since ranges refer to its elements
-	ranges := make([]arrowbuf.ReadRange, 0, len(all))
-	for _, c := range all {
+	var chunks []*inPlaceChunk
+	var ranges []arrowbuf.ReadRange
+	var chain *codec.Chain // of the chunk before, which most chunks share
+	var inPlace bool       // what it says
+	for c := range d.chunks {
+		if chunks == nil {
+			n := min(d.nd.NBytes()/max(c.size, 1)+1, mostListed) // if all are as large as the first
+			chunks, ranges = make([]*inPlaceChunk, 0, n), make([]arrowbuf.ReadRange, 0, n)
+		}
+		if c.chain != chain {
+			chain = c.chain
+			inPlace = chain != nil && chain.DecodesInPlace()
+		}
 		at, whole := d.place(c)
-		if c.chain == nil || !whole || !c.chain.DecodesInPlace() {
+		if !whole || !inPlace {
 			rest = append(rest, c)
 			continue
 		}
-		chunks = append(chunks, inPlaceChunk{deviceChunk: c})
-		p := &chunks[len(chunks)-1]
+		p := &inPlaceChunk{deviceChunk: c}
+		chunks = append(chunks, p)
 		ranges = append(ranges, arrowbuf.ReadRange{Pos: at, Length: c.size, Read: func(dst []byte, offset int64) error {
 			d.readPart(ctx, p, dst, offset)
 			return ctx.Err()
@@ -62,8 +74,7 @@ func (d *deviceRead) readInPlace(ctx context.Context) (rest []deviceChunk, err e
 	if err := buf.CopyRangesFromReaders(ranges, 0); err != nil {
 		return nil, err
 	}
-	for i := range chunks {
-		c := &chunks[i]
+	for _, c := range chunks {
 		switch {
 		case c.unsure:
 			rest = append(rest, c.deviceChunk)

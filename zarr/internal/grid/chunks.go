@@ -179,7 +179,8 @@ func (g Grid) Has(index []int64) bool {
 
 // Box returns the elements of a chunk of the grid.
 func (g Grid) Box(index []int64) Box {
-	b := Box{Origin: make([]int64, len(g)), Shape: make([]int64, len(g))}
+	both := make([]int64, 2*len(g))
+	b := Box{Origin: both[:len(g):len(g)], Shape: both[len(g):]}
 	for i, a := range g {
 		start, stop := a.Chunk(index[i])
 		b.Origin[i], b.Shape[i] = start, stop-start
