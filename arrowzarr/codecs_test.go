@@ -240,7 +240,11 @@ func TestAutoTakesTheSmallestOfItsCandidates(t *testing.T) {
 
 // The codecs of an output do not depend on the number of cores, or on the device.
 func TestAutoIsDeterministic(t *testing.T) {
-	input := inputFile(t, nestedTable(4, []int{300, 100}, 0.2).stream(t))
+	batches := []int{300, 100}
+	if testing.Short() {
+		batches = []int{100, 50}
+	}
+	input := inputFile(t, nestedTable(4, batches, 0.2).stream(t))
 	want, report := convertFile(t, input, arrowzarr.Options{Codec: arrowzarr.Codec{Name: "auto", Effort: arrowzarr.Balanced}, Jobs: 1, ChunkRows: 64})
 	require.NotEmpty(t, report.Codecs)
 	got, again := convertFile(t, input, arrowzarr.Options{Codec: arrowzarr.Codec{Name: "auto", Effort: arrowzarr.Balanced}, Jobs: 4, ChunkRows: 64})
