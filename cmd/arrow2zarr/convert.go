@@ -220,7 +220,6 @@ func (f convertFlags) options() (arrowzarr.Options, error) {
 	options.Columns, options.Exclude, options.SkipUnsupported = f.columns, f.exclude, f.skipUnsupported
 	options.Jobs, options.MaxMemory = f.jobs, memory
 	options.Overwrite = f.overwrite
-	options.Input = f.input
 	options.StoreConcurrency, options.Resume, options.Checkpoint = f.storeConcurrency, f.resume, f.checkpoint
 	return options, nil
 }
