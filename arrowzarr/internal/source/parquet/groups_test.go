@@ -1,0 +1,65 @@
+package parquet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+)
+
+// groupsOfOneRow returns a Parquet file of a column of numbers, each in a row group.
+func groupsOfOneRow(t *testing.T, rows int) *source.File {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	path := filepath.Join(t.TempDir(), "groups.parquet")
+	var content bytes.Buffer
+	w, err := pqarrow.NewFileWriter(schema, &content, nil, pqarrow.DefaultWriterProps())
+	require.NoError(t, err)
+	for i := range rows {
+		b := array.NewInt64Builder(memory.DefaultAllocator)
+		b.Append(int64(i))
+		column := b.NewArray()
+		batch := array.NewRecordBatch(schema, []arrow.Array{column}, 1)
+		require.NoError(t, w.Write(batch))
+		batch.Release()
+		column.Release()
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o666))
+	file, err := source.OpenLocal(path)
+	require.NoError(t, err)
+	return file
+}
+
+// The readers of row groups end when the context does, without a batch or an error.
+func TestNextReturnsTheCauseAfterReadersAheadAreCancelled(t *testing.T) {
+	src, err := Open(groupsOfOneRow(t, 40), source.Options{Allocator: memory.DefaultAllocator, MaxBuffer: 1 << 20, BatchRows: 1, Jobs: 4})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, src.Close()) }()
+	cause := errors.New("the user has enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	require.NoError(t, src.Open(ctx, []int{0}, source.WholeInput))
+	require.Greater(t, len(src.groups.readers), 1, "readers of row groups")
+	b, err := src.Next()
+	require.NoError(t, err)
+	assert.Equal(t, "[0]", b.Record.Column(0).String())
+	b.Record.Release()
+
+	cancel(cause)
+	src.groups.running.Wait() // no batch is received meanwhile, so none is sent any more
+	_, err = src.Next()
+	require.ErrorIs(t, err, cause)
+	_, err = src.Next()
+	require.Error(t, err, "again")
+}
