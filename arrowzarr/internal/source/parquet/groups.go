@@ -11,9 +11,9 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
-// aheadReader reads row groups ahead, several at once, and returns their batches in
+// groupPrefetcher reads row groups ahead, several at once, and returns their batches in
 // order: a file of few columns would keep few cores busy otherwise.
-type aheadReader struct {
+type groupPrefetcher struct {
 	readers []*groupReader
 	rows    []int64 // of the row groups that are not read, the current one first
 	at      int     // the reader of the current one
@@ -35,7 +35,7 @@ type groupBatch struct {
 }
 
 // groupsAtOnce returns how many row groups are read at once. The memory of their batches
-// is aheadBytes.
+// is prefetchBytes.
 func (s *Source) groupsAtOnce(fields []int) int {
 	leaves := 0
 	for _, f := range fields {
@@ -58,9 +58,9 @@ func (s *Source) groupsAtOnce(fields []int) int {
 // maxGroupsAtOnce bounds the memory of batches that are read ahead.
 const maxGroupsAtOnce = 4
 
-// aheadBytes is the memory of batches that are read ahead of the current row group: each
+// prefetchBytes is the memory of batches that are read ahead of the current row group: each
 // reader has one that is ready, and one that is read.
-func (s *Source) aheadBytes(fields []int) int64 {
+func (s *Source) prefetchBytes(fields []int) int64 {
 	n := s.groupsAtOnce(fields)
 	if n == 1 {
 		return 0
@@ -68,9 +68,9 @@ func (s *Source) aheadBytes(fields []int) int64 {
 	return 2 * int64(n) * s.limit / batchesPerShare
 }
 
-// newAheadReader returns the reader of the fields of some row groups.
-func (s *Source) newAheadReader(ctx context.Context, fields, groups []int) (*aheadReader, error) {
-	p := &aheadReader{}
+// newGroupPrefetcher returns the reader of the fields of some row groups.
+func (s *Source) newGroupPrefetcher(ctx context.Context, fields, groups []int) (*groupPrefetcher, error) {
+	p := &groupPrefetcher{}
 	footer := s.reader.MetaData()
 	n := s.groupsAtOnce(fields)
 	parts := make([][]int, n)
@@ -128,7 +128,7 @@ func (r *groupReader) run(ctx context.Context) {
 }
 
 // next returns the columns of the next batch, or io.EOF. The caller owns them.
-func (p *aheadReader) next() ([]arrow.Array, error) {
+func (p *groupPrefetcher) next() ([]arrow.Array, error) {
 	if len(p.rows) == 0 {
 		return nil, io.EOF
 	}
@@ -153,7 +153,7 @@ func (p *aheadReader) next() ([]arrow.Array, error) {
 }
 
 // close ends reading.
-func (p *aheadReader) close() error {
+func (p *groupPrefetcher) close() error {
 	p.stop()
 	p.running.Wait()
 	return arrowdata.CatchPanic(func() error {

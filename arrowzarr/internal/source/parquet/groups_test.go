@@ -43,7 +43,7 @@ func groupsOfOneRow(t *testing.T, rows int) *source.File {
 }
 
 // The readers of row groups end when the context does, without a batch or an error.
-func TestNextReturnsTheCauseAfterReadersAheadAreCancelled(t *testing.T) {
+func TestNextReturnsTheCauseAfterPrefetchingIsCancelled(t *testing.T) {
 	src, err := Open(groupsOfOneRow(t, 40), source.Options{Allocator: memory.DefaultAllocator, MaxBuffer: 1 << 20, BatchRows: 1, Jobs: 4})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, src.Close()) }()

@@ -33,7 +33,7 @@ type Source struct {
 	unzeroed  memory.Allocator
 	whole     *arrow.Schema
 	fields    []int
-	groups    *aheadReader     // nil before open, and without columns or rows
+	groups    *groupPrefetcher // nil before open, and without columns or rows
 	rule      source.StripRule // nil if batches must have all columns
 	strips    *stripReader     // instead of groups; nil if batches have all columns
 	jobs      int
@@ -283,7 +283,7 @@ func (c *storedColumn) add(chunk *metadata.ColumnChunkMetaData) {
 // dictionaries, and what is read ahead. It reports whether there are dictionaries.
 func (s *Source) ExtraBytes(fields []int) (n int64, dictionaries bool) {
 	ofDictionaries := s.dictionaryBytes(fields)
-	return s.footerBytes() + ofDictionaries + s.aheadBytes(fields), ofDictionaries > 0
+	return s.footerBytes() + ofDictionaries + s.prefetchBytes(fields), ofDictionaries > 0
 }
 
 // footerBytes is what arrow-go keeps of the footer: about a KiB of each column chunk.
@@ -341,7 +341,7 @@ func (s *Source) Open(ctx context.Context, fields []int, rows source.RowRange) e
 	}
 	return arrowdata.CatchPanic(func() (err error) {
 		if s.strips, err = s.newStripReader(ctx, fields, groups); s.strips == nil && err == nil {
-			s.groups, err = s.newAheadReader(ctx, fields, groups)
+			s.groups, err = s.newGroupPrefetcher(ctx, fields, groups)
 		}
 		return err
 	})
