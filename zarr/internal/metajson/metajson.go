@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,10 +140,37 @@ func Decode(what string, raw json.RawMessage, dst any) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber() // preserves integers beyond 2^53 in attributes
-	if err := dec.Decode(dst); err != nil {
+	var mismatch *json.UnmarshalTypeError
+	switch err := dec.Decode(dst); {
+	case err == nil:
+		return nil
+	case errors.As(err, &mismatch): // its text has types of Go
+		return fmt.Errorf("%s: expected %s, got %s", what, describe(reflect.TypeOf(dst).Elem()), Excerpt(raw))
+	default:
 		return fmt.Errorf("%s: %s: %w", what, Excerpt(raw), err)
 	}
-	return nil
+}
+
+// describe returns the JSON values that decode to a type.
+func describe(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Map, reflect.Struct:
+		return "a JSON object"
+	case reflect.Slice, reflect.Array:
+		switch t.Elem() {
+		case reflect.TypeFor[string]():
+			return "a list of strings"
+		case reflect.TypeFor[*string]():
+			return "a list of strings and null"
+		}
+		return "a list"
+	default:
+		return "a number"
+	}
 }
 
 func decodeInts(what string, raw json.RawMessage, dst *[]int64) error {
