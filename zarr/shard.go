@@ -31,7 +31,7 @@ type ShardWriter struct {
 var errShardClosed = errors.New("shard is closed or aborted")
 
 // NewShardWriter begins the shard at an index of the shard grid. Close replaces an earlier shard
-// at that index. Shard returns an error wrapping errors.ErrUnsupported unless the
+// at that index. It returns an error wrapping errors.ErrUnsupported unless the
 // array's only codec is codec.Sharding.
 func (a *Array) NewShardWriter(ctx context.Context, index []int64) (*ShardWriter, error) {
 	if err := errors.Join(a.checkWritable(), a.checkIndex(index)); err != nil {
