@@ -110,10 +110,10 @@ func openAppending(ctx context.Context, input, output string, options Options) (
 	if a.src, err = openInput(ctx, input, options, a.host); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	a.format = a.src.Format()
+	a.format = a.src.Info().Format
 	a.plan = &plan{
 		Version: planVersion, ID: rand.Text(), Input: input, Format: a.format, Output: t.location,
-		Fingerprint: a.src.Fingerprint(), Options: options, Append: true,
+		Fingerprint: a.src.Info().Fingerprint, Options: options, Append: true,
 	}
 	if err := t.lockTable(ctx, a.plan); err != nil {
 		return nil, errors.Join(markPart(PartOutput, err), a.close())
@@ -275,7 +275,7 @@ func (a *appending) keepCodecs() {
 // matchSchemas returns the schema of the table after the append, and the indices of the
 // input's fields in the table's order.
 func (a *appending) matchSchemas() (*arrow.Schema, []int, error) {
-	table, input := a.existing.table.schema, a.src.Schema()
+	table, input := a.existing.table.schema, a.src.Info().Schema
 	chosen, err := a.chosenFields(input)
 	if err != nil {
 		return nil, nil, err
@@ -442,11 +442,12 @@ func (s *followingSource) Next() (source.Batch, error) {
 	return source.Batch{Record: batch, Bytes: arrowdata.BatchBytes(batch, arrowdata.BufferLen)}, nil
 }
 
-func (s *followingSource) Rows() int64 {
-	if n := s.Source.Rows(); n >= 0 {
-		return s.table.rows + n
+func (s *followingSource) Info() source.Info {
+	info := s.Source.Info()
+	if info.Rows >= 0 {
+		info.Rows += s.table.rows
 	}
-	return -1
+	return info
 }
 
 func (s *followingSource) Close() error { return errors.Join(s.Source.Close(), s.table.Close()) }

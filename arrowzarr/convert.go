@@ -50,9 +50,13 @@ type Report struct {
 	Engines []codec.StepCount `json:"engines"`
 }
 
-// Convert reads an Arrow IPC file, an Arrow IPC stream or a Parquet file and
-// writes it as a Zarr v3 group with one child per column. The input "-" is an IPC
-// stream on standard input. The package comment says what becomes of each type.
+// Convert reads an input and writes it as a Zarr v3 group with one child per column.
+// docs/arrow-to-zarr.md lists what becomes of each type.
+//
+// The input is a path or a URL of an Arrow IPC file, an IPC stream, a Parquet file, CSV or
+// JSON lines, or a folder or a pattern of some. The input "-" is standard input, which may
+// be what can be read in order. Options.Input has more inputs, and says what their content
+// does not.
 //
 // The output is the path of a folder or of a ZIP file, whose name ends in .zip, or a URL
 // of [store.Open]. A local output appears at its path only when it is complete. In an
@@ -114,12 +118,13 @@ func openConversion(ctx context.Context, input, output string, options Options) 
 	if c.src, err = openInput(ctx, input, options, c.host); err != nil {
 		return nil, err
 	}
-	c.format = c.src.Format()
-	if c.chosen, err = chooseColumns(c.src.Schema(), options); err == nil {
+	info := c.src.Info()
+	c.format = info.Format
+	if c.chosen, err = chooseColumns(info.Schema, options); err == nil {
 		err = c.checkMemory()
 	}
 	if err == nil {
-		c.schema = arrowdata.SelectSchema(c.src.Schema(), c.chosen.fields)
+		c.schema = arrowdata.SelectSchema(info.Schema, c.chosen.fields)
 		c.target, err = openTarget(ctx, output)
 	}
 	if err != nil {
@@ -220,7 +225,7 @@ func (c *conversion) convert(ctx context.Context, last *checkpoint) (*pipeline, 
 	if err != nil {
 		return nil, errors.Join(err, c.closeSource())
 	}
-	if rows := c.src.Rows(); last == nil && rows > 0 && c.options.Device.Type() != arrowbuf.DeviceCPU && p.hierarchy.needsIndex(c.schema) {
+	if rows := c.src.Info().Rows; last == nil && rows > 0 && c.options.Device.Type() != arrowbuf.DeviceCPU && p.hierarchy.needsIndex(c.schema) {
 		p.early = rows
 	}
 	if last == nil || !last.Complete {

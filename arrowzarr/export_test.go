@@ -47,10 +47,10 @@ func DescribeSource(inputs ...string) (f SourceFacts, err error) {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	f = SourceFacts{Schema: src.Schema(), Rows: src.Rows(), Fingerprint: src.Fingerprint()}
-	if f.Count, err = src.Count(context.Background()); err == nil {
-		f.Nulls, err = src.Nulls(context.Background())
-	}
+	info := src.Info()
+	f = SourceFacts{Schema: info.Schema, Rows: info.Rows, Fingerprint: info.Fingerprint}
+	counts, err := src.Count(context.Background())
+	f.Count, f.Nulls = counts.Rows, counts.Nulls
 	return f, err
 }
 
@@ -86,7 +86,7 @@ func SchemaOfSource(inputs ...string) (*arrow.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return src.Schema(), src.Close()
+	return src.Info().Schema, src.Close()
 }
 
 // ReadAsConvert reads an input as Convert reads it, and returns the size of its batches.
@@ -101,7 +101,7 @@ func ReadAsConvert(input string) (bytes int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	fields := make([]int, src.Schema().NumFields())
+	fields := make([]int, src.Info().Schema.NumFields())
 	for i := range fields {
 		fields[i] = i
 	}
@@ -139,7 +139,7 @@ func StripSizes(path string, rows int64) (sizes []int64, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	chosen, err := chooseColumns(p.Schema(), Options{})
+	chosen, err := chooseColumns(p.Info().Schema, Options{})
 	if err != nil {
 		return nil, err
 	}

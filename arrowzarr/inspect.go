@@ -66,10 +66,9 @@ type InspectOptions struct {
 	Stats bool
 }
 
-// Inspect describes an Arrow IPC file or stream, a Parquet file, or a Zarr hierarchy in a
-// directory, a ZIP file or at a URL. "-" is an Arrow IPC stream on standard input. Without
-// Stats, it reads only the metadata of Parquet and Zarr, but all of an Arrow input. The
-// error is an *Error, or the cause of the context.
+// Inspect describes an input of Convert, or a Zarr hierarchy in a directory, a ZIP file or
+// at a URL. Without Stats, it reads only the metadata of Parquet and Zarr, but all of other
+// inputs. The error is an *Error, or the cause of the context.
 func Inspect(ctx context.Context, path string, options InspectOptions) (*Contents, error) {
 	s, err := openHierarchy(ctx, path)
 	if err != nil {
@@ -100,6 +99,7 @@ func inspectFile(ctx context.Context, path string, options InspectOptions) (*Con
 		return nil, markPart(PartInput, err)
 	}
 	var c *Contents
+	info := src.Info()
 	parquet, ok := src.(*parquet.Source)
 	if ok && !options.Stats {
 		c, err = inspectParquet(parquet)
@@ -113,12 +113,12 @@ func inspectFile(ctx context.Context, path string, options InspectOptions) (*Con
 		}
 	}
 	if err == nil {
-		err = c.addForms(src.Schema(), convert)
+		err = c.addForms(info.Schema, convert)
 	}
 	if err = errors.Join(err, src.Close()); err != nil {
 		return nil, markPart(PartInput, err)
 	}
-	c.Path, c.Format = path, src.Format()
+	c.Path, c.Format = path, info.Format
 	return c, nil
 }
 
@@ -174,7 +174,7 @@ func (c *column) form(nulls int64) string {
 
 // inspectArrow reads all batches of an input.
 func inspectArrow(ctx context.Context, src source.Source, stats bool) (*Contents, error) {
-	schema := src.Schema()
+	schema := src.Info().Schema
 	c := &Contents{Columns: make([]ColumnStats, schema.NumFields())}
 	fields := make([]int, schema.NumFields())
 	for i, f := range schema.Fields() {
@@ -233,9 +233,10 @@ func inspectParquet(src *parquet.Source) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Contents{Rows: src.Rows()}
+	info := src.Info()
+	c := &Contents{Rows: info.Rows}
 	_, c.StoredBytes = src.Position()
-	for i, field := range src.Schema().Fields() {
+	for i, field := range info.Schema.Fields() {
 		s := stored[i]
 		c.Columns = append(c.Columns, ColumnStats{
 			Name: field.Name, Type: field.Type.String(), Shape: []int64{c.Rows},

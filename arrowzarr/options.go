@@ -17,6 +17,7 @@ import (
 
 // Defaults of Options.
 const (
+	// DefaultMaxMemory is 1 GiB.
 	DefaultMaxMemory = 1 << 30
 	// DefaultChunkRows is the most rows that a chunk has by default: 8 MiB of
 	// 8-byte values. Larger chunks cost hardly less per byte, and smaller ones

@@ -176,16 +176,16 @@ func (c *conversion) openPlannedInput(ctx context.Context) (err error) {
 	if c.src, err = openInput(ctx, c.input, c.options, c.host); err != nil {
 		return err
 	}
-	if is := c.src.Fingerprint(); is != c.plan.Fingerprint {
+	if is := c.src.Info().Fingerprint; is != c.plan.Fingerprint {
 		return partErrorf(PartInput, "%s has changed since it was planned: it was %s, and is %s", c.input, c.plan.Fingerprint, is)
 	}
-	if c.chosen, err = chooseColumns(c.src.Schema(), c.options); err != nil {
+	if c.chosen, err = chooseColumns(c.src.Info().Schema, c.options); err != nil {
 		return err
 	}
 	if err := c.checkMemory(); err != nil {
 		return err
 	}
-	c.schema = arrowdata.SelectSchema(c.src.Schema(), c.chosen.fields)
+	c.schema = arrowdata.SelectSchema(c.src.Info().Schema, c.chosen.fields)
 	message, err := arrowdata.SchemaMessage(c.schema)
 	if err != nil {
 		return markPart(PartInput, err)

@@ -126,12 +126,12 @@ func (c *conversion) stores(part part) (chunks, documents store.Store) {
 
 // newStages makes the stages before the writer.
 func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batches *batchMemory, all []*categories) {
-	options, columns := c.options, c.chosen.plans
-	p.progress.rowsTotal.Store(c.src.Rows())
+	options, columns, input := c.options, c.chosen.plans, c.src.Info()
+	p.progress.rowsTotal.Store(input.Rows)
 	p.prefetcher = newPrefetcher(c.src, inputName(c.input), c.chosen.fields, part.rows, c.host, batches, &p.stats.read)
 	p.rechunker = &rechunker{
 		in: p.prefetcher, columns: columns, categories: all,
-		device: options.Device, memory: batches, mapping: c.src.Mapping(),
+		device: options.Device, memory: batches, mapping: input.Mapping,
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
 		sizer: chunkSizer{automatic: part.automatic, shares: shares, jobs: options.Jobs, codec: options.codecs()},
 		grid:  part.grid, rows: part.rows.From,
@@ -146,7 +146,7 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 	}
 	p.worker = &worker{
 		columns: columns, device: options.Device, codec: options.codecs(),
-		memory: newChunkMemory(chunkBytes, chunks, c.src.Mapping()), maxBytes: shares.batches,
+		memory: newChunkMemory(chunkBytes, chunks, input.Mapping), maxBytes: shares.batches,
 		stats: &p.stats.kernels, in: p.rows, out: p.chunks, onDevice: p.onDevice,
 	}
 }

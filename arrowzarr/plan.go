@@ -136,14 +136,14 @@ func absolutePath(input string) (string, error) {
 // planPartitions finds what partitions must know, and writes the plan with it. It returns
 // the number of rows.
 func (c *conversion) planPartitions(ctx context.Context, n int64) (int64, error) {
-	total, err := c.src.Count(ctx)
+	counts, err := c.src.Count(ctx)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return 0, partErrorf(PartUsage, "%s can be read only once, so it cannot be converted in partitions", inputName(c.input))
 	}
 	if err != nil {
 		return 0, markPart(PartInput, err)
 	}
-	columns := c.chosen.plans
+	total, columns := counts.Rows, c.chosen.plans
 	c.plan.ChunkRows, c.plan.ShardRows = c.options.ChunkRows, c.options.ShardRows
 	if c.plan.ChunkRows == 0 || slices.ContainsFunc(columns, func(p *column) bool { return p.codecs.hasAuto() }) {
 		if err := c.readFirstBatch(ctx, total); err != nil {
@@ -239,7 +239,7 @@ func (c *conversion) chooseByBatch(b source.Batch) error {
 		}
 	}
 	if c.plan.ChunkRows == 0 {
-		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch), batch.NumRows(), c.src.Mapping() != nil && b.Bytes == 0)
+		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch), batch.NumRows(), c.src.Info().Mapping != nil && b.Bytes == 0)
 		c.plan.ChunkRows, c.plan.ShardRows = grid.chunkRows, grid.shardRows
 	}
 	return nil

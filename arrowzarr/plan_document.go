@@ -78,7 +78,7 @@ func (c *conversion) newPlan(ctx context.Context) (*plan, error) {
 	}
 	p := &plan{
 		Version: planVersion, ID: rand.Text(), Input: c.input, Format: c.format, Output: c.target.location, Overwrite: c.options.Overwrite,
-		Fingerprint: c.src.Fingerprint(), Options: c.options, Schema: base64.StdEncoding.EncodeToString(message),
+		Fingerprint: c.src.Info().Fingerprint, Options: c.options, Schema: base64.StdEncoding.EncodeToString(message),
 		StreamRows: streamRows(c.chosen.plans, c.options, c.shares()),
 	}
 	if !c.target.renames() {
@@ -92,22 +92,15 @@ func (c *conversion) newPlan(ctx context.Context) (*plan, error) {
 // findGroups reports for each column whether it must be a group of values and masks: some
 // are missing, or only the values tell.
 func (c *conversion) findGroups(ctx context.Context) ([]bool, error) {
-	nulls, err := c.src.Nulls(ctx)
+	counts, err := c.src.Count(ctx)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, err
 	}
 	grouped := make([]bool, len(c.chosen.plans))
-	empty := err == nil
-	if empty {
-		rows, err := c.src.Count(ctx)
-		if err != nil {
-			return nil, err
-		}
-		empty = rows == 0
-	}
+	empty := err == nil && counts.Rows == 0
 	for i, plan := range c.chosen.plans {
 		unknown := err != nil || plan.isList() && hasNullableElements(plan.storage) && !empty
-		grouped[i] = plan.kind == kindNull || unknown || nulls[c.chosen.fields[i]] != 0
+		grouped[i] = plan.kind == kindNull || unknown || counts.Nulls[c.chosen.fields[i]] != 0
 	}
 	return grouped, nil
 }

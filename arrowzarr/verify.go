@@ -33,7 +33,7 @@ type VerifyReport struct {
 // errDifferent ends a comparison whose report has the difference.
 var errDifferent = errors.New("the tables differ")
 
-// Verify compares every value of an Arrow or Parquet input with the Zarr group that
+// Verify compares every value of an input of Convert with the Zarr group that
 // Convert made of it, and the schemas with their metadata. Floats are equal if their
 // bits are, and dictionaries and runs if their values are. A group of some columns of
 // the input is compared with those.
@@ -78,7 +78,7 @@ func (r *VerifyReport) differ(format string, args ...any) error {
 }
 
 func (r *VerifyReport) compare(ctx context.Context, src source.Source, t *Table) error {
-	fields, err := r.matchSchemas(src.Schema(), t.schema)
+	fields, err := r.matchSchemas(src.Info().Schema, t.schema)
 	if err != nil {
 		return err
 	}

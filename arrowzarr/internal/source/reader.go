@@ -27,11 +27,10 @@ type readerSource struct {
 // NewReader returns a source of the batches of a reader, which the caller owns.
 func NewReader(r array.RecordReader) Source { return &readerSource{reader: r} }
 
-func (s *readerSource) Format() string                { return "Arrow record batches" }
-func (s *readerSource) Schema() *arrow.Schema         { return s.reader.Schema() }
-func (s *readerSource) Rows() int64                   { return -1 }
-func (s *readerSource) Mapping() *Mapping             { return nil }
-func (s *readerSource) Fingerprint() string           { return ReaderName }
+func (s *readerSource) Info() Info {
+	return Info{Format: "Arrow record batches", Schema: s.reader.Schema(), Rows: -1, Fingerprint: ReaderName}
+}
+
 func (s *readerSource) Position() (done, total int64) { return s.bytes, -1 }
 func (s *readerSource) Close() error                  { return nil } // the caller owns the reader
 
@@ -39,17 +38,12 @@ func (s *readerSource) Close() error                  { return nil } // the call
 // has returned.
 func (s *readerSource) Interrupt() bool { return true }
 
-func (s *readerSource) Count(context.Context) (int64, error) {
-	return 0, fmt.Errorf("a record reader can be read only once: %w", errors.ErrUnsupported)
-}
-
-func (s *readerSource) Nulls(ctx context.Context) ([]int64, error) {
-	_, err := s.Count(ctx)
-	return nil, err
+func (s *readerSource) Count(context.Context) (Counts, error) {
+	return Counts{}, fmt.Errorf("a record reader can be read only once: %w", errors.ErrUnsupported)
 }
 
 func (s *readerSource) Open(_ context.Context, fields []int, rows RowRange) error {
-	s.fields, s.chosen, s.cutter = fields, arrowdata.SelectSchema(s.Schema(), fields), NewRowCutter(rows)
+	s.fields, s.chosen, s.cutter = fields, arrowdata.SelectSchema(s.reader.Schema(), fields), NewRowCutter(rows)
 	return nil
 }
 
@@ -66,8 +60,8 @@ func (s *readerSource) Next() (b Batch, err error) {
 				return io.EOF
 			}
 			batch := s.reader.RecordBatch()
-			if !batch.Schema().Equal(s.Schema()) {
-				return fmt.Errorf("a batch of another schema than the reader's: %v, expected %v", batch.Schema(), s.Schema())
+			if !batch.Schema().Equal(s.reader.Schema()) {
+				return fmt.Errorf("a batch of another schema than the reader's: %v, expected %v", batch.Schema(), s.reader.Schema())
 			}
 			batch.Retain()
 			b.Record = s.cutter.Cut(arrowdata.SelectColumns(batch, s.chosen, s.fields))

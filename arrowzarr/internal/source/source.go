@@ -10,31 +10,18 @@ import (
 
 // Source yields the record batches of one input, in order.
 type Source interface {
-	// Format is the name of the input's format, for people.
-	Format() string
-	// Schema is the schema of the whole input.
-	Schema() *arrow.Schema
-	// Rows is the number of rows, or -1 if the input does not say it in advance.
-	Rows() int64
-	// Count returns the number of rows. It reads metadata only. It returns an error
-	// wrapping errors.ErrUnsupported if the input can be read only once, as a pipe.
-	Count(ctx context.Context) (int64, error)
-	// Nulls returns the number of nulls of each field of the schema, from metadata.
-	// It is -1 if only the values tell. Those of a run-end encoded column are of the
-	// values that it encodes, and those of a dictionary of its indices. It reads what
-	// Count reads, and returns the same errors.
-	Nulls(ctx context.Context) ([]int64, error)
-	// Fingerprint identifies the content of the input: it has the names, sizes and
-	// times of the files.
-	Fingerprint() string
+	// Info describes the input. It reads nothing.
+	Info() Info
+	// Count counts rows and nulls. It reads metadata only. It returns an error wrapping
+	// errors.ErrUnsupported if metadata does not have the number of rows, or the input can
+	// be read only once, as a pipe.
+	Count(ctx context.Context) (Counts, error)
 	// Open begins reading. The batches have the fields at these indices of the
 	// schema, in this order, and only rows of a range. What lies before the range is
 	// skipped.
 	Open(ctx context.Context, fields []int, rows RowRange) error
 	// Next returns the next batch, or io.EOF. The caller owns it.
 	Next() (Batch, error)
-	// Mapping is the mapped input that the batches view; nil if they view none.
-	Mapping() *Mapping
 	// Position returns the number of bytes that are read, and the size of the
 	// input. The total is -1 if it is unknown.
 	Position() (done, total int64)
@@ -45,6 +32,25 @@ type Source interface {
 	// Close releases what the source has, and its files. Batches stay valid unless they
 	// view a mapping.
 	Close() error
+}
+
+// Info is what an open source knows of its input.
+type Info struct {
+	Format string        // its name, for people
+	Schema *arrow.Schema // of the whole input
+	Rows   int64         // -1 if the input does not say it in advance
+	// Fingerprint identifies the content: it has the names, sizes and times of the files.
+	Fingerprint string
+	Mapping     *Mapping // that the batches view; nil if they view none
+}
+
+// Counts is what the metadata of an input counts.
+type Counts struct {
+	Rows int64
+	// Nulls has the number of nulls of each field of the schema, -1 if only the values
+	// tell. Those of a run-end encoded column are of the values that it encodes, and those of
+	// a dictionary of its indices.
+	Nulls []int64
 }
 
 // RowRange is the rows [From, To) of an input. A To of -1 is the end. Rows that the

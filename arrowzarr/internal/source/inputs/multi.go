@@ -23,7 +23,7 @@ type multiSource struct {
 	ctx      context.Context // of opening, for opening files
 	files    []foundFile
 	options  source.Options
-	kind     string
+	format   string
 	whole    *arrow.Schema
 	own      int // columns of files
 	scanned  []scannedFile
@@ -40,11 +40,11 @@ type multiSource struct {
 
 // scannedFile is what the metadata of a file says.
 type scannedFile struct {
-	columns []int   // by column of the whole, its index in the file
-	rows    int64   // -1 if they cannot be counted
-	nulls   []int64 // by column of the file
-	size    int64
-	print   string // fingerprint
+	columns     []int   // by column of the whole, its index in the file
+	rows        int64   // -1 if they cannot be counted
+	nulls       []int64 // by column of the file
+	size        int64
+	fingerprint string
 }
 
 // remoteScans is the number of files in stores whose metadata is read at once.
@@ -91,7 +91,7 @@ func newMultiSource(ctx context.Context, files []foundFile, r source.Options) (*
 	s.whole = arrow.NewSchema(append(whole, keys...), &metadata)
 	hash := sha256.New()
 	for _, f := range s.scanned {
-		fmt.Fprintln(hash, f.print)
+		fmt.Fprintln(hash, f.fingerprint)
 		s.size += f.size
 	}
 	s.identity = fmt.Sprintf("%d files, %x", len(files), hash.Sum(nil))
@@ -107,27 +107,27 @@ func (s *multiSource) scanFile(i int, first []arrow.Field, fields [][]arrow.Fiel
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
 	f := &s.scanned[i]
+	info := src.Info()
 	if i == 0 {
-		s.kind, s.whole = src.Format(), src.Schema()
+		s.format, s.whole = info.Format, info.Schema
 		first = s.whole.Fields()
 	}
-	if f.columns, err = s.matchFields(i, first, src.Schema()); err != nil {
+	if f.columns, err = s.matchFields(i, first, info.Schema); err != nil {
 		return err
 	}
 	for _, column := range f.columns {
-		fields[i] = append(fields[i], src.Schema().Field(column))
+		fields[i] = append(fields[i], info.Schema.Field(column))
 	}
 	_, f.size = src.Position()
 	if f.size < 0 {
 		return fmt.Errorf("%s can be read only once: it must be the only input", s.files[i].name())
 	}
-	f.print, f.rows = src.Fingerprint(), -1
-	rows, err := src.Count(s.ctx)
-	if err == nil {
-		f.rows = rows
-		f.nulls, err = src.Nulls(s.ctx)
-	}
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	f.fingerprint, f.rows = info.Fingerprint, -1
+	counts, err := src.Count(s.ctx)
+	switch {
+	case err == nil:
+		f.rows, f.nulls = counts.Rows, counts.Nulls
+	case !errors.Is(err, errors.ErrUnsupported):
 		return fmt.Errorf("%s: %w", s.files[i].name(), err)
 	}
 	return nil
@@ -193,50 +193,41 @@ func (s *multiSource) partitionFields(own []arrow.Field) (fields []arrow.Field, 
 	return fields, nil
 }
 
-func (s *multiSource) Format() string           { return s.kind }
-func (s *multiSource) Schema() *arrow.Schema    { return s.whole }
-func (s *multiSource) Fingerprint() string      { return s.identity }
-func (s *multiSource) Mapping() *source.Mapping { return nil }
-func (s *multiSource) Interrupt() bool          { return true }
-
-func (s *multiSource) Rows() int64 {
-	n, err := s.Count(s.ctx)
-	if err != nil {
-		return -1
+func (s *multiSource) Info() source.Info {
+	rows := int64(0)
+	for _, f := range s.scanned {
+		if f.rows < 0 {
+			rows = -1
+			break
+		}
+		rows += f.rows
 	}
-	return n
+	return source.Info{Format: s.format, Schema: s.whole, Rows: rows, Fingerprint: s.identity}
 }
 
-func (s *multiSource) Count(context.Context) (n int64, err error) {
+func (s *multiSource) Interrupt() bool { return true }
+
+func (s *multiSource) Count(context.Context) (source.Counts, error) {
+	c := source.Counts{Nulls: make([]int64, s.whole.NumFields())}
 	for i, f := range s.scanned {
 		if f.rows < 0 {
-			return 0, fmt.Errorf("%s: rows cannot be counted without reading them: %w", s.files[i].name(), errors.ErrUnsupported)
+			return source.Counts{}, fmt.Errorf("%s: rows cannot be counted without reading them: %w", s.files[i].name(), errors.ErrUnsupported)
 		}
-		n += f.rows
-	}
-	return n, nil
-}
-
-func (s *multiSource) Nulls(ctx context.Context) ([]int64, error) {
-	if _, err := s.Count(ctx); err != nil {
-		return nil, err
-	}
-	counts := make([]int64, s.whole.NumFields())
-	for i, f := range s.scanned {
+		c.Rows += f.rows
 		for k := range s.own {
-			if n := f.nulls[f.columns[k]]; counts[k] < 0 || n < 0 {
-				counts[k] = -1
+			if n := f.nulls[f.columns[k]]; c.Nulls[k] < 0 || n < 0 {
+				c.Nulls[k] = -1
 			} else {
-				counts[k] += n
+				c.Nulls[k] += n
 			}
 		}
 		for k, key := range s.files[i].keys {
 			if key.null {
-				counts[s.own+k] += f.rows
+				c.Nulls[s.own+k] += f.rows
 			}
 		}
 	}
-	return counts, nil
+	return c, nil
 }
 
 func (s *multiSource) Open(_ context.Context, fields []int, rows source.RowRange) error {
@@ -262,7 +253,7 @@ func (s *multiSource) openNext() error {
 		return err
 	}
 	s.current = src
-	if src.Fingerprint() != scanned.print {
+	if src.Info().Fingerprint != scanned.fingerprint {
 		return errors.New("the file has changed since the conversion began")
 	}
 	var columns []int

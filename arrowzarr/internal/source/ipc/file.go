@@ -93,7 +93,13 @@ func newStreamedFileSource(file *source.File, r source.Options) (source.Source, 
 	return streamedFileSource{s.(*streamSource)}, nil
 }
 
-func (s streamedFileSource) Format() string { return "Arrow IPC file" }
+func (s streamedFileSource) Info() source.Info {
+	info := s.streamSource.Info()
+	info.Format = fileFormat
+	return info
+}
+
+const fileFormat = "Arrow IPC file"
 
 // hasDictionary reports whether a field, or one inside it, is a dictionary.
 func hasDictionary(field arrow.Field) bool {
@@ -104,25 +110,20 @@ func hasDictionary(field arrow.Field) bool {
 	return t.ID() == arrow.DICTIONARY
 }
 
-func (s *fileSource) Format() string        { return "Arrow IPC file" }
-func (s *fileSource) Schema() *arrow.Schema { return s.reader.Schema() }
-
-func (s *fileSource) Rows() int64 {
-	n, err := s.index.count()
+func (s *fileSource) Info() source.Info {
+	rows, err := s.index.count()
 	if err != nil { // reading the batch will fail
-		return -1
+		rows = -1
 	}
-	return n
+	return source.Info{Format: fileFormat, Schema: s.reader.Schema(), Rows: rows, Fingerprint: s.file.Fingerprint(), Mapping: s.mapped}
 }
 
-func (s *fileSource) Count(context.Context) (int64, error) { return s.index.count() }
-
-func (s *fileSource) Nulls(context.Context) ([]int64, error) { return s.index.nullCounts(s.Schema()) }
-
-func (s *fileSource) Fingerprint() string { return s.file.Fingerprint() }
+func (s *fileSource) Count(context.Context) (source.Counts, error) {
+	return s.index.counts(s.reader.Schema())
+}
 
 func (s *fileSource) Open(_ context.Context, fields []int, rows source.RowRange) error {
-	s.fields, s.chosen = fields, arrowdata.SelectSchema(s.Schema(), fields)
+	s.fields, s.chosen = fields, arrowdata.SelectSchema(s.reader.Schema(), fields)
 	s.cutter = source.NewRowCutter(rows)
 	if rows.From > 0 {
 		if _, err := s.index.count(); err != nil {
@@ -177,8 +178,6 @@ func (s *fileSource) Position() (int64, int64) {
 	return size / n * int64(s.at), size
 }
 
-func (s *fileSource) Mapping() *source.Mapping { return s.mapped }
-
 func (s *fileSource) Interrupt() bool { return true }
 
 func (s *fileSource) Close() error {
@@ -225,6 +224,12 @@ func (x *batchIndex) add(info arrowipc.Info) {
 }
 
 func (x *batchIndex) count() (int64, error) { return x.total, x.err }
+
+// counts returns the numbers of rows and of nulls.
+func (x *batchIndex) counts(schema *arrow.Schema) (source.Counts, error) {
+	nulls, err := x.nullCounts(schema)
+	return source.Counts{Rows: x.total, Nulls: nulls}, err
+}
 
 // nullCounts returns the numbers of nulls of the fields.
 func (x *batchIndex) nullCounts(schema *arrow.Schema) ([]int64, error) {

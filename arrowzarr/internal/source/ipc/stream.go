@@ -70,9 +70,9 @@ func newDecodedReader(messages *messageReader) (array.RecordReader, error) {
 	}, d.Release), nil
 }
 
-func (s *streamSource) Format() string        { return "Arrow IPC stream" }
-func (s *streamSource) Schema() *arrow.Schema { return s.reader.Schema() }
-func (s *streamSource) Rows() int64           { return -1 }
+func (s *streamSource) Info() source.Info {
+	return source.Info{Format: "Arrow IPC stream", Schema: s.reader.Schema(), Rows: -1, Fingerprint: s.file.Fingerprint()}
+}
 
 // loadIndex reads the metadata of all batches.
 func (s *streamSource) loadIndex(ctx context.Context) (*batchIndex, error) {
@@ -121,26 +121,16 @@ func skipBody(in io.Seeker, length, size int64) error {
 	return err
 }
 
-func (s *streamSource) Count(ctx context.Context) (int64, error) {
+func (s *streamSource) Count(ctx context.Context) (source.Counts, error) {
 	index, err := s.loadIndex(ctx)
 	if err != nil {
-		return 0, err
+		return source.Counts{}, err
 	}
-	return index.count()
+	return index.counts(s.reader.Schema())
 }
-
-func (s *streamSource) Nulls(ctx context.Context) ([]int64, error) {
-	index, err := s.loadIndex(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return index.nullCounts(s.Schema())
-}
-
-func (s *streamSource) Fingerprint() string { return s.file.Fingerprint() }
 
 func (s *streamSource) Open(_ context.Context, fields []int, rows source.RowRange) error {
-	s.fields, s.chosen = fields, arrowdata.SelectSchema(s.Schema(), fields)
+	s.fields, s.chosen = fields, arrowdata.SelectSchema(s.reader.Schema(), fields)
 	s.cutter = source.NewRowCutter(rows)
 	s.messages.skip = &s.cutter.Skip
 	return nil
@@ -181,8 +171,6 @@ func (s *streamSource) nextBatch() (l source.Batch, err error) {
 	s.at++
 	return l, nil
 }
-
-func (s *streamSource) Mapping() *source.Mapping { return nil }
 
 func (s *streamSource) Position() (int64, int64) { return s.input.Count(), s.file.Size }
 

@@ -178,14 +178,12 @@ func (s *Source) rowsOfBatch(r source.Options) int64 {
 	return rows
 }
 
-func (s *Source) Format() string        { return "Parquet" }
-func (s *Source) Schema() *arrow.Schema { return s.whole }
-func (s *Source) Rows() int64           { return s.total }
+func (s *Source) Info() source.Info {
+	return source.Info{Format: "Parquet", Schema: s.whole, Rows: s.total, Fingerprint: s.file.Fingerprint()}
+}
 
-func (s *Source) Count(context.Context) (int64, error) { return s.total, nil }
-
-// Nulls sums the statistics of flat columns.
-func (s *Source) Nulls(context.Context) ([]int64, error) {
+// Count sums the statistics of flat columns.
+func (s *Source) Count(context.Context) (source.Counts, error) {
 	counts := make([]int64, s.whole.NumFields())
 	err := arrowdata.CatchPanic(func() error {
 		for i := range counts {
@@ -196,7 +194,7 @@ func (s *Source) Nulls(context.Context) ([]int64, error) {
 		}
 		return nil
 	})
-	return counts, err
+	return source.Counts{Rows: s.total, Nulls: counts}, err
 }
 
 func (s *Source) columnNulls(field pqarrow.SchemaField) (n int64, err error) {
@@ -309,8 +307,6 @@ func (s *Source) dictionaryBytes(fields []int) (n int64) {
 	return n
 }
 
-func (s *Source) Fingerprint() string { return s.file.Fingerprint() }
-
 // chooseGroups returns the row groups with rows of a range.
 func (s *Source) chooseGroups(rows source.RowRange) (groups []int) {
 	from, to := rows.Within(s.total)
@@ -404,8 +400,6 @@ func ownDictionaryBytes(batch arrow.RecordBatch) (n int64) {
 	}
 	return n
 }
-
-func (s *Source) Mapping() *source.Mapping { return nil }
 
 func (s *Source) Position() (int64, int64) {
 	size := s.file.Size

@@ -446,23 +446,17 @@ func (s *textSource) explain(e *typeError) string {
 	return fmt.Sprintf("%s, the type that %s: %s", e.value, says, advice)
 }
 
-func (s *textSource) Format() string           { return s.text.String() }
-func (s *textSource) Schema() *arrow.Schema    { return s.whole }
-func (s *textSource) Rows() int64              { return -1 }
-func (s *textSource) Mapping() *source.Mapping { return nil }
-func (s *textSource) Fingerprint() string      { return s.file.Fingerprint() }
-func (s *textSource) Interrupt() bool          { return s.file.Interrupt() }
+func (s *textSource) Info() source.Info {
+	return source.Info{Format: s.text.String(), Schema: s.whole, Rows: -1, Fingerprint: s.file.Fingerprint()}
+}
+
+func (s *textSource) Interrupt() bool { return s.file.Interrupt() }
 
 func (s *textSource) Position() (int64, int64) { return s.input.Count(), s.file.Size }
 
 // Count returns an error: only reading the text tells the number of rows.
-func (s *textSource) Count(context.Context) (int64, error) {
-	return 0, fmt.Errorf("%s: rows of %s cannot be counted without reading them: %w", s.file.Name, s.text, errors.ErrUnsupported)
-}
-
-func (s *textSource) Nulls(ctx context.Context) ([]int64, error) {
-	_, err := s.Count(ctx)
-	return nil, err
+func (s *textSource) Count(context.Context) (source.Counts, error) {
+	return source.Counts{}, fmt.Errorf("%s: rows of %s cannot be counted without reading them: %w", s.file.Name, s.text, errors.ErrUnsupported)
 }
 
 func (s *textSource) Open(_ context.Context, fields []int, rows source.RowRange) error {
