@@ -178,6 +178,20 @@ func (z *Zip) get(ctx context.Context, key string, r Range) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.file != nil {
+		if err := checkZipFile(e.file); err != nil {
+			return nil, err
+		}
+	}
+	value, err := z.read(e, start, end)
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the file ends before the entry: %w", zip.ErrFormat)
+	}
+	return value, err
+}
+
+// read returns a range of an entry.
+func (z *Zip) read(e zipEntry, start, end int64) ([]byte, error) {
 	if e.file != nil && (e.file.Method != zip.Store || start == 0 && end == e.size) {
 		value, err := readZipFile(e.file) // verifies the checksum
 		if err != nil {
@@ -187,6 +201,7 @@ func (z *Zip) get(ctx context.Context, key string, r Range) ([]byte, error) {
 	}
 	source, offset := z.out, e.offset
 	if e.file != nil {
+		var err error
 		source = z.in
 		if offset, err = e.file.DataOffset(); err != nil {
 			return nil, err
@@ -197,6 +212,25 @@ func (z *Zip) get(ctx context.Context, key string, r Range) ([]byte, error) {
 		return nil, err
 	}
 	return value, nil
+}
+
+// Flags of entries (APPNOTE.TXT, section 4.4.4).
+const (
+	zipEncrypted = 1 << 0
+	zipEndMarker = 1 << 1  // the LZMA stream has an end marker
+	zipUTF8      = 1 << 11 // the name is UTF-8; without it, readers take it for code page 437
+)
+
+// checkZipFile returns an error for entries whose bytes are not those of the value. Package
+// zip would find that by their checksums, which ranges do not verify.
+func checkZipFile(file *zip.File) error {
+	switch stored, size := file.CompressedSize64, file.UncompressedSize64; {
+	case file.Flags&zipEncrypted != 0:
+		return fmt.Errorf("the entry is encrypted: %w", errors.ErrUnsupported)
+	case file.Method == zip.Store && stored != size:
+		return fmt.Errorf("an entry without compression has %d bytes, want %d: %w", stored, size, zip.ErrFormat)
+	}
+	return nil
 }
 
 // The compression methods of other programs beside deflate, such as Python's zipfile
@@ -257,7 +291,7 @@ func openZipFile(file *zip.File) (io.ReadCloser, error) {
 	dictionary := min(uint64(binary.LittleEndian.Uint32(header[5:])), most)
 	binary.LittleEndian.PutUint32(header[5:], uint32(dictionary))
 	size := file.UncompressedSize64
-	if file.Flags&flagEndMarker != 0 {
+	if file.Flags&zipEndMarker != 0 {
 		size = math.MaxUint64 // it is not known
 	}
 	binary.LittleEndian.PutUint64(header[9:], size)
@@ -267,9 +301,6 @@ func openZipFile(file *zip.File) (io.ReadCloser, error) {
 	}
 	return io.NopCloser(reader), nil
 }
-
-// flagEndMarker means that the LZMA stream of an entry has an end marker.
-const flagEndMarker = 1 << 1
 
 // Size returns the length of an entry.
 func (z *Zip) Size(ctx context.Context, key string) (int64, error) {
@@ -322,9 +353,6 @@ func (z *Zip) checkWritable(ctx context.Context, key string) error {
 	}
 	return nil
 }
-
-// zipUTF8 says that a name is UTF-8. Without it, readers take the name for code page 437.
-const zipUTF8 = 1 << 11
 
 func (z *Zip) set(ctx context.Context, key string, value []byte) error {
 	if err := z.checkWritable(ctx, key); err != nil {

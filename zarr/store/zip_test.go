@@ -3,8 +3,10 @@ package store_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -181,6 +183,55 @@ func TestZipReadsTheCompressionMethodsOfPython(t *testing.T) {
 }
 
 const zipLZMA = 14
+
+func TestZipRefusesEntriesWhoseBytesAreNotTheValue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.zip")
+	value := []byte("0123456789")
+	write := func(change func(h *zip.FileHeader)) {
+		out, err := os.Create(path)
+		require.NoError(t, err)
+		w := zip.NewWriter(out)
+		h := &zip.FileHeader{Name: "a", CRC32: crc32.ChecksumIEEE(value), CompressedSize64: 10, UncompressedSize64: 10}
+		change(h)
+		entry, err := w.CreateRaw(h)
+		require.NoError(t, err)
+		_, err = entry.Write(value)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		require.NoError(t, out.Close())
+	}
+	for _, c := range []struct {
+		change func(h *zip.FileHeader)
+		err    error
+		text   string
+	}{
+		{func(h *zip.FileHeader) { h.Flags = 1 }, errors.ErrUnsupported, "encrypted"},
+		{func(h *zip.FileHeader) { h.UncompressedSize64 = 60 }, zip.ErrFormat, "10 bytes, want 60"},
+		{func(h *zip.FileHeader) { h.CompressedSize64 = 11 }, zip.ErrFormat, "11 bytes, want 10"},
+	} {
+		write(c.change)
+		z := openZip(t, path, store.ZipRead)
+		for _, r := range []store.Range{{}, store.Between(2, 5)} {
+			_, err := z.Get(ctx(), "a", r)
+			require.ErrorIs(t, err, c.err)
+			require.ErrorContains(t, err, c.text)
+		}
+		require.NoError(t, z.Close())
+	}
+	write(func(*zip.FileHeader) {})
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(raw, []byte("PK\x01\x02")) + 42 // the offset of the entry
+	binary.LittleEndian.PutUint32(raw[at:], 1<<30)
+	require.NoError(t, os.WriteFile(path, raw, 0o666))
+	z := openZip(t, path, store.ZipRead)
+	for _, r := range []store.Range{{}, store.Between(2, 5)} {
+		_, err = z.Get(ctx(), "a", r)
+		require.ErrorIs(t, err, zip.ErrFormat)
+		require.ErrorContains(t, err, "ends before the entry")
+	}
+	require.NoError(t, z.Close())
+}
 
 // FuzzZip reads arbitrary files: no panic, and no allocation beyond what they hold.
 func FuzzZip(f *testing.F) {
