@@ -254,3 +254,11 @@ func TestAutomaticChunksAreThoseOfZarrPython(t *testing.T) {
 		assert.Equal(t, c.ShardChunks, chunks, "%s %v", of, c.Shape)
 	}
 }
+
+func TestAMissingNodeIsAnErrorThatNamesItsDocuments(t *testing.T) {
+	_, err := zarr.Open(ctx, store.NewMemory(), "a/b")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	for _, want := range []string{`"a/b"`, "zarr.json", ".zarray", ".zgroup"} {
+		assert.ErrorContains(t, err, want)
+	}
+}

@@ -205,6 +205,9 @@ func readVersions(ctx context.Context, s store.Store, path string) (Node, error)
 			return readV2(ctx, s, path, parseV2Member(metajson.Clean(raw), key))
 		}
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("none of %s, %s and %s: %w", metadataKey, v2ArrayKey, v2GroupKey, err)
+	}
 	return nil, err
 }
 
