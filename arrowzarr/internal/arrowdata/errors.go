@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// ErrMalformed marks the errors of CatchPanic.
+// ErrMalformed marks the errors of data that contradict their format or themselves, such as
+// those of CatchPanic.
 var ErrMalformed = errors.New("malformed data")
 
 // ErrTooLong marks that rows have more elements or bytes than the offsets of their type

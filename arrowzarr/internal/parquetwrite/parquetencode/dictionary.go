@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/parquet/schema"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
 // MaxDictionary is the most bytes of a dictionary page. Of a column with more, each page
@@ -186,7 +187,7 @@ func dictionaryOf(a *array.Dictionary, column *schema.Column) (*dictionary, erro
 		return nil, err
 	}
 	if stored.n != all.Len() {
-		return nil, fmt.Errorf("a dictionary with nulls among its values: %w", ErrMalformed)
+		return nil, fmt.Errorf("a dictionary with nulls among its values: %w", arrowdata.ErrMalformed)
 	}
 	d := &dictionary{values: &values{width: stored.width}, indices: make([]uint32, 0, a.Len()-a.NullN())}
 	order := []uint32{}                 // the used values
@@ -198,7 +199,7 @@ func dictionaryOf(a *array.Dictionary, column *schema.Column) (*dictionary, erro
 		}
 		index := a.GetValueIndex(i)
 		if index < 0 || index >= stored.n {
-			return nil, fmt.Errorf("index %d of a dictionary of %d values: %w", index, stored.n, ErrMalformed)
+			return nil, fmt.Errorf("index %d of a dictionary of %d values: %w", index, stored.n, arrowdata.ErrMalformed)
 		}
 		if numbers[index] == 0 {
 			order = append(order, uint32(index))

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
 // pageBytes is about the size of the values in a page.
@@ -108,10 +109,10 @@ func (p *pager) appendPlain(dst []byte, from, to int) []byte {
 // write writes the pages of n values. A row is in one page.
 func (p *pager) write(n int) error {
 	if n > p.entries {
-		return fmt.Errorf("%d values of %d entries: %w", n, p.entries, ErrMalformed)
+		return fmt.Errorf("%d values of %d entries: %w", n, p.entries, arrowdata.ErrMalformed)
 	}
 	if p.leaf.Definition == nil && (n < p.entries || p.lists > 0) {
-		return fmt.Errorf("%d values of %d entries without levels: %w", n, p.entries, ErrMalformed)
+		return fmt.Errorf("%d values of %d entries without levels: %w", n, p.entries, arrowdata.ErrMalformed)
 	}
 	last := 0
 	for entry, value := 0, 0; entry < p.entries; {
@@ -129,7 +130,7 @@ func (p *pager) write(n int) error {
 		last = value
 	}
 	if last != n {
-		return fmt.Errorf("%d values, of which the levels name %d: %w", n, last, ErrMalformed)
+		return fmt.Errorf("%d values, of which the levels name %d: %w", n, last, arrowdata.ErrMalformed)
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func (p *pager) endOfPage(entry, value, n int) (int, int, error) {
 		}
 		if p.leaf.Definition == nil || p.leaf.Definition[entry] == p.highest {
 			if value == n {
-				return 0, 0, fmt.Errorf("more than %d values: %w", n, ErrMalformed)
+				return 0, 0, fmt.Errorf("more than %d values: %w", n, arrowdata.ErrMalformed)
 			}
 			size += p.values.sizeOf(p.position(value))
 			value++

@@ -9,10 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/schema"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
-
-// ErrMalformed means that an array does not fit its buffers, or a value its column.
-var ErrMalformed = errors.New("malformed data")
 
 // values are the values of a column chunk without nulls, as Parquet stores them.
 type values struct {
@@ -49,7 +47,7 @@ func valuesOf(a arrow.Array, column *schema.Column) (*values, error) {
 	width := fixed.Bytes()
 	raw := data.Buffers()[1].Bytes()
 	if len(raw) < (data.Offset()+data.Len())*width {
-		return nil, fmt.Errorf("%s array with a buffer of %d bytes, expected %d: %w", a.DataType(), len(raw), (data.Offset()+data.Len())*width, ErrMalformed)
+		return nil, fmt.Errorf("%s array with a buffer of %d bytes, expected %d: %w", a.DataType(), len(raw), (data.Offset()+data.Len())*width, arrowdata.ErrMalformed)
 	}
 	raw = raw[data.Offset()*width:][:data.Len()*width]
 	v := &values{n: a.Len() - a.NullN(), width: width, bytes: raw}
@@ -99,7 +97,7 @@ func textOf(a arrow.Array) (*values, error) {
 	data := a.Data()
 	v := &values{}
 	if len(data.Buffers()) != 3 {
-		return nil, fmt.Errorf("%s array of %d buffers: %w", a.DataType(), len(data.Buffers()), ErrMalformed)
+		return nil, fmt.Errorf("%s array of %d buffers: %w", a.DataType(), len(data.Buffers()), arrowdata.ErrMalformed)
 	}
 	if b := data.Buffers()[2]; b != nil {
 		v.bytes = b.Bytes()
@@ -140,13 +138,13 @@ func offsetsOf[O int32 | int64](data arrow.ArrayData, bytes int) ([]int64, error
 		stored = view[O](b.Bytes())
 	}
 	if len(stored) < data.Offset()+data.Len()+1 {
-		return nil, fmt.Errorf("%s array of %d offsets, expected %d: %w", data.DataType(), len(stored), data.Offset()+data.Len()+1, ErrMalformed)
+		return nil, fmt.Errorf("%s array of %d offsets, expected %d: %w", data.DataType(), len(stored), data.Offset()+data.Len()+1, arrowdata.ErrMalformed)
 	}
 	at := make([]int64, 0, data.Len()+1)
 	last := int64(0)
 	for _, o := range stored[data.Offset():][:data.Len()+1] {
 		if int64(o) < last || int64(o) > int64(bytes) {
-			return nil, fmt.Errorf("offset %d after %d, of %d bytes: %w", o, last, bytes, ErrMalformed)
+			return nil, fmt.Errorf("offset %d after %d, of %d bytes: %w", o, last, bytes, arrowdata.ErrMalformed)
 		}
 		last = int64(o)
 		at = append(at, last)

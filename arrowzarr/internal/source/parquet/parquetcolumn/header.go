@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 )
 
-// ErrMalformed is the error of a file that contradicts the format or itself.
-var ErrMalformed = errors.New("malformed Parquet")
+// ErrMalformed is the error of a file that contradicts the format or itself. It is that of
+// all inputs of a conversion.
+var ErrMalformed = arrowdata.ErrMalformed
 
 // Kinds of pages, from parquet.thrift.
 const (
