@@ -1,16 +1,21 @@
 """The topic convert: `arrow2zarr convert --device cuda`, from memory to memory, beside the
 same on all cores and tensorstore, and the stages of one. Figures are GB/s of the arrays.
-The limit of a copy stage is the rate of pinned memory. An output of each codec is verified.
+The limit of a conversion is the processors' part of it: all cores read the same input and
+store as many bytes, without a GPU. The limit of a copy stage is the rate of pinned memory.
+An output of each codec is verified.
 
 tensorstore is measured if its wheel is there (bench/gpu/wheels.sh). It writes the same
 columns from the same mapped file, but no masks, metadata or row numbers."""
 
+import concurrent.futures
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import cupy_limits
@@ -21,7 +26,7 @@ import pyarrow as pa
 import gen
 import record
 
-ROUNDS = 3
+ROUNDS = 5
 TIMES = 8  # the input of the conversion, in GiB
 CODECS = {"zstd": "zstd:1", "lz4": "lz4", "blosc": "blosc:zstd:1", "none": "none"}
 STAGES = "zstd"  # the codec whose stages are recorded
@@ -71,6 +76,40 @@ def tensorstore(source: Path, output: Path, codec: str, chunk_rows: int) -> floa
     return float(run.stdout)
 
 
+READ = 4 << 20  # bytes of a read
+
+
+def copies_alone(source: Path, output: Path) -> float:
+    """The seconds in which all cores read the source and write files of the sizes of an
+    output, which it replaces."""
+    sizes = [path.stat().st_size for path in output.rglob("*") if path.is_file()]
+    shutil.rmtree(output)
+    output.mkdir()
+    length = source.stat().st_size
+    tasks = [(offset / length, None, offset) for offset in range(0, length, READ)]
+    tasks += [(i / len(sizes), output / str(i), size) for i, size in enumerate(sizes)]
+    tasks.sort(key=lambda task: task[0])  # as in a conversion, both go on at the same time
+    encoded = bytes(max(sizes))
+    memory = threading.local()
+    file = os.open(source, os.O_RDONLY)
+
+    def copy(task: tuple[float, Path | None, int]) -> None:
+        _, path, n = task
+        if path:
+            path.write_bytes(memoryview(encoded)[:n])
+            return
+        if not hasattr(memory, "buffer"):
+            memory.buffer = bytearray(READ)
+        os.preadv(file, [memory.buffer], n)
+
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        start = time.perf_counter()
+        list(pool.map(copy, tasks))
+        seconds = time.perf_counter() - start
+    os.close(file)
+    return seconds
+
+
 def column_bytes(source: Path) -> int:
     """The size of the arrays that tensorstore writes."""
     with pa.ipc.open_file(pa.memory_map(str(source))) as file:
@@ -103,11 +142,15 @@ def records() -> tuple[list[dict], list[str]]:
                         for stage in summary["stages"]:
                             stages[stage["name"]] = max(stages.get(stage["name"], 0), stage["bytes_per_second"] / 1e9)
             others = {}
+            if name != "none":  # the file that is stored is not read first
+                convert(source, output, ["--device", "cuda", *flags])
+                seconds = [copies_alone(source, output) for _ in range(ROUNDS)]
+                others |= {"limit": f"reading and storing alone, {cores} cores", "limit_value": summary["raw_bytes"] / min(seconds) / 1e9}
             if peer_codec := PEER_CODECS.get(name):
                 try:
                     seconds = min(tensorstore(source, output, peer_codec, summary["chunk_rows"]) for _ in range(ROUNDS - 1))
                     rate = column_bytes(source) / seconds / 1e9
-                    others = {"peers": {f"tensorstore, {cores} cores": round(rate, 4)}, "peer_ratios": {"tensorstore": round(best["cuda"] / rate, 3)}}
+                    others |= {"peers": {f"tensorstore, {cores} cores": round(rate, 4)}, "peer_ratios": {"tensorstore": round(best["cuda"] / rate, 3)}}
                 except RuntimeError as e:
                     faults.append(f"convert-gpu-{name}: {e}")
             shown = f"arrow2zarr convert {source.name} OUT --device cuda {' '.join(flags)}"
