@@ -104,7 +104,7 @@ func isChunk(nodes map[string]zarr.Node, key string) bool {
 func TestAppendedTablesEqualTheirInputs(t *testing.T) {
 	lengths := []int{37, 1, 0, 20, 64, 3}
 	if testing.Short() {
-		lengths = []int{37, 0, 20}
+		lengths = []int{37, 20}
 	}
 	for kind, whole := range map[string]table{
 		"flat":               sampleTable(1, lengths, 0.2),
@@ -116,8 +116,12 @@ func TestAppendedTablesEqualTheirInputs(t *testing.T) {
 	} {
 		inputs := parts(t, whole)
 		for name, options := range grids {
-			if strings.HasPrefix(kind, "nested") && (options.ChunkRows == 1 || testing.Short() && (kind != "nested" || options.ShardRows == 0)) {
+			if strings.HasPrefix(kind, "nested") && options.ChunkRows == 1 {
 				continue // a hundred arrays of hundreds of chunks
+			}
+			// Quick tests have each table and each grid, but not all pairs.
+			if testing.Short() && (kind == "nested, nulls late" || kind != "mixed" && options.ShardRows == 0) {
+				continue
 			}
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()
