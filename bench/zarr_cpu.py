@@ -9,12 +9,14 @@ serves requests; in each round all of them do the same work one after the other.
 round of each counts, and the fastest peer is compared. All read the arrays that
 zarr-python wrote, into memory whose pages were touched before. In the first round all
 elements are compared with those written, and zarr-python reads the arrays of the others.
-The limit of a record is Quiver's codec alone on all cores, without a store.
+The limit of a record is the sum of two times: Quiver's codec alone in memory, and system
+calls alone that read or write as many bytes as are stored. Both use all cores.
 With --only, cases whose name contains TEXT are measured and printed; with --update they
 replace those of the newest record, if that is of the same commit and day.
 """
 
 import argparse
+import concurrent.futures
 import importlib.metadata
 import json
 import os
@@ -52,6 +54,11 @@ def elements(n: int) -> np.ndarray:
     return np.round(curve * 64) / 64
 
 
+def size_of(folder: Path) -> int:
+    """The bytes of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 class Program:
     """A process that serves requests."""
 
@@ -79,6 +86,8 @@ class Program:
 class Bench:
     def __init__(self, folder: Path, mib: int, rounds: int):
         self.folder, self.n, self.rounds = folder, mib * MIB, rounds
+        self.memory = np.zeros(mib << 20, np.uint8)
+        self.memory[::4096] = 1  # touches the pages
         self.data = folder / "data"
         elements(self.n).tofile(self.data)
         binary = folder / "zarrtimes"
@@ -87,6 +96,8 @@ class Bench:
         for name in PEERS:
             self.programs[name] = Program(name, [sys.executable, str(record.ROOT / "bench/zarr_peers.py"), name])
         self.records: list[dict] = []
+        self.alone: dict[tuple, float] = {}  # least seconds of a codec, by operation and chunk
+        self.plain: dict[tuple, float] = {}  # least seconds of system calls, by operation and layout
 
     def request(self, op: str, path: Path, codec: str, layout: str, **more) -> dict:
         chunk, shard = LAYOUTS[layout]
@@ -102,15 +113,18 @@ class Bench:
     def layout(self, codec: str, layout: str) -> None:
         written = self.folder / "written"
         seconds: dict[str, dict[str, list[float]]] = {"write": {}, "read": {}}
-        alone: dict[str, float] = {}  # least seconds of the codec alone
+        stored: dict[str, int] = {}  # bytes
         source = self.folder / "source"
         shutil.rmtree(source, ignore_errors=True)
         self.programs[WRITER].ask(self.request("write", source, codec, layout))
+        stored["read"] = size_of(source)
         for number in range(self.rounds):
             for name in self.rotated(number):
                 shutil.rmtree(written, ignore_errors=True)
                 took = self.programs[name].ask(self.request("write", written, codec, layout))
                 seconds["write"].setdefault(name, []).append(took)
+                if name == OURS:
+                    stored["write"] = size_of(written)
                 if number == 0:
                     self.programs[WRITER].ask(self.request("read", written, codec, layout, check=True))
             shutil.rmtree(written)
@@ -118,13 +132,48 @@ class Bench:
                 took = self.programs[name].ask(self.request("read", source, codec, layout, check=number == 0))
                 seconds["read"].setdefault(name, []).append(took)
             for op, request in (("write", "encode"), ("read", "decode")):
+                self.system_calls(op, layout)
                 if codec != "none" and (op == "write" or not LAYOUTS[layout][1]):
                     took = self.programs[OURS].ask(self.request(request, source, codec, layout))
-                    alone[op] = min(took, alone.get(op, took))
+                    key = op, codec, LAYOUTS[layout][0]
+                    self.alone[key] = min(took, self.alone.get(key, took))
         for op, found in seconds.items():
-            limit = {"limit": "the codec alone, in memory", "limit_value": self.rate(alone[op])} if op in alone else {}
-            self.add(f"zarr-{op}-{codec}-{layout}", "GB/s", {name: [self.rate(s) for s in all] for name, all in found.items()}, **limit)
+            self.add(f"zarr-{op}-{codec}-{layout}", "GB/s", {name: [self.rate(s) for s in all] for name, all in found.items()}, **self.limit(op, codec, layout, stored[op]))
         shutil.rmtree(source)
+
+    def limit(self, op: str, codec: str, layout: str, stored: int) -> dict:
+        """The limit of a case, if it was measured."""
+        copies = self.plain[op, layout] * stored / (4 * self.n)
+        if codec == "none":
+            return {"limit": "system calls alone", "limit_value": self.rate(copies)}
+        alone = self.alone.get((op, codec, LAYOUTS[layout][0]))
+        if alone is None:
+            return {}
+        return {"limit": "the codec alone, and system calls for what is stored", "limit_value": self.rate(alone + copies), "codec_alone": round(self.rate(alone), 4)}
+
+    def system_calls(self, op: str, layout: str) -> None:
+        """Measures how long all cores take to write files of a layout, or to read them, with
+        a system call for each chunk."""
+        folder = self.folder / "plain"
+        chunk, shard = (4 * elements for elements in LAYOUTS[layout])
+        file = min(shard, 4 * self.n) or chunk
+        if op == "write":
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+
+        def copy(at: int) -> None:
+            part = self.memory[at : at + chunk]
+            path = os.open(folder / str(at // file), os.O_RDWR | os.O_CREAT)
+            done = os.pwrite(path, part, at % file) if op == "write" else os.preadv(path, [part], at % file)
+            os.close(path)
+            if done != len(part):
+                raise OSError(f"{done} bytes of {len(part)}")
+
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            start = time.perf_counter()
+            list(pool.map(copy, range(0, 4 * self.n, chunk)))
+            took = time.perf_counter() - start
+        self.plain[op, layout] = min(took, self.plain.get((op, layout), took))
 
     def rate(self, seconds: float) -> float:
         return 4 * self.n / seconds / 1e9
@@ -155,7 +204,7 @@ class Bench:
         medians = entry["median"] / entry["peer_median"]
         if unit in record.COSTS:
             medians = 1 / medians
-        share = f"  {entry['share']:.0%} of the codec alone" if limit else ""
+        share = f"  {entry['share']:.0%} of the limit" if limit else ""
         others = "  ".join(f"{program} {value:8.3f}" for program, value in all_peers.items())
         print(f"{name:28} {values[OURS]:8.3f} {unit:4} ratio {entry['ratio']:6.2f} medians {medians:5.2f}  {others}{share}", flush=True)
 
@@ -211,6 +260,9 @@ def main() -> int:
         shutil.rmtree(folder)
     ratios = [r["ratio"] for r in bench.records]
     print(f"ratio to the fastest peer: least {min(ratios):.2f}, median {statistics.median(ratios):.2f}")
+    shares = [r["share"] for r in bench.records if "share" in r]
+    at_limit = [r["ratio"] / r.get("share", 1) for r in bench.records]
+    print(f"share of the limit: least {min(shares):.2f}, median {statistics.median(shares):.2f}; at the limits the median ratio would be {statistics.median(at_limit):.2f}")
     if options.update or not options.only:
         path = record.write(options.results, "zarr", machine, kept(options.results, machine, bench.records) + bench.records)
         print(f"written to {path.name}")
