@@ -92,8 +92,8 @@ func (t *target) isRemote() bool { return t.path == "" }
 func (t *target) close() error { return errors.Join(t.lock.release(), store.Close(t.store)) }
 
 // create begins a new output, by creating its plan. An output that exists is kept until
-// publish if the target renames; otherwise it is deleted first. A leftover of a process
-// that died is deleted if overwrite is true.
+// publish if the target renames; otherwise it is deleted first. What a process that died
+// has left is deleted if overwrite is true.
 func (t *target) create(ctx context.Context, p *plan, overwrite bool) error {
 	document, err := json.Marshal(p)
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *target) createLocal(ctx context.Context, document []byte, overwrite boo
 	}
 	err := os.Mkdir(t.staging, 0o777)
 	if errors.Is(err, fs.ErrExist) {
-		if err := t.removeLeftover(ctx, overwrite); err != nil {
+		if err := t.removeUnfinished(ctx, overwrite); err != nil {
 			return err
 		}
 		err = os.Mkdir(t.staging, 0o777)
@@ -156,9 +156,9 @@ func (t *target) checkLocalOutput(ctx context.Context, overwrite bool) error {
 	return errors.Join(checkReplaceable(ctx, old, t.path), store.Close(old))
 }
 
-// removeLeftover deletes what a process that died has left, or returns an error that says
+// removeUnfinished deletes what a process that died has left, or returns an error that says
 // what is there.
-func (t *target) removeLeftover(ctx context.Context, overwrite bool) error {
+func (t *target) removeUnfinished(ctx context.Context, overwrite bool) error {
 	lock, err := lockDirectory(t.staging, true)
 	if errors.Is(err, errLocked) {
 		return fmt.Errorf("%s is being written by another process, in %s", t.location, t.staging)

@@ -110,7 +110,7 @@ func (c *conversion) keepPlan(ctx context.Context, partitions int) (bool, error)
 		return false, markPart(PartOutput, err)
 	}
 	if before.Planned && len(before.Partitions) == 0 && t.renames() {
-		return false, markPart(PartOutput, t.removeLeftover(ctx, true))
+		return false, markPart(PartOutput, t.removeUnfinished(ctx, true))
 	}
 	switch {
 	case len(before.Partitions) == 0:
