@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/quiver-gpu/quiver/internal/hostmem"
 )
 
 // CPU returns the host's memory as a device. The host may access its buffers in
@@ -257,7 +255,7 @@ func (f externalMemory) Free([]byte) {
 // minRecycled is the size from which buffers are allocated by a recycler. Fresh
 // memory is slow: clearing it and touching its pages for the first time takes longer
 // than most kernels that use it.
-const minRecycled = 4 << 20
+const minRecycled = hostmem.LargeBytes
 
 // recycler allocates large host memory, and is the allocator of the arrow-go buffer
 // that owns it. The memory is not cleared, is in large pages if the system supports
@@ -281,7 +279,7 @@ func (*recycler) Allocate(n int) []byte {
 		}
 		pool.Put(b)
 	}
-	return uncleared(n)
+	return hostmem.Undefined(n)
 }
 
 // Reallocate copies b to memory of n bytes, and frees b.
@@ -300,22 +298,3 @@ func (k *recycler) Free(b []byte) {
 }
 
 var _ memory.Allocator = (*recycler)(nil)
-
-// uncleared returns n undefined bytes, in large pages if the system supports them.
-func uncleared(n int) []byte {
-	var b strings.Builder // Go clears the memory of any other allocation
-	b.Grow(n + 64)        // a pointer to the end must point into the allocation
-	undefined := unsafe.Slice(unsafe.StringData(b.String()), n)
-	useLargePages(undefined)
-	return undefined
-}
-
-// Grow returns dst with room for n more bytes, like [slices.Grow], which it is for less
-// than 4 MiB. Larger memory is not cleared, is in large pages if the system supports
-// them, and has no more room than n bytes. Go's garbage collector frees it.
-func Grow(dst []byte, n int) []byte {
-	if size := len(dst) + n; size > cap(dst) && size >= minRecycled {
-		return append(uncleared(size)[:0], dst...)
-	}
-	return slices.Grow(dst, n)
-}

@@ -55,25 +55,6 @@ func TestMemoryExposedToArrowIsNotReused(t *testing.T) {
 	assert.Equal(t, n, bytes.Count(values, []byte{7}))
 }
 
-func TestGrowKeepsBytesAndMakesRoom(t *testing.T) {
-	for _, room := range []int{0, 1, 1000, 4 << 20, 5<<20 + 3} {
-		for _, before := range [][]byte{nil, []byte("before"), bytes.Repeat([]byte("long"), 2<<20)} {
-			grown := arrowbuf.Grow(before, room)
-			require.Equal(t, len(before), len(grown))
-			require.True(t, bytes.Equal(before, grown))
-			require.GreaterOrEqual(t, cap(grown), len(before)+room)
-			whole := grown[:len(before)+room]
-			for i := range whole { // faults if the memory is not the slice's own
-				whole[i] = 1
-			}
-			if len(whole) > 0 {
-				again := arrowbuf.Grow(whole[:0], len(whole))
-				assert.Same(t, &whole[0], &again[:1][0], "memory that suffices is kept")
-			}
-		}
-	}
-}
-
 func TestCPUBuffersAreAlignedHostMemory(t *testing.T) {
 	for _, n := range []int{1, 63, 64, 100_000} {
 		b := alloc(t, arrowbuf.CPU(), n)

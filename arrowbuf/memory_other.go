@@ -4,6 +4,3 @@ package arrowbuf
 
 // probeMemory returns nil: this system cannot be asked.
 func probeMemory(int64) error { return nil }
-
-// useLargePages does nothing: this system has no such request.
-func useLargePages([]byte) {}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
+	"github.com/quiver-gpu/quiver/internal/hostmem"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 )
@@ -42,7 +43,7 @@ func assembleText(parts []columnSlice, rows int64) (*chunkArrays, error) {
 // joinText copies slices of text to one array, whose offsets are of type O. views has a
 // view of each slice, or nil. Bytes of size most are reserved at once.
 func joinText[O element.Offset](parts []columnSlice, views []*element.VLen, rows, most int64) (*chunkArrays, error) {
-	j := textJoin[O]{offsets: make([]O, 1, rows+1), data: arrowbuf.Grow(nil, int(most)), rows: rows}
+	j := textJoin[O]{offsets: make([]O, 1, rows+1), data: hostmem.Grow(nil, int(most)), rows: rows}
 	for i, p := range parts {
 		if views[i] == nil {
 			if err := j.appendValues(p); err != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
+	"github.com/quiver-gpu/quiver/internal/hostmem"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -68,7 +68,7 @@ func vlenSerializer(c Codec, in ChunkSpec, want element.Type) (Serializer, error
 			if err := checkUTF8(v, isText); err != nil {
 				return nil, err
 			}
-			dst = arrowbuf.Grow(dst, int(size))
+			dst = hostmem.Grow(dst, int(size))
 			out := dst[len(dst) : len(dst)+int(size)]
 			narrow, wide := v.Offsets()
 			if narrow != nil {
