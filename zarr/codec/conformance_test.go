@@ -34,7 +34,7 @@ var conformance = map[string][]struct {
 	"crc32c":            {{}},
 	"endian":            {{config: `{"endian":"big"}`}},
 	"gzip":              {{}, {config: `{"level":0}`}},
-	"packbits":          {{types: []string{"bool", "int8", "uint64", "float16", "complex128"}}, {config: `{"padding_encoding":"first_byte"}`, types: []string{"bool", "uint2", "float32"}}, {config: `{"padding_encoding":"last_byte"}`, types: []string{"bool", "int4", "float8_e4m3"}}},
+	"packbits":          {{types: []string{"bool", "int8", "uint64", "float16", "complex128"}}, {config: `{"padding_encoding":"first_byte"}`, types: []string{"bool", "uint2", "float6_e3m2fn"}}, {config: `{"padding_encoding":"last_byte"}`, types: []string{"bool", "int4", "float6_e2m3fn"}}},
 	"reshape":           {{config: `{"shape":[-1]}`}, {config: `{"shape":[1,-1,1]}`}},
 	"scale_offset":      {{config: `{"scale":1}`, types: []string{"float32", "int16", "uint64"}}, {config: `{"offset":1}`, types: []string{"float32"}, lossy: true}},
 	"sharding_indexed":  {}, // see TestShardsConform

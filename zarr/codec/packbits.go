@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -65,14 +64,14 @@ func parsePackBits(config *metajson.Object) (Codec, error) {
 		return nil, errors.New("padding_encoding is empty")
 	}
 	if raw, ok := config.Take("first_bit"); ok && string(raw) != "null" {
-		if err := json.Unmarshal(raw, &c.FirstBit); err != nil {
-			return nil, fmt.Errorf("first_bit: %w", err)
+		if err := metajson.Decode("first_bit", raw, &c.FirstBit); err != nil {
+			return nil, err
 		}
 	}
 	if raw, ok := config.Take("last_bit"); ok && string(raw) != "null" {
 		c.LastBit = new(int)
-		if err := json.Unmarshal(raw, c.LastBit); err != nil {
-			return nil, fmt.Errorf("last_bit: %w", err)
+		if err := metajson.Decode("last_bit", raw, c.LastBit); err != nil {
+			return nil, err
 		}
 	}
 	return c, c.check()
@@ -109,10 +108,17 @@ func (c PackBits) Serializer(in ChunkSpec) (Serializer, error) {
 		return Serializer{}, err
 	}
 	size := p.bytes + int64(p.header+p.trailer)
+	// zarrs stores no byte of padding bits if elements are stored whole.
+	short := size > p.bytes && p.width == 8*p.size
 	return Serializer{
-		MaxSize: size, Exact: true,
+		MaxSize: size, Exact: !short,
 		Encode: func(dst, src []byte) ([]byte, error) { return p.encode(dst, src), nil },
 		Decode: func(dst, src []byte) error {
+			if short && int64(len(src)) == p.bytes {
+				plain := p
+				plain.header, plain.trailer = 0, 0
+				return plain.decode(dst, src)
+			}
 			if int64(len(src)) != size {
 				return fmt.Errorf("%d bytes, want %d", len(src), size)
 			}

@@ -68,6 +68,20 @@ func TestPackBitsRoundTripsAllWidths(t *testing.T) {
 	assert.Equal(t, raw, dec)
 }
 
+func TestPackBitsReadsWholeElementsOfZarrsWithoutTheByteOfPadding(t *testing.T) {
+	for _, at := range []codec.PaddingEncoding{codec.PaddingFirstByte, codec.PaddingLastByte} {
+		chain := compile(t, element.Of(ndview.Int16), []int64{2}, codec.PackBits{PaddingEncoding: at})
+		raw := []byte{1, 2, 3, 0x84}
+		dec, err := decode(chain, 4, raw)
+		require.NoError(t, err)
+		assert.Equal(t, raw, dec)
+		for _, bad := range [][]byte{raw[:3], {1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 0}} {
+			_, err := decode(chain, 4, bad)
+			assert.Error(t, err, bad)
+		}
+	}
+}
+
 func TestPackBitsRejectsOtherChunksAndConfigurations(t *testing.T) {
 	for _, config := range []string{`{"padding_encoding":"x"}`, `{"padding_encoding":""}`, `{"first_bit":-1}`, `{"first_bit":3,"last_bit":2}`, `{"last_bit":1.5}`, `{"x":1}`} {
 		assert.Error(t, json.Unmarshal([]byte(`[{"name":"packbits","configuration":`+config+`}]`), new(codec.List)), config)
