@@ -293,7 +293,7 @@ class Checks:
         with quiver_share.Server(path) as server, quiver_share.Client(path) as client:
             for name, a in wanted.items():
                 server.publish(name, a)
-            for bad in (np.array(["text"]), np.array([None]), np.arange(3, dtype=">i4"), np.longdouble(1), "text", 3):
+            for bad in (np.array(["text"]), np.array([None]), np.arange(3, dtype=">i4"), np.longdouble(1), {"x": np.arange(3)}, "text", 3):
                 try:
                     server.publish("bad", bad)
                 except TypeError:

@@ -178,7 +178,9 @@ class _Array:
     """An array, described by its __cuda_array_interface__."""
 
     def __init__(self, name: str, array):
-        said = array.__cuda_array_interface__
+        said = getattr(array, "__cuda_array_interface__", None)
+        if said is None:
+            raise TypeError(f"column {name!r}: got type {type(array).__name__}, want an array on a GPU")
         self.shape, (self.address, _) = tuple(said["shape"]), said["data"]
         form, strides = said["typestr"], said.get("strides")
         width = int(form[2:])
