@@ -211,15 +211,30 @@ func (a *Array) deleteOutside(ctx context.Context, meta *ArrayMetadata) error {
 		if err != nil {
 			return err
 		}
+		indices = slices.DeleteFunc(indices, func(index []int64) bool { return isBelow(index, kept) })
 	} else {
-		for index := range grid.Indices(old) {
-			indices = append(indices, index)
-		}
+		indices = indicesOutside(old, kept)
 	}
-	indices = slices.DeleteFunc(indices, func(index []int64) bool { return isBelow(index, kept) })
 	return forEachParallel(ctx, parallelism(0), slices.Values(indices), func(ctx context.Context, index []int64) error {
 		return a.deleteChunk(ctx, index)
 	})
+}
+
+// indicesOutside returns the indices below old that are not below kept along all axes. It
+// visits no others: there may be any number of them.
+func indicesOutside(old, kept []int64) [][]int64 {
+	var indices [][]int64
+	box := slices.Clone(old) // below kept along the axes before axis
+	for axis := range box {
+		if box[axis] = old[axis] - kept[axis]; box[axis] > 0 {
+			for index := range grid.Indices(box) {
+				index[axis] += kept[axis]
+				indices = append(indices, index)
+			}
+		}
+		box[axis] = min(old[axis], kept[axis])
+	}
+	return indices
 }
 
 // isBelow reports whether an index of a chunk is below the counts along all axes.

@@ -277,3 +277,16 @@ func TestRequiredChunksThatAreNotStoredAreErrors(t *testing.T) {
 		}
 	})
 }
+
+func TestResizeOfAHugeSparseArrayVisitsOnlyChunksOutside(t *testing.T) {
+	s := store.NewMemory()
+	a := create(t, s, "a", ints([]int64{1 << 50, 4}, []int64{2, 2}))
+	corner, err := a.View(zarr.Select(zarr.Span(1<<50-1, 1<<50), zarr.Span(3, 4)))
+	require.NoError(t, err)
+	require.NoError(t, corner.Write(ctx, 5, 1))
+	require.NoError(t, a.Resize(ctx, 1<<50+2, 6)) // no chunk is outside
+	require.NoError(t, a.Resize(ctx, 1<<50, 4))
+	assert.Equal(t, []string{"a/c/562949953421311/1", "a/zarr.json", "zarr.json"}, keysOf(t, s))
+	require.NoError(t, a.Resize(ctx, 1<<50-2, 4)) // two chunks are
+	assert.Equal(t, []string{"a/zarr.json", "zarr.json"}, keysOf(t, s))
+}
