@@ -142,7 +142,8 @@ const (
 	// chunks of one before are sent.
 	batchesAhead = 2
 	// readersPerBatch is the number of goroutines, per 16 jobs, that read such a batch. The
-	// others are for what is stored.
+	// others are for what is stored. Page-locking the mapped file would save the reads, but
+	// an H200's driver does so at 11 to 15 GB/s, whatever the number of threads.
 	readersPerBatch = 3
 )
 
