@@ -54,10 +54,10 @@ test: ## Run all Go tests: no cgo, no GPU and no Python needed
 test-short: ## Run the quick tests, in less than a minute
 	CGO_ENABLED=0 $(GO) test -short ./...
 
-# Packages without goroutines of their own, and programs around others. For cmd/arrow2zarr and S3, the detector would
-# compile the clients of object stores again.
+# Packages without goroutines of their own, and programs around others. For packages that
+# link clients of object stores, the detector would compile the clients again.
 NO_RACE := arrowbuf/internal/integers bench/.* cmd/arrow2zarr cudabuf/internal/pool/trace docs examples/.* interop/.* \
-	internal/apitest ndview/internal/(bitmap|half|layout|tick) zarr/codec/zfpy zarr/internal/.* zarr/store/blobstore/s3
+	internal/apitest ndview/internal/(bitmap|half|layout|tick) zarr/codec/zfpy zarr/internal/.* zarr/store/blobstore/.*
 empty :=
 
 .PHONY: race

@@ -1,3 +1,8 @@
+// The race detector would compile the clients of Azure and Google Cloud Storage again, and
+// runs only quick tests, which skip servers.
+//
+//go:build !race
+
 package blobstore_test
 
 import (
