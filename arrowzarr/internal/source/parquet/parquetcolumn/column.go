@@ -172,7 +172,7 @@ func (n *node) build() (arrow.ArrayData, error) {
 // buildLists returns the array of a list or map.
 func (n *node) buildLists(children []arrow.ArrayData) (arrow.ArrayData, error) {
 	mem := n.leaf.options.Memory
-	lists := countLists(n.leaf.out.reps, byte(n.LevelInfo.RepLevel))
+	lists := countBelow(n.leaf.out.reps, byte(n.LevelInfo.RepLevel))
 	buffer := memory.NewResizableBuffer(mem)
 	defer buffer.Release()
 	valid := resize(n.leaf.valid, lists+1)
@@ -210,71 +210,4 @@ func makeBitmap(valid []byte, mem memory.Allocator) (*memory.Buffer, int) {
 	b.Resize(int(bitutil.BytesForBits(int64(len(valid)))))
 	packBits(b.Bytes(), 0, valid)
 	return b, nulls
-}
-
-// structSlots returns the number of slots of a struct, and for each 1 or 0, or nil if none
-// is null. A struct without levels has those of its first field.
-func (n *node) structSlots(fieldSlots int) (slots int, valid []byte) {
-	defs, reps := n.leaf.out.defs, n.leaf.out.reps
-	info := n.LevelInfo
-	if n.leaf.maxDef == 0 {
-		return fieldSlots, nil
-	}
-	valid = resize(n.leaf.valid, len(defs)+1)
-	n.leaf.valid = valid
-	least, present, most := byte(info.RepeatedAncestorDefLevel), byte(info.DefLevel), byte(info.RepLevel)
-	if len(reps) == 0 {
-		for i, d := range defs {
-			valid[i] = atLeast(d, present)
-		}
-		return len(defs), valid[:len(defs)]
-	}
-	for i, d := range defs {
-		valid[slots] = atLeast(d, present)
-		slots += int(atLeast(d, least) & atLeast(most, reps[i]))
-	}
-	return slots, valid[:slots]
-}
-
-// fillLists writes the offset of each list and that of the end, and 1 for each list that
-// is not null, otherwise 0. It returns the number of lists and of their elements. Both
-// outputs have room for a list more. The loop has no branches, which would be unpredictable.
-func fillLists[T uint32 | uint64](n *node, offsets []T, valid []byte) (lists int, elements int64) {
-	defs, reps := n.leaf.out.defs, n.leaf.out.reps
-	reps = reps[:len(defs)]
-	info := n.LevelInfo
-	least, present, level := byte(info.RepeatedAncestorDefLevel), byte(info.DefLevel), byte(info.RepLevel)
-	total := T(0)
-	for i, d := range defs {
-		rep := reps[i]
-		// Others are of a list around it without elements, or of one inside of an element.
-		of := atLeast(d, least) & atLeast(level, rep)
-		offsets[lists], valid[lists] = total, atLeast(d+1, present)
-		lists += int(of & ^atLeast(rep, level))
-		total += T(of & atLeast(d, present))
-	}
-	offsets[lists] = total
-	return lists, int64(total)
-}
-
-// atLeast returns 1 if a >= b, otherwise 0.
-func atLeast(a, b byte) byte {
-	if a >= b {
-		return 1
-	}
-	return 0
-}
-
-// countLists returns how many lists begin at repetition levels, at most.
-func countLists(reps []byte, level byte) int {
-	n := 0
-	if level == 1 {
-		var counted int
-		n, counted = countZeros(reps, len(reps))
-		reps = reps[counted:]
-	}
-	for _, r := range reps {
-		n += int(1 - atLeast(r, level))
-	}
-	return n
 }

@@ -29,20 +29,24 @@ func (h *hybrid) next() error {
 	if n <= 0 {
 		return fmt.Errorf("run lengths that are cut off: %w", ErrMalformed)
 	}
-	h.in = h.in[n:]
+	in := h.in[n:] // after an error, next gives the same one again
 	count := head >> 1
 	if head&1 == 0 {
 		size := (h.width + 7) / 8
-		if len(h.in) < size || count > 1<<31 {
+		if len(in) < size || count > 1<<31 {
 			return fmt.Errorf("a run of %d equal numbers that is cut off: %w", count, ErrMalformed)
 		}
-		h.value, h.packed, h.left = 0, nil, int(count)
-		for i := range size {
-			h.value |= uint32(h.in[i]) << (8 * i)
+		value := uint32(0)
+		for i, b := range in[:size] {
+			value |= uint32(b) << (8 * i)
 		}
-		h.in = h.in[size:]
+		if value>>h.width != 0 {
+			return fmt.Errorf("a run of %d in %d bits: %w", value, h.width, ErrMalformed)
+		}
+		h.value, h.packed, h.left, h.in = value, nil, int(count), in[size:]
 		return nil
 	}
+	h.in = in
 	if h.width == 0 {
 		h.value, h.packed, h.left = 0, nil, int(min(count, 1<<28))*8
 		return nil
@@ -81,29 +85,17 @@ func (h *hybrid) bytes(out []byte) error {
 		n := min(h.left, len(out))
 		switch {
 		case h.packed == nil:
-			fill(out[:n], byte(h.value))
+			fillBytes(out[:n], byte(h.value))
 		case h.width == 1 && h.at%8 == 0:
 			unpackBits(out[:n], h.packed[h.at/8:])
 		default:
-			for i := 0; i < n; i++ {
-				out[i] = byte(h.packedAt(h.at + i))
-			}
+			unpackBytes(out[:n], h.packed, h.at*h.width, h.width)
 		}
 		h.at += n
 		h.left -= n
 		out = out[n:]
 	}
 	return nil
-}
-
-// packedAt returns number i of the packed ones, of at most 8 bits.
-func (h *hybrid) packedAt(i int) uint32 {
-	bit := i * h.width
-	word := uint32(h.packed[bit/8])
-	if bit/8+1 < len(h.packed) {
-		word |= uint32(h.packed[bit/8+1]) << 8
-	}
-	return word >> (bit % 8) & (1<<h.width - 1)
 }
 
 // numbers decodes numbers of any width.
@@ -134,19 +126,67 @@ func fill[T any](out []T, v T) {
 	}
 }
 
+// fillBytes is fill, 8 bytes at once.
+func fillBytes(out []byte, v byte) {
+	for ; len(out) >= 8; out = out[8:] {
+		binary.LittleEndian.PutUint64(out, uint64(v)*lowBits)
+	}
+	fill(out, v)
+}
+
+// bitsOf returns the bits of the input from a bit on, at least 57 of them. Those after the
+// input are 0.
+func bitsOf(in []byte, bit int) uint64 {
+	in = in[bit>>3:]
+	if len(in) < 8 {
+		var word [8]byte
+		copy(word[:], in)
+		in = word[:]
+	}
+	return binary.LittleEndian.Uint64(in) >> (bit & 7)
+}
+
 // unpack decodes packed numbers from a bit on. in has them all.
 func unpack(out []uint32, in []byte, bit, width int) {
 	mask := uint64(1)<<width - 1
-	i := 0
-	// The last 8 bytes of the input are not read as one word.
-	for last := len(in) - 8; i < len(out) && bit>>3 <= last; i++ {
-		out[i] = uint32(binary.LittleEndian.Uint64(in[bit>>3:]) >> (bit & 7) & mask)
+	shift := width & 31 // the compiler knows that it is less than 64
+	for ; width <= 14 && len(out) >= 4; out = out[4:] {
+		bits := bitsOf(in, bit)
+		out[0] = uint32(bits & mask)
+		bits >>= shift
+		out[1] = uint32(bits & mask)
+		bits >>= shift
+		out[2] = uint32(bits & mask)
+		bits >>= shift
+		out[3] = uint32(bits & mask)
+		bit += 4 * width
+	}
+	for ; width <= 28 && len(out) >= 2; out = out[2:] {
+		bits := bitsOf(in, bit)
+		out[0] = uint32(bits & mask)
+		out[1] = uint32(bits >> shift & mask)
+		bit += 2 * width
+	}
+	for i := range out {
+		out[i] = uint32(bitsOf(in, bit) & mask)
 		bit += width
 	}
-	for ; i < len(out); i++ {
-		var word [8]byte
-		copy(word[:], in[bit>>3:])
-		out[i] = uint32(binary.LittleEndian.Uint64(word[:]) >> (bit & 7) & mask)
+}
+
+// unpackBytes is unpack for numbers of at most 8 bits, which fit 7 bits or begin at a byte.
+func unpackBytes(out, in []byte, bit, width int) {
+	mask := uint64(1)<<width - 1
+	for ; len(out) >= 8; out = out[8:] {
+		bits, bytes := bitsOf(in, bit), uint64(0)
+		for i := 0; i < 64; i += 8 {
+			bytes |= bits & mask << i
+			bits >>= width
+		}
+		binary.LittleEndian.PutUint64(out, bytes)
+		bit += 8 * width
+	}
+	for i := range out {
+		out[i] = byte(bitsOf(in, bit) & mask)
 		bit += width
 	}
 }
@@ -206,17 +246,4 @@ func countOnes(in []byte) int {
 		n += int(b)
 	}
 	return n
-}
-
-// countZeros returns the number of zeros in bytes that are less than 16, and stops after
-// the 8 bytes with which it exceeds limit. It returns how many bytes it has counted.
-func countZeros(in []byte, limit int) (zeros, counted int) {
-	const low = 0x0101010101010101
-	for ; len(in)-counted >= 8 && zeros <= limit; counted += 8 {
-		x := binary.LittleEndian.Uint64(in[counted:])
-		x |= x >> 2
-		x |= x >> 1
-		zeros += 8 - bits.OnesCount64(x&low)
-	}
-	return zeros, counted
 }

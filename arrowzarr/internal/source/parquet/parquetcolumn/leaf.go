@@ -3,7 +3,6 @@ package parquetcolumn
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -49,7 +48,7 @@ var fixedRawPages = metadata.NewAppVersionExplicit("parquet-cpp", 2, 0, 0)
 
 func newLeaf(field pqarrow.SchemaField, footer *metadata.FileMetaData, groups []int, options *Options) (*leaf, error) {
 	column := footer.Schema.Column(field.ColIndex)
-	if column.MaxRepetitionLevel() > 15 || column.MaxDefinitionLevel() > 255 {
+	if column.MaxRepetitionLevel() > maxLevel || column.MaxDefinitionLevel() > maxLevel {
 		return nil, fmt.Errorf("column of %d levels: %w", column.MaxDefinitionLevel(), errors.ErrUnsupported)
 	}
 	l := &leaf{
@@ -225,6 +224,9 @@ func (l *leaf) decodePage(found page) error {
 		if err := found.reps.bytes(m.reps); err != nil {
 			return fmt.Errorf("repetition levels: %w", err)
 		}
+		if l.maxRep&(l.maxRep+1) != 0 && countBelow(m.reps, l.maxRep+1) < n { // the bits allow more
+			return fmt.Errorf("repetition level over %d: %w", l.maxRep, ErrMalformed)
+		}
 	}
 	if l.maxDef > 0 {
 		if v, ok := found.defs.constant(n); !ok || v != uint32(l.maxDef) || l.keepLevels {
@@ -235,7 +237,7 @@ func (l *leaf) decodePage(found page) error {
 			if err := found.defs.bytes(m.defs); err != nil {
 				return fmt.Errorf("definition levels: %w", err)
 			}
-			if l.maxDef&(l.maxDef+1) != 0 && slices.Max(m.defs) > l.maxDef { // the bits allow more
+			if l.maxDef&(l.maxDef+1) != 0 && countBelow(m.defs, l.maxDef+1) < n { // the bits allow more
 				return fmt.Errorf("definition level over %d: %w", l.maxDef, ErrMalformed)
 			}
 			l.defined = false
@@ -332,22 +334,8 @@ func (l *leaf) readRecords(rows int64) error {
 			}
 		}
 		reps := l.pages.memory.reps[l.done:l.current.values32()]
-		n := 0
-		for begun <= rows && n < len(reps) {
-			zeros, counted := countZeros(reps[n:], 0)
-			if counted == 0 || begun+int64(zeros) > rows {
-				// The row after the last may begin here.
-				if reps[n] == 0 {
-					if begun == rows {
-						break
-					}
-					begun++
-				}
-				n++
-				continue
-			}
-			begun, n = begun+int64(zeros), n+counted
-		}
+		starts, n := countRows(reps, rows-begun)
+		begun += starts
 		if err := l.readLevels(n); err != nil {
 			return err
 		}
@@ -381,7 +369,11 @@ func (l *leaf) readLevels(n int) error {
 			valid, values = defs, countOnes(defs)
 		default:
 			m.valid = resize(m.valid, n+1)
-			slots, values = findSlots(m.valid, defs, byte(l.info.RepeatedAncestorDefLevel), l.maxDef)
+			var reps []byte
+			if l.maxRep > 0 {
+				reps = m.reps[from:to]
+			}
+			slots, values = findSlots(m.valid, defs, reps, l.info, l.maxDef)
 			valid = m.valid[:slots]
 		}
 		if values == slots {
@@ -392,19 +384,6 @@ func (l *leaf) readLevels(n int) error {
 		l.out.reps = append(l.out.reps, m.reps[from:to]...)
 	}
 	return l.appendSlots(valid, slots, values)
-}
-
-// findSlots writes 1 for each definition level of a value, and 0 for that of a slot
-// without one. It returns the number of slots and values. valid has a byte more than defs.
-func findSlots(valid, defs []byte, least, most byte) (slots, values int) {
-	valid = valid[:len(defs)+1]
-	for _, d := range defs {
-		has := atLeast(d, most) // d is at most that
-		valid[slots] = has
-		slots += int(atLeast(d, least))
-		values += int(has)
-	}
-	return slots, values
 }
 
 // output is the slots of a batch. The buffers may be longer.

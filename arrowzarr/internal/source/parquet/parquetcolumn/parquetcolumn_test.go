@@ -189,6 +189,134 @@ func TestEncodingsGiveTheValuesOfArrowGo(t *testing.T) {
 	}
 }
 
+// appendRandom appends a value of a type: a null, or one whose lists have few elements or
+// many.
+func appendRandom(r *rand.Rand, b array.Builder) {
+	if r.IntN(8) == 0 {
+		b.AppendNull()
+		return
+	}
+	switch b := b.(type) {
+	case *array.Int32Builder:
+		b.Append(int32(r.IntN(1 << r.IntN(12))))
+	case *array.StructBuilder:
+		b.Append(true)
+		for i := range b.NumField() {
+			appendRandom(r, b.FieldBuilder(i))
+		}
+	case *array.ListBuilder:
+		b.Append(true)
+		for range r.IntN(1 + r.IntN(20)) {
+			appendRandom(r, b.ValueBuilder())
+		}
+	}
+}
+
+// Lists and structs inside of each other give what was written: in runs of levels and among
+// single ones, in batches and pages of any length.
+func TestNestedColumnsGiveWhatWasWritten(t *testing.T) {
+	leaf := arrow.PrimitiveTypes.Int32
+	record := func(of arrow.DataType) arrow.DataType {
+		return arrow.StructOf(arrow.Field{Name: "x", Type: of, Nullable: true}, arrow.Field{Name: "y", Type: leaf, Nullable: true})
+	}
+	for _, kind := range []arrow.DataType{
+		record(leaf), record(record(leaf)), arrow.ListOf(leaf), arrow.ListOf(record(leaf)), record(arrow.ListOf(leaf)),
+		arrow.ListOf(arrow.ListOf(leaf)), arrow.ListOf(record(arrow.ListOf(record(leaf)))), arrow.ListOf(arrow.ListOf(arrow.ListOf(leaf))),
+	} {
+		for seed := range uint64(4) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			b := array.NewBuilder(memory.DefaultAllocator, kind)
+			const n = 700
+			for i := range n {
+				if i > 300 && i < 400 { // a run
+					b.AppendNull()
+				} else {
+					appendRandom(r, b)
+				}
+			}
+			want := b.NewArray()
+			content := writeParquet(t, want, parquet.WithDataPageSize(int64(100+r.IntN(5000))), parquet.WithBatchSize(64))
+			for _, rows := range []int64{1, 19, 64, n} {
+				got, err := readAll(content, rows, memory.DefaultAllocator)
+				require.NoError(t, err, kind)
+				joined, err := array.Concatenate(got[0], memory.DefaultAllocator)
+				require.NoError(t, err)
+				require.True(t, array.Equal(want, joined), "%s, seed %d, %d rows", kind, seed, rows)
+			}
+		}
+	}
+}
+
+// Indices of every width that fits a test give the values of their dictionary.
+func TestDictionariesOfEveryWidthGiveWhatWasWritten(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for width := range 17 {
+		for _, nulls := range []int{0, 5} {
+			b := array.NewInt64Builder(memory.DefaultAllocator)
+			for i := range 1<<width + 1003 {
+				switch {
+				case nulls > 0 && r.IntN(nulls) == 0:
+					b.AppendNull()
+				case i < 1<<width:
+					b.Append(int64(i) * 7)
+				default:
+					b.Append(r.Int64N(1<<width) * 7)
+				}
+			}
+			want := b.NewArray()
+			content := writeParquet(t, want, parquet.WithDictionaryDefault(true), parquet.WithDictionaryPageSizeLimit(1<<20), parquet.WithCompression(compress.Codecs.Snappy))
+			for _, rows := range []int64{1003, 1 << 17} {
+				got, err := readAll(content, rows, memory.DefaultAllocator)
+				require.NoError(t, err)
+				joined, err := array.Concatenate(got[0], memory.DefaultAllocator)
+				require.NoError(t, err)
+				assert.True(t, array.Equal(want, joined), "width %d", width)
+			}
+		}
+	}
+}
+
+// A run of levels that have more bits than their width is an error.
+func TestLevelsOverTheirWidthAreErrors(t *testing.T) {
+	b := array.NewInt32Builder(memory.DefaultAllocator)
+	for i := range 100 {
+		b.Append(int32(i))
+	}
+	content := writeParquet(t, b.NewArray(), parquet.WithDictionaryDefault(false))
+	levels := []byte{3, 0, 0, 0, 200, 1, 1} // 3 bytes: 100 times level 1
+	require.Equal(t, 1, bytes.Count(content, levels))
+	damaged := bytes.Replace(content, levels, []byte{3, 0, 0, 0, 200, 1, 0x81}, 1)
+	_, err := readAll(damaged, 100, memory.DefaultAllocator)
+	require.ErrorIs(t, err, parquetcolumn.ErrMalformed)
+	assert.ErrorContains(t, err, "a run of 129 in 1 bits")
+}
+
+// An index that its dictionary does not have is an error, for each form of values.
+func TestIndicesOutsideOfADictionaryAreErrors(t *testing.T) {
+	appends := map[arrow.DataType]func(b array.Builder, i int){
+		arrow.PrimitiveTypes.Int32:               func(b array.Builder, i int) { b.(*array.Int32Builder).Append(int32(i)) },
+		arrow.PrimitiveTypes.Int64:               func(b array.Builder, i int) { b.(*array.Int64Builder).Append(int64(i)) },
+		arrow.BinaryTypes.String:                 func(b array.Builder, i int) { b.(*array.StringBuilder).Append(strconv.Itoa(i)) },
+		&arrow.FixedSizeBinaryType{ByteWidth: 5}: func(b array.Builder, i int) { b.(*array.FixedSizeBinaryBuilder).Append([]byte(fmt.Sprintf("%05d", i))) },
+	}
+	for kind, appendTo := range appends {
+		for _, nulls := range []int{0, 1} {
+			b := array.NewBuilder(memory.DefaultAllocator, kind)
+			b.AppendNulls(nulls)
+			for i := range 63 * 8 {
+				appendTo(b, i%3)
+			}
+			content := writeParquet(t, b.NewArray())
+			packed := []byte{2, 127, 0x24, 0x49, 0x92} // 63 groups of 8 indices 0, 1, 2, 0...
+			require.Equal(t, 1, bytes.Count(content, packed), kind)
+			damaged := bytes.Replace(content, packed, []byte{2, 127, 0x24, 0x49, 0xd2}, 1)
+			_, err := readAll(damaged, 1000, memory.DefaultAllocator)
+			require.ErrorIs(t, err, parquetcolumn.ErrMalformed, kind)
+			assert.ErrorContains(t, err, "index 3 into a dictionary of 3 values", kind)
+		}
+	}
+}
+
 // The arrays of a row group keep its dictionary when that of the next one is read. Theirs
 // are large, and compress well.
 func TestBatchesKeepTheDictionaryOfTheirRowGroup(t *testing.T) {
