@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
@@ -199,12 +200,13 @@ func (l *leaf) appendSlots(valid []byte, slots, values int) error {
 		}
 	case kindIndices:
 		out := grow(o.fixed, o.slots*4, slots*4)[o.slots*4:]
-		err = l.values.eachBlock(l.pages.memory, l.words.n, valid, slots, func(at int, indices []uint32, valid []byte) {
+		err = l.values.eachBlock(l.pages.memory, l.words.n, valid, slots, func(at int, indices []uint32, valid []byte) bool {
 			if valid == nil {
 				copy(out[4*at:], asBytes(indices))
 			} else {
 				spread[uint32](out[4*at:], asBytes(indices), valid)
 			}
+			return len(indices) == 0 || int64(slices.Max(indices)) < int64(l.words.n)
 		})
 	default:
 		out := grow(o.fixed, o.slots*width, slots*width)[o.slots*width:]
@@ -293,8 +295,8 @@ func spread[T uint32 | uint64](out, in, valid []byte) {
 }
 
 // eachBlock calls do with the indices of some slots at a time, and which of these slots
-// have one. The indices are less than n.
-func (v *valueDecoder) eachBlock(m *pageMemory, n int, valid []byte, slots int, do func(at int, indices []uint32, valid []byte)) error {
+// have one. do returns false if an index is not less than n.
+func (v *valueDecoder) eachBlock(m *pageMemory, n int, valid []byte, slots int, do func(at int, indices []uint32, valid []byte) bool) error {
 	m.indices = resize(m.indices, block+1)
 	for at := 0; at < slots; at += block {
 		size := min(block, slots-at)
@@ -309,30 +311,27 @@ func (v *valueDecoder) eachBlock(m *pageMemory, n int, valid []byte, slots int, 
 		if err := v.indices.numbers(indices); err != nil {
 			return err
 		}
-		largest := uint32(0)
-		for _, i := range indices {
-			largest = max(largest, i)
-		}
-		if values > 0 && int64(largest) >= int64(n) {
-			return fmt.Errorf("index %d into a dictionary of %d values: %w", largest, n, ErrMalformed)
-		}
 		m.indices[values] = 0
-		do(at, indices, part)
+		if !do(at, indices, part) {
+			return fmt.Errorf("index %d into a dictionary of %d values: %w", slices.Max(indices), n, ErrMalformed)
+		}
 	}
 	return nil
 }
 
 // gather decodes values of fixed width of a dictionary.
 func (v *valueDecoder) gather(m *pageMemory, out []byte, words *dictionary, valid []byte, slots, width int) error {
-	return v.eachBlock(m, words.n, valid, slots, func(at int, indices []uint32, valid []byte) {
+	return v.eachBlock(m, words.n, valid, slots, func(at int, indices []uint32, valid []byte) bool {
 		out := out[at*width:]
 		switch {
 		case len(indices) == 0:
 			clear(out[:len(valid)*width])
 		case width == 4:
-			gatherNumbers[uint32](out, words.fixed, indices, valid)
+			return gatherNumbers[uint32](out, words.fixed, indices, valid)
 		case width == 8:
-			gatherNumbers[uint64](out, words.fixed, indices, valid)
+			return gatherNumbers[uint64](out, words.fixed, indices, valid)
+		case int64(slices.Max(indices)) >= int64(words.n):
+			return false
 		case valid == nil:
 			for i, x := range indices {
 				copy(out[i*width:(i+1)*width], words.fixed[int(x)*width:])
@@ -347,26 +346,36 @@ func (v *valueDecoder) gather(m *pageMemory, out []byte, words *dictionary, vali
 				}
 			}
 		}
+		return true
 	})
 }
 
-// gatherNumbers writes the numbers at some indices. The memory of indices has one more.
-func gatherNumbers[T uint32 | uint64](out, words []byte, indices []uint32, valid []byte) {
+// gatherNumbers writes the numbers at some indices. It returns false if an index is not less
+// than their count. The memory of indices has one more, 0.
+func gatherNumbers[T uint32 | uint64](out, words []byte, indices []uint32, valid []byte) bool {
 	numbers := view[T](words, len(words)/int(unsafe.Sizeof(T(0))))
 	if valid == nil {
 		slots := view[T](out, len(indices))
 		for i, x := range indices {
+			if int64(x) >= int64(len(numbers)) {
+				return false
+			}
 			slots[i] = numbers[x]
 		}
-		return
+		return true
 	}
 	slots := view[T](out, len(valid))
 	indices = indices[:len(indices)+1]
 	at := 0
 	for i, b := range valid {
-		slots[i] = numbers[indices[at]] & -T(b)
+		x := indices[at]
+		if int64(x) >= int64(len(numbers)) {
+			return false
+		}
+		slots[i] = numbers[x] & -T(b)
 		at += int(b)
 	}
+	return true
 }
 
 // booleans decodes bits from a slot on.
@@ -486,18 +495,21 @@ func (v *valueDecoder) words(m *pageMemory, o *output, d *dictionary, valid []by
 		starts = view32(d.offsets.Bytes())
 		text = d.text.Bytes()
 	}
-	failed := v.eachBlock(m, d.n, valid, slots, func(at int, indices []uint32, valid []byte) {
+	failed := v.eachBlock(m, d.n, valid, slots, func(at int, indices []uint32, valid []byte) bool {
 		if err != nil {
-			return
+			return true
 		}
 		have := o.text.Len()
 		total := have
 		for _, x := range indices {
+			if int64(x) >= int64(d.n) {
+				return false
+			}
 			total += int(starts[x+1] - starts[x])
 		}
 		if total > math.MaxInt32 {
 			err = errLongText
-			return
+			return true
 		}
 		out := o.reserveText(total - have)
 		place := offsets[at:]
@@ -521,6 +533,7 @@ func (v *valueDecoder) words(m *pageMemory, o *output, d *dictionary, valid []by
 			}
 		}
 		o.text.ResizeNoShrink(total)
+		return true
 	})
 	return errors.Join(failed, err)
 }
