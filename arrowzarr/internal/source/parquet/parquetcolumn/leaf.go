@@ -3,6 +3,7 @@ package parquetcolumn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -40,6 +41,7 @@ type leaf struct {
 	valid []byte // of structs and lists around the leaf
 	// Of the last batch or, before the first, of the row group.
 	perRow, textPerRow float64
+	mostEstimated      float64 // slots, or bytes of text
 }
 
 // fixedRawPages is the first version of Arrow's C++ writer, then named parquet-cpp, that says
@@ -174,20 +176,21 @@ func (l *leaf) beginGroup() (bool, error) {
 		l.left, l.current, l.done = chunk.NumValues(), page{}, 0
 		l.words.release(l.pages.memory)
 		l.wordsAt = -1
-		l.estimate(chunk)
+		l.estimate(chunk, l.pages.end-start)
 		return true, nil
 	}
 	return false, nil
 }
 
-// maxEstimate bounds the memory that is allocated because the file says that it is needed.
-const maxEstimate = 4 << 20
+// minEstimate is how many slots or bytes of text are allocated because the file says that
+// they are needed. A column chunk of more bits counts as one of as many slots.
+const minEstimate = 4 << 20
 
 // estimate estimates the first batch from what a row group says of itself.
-func (l *leaf) estimate(chunk *metadata.ColumnChunkMetaData) {
+func (l *leaf) estimate(chunk *metadata.ColumnChunkMetaData, stored int64) {
+	l.mostEstimated = float64(max(minEstimate, 8*stored))
 	l.perRow = float64(chunk.NumValues()) / float64(l.rows)
-	l.textPerRow = 0
-	if !chunk.HasDictionaryPage() {
+	if !chunk.HasDictionaryPage() { // otherwise, the row group before is a better estimate
 		l.textPerRow = float64(chunk.TotalUncompressedSize()) / float64(l.rows)
 	}
 }
@@ -399,10 +402,16 @@ type output struct {
 func (o *output) begin(l *leaf, rows int64) {
 	slots := int(rows)
 	if l.maxRep > 0 {
-		slots = int(min(1.1*l.perRow*float64(rows), maxEstimate)) // some batches have more elements
+		slots = int(max(min(1.1*l.perRow*float64(rows), l.mostEstimated), 0)) // some batches have more elements
 	}
 	o.release()
 	defs, reps := o.defs[:0], o.reps[:0]
+	if l.keepLevels {
+		defs = slices.Grow(defs, slots)
+		if l.maxRep > 0 {
+			reps = slices.Grow(reps, slots)
+		}
+	}
 	*o = output{defs: defs, reps: reps}
 	mem := l.options.Memory
 	if l.info.HasNullableValues() {
@@ -411,7 +420,7 @@ func (o *output) begin(l *leaf, rows int64) {
 	if l.form.isText() {
 		o.offsets, o.text = memory.NewResizableBuffer(mem), memory.NewResizableBuffer(mem)
 		o.offsets.Reserve(4 * (slots + 1))
-		o.text.Reserve(int(min(1.1*l.textPerRow*float64(rows), maxEstimate)))
+		o.text.Reserve(int(min(1.1*l.textPerRow*float64(rows), l.mostEstimated)))
 		return
 	}
 	o.fixed = memory.NewResizableBuffer(mem)
