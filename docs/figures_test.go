@@ -202,6 +202,7 @@ func gpuConversionFigures(of topics) []check {
 			fmt.Sprintf("encoded at %.1f GB/s", convert("convert-gpu-zstd-encode").Value),
 			fmt.Sprintf("stored at %.1f GB/s", convert("convert-gpu-zstd-write").Value),
 			fmt.Sprintf("takes %.1f times as long", convert("convert-gpu-zstd").PeerRatios["tensorstore"]),
+			fmt.Sprintf("reaches %s of that", percent(convert("convert-gpu-zstd").Share)),
 			fmt.Sprintf("at %.1f GB/s, so the GPU", convert("convert-gpu-none").Value)),
 		performance("Without a codec, files reach",
 			fmt.Sprintf("%.0f to %s of the link", 100*slices.Min(shares), percent(slices.Max(shares))),
