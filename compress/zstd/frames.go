@@ -17,7 +17,7 @@ type EncodeOptions struct {
 	// 3. The Go implementation has four levels: it maps levels below 0, 1 and 2 to
 	// fastest; 0 and 3 to 5 to default; 6 to 9 to better; and 10 to 22 to best. With
 	// libzstd, level 1 searches inputs of at least 512 KiB for shorter matches where a
-	// sample becomes at least 4% smaller so.
+	// sample has many of them.
 	Level int
 	// Checksum adds a checksum to the frame.
 	Checksum bool
