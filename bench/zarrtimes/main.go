@@ -39,7 +39,7 @@ import (
 
 // request is one measurement.
 type request struct {
-	Op    string  // "write", "read", "encode", "decode" or "random"
+	Op    string  // "write", "read", "encode", "decode", "store", "load" or "random"
 	Path  string  // of the array
 	Codec string  // of a new array
 	Shape []int64 // of the array
@@ -107,6 +107,10 @@ func (s *server) serve(q request) (time.Duration, error) {
 		return s.encode(q)
 	case "decode":
 		return s.decode(q)
+	case "store":
+		return s.store(q)
+	case "load":
+		return s.load(q)
 	case "random":
 		return s.random(q)
 	}
@@ -204,12 +208,7 @@ func (s *server) read(q request) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.out == nil || s.out.NBytes() != int64(len(s.data)) {
-		if s.out, err = ndview.Empty(arrowbuf.CPU(), ndview.Float32, int64(len(s.data))/4); err != nil {
-			return 0, err
-		}
-	}
-	if err := s.out.Fill(float32(time.Now().UnixNano())); err != nil {
+	if err := s.touchOut(); err != nil {
 		return 0, err
 	}
 	out, err := s.out.Reshape(q.Shape...)
@@ -226,11 +225,21 @@ func (s *server) read(q request) (time.Duration, error) {
 	return took, err
 }
 
+// touchOut overwrites the memory of results.
+func (s *server) touchOut() (err error) {
+	if s.out == nil || s.out.NBytes() != int64(len(s.data)) {
+		if s.out, err = ndview.Empty(arrowbuf.CPU(), ndview.Float32, int64(len(s.data))/4); err != nil {
+			return err
+		}
+	}
+	return s.out.Fill(float32(time.Now().UnixNano()))
+}
+
 // encode compresses the chunks of the elements, and drops what comes out: as fast as the
 // codec alone lets an array be written.
 func (s *server) encode(q request) (time.Duration, error) {
 	size := int(4 * q.Chunk[0])
-	return eachChunk(q, len(s.data)/size, func(c codec.BytesCodec, i int, out []byte) ([]byte, error) {
+	return encodeOrDecode(q, len(s.data)/size, func(c codec.BytesCodec, i int, out []byte) ([]byte, error) {
 		return c.Encode(out[:0], s.data[i*size:][:size])
 	})
 }
@@ -246,31 +255,84 @@ func (s *server) decode(q request) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	return eachChunk(q, len(chunks), func(c codec.BytesCodec, i int, out []byte) ([]byte, error) {
+	return encodeOrDecode(q, len(chunks), func(c codec.BytesCodec, i int, out []byte) ([]byte, error) {
 		return c.Decode(out[:0], chunks[i], int64(size))
 	})
 }
 
-// eachChunk calls f for the numbers of n chunks, in as many goroutines as an array uses. Each
-// has memory of its own, which f may grow.
-func eachChunk(q request, n int, f func(c codec.BytesCodec, i int, out []byte) ([]byte, error)) (time.Duration, error) {
+// encodeOrDecode calls f with the codec for each chunk. Each goroutine has memory of its own,
+// which f may grow.
+func encodeOrDecode(q request, chunks int, f func(c codec.BytesCodec, i int, out []byte) ([]byte, error)) (time.Duration, error) {
 	c, err := compressorOf(q)
 	if err != nil || c == nil {
 		return 0, errors.Join(err, errors.New("no codec"))
 	}
+	return inParallel(func(next func() int) (err error) {
+		var out []byte
+		for i := next(); i < chunks && err == nil; i = next() {
+			out, err = f(c, i, out)
+		}
+		return err
+	})
+}
+
+// store writes the elements to the files of an array by one system call for each chunk: as
+// fast as the kernel lets an array without a codec be written.
+func (s *server) store(q request) (time.Duration, error) {
+	if err := os.MkdirAll(q.Path, 0o777); err != nil {
+		return 0, err
+	}
+	return eachFile(q, s.data, os.O_CREATE|os.O_WRONLY, unix.Pwrite)
+}
+
+// load reads the files that store wrote.
+func (s *server) load(q request) (time.Duration, error) {
+	if err := s.touchOut(); err != nil {
+		return 0, err
+	}
+	out, _ := s.out.HostBytes()
+	return eachFile(q, out, os.O_RDONLY, unix.Pread)
+}
+
+// eachFile calls move with each chunk of memory and its place in a file. One goroutine moves
+// all chunks of a file, since the kernel lets one at a time write to it.
+func eachFile(q request, memory []byte, flags int, move func(f int, chunk []byte, at int64) (int, error)) (time.Duration, error) {
+	size, fileSize := int(4*q.Chunk[0]), int(4*q.Chunk[0])
+	if len(q.Shard) > 0 {
+		fileSize = int(4 * q.Shard[0])
+	}
+	files := len(memory) / fileSize
+	return inParallel(func(next func() int) error {
+		for i := next(); i < files; i = next() {
+			f, err := unix.Open(filepath.Join(q.Path, strconv.Itoa(i)), flags, 0o666)
+			if err != nil {
+				return err
+			}
+			for at := 0; at < fileSize && err == nil; at += size {
+				var n int
+				if n, err = move(f, memory[i*fileSize+at:][:size], int64(at)); n != size && err == nil {
+					err = fmt.Errorf("file %d: %d bytes of %d at %d", i, n, size, at)
+				}
+			}
+			if err := errors.Join(err, unix.Close(f)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inParallel runs work in as many goroutines as an array uses. next gives them one number
+// after the other.
+func inParallel(work func(next func() int) error) (time.Duration, error) {
 	var group errgroup.Group
-	var next atomic.Int64
+	var taken atomic.Int64
+	next := func() int { return int(taken.Add(1)) - 1 }
 	start := time.Now()
 	for range runtime.GOMAXPROCS(0) + 2 {
-		group.Go(func() (err error) {
-			var out []byte
-			for i := int(next.Add(1)) - 1; i < n && err == nil; i = int(next.Add(1)) - 1 {
-				out, err = f(c, i, out)
-			}
-			return err
-		})
+		group.Go(func() error { return work(next) })
 	}
-	err = group.Wait()
+	err := group.Wait()
 	return time.Since(start), err
 }
 
