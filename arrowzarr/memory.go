@@ -9,7 +9,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet"
 )
@@ -113,8 +112,8 @@ func (o Options) GoMemoryLimit() int64 {
 	}
 	shares := divideMemory(max(maxMemory, minMemory), 0)
 	limit := shares.total - shares.chunks/4*3 - shares.total/32
-	if o.Device != nil && o.Device.Type() != arrowbuf.DeviceCPU {
-		limit -= shares.batches
+	if o.encodesOnDevice() {
+		limit -= shares.batches // they lie in pinned memory
 	}
 	return limit
 }

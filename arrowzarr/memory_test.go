@@ -20,6 +20,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -41,6 +42,13 @@ func TestMemorySharesAddUpToMaxMemory(t *testing.T) {
 		assert.Equal(t, Options{MaxMemory: most}.GoMemoryLimit(), o.GoMemoryLimit())
 	}
 	assert.Equal(t, Options{MaxMemory: DefaultMaxMemory}.GoMemoryLimit(), Options{}.GoMemoryLimit())
+}
+
+// Batches are in Go's heap unless a GPU encodes them.
+func TestMemoryLimitOfAGPUThatIsNotUsedIsThatOfTheCPU(t *testing.T) {
+	gpu, none := cudatest.NewDevice(t), Codec{Name: "none"}
+	assert.Equal(t, Options{Codec: none}.GoMemoryLimit(), Options{Codec: none, Device: gpu}.GoMemoryLimit())
+	assert.Less(t, Options{Device: gpu}.GoMemoryLimit(), Options{}.GoMemoryLimit())
 }
 
 func TestChunkWaitsForMemoryOrHasAllOfIt(t *testing.T) {

@@ -145,6 +145,14 @@ func (o Options) FasterOnDevice() bool {
 	return fasterOnDevice[cmp.Or(o.Codec.Name, DefaultCodec.Name)]
 }
 
+// encodesOnDevice reports whether a GPU encodes any array. If none does, it is not used.
+func (o Options) encodesOnDevice() bool {
+	if o.Codec == (Codec{}) {
+		o.Codec = DefaultCodec
+	}
+	return o.Device != nil && o.Device.Type() != arrowbuf.DeviceCPU && o.codecs().encodeOnDevice()
+}
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Device == nil {
 		o.Device = arrowbuf.CPU()
@@ -167,7 +175,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := errors.Join(o.validateCodecs(), o.Input.validate()); err != nil {
 		return o, markPart(PartUsage, err)
 	}
-	if o.Device.Type() != arrowbuf.DeviceCPU && !o.codecs().encodeOnDevice() {
+	if o.Device.Type() != arrowbuf.DeviceCPU && !o.encodesOnDevice() {
 		o.Device, o.deviceReason = arrowbuf.CPU(), fmt.Sprintf("%s has nothing to encode with the codec %s", o.Device, strings.Join(o.codecRules(), " "))
 	}
 	switch {
