@@ -26,7 +26,8 @@ import pyarrow as pa
 import gen
 import record
 
-ROUNDS = 5
+ROUNDS = 8  # a round varies by half
+PEER_ROUNDS = 4  # of the programs of others, which take ten times as long
 TIMES = 8  # the input of the conversion, in GiB
 CODECS = {"zstd": "zstd:1", "lz4": "lz4", "blosc": "blosc:zstd:1", "none": "none"}
 STAGES = "zstd"  # the codec whose stages are recorded
@@ -148,7 +149,7 @@ def records() -> tuple[list[dict], list[str]]:
                 others |= {"limit": f"reading and storing alone, {cores} cores", "limit_value": summary["raw_bytes"] / min(seconds) / 1e9}
             if peer_codec := PEER_CODECS.get(name):
                 try:
-                    seconds = min(tensorstore(source, output, peer_codec, summary["chunk_rows"]) for _ in range(ROUNDS - 1))
+                    seconds = min(tensorstore(source, output, peer_codec, summary["chunk_rows"]) for _ in range(PEER_ROUNDS))
                     rate = column_bytes(source) / seconds / 1e9
                     others |= {"peers": {f"tensorstore, {cores} cores": round(rate, 4)}, "peer_ratios": {"tensorstore": round(best["cuda"] / rate, 3)}}
                 except RuntimeError as e:
