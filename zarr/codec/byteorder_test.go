@@ -17,7 +17,6 @@ import (
 
 // zarr-python 3.4 stores [1, 5, 300, 7, -2, 9] as these chunks of Zarr v2.
 func TestFiltersReinterpretElementsOfAnotherByteOrder(t *testing.T) {
-	want := []int32{1, 5, 300, 7, -2, 9}
 	for _, c := range []struct {
 		order            codec.Endian
 		filters, encoded string
@@ -30,27 +29,82 @@ func TestFiltersReinterpretElementsOfAnotherByteOrder(t *testing.T) {
 		{codec.Big, `[{"id":"delta","dtype":"|u1"}]`, "00000001ff000005fb00012bd4000007f80000ff02000009"},
 		{codec.Big, `[{"id":"delta","dtype":"<i8"}]`, "00000001000000050000012b00000002fffffed200000002"},
 	} {
-		t.Run(fmt.Sprintf("%s %s", c.order, c.filters), func(t *testing.T) {
-			of := element.Of(ndview.Int32)
-			v2 := codec.V2{Order: "C", Endian: c.order, Filters: json.RawMessage(c.filters)}
-			list, err := v2.List(of, 1)
-			require.NoError(t, err)
-			var raw []byte
-			for _, x := range want {
-				raw = binary.LittleEndian.AppendUint32(raw, uint32(x))
-			}
-			enc, dec := throughChain(t, list, of, raw, int64(len(want)))
-			assert.Equal(t, raw, dec)
-			assert.Equal(t, c.encoded, hex.EncodeToString(enc))
-			back, err := list.V2(1)
-			require.NoError(t, err)
-			assert.Equal(t, c.order, back.Endian)
-			again, err := back.List(of, 1)
-			require.NoError(t, err)
-			assert.Equal(t, list, again)
-		})
+		t.Run(fmt.Sprintf("%s %s", c.order, c.filters), func(t *testing.T) { checkFilters(t, c.order, c.filters, c.encoded) })
 	}
-	_, err := codec.V2{Order: "C", Endian: codec.Little, Filters: []byte(`[{"id":"delta","dtype":">i8"}]`)}.List(element.Of(ndview.Int32), 1)
+}
+
+// numcodecs stores the same elements so.
+func TestFiltersOfNumbersTakeBytesForElements(t *testing.T) {
+	for _, c := range []struct {
+		order            codec.Endian
+		filters, encoded string
+	}{
+		{codec.Little, `[{"id":"shuffle","elementsize":4},{"id":"delta","dtype":"<i4","astype":"<i4"}]`,
+			"01052c07fd04d4f803f6fe00ffff00ffff00000001fffe00"},
+		{codec.Little, `[{"id":"shuffle","elementsize":4},{"id":"delta","dtype":">i2","astype":">i2"}]`,
+			"01052b02d20201f70100fe0001000000ff0001000000ff00"},
+		{codec.Little, `[{"id":"shuffle","elementsize":4},{"id":"delta","dtype":">i4","astype":"<i8"}]`,
+			"072c050100000000f9d303fdffffffff00fff702000000000001fffeffffffff000000ffffffffff00ff000100000000"},
+		{codec.Big, `[{"id":"shuffle","elementsize":4},{"id":"astype","encode_dtype":">i8","decode_dtype":"<u2"}]`,
+			"0000000000000000000000000000000000000000000000ff0000000000000000000000000000000000000000000000ff0000000000000000000000000000000100000000000000ff0000000000000501000000000000072c00000000000009fe"},
+		{codec.Big, `[{"id":"adler32"},{"id":"fixedscaleoffset","scale":1,"offset":1,"dtype":"|u1","astype":"<i2"}]`,
+			"3e000300f4001b00ff00ff00ff000000ff00ff00ff000400ff00ff0000002b00ff00ff00ff000600fe00fe00fe00fd00ff00ff00ff000800"},
+		{codec.Little, `[{"id":"delta","dtype":"<i4","astype":"<i4"},{"id":"crc32"},{"id":"delta","dtype":"|u1","astype":"|u1"},{"id":"shuffle","elementsize":2},{"id":"delta","dtype":"<i4","astype":"<i4"}]`,
+			"4bf80200b90724ffd701d10131fe6260f300a19fdbff26ff2effd100"},
+		{codec.Little, `[{"id":"delta","dtype":">i8","astype":">i8"}]`,
+			"01000000050000002b01000002000000d2feffff02000000"},
+		{codec.Big, `[{"id":"astype","encode_dtype":">i4","decode_dtype":"<i2"},{"id":"delta","dtype":"<i8","astype":"<i8"}]`,
+			"000000000000010000000000000004000000000000002701000000000000dbfefffffffffffff7ff0100000000000a00"},
+		{codec.Little, `[{"id":"astype","encode_dtype":"<f4","decode_dtype":"<i4"},{"id":"shuffle","elementsize":4},{"id":"fixedscaleoffset","scale":1,"offset":0,"dtype":"|u1","astype":"<f2"}]`,
+			"00000000000000000000000000000000000000000000000000580059b058005b0000004ce053005430540054005a1054"},
+	} {
+		t.Run(fmt.Sprintf("%s %s", c.order, c.filters), func(t *testing.T) { checkFilters(t, c.order, c.filters, c.encoded) })
+	}
+}
+
+// checkFilters checks that [1, 5, 300, 7, -2, 9] as int32 has an encoding.
+func checkFilters(t *testing.T, order codec.Endian, filters, encoded string) {
+	t.Helper()
+	of := element.Of(ndview.Int32)
+	list, err := codec.V2{Order: "C", Endian: order, Filters: json.RawMessage(filters)}.List(of, 1)
+	require.NoError(t, err)
+	var raw []byte
+	for _, x := range []int32{1, 5, 300, 7, -2, 9} {
+		raw = binary.LittleEndian.AppendUint32(raw, uint32(x))
+	}
+	enc, dec := throughChain(t, list, of, raw, 6)
+	assert.Equal(t, raw, dec)
+	assert.Equal(t, encoded, hex.EncodeToString(enc))
+	back, err := list.V2(1)
+	require.NoError(t, err)
+	assert.Equal(t, order, back.Endian)
+	again, err := back.List(of, 1)
+	require.NoError(t, err)
+	assert.Equal(t, list, again)
+}
+
+func TestFiltersOfNumbersRefuseOtherBytes(t *testing.T) {
+	of := element.Of(ndview.Int32)
+	list, err := codec.V2{Order: "C", Endian: codec.Little, Filters: []byte(`[{"id":"shuffle","elementsize":4},{"id":"delta","dtype":"<i4","astype":"<i8"}]`)}.List(of, 1)
+	require.NoError(t, err)
+	back, err := list.V2(1)
+	require.NoError(t, err)
+	assert.Empty(t, back.Compressor, "a filter is no compressor")
+	chain, err := list.Compile(codec.ChunkSpec{Type: of, Shape: []int64{2}, Fill: of.DefaultFill()})
+	require.NoError(t, err)
+	for _, n := range []int{0, 8, 15, 17, 24} {
+		_, err := decode(chain, 8, make([]byte, n))
+		assert.Error(t, err, "%d bytes", n)
+	}
+	odd, err := codec.V2{Order: "C", Endian: codec.Little, Filters: []byte(`[{"id":"crc32"},{"id":"delta","dtype":"<i8"}]`)}.List(of, 1)
+	require.NoError(t, err)
+	chain, err = odd.Compile(codec.ChunkSpec{Type: of, Shape: []int64{2}, Fill: of.DefaultFill()})
+	require.NoError(t, err)
+	_, err = chain.Encode(new(codec.Scratch), values(t, of, []byte{1, 2, 3, 4, 5, 6, 7, 8}, []int64{2}))
+	assert.ErrorContains(t, err, "12 bytes are no elements of int64")
+	_, err = list.V3(codec.ChunkSpec{Type: of, Shape: []int64{2}, Fill: of.DefaultFill()})
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = json.Marshal(list)
 	assert.ErrorIs(t, err, errors.ErrUnsupported)
 }
 

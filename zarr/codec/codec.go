@@ -107,8 +107,11 @@ func (l List) MarshalJSON() ([]byte, error) {
 		if c == nil {
 			return nil, fmt.Errorf("codec %d is nil", i)
 		}
-		if r, ok := c.(reorder); ok {
-			return nil, fmt.Errorf("a filter that reinterprets %s-endian numbers as %s-endian ones: %w in Zarr v3", r.from, r.to, errors.ErrUnsupported)
+		switch c := c.(type) {
+		case reorder:
+			return nil, fmt.Errorf("a filter that reinterprets %s-endian numbers as %s-endian ones: %w in Zarr v3", c.from, c.to, errors.ErrUnsupported)
+		case viewed:
+			return nil, fmt.Errorf("codec %q after bytes: %w in Zarr v3", c.Name(), errors.ErrUnsupported)
 		}
 		config := c.Configuration()
 		if config == nil && strings.HasPrefix(c.Name(), numcodecs) {

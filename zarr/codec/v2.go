@@ -53,26 +53,29 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 	for _, c := range entries {
 		switch c := c.(type) {
 		case ArrayCodec:
+			ordered, ok := c.(byteOrdered)
+			if !ok {
+				if serialized {
+					return nil, fmt.Errorf("codec %q after bytes: %w", c.Name(), errors.ErrUnsupported)
+				}
+				break
+			}
+			t, err := ordered.types()
+			if err != nil {
+				return nil, fmt.Errorf("codec %q: %w", c.Name(), err)
+			}
+			want, resized := t.decodedOrder, size != t.decoded.element().Size()
+			if !serialized && resized && (endian == Big || want == Big) {
+				list, serialized = append(list, Bytes{Endian: endian}), true
+			}
 			if serialized {
-				return nil, fmt.Errorf("codec %q after bytes: %w", c.Name(), errors.ErrUnsupported)
+				list = append(list, viewed{c, t})
+				continue
 			}
-			if ordered, ok := c.(byteOrdered); ok {
-				t, err := ordered.types()
-				if err != nil {
-					return nil, fmt.Errorf("codec %q: %w", c.Name(), err)
-				}
-				want := t.decodedOrder
-				decoded := t.decoded.element().Size()
-				switch resized := size != decoded; {
-				case resized && want == Big:
-					return nil, fmt.Errorf("codec %q of big-endian numbers of %d bytes after ones of %d: %w", c.Name(), decoded, size, errors.ErrUnsupported)
-				case resized && endian == Big:
-					list = append(list, reorder{endian, Little})
-				case !resized && endian != want && endian != "" && want != "":
-					list = append(list, reorder{endian, want})
-				}
-				endian, size = t.encodedOrder, t.encoded.element().Size()
+			if endian != want && endian != "" && want != "" {
+				list = append(list, reorder{endian, want})
 			}
+			endian, size = t.encodedOrder, t.encoded.element().Size()
 		case ArrayBytesCodec:
 			if serialized {
 				return nil, fmt.Errorf("codec %q after bytes: %w", c.Name(), errors.ErrUnsupported)
@@ -121,6 +124,90 @@ func (reorder) Transform(in ChunkSpec) (Transform, error) {
 	out.Fill = make([]byte, len(in.Fill))
 	swap := func(dst, src []byte) error { in.Type.SwapBytes(dst, src); return nil }
 	return Transform{Out: out, Encode: swap, Decode: swap}, swap(out.Fill, in.Fill)
+}
+
+// viewed is a filter of numbers that takes bytes for elements of its type: one after a
+// filter of bytes, or of elements whose size and byte order are others. Metadata of Zarr v3
+// does not have it.
+type viewed struct {
+	filter ArrayCodec
+	types  filterTypes
+}
+
+// Name returns the name of the filter.
+func (v viewed) Name() string { return v.filter.Name() }
+
+// Configuration returns that of the filter.
+func (v viewed) Configuration() any { return v.filter.Configuration() }
+
+// Encode appends the encoding of src to dst.
+func (v viewed) Encode(dst, src []byte) ([]byte, error) {
+	of := v.types.decoded.element()
+	if int64(len(src))%of.Size() != 0 {
+		return nil, fmt.Errorf("%d bytes are no elements of %s", len(src), of)
+	}
+	n, _ := v.EncodedSize(int64(len(src)))
+	start := len(dst)
+	dst = slices.Grow(dst, int(n))[:start+int(n)]
+	return dst, v.apply(dst[start:], src, true)
+}
+
+// Decode returns the decoding of src: at most limit bytes.
+func (v viewed) Decode(dst, src []byte, limit int64) ([]byte, error) {
+	of := v.types.encoded.element()
+	if int64(len(src))%of.Size() != 0 {
+		return nil, fmt.Errorf("%d bytes are no elements of %s", len(src), of)
+	}
+	n := int64(len(src)) / of.Size() * v.types.decoded.element().Size()
+	if n > limit {
+		return nil, errTooLong(limit)
+	}
+	dst = slices.Grow(dst[:0], int(n))[:n]
+	return dst, v.apply(dst, src, false)
+}
+
+// apply encodes or decodes whole elements in the byte orders of the types.
+func (v viewed) apply(dst, src []byte, encode bool) error {
+	t := v.types
+	from, to, fromOrder, toOrder := t.encoded.element(), t.decoded.element(), t.encodedOrder, t.decodedOrder
+	if encode {
+		from, to, fromOrder, toOrder = to, from, toOrder, fromOrder
+	}
+	n := int64(len(src)) / from.Size()
+	if n == 0 {
+		return nil
+	}
+	filter, err := v.filter.Transform(ChunkSpec{Type: t.decoded.element(), Shape: []int64{n}, Fill: t.decoded.element().DefaultFill()})
+	if err != nil {
+		return err
+	}
+	if fromOrder == Big {
+		swapped := make([]byte, len(src))
+		from.SwapBytes(swapped, src)
+		src = swapped
+	}
+	move := filter.Decode
+	if encode {
+		move = filter.Encode
+	}
+	if err := move(dst, src); err != nil {
+		return err
+	}
+	if toOrder == Big {
+		to.SwapBytes(dst, dst)
+	}
+	return nil
+}
+
+// EncodedSize returns the size of the elements in n bytes, exactly.
+func (v viewed) EncodedSize(n int64) (int64, bool) {
+	return n / v.types.decoded.element().Size() * v.types.encoded.element().Size(), true
+}
+
+// MaxRatio bounds the number of decoded bytes per encoded byte.
+func (v viewed) MaxRatio() int64 {
+	decoded, encoded := v.types.decoded.element().Size(), v.types.encoded.element().Size()
+	return (decoded + encoded - 1) / encoded
 }
 
 // entries returns the filters, then the compressor.
@@ -237,7 +324,9 @@ func (l List) V2(axes int) (V2, error) {
 			if err != nil {
 				return V2{}, err
 			}
-			if _, isBytes := c.(BytesCodec); isBytes && i == len(l)-1 {
+			_, isBytes := c.(BytesCodec)
+			_, isFilter := c.(viewed)
+			if isBytes && !isFilter && i == len(l)-1 {
 				v.Compressor = raw
 			} else {
 				filters = append(filters, raw)
@@ -300,6 +389,8 @@ func (l List) V3(chunk ChunkSpec) (List, error) {
 		switch named := c.(type) {
 		case reorder:
 			return nil, fmt.Errorf("a filter whose elements have another byte order: %w in Zarr v3", errors.ErrUnsupported)
+		case viewed:
+			return nil, fmt.Errorf("codec %q after bytes: %w in Zarr v3", c.Name(), errors.ErrUnsupported)
 		case byteOrdered:
 			if t, err := named.types(); err != nil || t.decodedOrder == Big {
 				return nil, fmt.Errorf("codec %q with a big-endian type: %w in Zarr v3", c.Name(), errors.Join(err, errors.ErrUnsupported))

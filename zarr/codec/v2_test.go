@@ -132,6 +132,7 @@ func TestTransposeOrderMayBeALetter(t *testing.T) {
 
 func FuzzV2(f *testing.F) {
 	for _, filters := range []string{`null`, `[{"id":"delta","dtype":"<i4","astype":"<i2"},{"id":"shuffle","elementsize":2}]`, `[{"id":"vlen-utf8"}]`, `[{"id":"pickle"}]`,
+		`[{"id":"shuffle","elementsize":4},{"id":"delta","dtype":">i4","astype":"<i8"}]`, `[{"id":"delta","dtype":">i8"}]`,
 		`[{"id":"fixedscaleoffset","scale":10,"offset":0.5,"dtype":">f4","astype":"|u1"},{"id":"packbits"}]`, `[{"id":"categorize","labels":["a"],"dtype":"|O","astype":"|u1"}]`} {
 		for _, compressor := range []string{`null`, `{"id":"blosc","cname":"lz4","clevel":5,"shuffle":-1,"blocksize":0}`, `{"id":"lzma","format":1,"check":-1,"preset":null,"filters":null}`} {
 			f.Add("C", filters, compressor)
