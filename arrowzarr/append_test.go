@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -29,11 +30,11 @@ var grids = map[string]arrowzarr.Options{
 }
 
 // parts writes the batches of a table as one input each.
-func parts(tb testing.TB, t table) []string {
+func parts(tb testing.TB, t tabletest.Table) []string {
 	tb.Helper()
 	var inputs []string
-	for _, batch := range t.batches {
-		inputs = append(inputs, inputFile(tb, table{t.schema, []arrow.RecordBatch{batch}}.stream(tb)))
+	for _, batch := range t.Batches {
+		inputs = append(inputs, inputFile(tb, tabletest.Table{Schema: t.Schema, Batches: []arrow.RecordBatch{batch}}.Stream(tb)))
 	}
 	return inputs
 }
@@ -106,9 +107,9 @@ func TestAppendedTablesEqualTheirInputs(t *testing.T) {
 	if testing.Short() {
 		lengths = []int{37, 20}
 	}
-	for kind, whole := range map[string]table{
-		"flat":               sampleTable(1, lengths, 0.2),
-		"flat, nulls late":   sampleTable(2, lengths, 0, 0, 0, 0.3, 0, 0.1),
+	for kind, whole := range map[string]tabletest.Table{
+		"flat":               tabletest.RandomTable(1, lengths, 0.2),
+		"flat, nulls late":   tabletest.RandomTable(2, lengths, 0, 0, 0, 0.3, 0, 0.1),
 		"mixed":              mixedTable(t, 3, lengths...),
 		"mixed, empty":       mixedTable(t, 4, append([]int{0, 0}, lengths...)...),
 		"nested":             nestedTable(5, lengths, 0.2),
@@ -131,7 +132,7 @@ func TestAppendedTablesEqualTheirInputs(t *testing.T) {
 					for i := 1; i < len(inputs); i++ {
 						report, err := arrowzarr.Append(t.Context(), inputs[i], output, arrowzarr.Options{})
 						require.NoError(t, err, "%s, input %d", place, i)
-						require.Equal(t, whole.batches[i].NumRows(), report.Appended)
+						require.Equal(t, whole.Batches[i].NumRows(), report.Appended)
 						requireTableOf(t, inputs[:i+1], output)
 					}
 				}
@@ -240,7 +241,7 @@ func TestFailedAppendsChangeNothing(t *testing.T) {
 	t.Run("folder", func(t *testing.T) {
 		output, _ := convertFile(t, inputs[0], arrowzarr.Options{ChunkRows: 16})
 		before := contentAt(t, output)
-		reader, err := array.NewRecordReader(whole.schema, whole.batches[1:])
+		reader, err := array.NewRecordReader(whole.Schema, whole.Batches[1:])
 		require.NoError(t, err)
 		_, err = arrowzarr.AppendReader(t.Context(), failingReader{reader, full}, output, arrowzarr.Options{})
 		require.ErrorIs(t, err, full)
@@ -261,13 +262,13 @@ func (r failingReader) Err() error { return r.err }
 
 // The schema of the input must be that of the table; the error names each column.
 func TestAppendRefusesOtherSchemas(t *testing.T) {
-	output, _ := convertFile(t, inputFile(t, newTable([]arrow.Field{
+	output, _ := convertFile(t, inputFile(t, tabletest.New([]arrow.Field{
 		{Name: "a", Type: arrow.PrimitiveTypes.Int32}, {Name: "b", Type: arrow.BinaryTypes.String, Nullable: true},
-	}, []arrow.Array{fromJSON(t, arrow.PrimitiveTypes.Int32, "[1, 2]"), texts("x", "-")}).stream(t)), arrowzarr.Options{})
+	}, []arrow.Array{tabletest.FromJSON(t, arrow.PrimitiveTypes.Int32, "[1, 2]"), tabletest.Texts("x", "-")}).Stream(t)), arrowzarr.Options{})
 	before := contentAt(t, output)
-	other := inputFile(t, newTable([]arrow.Field{
+	other := inputFile(t, tabletest.New([]arrow.Field{
 		{Name: "c", Type: arrow.PrimitiveTypes.Float64}, {Name: "a", Type: arrow.PrimitiveTypes.Int64},
-	}, []arrow.Array{floats(1), fromJSON(t, arrow.PrimitiveTypes.Int64, "[3]")}).stream(t))
+	}, []arrow.Array{tabletest.Floats(1), tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, "[3]")}).Stream(t))
 	_, err := arrowzarr.Append(t.Context(), other, output, arrowzarr.Options{})
 	requirePart(t, arrowzarr.PartInput, err)
 	for _, text := range []string{
@@ -294,20 +295,20 @@ func TestAppendRefusesOtherSchemas(t *testing.T) {
 // Columns are found by name, others may be left out, and the schema stays the table's.
 func TestAppendedColumnsAreFoundByName(t *testing.T) {
 	fields := []arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int32}, {Name: "b", Type: arrow.BinaryTypes.String, Nullable: true}}
-	numbers := fromJSON(t, arrow.PrimitiveTypes.Int32, "[1, 2]")
-	first := inputFile(t, newTable(fields, []arrow.Array{numbers, texts("x", "-")}).stream(t))
+	numbers := tabletest.FromJSON(t, arrow.PrimitiveTypes.Int32, "[1, 2]")
+	first := inputFile(t, tabletest.New(fields, []arrow.Array{numbers, tabletest.Texts("x", "-")}).Stream(t))
 	output, _ := convertFile(t, first, arrowzarr.Options{})
-	more := newTable([]arrow.Field{{Name: "extra", Type: arrow.Null, Nullable: true}, fields[1], fields[0]},
-		[]arrow.Array{array.NewNull(2), texts("y", "z"), numbers})
-	report, err := arrowzarr.Append(t.Context(), inputFile(t, more.stream(t)), output, arrowzarr.Options{Exclude: []string{"ex*"}})
+	more := tabletest.New([]arrow.Field{{Name: "extra", Type: arrow.Null, Nullable: true}, fields[1], fields[0]},
+		[]arrow.Array{array.NewNull(2), tabletest.Texts("y", "z"), numbers})
+	report, err := arrowzarr.Append(t.Context(), inputFile(t, more.Stream(t)), output, arrowzarr.Options{Exclude: []string{"ex*"}})
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), report.Rows)
-	requireTableOf(t, []string{first, inputFile(t, more.choose(2, 1).stream(t))}, output)
+	requireTableOf(t, []string{first, inputFile(t, more.Choose(2, 1).Stream(t))}, output)
 }
 
 // What others have added to the table is kept.
 func TestAppendKeepsForeignAttributesAndNodes(t *testing.T) {
-	input := inputFile(t, single("c", floats(1, 2, 3)).stream(t))
+	input := inputFile(t, tabletest.Single("c", tabletest.Floats(1, 2, 3)).Stream(t))
 	output, _ := convertFile(t, input, arrowzarr.Options{})
 	s := store.NewLocal(output)
 	root, err := zarr.OpenGroup(t.Context(), s, "")
@@ -321,7 +322,7 @@ func TestAppendKeepsForeignAttributesAndNodes(t *testing.T) {
 	require.NoError(t, root.Consolidate(t.Context()))
 	require.NoError(t, os.WriteFile(filepath.Join(output, "letter.txt"), []byte("dear"), 0o666))
 
-	_, err = arrowzarr.Append(t.Context(), inputFile(t, single("c", fromJSON(t, arrow.PrimitiveTypes.Float64, "[null, 5]")).stream(t)), output, arrowzarr.Options{})
+	_, err = arrowzarr.Append(t.Context(), inputFile(t, tabletest.Single("c", tabletest.FromJSON(t, arrow.PrimitiveTypes.Float64, "[null, 5]")).Stream(t)), output, arrowzarr.Options{})
 	require.NoError(t, err)
 	root, err = zarr.OpenGroup(t.Context(), s, "")
 	require.NoError(t, err)
@@ -336,7 +337,7 @@ func TestAppendKeepsForeignAttributesAndNodes(t *testing.T) {
 
 // If pandas can hold no column any more, the table is no data frame, and has no index.
 func TestAppendedTablesMayLoseTheIndex(t *testing.T) {
-	inputs := parts(t, single("c", floats(1, 2), fromJSON(t, arrow.PrimitiveTypes.Float64, "[null]")))
+	inputs := parts(t, tabletest.Single("c", tabletest.Floats(1, 2), tabletest.FromJSON(t, arrow.PrimitiveTypes.Float64, "[null]")))
 	for place, output := range places(t) {
 		_, err := arrowzarr.Convert(t.Context(), inputs[0], output, arrowzarr.Options{})
 		require.NoError(t, err)
@@ -366,7 +367,7 @@ func TestOnlyTablesOfOneChunkGetOtherChunks(t *testing.T) {
 
 // Two appends to one table at once: one is refused.
 func TestOneProcessAppendsAtATime(t *testing.T) {
-	inputs := parts(t, single("c", floats(1, 2), floats(3)))
+	inputs := parts(t, tabletest.Single("c", tabletest.Floats(1, 2), tabletest.Floats(3)))
 	for place, output := range places(t) {
 		t.Run(place, func(t *testing.T) {
 			_, err := arrowzarr.Convert(t.Context(), inputs[0], output, arrowzarr.Options{})

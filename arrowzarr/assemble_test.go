@@ -6,6 +6,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
@@ -56,7 +57,7 @@ func TestFixedSizeListsBecomeArraysOfMoreAxes(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			input := inputFile(t, single("c", fromJSON(t, test.kind, test.values)).file(t))
+			input := inputFile(t, tabletest.Single("c", tabletest.FromJSON(t, test.kind, test.values)).File(t))
 			for _, rows := range []int64{0, 1} {
 				output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: rows})
 				requireColumn(t, openRoot(t, output), "c", test.want)

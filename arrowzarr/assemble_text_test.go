@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // The bytes of nulls are no part of a chunk.
@@ -33,7 +34,7 @@ func TestChunksJoinTextOfBatchesWithNulls(t *testing.T) {
 			}
 			whole := withBytes(offsets, of)
 			batches := []arrow.Array{whole, array.NewSlice(whole, 2, 3), array.NewSlice(whole, 1, 6), array.NewSlice(whole, 3, 4), array.NewSlice(whole, 4, 6)}
-			input := inputFile(t, single("c", batches...).stream(t))
+			input := inputFile(t, tabletest.Single("c", batches...).Stream(t))
 			for rows := range int64(9) {
 				output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: rows})
 				requireColumn(t, openRoot(t, output), "c", expect(of, batches))
@@ -50,7 +51,7 @@ func TestInvalidUTF8IsRefused(t *testing.T) {
 			b.AppendString("bro\xffken")
 			b.AppendString("fine")
 			for _, rows := range []int64{0, 1} {
-				input := single("words", b.NewArray()).stream(t)
+				input := tabletest.Single("words", b.NewArray()).Stream(t)
 				message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{ChunkRows: rows})
 				assert.Contains(t, message, `column "words"`)
 				assert.Contains(t, message, "UTF-8")
@@ -59,7 +60,7 @@ func TestInvalidUTF8IsRefused(t *testing.T) {
 		})
 	}
 	t.Run("dictionary", func(t *testing.T) {
-		input := single("words", encoded(arrow.PrimitiveTypes.Int8, texts("fine", "bro\xffken"), 0)).stream(t)
+		input := tabletest.Single("words", tabletest.Dictionary(arrow.PrimitiveTypes.Int8, tabletest.Texts("fine", "bro\xffken"), 0)).Stream(t)
 		message := refuse(t, arrowzarr.PartInput, inputFile(t, input), arrowzarr.Options{})
 		assert.Contains(t, message, `column "words"`)
 		assert.Contains(t, message, "UTF-8")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // BenchmarkReadParquet reads a Parquet file as Convert does: QUIVER_BENCH_PARQUET, or a
@@ -17,7 +18,7 @@ func BenchmarkReadParquet(b *testing.B) {
 	path := os.Getenv("QUIVER_BENCH_PARQUET")
 	if path == "" {
 		path = filepath.Join(b.TempDir(), "small.parquet")
-		require.NoError(b, os.WriteFile(path, single("x", sample(newRand(1), arrow.PrimitiveTypes.Float64, 10_000, 0.1)).parquet(b), 0o600))
+		require.NoError(b, os.WriteFile(path, tabletest.Single("x", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Float64, 10_000, 0.1)).Parquet(b), 0o600))
 	}
 	for b.Loop() {
 		bytes, err := arrowzarr.ReadAsConvert(path)

@@ -15,7 +15,7 @@ import (
 // A conversion to an object store that is interrupted again and again goes on after its last
 // checkpoint, and its output is that of one that was not.
 func TestInterruptedConversionsGoOn(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 8, 60, 3, 80, 50, 0, 70).stream(t))
+	input := inputFile(t, mixedTable(t, 8, 60, 3, 80, 50, 0, 70).Stream(t))
 	options := arrowzarr.Options{ChunkRows: 8, Jobs: 2, Checkpoint: time.Nanosecond}
 	whole, url := newObjects(t)
 	_, err := arrowzarr.Convert(t.Context(), input, url, options)

@@ -10,21 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // named returns a table of one row of columns with these names.
-func named(tb testing.TB, names ...string) table {
+func named(tb testing.TB, names ...string) tabletest.Table {
 	fields, columns := make([]arrow.Field, len(names)), make([]arrow.Array, len(names))
 	for i, name := range names {
-		columns[i] = fromJSON(tb, arrow.PrimitiveTypes.Int64, fmt.Sprintf("[%d]", i))
+		columns[i] = tabletest.FromJSON(tb, arrow.PrimitiveTypes.Int64, fmt.Sprintf("[%d]", i))
 		fields[i] = arrow.Field{Name: name, Type: columns[i].DataType()}
 	}
-	return newTable(fields, columns)
+	return tabletest.New(fields, columns)
 }
 
 func TestColumnsAreChosenByNamesAndPatterns(t *testing.T) {
 	whole := named(t, "a", "ab", "abc", "a*", "b/c", "[x", "a")
-	input := inputFile(t, whole.file(t))
+	input := inputFile(t, whole.File(t))
 	for name, test := range map[string]struct {
 		columns, exclude []string
 		want             []int
@@ -46,24 +47,24 @@ func TestColumnsAreChosenByNamesAndPatterns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			output, report := convertFile(t, input, arrowzarr.Options{Columns: test.columns, Exclude: test.exclude})
 			assert.Equal(t, len(test.want), report.Columns)
-			requireTable(t, whole.choose(test.want...), output)
+			requireTable(t, whole.Choose(test.want...), output)
 		})
 	}
 }
 
 // withoutForm returns a table of a good column and two whose types have no Zarr form.
-func withoutForm(tb testing.TB) table {
+func withoutForm(tb testing.TB) tabletest.Table {
 	tb.Helper()
 	bad := tensors(tb, `{"shape": [7]}`, 6, `[[1, 2, 3, 4, 5, 6]]`)
-	first, second := bad.schema.Field(0), bad.schema.Field(0)
+	first, second := bad.Schema.Field(0), bad.Schema.Field(0)
 	first.Name, second.Name = "first", "second"
 	fields := []arrow.Field{first, {Name: "good", Type: arrow.PrimitiveTypes.Int64}, second}
-	column := bad.batches[0].Column(0)
-	return newTable(fields, []arrow.Array{column, fromJSON(tb, arrow.PrimitiveTypes.Int64, "[7]"), column})
+	column := bad.Batches[0].Column(0)
+	return tabletest.New(fields, []arrow.Array{column, tabletest.FromJSON(tb, arrow.PrimitiveTypes.Int64, "[7]"), column})
 }
 
 func TestEveryProblemOfTheColumnsIsNamedAtOnce(t *testing.T) {
-	input := inputFile(t, withoutForm(t).file(t))
+	input := inputFile(t, withoutForm(t).File(t))
 	message := refuse(t, arrowzarr.PartInput, input, arrowzarr.Options{})
 	assert.Len(t, strings.Split(message, "\n"), 2)
 	for _, want := range []string{`column "first" of type`, `column "second" of type`} {
@@ -82,16 +83,16 @@ func TestEveryProblemOfTheColumnsIsNamedAtOnce(t *testing.T) {
 
 func TestUnsupportedColumnsAreSkippedAndReported(t *testing.T) {
 	whole := withoutForm(t)
-	input := inputFile(t, whole.file(t))
+	input := inputFile(t, whole.File(t))
 	output, report := convertFile(t, input, arrowzarr.Options{SkipUnsupported: true})
-	requireTable(t, whole.choose(1), output)
+	requireTable(t, whole.Choose(1), output)
 	verified, err := arrowzarr.Verify(t.Context(), input, output, arrowzarr.Options{})
 	require.NoError(t, err)
 	assert.Empty(t, verified.Difference)
 	require.Len(t, report.Skipped, 2)
 	for i, name := range []string{"first", "second"} {
 		assert.Equal(t, name, report.Skipped[i].Name)
-		assert.Equal(t, whole.schema.Field(0).Type.String(), report.Skipped[i].Type)
+		assert.Equal(t, whole.Schema.Field(0).Type.String(), report.Skipped[i].Type)
 		assert.Contains(t, report.Skipped[i].Reason, "fixed_shape_tensor")
 	}
 	_, report = convertFile(t, input, arrowzarr.Options{SkipUnsupported: true, Exclude: []string{"first"}})
@@ -106,7 +107,7 @@ func TestNamesOfManyColumnsAreNotAllListed(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("column%d", i)
 	}
-	message := refuse(t, arrowzarr.PartUsage, inputFile(t, named(t, names...).file(t)), arrowzarr.Options{Columns: []string{"x"}})
+	message := refuse(t, arrowzarr.PartUsage, inputFile(t, named(t, names...).File(t)), arrowzarr.Options{Columns: []string{"x"}})
 	assert.Contains(t, message, `"column49" and 10 more`)
 	assert.NotContains(t, message, "column50")
 }

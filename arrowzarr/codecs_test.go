@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
@@ -92,36 +93,36 @@ func codecs(tb testing.TB, output string) map[string]string {
 }
 
 // mixed returns a table of a column of each class, and of columns of several arrays.
-func mixed(tb testing.TB) table {
+func mixed(tb testing.TB) tabletest.Table {
 	tb.Helper()
-	dictionary := encoded(arrow.PrimitiveTypes.Int8, texts("x", "y"), 0, 1, 0)
+	dictionary := tabletest.Dictionary(arrow.PrimitiveTypes.Int8, tabletest.Texts("x", "y"), 0, 1, 0)
 	columns := []struct {
 		name   string
 		values arrow.Array
 	}{
-		{"i", fromJSON(tb, arrow.PrimitiveTypes.Int32, "[1, 2, 3]")},
-		{"f", fromJSON(tb, arrow.PrimitiveTypes.Float32, "[1, null, 3]")},
-		{"b", fromJSON(tb, arrow.FixedWidthTypes.Boolean, "[true, false, true]")},
-		{"s", texts("a", "b", "c")},
-		{"y", fromJSON(tb, arrow.BinaryTypes.Binary, `["YQ==", "Yg==", "Yw=="]`)},
-		{"t", fromJSON(tb, arrow.FixedWidthTypes.Date32, `["2020-01-01", "2020-01-02", "2020-01-03"]`)},
-		{"m", fromJSON(tb, &arrow.Decimal128Type{Precision: 5, Scale: 1}, `["1.5", "2.5", "3.5"]`)},
+		{"i", tabletest.FromJSON(tb, arrow.PrimitiveTypes.Int32, "[1, 2, 3]")},
+		{"f", tabletest.FromJSON(tb, arrow.PrimitiveTypes.Float32, "[1, null, 3]")},
+		{"b", tabletest.FromJSON(tb, arrow.FixedWidthTypes.Boolean, "[true, false, true]")},
+		{"s", tabletest.Texts("a", "b", "c")},
+		{"y", tabletest.FromJSON(tb, arrow.BinaryTypes.Binary, `["YQ==", "Yg==", "Yw=="]`)},
+		{"t", tabletest.FromJSON(tb, arrow.FixedWidthTypes.Date32, `["2020-01-01", "2020-01-02", "2020-01-03"]`)},
+		{"m", tabletest.FromJSON(tb, &arrow.Decimal128Type{Precision: 5, Scale: 1}, `["1.5", "2.5", "3.5"]`)},
 		{"d", dictionary},
-		{"v", fromJSON(tb, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float64), "[[1, 2], [3, 4], [5, 6]]")},
-		{"n", fromJSON(tb, arrow.ListOf(arrow.PrimitiveTypes.Float32), "[[1], null, [2, 3]]")},
-		{"r", fromJSON(tb, arrow.ListOf(arrow.BinaryTypes.String), `[["a"], [], ["b", "c"]]`)},
+		{"v", tabletest.FromJSON(tb, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float64), "[[1, 2], [3, 4], [5, 6]]")},
+		{"n", tabletest.FromJSON(tb, arrow.ListOf(arrow.PrimitiveTypes.Float32), "[[1], null, [2, 3]]")},
+		{"r", tabletest.FromJSON(tb, arrow.ListOf(arrow.BinaryTypes.String), `[["a"], [], ["b", "c"]]`)},
 	}
 	var fields []arrow.Field
 	var arrays []arrow.Array
 	for _, c := range columns {
 		fields, arrays = append(fields, arrow.Field{Name: c.name, Type: c.values.DataType(), Nullable: true}), append(arrays, c.values)
 	}
-	return newTable(fields, arrays)
+	return tabletest.New(fields, arrays)
 }
 
 func TestCodecsFollowClassesAndColumns(t *testing.T) {
 	whole := mixed(t)
-	input := inputFile(t, whole.file(t))
+	input := inputFile(t, whole.File(t))
 	options := arrowzarr.Options{NoIndex: true}
 	level := map[string]int{}
 	for i, class := range []string{"int", "float", "bool", "text", "binary", "time", "decimal"} {
@@ -160,7 +161,7 @@ func TestCodecsFollowClassesAndColumns(t *testing.T) {
 
 func TestEveryCodecKeepsTheTable(t *testing.T) {
 	whole := mixed(t)
-	input := inputFile(t, whole.file(t))
+	input := inputFile(t, whole.File(t))
 	texts := []string{"none", "zstd:3", "gzip:1", "lz4", "auto:fast", "auto", "auto:small", "blosc:zstd"}
 	for _, inner := range []string{"blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"} {
 		for _, shuffle := range []string{"shuffle", "bitshuffle", "noshuffle"} {
@@ -185,8 +186,8 @@ func TestEveryCodecKeepsTheTable(t *testing.T) {
 
 // compressible returns a table of columns that different codecs suit: a smooth sequence,
 // noise, and repeated text.
-func compressible(rows int) table {
-	rng := newRand(3)
+func compressible(rows int) tabletest.Table {
+	rng := tabletest.NewRand(3)
 	smooth, noise := make([]int64, rows), make([]byte, 0, 8*rows)
 	text := array.NewStringBuilder(memory.DefaultAllocator)
 	for i := range rows {
@@ -201,7 +202,7 @@ func compressible(rows int) table {
 		floats.Append(math.Float64frombits(binary.LittleEndian.Uint64(noise[8*i:])))
 	}
 	columns := []arrow.Array{ids.NewArray(), floats.NewArray(), text.NewArray()}
-	return newTable([]arrow.Field{
+	return tabletest.New([]arrow.Field{
 		{Name: "smooth", Type: arrow.PrimitiveTypes.Int64}, {Name: "noise", Type: arrow.PrimitiveTypes.Float64}, {Name: "text", Type: arrow.BinaryTypes.String},
 	}, columns)
 }
@@ -209,7 +210,7 @@ func compressible(rows int) table {
 // Auto stores every array within 2% of the best of its candidates, and no codec that
 // helps nothing.
 func TestAutoTakesTheSmallestOfItsCandidates(t *testing.T) {
-	input := inputFile(t, compressible(1<<16).file(t))
+	input := inputFile(t, compressible(1<<16).File(t))
 	size := func(codec string) (map[string]int64, map[string]string) {
 		var o arrowzarr.Options
 		require.NoError(t, o.AddCodec(codec))
@@ -244,7 +245,7 @@ func TestAutoIsDeterministic(t *testing.T) {
 	if testing.Short() {
 		batches = []int{100, 50}
 	}
-	input := inputFile(t, nestedTable(4, batches, 0.2).stream(t))
+	input := inputFile(t, nestedTable(4, batches, 0.2).Stream(t))
 	want, report := convertFile(t, input, arrowzarr.Options{Codec: arrowzarr.Codec{Name: "auto", Effort: arrowzarr.Balanced}, Jobs: 1, ChunkRows: 64})
 	require.NotEmpty(t, report.Codecs)
 	got, again := convertFile(t, input, arrowzarr.Options{Codec: arrowzarr.Codec{Name: "auto", Effort: arrowzarr.Balanced}, Jobs: 4, ChunkRows: 64})

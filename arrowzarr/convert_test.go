@@ -21,6 +21,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
@@ -34,11 +35,11 @@ var (
 )
 
 // encodings are the formats of inputs that hold the same table.
-var encodings = map[string]func(table, testing.TB) []byte{
-	"file":        func(t table, tb testing.TB) []byte { return t.file(tb) },
-	"stream":      func(t table, tb testing.TB) []byte { return t.stream(tb) },
-	"LZ4 file":    func(t table, tb testing.TB) []byte { return t.file(tb, ipc.WithLZ4()) },
-	"zstd stream": func(t table, tb testing.TB) []byte { return t.stream(tb, ipc.WithZstd()) },
+var encodings = map[string]func(tabletest.Table, testing.TB) []byte{
+	"file":        func(t tabletest.Table, tb testing.TB) []byte { return t.File(tb) },
+	"stream":      func(t tabletest.Table, tb testing.TB) []byte { return t.Stream(tb) },
+	"LZ4 file":    func(t tabletest.Table, tb testing.TB) []byte { return t.File(tb, ipc.WithLZ4()) },
+	"zstd stream": func(t tabletest.Table, tb testing.TB) []byte { return t.Stream(tb, ipc.WithZstd()) },
 }
 
 // conversions are combinations of batch lengths, shares of nulls, chunks and codecs.
@@ -82,13 +83,13 @@ func TestEveryTypeConvertsOnEveryDevice(t *testing.T) {
 				t.Skip("takes a second")
 			}
 			t.Parallel()
-			want := sampleTable(uint64(seed), c.lengths, c.nulls...)
+			want := tabletest.RandomTable(uint64(seed), c.lengths, c.nulls...)
 			input := inputFile(t, encodings[c.from](want, t))
 			options := arrowzarr.Options{Codec: c.codec, ChunkRows: c.chunk, ShardRows: c.shard}
 			onCPU, report := convertFile(t, input, options)
 			requireTable(t, want, onCPU)
-			assert.Equal(t, want.rows(), report.Rows)
-			assert.Equal(t, len(supported), report.Columns)
+			assert.Equal(t, want.Rows(), report.Rows)
+			assert.Equal(t, len(tabletest.Types), report.Columns)
 			assert.Equal(t, c.codec.String(), report.Codec)
 			assert.Equal(t, "cpu", report.Device)
 			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
@@ -109,8 +110,8 @@ func TestEveryTypeConvertsOnEveryDevice(t *testing.T) {
 }
 
 func TestJobsDoNotChangeTheOutput(t *testing.T) {
-	want := sampleTable(77, []int{40, 3, 60}, 0.2)
-	input := inputFile(t, want.file(t))
+	want := tabletest.RandomTable(77, []int{40, 3, 60}, 0.2)
+	input := inputFile(t, want.File(t))
 	for _, jobs := range []int{1, 2, 8} {
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 15, ShardRows: 30, Jobs: jobs})
 		requireTable(t, want, output)
@@ -118,31 +119,31 @@ func TestJobsDoNotChangeTheOutput(t *testing.T) {
 }
 
 func TestConvertSelectsColumns(t *testing.T) {
-	whole := sampleTable(5, []int{10, 10}, 0.5)
-	chosen := []string{whole.schema.Field(30).Name, whole.schema.Field(2).Name, whole.schema.Field(15).Name}
+	whole := tabletest.RandomTable(5, []int{10, 10}, 0.5)
+	chosen := []string{whole.Schema.Field(30).Name, whole.Schema.Field(2).Name, whole.Schema.Field(15).Name}
 	for name, encode := range encodings {
 		t.Run(name, func(t *testing.T) {
 			output, report := convertCodes(t, encode(whole, t), arrowzarr.Options{Columns: chosen})
 			assert.Equal(t, 3, report.Columns)
 			// In the order of the input, not of the option.
-			requireTable(t, whole.choose(2, 15, 30), output)
+			requireTable(t, whole.Choose(2, 15, 30), output)
 		})
 	}
 }
 
 func TestInputsWithoutColumnsConvert(t *testing.T) {
 	nothing := arrow.NewSchema(nil, nil)
-	for name, input := range map[string]table{
-		"no batches": {schema: nothing},
-		"no rows":    {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, 0)}},
-		"3 rows":     {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, 3)}},
+	for name, input := range map[string]tabletest.Table{
+		"no batches": {Schema: nothing},
+		"no rows":    {Schema: nothing, Batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, 0)}},
+		"3 rows":     {Schema: nothing, Batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, 3)}},
 	} {
 		for _, encode := range encodings {
 			output, report := convertCodes(t, encode(input, t), arrowzarr.Options{})
 			root := openRoot(t, output)
 			assert.Empty(t, root.Metadata().Consolidated, name)
 			assert.Equal(t, []any{}, root.Metadata().Attributes["column-order"], name)
-			assert.Equal(t, input.rows(), report.Rows, name)
+			assert.Equal(t, input.Rows(), report.Rows, name)
 		}
 	}
 }
@@ -151,18 +152,18 @@ func TestInputsWithoutColumnsConvert(t *testing.T) {
 func TestManyRowsWithoutValuesConvert(t *testing.T) {
 	const many = 1 << 62
 	nothing := arrow.NewSchema(nil, nil)
-	for name, input := range map[string]table{
-		"no columns":   {schema: nothing, batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, many)}},
-		"null columns": single("null", array.NewNull(many)),
+	for name, input := range map[string]tabletest.Table{
+		"no columns":   {Schema: nothing, Batches: []arrow.RecordBatch{array.NewRecordBatch(nothing, nil, many)}},
+		"null columns": tabletest.Single("null", array.NewNull(many)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, options := range []arrowzarr.Options{{}, {ChunkRows: 7, ShardRows: 21}} {
-				output, report := convertCodes(t, input.stream(t), options)
+				output, report := convertCodes(t, input.Stream(t), options)
 				assert.Equal(t, int64(many), report.Rows)
 				assert.Equal(t, json.Number(fmt.Sprint(many)), openRoot(t, output).Metadata().Attributes["num_rows"])
 			}
-			input.batches = append(input.batches, input.batches[0], input.batches[0])
-			message := refuse(t, arrowzarr.PartInput, inputFile(t, input.stream(t)), arrowzarr.Options{})
+			input.Batches = append(input.Batches, input.Batches[0], input.Batches[0])
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, input.Stream(t)), arrowzarr.Options{})
 			assert.Contains(t, message, "more rows than can be counted")
 		})
 	}
@@ -200,8 +201,8 @@ func TestConvertCancelledBeforeItBegins(t *testing.T) {
 	noGoroutinesLeft(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	columns := sampleTable(1, []int{20}, 0.2)
-	for _, content := range [][]byte{columns.file(t), columns.stream(t), single("a", texts("x")).parquet(t)} {
+	columns := tabletest.RandomTable(1, []int{20}, 0.2)
+	for _, content := range [][]byte{columns.File(t), columns.Stream(t), tabletest.Single("a", tabletest.Texts("x")).Parquet(t)} {
 		output := filepath.Join(t.TempDir(), "output.zarr")
 		_, err := arrowzarr.Convert(ctx, inputFile(t, content), output, arrowzarr.Options{})
 		require.ErrorIs(t, err, context.Canceled)
@@ -213,7 +214,7 @@ func TestConvertCancelledBeforeItBegins(t *testing.T) {
 // leaves no file, no memory and no goroutine, because the pipe has deadlines.
 func TestConvertCancelledWhileReadBlocks(t *testing.T) {
 	noGoroutinesLeft(t)
-	stream := sampleTable(1, []int{50, 50, 50, 50}, 0.2).stream(t)
+	stream := tabletest.RandomTable(1, []int{50, 50, 50, 50}, 0.2).Stream(t)
 	run := func(t *testing.T, dev arrowbuf.Device) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		input := pipe(t, stream[:len(stream)*2/3], func() { cancel(errors.New("enough")) })
@@ -253,8 +254,8 @@ func pipe(t *testing.T, content []byte, then func()) string {
 // are few: those of adjacent chunks are one.
 func TestConvertCancelledDuringDeviceCalls(t *testing.T) {
 	noGoroutinesLeft(t)
-	columns := sampleTable(1, []int{100, 100}, 0.2)
-	for name, content := range map[string][]byte{"file": columns.file(t), "stream": columns.stream(t)} {
+	columns := tabletest.RandomTable(1, []int{100, 100}, 0.2)
+	for name, content := range map[string][]byte{"file": columns.File(t), "stream": columns.Stream(t)} {
 		for call, nth := range map[string]int{"cuMemAlloc": 1, "cuMemcpyHtoDAsync": 2, "cuLaunchKernel": 20, "cuMemcpyDtoHAsync": 3} {
 			t.Run(name+" "+call, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -277,9 +278,9 @@ func TestConvertCancelledDuringDeviceCalls(t *testing.T) {
 func TestFileTruncatedDuringConvertIsAnError(t *testing.T) {
 	var batches []arrow.Array
 	for i := range 400 {
-		batches = append(batches, sample(newRand(uint64(i)), arrow.PrimitiveTypes.Int64, 1000, 0.1))
+		batches = append(batches, tabletest.Random(tabletest.NewRand(uint64(i)), arrow.PrimitiveTypes.Int64, 1000, 0.1))
 	}
-	input := inputFile(t, single("c", batches...).file(t))
+	input := inputFile(t, tabletest.Single("c", batches...).File(t))
 	progress := &arrowzarr.Progress{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cut := make(chan struct{})
@@ -341,8 +342,8 @@ func (f *failing) calls(name string) int {
 // If any call of the driver fails, the error is one of the device, no file is left, and
 // all memory is released.
 func TestDeviceFailuresLeaveNothingBehind(t *testing.T) {
-	columns := sampleTable(1, []int{10, 30}, 0.3)
-	input := inputFile(t, columns.stream(t))
+	columns := tabletest.RandomTable(1, []int{10, 30}, 0.3)
+	input := inputFile(t, columns.Stream(t))
 	options := arrowzarr.Options{ChunkRows: 16, Jobs: 2}
 	for call, result := range map[string]cudabuf.Result{
 		"cuMemAlloc":          outOfMemory,
@@ -405,7 +406,7 @@ func simulatedDevice(t *testing.T, c cudatest.Config) *cudabuf.Device {
 
 // A chunk that is larger than the memory of the device is an error of the device.
 func TestDeviceOutOfMemoryIsAnError(t *testing.T) {
-	input := inputFile(t, sampleTable(2, []int{3000}, 0.2).file(t))
+	input := inputFile(t, tabletest.RandomTable(2, []int{3000}, 0.2).File(t))
 	dev := simulatedDevice(t, cudatest.Config{MemoryBytes: 64 << 10})
 	output := filepath.Join(t.TempDir(), "output.zarr")
 	_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{Device: dev})
@@ -416,7 +417,7 @@ func TestDeviceOutOfMemoryIsAnError(t *testing.T) {
 
 // cudatest fails the test if memory of the device is left.
 func TestRefusedInputsLeaveNoDeviceMemory(t *testing.T) {
-	stream := sampleTable(1, []int{20, 20}, 0.3).stream(t)
+	stream := tabletest.RandomTable(1, []int{20, 20}, 0.3).Stream(t)
 	for _, cut := range []int{len(stream) - 9, len(stream) * 2 / 3, len(stream) / 3, 50} {
 		cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 			refuse(t, arrowzarr.PartInput, inputFile(t, stream[:cut]), arrowzarr.Options{Device: dev, ChunkRows: 4})
@@ -457,7 +458,7 @@ func convertToSmallDisk(input, dir string) outcome {
 }
 
 func manyNumbers(t *testing.T) string {
-	return inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int64, 100_000, 0)).file(t))
+	return inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int64, 100_000, 0)).File(t))
 }
 
 func TestFileSizeLimitIsAnOutputError(t *testing.T) {
@@ -484,13 +485,13 @@ func TestFullDiskIsAnOutputError(t *testing.T) {
 
 // More columns than leave memory for values are refused before a value is read.
 func TestTooManyColumnsForTheMemoryAreRefused(t *testing.T) {
-	value := floats(1)
+	value := tabletest.Floats(1)
 	fields := make([]arrow.Field, 20_000)
 	columns := make([]arrow.Array, len(fields))
 	for i := range fields {
 		fields[i], columns[i] = arrow.Field{Name: fmt.Sprintf("c%d", i), Type: value.DataType()}, value
 	}
-	input := inputFile(t, newTable(fields, columns).stream(t))
+	input := inputFile(t, tabletest.New(fields, columns).Stream(t))
 	message := refuse(t, arrowzarr.PartUsage, input, arrowzarr.Options{MaxMemory: 256 << 20})
 	assert.Contains(t, message, "20000 columns take about 156 MiB, which leaves too little of --max-memory for their values: choose some with --columns, or raise --max-memory to 281 MiB")
 	convertFile(t, input, arrowzarr.Options{MaxMemory: 256 << 20, Columns: []string{"c1?"}})

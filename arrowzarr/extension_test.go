@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // crs is the metadata of a column of GeoArrow, and geo that of a file of GeoParquet.
@@ -29,7 +30,7 @@ func geoField(name, extension string, storage arrow.DataType) arrow.Field {
 }
 
 // geometries returns a table of geometries in the forms of GeoArrow.
-func geometries(tb testing.TB) table {
+func geometries(tb testing.TB) tabletest.Table {
 	tb.Helper()
 	number := arrow.PrimitiveTypes.Float64
 	point := arrow.StructOf(arrow.Field{Name: "x", Type: number}, arrow.Field{Name: "y", Type: number})
@@ -41,13 +42,13 @@ func geometries(tb testing.TB) table {
 		geoField("polygon", "geoarrow.polygon", arrow.ListOfNonNullable(arrow.ListOfNonNullable(pair))),
 	}
 	columns := []arrow.Array{
-		fromJSON(tb, fields[0].Type, `["AQEAAAAAAAAAAADwPwAAAAAAAABA", null]`), texts("POINT (1 2)", "-"),
-		fromJSON(tb, point, `[{"x": 1, "y": 2}, null]`), fromJSON(tb, pair, `[[1, 2], null]`),
-		fromJSON(tb, fields[4].Type, `[[{"x": 1, "y": 2}, {"x": 3, "y": 4}], null]`),
-		fromJSON(tb, fields[5].Type, `[[[[1, 2], [3, 4], [5, 6], [1, 2]]], null]`),
+		tabletest.FromJSON(tb, fields[0].Type, `["AQEAAAAAAAAAAADwPwAAAAAAAABA", null]`), tabletest.Texts("POINT (1 2)", "-"),
+		tabletest.FromJSON(tb, point, `[{"x": 1, "y": 2}, null]`), tabletest.FromJSON(tb, pair, `[[1, 2], null]`),
+		tabletest.FromJSON(tb, fields[4].Type, `[[{"x": 1, "y": 2}, {"x": 3, "y": 4}], null]`),
+		tabletest.FromJSON(tb, fields[5].Type, `[[[[1, 2], [3, 4], [5, 6], [1, 2]]], null]`),
 	}
 	metadata := arrow.NewMetadata([]string{"geo", "other"}, []string{geo, "kept"})
-	return withSchema(newTable(fields, columns), arrow.NewSchema(fields, &metadata))
+	return withSchema(tabletest.New(fields, columns), arrow.NewSchema(fields, &metadata))
 }
 
 // requireKept converts an input, and checks that the restored table has the schema that
@@ -64,12 +65,12 @@ func requireKept(t *testing.T, input string) *arrow.Schema {
 	report, err = arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
 	require.NoError(t, err)
 	require.Empty(t, report.Difference)
-	return readTable(t, restored).schema
+	return readTable(t, restored).Schema
 }
 
 func TestGeometriesKeepTheirReferenceSystem(t *testing.T) {
 	whole := geometries(t)
-	for name, content := range map[string][]byte{"stream": whole.stream(t), "file": whole.file(t), "Parquet": whole.parquet(t), "Parquet without a schema": parquetOf(t, whole, false)} {
+	for name, content := range map[string][]byte{"stream": whole.Stream(t), "file": whole.File(t), "Parquet": whole.Parquet(t), "Parquet without a schema": parquetOf(t, whole, false)} {
 		t.Run(name, func(t *testing.T) {
 			schema := requireKept(t, inputFile(t, content))
 			if name == "Parquet without a schema" { // its columns have no metadata; the file does
@@ -80,7 +81,7 @@ func TestGeometriesKeepTheirReferenceSystem(t *testing.T) {
 			}
 			kept, _ := schema.Metadata().GetValue("geo")
 			assert.Equal(t, geo, kept)
-			for i, field := range whole.schema.Fields() {
+			for i, field := range whole.Schema.Fields() {
 				for _, key := range field.Metadata.Keys() {
 					want, _ := field.Metadata.GetValue(key)
 					got, ok := schema.Field(i).Metadata.GetValue(key)
@@ -110,17 +111,17 @@ func TestExtensionTypesAreRestored(t *testing.T) {
 	var fields []arrow.Field
 	var columns []arrow.Array
 	for _, s := range storages {
-		storage := fromJSON(t, s.kind.StorageType(), s.values)
+		storage := tabletest.FromJSON(t, s.kind.StorageType(), s.values)
 		fields = append(fields, arrow.Field{Name: fmt.Sprint(s.kind), Type: s.kind, Nullable: true})
 		columns = append(columns, array.NewExtensionArrayWithStorage(s.kind, storage))
 	}
 	tensor := tensors(t, `{"shape": [2, 3], "dim_names": ["y", "x"]}`, 6, `[[1, 2, 3, 4, 5, 6], null]`)
-	fields, columns = append(fields, tensor.schema.Field(0)), append(columns, tensor.batches[0].Column(0))
-	whole := newTable(fields, columns)
-	for name, content := range map[string][]byte{"stream": whole.stream(t), "file": whole.file(t), "Parquet": whole.parquet(t)} {
+	fields, columns = append(fields, tensor.Schema.Field(0)), append(columns, tensor.Batches[0].Column(0))
+	whole := tabletest.New(fields, columns)
+	for name, content := range map[string][]byte{"stream": whole.Stream(t), "file": whole.File(t), "Parquet": whole.Parquet(t)} {
 		t.Run(name, func(t *testing.T) {
 			schema := requireKept(t, inputFile(t, content))
-			for i, f := range whole.schema.Fields() {
+			for i, f := range whole.Schema.Fields() {
 				assert.True(t, arrow.TypeEqual(f.Type, schema.Field(i).Type), "%s: got %s, expected %s", f.Name, schema.Field(i).Type, f.Type)
 				want, _ := f.Metadata.GetValue("ARROW:extension:metadata")
 				got, _ := schema.Field(i).Metadata.GetValue("ARROW:extension:metadata")
@@ -144,8 +145,8 @@ func TestVariantsAreStructs(t *testing.T) {
 			}
 			b.AppendNull()
 			values := b.NewArray()
-			whole := newTable([]arrow.Field{{Name: "v", Type: kind, Nullable: true}}, []arrow.Array{values})
-			for format, content := range map[string][]byte{"stream": whole.stream(t), "Parquet": whole.parquet(t)} {
+			whole := tabletest.New([]arrow.Field{{Name: "v", Type: kind, Nullable: true}}, []arrow.Array{values})
+			for format, content := range map[string][]byte{"stream": whole.Stream(t), "Parquet": whole.Parquet(t)} {
 				input := inputFile(t, content)
 				schema := requireKept(t, input)
 				assert.Equal(t, kind.ExtensionName(), schema.Field(0).Type.(arrow.ExtensionType).ExtensionName(), format)
@@ -180,9 +181,9 @@ func TestExtensionTypesPassThroughParquet(t *testing.T) {
 		"struct": {opaque(arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int8, Nullable: true})), `[{"a": 1}, null]`},
 	} {
 		fields = append(fields, arrow.Field{Name: name, Type: test.kind, Nullable: true, Metadata: kept})
-		columns = append(columns, array.NewExtensionArrayWithStorage(test.kind, fromJSON(t, test.kind.StorageType(), test.values)))
+		columns = append(columns, array.NewExtensionArrayWithStorage(test.kind, tabletest.FromJSON(t, test.kind.StorageType(), test.values)))
 	}
-	output, _ := convertFile(t, inputFile(t, newTable(fields, columns).stream(t)), arrowzarr.Options{})
+	output, _ := convertFile(t, inputFile(t, tabletest.New(fields, columns).Stream(t)), arrowzarr.Options{})
 	restored := filepath.Join(t.TempDir(), "restored.parquet")
 	_, err = arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
 	require.NoError(t, err)

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
 // frameTable has one column of each outcome in a data frame.
-func frameTable(tb testing.TB, metadata *arrow.Metadata) table {
+func frameTable(tb testing.TB, metadata *arrow.Metadata) tabletest.Table {
 	i64, f64 := arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float64
 	when := arrow.FixedWidthTypes.Date32
 	columns := []struct {
@@ -37,10 +38,10 @@ func frameTable(tb testing.TB, metadata *arrow.Metadata) table {
 	var arrays []arrow.Array
 	for _, c := range columns {
 		fields = append(fields, arrow.Field{Name: c.name, Type: c.kind, Nullable: true})
-		arrays = append(arrays, fromJSON(tb, c.kind, c.values))
+		arrays = append(arrays, tabletest.FromJSON(tb, c.kind, c.values))
 	}
 	schema := arrow.NewSchema(fields, metadata)
-	return table{schema: schema, batches: []arrow.RecordBatch{array.NewRecordBatch(schema, arrays, 3)}}
+	return tabletest.Table{Schema: schema, Batches: []arrow.RecordBatch{array.NewRecordBatch(schema, arrays, 3)}}
 }
 
 // anndata would read other columns as NaN, or not read the frame at all.
@@ -64,7 +65,7 @@ func TestDataFrameHasTheColumnsThatPandasHolds(t *testing.T) {
 		"metadata of no table": {pandas(`[]`), "_index"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, _ := convertCodes(t, frameTable(t, test.metadata).stream(t), arrowzarr.Options{})
+			output, _ := convertCodes(t, frameTable(t, test.metadata).Stream(t), arrowzarr.Options{})
 			root := openRoot(t, output)
 			attributes := root.Metadata().Attributes
 			assert.Equal(t, "dataframe", attributes["encoding-type"])
@@ -81,7 +82,7 @@ func TestDataFrameHasTheColumnsThatPandasHolds(t *testing.T) {
 }
 
 func TestNoIndexIsNoDataFrame(t *testing.T) {
-	output, _ := convertCodes(t, frameTable(t, nil).stream(t), arrowzarr.Options{NoIndex: true})
+	output, _ := convertCodes(t, frameTable(t, nil).Stream(t), arrowzarr.Options{NoIndex: true})
 	root := openRoot(t, output)
 	assert.NotContains(t, root.Metadata().Attributes, "encoding-type")
 	assert.NotContains(t, root.Metadata().Consolidated, "_index")
@@ -89,12 +90,12 @@ func TestNoIndexIsNoDataFrame(t *testing.T) {
 
 // xarray demands that every array names its dimensions, each with one length.
 func TestEveryArrayNamesItsDimensions(t *testing.T) {
-	for name, input := range map[string]table{
-		"sample": sampleTable(3, []int{20, 5}, 0.2), "nested": nestedTable(4, []int{20}, 0.2), "frame": frameTable(t, nil),
-		"dictionary": single("d", encoded(arrow.PrimitiveTypes.Int8, texts("a", "b"), 0, 1, -1, 1)),
+	for name, input := range map[string]tabletest.Table{
+		"sample": tabletest.RandomTable(3, []int{20, 5}, 0.2), "nested": nestedTable(4, []int{20}, 0.2), "frame": frameTable(t, nil),
+		"dictionary": tabletest.Single("d", tabletest.Dictionary(arrow.PrimitiveTypes.Int8, tabletest.Texts("a", "b"), 0, 1, -1, 1)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{ChunkRows: 7})
+			output, _ := convertCodes(t, input.Stream(t), arrowzarr.Options{ChunkRows: 7})
 			lengths := map[string]int64{}
 			for path, node := range openRoot(t, output).Metadata().Consolidated {
 				m, ok := node.(*zarr.ArrayMetadata)
@@ -120,7 +121,7 @@ func TestRowNumbersAreThoseOfTheCPUOnEveryDevice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("270,000 rows")
 	}
-	input := sampleTable(5, []int{200_000, 70_000}, 0.2).choose(0, 1, 2).file(t)
+	input := tabletest.RandomTable(5, []int{200_000, 70_000}, 0.2).Choose(0, 1, 2).File(t)
 	want, _ := convertCodes(t, input, arrowzarr.Options{})
 	got, _ := convertCodes(t, input, arrowzarr.Options{Device: cudatest.NewDevice(t)})
 	chunks, err := os.ReadDir(filepath.Join(want, "_index", "c"))

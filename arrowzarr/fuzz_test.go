@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // For any input, a conversion ends within 20 s and does not panic. Its error, if any, is
@@ -21,10 +22,10 @@ func FuzzConvertStream(f *testing.F) {
 			f.Add(content)
 		}
 	}
-	f.Add(sampleTable(1, []int{3, 2}, 0.3).stream(f))
-	f.Add(single("c", encoded(supported[1], texts("a", "-"), 0, -1, 1), encoded(supported[1], texts("b"), 0)).stream(f))
-	f.Add(single("c", texts("a", "-")).file(f))
-	f.Add(single("c", texts("a", "-")).parquet(f))
+	f.Add(tabletest.RandomTable(1, []int{3, 2}, 0.3).Stream(f))
+	f.Add(tabletest.Single("c", tabletest.Dictionary(tabletest.Types[1], tabletest.Texts("a", "-"), 0, -1, 1), tabletest.Dictionary(tabletest.Types[1], tabletest.Texts("b"), 0)).Stream(f))
+	f.Add(tabletest.Single("c", tabletest.Texts("a", "-")).File(f))
+	f.Add(tabletest.Single("c", tabletest.Texts("a", "-")).Parquet(f))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
 		input := filepath.Join(dir, "input")

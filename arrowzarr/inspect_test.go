@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 func TestInspectListsUnreadableNodesAndOverflows(t *testing.T) {
@@ -49,9 +50,9 @@ func TestInspectDoesNotCountNullsOfElements(t *testing.T) {
 		structs.Append(true)
 		structs.FieldBuilder(0).AppendNull()
 	}
-	columns := []arrow.Array{lists.NewArray(), structs.NewArray(), texts("a", "-")}
+	columns := []arrow.Array{lists.NewArray(), structs.NewArray(), tabletest.Texts("a", "-")}
 	schema := arrow.NewSchema([]arrow.Field{{Name: "lists", Type: columns[0].DataType(), Nullable: true}, {Name: "structs", Type: columns[1].DataType(), Nullable: true}, {Name: "texts", Type: columns[2].DataType(), Nullable: true}}, nil)
-	input := inputFile(t, table{schema: schema, batches: []arrow.RecordBatch{array.NewRecordBatch(schema, columns, 2)}}.parquet(t))
+	input := inputFile(t, tabletest.Table{Schema: schema, Batches: []arrow.RecordBatch{array.NewRecordBatch(schema, columns, 2)}}.Parquet(t))
 	contents, err := arrowzarr.Inspect(t.Context(), input, arrowzarr.InspectOptions{})
 	require.NoError(t, err)
 	for i, nulls := range []int64{-1, -1, 1} {

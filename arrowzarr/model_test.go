@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -392,13 +393,13 @@ func openRoot(tb testing.TB, output string) *zarr.Group {
 }
 
 // requireTable checks that an output has exactly the columns of a table.
-func requireTable(tb testing.TB, want table, output string) {
+func requireTable(tb testing.TB, want tabletest.Table, output string) {
 	tb.Helper()
 	root := openRoot(tb, output)
 	nodes := map[string]bool{}
 	names := root.Metadata().Attributes["arrow_columns"].([]any)
-	require.Len(tb, names, want.schema.NumFields())
-	for i, field := range want.schema.Fields() {
+	require.Len(tb, names, want.Schema.NumFields())
+	for i, field := range want.Schema.Fields() {
 		name := names[i].(string)
 		nodes[name] = true
 		attributes := attributesOf(tb, root, name)
@@ -409,7 +410,7 @@ func requireTable(tb testing.TB, want table, output string) {
 		case attributes["encoding-type"] == "awkward-array":
 			assert.Contains(tb, attributes["form"], "class", "column %q", name)
 		case field.Type.ID() != arrow.RUN_END_ENCODED:
-			requireColumn(tb, root, name, expect(field.Type, want.column(i)))
+			requireColumn(tb, root, name, expect(field.Type, want.Column(i)))
 		}
 	}
 	if root.Metadata().Attributes["_index"] == "_index" {
@@ -532,7 +533,7 @@ func documents(tb testing.TB, root string) map[string]string {
 }
 
 // readTable reads an input with only arrow-go.
-func readTable(tb testing.TB, path string) table {
+func readTable(tb testing.TB, path string) tabletest.Table {
 	tb.Helper()
 	content, err := os.ReadFile(path)
 	require.NoError(tb, err)
@@ -540,11 +541,11 @@ func readTable(tb testing.TB, path string) table {
 	case bytes.HasPrefix(content, []byte("ARROW1")):
 		r, err := ipc.NewFileReader(bytes.NewReader(content))
 		require.NoError(tb, err)
-		t := table{schema: r.Schema()}
+		t := tabletest.Table{Schema: r.Schema()}
 		for i := range r.NumRecords() {
 			b, err := r.RecordBatchAt(i)
 			require.NoError(tb, err)
-			t.batches = append(t.batches, b)
+			t.Batches = append(t.Batches, b)
 		}
 		return t
 	case bytes.HasPrefix(content, []byte("PAR1")):
@@ -554,21 +555,21 @@ func readTable(tb testing.TB, path string) table {
 		require.NoError(tb, err)
 		whole, err := arrows.ReadTable(context.Background())
 		require.NoError(tb, err)
-		t := table{schema: whole.Schema()}
+		t := tabletest.Table{Schema: whole.Schema()}
 		for batches := array.NewTableReader(whole, whole.NumRows()); batches.Next(); {
 			b := batches.RecordBatch()
 			b.Retain()
-			t.batches = append(t.batches, b)
+			t.Batches = append(t.Batches, b)
 		}
 		return t
 	}
 	r, err := ipc.NewReader(bytes.NewReader(content))
 	require.NoError(tb, err)
-	t := table{schema: r.Schema()}
+	t := tabletest.Table{Schema: r.Schema()}
 	for r.Next() {
 		b := r.RecordBatch()
 		b.Retain()
-		t.batches = append(t.batches, b)
+		t.Batches = append(t.Batches, b)
 	}
 	require.NoError(tb, r.Err())
 	return t

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
@@ -99,8 +100,8 @@ func TestNestedColumnsAreAwkwardArrays(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			column := fromJSON(t, test.kind, test.rows)
-			output, report := convertCodes(t, single("c", column).stream(t), arrowzarr.Options{})
+			column := tabletest.FromJSON(t, test.kind, test.rows)
+			output, report := convertCodes(t, tabletest.Single("c", column).Stream(t), arrowzarr.Options{})
 			assert.Equal(t, 1, report.Nested)
 			root := openRoot(t, output)
 			got := attributesOf(t, root, "c")
@@ -163,9 +164,9 @@ func TestTextThatIsNotUTF8IsNamedWithoutInternals(t *testing.T) {
 			return lists(array.NewDictionaryArray(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, indices(0, 3, 0, 3), text(b)))
 		},
 	} {
-		convertCodes(t, single("a", made(data)).file(t), arrowzarr.Options{})
+		convertCodes(t, tabletest.Single("a", made(data)).File(t), arrowzarr.Options{})
 		for _, bad := range []string{"\xc3a\xffx", "é\xff\xc3", "ab\xff\x80"} {
-			message := refuse(t, arrowzarr.PartInput, inputFile(t, single("a", made(bad)).file(t)), arrowzarr.Options{})
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, tabletest.Single("a", made(bad)).File(t)), arrowzarr.Options{})
 			assert.Contains(t, message, `column "a": `, name)
 			assert.Contains(t, message, "not UTF-8", name)
 			assert.NotContains(t, message, "codec", name)
@@ -189,7 +190,7 @@ func TestLongChunksOfNestedColumnsMustFitTheMemory(t *testing.T) {
 	}
 	kind := arrow.ListOf(arrow.PrimitiveTypes.Float64)
 	data := array.NewData(kind, rows, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(ends))}, []arrow.ArrayData{values.NewArray().Data()}, 0, 0)
-	path := inputFile(t, single("l", array.MakeFromData(data)).file(t))
+	path := inputFile(t, tabletest.Single("l", array.MakeFromData(data)).File(t))
 	const least = 256 << 20
 	for rows, want := range map[int64]string{
 		4_200_000: "the chunks of nested columns that are being filled take more than",
@@ -212,9 +213,9 @@ func TestListsWithOffsetsOutOfOrderAreRefused(t *testing.T) {
 	for _, offsets := range [][]int32{
 		{0, 2, 1, 3}, {0, 4, 4, 3}, {0, -1, 2, 3}, {1, 0, 2, 3}, {0, math.MaxInt32, math.MinInt32, -1, 3}, {0, 1, 2, 3, math.MinInt32, 3},
 	} {
-		values := numbered(0, 3)
+		values := tabletest.Numbered(0, 3)
 		data := array.NewData(arrow.ListOf(values.DataType()), len(offsets)-1, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}, []arrow.ArrayData{values.Data()}, 0, 0)
-		batches := single("c", array.MakeFromData(data)).batches
+		batches := tabletest.Single("c", array.MakeFromData(data)).Batches
 		for _, rows := range []int64{0, 1, 2} {
 			message := refuse(t, arrowzarr.PartInput, inputFile(t, writeWithQuiver(t, false, batches)), arrowzarr.Options{ChunkRows: rows})
 			assert.Contains(t, message, "a list of elements [", "%v", offsets)
@@ -225,9 +226,9 @@ func TestListsWithOffsetsOutOfOrderAreRefused(t *testing.T) {
 // The elements of lists need not follow those of the list before, and a chunk of offsets
 // may end anywhere.
 func TestListsShowTheirElementsOnly(t *testing.T) {
-	whole := fromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a"], ["b", "cc"], [], ["d"], ["e", "", "f"], [], ["g"]]`)
-	table := single("c", array.NewSlice(whole, 1, 3), array.NewSlice(whole, 4, 7), array.NewSlice(whole, 0, 1), whole, array.NewSlice(whole, 5, 6))
-	input := inputFile(t, table.stream(t))
+	whole := tabletest.FromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a"], ["b", "cc"], [], ["d"], ["e", "", "f"], [], ["g"]]`)
+	table := tabletest.Single("c", array.NewSlice(whole, 1, 3), array.NewSlice(whole, 4, 7), array.NewSlice(whole, 0, 1), whole, array.NewSlice(whole, 5, 6))
+	input := inputFile(t, table.Stream(t))
 	for _, rows := range []int64{0, 1, 2, 3, 5} {
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: rows})
 		requireVerified(t, input, output)

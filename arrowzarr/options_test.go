@@ -6,10 +6,11 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
-	path := inputFile(t, single("a", texts("x")).file(t))
+	path := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	for want, options := range map[string]arrowzarr.Options{
 		"columns: no column is named \"b\"\nexpected some of \"a\"": {Columns: []string{"a", "b"}},
 		"jobs: -1":       {Jobs: -1},

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -131,7 +132,7 @@ func contentAt(tb testing.TB, location string) map[string]string {
 
 // mixedTable has columns of all kinds: with and without nulls, dictionaries that change,
 // and nested ones.
-func mixedTable(tb testing.TB, seed uint64, lengths ...int) table {
+func mixedTable(tb testing.TB, seed uint64, lengths ...int) tabletest.Table {
 	tb.Helper()
 	fields := []arrow.Field{
 		{Name: "plain", Type: arrow.PrimitiveTypes.Int32},
@@ -151,21 +152,21 @@ func mixedTable(tb testing.TB, seed uint64, lengths ...int) table {
 		{Name: "null", Type: arrow.Null, Nullable: true},
 	}
 	shares := map[string]float64{"nulls": 0.3, "text": 0.1, "vector": 0.2, "category": 0.1, "list": 0.1, "labels": 0.1, "struct": 0.2}
-	rng := newRand(seed)
+	rng := tabletest.NewRand(seed)
 	var batches [][]arrow.Array
 	for _, n := range lengths {
 		var columns []arrow.Array
 		for _, f := range fields {
-			columns = append(columns, sample(rng, f.Type, n, shares[f.Name]))
+			columns = append(columns, tabletest.Random(rng, f.Type, n, shares[f.Name]))
 		}
 		batches = append(batches, columns)
 	}
-	return newTable(fields, batches...)
+	return tabletest.New(fields, batches...)
 }
 
 // An output in an object store has the same values under the same keys as a folder.
 func TestObjectStoresGetTheSameOutputAsFolders(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 1, 100, 3, 250).stream(t))
+	input := inputFile(t, mixedTable(t, 1, 100, 3, 250).Stream(t))
 	for name, options := range map[string]arrowzarr.Options{
 		"automatic chunks": {},
 		"chunks":           {ChunkRows: 16},
@@ -187,14 +188,14 @@ func TestObjectStoresGetTheSameOutputAsFolders(t *testing.T) {
 // Whether the values of a stream are missing is known at the end only, so each column is a
 // group with a mask.
 func TestColumnsOfPipesHaveMasksInObjectStores(t *testing.T) {
-	whole := single("c", sample(newRand(1), arrow.PrimitiveTypes.Int32, 10, 0))
+	whole := tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int32, 10, 0))
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
 	before := os.Stdin
 	os.Stdin = reader
 	t.Cleanup(func() { os.Stdin = before })
 	go func() {
-		_, _ = writer.Write(whole.stream(t))
+		_, _ = writer.Write(whole.Stream(t))
 		_ = writer.Close()
 	}()
 	o, url := newObjects(t)
@@ -202,12 +203,12 @@ func TestColumnsOfPipesHaveMasksInObjectStores(t *testing.T) {
 	require.NoError(t, err)
 	keys := slices.Sorted(maps.Keys(content(t, o)))
 	assert.Subset(t, keys, []string{"c/values/c/0", "c/mask/zarr.json", "c/zarr.json"})
-	requireVerified(t, inputFile(t, whole.stream(t)), url)
+	requireVerified(t, inputFile(t, whole.Stream(t)), url)
 }
 
 // A failure leaves no key in an object store, and an interruption neither.
 func TestFailuresLeaveNothingInObjectStores(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 1, 100, 100).stream(t))
+	input := inputFile(t, mixedTable(t, 1, 100, 100).Stream(t))
 	full := errors.New("no space left")
 	for name, failing := range map[string]string{
 		"first chunk": "plain/c/0", "last chunk": "plain/c/12", "nested chunk": "list/item-data/c/3",
@@ -244,7 +245,7 @@ func TestFailuresLeaveNothingInObjectStores(t *testing.T) {
 }
 
 func TestObjectStoresAreKeptUnlessOverwritten(t *testing.T) {
-	old, fresh := inputFile(t, single("old", texts("x")).file(t)), inputFile(t, single("new", texts("y", "z")).file(t))
+	old, fresh := inputFile(t, tabletest.Single("old", tabletest.Texts("x")).File(t)), inputFile(t, tabletest.Single("new", tabletest.Texts("y", "z")).File(t))
 	o, url := newObjects(t)
 	_, err := arrowzarr.Convert(t.Context(), old, url, arrowzarr.Options{})
 	require.NoError(t, err)
@@ -272,7 +273,7 @@ func TestObjectStoresAreKeptUnlessOverwritten(t *testing.T) {
 
 // Of two conversions to one output at once, one is refused.
 func TestUnfinishedOutputsAreLocked(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 1, 100).stream(t))
+	input := inputFile(t, mixedTable(t, 1, 100).Stream(t))
 	started, goOn := make(chan struct{}), make(chan struct{})
 	o, url := newObjects(t)
 	var once sync.Once
@@ -298,7 +299,7 @@ func TestUnfinishedOutputsAreLocked(t *testing.T) {
 
 // Many requests run at once, however few jobs encode.
 func TestStoreConcurrencyIsReached(t *testing.T) {
-	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int32, 500, 0)).file(t))
+	input := inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int32, 500, 0)).File(t))
 	o, url := newObjects(t)
 	o.latency = 20 * time.Millisecond
 	_, err := arrowzarr.Convert(t.Context(), input, url, arrowzarr.Options{ChunkRows: 5, Jobs: 1, StoreConcurrency: 10})
@@ -309,7 +310,7 @@ func TestStoreConcurrencyIsReached(t *testing.T) {
 
 // A ZIP file has what a folder has.
 func TestZIPFilesGetTheSameOutputAsFolders(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 2, 100, 20).stream(t))
+	input := inputFile(t, mixedTable(t, 2, 100, 20).Stream(t))
 	folder, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 16})
 	output := filepath.Join(t.TempDir(), "output.zip")
 	_, err := arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{ChunkRows: 16})
@@ -321,7 +322,7 @@ func TestZIPFilesGetTheSameOutputAsFolders(t *testing.T) {
 	_, err = arrowzarr.Convert(t.Context(), input, output, arrowzarr.Options{})
 	requirePart(t, arrowzarr.PartOutput, err)
 	assert.Contains(t, err.Error(), "exists already")
-	fresh := inputFile(t, single("new", texts("y")).file(t))
+	fresh := inputFile(t, tabletest.Single("new", tabletest.Texts("y")).File(t))
 	_, err = arrowzarr.Convert(t.Context(), fresh, output, arrowzarr.Options{Overwrite: true})
 	require.NoError(t, err)
 	requireOnly(t, filepath.Dir(output), "output.zip")
@@ -329,7 +330,7 @@ func TestZIPFilesGetTheSameOutputAsFolders(t *testing.T) {
 }
 
 func TestOverwriteKeepsFilesThatAreNoZarrInZIP(t *testing.T) {
-	input := inputFile(t, single("a", texts("x")).file(t))
+	input := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	dir := t.TempDir()
 	text, photos := filepath.Join(dir, "text.zip"), filepath.Join(dir, "photos.zip")
 	require.NoError(t, makeFile(text))
@@ -346,7 +347,7 @@ func TestOverwriteKeepsFilesThatAreNoZarrInZIP(t *testing.T) {
 }
 
 func TestUnknownSchemesAreOutputErrors(t *testing.T) {
-	input := inputFile(t, single("a", texts("x")).file(t))
+	input := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	_, err := arrowzarr.Convert(t.Context(), input, "ftp://example.org/x", arrowzarr.Options{})
 	requirePart(t, arrowzarr.PartOutput, err)
 	assert.Contains(t, err.Error(), "ftp")
@@ -354,7 +355,7 @@ func TestUnknownSchemesAreOutputErrors(t *testing.T) {
 
 // Shards are put together in memory if the store cannot change objects, so they must fit.
 func TestShardsForObjectStoresMustFitIntoMemory(t *testing.T) {
-	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int64, 1000, 0)).file(t))
+	input := inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int64, 1000, 0)).File(t))
 	_, url := newObjects(t)
 	options := arrowzarr.Options{ChunkRows: 1 << 20, ShardRows: 1 << 23, MaxMemory: 256 << 20}
 	_, err := arrowzarr.Convert(t.Context(), input, url, options)
@@ -373,7 +374,7 @@ func TestObjectStoresGetShardsByDefault(t *testing.T) {
 	if !testing.Short() {
 		rows = 20 << 20
 	}
-	input := inputFile(t, single("c", ramp(rows)).stream(t))
+	input := inputFile(t, tabletest.Single("c", ramp(rows)).Stream(t))
 	none := arrowzarr.Codec{Name: "none"}
 	folder, want := convertFile(t, input, arrowzarr.Options{Codec: none})
 	assert.Zero(t, want.ShardRows)
@@ -416,7 +417,7 @@ func TestObjectStoresGetShardsByDefault(t *testing.T) {
 
 // A short table in an object store has one chunk. Rows that are appended to it make shards.
 func TestAppendedTablesInObjectStoresGetShards(t *testing.T) {
-	inputs := parts(t, single("c", ramp(100), ramp(3<<20)))
+	inputs := parts(t, tabletest.Single("c", ramp(100), ramp(3<<20)))
 	_, location := newObjects(t)
 	report, err := arrowzarr.Convert(t.Context(), inputs[0], location, arrowzarr.Options{})
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -28,7 +29,7 @@ func runPartitions(tb testing.TB, input, output string, n int, seed uint64, opti
 	planned, err := arrowzarr.Plan(tb.Context(), input, output, n, options)
 	require.NoError(tb, err)
 	require.Equal(tb, n, planned.Partitions)
-	rng := newRand(seed)
+	rng := tabletest.NewRand(seed)
 	order := rng.Perm(n)
 	for range n / 2 {
 		order = append(order, rng.IntN(n))
@@ -52,12 +53,12 @@ func runPartitions(tb testing.TB, input, output string, n int, seed uint64, opti
 func TestPartitionsGiveTheSameOutputAsConvert(t *testing.T) {
 	lengths := []int{100, 3, 1, 250, 0, 64}
 	inputs := map[string]string{
-		"mixed":    inputFile(t, mixedTable(t, 1, lengths...).stream(t)),
-		"no rows":  inputFile(t, mixedTable(t, 1, 0).stream(t)),
-		"all":      inputFile(t, sampleTable(3, []int{90, 110}, 0, 0.2).file(t)),
-		"parquet":  inputFile(t, single("c", sample(newRand(1), arrow.ListOf(arrow.BinaryTypes.String), 300, 0.1)).parquet(t)),
-		"late":     inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int32, 200, 0), sample(newRand(1), arrow.PrimitiveTypes.Int32, 100, 0.5)).file(t)),
-		"one list": inputFile(t, single("c", fromJSON(t, arrow.ListOf(arrow.PrimitiveTypes.Int8), "["+strings.Repeat("null,", 99)+"["+strings.Repeat("1,", 999)+"2]"+strings.Repeat(",[]", 100)+"]")).file(t)),
+		"mixed":    inputFile(t, mixedTable(t, 1, lengths...).Stream(t)),
+		"no rows":  inputFile(t, mixedTable(t, 1, 0).Stream(t)),
+		"all":      inputFile(t, tabletest.RandomTable(3, []int{90, 110}, 0, 0.2).File(t)),
+		"parquet":  inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.ListOf(arrow.BinaryTypes.String), 300, 0.1)).Parquet(t)),
+		"late":     inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int32, 200, 0), tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int32, 100, 0.5)).File(t)),
+		"one list": inputFile(t, tabletest.Single("c", tabletest.FromJSON(t, arrow.ListOf(arrow.PrimitiveTypes.Int8), "["+strings.Repeat("null,", 99)+"["+strings.Repeat("1,", 999)+"2]"+strings.Repeat(",[]", 100)+"]")).File(t)),
 	}
 	for name, input := range inputs {
 		for variant, options := range map[string]arrowzarr.Options{
@@ -99,7 +100,7 @@ func TestPartitionsGiveTheSameOutputAsConvert(t *testing.T) {
 
 // Partitions may run at once, and each of them in several processes.
 func TestPartitionsMayRunAtOnce(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 5, 200, 100, 77).stream(t))
+	input := inputFile(t, mixedTable(t, 5, 200, 100, 77).Stream(t))
 	options := arrowzarr.Options{ChunkRows: 16}
 	folder, _ := convertFile(t, input, options)
 	o, url := newObjects(t)
@@ -124,7 +125,7 @@ func TestPartitionsMayRunAtOnce(t *testing.T) {
 // Until it is finalized, a planned output is no output, and no other conversion may write
 // it. What is missing is named.
 func TestPlannedOutputsAreLockedUntilTheyAreFinalized(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 5, 200).stream(t))
+	input := inputFile(t, mixedTable(t, 5, 200).Stream(t))
 	_, url := newObjects(t)
 	for _, output := range []string{filepath.Join(t.TempDir(), "output.zarr"), url} {
 		options := arrowzarr.Options{ChunkRows: 16}
@@ -176,8 +177,8 @@ func TestPlannedOutputsAreLockedUntilTheyAreFinalized(t *testing.T) {
 
 // A scheduler may run the step that plans again, when partitions are done already.
 func TestPlansAreKeptWithResume(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 5, 200).stream(t))
-	other := inputFile(t, mixedTable(t, 6, 200).stream(t))
+	input := inputFile(t, mixedTable(t, 5, 200).Stream(t))
+	other := inputFile(t, mixedTable(t, 6, 200).Stream(t))
 	_, url := newObjects(t)
 	for _, output := range []string{filepath.Join(t.TempDir(), "output.zarr"), url} {
 		options := arrowzarr.Options{ChunkRows: 16, Resume: true}
@@ -220,7 +221,7 @@ func TestPlansAreKeptWithResume(t *testing.T) {
 }
 
 func TestAbortDeletesWhatIsUnfinished(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 5, 200).stream(t))
+	input := inputFile(t, mixedTable(t, 5, 200).Stream(t))
 	options := arrowzarr.Options{ChunkRows: 16}
 	o, url := newObjects(t)
 	folder := filepath.Join(t.TempDir(), "output.zarr")
@@ -245,7 +246,7 @@ func TestAbortDeletesWhatIsUnfinished(t *testing.T) {
 
 // A partition that ends after its plan has gone leaves nothing.
 func TestPartitionsOfAbortedPlansLeaveNothing(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 5, 200).stream(t))
+	input := inputFile(t, mixedTable(t, 5, 200).Stream(t))
 	o, url := newObjects(t)
 	_, err := arrowzarr.Plan(t.Context(), input, url, 2, arrowzarr.Options{ChunkRows: 16})
 	require.NoError(t, err)
@@ -268,11 +269,11 @@ func TestPartitionsOfAbortedPlansLeaveNothing(t *testing.T) {
 }
 
 func TestPlansRefuseInputsThatChange(t *testing.T) {
-	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int32, 100, 0)).file(t))
+	input := inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int32, 100, 0)).File(t))
 	output := filepath.Join(t.TempDir(), "output.zarr")
 	_, err := arrowzarr.Plan(t.Context(), input, output, 2, arrowzarr.Options{ChunkRows: 10})
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(input, single("c", sample(newRand(2), arrow.PrimitiveTypes.Int32, 101, 0)).file(t), 0o666))
+	require.NoError(t, os.WriteFile(input, tabletest.Single("c", tabletest.Random(tabletest.NewRand(2), arrow.PrimitiveTypes.Int32, 101, 0)).File(t), 0o666))
 	_, err = arrowzarr.RunPartition(t.Context(), output, 0, arrowzarr.Options{})
 	requirePart(t, arrowzarr.PartInput, err)
 	assert.Contains(t, err.Error(), "has changed since it was planned")
@@ -284,7 +285,7 @@ func TestPipesAreNotPlanned(t *testing.T) {
 	before := os.Stdin
 	os.Stdin = reader
 	t.Cleanup(func() { os.Stdin = before })
-	_, err = writer.Write(single("c", texts("x")).stream(t))
+	_, err = writer.Write(tabletest.Single("c", tabletest.Texts("x")).Stream(t))
 	require.NoError(t, err)
 	output := filepath.Join(t.TempDir(), "output.zarr")
 	_, err = arrowzarr.Plan(t.Context(), "-", output, 2, arrowzarr.Options{})
@@ -296,7 +297,7 @@ func TestPipesAreNotPlanned(t *testing.T) {
 // A process that is killed while it publishes the output may have deleted the results of
 // partitions, and moved columns to their places. The partitions then run again.
 func TestFinalizeReplacesWhatAKilledOneHasMoved(t *testing.T) {
-	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int32, 200, 0)).file(t))
+	input := inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int32, 200, 0)).File(t))
 	folder, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 16})
 	output := filepath.Join(t.TempDir(), "output.zarr")
 	_, err := arrowzarr.Plan(t.Context(), input, output, 1, arrowzarr.Options{ChunkRows: 16})
@@ -314,11 +315,11 @@ func TestFinalizeReplacesWhatAKilledOneHasMoved(t *testing.T) {
 
 // A put whose response is lost is an error of the partition, which then runs again.
 func TestFailedPartitionsRunAgain(t *testing.T) {
-	input := inputFile(t, mixedTable(t, 5, 200, 120).stream(t, ipc.WithZstd()))
+	input := inputFile(t, mixedTable(t, 5, 200, 120).Stream(t, ipc.WithZstd()))
 	options := arrowzarr.Options{ChunkRows: 16}
 	folder, _ := convertFile(t, input, options)
 	o, url := newObjects(t)
-	rng := newRand(7)
+	rng := tabletest.NewRand(7)
 	_, err := arrowzarr.Plan(t.Context(), input, url, 4, options)
 	require.NoError(t, err)
 	var mu sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 func TestProgressHasTotalRowsIfTheInputDoes(t *testing.T) {
@@ -24,15 +25,15 @@ func TestProgressHasTotalRowsIfTheInputDoes(t *testing.T) {
 }
 
 func TestReportMatchesTheConversion(t *testing.T) {
-	columns := sampleTable(3, []int{30, 12}, 0.2)
-	input := inputFile(t, columns.stream(t))
+	columns := tabletest.RandomTable(3, []int{30, 12}, 0.2)
+	input := inputFile(t, columns.Stream(t))
 	progress := &arrowzarr.Progress{}
 	output, report := convertFile(t, input, arrowzarr.Options{Codec: none, ChunkRows: 10, Progress: progress})
 	assert.Equal(t, input, report.Input)
 	assert.Equal(t, output, report.Output)
 	assert.Equal(t, "Arrow IPC stream", report.Format)
 	assert.Equal(t, int64(42), report.Rows)
-	assert.Equal(t, len(supported), report.Columns)
+	assert.Equal(t, len(tabletest.Types), report.Columns)
 	assert.Positive(t, report.RawBytes)
 	assert.Positive(t, report.StoredBytes)
 	var names []string

@@ -21,6 +21,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // requireVerified checks that an output equals its input, by Verify and by restoring it.
@@ -30,7 +31,7 @@ func requireVerified(tb testing.TB, input, output string) {
 	require.NoError(tb, err)
 	require.Empty(tb, report.Difference)
 	want := readTable(tb, input)
-	assert.Equal(tb, want.rows(), report.Rows)
+	assert.Equal(tb, want.Rows(), report.Rows)
 	if !bytes.HasPrefix(readFile(tb, input), []byte("PAR1")) {
 		restored := filepath.Join(tb.TempDir(), "restored.arrow")
 		_, err := arrowzarr.Restore(tb.Context(), output, restored, arrowzarr.RestoreOptions{BatchRows: 13})
@@ -48,14 +49,14 @@ func readFile(tb testing.TB, path string) []byte {
 
 // requireEqualTables compares tables whose batches may differ in length, by arrow-go's
 // comparison and bitwise.
-func requireEqualTables(tb testing.TB, want, got table) {
+func requireEqualTables(tb testing.TB, want, got tabletest.Table) {
 	tb.Helper()
-	require.True(tb, want.schema.Equal(got.schema), "got schema %s, expected %s", got.schema, want.schema)
-	wanted := want.schema.Metadata()
-	require.True(tb, wanted.Equal(got.schema.Metadata()))
-	require.Equal(tb, want.rows(), got.rows())
-	for i, field := range want.schema.Fields() {
-		a, b := slotsOf(want.column(i)), slotsOf(got.column(i))
+	require.True(tb, want.Schema.Equal(got.Schema), "got schema %s, expected %s", got.Schema, want.Schema)
+	wanted := want.Schema.Metadata()
+	require.True(tb, wanted.Equal(got.Schema.Metadata()))
+	require.Equal(tb, want.Rows(), got.Rows())
+	for i, field := range want.Schema.Fields() {
+		a, b := slotsOf(want.Column(i)), slotsOf(got.Column(i))
 		for row := range a {
 			require.True(tb, equalSlots(a[row], b[row]), "column %q of %s, row %d: got %s, expected %s", field.Name, field.Type, row, b[row], a[row])
 		}
@@ -112,8 +113,8 @@ func nestedTypes() []arrow.DataType {
 }
 
 // nestedTable returns a table of all nested types, of sliced arrays.
-func nestedTable(seed uint64, lengths []int, nulls ...float64) table {
-	rng := newRand(seed)
+func nestedTable(seed uint64, lengths []int, nulls ...float64) tabletest.Table {
+	rng := tabletest.NewRand(seed)
 	var fields []arrow.Field
 	for i, t := range nestedTypes() {
 		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%02d", i), Type: t, Nullable: true})
@@ -129,7 +130,7 @@ func nestedTable(seed uint64, lengths []int, nulls ...float64) table {
 		}
 		batches = append(batches, columns)
 	}
-	return newTable(fields, batches...)
+	return tabletest.New(fields, batches...)
 }
 
 // slicedSample returns a slice of n values of a longer sample.
@@ -145,7 +146,7 @@ func slicedSample(rng *rand.Rand, t arrow.DataType, n int, nulls float64) arrow.
 	if text := t.String(); strings.Contains(text, "list_view") || strings.Contains(text, "union") {
 		before, after = 0, 0 // arrow-go fails to write such slices
 	}
-	whole := sample(rng, t, before+n+after, nulls)
+	whole := tabletest.Random(rng, t, before+n+after, nulls)
 	return array.NewSlice(whole, int64(before), int64(before+n))
 }
 
@@ -171,7 +172,7 @@ func TestNestedTypesAreRestored(t *testing.T) {
 			}
 			t.Parallel()
 			want := nestedTable(uint64(seed), c.lengths, c.nulls...)
-			for name, encode := range map[string]func(table, testing.TB) []byte{"file": encodings["file"], "stream": encodings["stream"]} {
+			for name, encode := range map[string]func(tabletest.Table, testing.TB) []byte{"file": encodings["file"], "stream": encodings["stream"]} {
 				if name == "file" && len(c.lengths) > 1 {
 					continue // a file cannot replace dictionaries inside of lists
 				}
@@ -188,8 +189,8 @@ func TestNestedTypesAreRestored(t *testing.T) {
 
 func TestEveryTypeIsRestored(t *testing.T) {
 	for seed, nulls := range []float64{0, 0.3, 1} {
-		want := withoutListsOfLists(sampleTable(uint64(seed), []int{9, 0, 40}, nulls))
-		input := inputFile(t, want.stream(t))
+		want := withoutListsOfLists(tabletest.RandomTable(uint64(seed), []int{9, 0, 40}, nulls))
+		input := inputFile(t, want.Stream(t))
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 16})
 		requireVerified(t, input, output)
 	}
@@ -197,18 +198,18 @@ func TestEveryTypeIsRestored(t *testing.T) {
 
 // Restore writes the columns that are chosen, with the table's metadata.
 func TestSomeColumnsAreRestored(t *testing.T) {
-	want := sampleTable(3, []int{20}, 0.2)
-	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
-	names := []string{want.schema.Field(0).Name, want.schema.Field(2).Name}
+	want := tabletest.RandomTable(3, []int{20}, 0.2)
+	output, _ := convertFile(t, inputFile(t, want.Stream(t)), arrowzarr.Options{})
+	names := []string{want.Schema.Field(0).Name, want.Schema.Field(2).Name}
 	restored := filepath.Join(t.TempDir(), "restored.arrow")
 	report, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{Columns: []string{"*"}, Exclude: names})
 	require.NoError(t, err)
-	assert.Equal(t, want.schema.NumFields()-2, report.Columns)
+	assert.Equal(t, want.Schema.NumFields()-2, report.Columns)
 	others := []int{1}
-	for i := 3; i < want.schema.NumFields(); i++ {
+	for i := 3; i < want.Schema.NumFields(); i++ {
 		others = append(others, i)
 	}
-	requireEqualTables(t, withoutListsOfLists(want.choose(others...)), withoutListsOfLists(readTable(t, restored)))
+	requireEqualTables(t, withoutListsOfLists(want.Choose(others...)), withoutListsOfLists(readTable(t, restored)))
 	_, err = arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "none.arrow"), arrowzarr.RestoreOptions{MaxMemory: 1 << 20})
 	assert.ErrorContains(t, err, "max memory")
 }
@@ -221,8 +222,8 @@ func TestRowGroupsOfLargeDictionariesAreSmall(t *testing.T) {
 	for i := range rows {
 		require.NoError(t, b.AppendString(strings.Repeat(fmt.Sprint(i%values, " "), 1000)))
 	}
-	want := single("text", b.NewArray())
-	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	want := tabletest.Single("text", b.NewArray())
+	output, _ := convertFile(t, inputFile(t, want.Stream(t)), arrowzarr.Options{})
 	restored := filepath.Join(t.TempDir(), "restored.parquet")
 	opened := openTable(t, output, arrowzarr.TableOptions{BatchBytes: 1 << 20})
 	var content bytes.Buffer
@@ -239,15 +240,15 @@ func TestRowGroupsOfLargeDictionariesAreSmall(t *testing.T) {
 
 // Every column that Parquet cannot hold is named, with what can.
 func TestColumnsThatParquetCannotHoldAreNamed(t *testing.T) {
-	interval := fromJSON(t, arrow.FixedWidthTypes.MonthDayNanoInterval, `[{"months": 1, "days": 2, "nanoseconds": 3}]`)
+	interval := tabletest.FromJSON(t, arrow.FixedWidthTypes.MonthDayNanoInterval, `[{"months": 1, "days": 2, "nanoseconds": 3}]`)
 	tags := array.NewInt8Builder(memory.DefaultAllocator)
 	tags.Append(0)
-	union, err := array.NewSparseUnionFromArrays(tags.NewArray().(*array.Int8), []arrow.Array{floats(1)})
+	union, err := array.NewSparseUnionFromArrays(tags.NewArray().(*array.Int8), []arrow.Array{tabletest.Floats(1)})
 	require.NoError(t, err)
-	want := newTable([]arrow.Field{
+	want := tabletest.New([]arrow.Field{
 		{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true}, {Name: "span", Type: interval.DataType(), Nullable: true}, {Name: "either", Type: union.DataType(), Nullable: true},
-	}, []arrow.Array{floats(1), interval, union})
-	output, _ := convertFile(t, inputFile(t, want.stream(t)), arrowzarr.Options{})
+	}, []arrow.Array{tabletest.Floats(1), interval, union})
+	output, _ := convertFile(t, inputFile(t, want.Stream(t)), arrowzarr.Options{})
 	restored := filepath.Join(t.TempDir(), "restored.parquet")
 	_, err = arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
 	require.Error(t, err)
@@ -262,7 +263,7 @@ func TestColumnsThatParquetCannotHoldAreNamed(t *testing.T) {
 // structs and extension types: durations, views, small decimals, list views and missing
 // lists of a fixed_size_list.
 func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
-	rng := newRand(3)
+	rng := tabletest.NewRand(3)
 	var fields []arrow.Field
 	var columns []arrow.Array
 	for _, kind := range []arrow.DataType{
@@ -274,10 +275,10 @@ func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
 		arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Int16), arrow.FixedSizeListOf(2, arrow.ListOf(arrow.FixedSizeListOf(2, arrow.BinaryTypes.String))),
 	} {
 		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
-		columns = append(columns, sample(rng, kind, 40, 0.3))
+		columns = append(columns, tabletest.Random(rng, kind, 40, 0.3))
 	}
 	for name, input := range map[string]string{
-		"by arrow-go": inputFile(t, newTable(fields, columns).file(t)),
+		"by arrow-go": inputFile(t, tabletest.New(fields, columns).File(t)),
 		"by pyarrow":  filepath.Join("testdata", "parquet", "types.parquet"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +297,7 @@ func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
 // types.
 func TestRunsAreRestoredToParquetAsTheirValues(t *testing.T) {
 	i32, text := arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String
-	rng := newRand(8)
+	rng := tabletest.NewRand(8)
 	var fields []arrow.Field
 	var columns []arrow.Array
 	for _, kind := range []arrow.DataType{
@@ -304,14 +305,14 @@ func TestRunsAreRestoredToParquetAsTheirValues(t *testing.T) {
 		arrow.StructOf(arrow.Field{Name: "r", Type: arrow.RunEndEncodedOf(i32, text), Nullable: true}),
 	} {
 		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
-		columns = append(columns, array.NewSlice(sample(rng, kind, 40, 0.3), 0, 30))
+		columns = append(columns, array.NewSlice(tabletest.Random(rng, kind, 40, 0.3), 0, 30))
 	}
-	want := newTable(fields, columns)
+	want := tabletest.New(fields, columns)
 	restored, _ := restoredParquet(t, want)
 	got := readTable(t, restored)
 	for i, column := range columns {
 		decoded := plainText(column)
-		for row, value := range plainText(got.column(i)...) {
+		for row, value := range plainText(got.Column(i)...) {
 			require.Equal(t, decoded[row], value, "%s, row %d", fields[i].Type, row)
 		}
 	}
@@ -338,23 +339,23 @@ func TestDecimalsOfNegativeScaleAreRestoredToParquet(t *testing.T) {
 		fields = append(fields, arrow.Field{Name: kind.String(), Type: kind, Nullable: true})
 		columns = append(columns, array.MakeFromData(array.NewData(kind, 4, buffers, nil, 1, 0)))
 	}
-	want := newTable(fields, columns)
+	want := tabletest.New(fields, columns)
 	restored, _ := restoredParquet(t, want)
 	got := readTable(t, restored)
 	for i, kind := range kinds {
-		assert.Equal(t, []string{"1200", "(null)", "-100", "9900"}, plainText(got.column(i)...), kind)
+		assert.Equal(t, []string{"1200", "(null)", "-100", "9900"}, plainText(got.Column(i)...), kind)
 	}
 
 	long := arrow.Field{Name: "long", Type: &arrow.Decimal256Type{Precision: 76, Scale: -2}}
-	output, _ := convertFile(t, inputFile(t, newTable([]arrow.Field{long}).stream(t)), arrowzarr.Options{})
+	output, _ := convertFile(t, inputFile(t, tabletest.New([]arrow.Field{long}).Stream(t)), arrowzarr.Options{})
 	_, err := arrowzarr.Restore(t.Context(), output, filepath.Join(t.TempDir(), "long.parquet"), arrowzarr.RestoreOptions{})
 	assert.ErrorContains(t, err, `column "long" of type decimal256(76, -2) has no form in Parquet`)
 }
 
 // restoredParquet converts a table, and restores that to Parquet.
-func restoredParquet(t *testing.T, in table) (restored, output string) {
+func restoredParquet(t *testing.T, in tabletest.Table) (restored, output string) {
 	t.Helper()
-	output, _ = convertFile(t, inputFile(t, in.stream(t)), arrowzarr.Options{})
+	output, _ = convertFile(t, inputFile(t, in.Stream(t)), arrowzarr.Options{})
 	restored = filepath.Join(t.TempDir(), "restored.parquet")
 	_, err := arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
 	require.NoError(t, err)
@@ -380,7 +381,7 @@ func TestDecimalsInNullStructsAreRestoredToParquet(t *testing.T) {
 	}
 	validity := memory.NewBufferBytes([]byte{0b10110110})
 	structs := array.MakeFromData(array.NewData(kind, 8, []*memory.Buffer{validity}, []arrow.ArrayData{decimals.NewArray().Data()}, 3, 0))
-	want := newTable([]arrow.Field{{Name: "s", Type: kind, Nullable: true}}, []arrow.Array{structs})
+	want := tabletest.New([]arrow.Field{{Name: "s", Type: kind, Nullable: true}}, []arrow.Array{structs})
 	restored, output := restoredParquet(t, want)
 	report, err := arrowzarr.Verify(t.Context(), restored, output, arrowzarr.Options{})
 	require.NoError(t, err)
@@ -399,7 +400,7 @@ func TestFieldsOfVariantsAreRestoredToTheirColumns(t *testing.T) {
 		storage.FieldBuilder(1).(*array.BinaryBuilder).AppendString("the metadata")
 	}
 	values := array.NewExtensionArrayWithStorage(kind, storage.NewArray())
-	restored, _ := restoredParquet(t, single("v", values))
+	restored, _ := restoredParquet(t, tabletest.Single("v", values))
 	r, err := file.OpenParquetFile(restored, false)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
@@ -416,9 +417,9 @@ func TestFieldsOfVariantsAreRestoredToTheirColumns(t *testing.T) {
 
 // Metadata of Arrow may be any bytes, and that of Parquet is text.
 func TestMetadataThatIsNoTextIsRestoredToParquet(t *testing.T) {
-	want := newTable([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Float64}}, []arrow.Array{floats(1)})
+	want := tabletest.New([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Float64}}, []arrow.Array{tabletest.Floats(1)})
 	kept := arrow.NewMetadata([]string{"text", "\xff"}, []string{"日本", "\x00\x80"})
-	want.schema = arrow.NewSchema(want.schema.Fields(), &kept)
+	want.Schema = arrow.NewSchema(want.Schema.Fields(), &kept)
 	restored, _ := restoredParquet(t, want)
 	facts, err := arrowzarr.DescribeSource(restored)
 	require.NoError(t, err)

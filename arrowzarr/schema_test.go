@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
@@ -74,7 +75,7 @@ func TestColumnAttributesDescribeTheType(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.text, func(t *testing.T) {
 			for share, want := range map[float64]attributes{0: test.whole, 1: test.missing} {
-				output, _ := convertCodes(t, single("c", sample(newRand(1), test.kind, 4, share)).stream(t), arrowzarr.Options{})
+				output, _ := convertCodes(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), test.kind, 4, share)).Stream(t), arrowzarr.Options{})
 				got := attributesOf(t, openRoot(t, output), "c")
 				assert.Equal(t, test.text, got["arrow_type"])
 				delete(got, "arrow_type")
@@ -94,9 +95,9 @@ func TestRootAttributesDescribeTheTable(t *testing.T) {
 		{Name: "Ünïcode name.", Type: arrow.BinaryTypes.StringView, Nullable: true},
 		{Name: "cells", Type: arrow.FixedSizeListOfNonNullable(2, arrow.PrimitiveTypes.Uint8)},
 	}, &metadata)
-	for name, encode := range map[string]func(table, testing.TB) []byte{"file": encodings["file"], "stream": encodings["stream"]} {
+	for name, encode := range map[string]func(tabletest.Table, testing.TB) []byte{"file": encodings["file"], "stream": encodings["stream"]} {
 		t.Run(name, func(t *testing.T) {
-			output, _ := convertCodes(t, encode(table{schema: want}, t), arrowzarr.Options{})
+			output, _ := convertCodes(t, encode(tabletest.Table{Schema: want}, t), arrowzarr.Options{})
 			root := openRoot(t, output).Metadata().Attributes
 			assert.Equal(t, json.Number("0"), root["num_rows"])
 			assert.Equal(t, []any{"speed", "when", "kind", "Ünïcode name.", "cells"}, root["arrow_columns"])
@@ -107,7 +108,7 @@ func TestRootAttributesDescribeTheTable(t *testing.T) {
 		})
 	}
 	t.Run("chosen columns", func(t *testing.T) {
-		output, _ := convertCodes(t, table{schema: want}.stream(t), arrowzarr.Options{Columns: []string{"kind", "speed"}})
+		output, _ := convertCodes(t, tabletest.Table{Schema: want}.Stream(t), arrowzarr.Options{Columns: []string{"kind", "speed"}})
 		root := openRoot(t, output).Metadata().Attributes
 		assert.Equal(t, []any{"speed", "kind"}, root["column-order"])
 		assertSchema(t, arrow.NewSchema([]arrow.Field{want.Field(0), want.Field(2)}, &metadata), root["arrow_schema"])
@@ -129,8 +130,8 @@ func assertSchema(tb testing.TB, want *arrow.Schema, kept any) {
 }
 
 func TestConsolidatedMetadataMatchesTheNodes(t *testing.T) {
-	columns := sampleTable(9, []int{5, 20}, 0, 0.5)
-	output, _ := convertCodes(t, columns.stream(t), arrowzarr.Options{ChunkRows: 10, ShardRows: 20})
+	columns := tabletest.RandomTable(9, []int{5, 20}, 0, 0.5)
+	output, _ := convertCodes(t, columns.Stream(t), arrowzarr.Options{ChunkRows: 10, ShardRows: 20})
 	found := documents(t, output)
 	var root struct {
 		NodeType     string `json:"node_type"`
@@ -155,11 +156,11 @@ func TestConsolidatedMetadataMatchesTheNodes(t *testing.T) {
 
 // tensors returns a table with a column of fixed_shape_tensor, which arrow-go writes as a
 // list.
-func tensors(tb testing.TB, metadata string, width int32, values string) table {
+func tensors(tb testing.TB, metadata string, width int32, values string) tabletest.Table {
 	kind := arrow.FixedSizeListOf(width, arrow.PrimitiveTypes.Int8)
 	field := arrow.Field{Name: "images", Type: kind, Metadata: arrow.NewMetadata(
 		[]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{"arrow.fixed_shape_tensor", metadata})}
-	return newTable([]arrow.Field{field}, []arrow.Array{fromJSON(tb, kind, values)})
+	return tabletest.New([]arrow.Field{field}, []arrow.Array{tabletest.FromJSON(tb, kind, values)})
 }
 
 func TestTensorsKeepTheirShape(t *testing.T) {
@@ -179,7 +180,7 @@ func TestTensorsKeepTheirShape(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.metadata, func(t *testing.T) {
 			input := tensors(t, test.metadata, 6, `[[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]]`)
-			output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{})
+			output, _ := convertCodes(t, input.Stream(t), arrowzarr.Options{})
 			root := openRoot(t, output)
 			assert.Equal(t, int8s("int8", test.shape, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12), readArray(t, root, "images"))
 			images, err := root.OpenArray(t.Context(), "images")
@@ -197,7 +198,7 @@ func TestTensorsKeepTheirShape(t *testing.T) {
 
 func TestTensorsWithMissingRowsAreGroups(t *testing.T) {
 	input := tensors(t, `{"shape": [2, 1], "dim_names": ["y", "x"]}`, 2, `[[1, 2], null]`)
-	output, _ := convertCodes(t, input.stream(t), arrowzarr.Options{})
+	output, _ := convertCodes(t, input.Stream(t), arrowzarr.Options{})
 	root := openRoot(t, output)
 	assert.Equal(t, int8s("int8", []int64{2, 2, 1}, 1, 2, 0, 0), readArray(t, root, "images/values"))
 	assert.Equal(t, int8s("bool", []int64{2}, 0, 1), readArray(t, root, "images/mask"))
@@ -215,7 +216,7 @@ func TestTensorsOfInvalidShapeAreRefused(t *testing.T) {
 	} {
 		t.Run(metadata, func(t *testing.T) {
 			input := tensors(t, metadata, 6, `[[1, 2, 3, 4, 5, 6]]`)
-			message := refuse(t, arrowzarr.PartInput, inputFile(t, input.stream(t)), arrowzarr.Options{})
+			message := refuse(t, arrowzarr.PartInput, inputFile(t, input.Stream(t)), arrowzarr.Options{})
 			assert.Contains(t, message, `"images"`)
 			assert.Contains(t, message, "fixed_shape_tensor")
 		})
@@ -236,14 +237,14 @@ func TestTypesWithoutZarrFormAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			good := arrow.Field{Name: "good", Type: arrow.PrimitiveTypes.Int8}
 			bad := arrow.Field{Name: "the bad one", Type: test.kind, Nullable: true}
-			input := table{schema: arrow.NewSchema([]arrow.Field{good, bad}, nil)}
-			for _, content := range [][]byte{input.file(t), input.stream(t)} {
+			input := tabletest.Table{Schema: arrow.NewSchema([]arrow.Field{good, bad}, nil)}
+			for _, content := range [][]byte{input.File(t), input.Stream(t)} {
 				path := inputFile(t, content)
 				message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
 				assert.Contains(t, message, `"the bad one"`)
 				assert.Contains(t, message, test.name)
 				output, _ := convertFile(t, path, arrowzarr.Options{Columns: []string{"good"}})
-				requireTable(t, input.choose(0), output)
+				requireTable(t, input.Choose(0), output)
 			}
 		})
 	}
@@ -257,8 +258,8 @@ func TestNamesThatNodesCannotHaveAreEscaped(t *testing.T) {
 		strings.Repeat("ü", 200): strings.Repeat("ü", 127),
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := single(name, texts("a", "-"), texts("b"))
-			input := inputFile(t, want.file(t))
+			want := tabletest.Single(name, tabletest.Texts("a", "-"), tabletest.Texts("b"))
+			input := inputFile(t, want.File(t))
 			output, report := convertFile(t, input, arrowzarr.Options{ChunkRows: 1})
 			requireTable(t, want, output)
 			assert.Equal(t, []any{node}, openRoot(t, output).Metadata().Attributes["arrow_columns"])
@@ -270,15 +271,15 @@ func TestNamesThatNodesCannotHaveAreEscaped(t *testing.T) {
 
 func TestOutputsWithLongNamesConvert(t *testing.T) {
 	output := filepath.Join(t.TempDir(), strings.Repeat("o", 250))
-	_, err := arrowzarr.Convert(t.Context(), inputFile(t, single("a", texts("b")).file(t)), output, arrowzarr.Options{})
+	_, err := arrowzarr.Convert(t.Context(), inputFile(t, tabletest.Single("a", tabletest.Texts("b")).File(t)), output, arrowzarr.Options{})
 	assert.NoError(t, err, "an output's may be as long, though what it is built in has a longer one")
 }
 
 func TestUnusualNamesConvert(t *testing.T) {
 	for _, name := range []string{" ", "a b", ".building", ".quiver", "_", "%2F", "c", "values", "日本", "..a", "con", strings.Repeat("n", 200)} {
 		t.Run(name, func(t *testing.T) {
-			want := single(name, texts("a", "-"), texts("b"))
-			output, _ := convertCodes(t, want.file(t), arrowzarr.Options{ChunkRows: 1})
+			want := tabletest.Single(name, tabletest.Texts("a", "-"), tabletest.Texts("b"))
+			output, _ := convertCodes(t, want.File(t), arrowzarr.Options{ChunkRows: 1})
 			requireTable(t, want, output)
 		})
 	}
@@ -292,10 +293,10 @@ func TestDuplicateNamesAreNumbered(t *testing.T) {
 	}
 	columns := make([]arrow.Array, len(fields))
 	for i := range columns {
-		columns[i] = fromJSON(t, kind, fmt.Sprintf("[%d]", i))
+		columns[i] = tabletest.FromJSON(t, kind, fmt.Sprintf("[%d]", i))
 	}
-	want := newTable(fields, columns)
-	input := inputFile(t, want.stream(t))
+	want := tabletest.New(fields, columns)
+	input := inputFile(t, want.Stream(t))
 	output, _ := convertFile(t, input, arrowzarr.Options{})
 	requireTable(t, want, output)
 	assert.Equal(t, []any{"a", "a_2", "a_3", "a_4", "_", "_2"}, openRoot(t, output).Metadata().Attributes["arrow_columns"])

@@ -9,12 +9,11 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // folderOf writes files, given by their paths, to a new folder.
@@ -27,15 +26,6 @@ func folderOf(t *testing.T, files map[string][]byte) string {
 		require.NoError(t, os.WriteFile(path, content, 0o666))
 	}
 	return root
-}
-
-// numbersFrom returns a table of n numbers.
-func numbersFrom(from, n int) table {
-	b := array.NewInt64Builder(memory.DefaultAllocator)
-	for i := range n {
-		b.Append(int64(from + i))
-	}
-	return single("n", b.NewArray())
 }
 
 // rowTexts returns the rows of inputs, each as one text.
@@ -59,9 +49,9 @@ func rowTexts(t *testing.T, columns int, inputs ...string) (rows []string) {
 }
 
 func TestFilesOfFoldersAreReadInOrderWithoutHiddenOnes(t *testing.T) {
-	one := func(n int) []byte { return numbersFrom(n, 1).file(t) }
+	one := func(n int) []byte { return tabletest.Numbers(n, 1).File(t) }
 	root := folderOf(t, map[string][]byte{
-		"b.arrow": numbersFrom(3, 2).parquet(t), "a/z.arrow": one(1), "a/y/x.arrow": numbersFrom(0, 1).stream(t), "c.arrow": one(5), "a.arrow": one(2),
+		"b.arrow": tabletest.Numbers(3, 2).Parquet(t), "a/z.arrow": one(1), "a/y/x.arrow": tabletest.Numbers(0, 1).Stream(t), "c.arrow": one(5), "a.arrow": one(2),
 		"_SUCCESS": nil, ".c.arrow.crc": {1}, "_temporary/d.arrow": one(9), ".hidden/d.arrow": one(9),
 	})
 	assert.Equal(t, []string{"0", "1", "2", "3", "4", "5"}, rowTexts(t, 1, root))
@@ -80,7 +70,7 @@ func TestFilesOfFoldersAreReadInOrderWithoutHiddenOnes(t *testing.T) {
 }
 
 func TestFoldersAreReadThroughLinks(t *testing.T) {
-	root := folderOf(t, map[string][]byte{"data/a.arrow": numbersFrom(0, 2).file(t), "input/b.arrow": numbersFrom(2, 2).file(t)})
+	root := folderOf(t, map[string][]byte{"data/a.arrow": tabletest.Numbers(0, 2).File(t), "input/b.arrow": tabletest.Numbers(2, 2).File(t)})
 	require.NoError(t, os.Symlink("../data", filepath.Join(root, "input", "a")))
 	assert.Equal(t, []string{"0", "1", "2", "3"}, rowTexts(t, 1, filepath.Join(root, "input")))
 	require.NoError(t, os.Symlink("..", filepath.Join(root, "input", "loop")))
@@ -90,9 +80,9 @@ func TestFoldersAreReadThroughLinks(t *testing.T) {
 
 func TestPartitionKeysAreColumns(t *testing.T) {
 	root := folderOf(t, map[string][]byte{
-		"year=2020/city=Bad%20Ems/a.parquet":                       numbersFrom(0, 2).parquet(t),
-		"year=2021/city=__HIVE_DEFAULT_PARTITION__/b.parquet":      numbersFrom(2, 1).parquet(t),
-		"year=__HIVE_DEFAULT_PARTITION__/city=Z%C3%BCrich/c.arrow": numbersFrom(3, 1).file(t),
+		"year=2020/city=Bad%20Ems/a.parquet":                       tabletest.Numbers(0, 2).Parquet(t),
+		"year=2021/city=__HIVE_DEFAULT_PARTITION__/b.parquet":      tabletest.Numbers(2, 1).Parquet(t),
+		"year=__HIVE_DEFAULT_PARTITION__/city=Z%C3%BCrich/c.arrow": tabletest.Numbers(3, 1).File(t),
 	})
 	for _, input := range []string{root, filepath.Join(root, "*"), filepath.Join(root, "year=*", "**", "*.*")} {
 		facts, err := arrowzarr.DescribeSource(input)
@@ -135,21 +125,21 @@ func withoutMetadata(fields []arrow.Field) []arrow.Field {
 
 func TestPartitionKeysOfOtherValuesAreText(t *testing.T) {
 	root := folderOf(t, map[string][]byte{
-		"k=1/a.arrow": numbersFrom(0, 1).file(t), "k=one/a.arrow": numbersFrom(1, 1).file(t), "k=99999999999999999999/a.arrow": numbersFrom(2, 1).file(t),
+		"k=1/a.arrow": tabletest.Numbers(0, 1).File(t), "k=one/a.arrow": tabletest.Numbers(1, 1).File(t), "k=99999999999999999999/a.arrow": tabletest.Numbers(2, 1).File(t),
 	})
 	assert.Equal(t, arrow.BinaryTypes.String, describe1(t, root).Schema.Field(1).Type)
 	assert.ElementsMatch(t, []string{"0 1", "1 one", "2 99999999999999999999"}, rowTexts(t, 2, root))
 	// The column of the files wins.
-	root = folderOf(t, map[string][]byte{"n=7/a.arrow": numbersFrom(0, 1).file(t), "n=8/a.arrow": numbersFrom(1, 1).file(t)})
+	root = folderOf(t, map[string][]byte{"n=7/a.arrow": tabletest.Numbers(0, 1).File(t), "n=8/a.arrow": tabletest.Numbers(1, 1).File(t)})
 	assert.Equal(t, []string{"0", "1"}, rowTexts(t, 1, root))
 	assert.Equal(t, 1, describe1(t, root).Schema.NumFields())
 }
 
 func TestFilesOfOtherSchemasAreNamed(t *testing.T) {
 	ab := func(first, second string, t1, t2 arrow.DataType) []byte {
-		in := newTable([]arrow.Field{{Name: first, Type: t1}, {Name: second, Type: t2, Nullable: true}},
-			[]arrow.Array{fromJSON(t, t1, `["1"]`), fromJSON(t, t2, `["2"]`)})
-		return in.file(t)
+		in := tabletest.New([]arrow.Field{{Name: first, Type: t1}, {Name: second, Type: t2, Nullable: true}},
+			[]arrow.Array{tabletest.FromJSON(t, t1, `["1"]`), tabletest.FromJSON(t, t2, `["2"]`)})
+		return in.File(t)
 	}
 	i64, i32 := arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int32
 	root := folderOf(t, map[string][]byte{"1": ab("a", "b", i64, i64), "2": ab("b", "a", i64, i64)})
@@ -163,14 +153,14 @@ func TestFilesOfOtherSchemasAreNamed(t *testing.T) {
 		{`/2: column "b" is int32, and in `, ab("a", "b", i64, i64), ab("a", "b", i64, i32)},
 		{`/2 has no column "b", which `, ab("a", "b", i64, i64), ab("a", "c", i64, i64)},
 		{`/2 has no column "b", which `, ab("a", "b", i64, i64), ab("a", "a", i64, i64)},
-		{`/2 has a column "n", which `, newTable(nil, nil).file(t), numbersFrom(0, 1).file(t)},
+		{`/2 has a column "n", which `, tabletest.New(nil, nil).File(t), tabletest.Numbers(0, 1).File(t)},
 	} {
 		root := folderOf(t, map[string][]byte{"1": test.first, "2": test.second})
 		_, err := arrowzarr.DescribeSource(root)
 		require.ErrorContains(t, err, test.want)
 		assert.Contains(t, err.Error(), filepath.Join(root, "1"))
 	}
-	root = folderOf(t, map[string][]byte{"k=1/a": numbersFrom(0, 1).file(t), "b": numbersFrom(0, 1).file(t)})
+	root = folderOf(t, map[string][]byte{"k=1/a": tabletest.Numbers(0, 1).File(t), "b": tabletest.Numbers(0, 1).File(t)})
 	_, err := arrowzarr.DescribeSource(root)
 	require.ErrorContains(t, err, "folders of different keys")
 }
@@ -189,7 +179,7 @@ func TestInputsWithoutFilesAreRefused(t *testing.T) {
 
 // An output that lies in the folder of the input is not read as files.
 func TestFoldersWithZarrHierarchiesAreRefused(t *testing.T) {
-	dir := folderOf(t, map[string][]byte{"a.arrow": numbersFrom(0, 5).file(t)})
+	dir := folderOf(t, map[string][]byte{"a.arrow": tabletest.Numbers(0, 5).File(t)})
 	inside := filepath.Join(dir, "out.zarr")
 	_, err := arrowzarr.Convert(t.Context(), dir, inside, arrowzarr.Options{})
 	require.NoError(t, err)
@@ -205,9 +195,9 @@ func TestRangesOfManyFilesAreSlicesOfTheWhole(t *testing.T) {
 	files := map[string][]byte{}
 	next := 0
 	for i, n := range []int{5, 0, 1, 30, 0, 8} {
-		in := numbersFrom(next, n)
+		in := tabletest.Numbers(next, n)
 		next += n
-		files[fmt.Sprintf("k=%d/a", i)] = [][]byte{in.file(t), in.stream(t), in.parquet(t)}[i%3]
+		files[fmt.Sprintf("k=%d/a", i)] = [][]byte{in.File(t), in.Stream(t), in.Parquet(t)}[i%3]
 	}
 	root := folderOf(t, files)
 	require.EqualValues(t, next, describe1(t, root).Count)
@@ -232,11 +222,11 @@ func TestRangesOfManyFilesAreSlicesOfTheWhole(t *testing.T) {
 }
 
 func TestFilesThatChangeMeanwhileAreErrors(t *testing.T) {
-	root := folderOf(t, map[string][]byte{"a": numbersFrom(0, 3).stream(t), "b": numbersFrom(0, 3).stream(t)})
+	root := folderOf(t, map[string][]byte{"a": tabletest.Numbers(0, 3).Stream(t), "b": tabletest.Numbers(0, 3).Stream(t)})
 	changed := false
 	err := arrowzarr.ReadSource([]string{root}, []int{0}, 0, -1, func(arrow.RecordBatch) {
 		if !changed {
-			require.NoError(t, os.WriteFile(filepath.Join(root, "b"), numbersFrom(0, 4).stream(t), 0o666))
+			require.NoError(t, os.WriteFile(filepath.Join(root, "b"), tabletest.Numbers(0, 4).Stream(t), 0o666))
 			changed = true
 		}
 	})
@@ -250,7 +240,7 @@ func TestManySmallFilesConvert(t *testing.T) {
 		n = 500
 	}
 	root := t.TempDir()
-	content := numbersFrom(0, 1).parquet(t)
+	content := tabletest.Numbers(0, 1).Parquet(t)
 	for i := range n {
 		require.NoError(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%05d.parquet", i)), content, 0o666))
 	}

@@ -22,13 +22,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet/parquetcolumn"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // compareColumns reads each column of a Parquet file by parquetcolumn, in batches of some
 // rows, and compares it with what was written or, if that is nil, with what arrow-go
 // reads. It returns how many columns parquetcolumn has read. Those that it does not read
 // must say so.
-func compareColumns(tb testing.TB, content []byte, written *table, batch int64, release bool) (read int) {
+func compareColumns(tb testing.TB, content []byte, written *tabletest.Table, batch int64, release bool) (read int) {
 	tb.Helper()
 	r, err := file.NewParquetReader(bytes.NewReader(content))
 	require.NoError(tb, err)
@@ -74,7 +75,7 @@ func compareColumns(tb testing.TB, content []byte, written *table, batch int64, 
 		require.NoError(tb, err, field.Field)
 		var all *arrow.Chunked
 		if written != nil {
-			all = arrow.NewChunked(written.schema.Field(i).Type, written.column(i))
+			all = arrow.NewChunked(written.Schema.Field(i).Type, written.Column(i))
 		} else {
 			want, err := whole.GetColumn(tb.Context(), i)
 			require.NoError(tb, err)
@@ -171,7 +172,7 @@ func TestParquetColumnsAreThoseThatWereWritten(t *testing.T) {
 	}
 	for seed := range uint64(seeds) {
 		t.Log("seed", seed)
-		rng := newRand(seed)
+		rng := tabletest.NewRand(seed)
 		var fields []arrow.Field
 		var batches [][]arrow.Array
 		nullable := rng.IntN(4) > 0
@@ -186,7 +187,7 @@ func TestParquetColumnsAreThoseThatWereWritten(t *testing.T) {
 			}
 			var columns []arrow.Array
 			for _, f := range fields {
-				columns = append(columns, sample(rng, f.Type, n, nulls))
+				columns = append(columns, tabletest.Random(rng, f.Type, n, nulls))
 			}
 			batches = append(batches, columns)
 		}
@@ -197,8 +198,8 @@ func TestParquetColumnsAreThoseThatWereWritten(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			properties = append(properties, parquet.WithDataPageVersion(parquet.DataPageV2))
 		}
-		written := newTable(fields, batches...)
-		read += compareColumns(t, written.parquet(t, properties...), &written, 1+rng.Int64N(300), rng.IntN(2) == 0)
+		written := tabletest.New(fields, batches...)
+		read += compareColumns(t, written.Parquet(t, properties...), &written, 1+rng.Int64N(300), rng.IntN(2) == 0)
 	}
 	assert.Greater(t, read, seeds)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 )
@@ -46,8 +47,8 @@ func TestRowGroupsReadAtOnceKeepTheirOrder(t *testing.T) {
 		}
 		batches = append(batches, b.NewArray())
 	}
-	want := single("x", batches...)
-	content := want.parquet(t, parquet.WithCompression(compress.Codecs.Snappy))
+	want := tabletest.Single("x", batches...)
+	content := want.Parquet(t, parquet.WithCompression(compress.Codecs.Snappy))
 	for jobs := 1; jobs <= 5; jobs++ {
 		for _, rows := range []int64{0, 7} {
 			output, _ := convertFile(t, inputFile(t, content), arrowzarr.Options{Jobs: jobs, ChunkRows: rows})
@@ -65,7 +66,7 @@ func TestRowGroupsReadAtOnceKeepTheirOrder(t *testing.T) {
 
 func TestParquetConverts(t *testing.T) {
 	var columns []int
-	for i, kind := range supported {
+	for i, kind := range tabletest.Types {
 		if inParquet(kind) {
 			columns = append(columns, i)
 		}
@@ -86,8 +87,8 @@ func TestParquetConverts(t *testing.T) {
 	}
 	for seed, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			want := sampleTable(uint64(seed), test.lengths, test.nulls...).choose(columns...)
-			input := inputFile(t, want.parquet(t, test.properties...))
+			want := tabletest.RandomTable(uint64(seed), test.lengths, test.nulls...).Choose(columns...)
+			input := inputFile(t, want.Parquet(t, test.properties...))
 			options := arrowzarr.Options{ChunkRows: test.chunk, ShardRows: test.shard}
 			output, report := convertFile(t, input, options)
 			requireTable(t, want, output)
@@ -98,17 +99,17 @@ func TestParquetConverts(t *testing.T) {
 				onDevice, _ := convertFile(t, input, options)
 				requireTable(t, want, onDevice)
 			})
-			some, _ := convertFile(t, input, arrowzarr.Options{Columns: []string{want.schema.Field(3).Name, want.schema.Field(12).Name}})
-			requireTable(t, want.choose(3, 12), some)
+			some, _ := convertFile(t, input, arrowzarr.Options{Columns: []string{want.Schema.Field(3).Name, want.Schema.Field(12).Name}})
+			requireTable(t, want.Choose(3, 12), some)
 		})
 	}
 }
 
 func TestParquetDictionariesConvert(t *testing.T) {
-	want := single("kind",
-		encoded(arrow.PrimitiveTypes.Int32, texts("a", "b", "c"), 0, 1, -1, 2, 1),
-		encoded(arrow.PrimitiveTypes.Int32, texts("d", "b"), 1, 0, -1))
-	output, _ := convertCodes(t, want.parquet(t), arrowzarr.Options{ChunkRows: 3})
+	want := tabletest.Single("kind",
+		tabletest.Dictionary(arrow.PrimitiveTypes.Int32, tabletest.Texts("a", "b", "c"), 0, 1, -1, 2, 1),
+		tabletest.Dictionary(arrow.PrimitiveTypes.Int32, tabletest.Texts("d", "b"), 1, 0, -1))
+	output, _ := convertCodes(t, want.Parquet(t), arrowzarr.Options{ChunkRows: 3})
 	root := openRoot(t, output)
 	got := readColumn(t, root, "kind")
 	var decoded []string
@@ -130,19 +131,19 @@ func TestParquetDictionariesConvert(t *testing.T) {
 // must skip.
 func TestParquetColumnsBesideNestedOnes(t *testing.T) {
 	nested := arrow.StructOf(arrow.Field{Name: "x", Type: arrow.PrimitiveTypes.Int8}, arrow.Field{Name: "y", Type: arrow.BinaryTypes.String})
-	whole := newTable([]arrow.Field{
+	whole := tabletest.New([]arrow.Field{
 		{Name: "before", Type: arrow.PrimitiveTypes.Int16},
 		{Name: "point", Type: nested, Nullable: true},
 		{Name: "tags", Type: arrow.ListOf(arrow.BinaryTypes.String), Nullable: true},
 		{Name: "after", Type: arrow.BinaryTypes.String},
 	}, []arrow.Array{
-		fromJSON(t, arrow.PrimitiveTypes.Int16, `[1, 2]`),
-		fromJSON(t, nested, `[{"x": 1, "y": "a"}, null]`),
-		fromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a", "b"], []]`),
-		array.NewSlice(texts("p", "q", "r"), 1, 3),
+		tabletest.FromJSON(t, arrow.PrimitiveTypes.Int16, `[1, 2]`),
+		tabletest.FromJSON(t, nested, `[{"x": 1, "y": "a"}, null]`),
+		tabletest.FromJSON(t, arrow.ListOf(arrow.BinaryTypes.String), `[["a", "b"], []]`),
+		array.NewSlice(tabletest.Texts("p", "q", "r"), 1, 3),
 	})
-	output, _ := convertCodes(t, whole.parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
-	requireTable(t, whole.choose(0, 3), output)
+	output, _ := convertCodes(t, whole.Parquet(t), arrowzarr.Options{Columns: []string{"before", "after"}})
+	requireTable(t, whole.Choose(0, 3), output)
 }
 
 // arrow-go does not write the first offset of fixed-size lists: it relies on zeroed memory,
@@ -165,7 +166,7 @@ func TestParquetFixedSizeListsConvert(t *testing.T) {
 		}
 		return pairs.NewArray(), squares.NewArray()
 	}
-	want := table{schema: arrow.NewSchema([]arrow.Field{
+	want := tabletest.Table{Schema: arrow.NewSchema([]arrow.Field{
 		{Name: "pairs", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int16)},
 		{Name: "squares", Type: arrow.FixedSizeListOf(2, arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32))},
 		{Name: "numbers", Type: arrow.PrimitiveTypes.Int64},
@@ -177,9 +178,9 @@ func TestParquetFixedSizeListsConvert(t *testing.T) {
 		for i := range rows {
 			numbers.Append(-int64(seed*rows+i) - 1)
 		}
-		want.batches = append(want.batches, array.NewRecordBatch(want.schema, []arrow.Array{pairs, squares, numbers.NewArray()}, rows))
+		want.Batches = append(want.Batches, array.NewRecordBatch(want.Schema, []arrow.Array{pairs, squares, numbers.NewArray()}, rows))
 	}
-	input := inputFile(t, want.parquet(t))
+	input := inputFile(t, want.Parquet(t))
 	for range 5 {
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 7})
 		requireTable(t, want, output)
@@ -190,7 +191,7 @@ func TestParquetFixedSizeListsConvert(t *testing.T) {
 // leave its count at 0.
 func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 	for _, claimed := range []int64{0, 2, 4} {
-		content := single("a", texts("x", "y", "z")).parquet(t)
+		content := tabletest.Single("a", tabletest.Texts("x", "y", "z")).Parquet(t)
 		r, err := file.NewParquetReader(bytes.NewReader(content))
 		require.NoError(t, err)
 		footer := r.MetaData()
@@ -204,7 +205,7 @@ func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 		changed.WriteString("PAR1")
 		if claimed == 0 {
 			output, _ := convertCodes(t, changed.Bytes(), arrowzarr.Options{})
-			requireTable(t, single("a", texts("x", "y", "z")), output)
+			requireTable(t, tabletest.Single("a", tabletest.Texts("x", "y", "z")), output)
 			continue
 		}
 		message := refuse(t, arrowzarr.PartInput, inputFile(t, changed.Bytes()), arrowzarr.Options{})
@@ -214,7 +215,7 @@ func TestParquetFootersMustCountTheRowsOfTheirGroups(t *testing.T) {
 
 // Columns of a wide file keep no memory between two batches.
 func TestWideParquetConverts(t *testing.T) {
-	rng := newRand(11)
+	rng := tabletest.NewRand(11)
 	fields := make([]arrow.Field, 300)
 	var batches [][]arrow.Array
 	for i := range fields {
@@ -224,11 +225,11 @@ func TestWideParquetConverts(t *testing.T) {
 	for _, n := range []int{40, 0, 1, 17} {
 		columns := make([]arrow.Array, len(fields))
 		for i, f := range fields {
-			columns[i] = sample(rng, f.Type, n, 0.2)
+			columns[i] = tabletest.Random(rng, f.Type, n, 0.2)
 		}
 		batches = append(batches, columns)
 	}
-	path := inputFile(t, newTable(fields, batches...).parquet(t))
+	path := inputFile(t, tabletest.New(fields, batches...).Parquet(t))
 	all := make([]int, len(fields))
 	for i := range all {
 		all[i] = i
@@ -259,9 +260,9 @@ func TestLargeParquetDictionariesConvert(t *testing.T) {
 			indices[i] = -1
 		}
 	}
-	in := single("d", encoded(arrow.PrimitiveTypes.Int32, numbered(1_000_000, n), indices...))
-	path := inputFile(t, in.parquet(t, parquet.WithDictionaryPageSizeLimit(1<<30)))
-	assert.Equal(t, in.schema.Field(0).Type, describe1(t, path).Schema.Field(0).Type)
+	in := tabletest.Single("d", tabletest.Dictionary(arrow.PrimitiveTypes.Int32, tabletest.Numbered(1_000_000, n), indices...))
+	path := inputFile(t, in.Parquet(t, parquet.WithDictionaryPageSizeLimit(1<<30)))
+	assert.Equal(t, in.Schema.Field(0).Type, describe1(t, path).Schema.Field(0).Type)
 	output, _ := convertFile(t, path, arrowzarr.Options{ChunkRows: 5000})
 	verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
 	require.NoError(t, err)
@@ -274,8 +275,8 @@ func TestLargeParquetDictionariesConvert(t *testing.T) {
 }
 
 // stripedTable is a table whose rows take 200 KiB, in batches of these lengths.
-func stripedTable(lengths ...int) table {
-	rng := newRand(17)
+func stripedTable(lengths ...int) tabletest.Table {
+	rng := tabletest.NewRand(17)
 	wide := arrow.FixedSizeListOfNonNullable(100, arrow.PrimitiveTypes.Float64)
 	small := []arrow.DataType{
 		arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String, arrow.ListOf(arrow.PrimitiveTypes.Int8),
@@ -292,16 +293,16 @@ func stripedTable(lengths ...int) table {
 	}
 	var batches [][]arrow.Array
 	for _, n := range lengths {
-		lists := sample(rng, wide, n, 0)
+		lists := tabletest.Random(rng, wide, n, 0)
 		columns := make([]arrow.Array, len(fields))
 		for i, f := range fields {
 			if columns[i] = lists; f.Type != wide {
-				columns[i] = sample(rng, f.Type, n, 0.2)
+				columns[i] = tabletest.Random(rng, f.Type, n, 0.2)
 			}
 		}
 		batches = append(batches, columns)
 	}
-	return newTable(fields, batches...)
+	return tabletest.New(fields, batches...)
 }
 
 // Chunks of a file whose columns do not fit into the memory together are as long as those
@@ -311,7 +312,7 @@ func TestWideParquetHasLongChunks(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	in := stripedTable(130, 0, 1, 169)
-	path := inputFile(t, in.parquet(t, parquet.WithDictionaryFor("c3", false)))
+	path := inputFile(t, in.Parquet(t, parquet.WithDictionaryFor("c3", false)))
 	const least = 256 << 20
 	var progress arrowzarr.Progress
 	output, report := convertFile(t, path, arrowzarr.Options{MaxMemory: least, Jobs: 2, Progress: &progress})
@@ -336,7 +337,7 @@ func TestWideParquetHasLongChunks(t *testing.T) {
 func TestStripsOfFilesInStoresFitTheMemory(t *testing.T) {
 	defer func(most int64) { arrowzarr.TestMaxBuffer = most }(arrowzarr.TestMaxBuffer)
 	arrowzarr.TestMaxBuffer = 16 << 20
-	path := inputFile(t, stripedTable(40).parquet(t))
+	path := inputFile(t, stripedTable(40).Parquet(t))
 	sizes, err := arrowzarr.StripSizes(path, 40)
 	require.NoError(t, err)
 	assert.Greater(t, len(sizes), 1, "8 MB of values")

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 func jsonType(t *testing.T) arrow.DataType {
@@ -29,16 +30,16 @@ func jsonType(t *testing.T) arrow.DataType {
 }
 
 // parquetOf writes a table without or with its Arrow schema.
-func parquetOf(t *testing.T, in table, stored bool, options ...parquet.WriterProperty) []byte {
+func parquetOf(t *testing.T, in tabletest.Table, stored bool, options ...parquet.WriterProperty) []byte {
 	t.Helper()
 	arrowOptions := []pqarrow.WriterOption{}
 	if stored {
 		arrowOptions = append(arrowOptions, pqarrow.WithStoreSchema())
 	}
 	var buf bytes.Buffer
-	w, err := pqarrow.NewFileWriter(in.schema, &buf, parquet.NewWriterProperties(options...), pqarrow.NewArrowWriterProperties(arrowOptions...))
+	w, err := pqarrow.NewFileWriter(in.Schema, &buf, parquet.NewWriterProperties(options...), pqarrow.NewArrowWriterProperties(arrowOptions...))
 	require.NoError(t, err)
-	for _, b := range in.batches {
+	for _, b := range in.Batches {
 		require.NoError(t, w.Write(b))
 	}
 	require.NoError(t, w.Close())
@@ -97,16 +98,16 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 // A stored schema with a type that arrow-go does not know, such as integers of 128 bits by
 // polars, leaves the types of Parquet.
 func TestParquetIsReadWithoutASchemaOfUnknownTypes(t *testing.T) {
-	in := newTable([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "s", Type: arrow.BinaryTypes.String, Nullable: true}}, []arrow.Array{fromJSON(t, arrow.PrimitiveTypes.Int64, "[1, 2]"), texts("a", "b")})
-	message := (table{schema: in.schema}).stream(t)
+	in := tabletest.New([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "s", Type: arrow.BinaryTypes.String, Nullable: true}}, []arrow.Array{tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, "[1, 2]"), tabletest.Texts("a", "b")})
+	message := (tabletest.Table{Schema: in.Schema}).Stream(t)
 	bits := bytes.LastIndex(message, binary.LittleEndian.AppendUint32(nil, 64)) // of the integers
 	binary.LittleEndian.PutUint32(message[bits:], 128)
 	_, err := ipc.NewReader(bytes.NewReader(message))
 	require.ErrorContains(t, err, "bits=128")
 	var buf bytes.Buffer
-	w, err := pqarrow.NewFileWriter(in.schema, &buf, parquet.NewWriterProperties(), pqarrow.NewArrowWriterProperties())
+	w, err := pqarrow.NewFileWriter(in.Schema, &buf, parquet.NewWriterProperties(), pqarrow.NewArrowWriterProperties())
 	require.NoError(t, err)
-	require.NoError(t, w.Write(in.batches[0]))
+	require.NoError(t, w.Write(in.Batches[0]))
 	require.NoError(t, w.AppendKeyValueMetadata("ARROW:schema", base64.StdEncoding.EncodeToString(message)))
 	require.NoError(t, w.AppendKeyValueMetadata("own", "kept"))
 	require.NoError(t, w.AppendKeyValueMetadata("", "without a name"))
@@ -119,7 +120,7 @@ func TestParquetIsReadWithoutASchemaOfUnknownTypes(t *testing.T) {
 
 // Without an Arrow schema, Parquet's own types say what a column is.
 func TestParquetJSONIsText(t *testing.T) {
-	in := newTable([]arrow.Field{{Name: "j", Type: jsonType(t), Nullable: true}}, []arrow.Array{sample(newRand(1), jsonType(t), 5, 0.5)})
+	in := tabletest.New([]arrow.Field{{Name: "j", Type: jsonType(t), Nullable: true}}, []arrow.Array{tabletest.Random(tabletest.NewRand(1), jsonType(t), 5, 0.5)})
 	facts := describe1(t, inputFile(t, parquetOf(t, in, false)))
 	assert.Equal(t, jsonType(t), facts.Schema.Field(0).Type)
 }
@@ -129,7 +130,7 @@ func TestParquetPagesMayBeLong(t *testing.T) {
 		t.Skip("150 MB")
 	}
 	long := strings.Repeat("0123456789abcdef", 70<<16)
-	in := single("a", texts(long, "x", long))
+	in := tabletest.Single("a", tabletest.Texts(long, "x", long))
 	path := inputFile(t, parquetOf(t, in, true, parquet.WithDictionaryDefault(false), parquet.WithDataPageSize(1<<30)))
 	output, _ := convertFile(t, path, arrowzarr.Options{})
 	verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})
@@ -166,7 +167,7 @@ func TestParquetOfLegacyLZ4Converts(t *testing.T) {
 	defer compress.RegisterCodec(compress.Codecs.Lz4, before)
 	raw, err := compress.GetCodec(compress.Codecs.Lz4Raw)
 	require.NoError(t, err)
-	want := numbersFrom(0, 3000)
+	want := tabletest.Numbers(0, 3000)
 	for name, codec := range map[string]compress.Codec{"Hadoop's frames": frameLZ4{raw}, "one block": raw} {
 		compress.RegisterCodec(compress.Codecs.Lz4, codec)
 		content := parquetOf(t, want, true, parquet.WithCompression(compress.Codecs.Lz4), parquet.WithDictionaryDefault(false))
@@ -198,15 +199,15 @@ func TestEncryptedParquetIsRefusedByName(t *testing.T) {
 
 // A logical type that is not known yet is read as the physical type.
 func TestUnknownLogicalTypesOfParquetAreTheirPhysicalTypes(t *testing.T) {
-	uuids := sample(newRand(3), extensions.NewUUIDType(), 20, 0.2)
-	content := parquetOf(t, single("u", uuids), false)
+	uuids := tabletest.Random(tabletest.NewRand(3), extensions.NewUUIDType(), 20, 0.2)
+	content := parquetOf(t, tabletest.Single("u", uuids), false)
 	// In Thrift's compact protocol, UUID is field 14 of LogicalType, and 9 is not used.
 	uuid, unknown := []byte{14<<4 | 12, 0, 0}, []byte{9<<4 | 12, 0, 0}
 	require.Equal(t, 1, bytes.Count(content, uuid))
 	path := inputFile(t, bytes.Replace(content, uuid, unknown, 1))
 	assert.Equal(t, &arrow.FixedSizeBinaryType{ByteWidth: 16}, describe1(t, path).Schema.Field(0).Type)
 	output, _ := convertFile(t, path, arrowzarr.Options{})
-	storage := inputFile(t, single("u", uuids.(array.ExtensionArray).Storage()).file(t))
+	storage := inputFile(t, tabletest.Single("u", uuids.(array.ExtensionArray).Storage()).File(t))
 	report, err := arrowzarr.Verify(t.Context(), storage, output, arrowzarr.Options{})
 	require.NoError(t, err)
 	assert.Empty(t, report.Difference)
@@ -217,15 +218,15 @@ func TestInt96TimestampsHaveTheZoneOfTheArrowSchema(t *testing.T) {
 	for _, zone := range []string{"", "Europe/Berlin"} {
 		for _, stored := range []bool{true, false} {
 			kind := &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: zone}
-			in := newTable([]arrow.Field{{Name: "t", Type: kind, Nullable: true}}, []arrow.Array{sample(newRand(1), kind, 5, 0.3)})
+			in := tabletest.New([]arrow.Field{{Name: "t", Type: kind, Nullable: true}}, []arrow.Array{tabletest.Random(tabletest.NewRand(1), kind, 5, 0.3)})
 			properties := []pqarrow.WriterOption{pqarrow.WithDeprecatedInt96Timestamps(true)}
 			if stored {
 				properties = append(properties, pqarrow.WithStoreSchema())
 			}
 			var out bytes.Buffer
-			w, err := pqarrow.NewFileWriter(in.schema, &out, parquet.NewWriterProperties(), pqarrow.NewArrowWriterProperties(properties...))
+			w, err := pqarrow.NewFileWriter(in.Schema, &out, parquet.NewWriterProperties(), pqarrow.NewArrowWriterProperties(properties...))
 			require.NoError(t, err)
-			require.NoError(t, w.Write(in.batches[0]))
+			require.NoError(t, w.Write(in.Batches[0]))
 			require.NoError(t, w.Close())
 			facts, err := arrowzarr.DescribeSource(inputFile(t, out.Bytes()))
 			require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // parquetNested are types that the metadata of batches lists as several arrays.
@@ -39,8 +40,8 @@ var ipcOnlyTypes = []arrow.DataType{
 
 // rangeTable returns a table of columns of these types, and a dictionary that changes
 // if the format allows it.
-func rangeTable(seed uint64, lengths []int, nulls float64, types ...arrow.DataType) table {
-	rng := newRand(seed)
+func rangeTable(seed uint64, lengths []int, nulls float64, types ...arrow.DataType) tabletest.Table {
+	rng := tabletest.NewRand(seed)
 	var fields []arrow.Field
 	for i, t := range types {
 		fields = append(fields, arrow.Field{Name: fmt.Sprintf("%d %s", i, t.ID()), Type: t, Nullable: true})
@@ -52,7 +53,7 @@ func rangeTable(seed uint64, lengths []int, nulls float64, types ...arrow.DataTy
 	for b, n := range lengths {
 		var columns []arrow.Array
 		for _, t := range types {
-			columns = append(columns, sampleRuns(t, n, func(k int) arrow.Array { return sample(rng, t, k, nulls) }))
+			columns = append(columns, sampleRuns(t, n, func(k int) arrow.Array { return tabletest.Random(rng, t, k, nulls) }))
 		}
 		values := make([]int, n)
 		rows := array.NewInt64Builder(memory.DefaultAllocator)
@@ -64,10 +65,10 @@ func rangeTable(seed uint64, lengths []int, nulls float64, types ...arrow.DataTy
 			rows.Append(row)
 			row++
 		}
-		columns = append(columns, encoded(arrow.PrimitiveTypes.Int8, numbered(b*3, 4), values...), rows.NewArray())
+		columns = append(columns, tabletest.Dictionary(arrow.PrimitiveTypes.Int8, tabletest.Numbered(b*3, 4), values...), rows.NewArray())
 		batches = append(batches, columns)
 	}
-	return newTable(fields, batches...)
+	return tabletest.New(fields, batches...)
 }
 
 // sampleRuns returns n rows of make, which returns at least as many for runs.
@@ -115,19 +116,19 @@ func rangeInputs(t *testing.T) map[string]string {
 			in := rangeTable(7, lengths, nulls, types...)
 			one := rangeTable(7, []int{61}, nulls, types...)
 			label := fmt.Sprintf("%s, nulls %v, ", name, nulls)
-			inputs[label+"Parquet"] = inputFile(t, in.parquet(t, parquet.WithDataPageSize(64), parquet.WithBatchSize(3)))
-			inputs[label+"Parquet with pages V2"] = inputFile(t, one.parquet(t, parquet.WithDataPageSize(64), parquet.WithBatchSize(3), parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithDictionaryDefault(false), parquet.WithPageIndexEnabled(true)))
-			inputs[label+"file"] = inputFile(t, one.file(t, ipc.WithZstd()))
+			inputs[label+"Parquet"] = inputFile(t, in.Parquet(t, parquet.WithDataPageSize(64), parquet.WithBatchSize(3)))
+			inputs[label+"Parquet with pages V2"] = inputFile(t, one.Parquet(t, parquet.WithDataPageSize(64), parquet.WithBatchSize(3), parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithDictionaryDefault(false), parquet.WithPageIndexEnabled(true)))
+			inputs[label+"file"] = inputFile(t, one.File(t, ipc.WithZstd()))
 		}
 		in := rangeTable(8, lengths, nulls, append(append([]arrow.DataType{arrow.Null}, parquetNested...), ipcOnlyTypes...)...)
-		noDictionary := in.choose(0, 1, 2, 3, 4, 5, 6, 8, len(in.schema.Fields())-1)
-		inputs[fmt.Sprintf("stream, nulls %v", nulls)] = inputFile(t, in.stream(t))
-		inputs[fmt.Sprintf("mapped file, nulls %v", nulls)] = inputFile(t, noDictionary.file(t))
-		inputs[fmt.Sprintf("compressed file, nulls %v", nulls)] = inputFile(t, noDictionary.file(t, ipc.WithLZ4()))
+		noDictionary := in.Choose(0, 1, 2, 3, 4, 5, 6, 8, len(in.Schema.Fields())-1)
+		inputs[fmt.Sprintf("stream, nulls %v", nulls)] = inputFile(t, in.Stream(t))
+		inputs[fmt.Sprintf("mapped file, nulls %v", nulls)] = inputFile(t, noDictionary.File(t))
+		inputs[fmt.Sprintf("compressed file, nulls %v", nulls)] = inputFile(t, noDictionary.File(t, ipc.WithLZ4()))
 	}
-	inputs["stream of no rows"] = inputFile(t, rangeTable(8, nil, 0, parquetNested...).stream(t))
-	inputs["file of no rows"] = inputFile(t, rangeTable(8, nil, 0, parquetNested...).file(t))
-	inputs["Parquet of no rows"] = inputFile(t, rangeTable(8, nil, 0, parquetNested...).parquet(t))
+	inputs["stream of no rows"] = inputFile(t, rangeTable(8, nil, 0, parquetNested...).Stream(t))
+	inputs["file of no rows"] = inputFile(t, rangeTable(8, nil, 0, parquetNested...).File(t))
+	inputs["Parquet of no rows"] = inputFile(t, rangeTable(8, nil, 0, parquetNested...).Parquet(t))
 	return inputs
 }
 
@@ -205,11 +206,11 @@ func TestSourcesCountRowsAndNullsWithoutReadingValues(t *testing.T) {
 func TestNullsOfRunsAreUnknownUnlessNoValueIsNull(t *testing.T) {
 	kind := arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int64)
 	for nulls, want := range map[string]int64{`[1, 2]`: 0, `[1, null]`: -1} {
-		values := fromJSON(t, arrow.PrimitiveTypes.Int64, nulls)
-		runs := array.NewRunEndEncodedArray(fromJSON(t, arrow.PrimitiveTypes.Int32, `[3, 5]`), values, 5, 0)
-		in := newTable([]arrow.Field{{Name: "before", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "runs", Type: kind, Nullable: true}},
-			[]arrow.Array{fromJSON(t, arrow.PrimitiveTypes.Int64, `[1, null, null, 4, 5]`), runs})
-		for _, content := range [][]byte{in.file(t), in.stream(t)} {
+		values := tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, nulls)
+		runs := array.NewRunEndEncodedArray(tabletest.FromJSON(t, arrow.PrimitiveTypes.Int32, `[3, 5]`), values, 5, 0)
+		in := tabletest.New([]arrow.Field{{Name: "before", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "runs", Type: kind, Nullable: true}},
+			[]arrow.Array{tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, `[1, null, null, 4, 5]`), runs})
+		for _, content := range [][]byte{in.File(t), in.Stream(t)} {
 			facts, err := arrowzarr.DescribeSource(inputFile(t, content))
 			require.NoError(t, err)
 			assert.Equal(t, []int64{2, want}, facts.Nulls)
@@ -218,7 +219,7 @@ func TestNullsOfRunsAreUnknownUnlessNoValueIsNull(t *testing.T) {
 }
 
 func TestPipesCannotBeCounted(t *testing.T) {
-	content := rangeTable(3, []int{9, 9, 9}, 0.2, arrow.PrimitiveTypes.Int16).stream(t)
+	content := rangeTable(3, []int{9, 9, 9}, 0.2, arrow.PrimitiveTypes.Int16).Stream(t)
 	pipe := func() string {
 		path := filepath.Join(t.TempDir(), "pipe")
 		require.NoError(t, unix.Mkfifo(path, 0o600))
@@ -239,7 +240,7 @@ func TestPipesCannotBeCounted(t *testing.T) {
 }
 
 func TestStreamsCutInASkippedBatchAreErrors(t *testing.T) {
-	content := rangeTable(3, []int{90, 90}, 0, arrow.PrimitiveTypes.Int64).stream(t)
+	content := rangeTable(3, []int{90, 90}, 0, arrow.PrimitiveTypes.Int64).Stream(t)
 	path := inputFile(t, content[:len(content)*2/3])
 	err := arrowzarr.ReadSource([]string{path}, []int{0}, 180, -1, func(arrow.RecordBatch) {})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -249,7 +250,7 @@ func TestStreamsCutInASkippedBatchAreErrors(t *testing.T) {
 
 func TestFingerprintsChangeWithTheFile(t *testing.T) {
 	columns := rangeTable(3, []int{9}, 0, arrow.PrimitiveTypes.Int16)
-	for _, content := range [][]byte{columns.file(t), columns.stream(t), columns.parquet(t)} {
+	for _, content := range [][]byte{columns.File(t), columns.Stream(t), columns.Parquet(t)} {
 		path := inputFile(t, content)
 		fingerprint := func() string {
 			facts, err := arrowzarr.DescribeSource(path)

@@ -17,12 +17,13 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 func TestRecordReadersConvert(t *testing.T) {
-	columns := sampleTable(5, []int{30, 0, 12}, 0.2)
+	columns := tabletest.RandomTable(5, []int{30, 0, 12}, 0.2)
 	output := filepath.Join(t.TempDir(), "output.zarr")
-	r, err := array.NewRecordReader(columns.schema, columns.batches)
+	r, err := array.NewRecordReader(columns.Schema, columns.Batches)
 	require.NoError(t, err)
 	defer r.Release()
 	report, err := arrowzarr.ConvertReader(t.Context(), r, output, arrowzarr.Options{ChunkRows: 7})
@@ -41,15 +42,17 @@ func readerOf(next func() (arrow.RecordBatch, error)) array.RecordReader {
 func TestErrorsOfRecordReadersLeaveNoOutput(t *testing.T) {
 	broken := errors.New("the connection was lost")
 	for name, next := range map[string]func(calls int) (arrow.RecordBatch, error){
-		"error":  func(int) (arrow.RecordBatch, error) { return nil, broken },
-		"schema": func(int) (arrow.RecordBatch, error) { return single("other", texts("x")).batches[0], nil },
-		"panic":  func(int) (arrow.RecordBatch, error) { panic("index out of range") },
+		"error": func(int) (arrow.RecordBatch, error) { return nil, broken },
+		"schema": func(int) (arrow.RecordBatch, error) {
+			return tabletest.Single("other", tabletest.Texts("x")).Batches[0], nil
+		},
+		"panic": func(int) (arrow.RecordBatch, error) { panic("index out of range") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := 0
 			r := readerOf(func() (arrow.RecordBatch, error) {
 				if calls++; calls == 1 {
-					return numbersFrom(0, 5).batches[0], nil
+					return tabletest.Numbers(0, 5).Batches[0], nil
 				}
 				return next(calls)
 			})

@@ -21,12 +21,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 func TestInputsOfOtherFormatsAreRefused(t *testing.T) {
-	columns := sampleTable(1, []int{20, 20}, 0.3)
-	file, stream := columns.file(t), columns.stream(t)
-	parquet := single("a", texts("x", "y")).parquet(t)
+	columns := tabletest.RandomTable(1, []int{20, 20}, 0.3)
+	file, stream := columns.File(t), columns.Stream(t)
+	parquet := tabletest.Single("a", tabletest.Texts("x", "y")).Parquet(t)
 	footer := make([]byte, 8)
 	binary.LittleEndian.PutUint32(footer, 1<<31-1)
 	tests := map[string]struct {
@@ -62,7 +63,7 @@ func TestInputsThatCannotBeOpenedAreRefused(t *testing.T) {
 	assert.Contains(t, refuse(t, arrowzarr.PartInput, dir, arrowzarr.Options{}), "has no files: expected files of Arrow, Parquet, CSV or JSON lines")
 	missing := filepath.Join(dir, "missing.arrow")
 	assert.Contains(t, refuse(t, arrowzarr.PartInput, missing, arrowzarr.Options{}), missing)
-	secret := inputFile(t, single("a", texts("x")).file(t))
+	secret := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	require.NoError(t, os.Chmod(secret, 0))
 	if _, err := os.ReadFile(secret); err == nil {
 		t.Skip("this user reads everything")
@@ -218,24 +219,24 @@ func inArrow017(t *testing.T, raw []byte) []byte {
 
 func TestBatchesThatArrow017CompressedAreDecompressed(t *testing.T) {
 	for name, codec := range map[string]ipc.Option{"LZ4": ipc.WithLZ4(), "ZSTD": ipc.WithZstd()} {
-		want := newTable([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}, {Name: "t", Type: arrow.BinaryTypes.String}})
+		want := tabletest.New([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}, {Name: "t", Type: arrow.BinaryTypes.String}})
 		for from := range 2 {
-			b := array.NewRecordBuilder(memory.DefaultAllocator, want.schema)
+			b := array.NewRecordBuilder(memory.DefaultAllocator, want.Schema)
 			for i := range 1000 {
 				b.Field(0).(*array.Int64Builder).Append(int64(i + 1000*from))
 				b.Field(1).(*array.StringBuilder).Append(fmt.Sprint("text ", i%7))
 			}
 			batch := b.NewRecordBatch()
 			metadata := arrow.NewMetadata([]string{"ARROW:experimental_compression"}, []string{name})
-			want.batches = append(want.batches, array.NewRecordBatchWithMetadata(want.schema, batch.Columns(), 1000, metadata))
+			want.Batches = append(want.Batches, array.NewRecordBatchWithMetadata(want.Schema, batch.Columns(), 1000, metadata))
 		}
-		for kind, raw := range map[string][]byte{"a.arrow": want.file(t, codec), "a.arrows": want.stream(t, codec)} {
+		for kind, raw := range map[string][]byte{"a.arrow": want.File(t, codec), "a.arrows": want.Stream(t, codec)} {
 			input := filepath.Join(folderOf(t, map[string][]byte{kind: inArrow017(t, raw)}), kind)
 			assert.Equal(t, []string{"0 text 0", "1 text 1", "2 text 2"}, rowTexts(t, 2, input)[:3])
 			output, report := convertFile(t, input, arrowzarr.Options{})
 			assert.EqualValues(t, 2000, report.Rows)
 			assert.Equal(t, map[string]string{"a.arrow": "Arrow IPC file", "a.arrows": "Arrow IPC stream"}[kind], report.Format)
-			current := filepath.Join(folderOf(t, map[string][]byte{"b.arrow": want.file(t)}), "b.arrow")
+			current := filepath.Join(folderOf(t, map[string][]byte{"b.arrow": want.File(t)}), "b.arrow")
 			verified, err := arrowzarr.Verify(t.Context(), current, output, arrowzarr.Options{})
 			require.NoError(t, err)
 			assert.Empty(t, verified.Difference)

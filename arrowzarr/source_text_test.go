@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // textFile writes a text to a new file of a name.
@@ -334,22 +335,22 @@ func withStandardInput(t *testing.T, content []byte, pipe bool) {
 }
 
 func TestStandardInputIsReadIfItsFormatCanBe(t *testing.T) {
-	columns := numbersFrom(0, 5)
+	columns := tabletest.Numbers(0, 5)
 	want := []string{"0", "1", "2", "3", "4"}
 	lines := "{\"n\": 0}\n{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n{\"n\": 4}\n"
 	for _, pipe := range []bool{true, false} {
-		for _, content := range [][]byte{columns.stream(t), []byte(lines)} {
+		for _, content := range [][]byte{columns.Stream(t), []byte(lines)} {
 			withStandardInput(t, content, pipe)
 			assert.Equal(t, want, rowTexts(t, 1, "-"))
 		}
 	}
-	for _, content := range [][]byte{columns.file(t), columns.parquet(t)} {
+	for _, content := range [][]byte{columns.File(t), columns.Parquet(t)} {
 		withStandardInput(t, content, false)
 		assert.Equal(t, want, rowTexts(t, 1, "-"))
 	}
 	for text, content := range map[string][]byte{
-		"standard input is a Parquet file, which cannot be read in order: give it by name":         columns.parquet(t),
-		"standard input is an Arrow IPC file, which cannot be read in order: give it by name":      columns.file(t),
+		"standard input is a Parquet file, which cannot be read in order: give it by name":         columns.Parquet(t),
+		"standard input is an Arrow IPC file, which cannot be read in order: give it by name":      columns.File(t),
 		"standard input is empty: expected":                                                        nil,
 		"standard input is neither an Arrow IPC file or stream nor a Parquet file: it starts with": []byte("n\n1\n2\n3\n"),
 	} {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/s3"
 	_ "github.com/quiver-gpu/quiver/zarr/store/httpstore"
@@ -57,8 +58,8 @@ func s3URL(t *testing.T, through func(http.Handler) http.Handler) func(path stri
 func TestObjectsFoldersAndPatternsOfStoresAreInputs(t *testing.T) {
 	at := s3URL(t, nil)
 	fill(t, at("some/prefix"), map[string][]byte{
-		"a.parquet": numbersFrom(0, 2).parquet(t), "b.arrow": numbersFrom(2, 2).file(t), "c.arrows": numbersFrom(4, 2).stream(t),
-		"k=7/d.arrow": numbersFrom(6, 1).file(t), "k=x/e.arrow": numbersFrom(7, 1).file(t), "_SUCCESS": nil,
+		"a.parquet": tabletest.Numbers(0, 2).Parquet(t), "b.arrow": tabletest.Numbers(2, 2).File(t), "c.arrows": tabletest.Numbers(4, 2).Stream(t),
+		"k=7/d.arrow": tabletest.Numbers(6, 1).File(t), "k=x/e.arrow": tabletest.Numbers(7, 1).File(t), "_SUCCESS": nil,
 	})
 	for input, want := range map[string][]string{
 		"some/prefix/a.parquet": {"0", "1"}, "some/prefix/b.arrow": {"2", "3"}, "some/prefix/c.arrows": {"4", "5"},
@@ -71,7 +72,7 @@ func TestObjectsFoldersAndPatternsOfStoresAreInputs(t *testing.T) {
 	facts := describe1(t, at("some/prefix/a.parquet"))
 	assert.Contains(t, facts.Fingerprint, "s3://tests/some/prefix/a.parquet")
 	assert.NotContains(t, facts.Fingerprint, "endpoint")
-	fill(t, at("some/prefix"), map[string][]byte{"a.parquet": numbersFrom(5, 2).parquet(t)})
+	fill(t, at("some/prefix"), map[string][]byte{"a.parquet": tabletest.Numbers(5, 2).Parquet(t)})
 	assert.NotEqual(t, facts.Fingerprint, describe1(t, at("some/prefix/a.parquet")).Fingerprint)
 	for _, missing := range []string{"some/prefix/none", "some/prefix/*.none"} {
 		_, err := arrowzarr.DescribeSource(at(missing))
@@ -82,8 +83,8 @@ func TestObjectsFoldersAndPatternsOfStoresAreInputs(t *testing.T) {
 
 func TestObjectsConvert(t *testing.T) {
 	at := s3URL(t, nil)
-	columns := numbersFrom(0, 801)
-	fill(t, at(""), map[string][]byte{"a.arrow": columns.file(t), "a.arrows": columns.stream(t)})
+	columns := tabletest.Numbers(0, 801)
+	fill(t, at(""), map[string][]byte{"a.arrow": columns.File(t), "a.arrows": columns.Stream(t)})
 	for _, name := range []string{"a.arrow", "a.arrows"} {
 		output, report := convertFile(t, at(name), arrowzarr.Options{})
 		assert.EqualValues(t, 801, report.Rows)
@@ -126,8 +127,8 @@ func TestFilesAreReadOverHTTP(t *testing.T) {
 	if testing.Short() {
 		n = 300_000
 	}
-	columns := numbersFrom(0, n)
-	root := folderOf(t, map[string][]byte{"a.arrow": columns.file(t), "with space.arrows": columns.stream(t), "a.parquet": columns.parquet(t)})
+	columns := tabletest.Numbers(0, n)
+	root := folderOf(t, map[string][]byte{"a.arrow": columns.File(t), "with space.arrows": columns.Stream(t), "a.parquet": columns.Parquet(t)})
 	url, requests, _ := fileServer(t, root, nil)
 	for _, name := range []string{"a.arrow", "with%20space.arrows", "a.parquet"} {
 		before := requests.Load()
@@ -149,12 +150,12 @@ func TestFilesAreReadOverHTTP(t *testing.T) {
 func TestOnlyWhatIsNeededIsTransferred(t *testing.T) {
 	var batches [][]arrow.Array
 	for b := range 40 {
-		part := numbersFrom(b*50_000, 50_000).column(0)[0]
+		part := tabletest.Numbers(b*50_000, 50_000).Column(0)[0]
 		batches = append(batches, []arrow.Array{part, part})
 	}
 	i64 := arrow.PrimitiveTypes.Int64
-	in := newTable([]arrow.Field{{Name: "a", Type: i64}, {Name: "b", Type: i64}}, batches...)
-	root := folderOf(t, map[string][]byte{"a.arrow": in.file(t), "a.arrows": in.stream(t)})
+	in := tabletest.New([]arrow.Field{{Name: "a", Type: i64}, {Name: "b", Type: i64}}, batches...)
+	root := folderOf(t, map[string][]byte{"a.arrow": in.File(t), "a.arrows": in.Stream(t)})
 	url, _, sent := fileServer(t, root, nil)
 	for _, name := range []string{"a.arrow", "a.arrows"} {
 		before := sent.Load()
@@ -164,8 +165,8 @@ func TestOnlyWhatIsNeededIsTransferred(t *testing.T) {
 }
 
 func TestObjectsThatChangeMeanwhileAreErrors(t *testing.T) {
-	batches := append(numbersFrom(0, 1_000_000).batches, numbersFrom(0, 2_000_000).batches...)
-	content := table{schema: batches[0].Schema(), batches: batches}.stream(t)
+	batches := append(tabletest.Numbers(0, 1_000_000).Batches, tabletest.Numbers(0, 2_000_000).Batches...)
+	content := tabletest.Table{Schema: batches[0].Schema(), Batches: batches}.Stream(t)
 	read := func(url string, change func()) error {
 		changed := false
 		return arrowzarr.ReadSource([]string{url}, []int{0}, 0, -1, func(arrow.RecordBatch) {
@@ -207,7 +208,7 @@ func TestObjectsThatChangeMeanwhileAreErrors(t *testing.T) {
 }
 
 func TestServersWithoutRangesServeWholeFiles(t *testing.T) {
-	root := folderOf(t, map[string][]byte{"a.parquet": numbersFrom(0, 100_000).parquet(t)})
+	root := folderOf(t, map[string][]byte{"a.parquet": tabletest.Numbers(0, 100_000).Parquet(t)})
 	url, requests, _ := fileServer(t, root, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Del("Range")

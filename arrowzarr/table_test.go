@@ -20,6 +20,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
 	"github.com/quiver-gpu/quiver/ndview"
@@ -49,10 +50,10 @@ func TestGroupsOfOthersAreRestored(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, int64(3), report.Rows)
 	got := readTable(t, restored)
-	require.Equal(t, 2, got.schema.NumFields())
-	assert.Equal(t, "[7 -9223372036854775808 9]", got.batches[0].Column(0).String())
-	assert.Equal(t, 1, got.batches[0].Column(1).NullN())
-	assert.True(t, got.batches[0].Column(1).IsNull(1))
+	require.Equal(t, 2, got.Schema.NumFields())
+	assert.Equal(t, "[7 -9223372036854775808 9]", got.Batches[0].Column(0).String())
+	assert.Equal(t, 1, got.Batches[0].Column(1).NullN())
+	assert.True(t, got.Batches[0].Column(1).IsNull(1))
 }
 
 // Text of a fixed length, as NumPy has it, is text without the zeros that pad it.
@@ -80,9 +81,9 @@ func TestTextOfFixedLengthIsRestored(t *testing.T) {
 		_, err = arrowzarr.Restore(t.Context(), path, restored, arrowzarr.RestoreOptions{BatchRows: 2})
 		require.NoError(t, err)
 		got := readTable(t, restored)
-		assert.Equal(t, "binary utf8", got.schema.Field(0).Type.String()+" "+got.schema.Field(1).Type.String())
-		assert.Equal(t, []string{"YWI=", "", "/w=="}, plainText(got.column(0)...))
-		assert.Equal(t, []string{"日x", "y", ""}, plainText(got.column(1)...))
+		assert.Equal(t, "binary utf8", got.Schema.Field(0).Type.String()+" "+got.Schema.Field(1).Type.String())
+		assert.Equal(t, []string{"YWI=", "", "/w=="}, plainText(got.Column(0)...))
+		assert.Equal(t, []string{"日x", "y", ""}, plainText(got.Column(1)...))
 	}
 	create("pairs", element.UTF32(1), make([]byte, 24), 3, 2)
 	_, err = arrowzarr.Restore(t.Context(), path, filepath.Join(t.TempDir(), "t.arrow"), arrowzarr.RestoreOptions{})
@@ -154,12 +155,12 @@ func openTable(tb testing.TB, location string, options arrowzarr.TableOptions) *
 }
 
 // rowsOf returns rows [from, to) of a table.
-func rowsOf(t table, from, to int64) table {
-	part := table{schema: t.schema}
-	for _, b := range t.batches {
+func rowsOf(t tabletest.Table, from, to int64) tabletest.Table {
+	part := tabletest.Table{Schema: t.Schema}
+	for _, b := range t.Batches {
 		n := b.NumRows()
 		if first, last := max(from, 0), min(to, n); first < last {
-			part.batches = append(part.batches, b.NewSlice(first, last))
+			part.Batches = append(part.Batches, b.NewSlice(first, last))
 		}
 		from, to = from-n, to-n
 	}
@@ -177,14 +178,14 @@ func onHost(tb testing.TB, batch arrow.RecordBatch) arrow.RecordBatch {
 
 // withoutListsOfLists leaves out fixed_size_lists of lists: a missing list inside of a list
 // is stored as one of missing elements.
-func withoutListsOfLists(t table) table {
+func withoutListsOfLists(t tabletest.Table) tabletest.Table {
 	var others []int
-	for i, f := range t.schema.Fields() {
+	for i, f := range t.Schema.Fields() {
 		if list, ok := f.Type.(*arrow.FixedSizeListType); !ok || list.Elem().ID() != arrow.FIXED_SIZE_LIST {
 			others = append(others, i)
 		}
 	}
-	return t.choose(others...)
+	return t.Choose(others...)
 }
 
 // Any rows of a table of all types are those of the input, on every device, by Read and by
@@ -196,30 +197,30 @@ func TestTablesReadAnyRowsOnEveryDevice(t *testing.T) {
 		}
 		return [][2]int64{{0, rows}, {0, 0}, {3, 4}, {7, 33}, {rows - 1, rows}}
 	}
-	flat := withoutListsOfLists(sampleTable(8, []int{40, 25}, 0.2))
-	for name, whole := range map[string]table{"flat": flat, "without nulls": sampleTable(9, []int{50}, 0), "nested": nestedTable(8, []int{30, 20}, 0.2)} {
+	flat := withoutListsOfLists(tabletest.RandomTable(8, []int{40, 25}, 0.2))
+	for name, whole := range map[string]tabletest.Table{"flat": flat, "without nulls": tabletest.RandomTable(9, []int{50}, 0), "nested": nestedTable(8, []int{30, 20}, 0.2)} {
 		t.Run(name, func(t *testing.T) {
-			output, _ := convertCodes(t, whole.stream(t), arrowzarr.Options{ChunkRows: 8, ShardRows: 16})
+			output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: 8, ShardRows: 16})
 			check := func(t *testing.T, dev arrowbuf.Device) {
 				opened := openTable(t, output, arrowzarr.TableOptions{Device: dev, BatchRows: 7})
-				require.True(t, whole.schema.Equal(opened.Schema()))
-				require.Equal(t, whole.rows(), opened.NumRows())
-				for _, span := range spans(whole.rows()) {
+				require.True(t, whole.Schema.Equal(opened.Schema()))
+				require.Equal(t, whole.Rows(), opened.NumRows())
+				for _, span := range spans(whole.Rows()) {
 					want := rowsOf(whole, span[0], span[1])
 					batch, err := opened.Read(t.Context(), span[0], span[1])
 					require.NoError(t, err)
 					for i, column := range batch.Columns() {
 						require.Equal(t, dev, arrowbuf.DeviceOf(column), batch.ColumnName(i))
 					}
-					requireEqualTables(t, want, table{whole.schema, []arrow.RecordBatch{onHost(t, batch)}})
+					requireEqualTables(t, want, tabletest.Table{Schema: whole.Schema, Batches: []arrow.RecordBatch{onHost(t, batch)}})
 					reader, err := opened.Reader(t.Context(), span[0], span[1])
 					require.NoError(t, err)
-					got := table{schema: reader.Schema()}
+					got := tabletest.Table{Schema: reader.Schema()}
 					for reader.Next() {
 						b := reader.RecordBatch()
 						require.LessOrEqual(t, b.NumRows(), int64(7))
 						b.Retain()
-						got.batches = append(got.batches, onHost(t, b))
+						got.Batches = append(got.Batches, onHost(t, b))
 					}
 					require.NoError(t, reader.Err())
 					reader.Release()
@@ -234,9 +235,9 @@ func TestTablesReadAnyRowsOnEveryDevice(t *testing.T) {
 
 // Only the chunks that have the rows and columns are read.
 func TestReadingRowsReadsOnlyTheirChunks(t *testing.T) {
-	whole := newTable([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int64}, {Name: "b", Type: arrow.BinaryTypes.String}},
-		[]arrow.Array{fromJSON(t, arrow.PrimitiveTypes.Int64, "[1, 2, 3, 4, 5, 6, 7, 8]"), texts("a", "b", "c", "d", "e", "f", "g", "h")})
-	output, _ := convertCodes(t, whole.stream(t), arrowzarr.Options{ChunkRows: 2, NoIndex: true})
+	whole := tabletest.New([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Int64}, {Name: "b", Type: arrow.BinaryTypes.String}},
+		[]arrow.Array{tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, "[1, 2, 3, 4, 5, 6, 7, 8]"), tabletest.Texts("a", "b", "c", "d", "e", "f", "g", "h")})
+	output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: 2, NoIndex: true})
 	var keys []string
 	logger := slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
 		if _, key, found := strings.Cut(string(line), " key="); found {
@@ -276,7 +277,7 @@ func TestDevicesDecodeTheColumnsOfTables(t *testing.T) {
 		b.Append(int64(i / 3))
 	}
 	values := b.NewArray()
-	output, _ := convertCodes(t, single("n", values).stream(t), arrowzarr.Options{})
+	output, _ := convertCodes(t, tabletest.Single("n", values).Stream(t), arrowzarr.Options{})
 	opened := openTable(t, output, arrowzarr.TableOptions{Device: dev})
 	launches.Store(0)
 	batch, err := opened.Read(t.Context(), 0, int64(values.Len()))
@@ -289,7 +290,7 @@ func TestDevicesDecodeTheColumnsOfTables(t *testing.T) {
 
 func TestTablesReadSomeColumns(t *testing.T) {
 	whole := named(t, "a", "ab", "b", "a*")
-	output, _ := convertCodes(t, whole.file(t), arrowzarr.Options{})
+	output, _ := convertCodes(t, whole.File(t), arrowzarr.Options{})
 	opened := openTable(t, output, arrowzarr.TableOptions{})
 	for _, test := range []struct {
 		patterns []string
@@ -297,7 +298,7 @@ func TestTablesReadSomeColumns(t *testing.T) {
 	}{{nil, []int{0, 1, 2, 3}}, {[]string{"b", "a"}, []int{0, 2}}, {[]string{"a*"}, []int{3}}, {[]string{"a?"}, []int{1, 3}}} {
 		batch, err := opened.Read(t.Context(), 0, 1, test.patterns...)
 		require.NoError(t, err)
-		requireEqualTables(t, whole.choose(test.want...), table{batch.Schema(), []arrow.RecordBatch{batch}})
+		requireEqualTables(t, whole.Choose(test.want...), tabletest.Table{Schema: batch.Schema(), Batches: []arrow.RecordBatch{batch}})
 		batch.Release()
 	}
 	for want, call := range map[string]func() error{
@@ -352,7 +353,7 @@ func TestGroupsOfOthersAreReadOnEveryDevice(t *testing.T) {
 
 // Failures of a device are its errors, and those of a chunk the input's.
 func TestTablesNameThePartThatFails(t *testing.T) {
-	output, _ := convertCodes(t, single("n", numbered(1, 50_000)).stream(t), arrowzarr.Options{ChunkRows: 10_000})
+	output, _ := convertCodes(t, tabletest.Single("n", tabletest.Numbered(1, 50_000)).Stream(t), arrowzarr.Options{ChunkRows: 10_000})
 	fail := &failing{}
 	fail.arm("", 0, 0)
 	dev := simulatedDevice(t, cudatest.Config{Fail: fail.ask})
@@ -378,8 +379,8 @@ func TestTablesNameThePartThatFails(t *testing.T) {
 // A batch ends where a chunk does, or chunks are divided evenly if they are far larger
 // than a batch: a chunk in two batches is decoded twice.
 func TestBatchesEndWhereChunksDo(t *testing.T) {
-	narrow := floats(1, 2, 3, 4)
-	wide := sample(newRand(1), arrow.FixedSizeListOf(1000, arrow.PrimitiveTypes.Float64), 4, 0)
+	narrow := tabletest.Floats(1, 2, 3, 4)
+	wide := tabletest.Random(tabletest.NewRand(1), arrow.FixedSizeListOf(1000, arrow.PrimitiveTypes.Float64), 4, 0)
 	for _, c := range []struct {
 		columns     []arrow.Array
 		chunk, want int64
@@ -394,7 +395,7 @@ func TestBatchesEndWhereChunksDo(t *testing.T) {
 		for i, column := range c.columns {
 			fields = append(fields, arrow.Field{Name: fmt.Sprint(i), Type: column.DataType()})
 		}
-		input := inputFile(t, newTable(fields, c.columns).stream(t))
+		input := inputFile(t, tabletest.New(fields, c.columns).Stream(t))
 		output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: c.chunk})
 		table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
@@ -39,15 +40,15 @@ func TestStatisticsAreThoseOfTheValues(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.kind.String(), func(t *testing.T) {
-			values := fromJSON(t, test.kind, test.values)
-			whole := single("c", array.NewSlice(values, 0, 1), array.NewSlice(values, 1, 4))
-			stream := inputFile(t, whole.stream(t))
+			values := tabletest.FromJSON(t, test.kind, test.values)
+			whole := tabletest.Single("c", array.NewSlice(values, 0, 1), array.NewSlice(values, 1, 4))
+			stream := inputFile(t, whole.Stream(t))
 			output, _ := convertFile(t, stream, arrowzarr.Options{ChunkRows: 3})
-			paths := []string{stream, inputFile(t, whole.file(t)), output}
+			paths := []string{stream, inputFile(t, whole.File(t)), output}
 			switch test.kind.ID() {
 			case arrow.FLOAT16, arrow.TIME32, arrow.TIMESTAMP: // Parquet has other units
 			default:
-				paths = append(paths, inputFile(t, whole.parquet(t)))
+				paths = append(paths, inputFile(t, whole.Parquet(t)))
 			}
 			for _, path := range paths {
 				found, err := arrowzarr.Inspect(t.Context(), path, arrowzarr.InspectOptions{Stats: true})
@@ -65,10 +66,10 @@ func TestStatisticsAreThoseOfTheValues(t *testing.T) {
 }
 
 func TestCategoriesAreCounted(t *testing.T) {
-	whole := single("c",
-		encoded(arrow.PrimitiveTypes.Int8, texts("x", "y"), 0, 1, 0),
-		encoded(arrow.PrimitiveTypes.Int8, texts("y", "z", "a"), 0, 1, 2))
-	input := inputFile(t, whole.stream(t))
+	whole := tabletest.Single("c",
+		tabletest.Dictionary(arrow.PrimitiveTypes.Int8, tabletest.Texts("x", "y"), 0, 1, 0),
+		tabletest.Dictionary(arrow.PrimitiveTypes.Int8, tabletest.Texts("y", "z", "a"), 0, 1, 2))
+	input := inputFile(t, whole.Stream(t))
 	output, _ := convertFile(t, input, arrowzarr.Options{})
 	for _, path := range []string{input, output} {
 		found, err := arrowzarr.Inspect(t.Context(), path, arrowzarr.InspectOptions{Stats: true})
@@ -80,13 +81,13 @@ func TestCategoriesAreCounted(t *testing.T) {
 
 func TestNestedColumnsAreInspected(t *testing.T) {
 	whole := nestedTable(7, []int{20, 3}, 0.2)
-	input := inputFile(t, whole.stream(t))
+	input := inputFile(t, whole.Stream(t))
 	output, _ := convertFile(t, input, arrowzarr.Options{})
 	before, err := arrowzarr.Inspect(t.Context(), input, arrowzarr.InspectOptions{Stats: true})
 	require.NoError(t, err)
 	after, err := arrowzarr.Inspect(t.Context(), output, arrowzarr.InspectOptions{Stats: true})
 	require.NoError(t, err)
-	require.Len(t, after.Table, whole.schema.NumFields())
+	require.Len(t, after.Table, whole.Schema.NumFields())
 	arrays := map[string]bool{}
 	for _, c := range after.Columns {
 		arrays[filepath.Dir(c.Name)] = true
@@ -103,8 +104,8 @@ func TestNestedColumnsAreInspected(t *testing.T) {
 }
 
 func TestHierarchiesInZipFilesAreInspectedAndRestored(t *testing.T) {
-	whole := single("c", texts("a", "-"))
-	output, _ := convertCodes(t, whole.stream(t), arrowzarr.Options{})
+	whole := tabletest.Single("c", tabletest.Texts("a", "-"))
+	output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{})
 	path := filepath.Join(t.TempDir(), "w.zip")
 	archive, err := store.OpenZip(path, store.ZipCreate)
 	require.NoError(t, err)

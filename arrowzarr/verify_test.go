@@ -14,24 +14,25 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/ndview/columns"
 )
 
 // planted is a copy of a table with a difference, and how Verify must describe that.
 type planted struct {
 	name  string
-	table table
+	table tabletest.Table
 	want  []string
 }
 
 // plant returns copies of a table of one column that differ by one value, a null, a row
 // more, a row less, and in metadata. The column has more than row rows and no nulls.
-func plant(t *testing.T, whole table, row int64) []planted {
+func plant(t *testing.T, whole tabletest.Table, row int64) []planted {
 	t.Helper()
-	values := whole.batches[0].Column(0)
+	values := whole.Batches[0].Column(0)
 	kind, n := values.DataType(), int64(values.Len())
-	replaced := func(by arrow.Array) table {
-		return table{whole.schema, single("c", taken(t, values, 0, row), by, taken(t, values, row+1, n)).batches}
+	replaced := func(by arrow.Array) tabletest.Table {
+		return tabletest.Table{Schema: whole.Schema, Batches: tabletest.Single("c", taken(t, values, 0, row), by, taken(t, values, row+1, n)).Batches}
 	}
 	where := fmt.Sprintf(`column "c", row %d: `, row)
 	var all []planted
@@ -43,26 +44,26 @@ func plant(t *testing.T, whole table, row int64) []planted {
 			all = append(all, planted{"a null", replaced(null), []string{where, "expected null"}})
 		}
 	}
-	more := single("c", values, taken(t, values, 0, 1))
-	less := single("c", taken(t, values, 0, n-1))
+	more := tabletest.Single("c", values, taken(t, values, 0, 1))
+	less := tabletest.Single("c", taken(t, values, 0, n-1))
 	metadata := arrow.NewMetadata([]string{"k"}, []string{"v"})
-	field := whole.schema.Field(0)
+	field := whole.Schema.Field(0)
 	field.Metadata = arrow.NewMetadata(append(field.Metadata.Keys(), "k"), append(field.Metadata.Values(), "v"))
-	required := whole.schema.Field(0)
+	required := whole.Schema.Field(0)
 	required.Nullable = false
 	return append(all,
 		planted{"a row more", more, []string{fmt.Sprintf("%d rows, expected", n)}},
 		planted{"a row less", less, []string{fmt.Sprintf("%d rows, expected %d", n, n-1)}},
-		planted{"metadata of the schema", withSchema(whole, arrow.NewSchema(whole.schema.Fields(), &metadata)), []string{"the schema's metadata"}},
+		planted{"metadata of the schema", withSchema(whole, arrow.NewSchema(whole.Schema.Fields(), &metadata)), []string{"the schema's metadata"}},
 		planted{"metadata of the field", withSchema(whole, arrow.NewSchema([]arrow.Field{field}, nil)), []string{`column "c": the field is`}},
 		planted{"nullability", withSchema(whole, arrow.NewSchema([]arrow.Field{required}, nil)), []string{`column "c": the field is`}})
 }
 
 // withSchema returns a table with another schema of the same types.
-func withSchema(t table, schema *arrow.Schema) table {
-	changed := table{schema: schema}
-	for _, b := range t.batches {
-		changed.batches = append(changed.batches, array.NewRecordBatch(schema, b.Columns(), b.NumRows()))
+func withSchema(t tabletest.Table, schema *arrow.Schema) tabletest.Table {
+	changed := tabletest.Table{Schema: schema}
+	for _, b := range t.Batches {
+		changed.Batches = append(changed.Batches, array.NewRecordBatch(schema, b.Columns(), b.NumRows()))
 	}
 	return changed
 }
@@ -89,7 +90,7 @@ func different(value arrow.Array) arrow.Array {
 		return a.ValueStr(0)
 	}
 	for seed := range uint64(100) {
-		other := sample(newRand(seed), value.DataType(), 1, 0)
+		other := tabletest.Random(tabletest.NewRand(seed), value.DataType(), 1, 0)
 		if text(other) != text(value) && !arrowbuf.BitwiseEqual(other, value) {
 			return other
 		}
@@ -128,14 +129,14 @@ func nullOf(t arrow.DataType) arrow.Array {
 // Verify finds each planted difference in a column of each type.
 func TestVerifyFindsDifferencesInEveryType(t *testing.T) {
 	const rows, row = 9, 5
-	for i, kind := range append(append([]arrow.DataType{}, supported...), nestedTypes()...) {
+	for i, kind := range append(append([]arrow.DataType{}, tabletest.Types...), nestedTypes()...) {
 		t.Run(fmt.Sprintf("%d %s", i, kind.ID()), func(t *testing.T) {
 			if testing.Short() && i%4 != 0 {
 				t.Skip("83 types")
 			}
 			t.Parallel()
-			whole := single("c", sample(newRand(uint64(i)), kind, rows, 0))
-			input := inputFile(t, whole.stream(t))
+			whole := tabletest.Single("c", tabletest.Random(tabletest.NewRand(uint64(i)), kind, rows, 0))
+			input := inputFile(t, whole.Stream(t))
 			output, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: 4})
 			report, err := arrowzarr.Verify(t.Context(), input, output, arrowzarr.Options{})
 			require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestVerifyFindsDifferencesInEveryType(t *testing.T) {
 				require.Equal(t, "a value", all[0].name)
 			}
 			for _, p := range all {
-				report, err := arrowzarr.Verify(t.Context(), inputFile(t, p.table.stream(t)), output, arrowzarr.Options{})
+				report, err := arrowzarr.Verify(t.Context(), inputFile(t, p.table.Stream(t)), output, arrowzarr.Options{})
 				require.NoError(t, err, p.name)
 				for _, want := range p.want {
 					assert.Contains(t, report.Difference, want, p.name)
@@ -173,12 +174,12 @@ func TestVerifyFindsDifferencesInsideOfValues(t *testing.T) {
 		"array element":     {arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8), `[[1, 2]]`, `[[1, null]]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			values, other := fromJSON(t, test.kind, test.values), fromJSON(t, test.kind, test.other)
+			values, other := tabletest.FromJSON(t, test.kind, test.values), tabletest.FromJSON(t, test.kind, test.other)
 			if name == "negative zero" {
-				values, other = floats(0), floats(negativeZero())
+				values, other = tabletest.Floats(0), tabletest.Floats(negativeZero())
 			}
-			output, _ := convertCodes(t, single("c", values).stream(t), arrowzarr.Options{})
-			report, err := arrowzarr.Verify(t.Context(), inputFile(t, single("c", other).stream(t)), output, arrowzarr.Options{})
+			output, _ := convertCodes(t, tabletest.Single("c", values).Stream(t), arrowzarr.Options{})
+			report, err := arrowzarr.Verify(t.Context(), inputFile(t, tabletest.Single("c", other).Stream(t)), output, arrowzarr.Options{})
 			require.NoError(t, err)
 			assert.True(t, strings.HasPrefix(report.Difference, `column "c", row 0: `), report.Difference)
 		})

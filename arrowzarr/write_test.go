@@ -11,17 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/zarr"
 )
 
 // Columns of type null, and columns of only fill values, store no chunks.
 func TestChunksOfFillValuesAreNotStored(t *testing.T) {
-	columns := newTable([]arrow.Field{
+	columns := tabletest.New([]arrow.Field{
 		{Name: "null", Type: arrow.Null, Nullable: true},
 		{Name: "zeros", Type: arrow.PrimitiveTypes.Int64},
-	}, []arrow.Array{array.NewNull(20), fromJSON(t, arrow.PrimitiveTypes.Int64, `[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`)})
+	}, []arrow.Array{array.NewNull(20), tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, `[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]`)})
 	for _, shard := range []int64{0, 15} {
-		output, report := convertCodes(t, columns.file(t), arrowzarr.Options{ChunkRows: 5, ShardRows: shard})
+		output, report := convertCodes(t, columns.File(t), arrowzarr.Options{ChunkRows: 5, ShardRows: shard})
 		requireTable(t, columns, output)
 		assert.Zero(t, report.StoredBytes)
 		requireOnly(t, output+"/null/values", "zarr.json")
@@ -32,8 +33,8 @@ func TestChunksOfFillValuesAreNotStored(t *testing.T) {
 
 // A nullable column without nulls is one array.
 func TestColumnIsAGroupOnlyIfItHasNulls(t *testing.T) {
-	whole := fromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3]`)
-	gap := fromJSON(t, arrow.PrimitiveTypes.Int32, `[4, null, 6]`)
+	whole := tabletest.FromJSON(t, arrow.PrimitiveTypes.Int32, `[1, 2, 3]`)
+	gap := tabletest.FromJSON(t, arrow.PrimitiveTypes.Int32, `[4, null, 6]`)
 	for name, test := range map[string]struct {
 		batches []arrow.Array
 		group   bool
@@ -45,17 +46,17 @@ func TestColumnIsAGroupOnlyIfItHasNulls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, rows := range []int64{0, 1, 4} {
-				output, _ := convertCodes(t, single("c", test.batches...).file(t), arrowzarr.Options{ChunkRows: rows})
+				output, _ := convertCodes(t, tabletest.Single("c", test.batches...).File(t), arrowzarr.Options{ChunkRows: rows})
 				_, isGroup := openRoot(t, output).Metadata().Consolidated["c"].(*zarr.GroupMetadata)
 				assert.Equal(t, test.group, isGroup)
-				requireTable(t, single("c", test.batches...), output)
+				requireTable(t, tabletest.Single("c", test.batches...), output)
 			}
 		})
 	}
 }
 
 func TestChunksAndShardsFollowTheOptions(t *testing.T) {
-	input := inputFile(t, single("c", sample(newRand(1), arrow.PrimitiveTypes.Int16, 100, 0)).file(t))
+	input := inputFile(t, tabletest.Single("c", tabletest.Random(tabletest.NewRand(1), arrow.PrimitiveTypes.Int16, 100, 0)).File(t))
 	for _, test := range []struct {
 		options       arrowzarr.Options
 		chunks        []int64 // of the outer grid
@@ -82,7 +83,7 @@ func TestChunksAndShardsFollowTheOptions(t *testing.T) {
 }
 
 func TestExistingOutputsAreKept(t *testing.T) {
-	input := inputFile(t, single("a", texts("x")).file(t))
+	input := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	tests := map[string]struct {
 		make      func(path string) error
 		overwrite bool
@@ -124,8 +125,8 @@ func makeFile(path string) error { return os.WriteFile(path, []byte("dear"), 0o6
 func makeLink(path string) error { return os.Symlink("nowhere", path) }
 
 func TestOverwriteReplacesHierarchies(t *testing.T) {
-	want := single("new", texts("x", "-"))
-	input := inputFile(t, want.file(t))
+	want := tabletest.Single("new", tabletest.Texts("x", "-"))
+	input := inputFile(t, want.File(t))
 	for name, before := range map[string][]string{
 		"an empty directory":  nil,
 		"a Zarr v3 hierarchy": {"zarr.json", "old/zarr.json", "old/c/0/1"},
@@ -150,10 +151,10 @@ func TestOverwriteReplacesHierarchies(t *testing.T) {
 
 // Overwriting deletes nothing that is not part of a Zarr hierarchy.
 func TestOverwriteKeepsForeignFiles(t *testing.T) {
-	input := inputFile(t, single("a", texts("x")).file(t))
+	input := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	for _, foreign := range []string{"notes.txt", "a/thesis.pdf", "a/c/notes", "a/c/0.bak", "b/0", "a/zarr.json.old"} {
 		t.Run(foreign, func(t *testing.T) {
-			path, _ := convertCodes(t, single("a", texts("x")).file(t), arrowzarr.Options{})
+			path, _ := convertCodes(t, tabletest.Single("a", tabletest.Texts("x")).File(t), arrowzarr.Options{})
 			file := filepath.Join(path, foreign)
 			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o777))
 			require.NoError(t, makeFile(file))
@@ -168,9 +169,9 @@ func TestOverwriteKeepsForeignFiles(t *testing.T) {
 
 // The old output stays until the new one is complete.
 func TestFailedOverwriteKeepsTheOldOutput(t *testing.T) {
-	old := single("old", texts("kept"))
-	path, _ := convertCodes(t, old.file(t), arrowzarr.Options{})
-	broken := sampleTable(1, []int{20, 20}, 0).stream(t)
+	old := tabletest.Single("old", tabletest.Texts("kept"))
+	path, _ := convertCodes(t, old.File(t), arrowzarr.Options{})
+	broken := tabletest.RandomTable(1, []int{20, 20}, 0).Stream(t)
 	_, err := arrowzarr.Convert(t.Context(), inputFile(t, broken[:len(broken)*2/3]), path, arrowzarr.Options{Overwrite: true, ChunkRows: 5})
 	requirePart(t, arrowzarr.PartInput, err)
 	requireOnly(t, filepath.Dir(path), filepath.Base(path))
@@ -178,7 +179,7 @@ func TestFailedOverwriteKeepsTheOldOutput(t *testing.T) {
 }
 
 func TestOutputsThatCannotBeCreatedAreErrors(t *testing.T) {
-	input := inputFile(t, single("a", texts("x")).file(t))
+	input := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	dir := t.TempDir()
 	require.NoError(t, makeFile(filepath.Join(dir, "file")))
 	for name, path := range map[string]string{
@@ -196,7 +197,7 @@ func TestOutputsThatCannotBeCreatedAreErrors(t *testing.T) {
 
 // The output has the permissions of a directory that mkdir creates.
 func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
-	output, _ := convertCodes(t, single("a", texts("x", "-")).file(t), arrowzarr.Options{})
+	output, _ := convertCodes(t, tabletest.Single("a", tabletest.Texts("x", "-")).File(t), arrowzarr.Options{})
 	byHand := filepath.Join(t.TempDir(), "made")
 	require.NoError(t, os.Mkdir(byHand, 0o777))
 	want, err := os.Stat(byHand)
@@ -208,7 +209,7 @@ func TestOutputsHaveOrdinaryPermissions(t *testing.T) {
 
 // Paths may be relative, and end in slashes.
 func TestOutputPathsAreCleaned(t *testing.T) {
-	input := inputFile(t, single("a", texts("x")).file(t))
+	input := inputFile(t, tabletest.Single("a", tabletest.Texts("x")).File(t))
 	t.Chdir(t.TempDir())
 	for _, path := range []string{"plain", "./dotted", "slashed/", "deep/../shallow"} {
 		_, err := arrowzarr.Convert(t.Context(), input, path, arrowzarr.Options{})
