@@ -3,7 +3,6 @@ package zstd
 import (
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -49,27 +48,10 @@ func Decode(b compress.Batch, o compress.DecodeOptions) ([]compress.Result, erro
 	return batch.Run("zstd.Decode", b, o.Stats, func(dev *cudabuf.Device) ([]batch.Outcome, error) { return decodeCUDA(dev, b, o) }, decodeFrames)
 }
 
-// decoders are reused, because each has tables of its own.
-var decoders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
-		// The window lies in the output, whose size is known.
-		zstd.WithDecoderMaxWindow(1<<31))
-	if err != nil {
-		return err
-	}
-	return d
-}}
-
 // decodeFrames decodes src into dst on the host, and returns the size of the output.
 func decodeFrames(dst, src []byte) (int64, error) {
-	switch d := decoders.Get().(type) {
-	case *zstd.Decoder:
-		defer decoders.Put(d)
-		out, err := d.DecodeAll(src, dst[:0])
-		return int64(len(out)), classify(err)
-	default:
-		return 0, d.(error)
-	}
+	out, err := decodeAll(dst, src)
+	return int64(len(out)), classify(err)
 }
 
 // classify returns an error of the decoder as one of package compress.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -76,25 +77,32 @@ func TestFramesOfEveryLevelDecode(t *testing.T) {
 	})
 }
 
+// streamedFrame returns a frame without content size, and its content.
+func streamedFrame(t *testing.T) (frame, content []byte) {
+	t.Helper()
+	var stream bytes.Buffer
+	w, err := zstd.NewWriter(&stream)
+	require.NoError(t, err)
+	content = bytes.Repeat([]byte("streamed "), 50_000)
+	_, err = w.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return stream.Bytes(), content
+}
+
 func TestSeveralAndSkippableFramesDecode(t *testing.T) {
 	e, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	skippable := append([]byte{0x53, 0x2A, 0x4D, 0x18, 3, 0, 0, 0}, "abc"...)
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 	one, two := e.EncodeAll([]byte("one one one one one "), nil), e.EncodeAll([]byte("two two two two "), nil)
-	// A frame without content size: a stream.
-	var stream bytes.Buffer
-	w, err := zstd.NewWriter(&stream)
-	require.NoError(t, err)
-	_, err = w.Write(bytes.Repeat([]byte("streamed "), 50_000))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
+	stream, streamed := streamedFrame(t)
 	cases := []struct{ in, want []byte }{
 		{join(skippable, one, skippable, two), []byte("one one one one one two two two two ")},
 		{skippable, nil},
 		{nil, nil},
 		{join(two, two, two), []byte("two two two two two two two two two two two two ")},
-		{stream.Bytes(), bytes.Repeat([]byte("streamed "), 50_000)},
+		{stream, streamed},
 	}
 	var inputs [][]byte
 	var sizes []int
@@ -182,6 +190,37 @@ func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
 		require.NoError(t, results[1].Err)
 		require.ErrorIs(t, results[2].Err, compress.ErrTooLarge)
 	})
+}
+
+// Without content size, only the blocks have the size of a frame. One that is corrupt is not
+// too large.
+func TestAStreamedFrameDecodesIfItsOutputIsLargeEnough(t *testing.T) {
+	in, content := streamedFrame(t)
+	corrupt := bytes.Clone(in)
+	corrupt[len(corrupt)-9] ^= 0xFF // the last block, before its checksum
+	n := len(content)
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		_, results := decode(t, dev, [][]byte{in, in, in, in, corrupt}, []int{n, n - 1, n / 2, 0, n}, compress.DecodeOptions{})
+		require.NoError(t, results[0].Err)
+		for _, r := range results[1:4] {
+			require.ErrorIs(t, r.Err, compress.ErrTooLarge)
+		}
+		require.ErrorIs(t, results[4].Err, compress.ErrCorrupt)
+	})
+	for _, limit := range []int{n, n + 1, 10 * n} {
+		for _, dst := range [][]byte{nil, make([]byte, n/2)} {
+			got, err := quiver.DecodeFrames(dst, in, int64(limit))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(content, got))
+			got, err = quiver.DecodeFrames(dst, slices.Concat(in, in), int64(2*limit))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(slices.Concat(content, content), got))
+			_, err = quiver.DecodeFrames(dst, corrupt, int64(limit))
+			require.ErrorIs(t, err, compress.ErrCorrupt)
+		}
+	}
+	_, err := quiver.DecodeFrames(nil, in, int64(n-1))
+	require.ErrorIs(t, err, compress.ErrTooLarge)
 }
 
 // TestMatchesOfAnyDistanceDecode repeats bytes at distances of many windows, and at short ones

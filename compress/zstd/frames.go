@@ -201,6 +201,22 @@ func DecodeFrames(dst, src []byte, limit int64) ([]byte, error) {
 
 // decodeGo is DecodeFrames in Go. size is the expected size of the result.
 func decodeGo(dst, src []byte, size, limit int64) ([]byte, error) {
+	for { // if the size is larger than expected, double it
+		dst = slices.Grow(dst[:0], int(size))[:0:size]
+		out, err := decodeAll(dst, src)
+		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+			return out, err
+		}
+		if size == limit {
+			return nil, fmt.Errorf("more than %d bytes: %w", limit, err)
+		}
+		size = min(2*size, limit)
+	}
+}
+
+// decodeAll decodes src in dst[:0] in Go. It returns zstd.ErrDecoderSizeExceeded if the
+// result exceeds the capacity of dst.
+func decodeAll(dst, src []byte) ([]byte, error) {
 	dec, ok := goDecoders.Get().(*zstd.Decoder)
 	if !ok {
 		var err error
@@ -210,19 +226,17 @@ func decodeGo(dst, src []byte, size, limit int64) ([]byte, error) {
 		}
 	}
 	defer goDecoders.Put(dec)
-	// The decoder does not write beyond the capacity. If the size is larger than
-	// expected, double it.
-	for {
-		dst = slices.Grow(dst[:0], int(size))[:0:size]
-		out, err := dec.DecodeAll(src, dst)
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-			return out, err
-		}
-		if size == limit {
-			return nil, fmt.Errorf("more than %d bytes: %w", limit, err)
-		}
-		size = min(2*size, limit)
+	out, err := dec.DecodeAll(src, dst[:0])
+	if err == nil || errors.Is(err, zstd.ErrDecoderSizeExceeded) || cap(dst)-len(out) >= maxBlock {
+		return out, err
 	}
+	// A block that does not fit has the same error as one that is corrupt, but decodes if there
+	// is room for one more.
+	more, errMore := dec.DecodeAll(src, make([]byte, 0, cap(dst)+maxBlock))
+	if errMore == nil || len(more) > cap(dst) || errors.Is(errMore, zstd.ErrDecoderSizeExceeded) {
+		return nil, zstd.ErrDecoderSizeExceeded
+	}
+	return out, err
 }
 
 // initialSize returns the decoded size that a frame claims, at most limit, or an
