@@ -58,8 +58,16 @@ func decodeBlock(dst, src []byte) (int64, error) {
 		return 0, compress.ErrCorrupt
 	}
 	n, err := lz4.UncompressBlock(src, dst)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", compress.ErrCorrupt, err)
+	if err == nil {
+		return int64(n), nil
 	}
-	return int64(n), nil
+	// The library does not say whether the block is corrupt, or dst is too small.
+	p := parser{in: src}
+	for p.status == batch.OK && p.out <= int64(len(dst)) {
+		p.read()
+	}
+	if p.status <= batch.OK && p.out > int64(len(dst)) {
+		return 0, compress.ErrTooLarge
+	}
+	return 0, fmt.Errorf("%w: %w", compress.ErrCorrupt, err)
 }

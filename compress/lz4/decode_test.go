@@ -89,6 +89,21 @@ func TestBlocksDecode(t *testing.T) {
 	})
 }
 
+func TestAnOutputThatIsTooSmallIsAnError(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{1, 20, 5000, 100_000} {
+		for _, data := range batchtest.Samples(r, n) {
+			in := block(t, data, false)
+			forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+				_, results := batchtest.Run(t, dev, [][]byte{in, in, in}, []int{n - 1, n, 0}, decodeBatch)
+				require.ErrorIs(t, results[0].Err, compress.ErrTooLarge)
+				require.NoError(t, results[1].Err)
+				require.ErrorIs(t, results[2].Err, compress.ErrTooLarge)
+			})
+		}
+	}
+}
+
 func TestBlocksWithoutRightGuessesDecode(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	var inputs [][]byte
