@@ -181,6 +181,7 @@ func (o EncodeOptions) encodeFrame(dst, src []byte) ([]byte, error) {
 // returns compress.ErrTooLarge if the result exceeds limit bytes. It may write to all of
 // dst's capacity below limit.
 func DecodeFrames(dst, src []byte, limit int64) ([]byte, error) {
+	limit = max(limit, 0)
 	size := limit
 	if int64(cap(dst)) < limit {
 		size = initialSize(src, limit)

@@ -240,7 +240,7 @@ func TestDecodeFramesStaysWithinTheLimit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, make([]byte, 1000), got)
 	require.Equal(t, byte(7), memory[1000])
-	for _, limit := range []int64{0, 1, 999} {
+	for _, limit := range []int64{-1, 0, 1, 999} {
 		_, err = DecodeFrames(nil, frame, limit)
 		require.ErrorIs(t, err, compress.ErrTooLarge, "%d", limit)
 	}
