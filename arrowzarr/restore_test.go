@@ -279,7 +279,7 @@ func TestRestoreToParquetKeepsTypesThatParquetLacks(t *testing.T) {
 	}
 	for name, input := range map[string]string{
 		"by arrow-go": inputFile(t, tabletest.New(fields, columns).File(t)),
-		"by pyarrow":  filepath.Join("testdata", "parquet", "types.parquet"),
+		"by pyarrow":  filepath.Join("internal", "source", "parquet", "testdata", "types.parquet"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, _ := convertFile(t, input, arrowzarr.Options{})

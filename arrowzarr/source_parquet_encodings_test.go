@@ -13,7 +13,7 @@ import (
 
 // deltas.parquet is by pyarrow; arrow-go does not read DELTA_BYTE_ARRAY of fixed length.
 func TestDeltaEncodingsConvert(t *testing.T) {
-	path := filepath.Join("testdata", "parquet", "deltas.parquet")
+	path := filepath.Join("internal", "source", "parquet", "testdata", "deltas.parquet")
 	output, _ := convertFile(t, path, arrowzarr.Options{})
 	opened := openTable(t, output, arrowzarr.TableOptions{})
 	const n = 700

@@ -48,7 +48,7 @@ func parquetOf(t *testing.T, in tabletest.Table, stored bool, options ...parquet
 
 // The types that pyarrow stores beside those of Parquet, in files that it wrote.
 func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
-	facts := describe1(t, filepath.Join("testdata", "parquet", "types.parquet"))
+	facts := describe1(t, filepath.Join("internal", "source", "parquet", "testdata", "types.parquet"))
 	want := []string{
 		"berlin timestamp[ms, tz=Europe/Berlin]", "newyork timestamp[ms, tz=America/New_York]", "plain timestamp[ms]",
 		"json extension<arrow.json[storage_type=utf8]>", "uuid extension<arrow.uuid>", "bool8 extension<arrow.bool8>",
@@ -68,7 +68,7 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 	for i := range fields {
 		fields[i] = i
 	}
-	rows, nulls := readRows(t, filepath.Join("testdata", "parquet", "types.parquet"), fields, 0, -1)
+	rows, nulls := readRows(t, filepath.Join("internal", "source", "parquet", "testdata", "types.parquet"), fields, 0, -1)
 	require.Len(t, rows, 3)
 	assert.Equal(t, `"1.23"`, rows[0][6])
 	assert.Equal(t, `"-99999.99"`, rows[2][6])
@@ -89,8 +89,8 @@ func TestParquetKeepsTheTypesOfItsArrowSchema(t *testing.T) {
 	assert.Equal(t, `{"version": "1.1"}`, value, "the file's own metadata")
 	tensors, _ := facts.Schema.Field(15).Type.(*arrow.ListType).ElemField().Metadata.GetValue("ARROW:extension:name")
 	assert.Equal(t, "arrow.fixed_shape_tensor", tensors)
-	output, _ := convertFile(t, filepath.Join("testdata", "parquet", "types.parquet"), arrowzarr.Options{})
-	verified, err := arrowzarr.Verify(t.Context(), filepath.Join("testdata", "parquet", "types.parquet"), output, arrowzarr.Options{})
+	output, _ := convertFile(t, filepath.Join("internal", "source", "parquet", "testdata", "types.parquet"), arrowzarr.Options{})
+	verified, err := arrowzarr.Verify(t.Context(), filepath.Join("internal", "source", "parquet", "testdata", "types.parquet"), output, arrowzarr.Options{})
 	require.NoError(t, err)
 	assert.Empty(t, verified.Difference)
 }
@@ -191,7 +191,7 @@ func TestEmptyCompressedPagesAreRead(t *testing.T) {
 
 func TestEncryptedParquetIsRefusedByName(t *testing.T) {
 	for _, name := range []string{"encrypted_footer.parquet", "encrypted_columns.parquet"} {
-		path := filepath.Join("testdata", "parquet", name)
+		path := filepath.Join("internal", "source", "parquet", "testdata", name)
 		message := refuse(t, arrowzarr.PartInput, path, arrowzarr.Options{})
 		assert.Contains(t, message, "encrypted Parquet is not supported")
 	}
