@@ -22,11 +22,10 @@ func newInspectCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
-		Short: "Describe an Arrow, Parquet or Zarr input",
-		Long: `Inspect prints the columns of an Arrow IPC file or stream or of a Parquet file, and
-what convert makes of each: its form in Zarr, its codec, another name if a Zarr node
-cannot have its own, or why it is refused. PATH "-" is an Arrow IPC stream on standard
-input.
+		Short: "Describe an input of convert, or a Zarr hierarchy",
+		Long: `Inspect prints the columns of PATH, anything that convert reads, and what convert makes of
+each: its form in Zarr, its codec, another name if a Zarr node cannot have its own, or why
+it is refused. PATH "-" is standard input.
 
 Of a Zarr hierarchy it prints the arrays and, if restore can read it, the columns.
 

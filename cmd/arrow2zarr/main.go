@@ -1,4 +1,4 @@
-// Command arrow2zarr converts Arrow and Parquet files to Zarr.
+// Command arrow2zarr converts Arrow, Parquet, CSV and JSON lines to Zarr.
 package main
 
 import (
@@ -66,7 +66,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "arrow2zarr",
 		Version:       version.String(),
-		Short:         "Convert Arrow and Parquet files to Zarr, and back",
+		Short:         "Convert Arrow, Parquet, CSV and JSON lines to Zarr, and back to Arrow and Parquet",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
