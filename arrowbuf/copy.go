@@ -15,7 +15,7 @@ import (
 // reference to the result and must release it; batch stays the caller's.
 //
 // Columns that are on dev already are shared without a copy. The buffers of the
-// others are copied, each once, to one new allocation; see SeparateAllocations. It
+// others are copied, each once, to one new allocation; see WithSeparateAllocations. It
 // is freed with the last column, or slice of a column, that uses it. On a GPU, each
 // buffer starts at a multiple of 64 bytes and is padded to a multiple of 64. On the
 // CPU, each buffer is aligned to its element width, at most 8 bytes. Buffers that are
@@ -46,18 +46,15 @@ func CopyTo(batch arrow.RecordBatch, dev Device, options ...CopyOption) (arrow.R
 	if isNil(batch) {
 		return nil, fmt.Errorf("arrowbuf.CopyTo: nil batch: %w", arrow.ErrInvalid)
 	}
-	if i := slices.Index(options, nil); i >= 0 {
+	if i := slices.IndexFunc(options, func(o CopyOption) bool { return o == nil }); i >= 0 {
 		return nil, fmt.Errorf("arrowbuf.CopyTo: option %d is nil: %w", i, arrow.ErrInvalid)
 	}
 	var c copier
 	for _, option := range options {
-		if s, ok := option.(streamOption); ok && isNil(s.stream) {
-			return nil, fmt.Errorf("arrowbuf.CopyTo: WithStream: nil stream: %w", arrow.ErrInvalid)
+		var err error
+		if c, err = option(c); err != nil {
+			return nil, fmt.Errorf("arrowbuf.CopyTo: %w", err)
 		}
-		if r, ok := option.(readerOption); ok && r.read == nil {
-			return nil, fmt.Errorf("arrowbuf.CopyTo: WithReader: nil function: %w", arrow.ErrInvalid)
-		}
-		c = option.apply(c)
 	}
 	return copyBatch(batch, dev, c)
 }
@@ -72,18 +69,16 @@ func ToHost(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return CopyTo(batch, CPU())
 }
 
-// CopyOption modifies a copy: SeparateAllocations, WithStream or WithReader.
-type CopyOption interface{ apply(c copier) copier }
+// CopyOption modifies a copy: WithSeparateAllocations, WithStream or WithReader.
+type CopyOption func(copier) (copier, error)
 
-// SeparateAllocations gives each buffer an allocation of its own, instead of one per
+// WithSeparateAllocations gives each buffer an allocation of its own, instead of one per
 // batch. It takes more calls, but memory is freed column by column.
-const SeparateAllocations separateOption = true
-
-type separateOption bool
-
-func (a separateOption) apply(c copier) copier {
-	c.separate = bool(a)
-	return c
+func WithSeparateAllocations() CopyOption {
+	return func(c copier) (copier, error) {
+		c.separate = true
+		return c, nil
+	}
 }
 
 // WithStream makes CopyTo submit the copy to a stream of the destination device, and
@@ -103,13 +98,14 @@ func (a separateOption) apply(c copier) copier {
 //
 // If a copy is needed, CopyTo returns an error wrapping ErrDevice if dev is the CPU
 // or not the stream's device.
-func WithStream(s Stream) CopyOption { return streamOption{s} }
-
-type streamOption struct{ stream Stream }
-
-func (o streamOption) apply(c copier) copier {
-	c.stream = o.stream
-	return c
+func WithStream(s Stream) CopyOption {
+	return func(c copier) (copier, error) {
+		if isNil(s) {
+			return c, fmt.Errorf("WithStream: nil stream: %w", arrow.ErrInvalid)
+		}
+		c.stream = s
+		return c, nil
+	}
 }
 
 // WithReader makes CopyTo read the buffers of the host by a function: read fills dst with
@@ -121,21 +117,17 @@ func (o streamOption) apply(c copier) copier {
 // If a copy is needed, CopyTo returns an error wrapping errors.ErrUnsupported for a device
 // other than a GPU, and together with WithStream.
 func WithReader(read func(dst, src []byte) error, readers int) CopyOption {
-	return readerOption{read, readers}
-}
-
-type readerOption struct {
-	read    hostReader
-	readers int
+	return func(c copier) (copier, error) {
+		if read == nil {
+			return c, fmt.Errorf("WithReader: nil function: %w", arrow.ErrInvalid)
+		}
+		c.read, c.readers = read, readers
+		return c, nil
+	}
 }
 
 // hostReader reads bytes of the host from src to dst.
 type hostReader func(dst, src []byte) error
-
-func (o readerOption) apply(c copier) copier {
-	c.read, c.readers = o.read, o.readers
-	return c
-}
 
 // CopyArrayTo returns an array on a device, copied as CopyTo copies the columns of a
 // batch. The caller owns one reference to the result.

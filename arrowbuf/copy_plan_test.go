@@ -69,7 +69,7 @@ func TestSeparateAllocationsFreeMemoryByColumn(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, gpu *cudabuf.Device) {
 		dev := counted(gpu)
 		host := randomBatch(t, checked(t), 33, arrow.PrimitiveTypes.Int32, arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)
-		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.SeparateAllocations)
+		moved, err := arrowbuf.CopyTo(host, dev, arrowbuf.WithSeparateAllocations())
 		require.NoError(t, err)
 		assert.EqualValues(t, 2+2+2, dev.allocs.Load(), "allocations")
 		requireSameBatch(t, host, moved.(*arrowbuf.RecordBatch))
@@ -82,7 +82,7 @@ func TestSeparateAllocationsFreeMemoryByColumn(t *testing.T) {
 		kept.Release()
 
 		dev.failCopies.Store(true)
-		_, err = arrowbuf.CopyTo(host, dev, arrowbuf.SeparateAllocations)
+		_, err = arrowbuf.CopyTo(host, dev, arrowbuf.WithSeparateAllocations())
 		assert.ErrorIs(t, err, errBroken)
 	})
 }

@@ -323,7 +323,7 @@ func TestWithStreamCopiesAllTypes(t *testing.T) {
 		for name, mem := range map[string]memory.Allocator{"ordinary": memory.DefaultAllocator, "pinned": dev.HostAllocator()} {
 			for _, rows := range []int{0, 1, 333, 20_000} {
 				host := randomBatch(t, mem, rows, allTypes...)
-				for _, options := range [][]arrowbuf.CopyOption{{arrowbuf.WithStream(s)}, {arrowbuf.WithStream(s), arrowbuf.SeparateAllocations}} {
+				for _, options := range [][]arrowbuf.CopyOption{{arrowbuf.WithStream(s)}, {arrowbuf.WithStream(s), arrowbuf.WithSeparateAllocations()}} {
 					moved, err := arrowbuf.CopyTo(host, dev, options...)
 					require.NoError(t, err, "%s, %d rows", name, rows)
 					requireAligned(t, moved.(*arrowbuf.RecordBatch))
@@ -346,7 +346,7 @@ func TestWithReaderCopiesAllTypes(t *testing.T) {
 				copy(dst, src)
 				return nil
 			}, 2)
-			for _, options := range [][]arrowbuf.CopyOption{{reader}, {reader, arrowbuf.SeparateAllocations}} {
+			for _, options := range [][]arrowbuf.CopyOption{{reader}, {reader, arrowbuf.WithSeparateAllocations()}} {
 				read.Store(0)
 				moved, err := arrowbuf.CopyTo(host, dev, options...)
 				require.NoError(t, err, "%d rows", rows)

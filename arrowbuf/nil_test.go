@@ -50,9 +50,12 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 		"ToHost":            func() error { return errorOf(arrowbuf.ToHost(nil)) },
 		"WithReader":        func() error { return errorOf(arrowbuf.CopyTo(emptyBatch(schema), cpu, arrowbuf.WithReader(nil, 0))) },
 		"WithStream":        func() error { return errorOf(arrowbuf.CopyTo(emptyBatch(schema), cpu, arrowbuf.WithStream(nil))) },
-		"WrapArrow":         func() error { return harmless(func() { arrowbuf.WrapArrow(nil) }) },
-		"WrapExternal":      func() error { return harmless(func() { arrowbuf.WrapExternal(nil, nil).Release() }) },
-		"WrapHost":          func() error { return errorOf(arrowbuf.WrapHost(nil)) },
+		"WithSeparateAllocations": func() error {
+			return errorOf(arrowbuf.CopyTo(nil, cpu, arrowbuf.WithSeparateAllocations()))
+		},
+		"WrapArrow":    func() error { return harmless(func() { arrowbuf.WrapArrow(nil) }) },
+		"WrapExternal": func() error { return harmless(func() { arrowbuf.WrapExternal(nil, nil).Release() }) },
+		"WrapHost":     func() error { return errorOf(arrowbuf.WrapHost(nil)) },
 		"NewRecordBatchWithMetadata": func() error {
 			return errorOf(arrowbuf.NewRecordBatchWithMetadata(schema, []arrow.Array{nil}, 0, arrow.Metadata{}))
 		},
@@ -167,7 +170,7 @@ func TestEachNilArgumentReturnsAnError(t *testing.T) {
 			"NewArrayOn": arrowbuf.NewArrayOn, "NewChunkedSlice": arrowbuf.NewChunkedSlice, "NewReader": arrowbuf.NewReader, "NewReaderFunc": arrowbuf.NewReaderFunc,
 			"NewRecordBatch": arrowbuf.NewRecordBatch, "NewRecordBatchWithMetadata": arrowbuf.NewRecordBatchWithMetadata, "NewSlice": arrowbuf.NewSlice,
 			"NewTableReader": arrowbuf.NewTableReader, "OnHost": arrowbuf.OnHost, "SliceFrom": arrowbuf.SliceFrom, "ToHost": arrowbuf.ToHost,
-			"WithReader": arrowbuf.WithReader, "WithStream": arrowbuf.WithStream, "WrapArrow": arrowbuf.WrapArrow, "WrapExternal": arrowbuf.WrapExternal, "WrapHost": arrowbuf.WrapHost,
+			"WithReader": arrowbuf.WithReader, "WithSeparateAllocations": nil, "WithStream": arrowbuf.WithStream, "WrapArrow": arrowbuf.WrapArrow, "WrapExternal": arrowbuf.WrapExternal, "WrapHost": arrowbuf.WrapHost,
 		},
 		Values: map[string]any{"Array": nil, "RecordBatch": nil, "DeviceType": arrowbuf.DeviceCPU}, // TestNilAndZeroValuesReturnErrors
 		Args:   []any{cpu, batch, values, values.Data(), buffer, buffer.Arrow(), table, chunked, reader, schema, cpu.HostAllocator()},
