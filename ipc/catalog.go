@@ -233,21 +233,20 @@ func (c *Catalog) objects(name string) (header []byte, objects []*object, err er
 	return p.header, p.objects, nil
 }
 
-// Table returns the schema and batches of a table. The caller owns one reference
-// to each batch.
-func (c *Catalog) Table(name string) (*arrow.Schema, []arrow.RecordBatch, error) {
+// Table returns a table with the batches that were published. The caller releases it.
+func (c *Catalog) Table(name string) (*Table, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := c.lookup(name, KindTable)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	batches := make([]arrow.RecordBatch, len(p.objects))
+	t := &Table{Schema: p.schema, Batches: make([]arrow.RecordBatch, len(p.objects))}
 	for i, o := range p.objects {
-		batches[i] = o.batch
-		batches[i].Retain()
+		t.Batches[i] = o.batch
+		o.batch.Retain()
 	}
-	return p.schema, batches, nil
+	return t, nil
 }
 
 // Buffer returns a published buffer. The caller owns one reference to it.
@@ -296,20 +295,16 @@ func (c *Catalog) Schema(name string) (*arrow.Schema, error) {
 // batches stay on the device on which they were published. The caller releases
 // the reader.
 func (c *Catalog) Reader(ctx context.Context, name string) (array.RecordReader, error) {
-	schema, batches, err := c.Table(name)
+	t, err := c.Table(name)
 	if err == nil {
-		return arrowbuf.NewReaderFunc(schema, func() (arrow.RecordBatch, error) {
-			if len(batches) == 0 {
+		return arrowbuf.NewReaderFunc(t.Schema, func() (arrow.RecordBatch, error) {
+			if len(t.Batches) == 0 {
 				return nil, io.EOF
 			}
-			batch := batches[0]
-			batches = batches[1:]
+			batch := t.Batches[0]
+			t.Batches = t.Batches[1:]
 			return batch, nil
-		}, func() {
-			for _, batch := range batches {
-				batch.Release()
-			}
-		}), nil
+		}, t.Release), nil
 	}
 	if !errors.Is(err, ErrWrongKind) {
 		return nil, err

@@ -44,7 +44,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Table is a table of a server.
+// Table is a published table.
 type Table struct {
 	Schema  *arrow.Schema
 	Batches []arrow.RecordBatch
