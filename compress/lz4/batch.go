@@ -1,10 +1,9 @@
 package lz4
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-
-	"github.com/pierrec/lz4/v4"
 
 	"github.com/quiver-gpu/quiver/compress"
 	"github.com/quiver-gpu/quiver/compress/internal/batch"
@@ -52,16 +51,20 @@ func Decode(b compress.Batch, o compress.DecodeOptions) ([]compress.Result, erro
 	}, decodeBlock)
 }
 
-// decodeBlock decodes a block on the host, and returns the size of the output.
+// decodeBlock decodes a block on the host, as the kernels do, and returns the size of the
+// output.
 func decodeBlock(dst, src []byte) (int64, error) {
 	if len(src) == 0 {
 		return 0, compress.ErrCorrupt
 	}
-	n, err := lz4.UncompressBlock(src, dst)
+	run := decode
+	if bytes.Contains(src, []byte{0, 0}) { // liblz4 accepts matches at offset 0
+		run = decodeGo
+	}
+	n, err := run(dst, src)
 	if err == nil {
 		return int64(n), nil
 	}
-	// The library does not say whether the block is corrupt, or dst is too small.
 	p := parser{in: src}
 	for p.status == batch.OK && p.out <= int64(len(dst)) {
 		p.read()

@@ -36,16 +36,27 @@ func EncodeBlock(dst, src []byte, acceleration int) (int, error) {
 // is exactly that of dst. Not every malformed block is an error: the format has no
 // checksum, and liblz4 accepts matches at offset 0.
 func DecodeBlock(dst, src []byte) error {
-	// The copies of long matches are faster in Go.
-	const longMatches = 64
-	if lib := library(); lib != nil && len(dst) > 0 && len(src) > 0 && len(dst) <= math.MaxInt32 &&
-		len(src) <= math.MaxInt32 && len(dst)/len(src) < longMatches && lib.decode(dst, src) {
-		return nil
+	n, err := decode(dst, src)
+	if err == nil && n != len(dst) {
+		err = fmt.Errorf("%d bytes decoded, want %d", n, len(dst))
 	}
-	if err := decodeGo(dst, src); err != nil { // also after the library has failed: the error says why
+	if err != nil {
 		return fmt.Errorf("lz4.DecodeBlock: %w: %w", compress.ErrCorrupt, err)
 	}
 	return nil
+}
+
+// decode decodes src into dst, and returns the size of the output.
+func decode(dst, src []byte) (int, error) {
+	// The copies of long matches are faster in Go.
+	const longMatches = 64
+	if lib := library(); lib != nil && len(dst) > 0 && len(src) > 0 && len(dst) <= math.MaxInt32 &&
+		len(src) <= math.MaxInt32 && len(dst)/len(src) < longMatches {
+		if n, ok := lib.decode(dst, src); ok {
+			return n, nil
+		}
+	}
+	return decodeGo(dst, src) // also after the library has failed: the error says why
 }
 
 // The limits of an LZ4 block: a match has at least 4 bytes, begins at least 12 bytes
@@ -187,8 +198,8 @@ func putLength(dst []byte, out, length int) int {
 	return out + 1
 }
 
-// decodeGo fills dst with the decoding of an LZ4 block, whose size is known.
-func decodeGo(dst, src []byte) error {
+// decodeGo decodes an LZ4 block into dst, and returns the size of the output.
+func decodeGo(dst, src []byte) (int, error) {
 	le := binary.LittleEndian
 	in, out := 0, 0
 	// While this much remains, the first bytes of literals and matches are copied without
@@ -217,39 +228,36 @@ func decodeGo(dst, src []byte) error {
 			if literals == 15 {
 				var ok bool
 				if literals, in, ok = addLength(literals, src, in); !ok {
-					return errMalformed
+					return 0, errMalformed
 				}
 			}
 			if literals > len(src)-in || literals > len(dst)-out {
-				return errMalformed
+				return 0, errMalformed
 			}
 			out += copy(dst[out:], src[in:in+literals])
 			if in += literals; in == len(src) {
-				if out != len(dst) {
-					return fmt.Errorf("%d bytes decoded, want %d", out, len(dst))
-				}
-				return nil
+				return out, nil
 			}
 		}
 		if len(src)-in < 2 {
-			return errMalformed
+			return 0, errMalformed
 		}
 		offset := int(le.Uint16(src[in:]))
 		in += 2
 		if length == 15 {
 			var ok bool
 			if length, in, ok = addLength(length, src, in); !ok {
-				return errMalformed
+				return 0, errMalformed
 			}
 		}
 		length += minMatch
 		if offset == 0 || offset > out || length > len(dst)-out {
-			return errMalformed
+			return 0, errMalformed
 		}
 		repeat(dst[out:out+length], dst[out-offset:out])
 		out += length
 	}
-	return errMalformed
+	return 0, errMalformed
 }
 
 // addLength adds the bytes of a length to the 4 bits of the token. It returns false at

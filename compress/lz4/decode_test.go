@@ -179,6 +179,7 @@ func TestInvalidBlocksAreErrors(t *testing.T) {
 		"offset 0":                  {1 << 4, 'a', 0, 0, 0},
 		"offset before the start":   {1 << 4, 'a', 2, 0, 0},
 		"match beyond the capacity": {1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0},
+		"match at the end":          {1<<4 | 15, 'a', 1, 0, 6},
 	}
 	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		for name, in := range inputs {
@@ -188,6 +189,9 @@ func TestInvalidBlocksAreErrors(t *testing.T) {
 		got, results := batchtest.Run(t, dev, [][]byte{{1<<4 | 15, 'a', 1, 0, 255, 255, 1, 0}}, []int{1000}, decodeBatch)
 		require.NoError(t, results[0].Err)
 		require.Equal(t, bytes.Repeat([]byte("a"), 531), got[0])
+		got, results = batchtest.Run(t, dev, [][]byte{{5<<4 | 1, 'a', 'b', 'c', 'd', 'e'}}, []int{5}, decodeBatch)
+		require.NoError(t, results[0].Err, "the last sequence has no match, whose length means nothing")
+		require.Equal(t, "abcde", string(got[0]))
 	})
 }
 

@@ -54,11 +54,11 @@ func (lib *liblz4) encode(dst, src []byte, acceleration int) int {
 	return int(int32(n))
 }
 
-// decode reports whether src is a block of exactly len(dst) bytes, which fill dst.
-// Otherwise dst has undefined bytes.
-func (lib *liblz4) decode(dst, src []byte) bool {
+// decode decodes src into dst and returns the size of the output. It returns false if that
+// does not fit or src is not valid. Then dst has undefined bytes.
+func (lib *liblz4) decode(dst, src []byte) (int, bool) {
 	n := syslib.Call(lib.decompressSafe,
 		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(unsafe.Pointer(unsafe.SliceData(dst))),
 		uintptr(len(src)), uintptr(len(dst)))
-	return int(int32(n)) == len(dst)
+	return int(int32(n)), int32(n) >= 0
 }
