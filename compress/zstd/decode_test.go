@@ -262,6 +262,24 @@ func TestMatchesOfAnyDistanceDecode(t *testing.T) {
 	})
 }
 
+// Windows of 1 KiB, of 2 GiB and an eighth, which libzstd refuses, and of 3.75 TiB.
+func TestFramesWithAnyWindowDecode(t *testing.T) {
+	var inputs [][]byte
+	for _, window := range []byte{0, 21<<3 | 1, 0xFF} {
+		inputs = append(inputs, []byte{0x28, 0xB5, 0x2F, 0xFD, 0, window, 5<<3 | 1, 0, 0, 'a', 'r', 'r', 'o', 'w'})
+	}
+	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		got, results := decode(t, dev, inputs, []int{5, 5, 5}, compress.DecodeOptions{})
+		for i, in := range inputs {
+			require.NoError(t, results[i].Err)
+			require.Equal(t, "arrow", string(got[i]))
+			out, err := quiver.DecodeFrames(nil, in, 5)
+			require.NoError(t, err)
+			require.Equal(t, "arrow", string(out))
+		}
+	})
+}
+
 func TestAFrameWithADictionaryIsUnsupported(t *testing.T) {
 	in := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x21, 7, 1, 0x09, 0, 0, 'x'}
 	forEachDevice(t, func(t *testing.T, dev arrowbuf.Device) {

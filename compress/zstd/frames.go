@@ -142,9 +142,9 @@ func (i *idleEncoders) expire() {
 	}
 }
 
-// maxWindow admits all levels of the reference implementation, including --ultra and
-// --long.
-const maxWindow = 1 << 31
+// maxWindow is the largest window of the format (RFC 8878, section 3.1.1.1.2). A window lies
+// in the output, so that a large one takes no memory.
+const maxWindow = 1<<41 + 7<<38
 
 // EncodeFrame appends the frame of src to dst, on the host.
 func EncodeFrame(dst, src []byte, o EncodeOptions) ([]byte, error) {
