@@ -306,7 +306,9 @@ func (c *Chain) DecodesInPlace() bool {
 }
 
 // CountInPlace counts a chunk that was decoded in place on a device.
-func (c *Chain) CountInPlace(s *Stats) { s.add(c.serializes, OnDevice, true, c.chunk.nbytes()) }
+func (c *Chain) CountInPlace(s *Stats) {
+	s.add(countOf(c.serializes, OnDevice, true, c.chunk.nbytes()))
+}
 
 // UsualEncodedSize returns the size in bytes that few encoded chunks exceed.
 func (c *Chain) UsualEncodedSize() int64 {

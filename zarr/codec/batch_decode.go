@@ -41,6 +41,9 @@ type decodingChunk struct {
 	buf    arrowbuf.Buffer
 	at     compress.Range
 	failed bool // the host decodes the chunk
+	// counted are the steps so far. Those of a chunk that fails do not count: the host does
+	// all of them again.
+	counted []StepCount
 	// copied has the encoded chunk on the device, if that is where its bytes were copied
 	// to; otherwise it is nil.
 	copied   arrowbuf.Buffer
@@ -113,14 +116,14 @@ func (d *decoding) beginOnHost() (scratches []*Scratch) {
 		if c.steps = c.Chain.deviceDecoders(); c.steps < len(c.Chain.compressors) {
 			first = append(first, c)
 			s := GetScratch()
-			s.Stats = c.Stats
+			s.Stats = new(Stats)
 			scratches = append(scratches, s)
 		}
 	}
 	_ = forEach(len(first), d.options.Jobs, nil, func(i int) error { // decodeOnHost has the error
 		c := first[i]
 		raw, err := c.Chain.decompress(scratches[i], nil, c.Encoded, c.steps)
-		c.host, c.failed = raw, err != nil
+		c.host, c.failed, c.counted = raw, err != nil, scratches[i].Stats.Counts()
 		return nil
 	})
 	return scratches
@@ -235,7 +238,7 @@ func (d *decoding) decompress(step int) error {
 				c.failed = true // the host has the error
 				continue
 			}
-			c.Stats.add(g.codec, engineOf(i, onHost), true, n)
+			c.counted = append(c.counted, countOf(g.codec, engineOf(i, onHost), true, n))
 			c.buf, c.at, c.steps = b.Dst, compress.Range{Offset: b.Out[i].Offset, Length: n}, step-1
 		}
 	}
@@ -260,7 +263,7 @@ func (d *decoding) deserialize() error {
 		if c.Chain.serializer.spec().Type.NeedsNormalize() { // bools
 			bools = appendRange(bools, numberRange{c.buf, c.at, 1})
 		}
-		c.Stats.add(c.Chain.serializes, OnDevice, true, c.at.Length)
+		c.Stats.add(append(c.counted, countOf(c.Chain.serializes, OnDevice, true, c.at.Length))...)
 	}
 	if err := swapAll(swaps); err != nil {
 		return err

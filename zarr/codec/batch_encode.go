@@ -129,7 +129,7 @@ func (x *encoding) serialize() error {
 			return err
 		}
 		places, values = append(places, place), append(values, v)
-		c.Stats.add(c.Chain.serializes, OnDevice, false, c.at.Length)
+		c.Stats.add(countOf(c.Chain.serializes, OnDevice, false, c.at.Length))
 	}
 	if err := ndview.CopyAll(places, values); err != nil {
 		return err
@@ -296,7 +296,7 @@ func (x *encoding) compress(step int) (any bool, err error) {
 				c.err = fmt.Errorf("codec %q: %w", codec.Name(), results[i].Err)
 				continue
 			}
-			c.Stats.add(codec, engineOf(i, onHost), false, c.at.Length)
+			c.Stats.add(countOf(codec, engineOf(i, onHost), false, c.at.Length))
 			c.buf, c.at = out, compress.Range{Offset: b.Out[i].Offset, Length: results[i].Length}
 		}
 	}

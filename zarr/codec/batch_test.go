@@ -303,6 +303,38 @@ func TestStatsSayWhereEachStepRan(t *testing.T) {
 	}
 }
 
+// Kernels refuse bytes after a Blosc chunk, so the host decodes the chunk again from its
+// checksum on.
+func TestAChunkThatTheHostDecodesCountsOnce(t *testing.T) {
+	device := cudatest.NewDevice(t)
+	list := codec.List{codec.Bytes{Endian: codec.Little}, codec.Blosc{Compressor: blosc.LZ4, Level: 5}, codec.CRC32C{}, codec.Adler32{}}
+	chain := batchChain(t, list...)
+	raw := bytes.Repeat([]byte{1, 2, 3, 4}, 1000)
+	chunk, err := blosc.EncodeChunk(nil, raw, blosc.Options{Compressor: blosc.LZ4, Level: 5, TypeSize: 4})
+	require.NoError(t, err)
+	chunk = append(chunk, 0)
+	for _, c := range list[2:] {
+		chunk, err = c.(codec.BytesCodec).Encode(nil, chunk)
+		require.NoError(t, err)
+	}
+	dst, err := device.Alloc(4000)
+	require.NoError(t, err)
+	defer dst.Release()
+	stats := new(codec.Stats)
+	errs, err := codec.DecodeBatch(dst, []codec.DecodeItem{{Chain: chain, Encoded: chunk, Stats: stats}}, codec.BatchOptions{})
+	require.NoError(t, err)
+	require.NoError(t, errs[0])
+	got := make([]byte, 4000)
+	_, err = dst.CopyToHost(got, 0)
+	require.NoError(t, err)
+	require.Equal(t, raw, got)
+	require.Len(t, stats.Counts(), len(list))
+	for _, n := range stats.Counts() {
+		assert.Equal(t, codec.OnHost, n.Engine, n.Codec)
+		assert.EqualValues(t, 1, n.Chunks, n.Codec)
+	}
+}
+
 func TestABatchRefusesItemsThatAreNotValid(t *testing.T) {
 	chain := batchChain(t, codec.Bytes{Endian: codec.Little})
 	dst, err := arrowbuf.CPU().Alloc(4000)

@@ -280,7 +280,7 @@ func (c *Chain) encode(s *Scratch, v element.Values) ([]byte, error) {
 	if err != nil || out == nil {
 		return nil, err
 	}
-	s.Stats.add(c.serializes, OnHost, false, int64(len(out)))
+	s.Stats.add(countOf(c.serializes, OnHost, false, int64(len(out))))
 	return c.compress(s, out, 0)
 }
 
@@ -292,7 +292,7 @@ func (c *Chain) compress(s *Scratch, raw []byte, from int) (_ []byte, err error)
 		if err != nil {
 			return nil, fmt.Errorf("codec %q: %w", codec.Name(), err)
 		}
-		s.Stats.add(codec, OnHost, false, int64(len(raw)))
+		s.Stats.add(countOf(codec, OnHost, false, int64(len(raw))))
 		raw = *buf
 	}
 	return raw, nil
@@ -343,7 +343,7 @@ func (c *Chain) DecodeFixed(s *Scratch, dst, src []byte) error {
 }
 
 func (c *Chain) decodeFixed(s *Scratch, dst, src []byte) error {
-	s.Stats.add(c.serializes, OnHost, true, c.serializer.spec().nbytes())
+	s.Stats.add(countOf(c.serializes, OnHost, true, c.serializer.spec().nbytes()))
 	if c.axisOrder == nil && len(c.transforms) == 0 {
 		raw, err := c.decompress(s, dst, src, 0)
 		if err != nil {
@@ -452,7 +452,7 @@ func (c *Chain) decompress(s *Scratch, dst, src []byte, downTo int) ([]byte, err
 		if cap(out) > cap(*buf) && !sameMemory(out, src) {
 			*buf = out // keep the grown buffer
 		}
-		s.Stats.add(codec, OnHost, true, int64(len(out)))
+		s.Stats.add(countOf(codec, OnHost, true, int64(len(out))))
 		src = out
 	}
 	if exact && int64(len(src)) != want {

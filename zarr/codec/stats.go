@@ -51,8 +51,13 @@ func (s *Stats) Counts() []StepCount {
 	})
 }
 
-// add counts one chunk.
-func (s *Stats) add(codec Codec, engine Engine, decode bool, bytes int64) {
+// countOf returns the count of one chunk.
+func countOf(codec Codec, engine Engine, decode bool, bytes int64) StepCount {
+	return StepCount{Codec: codec.Name(), Engine: engine, Decode: decode, Chunks: 1, Bytes: bytes}
+}
+
+// add adds counts.
+func (s *Stats) add(counts ...StepCount) {
 	if s == nil {
 		return
 	}
@@ -61,12 +66,10 @@ func (s *Stats) add(codec Codec, engine Engine, decode bool, bytes int64) {
 	if s.counts == nil {
 		s.counts = map[StepCount]StepCount{}
 	}
-	key := StepCount{Codec: codec.Name(), Engine: engine, Decode: decode}
-	c, ok := s.counts[key]
-	if !ok {
-		c = key
+	for _, c := range counts {
+		key := StepCount{Codec: c.Codec, Engine: c.Engine, Decode: c.Decode}
+		c.Chunks += s.counts[key].Chunks
+		c.Bytes += s.counts[key].Bytes
+		s.counts[key] = c
 	}
-	c.Chunks++
-	c.Bytes += bytes
-	s.counts[key] = c
 }
