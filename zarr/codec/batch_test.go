@@ -335,6 +335,17 @@ func TestAChunkThatTheHostDecodesCountsOnce(t *testing.T) {
 	}
 }
 
+func TestDevicesEncodeWithTheErrorOfTheHost(t *testing.T) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		items := []codec.EncodeItem{{Chain: batchChain(t, codec.Bytes{Endian: codec.Little}, codec.Shuffle{ElementSize: 7}), Values: batchValues(t, dev, 1000, 1, 1)}}
+		require.NoError(t, codec.EncodeBatch(items, codec.BatchOptions{}, func(_ int, encoded []byte, err error) error {
+			assert.Nil(t, encoded)
+			assert.EqualError(t, err, `codec "numcodecs.shuffle": 4000 bytes are not a multiple of 7`)
+			return nil
+		}))
+	})
+}
+
 func TestABatchRefusesItemsThatAreNotValid(t *testing.T) {
 	chain := batchChain(t, codec.Bytes{Endian: codec.Little})
 	dst, err := arrowbuf.CPU().Alloc(4000)

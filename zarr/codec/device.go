@@ -157,7 +157,7 @@ func (s Shuffle) applyBatch(b compress.Batch, t shuffle.Transform) ([]compress.R
 	for i, in := range b.In {
 		switch {
 		case in.Length%int64(s.size()) != 0:
-			results[i].Err = fmt.Errorf("shuffle: %d bytes are not a multiple of %d: %w", in.Length, s.size(), compress.ErrCorrupt)
+			results[i].Err = s.notWhole(in.Length)
 		case in.Length > b.Out[i].Length:
 			results[i].Err = compress.ErrTooLarge
 		default:

@@ -99,6 +99,11 @@ func parseShuffle(config *metajson.Object) (Codec, error) {
 
 func (s Shuffle) size() int { return max(s.ElementSize, 1) }
 
+// notWhole is the error of n bytes that are not whole elements.
+func (s Shuffle) notWhole(n int64) error {
+	return fmt.Errorf("%d bytes are not a multiple of %d", n, s.size())
+}
+
 // Encode appends the encoding of src to dst.
 func (s Shuffle) Encode(dst, src []byte) ([]byte, error) {
 	return s.apply(dst, src, shuffle.Bytes)
@@ -115,7 +120,7 @@ func (s Shuffle) Decode(dst, src []byte, limit int64) ([]byte, error) {
 func (s Shuffle) apply(dst, src []byte, move func(dst, src []byte, size int) error) ([]byte, error) {
 	size := s.size()
 	if len(src)%size != 0 {
-		return nil, fmt.Errorf("%d bytes are not a multiple of %d", len(src), size)
+		return nil, s.notWhole(int64(len(src)))
 	}
 	start := len(dst)
 	dst = slices.Grow(dst, len(src))[:start+len(src)]
