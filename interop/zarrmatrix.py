@@ -391,7 +391,7 @@ def write_objects(source: Path, rng: np.random.Generator) -> dict[str, Case]:
     for name, kind, filters in (
         ("json2", "text", [numcodecs.JSON()]), ("vlen-utf8", "text", [numcodecs.VLenUTF8()]),
         ("categorize", "text", [numcodecs.Categorize(labels, dtype=object)]),
-        *((f"vlen-array {t}", t, [numcodecs.VLenArray(t)]) for t in ("<i4", ">i2", "<f8", "|u1", ">c8", "|b1")),
+        *((f"vlen-array {t}", t, [numcodecs.VLenArray(t)]) for t in ("<i4", ">i2", "<f8", "|u1", ">c8", "|b1", "<U2", ">U2", "|S3")),
     ):  # fmt: skip
         for compressor in (None, numcodecs.Blosc()):
             label, values = f"v2 object {name} {'blosc' if compressor else 'plain'}", objects(kind, rng)

@@ -1,9 +1,9 @@
 package codec
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -14,8 +14,9 @@ import (
 // (numcodecs, "vlen-array"). An element of the element.VLen is the bytes of its items,
 // little-endian; see element.VLen.Items and element.PackItems.
 type VLenArray struct {
-	// DType is the type of items of NumPy, such as "<f4": a number, a bool or a time.
-	// Items are stored in its byte order.
+	// DType is the type of items of NumPy, such as "<f4": a number, a bool, a time, or
+	// text or bytes of a fixed length ("<U5", "|S5", "|V5"). Items are stored in its byte
+	// order.
 	DType string
 }
 
@@ -38,32 +39,28 @@ func (c VLenArray) check() error {
 	return err
 }
 
-// items returns the size of an item, and of the parts of it to swap if items are stored
-// big-endian, otherwise 1.
-func (c VLenArray) items() (size, swap int, err error) {
+// items returns the type of items, and whether they are stored big-endian.
+func (c VLenArray) items() (of element.Type, swap bool, err error) {
 	dtype, order, err := ndview.ParseDType(c.DType)
-	if err != nil {
-		return 0, 0, fmt.Errorf("vlen-array: %w", err)
-	}
-	size, swap = int(dtype.Size()), 1
-	switch dtype.Kind() {
-	case ndview.KindBool, ndview.KindInt, ndview.KindUint, ndview.KindFloat, ndview.KindDatetime, ndview.KindTimedelta:
-		if order == '>' {
-			swap = size
+	of = element.Of(dtype)
+	if err != nil { // it may be text of a fixed length
+		var text []byte
+		if text, err = json.Marshal(c.DType); err == nil {
+			of, order, err = element.ParseV2(text)
 		}
-	case ndview.KindComplex:
-		if order == '>' {
-			swap = size / 2
-		}
-	default:
-		return 0, 0, fmt.Errorf("vlen-array: items of dtype %q: %w", c.DType, errors.ErrUnsupported)
 	}
-	return size, swap, nil
+	switch {
+	case err != nil:
+		return of, false, fmt.Errorf("vlen-array: items of %w", err)
+	case dtype.Kind() == ndview.KindRecord:
+		return of, false, fmt.Errorf("vlen-array: items of dtype %q: %w", c.DType, errors.ErrUnsupported)
+	}
+	return of, order == '>', nil
 }
 
 // Serializer returns the codec for chunks of element.Bytes.
 func (c VLenArray) Serializer(in ChunkSpec) (Serializer, error) {
-	size, swap, err := c.items()
+	items, swap, err := c.items()
 	if err != nil {
 		return Serializer{}, err
 	}
@@ -73,49 +70,48 @@ func (c VLenArray) Serializer(in ChunkSpec) (Serializer, error) {
 	}
 	encode, decode := s.EncodeVLen, s.DecodeVLen
 	s.EncodeVLen = func(dst []byte, v *element.VLen) ([]byte, error) {
-		if err := checkItems(v, size); err != nil {
+		if err := checkItems(v, items); err != nil {
 			return nil, err
 		}
-		if v, err = swapped(v, swap); err != nil {
-			return nil, err
+		if swap {
+			if v, err = swapped(v, items); err != nil {
+				return nil, err
+			}
 		}
 		return encode(dst, v)
 	}
 	s.DecodeVLen = func(src []byte) (*element.VLen, error) {
 		v, err := decode(src)
 		if err == nil {
-			err = checkItems(v, size)
+			err = checkItems(v, items)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return swapped(v, swap)
+		if swap {
+			return swapped(v, items)
+		}
+		return v, nil
 	}
 	return s, nil
 }
 
 // checkItems returns an error unless all elements are whole items.
-func checkItems(v *element.VLen, size int) error {
+func checkItems(v *element.VLen, items element.Type) error {
 	for i := range v.Len() {
-		if n := len(v.At(i)); n%size != 0 {
-			return fmt.Errorf("element %d: %d bytes, want a multiple of %d", i, n, size)
+		if n := int64(len(v.At(i))); n%items.Size() != 0 {
+			return fmt.Errorf("element %d: %d bytes, want a multiple of %d", i, n, items.Size())
 		}
 	}
 	return nil
 }
 
-// swapped returns v with each part of size bytes reversed. It returns v if size is 1.
-func swapped(v *element.VLen, size int) (*element.VLen, error) {
-	if size == 1 {
-		return v, nil
-	}
+// swapped returns v with items of the other byte order.
+func swapped(v *element.VLen, items element.Type) (*element.VLen, error) {
 	elements := v.Elements()
 	for i, e := range elements {
-		e = slices.Clone(e)
-		for at := 0; at < len(e); at += size {
-			slices.Reverse(e[at : at+size])
-		}
-		elements[i] = e
+		elements[i] = make([]byte, len(e))
+		items.SwapBytes(elements[i], e)
 	}
 	return element.PackVLen(elements, v.Shape()...)
 }

@@ -53,6 +53,30 @@ func TestVLenArrayMatchesNumcodecs(t *testing.T) {
 	}
 }
 
+// numcodecs stores the arrays ["a", "bc"] and [] so.
+func TestVLenArraysOfText(t *testing.T) {
+	const padded = "61000000000000006200000063000000"
+	for _, c := range []struct{ dtype, hex, want string }{
+		{"<U2", "0200000010000000" + padded + "00000000", padded},
+		{">U2", "02000000100000000000006100000000000000620000006300000000", padded},
+		{"|S3", "020000000600000061000062630000000000", "610000626300"},
+		{"|V3", "020000000600000061000062630000000000", "610000626300"},
+	} {
+		want, err := hex.DecodeString(c.hex)
+		require.NoError(t, err)
+		chain := compile(t, element.Bytes, []int64{2}, codec.VLenArray{DType: c.dtype})
+		v, err := decodeVLen(chain, want)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, hex.EncodeToString(v.At(0)), c.dtype)
+		assert.Empty(t, v.At(1))
+		s := codec.GetScratch()
+		got, err := chain.Encode(s, v)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, c.dtype)
+		s.Release()
+	}
+}
+
 func TestVLenArraysOfHalfItemsAreErrors(t *testing.T) {
 	chain := compile(t, element.Bytes, []int64{1}, codec.VLenArray{DType: "<i4"})
 	v, err := element.PackVLen([]string{"12345"}, 1)
@@ -65,7 +89,7 @@ func TestVLenArraysOfHalfItemsAreErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "2 bytes, want a multiple of 4")
 	_, _, err = v.Items(ndview.Int16)
 	assert.ErrorContains(t, err, "5 bytes, want a multiple of 2")
-	for _, dtype := range []string{"|O", "<U3", "x", ""} {
+	for _, dtype := range []string{"|O", "<U0", "[('a', '<i4')]", "x", ""} {
 		_, err = codec.List{codec.VLenArray{DType: dtype}}.Compile(codec.ChunkSpec{Type: element.Bytes, Shape: []int64{1}})
 		assert.ErrorContains(t, err, "vlen-array", dtype)
 	}
