@@ -30,7 +30,9 @@ import zarr
 import zarr.codecs.numcodecs as v3_numcodecs
 from numcodecs.pcodec import PCodec
 from numcodecs.zfpy import ZFPY
+from zarr.abc.codec import ArrayArrayCodec
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+from zarr.registry import register_codec
 
 warnings.filterwarnings("ignore")  # zarr-python warns of types and codecs without a specification
 
@@ -223,6 +225,40 @@ def write_zarr_python(source: Path, rng: np.random.Generator, refused: dict[str,
             a = zarr.create_array(source / name, shape=shape, chunks=tuple(max(n, 1) for n in shape), dtype="i4", zarr_format=version)
             a[...] = 5
             cases[name] = Case(np.full(shape, 5, "i4"), [read_zarr_python])
+    return cases
+
+
+class Squeeze(ArrayArrayCodec):
+    """Lets zarr-python accept the metadata of zarrs.squeeze, which zarrs encodes and decodes."""
+
+    is_fixed_size = True
+
+    @classmethod
+    def from_dict(cls, data: dict) -> "Squeeze":
+        return cls()
+
+    def to_dict(self) -> dict:
+        return {"name": "zarrs.squeeze", "configuration": {}}
+
+    def compute_encoded_size(self, input_byte_length: int, _chunk_spec) -> int:
+        return input_byte_length
+
+    async def _decode_single(self, chunk_data, chunk_spec):
+        raise NotImplementedError
+
+    async def _encode_single(self, chunk_data, chunk_spec):
+        raise NotImplementedError
+
+
+def write_squeeze(source: Path, rng: np.random.Generator) -> dict[str, Case]:
+    """Arrays whose chunks have axes of one element, with a codec of zarrs."""
+    register_codec("zarrs.squeeze", Squeeze)
+    cases = {}
+    with zarr.config.set(ZARRS):
+        for chunks in (CHUNK, (3, 1), (1, 7), (1, 1)):
+            name, values = f"zarrs squeeze {chunks[0]} {chunks[1]}", elements(rng, np.dtype("f4"))
+            zarr.create_array(source / name, shape=SHAPE, chunks=chunks, dtype="f4", filters=[Squeeze()])[...] = values
+            cases[name] = Case(values, [read_zarrs])
     return cases
 
 
@@ -558,7 +594,7 @@ def main() -> int:
         source, copy, raw = (Path(folder) / name for name in ("source", "copy", "elements"))
         raw.mkdir()
         refused = {}
-        cases = write_zarr_python(source, rng, refused) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_objects(source, rng) | write_records(source, rng) | write_rectilinear(source, rng)
+        cases = write_zarr_python(source, rng, refused) | write_squeeze(source, rng) | write_filters(source, rng) | write_webassembly(source, rng) | write_tensorstore(source, rng) | write_tensorstore_structs(source, rng) | write_objects(source, rng) | write_records(source, rng) | write_rectilinear(source, rng)
         groups = write_groups(source)
         errors = copy_arrays(source, copy, raw)
         failed = 0

@@ -129,7 +129,7 @@ func zerosOfCodec(t *testing.T) apitest.Zeros {
 			"JSON2": codec.JSON2{}, "JenkinsLookup3": codec.JenkinsLookup3{}, "LZ4": codec.LZ4{}, "LZMA": codec.LZMA{}, "LZMAFilter": codec.LZMAFilter{}, "List": &codec.List{},
 			"MsgPack2": codec.MsgPack2{}, "NumcodecsPackBits": codec.NumcodecsPackBits{}, "PackBits": codec.PackBits{}, "Quantize": codec.Quantize{},
 			"Reshape": codec.Reshape{}, "ReshapeExtent": codec.ReshapeExtent{}, "ScaleOffset": codec.ScaleOffset{}, "Scratch": new(codec.Scratch),
-			"ShardIndex": layout.NewIndex(), "ShardLayout": layout, "Sharding": codec.Sharding{}, "Shuffle": codec.Shuffle{}, "Stats": new(codec.Stats), "Transpose": codec.Transpose{},
+			"ShardIndex": layout.NewIndex(), "ShardLayout": layout, "Sharding": codec.Sharding{}, "Shuffle": codec.Shuffle{}, "Squeeze": codec.Squeeze{}, "Stats": new(codec.Stats), "Transpose": codec.Transpose{},
 			"V2": codec.V2{}, "VLenArray": codec.VLenArray{}, "VLenBytes": codec.VLenBytes{}, "VLenUTF8": codec.VLenUTF8{}, "Zlib": codec.Zlib{}, "Zstd": codec.Zstd{},
 		},
 		Args: []any{values(t, ndview.Int32, []int32{1, 2, 3, 4}, 4), "x"},

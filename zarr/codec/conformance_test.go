@@ -41,6 +41,7 @@ var conformance = map[string][]struct {
 	"transpose":         {{config: `{"order":"F"}`}, {config: `{"order":"C"}`}},
 	"vlen-bytes":        {{types: []string{"bytes"}}},
 	"vlen-utf8":         {{types: []string{"string"}}},
+	"zarrs.squeeze":     {{}, {config: `{}`}},
 	"zstd":              {{}, {config: `{"level":1,"checksum":true}`}},
 	"numcodecs.adler32": {{}, {config: `{"location":"end"}`}},
 	"numcodecs.astype": {{config: `{"encode_dtype":"<f8","decode_dtype":"<i4"}`, types: []string{"int32"}}, {config: `{"encode_dtype":"<f4","decode_dtype":"<f8"}`, types: []string{"float64"}, lossy: true},

@@ -129,3 +129,19 @@ func TestReshapeKeepsCOrder(t *testing.T) {
 		assert.Error(t, json.Unmarshal([]byte(`[{"name":"reshape","configuration":`+config+`}]`), new(codec.List)), config)
 	}
 }
+
+func TestSqueezeDropsAxesOfOneElement(t *testing.T) {
+	for _, c := range []struct{ in, out []int64 }{
+		{[]int64{2, 1, 3}, []int64{2, 3}}, {[]int64{1, 5, 1}, []int64{5}}, {[]int64{4}, []int64{4}}, {[]int64{1, 1}, []int64{1}}, {[]int64{}, []int64{1}},
+	} {
+		transform, err := codec.Squeeze{}.Transform(codec.ChunkSpec{Type: int8s, Shape: c.in, Fill: []byte{0}})
+		require.NoError(t, err)
+		assert.Equal(t, c.out, transform.Out.Shape, "%v", c.in)
+	}
+	const list = `[{"name":"zarrs.squeeze","configuration":{}},{"name":"transpose","configuration":{"order":[1,0]}},"bytes"]`
+	enc, dec, err := roundTrip(t, list, int8s, []byte{0}, []byte{1, 2, 3, 4, 5, 6}, 2, 1, 3)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{1, 4, 2, 5, 3, 6}, enc)
+	assert.Equal(t, []byte{1, 2, 3, 4, 5, 6}, dec)
+	assert.Error(t, json.Unmarshal([]byte(`[{"name":"zarrs.squeeze","configuration":{"axes":[0]}}]`), new(codec.List)))
+}

@@ -113,6 +113,7 @@ func init() {
 		"transpose":        withConfig(parseTranspose),
 		"vlen-bytes":       constant(VLenBytes{}),
 		"vlen-utf8":        constant(VLenUTF8{}),
+		"zarrs.squeeze":    constant(Squeeze{}),
 		"zstd":             withConfig(parseZstd),
 
 		"numcodecs.adler32":          parseLocation(func(l Location) Codec { return Adler32{Location: l} }),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
@@ -95,10 +96,15 @@ func (c Reshape) Transform(in ChunkSpec) (Transform, error) {
 	if err := c.checkAxes(in.Shape, shape); err != nil {
 		return Transform{}, err
 	}
+	return reshaped(in, shape), nil
+}
+
+// reshaped returns the transform of chunks to another shape of as many elements.
+func reshaped(in ChunkSpec, shape []int64) Transform {
 	out := in
 	out.Shape = shape
 	move := func(dst, src []byte) error { copy(dst, src); return nil }
-	return Transform{Out: out, Encode: move, Decode: move}, nil
+	return Transform{Out: out, Encode: move, Decode: move}
 }
 
 // resolve returns the shape of encoded chunks.
@@ -149,4 +155,23 @@ func (c Reshape) checkAxes(in, out []int64) error {
 		}
 	}
 	return nil
+}
+
+// Squeeze drops the axes along which a chunk has one element (zarrs, "zarrs.squeeze").
+// A chunk of one element becomes one axis.
+type Squeeze struct{}
+
+// Name returns "zarrs.squeeze".
+func (Squeeze) Name() string { return "zarrs.squeeze" }
+
+// Configuration returns an empty object, which zarrs requires.
+func (Squeeze) Configuration() any { return metajson.Members{} }
+
+// Transform returns the transform of chunks of any fixed width.
+func (Squeeze) Transform(in ChunkSpec) (Transform, error) {
+	shape := slices.DeleteFunc(slices.Clone(in.Shape), func(n int64) bool { return n == 1 })
+	if len(shape) == 0 {
+		shape = []int64{1}
+	}
+	return reshaped(in, shape), nil
 }
