@@ -25,7 +25,8 @@ import (
 // Zip is a store of the entries of a ZIP file. Use [OpenZip].
 //
 // Values are written without compression, because chunks are compressed already, and
-// entries that other programs compressed (deflate, bzip2, LZMA) are read. A file that is
+// entries that other programs compressed (deflate, bzip2, LZMA) are read. Names are UTF-8;
+// those that are not are read as code page 437. A file that is
 // written appears under its name when the store is closed; until then it is a temporary
 // file beside it. An entry that was written in this session stays in the file when its key is
 // set again; readers use the last entry of a name. Deleting such an entry is an error
@@ -128,14 +129,15 @@ func (z *Zip) openExisting() error {
 	}
 	for _, file := range directory.File {
 		// Directories and names that are no keys are not values.
-		if CheckKey(file.Name) == nil && file.Mode().IsRegular() {
+		key := zipKey(file)
+		if CheckKey(key) == nil && file.Mode().IsRegular() {
 			if n := file.UncompressedSize64; n > math.MaxInt64 || file.Method == zip.Store && int64(n) > size {
 				return fmt.Errorf("entry %q: %d bytes in a file of %d: %w", file.Name, n, size, zip.ErrFormat)
 			}
 			if n := file.CompressedSize64; n > uint64(size) { // also limits what decompressors allocate
 				return fmt.Errorf("entry %q: %d compressed bytes in a file of %d: %w", file.Name, n, size, zip.ErrFormat)
 			}
-			z.entries[file.Name] = zipEntry{file: file, size: int64(file.UncompressedSize64)}
+			z.entries[key] = zipEntry{file: file, size: int64(file.UncompressedSize64)}
 		}
 	}
 	return nil
@@ -220,6 +222,41 @@ const (
 	zipEndMarker = 1 << 1  // the LZMA stream has an end marker
 	zipUTF8      = 1 << 11 // the name is UTF-8; without it, readers take it for code page 437
 )
+
+// zipUnicodePath is the extra field that has the name in UTF-8 (APPNOTE.TXT, section 4.6.9):
+// a version, the checksum of the name in the directory, and the name.
+const zipUnicodePath = 0x7075
+
+// zipKey returns the name of an entry. It is the one that Python's zipfile has, but UTF-8
+// is read as such without its flag too: so Info-ZIP and macOS write it.
+func zipKey(file *zip.File) string {
+	for extra := file.Extra; len(extra) >= 4; {
+		n := int(binary.LittleEndian.Uint16(extra[2:]))
+		if n > len(extra)-4 {
+			break
+		}
+		field := extra[4 : 4+n]
+		if binary.LittleEndian.Uint16(extra) == zipUnicodePath && n > 5 && field[0] == 1 && utf8.Valid(field[5:]) &&
+			binary.LittleEndian.Uint32(field[1:]) == crc32.ChecksumIEEE([]byte(file.Name)) {
+			return string(field[5:])
+		}
+		extra = extra[4+n:]
+	}
+	if file.Flags&zipUTF8 != 0 || utf8.ValidString(file.Name) {
+		return file.Name
+	}
+	name := make([]rune, len(file.Name))
+	for i := range name {
+		name[i] = rune(file.Name[i])
+		if b := file.Name[i]; b >= 0x80 {
+			name[i] = codePage437[b-0x80]
+		}
+	}
+	return string(name)
+}
+
+// codePage437 has the characters of the bytes from 0x80 on.
+var codePage437 = []rune("ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u00a0")
 
 // checkZipFile returns an error for entries whose bytes are not those of the value. Package
 // zip would find that by their checksums, which ranges do not verify.
@@ -358,11 +395,11 @@ func (z *Zip) set(ctx context.Context, key string, value []byte) error {
 	if err := z.checkWritable(ctx, key); err != nil {
 		return err
 	}
-	n, flags := uint64(len(value)), uint16(0)
-	if utf8.ValidString(key) {
-		flags = zipUTF8
+	if !utf8.ValidString(key) { // a reader would take it for code page 437
+		return fmt.Errorf("a name that is not UTF-8: %w", ErrInvalidKey)
 	}
-	entry, err := z.writer.CreateRaw(&zip.FileHeader{Name: key, Flags: flags, Method: zip.Store, CRC32: crc32.ChecksumIEEE(value),
+	n := uint64(len(value))
+	entry, err := z.writer.CreateRaw(&zip.FileHeader{Name: key, Flags: zipUTF8, Method: zip.Store, CRC32: crc32.ChecksumIEEE(value),
 		CompressedSize64: n, UncompressedSize64: n})
 	if err == nil {
 		err = z.writer.Flush()

@@ -275,3 +275,60 @@ func TestZipNamesAreMarkedAsUTF8(t *testing.T) {
 	assert.False(t, r.File[0].NonUTF8)
 	assert.NotZero(t, r.File[0].Flags&(1<<11), "Python needs the bit")
 }
+
+func TestZipNamesOfOtherPrograms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.zip")
+	unicodePath := func(name, of string) []byte { // an extra field before it, and the field
+		field := binary.LittleEndian.AppendUint32([]byte{1}, crc32.ChecksumIEEE([]byte(of)))
+		field = append(field, name...)
+		return append(binary.LittleEndian.AppendUint16([]byte{0x55, 0x58, 1, 0, 9, 0x75, 0x70}, uint16(len(field))), field...)
+	}
+	all := make([]byte, 128)
+	for i := range all {
+		all[i] = byte(0x80 + i)
+	}
+	cases := []struct {
+		name  string
+		flags uint16
+		extra []byte
+		want  string
+	}{
+		{"\x82/zarr.json", 0, nil, "é/zarr.json"}, {string(all), 0, nil, ""}, {"a\xff", 0, nil, "a\u00a0"},
+		{"\x81/\x9f\xe1", 0, unicodePath("ü/日本", "\x81/\x9f\xe1"), "ü/日本"}, {"\x84", 0, unicodePath("x", "\x85"), "ä"}, {"\x94", 0, []byte{0x75, 0x70, 9, 0, 1}, "ö"},
+		{"日本/0", 0, nil, "日本/0"}, {"日本/1", 1 << 11, nil, "日本/1"},
+	}
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	w := zip.NewWriter(out)
+	for _, c := range cases {
+		n := uint64(len(c.want))
+		entry, err := w.CreateRaw(&zip.FileHeader{Name: c.name, Flags: c.flags, Extra: c.extra, CRC32: crc32.ChecksumIEEE([]byte(c.want)), CompressedSize64: n, UncompressedSize64: n})
+		require.NoError(t, err)
+		write(t, entry, c.want)
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, out.Close())
+
+	z := openZip(t, path, store.ZipAppend)
+	keys := list(t, z)
+	assert.Len(t, keys, len(cases))
+	for _, c := range cases {
+		if c.want != "" {
+			assert.Equal(t, c.want, get(t, z, c.want, store.Range{}))
+		}
+	}
+	for _, key := range keys {
+		if r := []rune(key); len(r) == 128 {
+			assert.Equal(t, "Çüé", string(r[:3]))
+			assert.Equal(t, "²■\u00a0", string(r[125:]))
+		}
+	}
+	set(t, z, "é/zarr.json", "new")
+	require.ErrorIs(t, z.Set(ctx(), "\x82", nil), store.ErrInvalidKey)
+	require.NoError(t, z.Close())
+	z = openZip(t, path, store.ZipRead)
+	assert.Equal(t, keys, list(t, z))
+	assert.Equal(t, "new", get(t, z, "é/zarr.json", store.Range{}))
+	assert.Equal(t, "ö", get(t, z, "ö", store.Range{}), "copied with its name")
+	require.NoError(t, z.Close())
+}
