@@ -227,3 +227,35 @@ func TestDeeplyNestedConsolidatedMetadataIsUnreadable(t *testing.T) {
 	require.IsType(t, &zarr.UnreadableNode{}, node)
 	assert.ErrorContains(t, node.(*zarr.UnreadableNode).Err, "nests deeper")
 }
+
+func TestGroupsThatConsolidatedMetadataOmitAreUnreadable(t *testing.T) {
+	const array = `{"zarr_format":3,"node_type":"array","shape":[2],"data_type":"int8","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[2]}},"chunk_key_encoding":{"name":"default"},"fill_value":7,"codecs":["bytes"]}`
+	const v2Array = `{"zarr_format":2,"shape":[2],"chunks":[2],"dtype":"|i1","fill_value":7,"order":"C","filters":null,"compressor":null}`
+	for key, document := range map[string]string{
+		"zarr.json": `{"zarr_format":3,"node_type":"group","consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{
+			"a/b/x":` + array + `,"c":{"zarr_format":3,"node_type":"group"},"c/d/x":` + array + `}}}`,
+		".zmetadata": `{"zarr_consolidated_format":1,"metadata":{".zgroup":{"zarr_format":2},"a/b/x/.zarray":` + v2Array + `,"c/.zgroup":{"zarr_format":2},"c/d/x/.zarray":` + v2Array + `}}`,
+	} {
+		s := store.NewMemory()
+		require.NoError(t, s.Set(ctx, key, []byte(document)))
+		require.NoError(t, s.Set(ctx, ".zgroup", []byte(`{"zarr_format":2}`)))
+		g, err := zarr.OpenGroup(ctx, s, "")
+		require.NoError(t, err)
+		var names, broken []string
+		for child, err := range g.Members(ctx, 0) {
+			require.NoError(t, err)
+			names = append(names, child.Name)
+			if node, ok := child.Node.(*zarr.UnreadableNode); ok {
+				broken = append(broken, node.Err.Error())
+			}
+		}
+		assert.Equal(t, []string{"a", "c", "c/d"}, names, key)
+		assert.Equal(t, []string{`consolidated metadata has "a/b/x", but not the group "a" above it`, `consolidated metadata has "d/x", but not the group "d" above it`}, broken, key)
+		for _, path := range []string{"a/b/x", "c/d/x"} {
+			_, err := g.OpenArray(ctx, path)
+			assert.NoError(t, err, "%s %s", key, path)
+		}
+		_, err = g.OpenGroup(ctx, "a")
+		assert.ErrorIs(t, err, store.ErrNotFound)
+	}
+}

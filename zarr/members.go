@@ -26,16 +26,11 @@ const memberRequests = 16
 // Children returns the direct members of the group, sorted by name. It uses
 // consolidated metadata if the group has it, otherwise the store. A member whose metadata
 // cannot be read, is malformed or needs a missing feature is an [UnreadableNode] with
-// the error.
+// the error. So is a group that consolidated metadata omits above another node, which can
+// still be opened by its path.
 func (g *Group) Children(ctx context.Context) ([]Child, error) {
 	if g.meta.Consolidated != nil {
-		var children []Child
-		for _, name := range slices.Sorted(maps.Keys(g.meta.Consolidated)) {
-			if !strings.Contains(name, "/") {
-				children = append(children, Child{name, g.meta.Consolidated[name]})
-			}
-		}
-		return children, nil
+		return g.consolidatedChildren(), nil
 	}
 	_, names, err := store.ListDir(ctx, g.store, g.path)
 	if err != nil {
@@ -66,6 +61,23 @@ func (g *Group) Children(ctx context.Context) ([]Child, error) {
 		}
 	}
 	return children, nil
+}
+
+func (g *Group) consolidatedChildren() []Child {
+	nodes := map[string]Node{}
+	for _, path := range slices.Sorted(maps.Keys(g.meta.Consolidated)) {
+		name, _, below := strings.Cut(path, "/")
+		if !below {
+			nodes[name] = g.meta.Consolidated[name]
+		} else if nodes[name] == nil { // a group sorts before what is below it
+			nodes[name] = &UnreadableNode{Err: fmt.Errorf("consolidated metadata has %q, but not the group %q above it", path, name)}
+		}
+	}
+	var children []Child
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		children = append(children, Child{name, nodes[name]})
+	}
+	return children
 }
 
 // Members yields the members of the group and of the groups below it, each group before
