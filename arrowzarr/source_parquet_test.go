@@ -345,3 +345,27 @@ func TestStripsOfFilesInStoresFitTheMemory(t *testing.T) {
 		assert.Less(t, size, arrowzarr.TestMaxBuffer/3)
 	}
 }
+
+// readRows returns the rows of a range as text, and the nulls of each field.
+func readRows(t *testing.T, path string, fields []int, from, to int64) (rows [][]string, nulls []int64) {
+	t.Helper()
+	nulls = make([]int64, len(fields))
+	err := arrowzarr.ReadSource([]string{path}, fields, from, to, func(b arrow.RecordBatch) {
+		for i := range int(b.NumRows()) {
+			var row []string
+			for _, column := range b.Columns() {
+				text := "null"
+				if !column.IsNull(i) {
+					text = fmt.Sprintf("%q", column.ValueStr(i))
+				}
+				row = append(row, text)
+			}
+			rows = append(rows, row)
+		}
+		for i, column := range b.Columns() {
+			nulls[i] += int64(column.NullN())
+		}
+	})
+	require.NoError(t, err)
+	return rows, nulls
+}

@@ -12,11 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
-	"github.com/apache/arrow-go/v18/arrow/memory"
-	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -187,63 +182,4 @@ func readMalformedTable(t *testing.T) map[string]string {
 		}
 	}
 	return known
-}
-
-// inArrow017 changes the metadata of the batches of a file or a stream to that of Arrow 0.17,
-// which named their codec in the metadata of the message.
-func inArrow017(t *testing.T, raw []byte) []byte {
-	t.Helper()
-	at, batches := 0, 0
-	if bytes.HasPrefix(raw, []byte("ARROW1")) {
-		at = 8
-	}
-	for {
-		n := int(binary.LittleEndian.Uint32(raw[at+4:]))
-		if n == 0 {
-			require.NotZero(t, batches)
-			return raw
-		}
-		metadata := raw[at+8 : at+8+n]
-		message := flatbuffers.Table{Bytes: metadata, Pos: flatbuffers.GetUOffsetT(metadata)}
-		message.MutateInt16Slot(4, 3) // version 4
-		if message.GetByteSlot(6, 0) == 3 {
-			batch := flatbuffers.Table{Bytes: metadata, Pos: message.Indirect(message.Pos + flatbuffers.UOffsetT(message.Offset(8)))}
-			require.NotZero(t, batch.Offset(10), "compression")
-			fields := int(batch.Pos) - int(flatbuffers.GetSOffsetT(metadata[batch.Pos:]))
-			binary.LittleEndian.PutUint16(metadata[fields+10:], 0)
-			batches++
-		}
-		at += 8 + n + int(message.GetInt64Slot(10, 0))
-	}
-}
-
-func TestBatchesThatArrow017CompressedAreDecompressed(t *testing.T) {
-	for name, codec := range map[string]ipc.Option{"LZ4": ipc.WithLZ4(), "ZSTD": ipc.WithZstd()} {
-		want := tabletest.New([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}, {Name: "t", Type: arrow.BinaryTypes.String}})
-		for from := range 2 {
-			b := array.NewRecordBuilder(memory.DefaultAllocator, want.Schema)
-			for i := range 1000 {
-				b.Field(0).(*array.Int64Builder).Append(int64(i + 1000*from))
-				b.Field(1).(*array.StringBuilder).Append(fmt.Sprint("text ", i%7))
-			}
-			batch := b.NewRecordBatch()
-			metadata := arrow.NewMetadata([]string{"ARROW:experimental_compression"}, []string{name})
-			want.Batches = append(want.Batches, array.NewRecordBatchWithMetadata(want.Schema, batch.Columns(), 1000, metadata))
-		}
-		for kind, raw := range map[string][]byte{"a.arrow": want.File(t, codec), "a.arrows": want.Stream(t, codec)} {
-			input := filepath.Join(folderOf(t, map[string][]byte{kind: inArrow017(t, raw)}), kind)
-			assert.Equal(t, []string{"0 text 0", "1 text 1", "2 text 2"}, rowTexts(t, 2, input)[:3])
-			output, report := convertFile(t, input, arrowzarr.Options{})
-			assert.EqualValues(t, 2000, report.Rows)
-			assert.Equal(t, map[string]string{"a.arrow": "Arrow IPC file", "a.arrows": "Arrow IPC stream"}[kind], report.Format)
-			current := filepath.Join(folderOf(t, map[string][]byte{"b.arrow": want.File(t)}), "b.arrow")
-			verified, err := arrowzarr.Verify(t.Context(), current, output, arrowzarr.Options{})
-			require.NoError(t, err)
-			assert.Empty(t, verified.Difference)
-			facts, err := arrowzarr.DescribeSource(input)
-			require.NoError(t, err)
-			assert.EqualValues(t, 2000, facts.Count)
-			assert.Equal(t, []int64{0, 0}, facts.Nulls)
-		}
-	}
 }
