@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 #include "cuda.h"
@@ -74,7 +73,6 @@ void run_thread() {
 
 void run_block(const char* kernel_name, int threads, std::function<void()> run) {
     name = kernel_name, kernel = std::move(run);
-    memset(dynamic_shared, 0xEE, most_shared);  // nothing lies there at first
     fibers.resize(threads);
     running = blockDim.x = threads;
     for (Fiber& f : fibers) {
