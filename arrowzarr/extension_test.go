@@ -70,7 +70,7 @@ func requireKept(t *testing.T, input string) *arrow.Schema {
 
 func TestGeometriesKeepTheirReferenceSystem(t *testing.T) {
 	whole := geometries(t)
-	for name, content := range map[string][]byte{"stream": whole.Stream(t), "file": whole.File(t), "Parquet": whole.Parquet(t), "Parquet without a schema": parquetOf(t, whole, false)} {
+	for name, content := range map[string][]byte{"stream": whole.Stream(t), "file": whole.File(t), "Parquet": whole.Parquet(t), "Parquet without a schema": whole.ParquetWithoutSchema(t)} {
 		t.Run(name, func(t *testing.T) {
 			schema := requireKept(t, inputFile(t, content))
 			if name == "Parquet without a schema" { // its columns have no metadata; the file does

@@ -105,8 +105,20 @@ func (t Table) File(tb testing.TB, options ...ipc.Option) []byte {
 // Parquet returns the table as a Parquet file, with one row group per batch.
 func (t Table) Parquet(tb testing.TB, options ...parquet.WriterProperty) []byte {
 	tb.Helper()
+	return t.parquet(tb, options, pqarrow.WithStoreSchema())
+}
+
+// ParquetWithoutSchema returns the table as a Parquet file that does not store its Arrow
+// schema.
+func (t Table) ParquetWithoutSchema(tb testing.TB) []byte {
+	tb.Helper()
+	return t.parquet(tb, nil)
+}
+
+func (t Table) parquet(tb testing.TB, properties []parquet.WriterProperty, options ...pqarrow.WriterOption) []byte {
+	tb.Helper()
 	var buf bytes.Buffer
-	w, err := pqarrow.NewFileWriter(t.Schema, &buf, parquet.NewWriterProperties(options...), pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	w, err := pqarrow.NewFileWriter(t.Schema, &buf, parquet.NewWriterProperties(properties...), pqarrow.NewArrowWriterProperties(options...))
 	require.NoError(tb, err)
 	for _, b := range t.Batches {
 		require.NoError(tb, w.Write(b))

@@ -3,6 +3,7 @@ package inputs_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,5 +31,13 @@ func TestFingerprintsChangeWithTheFile(t *testing.T) {
 		assert.Equal(t, first, fingerprint())
 		require.NoError(t, os.Chtimes(path, time.Time{}, time.Unix(1e9, 5)))
 		assert.NotEqual(t, first, fingerprint())
+	}
+}
+
+func TestEncryptedParquetIsRefusedByName(t *testing.T) {
+	for _, name := range []string{"encrypted_footer.parquet", "encrypted_columns.parquet"} {
+		_, err := sourcetest.Count(inputsOf(filepath.Join("..", "parquet", "testdata", name)))
+		require.ErrorContains(t, err, "encrypted Parquet is not supported")
+		assert.ErrorContains(t, err, name)
 	}
 }

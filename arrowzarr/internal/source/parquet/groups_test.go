@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,11 +12,15 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // groupsOfOneRow returns a Parquet file of a column of numbers, each in a row group.
@@ -62,4 +67,39 @@ func TestNextReturnsTheCauseAfterPrefetchingIsCancelled(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	_, err = src.Next()
 	require.Error(t, err, "again")
+}
+
+// A file of one column has several row groups that are read at once.
+func TestRowGroupsReadAtOnceKeepTheirOrder(t *testing.T) {
+	var batches []arrow.Array
+	next := int64(0)
+	for _, rows := range []int{5, 1, 0, 300, 2, 2, 0, 77, 1000, 3} {
+		b := array.NewInt64Builder(memory.DefaultAllocator)
+		for range rows {
+			b.Append(next)
+			next++
+		}
+		batches = append(batches, b.NewArray())
+	}
+	content := tabletest.Single("x", batches...).Parquet(t, parquet.WithCompression(compress.Codecs.Snappy))
+	var numbers []string
+	for n := range next {
+		numbers = append(numbers, fmt.Sprint(n))
+	}
+	for jobs := 1; jobs <= 5; jobs++ {
+		for _, rows := range []int64{7, 1 << 16} {
+			options := sourcetest.Options()
+			options.Jobs, options.BatchRows = jobs, rows
+			open := sourcetest.Local(sourcetest.WriteFile(t, "input", content), options, Open)
+			require.Equal(t, numbers, sourcetest.Rows(t, open))
+		}
+	}
+	// Row groups before a damaged one are read, and nothing waits for those after it.
+	damaged := bytes.Clone(content)
+	for i := range damaged[len(damaged)/2 : len(damaged)/2+400] {
+		damaged[len(damaged)/2+i] = 0xff
+	}
+	options := sourcetest.Options()
+	options.Jobs = 4
+	require.ErrorContains(t, sourcetest.ReadAll(sourcetest.Local(sourcetest.WriteFile(t, "input", damaged), options, Open)), "after row")
 }

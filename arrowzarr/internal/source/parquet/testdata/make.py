@@ -48,7 +48,7 @@ def types():
 
 def deltas():
     """Values of fixed length in encodings that arrow-go does not read, and others. Row i of
-    each column follows from i, as source_parquet_encodings_test.go has it."""
+    each column follows from i, as parquet_test.go has it."""
     n = 700
     rows = range(n)
     table = pa.table({

@@ -1,4 +1,4 @@
-package arrowzarr_test
+package parquet
 
 import (
 	"bytes"
@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
 )
 
 // parquetColumnOf is a column as Parquet stores it.
@@ -56,19 +57,17 @@ func parquetOfNodes(t *testing.T, nodes []schema.Node, columns []parquetColumnOf
 	return buf.Bytes()
 }
 
-// convertedRows converts an input and returns the schema and the values that its table has, as JSON.
-func convertedRows(t *testing.T, content []byte) (*arrow.Schema, string) {
+// readRows returns the schema of a file and its rows as JSON.
+func readRows(t *testing.T, content []byte) (*arrow.Schema, string) {
 	t.Helper()
-	output, _ := convertCodes(t, content, arrowzarr.Options{})
-	table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, table.Close()) }()
-	batch, err := table.Read(t.Context(), 0, table.NumRows())
-	require.NoError(t, err)
-	defer batch.Release()
-	rows, err := batch.MarshalJSON()
-	require.NoError(t, err)
-	return table.Schema(), string(rows)
+	open := fileOf(t, content)
+	var batches []string
+	require.NoError(t, sourcetest.Read(open, nil, source.WholeInput, func(b arrow.RecordBatch) {
+		rows, err := b.MarshalJSON()
+		require.NoError(t, err)
+		batches = append(batches, strings.TrimSuffix(strings.TrimPrefix(string(rows), "["), "]"))
+	}))
+	return sourcetest.Info(t, open).Schema, "[" + strings.Join(batches, ",") + "]"
 }
 
 func int96(day uint32, nanoseconds int64) (v parquet.Int96) {
@@ -92,7 +91,7 @@ func TestParquetINT96BeyondNanosecondsIsMicroseconds(t *testing.T) {
 		// 9999-12-31, and the year 290000 as Spark 3.4 wrote it: both numbers have overflowed.
 		{[]parquet.Int96{int96(2932896, day-1000), int96(negative-108302821, -32509551616000), int96(0, 5000)}, []int16{1, 1, 0, 1}, nil},
 	})
-	got, rows := convertedRows(t, content)
+	got, rows := readRows(t, content)
 	assert.Equal(t, "timestamp[ns]", got.Field(0).Type.String())
 	assert.Equal(t, "timestamp[us]", got.Field(1).Type.String())
 	for _, want := range []string{
@@ -103,7 +102,7 @@ func TestParquetINT96BeyondNanosecondsIsMicroseconds(t *testing.T) {
 	}
 
 	mixed := parquetOfNodes(t, []schema.Node{node("a")}, []parquetColumnOf{{[]parquet.Int96{int96(2932896, 1)}, []int16{1}, nil}})
-	assert.Contains(t, refuse(t, arrowzarr.PartInput, inputFile(t, mixed), arrowzarr.Options{}), `column "a": INT96 with nanoseconds`)
+	require.ErrorContains(t, sourcetest.ReadAll(fileOf(t, mixed)), `column "a": INT96 with nanoseconds`)
 }
 
 // Elements of a repeated field without an annotation have its name and are never null. A
@@ -123,7 +122,7 @@ func TestOldListsOfParquetHaveTheirTypes(t *testing.T) {
 		{[]int32{1, 2, 3, 4}, []int16{2, 2, 2, 0, 1, 2}, []int16{0, 2, 1, 0, 0, 1}},
 		{[]int32{1, 2, 3}, []int16{2, 2, 0, 1, 2}, []int16{0, 2, 0, 0, 1}},
 	})
-	got, rows := convertedRows(t, content)
+	got, rows := readRows(t, content)
 	assert.Equal(t, "list<plain: int32>", got.Field(0).Type.String())
 	assert.Equal(t, "list<array: list<array: int32>>", got.Field(1).Type.String())
 	assert.Equal(t, "list<group: struct<n: list<n: int32>>>", got.Field(2).Type.String())
@@ -145,7 +144,7 @@ func TestParquetMapsWithKeysThatMayBeNullAreListsOfStructs(t *testing.T) {
 	content := parquetOfNodes(t, []schema.Node{node, optional("n")}, []parquetColumnOf{
 		{[]int32{7}, levels[0], levels[1]}, {[]int32{8}, levels[0], levels[1]}, {[]int32{9}, []int16{1, 0}, nil},
 	})
-	got, rows := convertedRows(t, content)
+	got, rows := readRows(t, content)
 	assert.Equal(t, "struct<key_value: list<key_value: struct<key: int32 nullable, value: int32 nullable>>>", got.Field(0).Type.String())
 	assert.JSONEq(t, `[{"m":{"key_value":[{"key":7,"value":8},{"key":null,"value":null}]},"n":9},{"m":null,"n":null}]`, rows)
 }
@@ -167,10 +166,10 @@ func TestParquetPagesOfOldWritersAreCompressed(t *testing.T) {
 			require.Positive(t, at)
 			content = slices.Concat(content[:at], []byte{0x12, 0x1c}, content[at+1:])
 			if !c.readable {
-				assert.Contains(t, refuse(t, arrowzarr.PartInput, inputFile(t, content), arrowzarr.Options{}), "cut off")
+				require.ErrorContains(t, sourcetest.ReadAll(fileOf(t, content)), "cut off")
 				return
 			}
-			_, rows := convertedRows(t, content)
+			_, rows := readRows(t, content)
 			assert.Equal(t, 1000, strings.Count(rows, `{"a":0}`))
 		})
 	}
@@ -200,7 +199,7 @@ func TestElementsThatAreRepeatedGroupsOfParquetAreNeverNull(t *testing.T) {
 		{[]int32{1, 2}, structs[0], structs[1]}, {[]int32{3, 4}, structs[0], structs[1]}, {[]int32{5, 6}, structs[0], structs[1]},
 		{[]int32{1, 2}, inner[0], inner[1]}, {[]int32{7, 8}, inner[0], inner[1]},
 	})
-	got, rows := convertedRows(t, content)
+	got, rows := readRows(t, content)
 	assert.Equal(t, "list<element: struct<x: int32, y: int32>>", got.Field(0).Type.String())
 	assert.Equal(t, "list<array: struct<x: int32>>", got.Field(1).Type.String())
 	assert.Equal(t, "list<array: map<int32, int32, items_non_nullable>>", got.Field(2).Type.String())
@@ -217,7 +216,7 @@ func TestParquetDecimalsOfTooManyDigitsAreBytes(t *testing.T) {
 	}
 	for digits, want := range map[int32]string{76: "decimal256(76, 2)", 77: "binary"} {
 		content := parquetOfNodes(t, []schema.Node{decimal(digits)}, []parquetColumnOf{{[]parquet.ByteArray{{1}, {2, 3}}, nil, nil}})
-		got, _ := convertedRows(t, content)
+		got, _ := readRows(t, content)
 		assert.Equal(t, want, got.Field(0).Type.String())
 	}
 }
@@ -236,21 +235,7 @@ func TestParquetGroupsWithoutColumnsAreLeftOut(t *testing.T) {
 	content := parquetOfNodes(t, nodes, []parquetColumnOf{
 		{[]int32{1, 2}, nil, nil}, {[]int32{3}, []int16{1, 0}, nil}, {[]int32{4, 5}, nil, nil},
 	})
-	got, rows := convertedRows(t, content)
+	got, rows := readRows(t, content)
 	assert.Equal(t, "struct<b: int32>", got.Field(1).Type.String())
 	assert.JSONEq(t, `[{"a":1,"s":{"b":3},"c":4},{"a":2,"s":null,"c":5}]`, rows)
-}
-
-func TestRowsOfParquetWithoutColumnsAreCounted(t *testing.T) {
-	footer := "\x15\x02" + // version 1
-		"\x19\x1c\x48\x06schema\x15\x00\x00" + // a root without children
-		"\x16\x04" + // 2 rows
-		"\x19\x1c\x19\x0c\x16\x00\x16\x04\x00\x00" // a row group of no columns and 2 rows
-	content := "PAR1" + footer + string([]byte{byte(len(footer)), 0, 0, 0}) + "PAR1"
-	output, report := convertCodes(t, []byte(content), arrowzarr.Options{})
-	assert.EqualValues(t, 2, report.Rows)
-	table, err := arrowzarr.OpenTable(t.Context(), output, arrowzarr.TableOptions{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, table.Close()) }()
-	assert.EqualValues(t, 2, table.NumRows())
 }
