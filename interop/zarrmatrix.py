@@ -303,10 +303,10 @@ def write_webassembly(source: Path, rng: np.random.Generator) -> dict[str, Case]
     """Arrays with the codecs that Quiver runs as WebAssembly. zfp's are without loss, since
     Quiver's copy is encoded a second time."""
     cases = {}
-    for t in ("u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"):
+    for t in ("u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "M8[s]", "m8[3h]"):
         values = np.cumsum(rng.integers(-50, 60, SHAPE), axis=1).astype(t)
         codecs = {"pcodec": (PCodec(), v3_numcodecs.PCodec()), "pcodec delta": (PCodec(level=3, delta_spec="try_consecutive", delta_encoding_order=1), v3_numcodecs.PCodec(level=3, mode_spec="classic"))}
-        if t in ("i4", "i8", "f4", "f8"):
+        if t in ("i4", "i8", "f4", "f8", "M8[s]", "m8[3h]"):
             codecs["zfpy"] = (ZFPY(), v3_numcodecs.ZFPY(mode=4, tolerance=-1))
         for name, (v2, v3) in codecs.items():
             for version, how in ((2, {"compressors": v2}), (3, {"serializer": v3, "compressors": None})):

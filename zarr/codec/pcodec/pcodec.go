@@ -121,10 +121,13 @@ var numberTypes = map[ndview.DType]uint64{
 }
 
 // Serializer returns the codec for chunks of one kind. The error wraps
-// errors.ErrUnsupported for types other than integers and floats of 16 to 64 bits, and
-// for chunks above 1 GiB.
+// errors.ErrUnsupported for types other than integers, times and floats of 16 to 64 bits,
+// and for chunks above 1 GiB. Times are int64, as in numcodecs.
 func (c Codec) Serializer(in codec.ChunkSpec) (codec.Serializer, error) {
 	dtype, _ := in.Type.DType()
+	if dtype.IsTime() {
+		dtype = ndview.Int64
+	}
 	number, ok := numberTypes[dtype]
 	if !ok {
 		return codec.Serializer{}, fmt.Errorf("elements of %s: %w", in.Type, errors.ErrUnsupported)

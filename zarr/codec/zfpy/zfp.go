@@ -200,19 +200,15 @@ func (c ZFP) Serializer(in codec.ChunkSpec) (codec.Serializer, error) {
 	if !ok {
 		return codec.Serializer{}, fmt.Errorf("elements of %s: %w", in.Type, errors.ErrUnsupported)
 	}
-	shape := in.Shape
-	if len(shape) == 0 {
-		shape = []int64{1}
-	}
-	z, padded, err := newField(number, encoded.Size(), shape)
+	z, padded, err := newField(number, encoded.Size(), in.Shape)
 	if err != nil {
 		return codec.Serializer{}, err
 	}
-	parameters, err := c.parameters(encoded, len(shape))
+	parameters, err := c.parameters(encoded, int(z.axes))
 	if err != nil {
 		return codec.Serializer{}, err
 	}
-	blocks := padded / encoded.Size() >> (2 * len(shape))
+	blocks := padded / encoded.Size() >> (2 * z.axes)
 	out := codec.Serializer{MaxSize: 3*padded + blocks*int64(parameters[0]/8+1) + 1<<16}
 	out.Encode = func(dst, src []byte) ([]byte, error) {
 		if promotion.promote != nil {

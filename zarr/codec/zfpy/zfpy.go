@@ -126,10 +126,14 @@ var numberTypes = map[ndview.DType]uint64{ndview.Int32: 1, ndview.Int64: 2, ndvi
 const maxAxes = 4
 
 // Serializer returns the codec for chunks of one kind. The error wraps
-// errors.ErrUnsupported for types other than integers and floats of 32 and 64 bits, for
-// chunks without axes or with more than four, and for chunks above 1 GiB.
+// errors.ErrUnsupported for types other than integers, times and floats of 32 and 64 bits,
+// for chunks with more than four axes, and for chunks above 1 GiB. Times are int64, as in
+// numcodecs.
 func (c Codec) Serializer(in codec.ChunkSpec) (codec.Serializer, error) {
 	dtype, _ := in.Type.DType()
+	if dtype.IsTime() {
+		dtype = ndview.Int64
+	}
 	number, ok := numberTypes[dtype]
 	if !ok {
 		return codec.Serializer{}, fmt.Errorf("elements of %s: %w", in.Type, errors.ErrUnsupported)
@@ -157,10 +161,14 @@ type field struct {
 }
 
 // newField returns the field of a chunk of elements of a width, and its size when each
-// axis is padded to a multiple of 4, as zfp encodes it.
+// axis is padded to a multiple of 4, as zfp encodes it. A chunk without axes is one of a
+// single element.
 func newField(number uint64, width int64, shape []int64) (f field, padded int64, err error) {
-	if len(shape) < 1 || len(shape) > maxAxes {
-		return field{}, 0, fmt.Errorf("chunks of %d axes, want 1 to %d: %w", len(shape), maxAxes, errors.ErrUnsupported)
+	if len(shape) == 0 {
+		shape = []int64{1}
+	}
+	if len(shape) > maxAxes {
+		return field{}, 0, fmt.Errorf("chunks of %d axes, want at most %d: %w", len(shape), maxAxes, errors.ErrUnsupported)
 	}
 	f = field{number: number, axes: uint64(len(shape)), width: width, size: width}
 	padded = width

@@ -1,6 +1,7 @@
 package zfpy
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"testing"
 
@@ -71,9 +72,33 @@ func TestChunksOfOtherKindsAreErrors(t *testing.T) {
 		_, err := Lossless().Serializer(codec.ChunkSpec{Type: element.Of(of), Shape: []int64{4}})
 		assert.Error(t, err, of)
 	}
-	for _, shape := range [][]int64{{}, {1, 1, 1, 1, 1}, {1 << 40}, {1 << 20, 1 << 20}} {
+	for _, shape := range [][]int64{{1, 1, 1, 1, 1}, {1 << 40}, {1 << 20, 1 << 20}} {
 		_, err := Lossless().Serializer(codec.ChunkSpec{Type: element.Of(ndview.Int32), Shape: shape})
 		assert.Error(t, err, shape)
+	}
+}
+
+// zarr-python 3.4 stores 1.5 as an array without axes, and the seconds 1, 5 and -7, so.
+func TestTimesAndChunksWithoutAxes(t *testing.T) {
+	for _, c := range []struct {
+		of           ndview.DType
+		shape        []int64
+		want, stored string
+	}{
+		{ndview.Float64, nil, "000000000000f83f", "7a66700503000000000000880170b002"},
+		{ndview.Datetime64(ndview.Second, 1), []int64{3}, "01000000000000000500000000000000f9ffffffffffffff", "7a66700521000000000000883f0000000000008060028500"},
+	} {
+		s := codectest.Serializer(t, Lossless(), c.of, c.shape...)
+		want, err := hex.DecodeString(c.want)
+		require.NoError(t, err)
+		stored, err := hex.DecodeString(c.stored)
+		require.NoError(t, err)
+		got := make([]byte, len(want))
+		require.NoError(t, s.Decode(got, stored))
+		assert.Equal(t, want, got)
+		encoded, err := s.Encode(nil, want)
+		require.NoError(t, err)
+		assert.Equal(t, stored, encoded)
 	}
 }
 
