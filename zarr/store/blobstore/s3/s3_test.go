@@ -12,39 +12,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/internal/s3test"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/s3"
 	"github.com/quiver-gpu/quiver/zarr/store/storetest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // serve starts an S3 server whose requests go through faults, and returns the URL of an
 // empty bucket.
 func serve(t *testing.T, faults func(http.Handler) http.Handler) string {
-	credentials(t)
-	return serveTo(t, faults)
-}
-
-func credentials(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "id")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-}
-
-// serveTo is serve of a test that has the credentials.
-func serveTo(t *testing.T, faults func(http.Handler) http.Handler) string {
-	backend := s3mem.New()
-	require.NoError(t, backend.CreateBucket("tests"))
-	handler := gofakes3.New(backend).Server()
-	if faults != nil {
-		handler = faults(handler)
-	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	return "s3://tests/some/prefix?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server.URL
+	s3test.SetCredentials(t)
+	return s3test.Serve(t, faults)("some/prefix")
 }
 
 func open(t *testing.T, location string) store.Store {
@@ -107,12 +88,12 @@ func TestS3PassesTheConformanceSuiteUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("retries wait for seconds")
 	}
-	credentials(t)
+	s3test.SetCredentials(t)
 	for name, fail := range failures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of the time is waiting
 			faults := every(20, fail)
-			storetest.Test(t, func(t *testing.T) store.Store { return open(t, serveTo(t, faults)) }, storetest.Options{Interrupted: true})
+			storetest.Test(t, func(t *testing.T) store.Store { return open(t, s3test.Serve(t, faults)("some/prefix")) }, storetest.Options{Interrupted: true})
 		})
 	}
 }
