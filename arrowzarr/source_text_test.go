@@ -17,13 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
 // textFile writes a text to a new file of a name.
 func textFile(t *testing.T, name, content string) string {
 	t.Helper()
-	return filepath.Join(folderOf(t, map[string][]byte{name: []byte(content)}), name)
+	return filepath.Join(sourcetest.WriteFiles(t, map[string][]byte{name: []byte(content)}), name)
 }
 
 // typesOf returns the schema of inputs as text.
@@ -284,7 +285,7 @@ func TestRangesOfTextAreSlicesOfTheWhole(t *testing.T) {
 
 // The first file says the types of all.
 func TestFoldersOfTextHaveOneSchema(t *testing.T) {
-	root := folderOf(t, map[string][]byte{"k=1/a.csv": []byte("a,b\n1.5,x\n"), "k=2/b.csv": []byte("b,a\ny,2\n"), "k=2/c.csv.gz": gzipped(t, "a,b\n,\n")})
+	root := sourcetest.WriteFiles(t, map[string][]byte{"k=1/a.csv": []byte("a,b\n1.5,x\n"), "k=2/b.csv": []byte("b,a\ny,2\n"), "k=2/c.csv.gz": gzipped(t, "a,b\n,\n")})
 	assert.Equal(t, "a float64, b utf8, k int64", typesOf(t, root))
 	assert.Equal(t, []string{"1.5 x 1", "2 y 2", "(null)  2"}, rowTexts(t, 3, root))
 	output, report := convertFile(t, root, arrowzarr.Options{})
@@ -427,4 +428,24 @@ func TestCSVKeepsQuotesAndEndsOfLines(t *testing.T) {
 	path = textFile(t, "a.csv", "n,t\r1,a\r2,b\r") // of the first Macintoshes
 	assert.Equal(t, "n int64, t utf8", typesOf(t, path))
 	assert.Equal(t, []string{"1 a", "2 b"}, rowTexts(t, 2, path))
+}
+
+// rowTexts returns the rows of inputs, each as one text.
+func rowTexts(t *testing.T, columns int, inputs ...string) (rows []string) {
+	t.Helper()
+	fields := make([]int, columns)
+	for i := range fields {
+		fields[i] = i
+	}
+	err := arrowzarr.ReadSource(inputs, fields, 0, -1, func(b arrow.RecordBatch) {
+		for i := range int(b.NumRows()) {
+			var row []string
+			for _, c := range b.Columns() {
+				row = append(row, c.ValueStr(i))
+			}
+			rows = append(rows, strings.Join(row, " "))
+		}
+	})
+	require.NoError(t, err)
+	return rows
 }

@@ -16,7 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
+	"github.com/quiver-gpu/quiver/internal/s3test"
+	"github.com/quiver-gpu/quiver/zarr/store"
+	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/s3"
 )
 
 func TestInputsOfOtherFormatsAreRefused(t *testing.T) {
@@ -64,6 +68,64 @@ func TestInputsThatCannotBeOpenedAreRefused(t *testing.T) {
 		t.Skip("this user reads everything")
 	}
 	assert.Contains(t, refuse(t, arrowzarr.PartInput, secret, arrowzarr.Options{}), "permission denied")
+}
+
+// An output that lies in the folder of the input is not read as files.
+func TestFoldersWithZarrHierarchiesAreRefused(t *testing.T) {
+	dir := sourcetest.WriteFiles(t, map[string][]byte{"a.arrow": tabletest.Numbers(0, 5).File(t)})
+	inside := filepath.Join(dir, "out.zarr")
+	_, err := arrowzarr.Convert(t.Context(), dir, inside, arrowzarr.Options{})
+	require.NoError(t, err)
+	_, err = arrowzarr.Convert(t.Context(), dir, filepath.Join(t.TempDir(), "out.zarr"), arrowzarr.Options{})
+	requirePart(t, arrowzarr.PartInput, err)
+	require.ErrorContains(t, err, inside+" is a Zarr hierarchy")
+	_, err = arrowzarr.Convert(t.Context(), "", filepath.Join(t.TempDir(), "out.zarr"), arrowzarr.Options{})
+	requirePart(t, arrowzarr.PartInput, err)
+	require.ErrorContains(t, err, "the name of the input is empty")
+}
+
+// Each file is open twice, once for its metadata, and two at a time are open for reading.
+func TestManySmallFilesConvert(t *testing.T) {
+	n := 3000 // more than a process may open by default
+	if testing.Short() {
+		n = 500
+	}
+	root := t.TempDir()
+	content := tabletest.Numbers(0, 1).Parquet(t)
+	for i := range n {
+		require.NoError(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%05d.parquet", i)), content, 0o666))
+	}
+	output, report := convertFile(t, root, arrowzarr.Options{})
+	assert.EqualValues(t, n, report.Rows)
+	verified, err := arrowzarr.Verify(t.Context(), root, output, arrowzarr.Options{})
+	require.NoError(t, err)
+	assert.Empty(t, verified.Difference)
+}
+
+func TestObjectsConvert(t *testing.T) {
+	s3test.SetCredentials(t)
+	at := s3test.Serve(t, nil)
+	bucket, err := store.Open(t.Context(), at(""))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, store.Close(bucket)) }()
+	columns := tabletest.Numbers(0, 801)
+	for name, content := range map[string][]byte{"a.arrow": columns.File(t), "a.arrows": columns.Stream(t)} {
+		require.NoError(t, bucket.Set(t.Context(), name, content))
+		output, report := convertFile(t, at(name), arrowzarr.Options{})
+		assert.EqualValues(t, 801, report.Rows)
+		verified, err := arrowzarr.Verify(t.Context(), at(name), output, arrowzarr.Options{})
+		require.NoError(t, err)
+		assert.Empty(t, verified.Difference)
+	}
+	contents, err := arrowzarr.Inspect(t.Context(), at("a.arrow"), arrowzarr.InspectOptions{})
+	require.NoError(t, err)
+	assert.EqualValues(t, 801, contents.Rows)
+}
+
+func TestErrorsOfURLsHaveNoSecrets(t *testing.T) {
+	_, err := arrowzarr.Convert(t.Context(), "ftp://user:secret@host/a.arrow?key=hidden", filepath.Join(t.TempDir(), "out.zarr"), arrowzarr.Options{})
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "secret")
 }
 
 var update = flag.Bool("update", false, "write testdata/malformed.tsv again")
