@@ -196,8 +196,8 @@ func (d *decoding) decompress(step int) error {
 	limits := make(map[*decodingChunk]compress.Range, len(chunks))
 	for _, c := range chunks {
 		g := group{codec: c.Chain.compressors[step-1].(deviceDecoder), src: c.buf}
-		limit := c.Chain.sizeLimits()[step-1]
-		if most := maxDecoded(g.codec, c.at.Length); most < limit { // claims more than it can hold
+		limit := min(c.Chain.sizeLimits()[step-1], compress.MaxSize) // the host decodes what is larger
+		if most := maxDecoded(g.codec, c.at.Length); most < limit {  // claims more than it can hold
 			if step == 1 {
 				c.failed = true
 				continue

@@ -215,6 +215,25 @@ func TestACorruptChunkLeavesTheOthersOfItsBatch(t *testing.T) {
 	}
 }
 
+// Several compressors may make a chunk larger than an input of a batch may be.
+func TestAHugeCorruptChunkIsAnErrorOfItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 3 GiB of memory")
+	}
+	dev, err := cudatest.Start(t, cudatest.Config{MemoryBytes: 4 << 30}).Device(0)
+	require.NoError(t, err)
+	const n = 600 << 20
+	z := codec.Zstd{Level: 1}
+	chain, err := codec.List{codec.Bytes{}, z, z, z}.Compile(codec.ChunkSpec{Type: element.Of(ndview.Uint8), Shape: []int64{n}, Fill: []byte{1}})
+	require.NoError(t, err)
+	dst, err := dev.Alloc(n)
+	require.NoError(t, err)
+	defer dst.Release()
+	errs, err := codec.DecodeBatch(dst, []codec.DecodeItem{{Chain: chain, Encoded: make([]byte, 100_000)}}, codec.BatchOptions{})
+	require.NoError(t, err)
+	require.ErrorContains(t, errs[0], "magic number")
+}
+
 // Encoding is on the device up to the first step without kernels, and decoding from the
 // last one on.
 func TestStatsSayWhereEachStepRan(t *testing.T) {
