@@ -272,3 +272,41 @@ func TestInputsWithLargeOutputsDecodeInParallel(t *testing.T) {
 		require.True(t, bytes.Equal(want(i), got), "chunk %d", i)
 	}
 }
+
+// What the host processes crosses the link in steps, which need little memory of the GPU.
+func TestFormatsOfTheHostStayWithinTheScratchMemory(t *testing.T) {
+	const n, size, scratch = 24, 1 << 20, 4 << 20
+	dev := cudatest.NewDevice(t)
+	var src []byte
+	b := compress.Batch{}
+	want := recipe(size, 4)
+	for i := range n {
+		src = append(src, want...)
+		b.In = append(b.In, compress.Range{Offset: int64(i) * size, Length: size})
+		b.Out = append(b.Out, compress.Range{Offset: int64(i) * blosc.Bound(size), Length: blosc.Bound(size)})
+	}
+	dst, err := dev.Alloc(n * blosc.Bound(size))
+	require.NoError(t, err)
+	defer dst.Release()
+	b.Src, b.Dst = batchtest.Upload(t, dev, src), dst
+	free, _, err := dev.MemInfo()
+	require.NoError(t, err)
+	others, err := dev.Alloc(free - 4*scratch)
+	require.NoError(t, err)
+	defer others.Release()
+	results, err := blosc.Encode(b, blosc.EncodeOptions{Options: blosc.Options{Compressor: blosc.BloscLZ, Level: 5, TypeSize: 4}, Scratch: scratch})
+	require.NoError(t, err)
+	back := compress.Batch{Src: dst, Dst: b.Src, Out: b.In}
+	for i, r := range results {
+		require.NoError(t, r.Err)
+		back.In = append(back.In, compress.Range{Offset: b.Out[i].Offset, Length: r.Length})
+	}
+	_, err = b.Src.CopyFromHost(make([]byte, len(src)), 0)
+	require.NoError(t, err)
+	results, err = blosc.Decode(back, compress.DecodeOptions{Scratch: scratch})
+	require.NoError(t, err)
+	for _, r := range results {
+		require.NoError(t, r.Err)
+	}
+	require.True(t, bytes.Equal(src, batchtest.Download(t, b.Src)))
+}

@@ -139,11 +139,11 @@ func (d *decoding) run(limit int64) (hosts int, err error) {
 		return 0, err
 	}
 	need := func(i int) int64 { return d.headers[onDevice[i]].size }
-	limit /= 2
-	if err := batch.InSteps(len(onDevice), limit, need, func(first, end int) error { return d.decode(onDevice[first:end], limit) }); err != nil {
+	half := limit / 2
+	if err := batch.InSteps(len(onDevice), half, need, func(first, end int) error { return d.decode(onDevice[first:end], half) }); err != nil {
 		return 0, err
 	}
-	if err := runOnHost(d.dev, b, onHost, d.outcomes, decodeInto); err != nil {
+	if err := runOnHost(d.dev, b, onHost, limit, d.outcomes, decodeInto); err != nil {
 		return 0, err
 	}
 	return len(onHost), nil
@@ -321,9 +321,10 @@ func (d *decoding) decodeParts(p *partJobs, dst arrowbuf.Buffer, limit int64) er
 	return nil
 }
 
-// runOnHost runs inputs of a batch on a GPU by code on the host, in steps of some size.
-func runOnHost(dev *cudabuf.Device, b compress.Batch, inputs []int, outcomes []batch.Outcome, run func(dst, src []byte) (int64, error)) error {
-	const most = 256 << 20
+// runOnHost runs inputs of a batch on a GPU by code on the host, in steps of some size, which
+// take memory of the GPU up to a limit of bytes.
+func runOnHost(dev *cudabuf.Device, b compress.Batch, inputs []int, limit int64, outcomes []batch.Outcome, run func(dst, src []byte) (int64, error)) error {
+	most := min(limit, 256<<20)
 	for len(inputs) > 0 {
 		n, size := 0, int64(0)
 		for ; n < len(inputs); n++ {

@@ -68,7 +68,7 @@ func encodeCUDA(dev *cudabuf.Device, b compress.Batch, o EncodeOptions) ([]batch
 		return nil, err
 	}
 	if o.Compressor != LZ4 && o.Compressor != Zstd {
-		if err := runOnHost(dev, b, inputs, e.outcomes, o.encodeInto); err != nil {
+		if err := runOnHost(dev, b, inputs, batch.Limit(dev, o.Scratch), e.outcomes, o.encodeInto); err != nil {
 			return nil, err
 		}
 		batch.OnHost(o.Stats, len(inputs))
