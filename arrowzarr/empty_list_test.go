@@ -15,6 +15,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowbuf/arrowipc"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
 )
 
 // writeWithQuiver returns the batches of a table in an Arrow IPC file or stream, by the
@@ -100,9 +101,7 @@ func TestListsOfSizeZeroConvertVerifyAndRestore(t *testing.T) {
 				restored := filepath.Join(t.TempDir(), "restored.parquet")
 				_, err = arrowzarr.Restore(t.Context(), output, restored, arrowzarr.RestoreOptions{})
 				require.NoError(t, err)
-				schema, err := arrowzarr.SchemaOfSource(restored)
-				require.NoError(t, err)
-				assert.Equal(t, arrow.LIST, schema.Field(0).Type.ID())
+				assert.Equal(t, arrow.LIST, sourcetest.Info(t, sourceOf(arrowzarr.InputOptions{}, restored)).Schema.Field(0).Type.ID())
 				again, _ := convertFile(t, restored, arrowzarr.Options{})
 				verified, err = arrowzarr.Verify(t.Context(), restored, again, arrowzarr.Options{})
 				require.NoError(t, err)

@@ -19,15 +19,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/inputs"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
 )
+
+// sourceOf returns an opener of what Convert reads with these options, in short batches.
+func sourceOf(options arrowzarr.InputOptions, names ...string) sourcetest.Opener {
+	return func() (source.Source, error) {
+		o := sourcetest.Options()
+		o.Text = options.TextOptions()
+		return inputs.Open(context.Background(), names, o)
+	}
+}
 
 // inputFile writes an input to a folder of its own. The folder of the output then has
 // no other file.
 func inputFile(tb testing.TB, content []byte) string {
 	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "input")
-	require.NoError(tb, os.WriteFile(path, content, 0o666))
-	return path
+	return sourcetest.WriteFile(tb, "input", content)
 }
 
 // convert converts an input and checks that it leaves no file but the output. It

@@ -21,6 +21,7 @@ import (
 
 	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/arrowzarr"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 )
 
@@ -421,9 +422,7 @@ func TestMetadataThatIsNoTextIsRestoredToParquet(t *testing.T) {
 	kept := arrow.NewMetadata([]string{"text", "\xff"}, []string{"日本", "\x00\x80"})
 	want.Schema = arrow.NewSchema(want.Schema.Fields(), &kept)
 	restored, _ := restoredParquet(t, want)
-	facts, err := arrowzarr.DescribeSource(restored)
-	require.NoError(t, err)
-	got := facts.Schema.Metadata()
+	got := sourcetest.Info(t, sourceOf(arrowzarr.InputOptions{}, restored)).Schema.Metadata()
 	for i, key := range kept.Keys() {
 		value, _ := got.GetValue(key)
 		assert.Equal(t, kept.Values()[i], value)

@@ -75,13 +75,12 @@ func TestWideParquetHasLongChunks(t *testing.T) {
 
 // Columns of a file in a store are requested at once, but only as many as fit into a strip.
 func TestStripsOfFilesInStoresFitTheMemory(t *testing.T) {
-	defer func(most int64) { arrowzarr.TestMaxBuffer = most }(arrowzarr.TestMaxBuffer)
-	arrowzarr.TestMaxBuffer = 16 << 20
+	const maxBuffer = 16 << 20
 	path := inputFile(t, stripedTable(40).Parquet(t))
-	sizes, err := arrowzarr.StripSizes(path, 40)
+	sizes, err := arrowzarr.StripSizes(path, 40, maxBuffer)
 	require.NoError(t, err)
 	assert.Greater(t, len(sizes), 1, "8 MB of values")
 	for _, size := range sizes {
-		assert.Less(t, size, arrowzarr.TestMaxBuffer/3)
+		assert.Less(t, size, int64(maxBuffer/3))
 	}
 }

@@ -4,6 +4,8 @@
 package sourcetest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +49,22 @@ func Options() source.Options {
 		Text:      source.TextOptions{InferRows: InferRows, InferHead: true},
 		Allocator: arrowbuf.CPU().HostAllocator(), AllowMapping: true, MaxBuffer: 64 << 20, BatchRows: 7, Jobs: 2,
 	}
+}
+
+// LateRow returns a text: the rows from which Options infer the types, and a late one.
+func LateRow(header, row, late string) string {
+	return header + strings.Repeat(row, InferRows) + late
+}
+
+// Gzip returns a text in the format of gzip.
+func Gzip(tb testing.TB, text string) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(tb, err)
+	require.NoError(tb, w.Close())
+	return b.Bytes()
 }
 
 // Opener opens the source that a test reads. Each call opens it once more.

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
+	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/sourcetest"
 )
 
 // recordsOf reads records of CSV, each as its fields in brackets and the line of the first.
@@ -85,4 +89,28 @@ func TestCSVRecordsAreLimited(t *testing.T) {
 		_, err := recordsOf(strings.NewReader(text), ',')
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+func TestTypesOfCSVComeFromItsFirstRows(t *testing.T) {
+	for values, want := range map[string]string{
+		"1\n-2\n\n": "int64", "1\n2.5": "float64", "1e3\nNaN": "float64", "true\nFALSE": "bool", "2020-02-29": "date32",
+		"2020-02-29T10:11:12\n2020-03-01": "timestamp[us]", "2020-02-29 10:11:12.123456789": "timestamp[ns]",
+		"2020-02-29T10:11:12Z\n2020-02-29T10:11:12.5+02:00": "timestamp[us, tz=UTC]",
+		"2020-02-29T10:11:12Z\n2020-02-29T10:11:12":         "utf8",
+		"2020-02-30": "utf8", "007": "utf8", "1\ntrue": "utf8", "18446744073709551616": "utf8", "NA\nNULL": "utf8", "x": "utf8", "1\n2020-01-01": "utf8",
+	} {
+		path := sourcetest.WriteFile(t, "a.csv", []byte("c,d\n"+strings.ReplaceAll(values, "\n", ",z\n")+",z\n"))
+		assert.Equal(t, "c "+want+", d utf8", sourcetest.Types(t, open(path)), values)
+	}
+}
+
+func TestCSVKeepsQuotesAndEndsOfLines(t *testing.T) {
+	path := sourcetest.WriteFile(t, "a.csv", []byte("n,t\r\n1,\"a\r\nb\"\r\n2,5\" disk\r\n3,\"x\" y\r\n"))
+	assert.Equal(t, []string{"1 a\r\nb", "2 5\" disk", "3 x y"}, sourcetest.Rows(t, open(path)))
+	path = sourcetest.WriteFile(t, "a.csv", []byte("n,t\n1,(null)\n")) // which is how arrow-go writes a null
+	assert.Equal(t, "n int64, t utf8", sourcetest.Types(t, open(path)))
+	require.NoError(t, sourcetest.Read(open(path), []int{1}, source.WholeInput, func(b arrow.RecordBatch) { assert.Zero(t, b.Column(0).NullN()) }))
+	path = sourcetest.WriteFile(t, "a.csv", []byte("n,t\r1,a\r2,b\r")) // of the first Macintoshes
+	assert.Equal(t, "n int64, t utf8", sourcetest.Types(t, open(path)))
+	assert.Equal(t, []string{"1 a", "2 b"}, sourcetest.Rows(t, open(path)))
 }
