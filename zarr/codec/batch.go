@@ -259,7 +259,7 @@ func (c *Chain) serializesOnDevice() bool {
 func (c *Chain) deviceEncoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		e, ok := codec.(deviceEncoder)
-		return ok && e.encodesOnDevice()
+		return ok && isOwn(codec) && e.encodesOnDevice()
 	})
 }
 
@@ -267,8 +267,18 @@ func (c *Chain) deviceEncoders() int {
 func (c *Chain) deviceDecoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		d, ok := codec.(deviceDecoder)
-		return ok && d.decodesOnDevice(c.chunk.nbytes())
+		return ok && isOwn(codec) && d.decodesOnDevice(c.chunk.nbytes())
 	})
+}
+
+// isOwn reports whether a codec with kernels is one of this package. A type of another one
+// that embeds it has its methods too, but may encode in another way.
+func isOwn(codec BytesCodec) bool {
+	switch codec.(type) {
+	case Zstd, LZ4, Blosc, Gzip, Zlib, Shuffle, CRC32C:
+		return true
+	}
+	return false
 }
 
 // leading returns the number of codecs before the first that f is false for.

@@ -354,6 +354,65 @@ func TestAChunkThatTheHostDecodesCountsOnce(t *testing.T) {
 	}
 }
 
+// maskedZstd and maskedBlosc are codecs that embed ones with kernels, and change their bytes.
+type (
+	maskedZstd struct {
+		codec.Zstd
+		mask []byte // makes the type no key of a map
+	}
+	maskedBlosc struct{ codec.Blosc }
+)
+
+func (c maskedZstd) Encode(dst, src []byte) ([]byte, error) {
+	out, err := c.Zstd.Encode(nil, src)
+	return append(dst, mask(out)...), err
+}
+
+func (c maskedZstd) Decode(dst, src []byte, limit int64) ([]byte, error) {
+	return c.Zstd.Decode(dst, mask(src), limit)
+}
+
+func (c maskedBlosc) Encode(dst, src []byte) ([]byte, error) {
+	out, err := c.Blosc.Encode(nil, src)
+	return append(dst, mask(out)...), err
+}
+
+func (c maskedBlosc) Decode(dst, src []byte, limit int64) ([]byte, error) {
+	return c.Blosc.Decode(dst, mask(src), limit)
+}
+
+func mask(b []byte) []byte {
+	out := bytes.Clone(b)
+	for i := range out {
+		out[i] ^= 0x55
+	}
+	return out
+}
+
+func TestDevicesUseNoKernelsForCodecsThatEmbedTheirs(t *testing.T) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		for _, c := range []codec.BytesCodec{maskedZstd{mask: []byte{0x55}}, maskedBlosc{codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes}}} {
+			chain := batchChain(t, codec.Bytes{Endian: codec.Little}, codec.Shuffle{ElementSize: 4}, c)
+			v := batchValues(t, dev, 1000, 1, 3)
+			encoded := encodeAll(t, []codec.EncodeItem{{Chain: chain, Values: v}}, codec.BatchOptions{})[0]
+			shuffled, err := c.Decode(nil, encoded, 4000)
+			require.NoError(t, err)
+			require.Len(t, shuffled, 4000)
+			dst, err := dev.Alloc(4000)
+			require.NoError(t, err)
+			defer dst.Release()
+			errs, err := codec.DecodeBatch(dst, []codec.DecodeItem{{Chain: chain, Encoded: encoded}}, codec.BatchOptions{})
+			require.NoError(t, err)
+			require.NoError(t, errs[0])
+			got, want := make([]byte, 4000), make([]byte, 4000)
+			_, err = dst.CopyToHost(got, 0)
+			require.NoError(t, err)
+			require.NoError(t, v.CopyToHost(want))
+			require.Equal(t, want, got)
+		}
+	})
+}
+
 func TestDevicesEncodeWithTheErrorOfTheHost(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		items := []codec.EncodeItem{{Chain: batchChain(t, codec.Bytes{Endian: codec.Little}, codec.Shuffle{ElementSize: 7}), Values: batchValues(t, dev, 1000, 1, 1)}}

@@ -164,7 +164,7 @@ func (b Blosc) check() error {
 }
 
 // forElements returns the codec for bytes that are elements of the given size.
-func (b Blosc) forElements(size int64) BytesCodec {
+func (b Blosc) forElements(size int64) Blosc {
 	if b.TypeSize == 0 {
 		b.TypeSize = int(min(max(size, 1), 256))
 	}

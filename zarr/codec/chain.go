@@ -83,16 +83,16 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 		switch codec := codec.(type) {
 		case ArrayCodec:
 			spec, err = c.addArrayCodec(codec, spec)
+		case ArrayBytesCodec: // before chunkCodec, which a type of another package may embed
+			c.serializes = codec
+			c.serializer, err = compileHost(codec, spec)
 		case chunkCodec:
 			c.serializes = codec
 			if c.serializer, err = codec.compile(spec); err == nil {
 				c.sharding, _ = c.serializer.(*shardSerializer)
 			}
-		case ArrayBytesCodec:
-			c.serializes = codec
-			c.serializer, err = compileHost(codec, spec)
 		case BytesCodec:
-			if sized, ok := codec.(elementSized); ok {
+			if sized, ok := codec.(Blosc); ok {
 				codec = sized.forElements(elementSize(l[:i], spec))
 			}
 			c.compressors = append(c.compressors, codec)
@@ -107,13 +107,6 @@ func (l List) Compile(chunk ChunkSpec) (*Chain, error) {
 		return nil, fmt.Errorf("no array-to-bytes codec for %s", chunk.Type)
 	}
 	return c, nil
-}
-
-// elementSized is a codec with a field whose default is the size of elements.
-type elementSized interface {
-	BytesCodec
-	// forElements returns the codec for bytes that are elements of the given size.
-	forElements(size int64) BytesCodec
 }
 
 // elementSize returns the size of elements in the bytes that codecs encode chunks to. It
@@ -158,7 +151,7 @@ func (l List) Complete(chunk ChunkSpec) (List, error) {
 				return nil, fmt.Errorf("%s: %w", c.Name(), err)
 			}
 			out[i] = c
-		case elementSized:
+		case Blosc:
 			out[i] = c.forElements(elementSize(l[:i], chunk))
 		}
 	}
