@@ -289,7 +289,7 @@ def write_filters(source: Path, rng: np.random.Generator) -> dict[str, Case]:
     write("v2 filters delta signed", near, 2, [numcodecs.Delta(dtype="<u2", astype="|i1")])
     for t, filters in (
         ("<i4", [numcodecs.Delta(dtype=">i4")]), (">i4", [numcodecs.Delta(dtype="<i4")]), (">i4", [numcodecs.Delta(dtype="|u1")]), (">f4", [numcodecs.AsType(">f8", ">f4")]),
-        ("<f8", [numcodecs.AsType(">f4", "<f8"), numcodecs.Delta(dtype="<f4")]), ("<i4", [numcodecs.Delta(dtype=">i8")]), (">i4", [numcodecs.AsType(">i4", "<i2"), numcodecs.Delta(dtype="<i8")]),
+        ("<f8", [numcodecs.AsType(">f4", "<f8"), numcodecs.Delta(dtype="<f4")]), ("<i4", [numcodecs.Delta(dtype=">i8")]), ("<c8", [numcodecs.Delta(dtype=">i8")]), (">c8", [numcodecs.Delta(dtype="<i8")]), (">i4", [numcodecs.AsType(">i4", "<i2"), numcodecs.Delta(dtype="<i8")]),
         ("<i4", [numcodecs.Shuffle(elementsize=4), numcodecs.Delta(dtype=">i2")]), (">i4", [numcodecs.Adler32(), numcodecs.FixedScaleOffset(1, 1, "|u1", "<i2")]),
         ("<f4", [numcodecs.Delta(dtype="<f4"), numcodecs.Shuffle(elementsize=4), numcodecs.AsType(">i8", "<u2"), numcodecs.Zlib()]),
         ("<i4", [numcodecs.Delta(dtype="<i4"), numcodecs.Zlib(), numcodecs.Delta(dtype="|u1"), numcodecs.BZ2(), numcodecs.AsType("<i2", "|i1"), numcodecs.Shuffle(elementsize=2)]),

@@ -83,6 +83,29 @@ func checkFilters(t *testing.T, order codec.Endian, filters, encoded string) {
 	assert.Equal(t, list, again)
 }
 
+// numcodecs takes the bytes of such elements for one number, which has another byte order.
+func TestFiltersReinterpretComplexNumbersAndText(t *testing.T) {
+	for _, c := range []struct {
+		of                    element.Type
+		order                 codec.Endian
+		dtype, native, stored string
+	}{
+		{element.Of(ndview.Complex64), codec.Little, ">i8", "0000803f0000004000004040000080bf", "0000803f00000040ffffc0010000807f"},
+		{element.Of(ndview.Complex64), codec.Big, "<i8", "0000803f0000004000004040000080bf", "3f8000004000000001c0ffff7e800000"},
+		{element.NullTerminated(4), "", ">i4", "616200006162636478000000", "6162000000006364169d9c9c"},
+		{element.UTF32(2), codec.Little, ">u8", "6100000062000000e9000000e5650000", "61000000620000008800000083650000"},
+		{element.UTF32(1), codec.Big, "<i4", "62000000e5650000", "0000006200006583"},
+	} {
+		list, err := codec.V2{Order: "C", Endian: c.order, Filters: json.RawMessage(`[{"id":"delta","dtype":"` + c.dtype + `"}]`)}.List(c.of, 1)
+		require.NoError(t, err)
+		raw, err := hex.DecodeString(c.native)
+		require.NoError(t, err)
+		enc, dec := throughChain(t, list, c.of, raw, int64(len(raw))/c.of.Size())
+		assert.Equal(t, c.stored, hex.EncodeToString(enc), "%s %s", c.of, c.dtype)
+		assert.Equal(t, raw, dec, "%s %s", c.of, c.dtype)
+	}
+}
+
 func TestFiltersOfNumbersRefuseOtherBytes(t *testing.T) {
 	of := element.Of(ndview.Int32)
 	list, err := codec.V2{Order: "C", Endian: codec.Little, Filters: []byte(`[{"id":"shuffle","elementsize":4},{"id":"delta","dtype":"<i4","astype":"<i8"}]`)}.List(of, 1)

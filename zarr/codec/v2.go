@@ -49,7 +49,7 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 	if err != nil {
 		return nil, err
 	}
-	endian, size, serialized := v.Endian, of.Size(), false
+	endian, in, serialized := v.Endian, of, false
 	for _, c := range entries {
 		switch c := c.(type) {
 		case ArrayCodec:
@@ -64,8 +64,9 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 			if err != nil {
 				return nil, fmt.Errorf("codec %q: %w", c.Name(), err)
 			}
-			want, resized := t.decodedOrder, size != t.decoded.element().Size()
-			if !serialized && resized && (endian == Big || want == Big) {
+			want, decoded := t.decodedOrder, t.decoded.element()
+			others := in.Size() != decoded.Size() || in.NumberWidth() != decoded.NumberWidth()
+			if !serialized && others && (endian == Big || want == Big) {
 				list, serialized = append(list, Bytes{Endian: endian}), true
 			}
 			if serialized {
@@ -75,7 +76,7 @@ func (v V2) List(of element.Type, axes int) (List, error) {
 			if endian != want && endian != "" && want != "" {
 				list = append(list, reorder{endian, want})
 			}
-			endian, size = t.encodedOrder, t.encoded.element().Size()
+			endian, in = t.encodedOrder, t.encoded.element()
 		case ArrayBytesCodec:
 			if serialized {
 				return nil, fmt.Errorf("codec %q after bytes: %w", c.Name(), errors.ErrUnsupported)
@@ -127,8 +128,8 @@ func (reorder) Transform(in ChunkSpec) (Transform, error) {
 }
 
 // viewed is a filter of numbers that takes bytes for elements of its type: one after a
-// filter of bytes, or of elements whose size and byte order are others. Metadata of Zarr v3
-// does not have it.
+// filter of bytes, or after elements that a byte order reverses differently. Metadata of
+// Zarr v3 does not have it.
 type viewed struct {
 	filter ArrayCodec
 	types  filterTypes
