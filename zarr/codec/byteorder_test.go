@@ -157,3 +157,27 @@ func TestByteOrdersOfFiltersInZarrV3(t *testing.T) {
 	_, err = json.Marshal(reordered)
 	assert.ErrorIs(t, err, errors.ErrUnsupported)
 }
+
+// zarr-python 3.4 reads other elements, or none, from arrays of Zarr v3 with other filters.
+func TestOnlyFiltersOfTheirElementsAreOfZarrV3(t *testing.T) {
+	for _, c := range []struct {
+		of     ndview.DType
+		filter string
+		ok     bool
+	}{
+		{ndview.Int32, `{"id":"delta","dtype":"<i4"}`, true}, {ndview.Int32, `{"id":"delta","dtype":"<u4","astype":"|i1"}`, true}, {ndview.Datetime64(ndview.Second, 1), `{"id":"delta","dtype":"<i8"}`, true},
+		{ndview.Bool, `{"id":"packbits"},{"id":"delta","dtype":"|u1"}`, true}, {ndview.Float64, `{"id":"astype","encode_dtype":"<f4","decode_dtype":"<f8"},{"id":"delta","dtype":"<f4"}`, true},
+		{ndview.Int32, `{"id":"delta","dtype":"<i2"}`, false}, {ndview.Float32, `{"id":"delta","dtype":"<u4"}`, false}, {ndview.Complex64, `{"id":"delta","dtype":"<i8"}`, false},
+		{ndview.Int32, `{"id":"delta","dtype":"<f4"}`, false}, {ndview.Bool, `{"id":"delta","dtype":"|u1"}`, false}, {ndview.Bytes(4), `{"id":"delta","dtype":"<u4"}`, false},
+		{ndview.Float64, `{"id":"astype","encode_dtype":"<f4","decode_dtype":"<f8"},{"id":"delta","dtype":"<i4"}`, false},
+	} {
+		of := element.Of(c.of)
+		list, err := codec.V2{Order: "C", Endian: codec.Little, Filters: json.RawMessage("[" + c.filter + "]")}.List(of, 1)
+		require.NoError(t, err)
+		_, err = list.V3(codec.ChunkSpec{Type: of, Shape: []int64{4}, Fill: of.DefaultFill()})
+		assert.Equal(t, c.ok, err == nil, "%s of %s: %v", c.filter, of, err)
+		if !c.ok {
+			assert.ErrorIs(t, err, errors.ErrUnsupported)
+		}
+	}
+}

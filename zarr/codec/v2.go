@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/metajson"
 )
@@ -380,12 +381,19 @@ func formatV2(c Codec) (json.RawMessage, error) {
 	return out.MarshalJSON()
 }
 
+// takes reports whether elements are of the decoded type, or integers or times of its size.
+func (t filterTypes) takes(in element.Type) bool {
+	n, ok := castableNumber(in)
+	integer := ok && !n.floating && !t.decoded.floating && !t.decoded.boolean
+	return in == t.decoded.element() || integer && n.size == t.decoded.size && n.bits == t.decoded.bits
+}
+
 // V3 returns the codecs of [V2.List] as Zarr v3 has them, for chunks that they encode to the
 // same bytes. It returns an error wrapping errors.ErrUnsupported if Zarr v3 lacks a codec:
-// filters whose configuration has a big-endian type, or another byte order than their
-// input.
+// filters whose configuration has a big-endian type, or another type or byte order than
+// their input, which zarr-python does not reinterpret there.
 func (l List) V3(chunk ChunkSpec) (List, error) {
-	out := make(List, 0, len(l))
+	out, in := make(List, 0, len(l)), chunk.Type
 	for _, c := range l {
 		switch named := c.(type) {
 		case reorder:
@@ -393,9 +401,16 @@ func (l List) V3(chunk ChunkSpec) (List, error) {
 		case viewed:
 			return nil, fmt.Errorf("codec %q after bytes: %w in Zarr v3", c.Name(), errors.ErrUnsupported)
 		case byteOrdered:
-			if t, err := named.types(); err != nil || t.decodedOrder == Big {
+			t, err := named.types()
+			if err != nil || t.decodedOrder == Big {
 				return nil, fmt.Errorf("codec %q with a big-endian type: %w in Zarr v3", c.Name(), errors.Join(err, errors.ErrUnsupported))
 			}
+			if !t.takes(in) {
+				return nil, fmt.Errorf("codec %q of %s for elements of %s: %w in Zarr v3", c.Name(), t.decoded.element(), in, errors.ErrUnsupported)
+			}
+			in = t.encoded.element()
+		case NumcodecsPackBits:
+			in = element.Of(ndview.Uint8)
 		case Blosc:
 			named.numcodecs = false
 			c = named
