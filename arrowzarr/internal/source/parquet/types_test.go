@@ -130,7 +130,11 @@ func TestInt96TimestampsHaveTheZoneOfTheArrowSchema(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, w.Write(in.Batches[0]))
 			require.NoError(t, w.Close())
-			got := sourcetest.Info(t, fileOf(t, out.Bytes())).Schema.Field(0).Type.(*arrow.TimestampType)
+			open := fileOf(t, out.Bytes())
+			got := sourcetest.Info(t, open).Schema.Field(0).Type.(*arrow.TimestampType)
+			counts, err := sourcetest.Count(open)
+			require.NoError(t, err)
+			assert.Equal(t, source.Counts{Rows: 5, Nulls: []int64{-1}}, counts, "they have no statistics")
 			want := zone
 			if !stored {
 				want = ""
