@@ -99,23 +99,25 @@ template <int size_, bool back> __device__ __forceinline__ void move_bytes(uint8
     }
 }
 
-// Moves the bits of planes of `pitch` bytes to 8 rows of pitch / 8 bytes per plane, or back.
-template <bool back> __device__ __forceinline__ void move_bits(uint8_t* planes, uint8_t* rows, int size, int n, int pitch) {
-    const int groups = (n + 31) / 32;
+// Moves the bits of planes of `pitch` bytes to 8 rows per plane, or back. A row, of shared or
+// global memory, begins every `step` bytes, and has whole words.
+template <int size_, bool back> __device__ __forceinline__ void move_bits(uint8_t* planes, uint8_t* rows, int64_t step, int size, int n, int pitch) {
+    const int groups = size_ ? pitch / 32 : (n + 31) / 32;  // of 32 elements; a constant is divided by faster
     for (int i = threadIdx.x; i < size * groups; i += threads) {
         const int b = i / groups, g = i % groups;
+        if (size_ && 32 * g >= n) continue;
         uint4* p = (uint4*)(planes + b * pitch) + 2 * g;
-        uint32_t *r = (uint32_t*)rows + b * pitch / 4 + g, w[8];
-        const int row = pitch / 32;
+        uint8_t* row = rows + 8 * b * step + 4 * g;
+        uint32_t w[8];
         if (back) {
-            for (int k = 0; k < 8; k++) w[k] = r[k * row];
+            for (int k = 0; k < 8; k++) w[k] = *(uint32_t*)(row + k * step);
             bits_to_bytes(w);
             p[0] = {w[0], w[1], w[2], w[3]}, p[1] = {w[4], w[5], w[6], w[7]};
         } else {
             const uint4 x = p[0], y = p[1];
             w[0] = x.x, w[1] = x.y, w[2] = x.z, w[3] = x.w, w[4] = y.x, w[5] = y.y, w[6] = y.z, w[7] = y.w;
             bytes_to_bits(w);
-            for (int k = 0; k < 8; k++) r[k * row] = w[k];
+            for (int k = 0; k < 8; k++) *(uint32_t*)(row + k * step) = w[k];
         }
     }
 }
@@ -155,27 +157,38 @@ __device__ __forceinline__ void shuffle(uint8_t* dst, const uint8_t* src, const 
     uint8_t* rows = bits ? (size_ == 1 ? planes : elements) : planes;
     if (size_ == 1) planes = elements;
     const int per_byte = bits ? 8 : 1;
-    if (back)
-        move_rows<false>(rows, pitch / per_byte, split + first / per_byte, all / per_byte, size * per_byte, n / per_byte);
-    else
+    const int64_t step = all / per_byte;  // from a row of the range to the next one
+    split += first / per_byte;
+    // Words of bits need not pass through shared memory if they are aligned.
+    const bool direct = bits && (((uintptr_t)split | step) & 3) == 0 && n % 32 == 0;
+    if (!back)
         copy_bytes(elements, whole, n * size, threadIdx.x, threads);
+    else if (direct)
+        move_bits<size_, true>(planes, split, step, size, n, pitch);
+    else
+        move_rows<false>(rows, pitch / per_byte, split, step, size * per_byte, n / per_byte);
     __syncthreads();
-    if (bits && back) {
-        move_bits<true>(planes, rows, size, n, pitch);
+    if (bits && back && !direct) {
+        move_bits<size_, true>(planes, rows, pitch / 8, size, n, pitch);
         __syncthreads();
     }
     if (size_ != 1) {
         move_bytes<size_, back>(elements, planes, size, n, pitch);
         __syncthreads();
     }
-    if (bits && !back) {
-        move_bits<false>(planes, rows, size, n, pitch);
+    if (back) {
+        copy_bytes(whole, elements, n * size, threadIdx.x, threads);
+        return;
+    }
+    if (direct) {
+        move_bits<size_, false>(planes, split, step, size, n, pitch);
+        return;
+    }
+    if (bits) {
+        move_bits<size_, false>(planes, rows, pitch / 8, size, n, pitch);
         __syncthreads();
     }
-    if (back)
-        copy_bytes(whole, elements, n * size, threadIdx.x, threads);
-    else
-        move_rows<true>(rows, pitch / per_byte, split + first / per_byte, all / per_byte, size * per_byte, n / per_byte);
+    move_rows<true>(rows, pitch / per_byte, split, step, size * per_byte, n / per_byte);
 }
 
 #define KERNEL(name, size, bits, back) \
