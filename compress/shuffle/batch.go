@@ -119,7 +119,7 @@ func (t Transform) hostKernel(l *cudabuf.HostLaunch) {
 // applyCUDA runs the kernel for whole elements, and copies the other bytes.
 func (t Transform) applyCUDA(dev *cudabuf.Device, b compress.Batch) error {
 	size := int64(t.Size)
-	pieces := batch.Pieces{TileBytes: tileBytes / size / 32 * 32 * size}
+	pieces := batch.Pieces{All: make([]batch.Piece, 0, len(b.In)), TileBytes: tileBytes / size / 32 * 32 * size}
 	copies := compress.Batch{Src: b.Src, Dst: b.Dst}
 	for i, in := range b.In {
 		n := in.Length / size
