@@ -336,7 +336,7 @@ func encodeFigures(of topics) []check {
 }
 
 func shuffleFigures(of topics) []check {
-	shuffles, codecs := of("h100-shuffle"), of("h200-blosc")
+	shuffles, codecs := of("h200-shuffle"), of("h200-blosc")
 	sums, large := shuffles("crc32c"), shuffles("crc32c-16m")
 	all := []check{performance("CRC-32C of ranges of 1 MiB", fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share)), fmt.Sprintf("16 MiB %s", percent(large.Share)))}
 	for row, kind := range map[string]string{"byte shuffle": "bytes", "byte unshuffle": "un-bytes", "bit shuffle": "bits", "bit unshuffle": "un-bits"} {
