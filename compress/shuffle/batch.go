@@ -77,7 +77,7 @@ func (t Transform) name() string {
 		name += "_bytes"
 	}
 	switch t.Size {
-	case 1, 2, 4, 8:
+	case 1, 2, 4, 8, 16:
 		return fmt.Sprintf("%s_%d", name, t.Size)
 	}
 	return name
@@ -93,7 +93,7 @@ const (
 
 func hostKernels() map[string]cudabuf.HostKernel {
 	kernels := map[string]cudabuf.HostKernel{}
-	for _, size := range []int{1, 2, 4, 8, 0} {
+	for _, size := range []int{1, 2, 4, 8, 16, 0} {
 		for _, t := range []Transform{{}, {Bits: true}, {Inverse: true}, {Bits: true, Inverse: true}} {
 			if size == 1 && !t.Bits {
 				continue // a copy

@@ -69,7 +69,7 @@ template <int size_, bool back> __device__ __forceinline__ void move_bytes(uint8
                 *q = {__byte_perm(w.x, w.y, 0x7531), __byte_perm(w.z, w.w, 0x7531)};
             }
         }
-    } else if constexpr (size_ == 4 || size_ == 8) {
+    } else if constexpr (size_ == 4 || size_ == 8 || size_ == 16) {
         constexpr int words = size_ / 4;
         for (int i = threadIdx.x; i < (n + 3) / 4; i += threads) {
             uint32_t w[4 * words];
@@ -198,18 +198,22 @@ __device__ __forceinline__ void shuffle(uint8_t* dst, const uint8_t* src, const 
 KERNEL(shuffle_bytes_2, 2, false, false)
 KERNEL(shuffle_bytes_4, 4, false, false)
 KERNEL(shuffle_bytes_8, 8, false, false)
+KERNEL(shuffle_bytes_16, 16, false, false)
 KERNEL(shuffle_bytes, 0, false, false)
 KERNEL(unshuffle_bytes_2, 2, false, true)
 KERNEL(unshuffle_bytes_4, 4, false, true)
 KERNEL(unshuffle_bytes_8, 8, false, true)
+KERNEL(unshuffle_bytes_16, 16, false, true)
 KERNEL(unshuffle_bytes, 0, false, true)
 KERNEL(shuffle_bits_1, 1, true, false)
 KERNEL(shuffle_bits_2, 2, true, false)
 KERNEL(shuffle_bits_4, 4, true, false)
 KERNEL(shuffle_bits_8, 8, true, false)
+KERNEL(shuffle_bits_16, 16, true, false)
 KERNEL(shuffle_bits, 0, true, false)
 KERNEL(unshuffle_bits_1, 1, true, true)
 KERNEL(unshuffle_bits_2, 2, true, true)
 KERNEL(unshuffle_bits_4, 4, true, true)
 KERNEL(unshuffle_bits_8, 8, true, true)
+KERNEL(unshuffle_bits_16, 16, true, true)
 KERNEL(unshuffle_bits, 0, true, true)
