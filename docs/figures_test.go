@@ -340,7 +340,7 @@ func shuffleFigures(of topics) []check {
 	sums, large := shuffles("crc32c"), shuffles("crc32c-16m")
 	all := []check{performance("CRC-32C of ranges of 1 MiB", fmt.Sprintf("%.0f GB/s, %s", sums.Value, percent(sums.Share)), fmt.Sprintf("16 MiB %s", percent(large.Share)))}
 	for row, kind := range map[string]string{"byte shuffle": "bytes", "byte unshuffle": "un-bytes", "bit shuffle": "bits", "bit unshuffle": "un-bits"} {
-		all = append(all, performance("| "+row+" |", cells(recordsOf(shuffles, "shuffle-"+kind, "-2", "-4", "-8"), func(r record) string {
+		all = append(all, performance("| "+row+" |", cells(recordsOf(shuffles, "shuffle-"+kind, "-2", "-4", "-8", "-16"), func(r record) string {
 			return fmt.Sprintf("%.0f GB/s, %s", r.Value, percent(r.Share))
 		})))
 	}
