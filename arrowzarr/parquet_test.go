@@ -95,15 +95,7 @@ func TestParquetDictionariesConvert(t *testing.T) {
 
 // A dictionary of more than a MiB is not copied for each batch.
 func TestLargeParquetDictionariesConvert(t *testing.T) {
-	n := 90_000
-	indices := make([]int, n)
-	for i := range indices {
-		indices[i] = (i * 7) % n
-		if i%100 == 0 {
-			indices[i] = -1
-		}
-	}
-	in := tabletest.Single("d", tabletest.Dictionary(arrow.PrimitiveTypes.Int32, tabletest.Numbered(1_000_000, n), indices...))
+	in := tabletest.Single("d", tabletest.LargeDictionary())
 	path := inputFile(t, in.Parquet(t, parquet.WithDictionaryPageSizeLimit(1<<30)))
 	output, _ := convertFile(t, path, arrowzarr.Options{ChunkRows: 5000})
 	verified, err := arrowzarr.Verify(t.Context(), path, output, arrowzarr.Options{})

@@ -31,6 +31,19 @@ func Dictionary(index arrow.DataType, dictionary arrow.Array, indices ...int) ar
 	return array.NewDictionaryArray(&arrow.DictionaryType{IndexType: index, ValueType: dictionary.DataType()}, b.NewArray(), dictionary)
 }
 
+// LargeDictionary returns a dictionary array of 90,000 texts, more than a MiB, of which the
+// rows have all but each hundredth, in another order. Those rows are null.
+func LargeDictionary() arrow.Array {
+	indices := make([]int, 90_000)
+	for i := range indices {
+		indices[i] = (i * 7) % len(indices)
+		if i%100 == 0 {
+			indices[i] = -1
+		}
+	}
+	return Dictionary(arrow.PrimitiveTypes.Int32, Numbered(1_000_000, len(indices)), indices...)
+}
+
 // Texts returns an array of strings; "-" is a null.
 func Texts(values ...string) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)

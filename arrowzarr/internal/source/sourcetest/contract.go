@@ -65,9 +65,16 @@ func RangeTable(seed uint64, lengths []int, nulls float64, types ...arrow.DataTy
 	return tabletest.New(fields, batches...)
 }
 
-// TestRanges checks that any range of a source's rows is a slice of all its rows. The
+// TestRanges checks that any range of a source's rows is a slice of all its rows. Each
 // source has at most a hundred.
-func TestRanges(t *testing.T, open Opener) {
+func TestRanges(t *testing.T, sources map[string]Opener) {
+	t.Helper()
+	for name, open := range sources {
+		t.Run(name, func(t *testing.T) { testRanges(t, open) })
+	}
+}
+
+func testRanges(t *testing.T, open Opener) {
 	t.Helper()
 	whole, _ := Values(t, open, nil, source.WholeInput)
 	n, step := int64(len(whole)), int64(1)
@@ -98,9 +105,19 @@ func TestRanges(t *testing.T, open Opener) {
 	}
 }
 
-// TestCounts checks that a source counts the rows and nulls that it reads. Those of nested
-// fields may be unknown. It returns the number of fields whose nulls are known.
-func TestCounts(t *testing.T, open Opener) (known int) {
+// TestCounts checks that sources count the rows and nulls that they read. Those of nested
+// fields may be unknown, but those of more than `least` fields of all sources are known.
+func TestCounts(t *testing.T, sources map[string]Opener, least int) {
+	t.Helper()
+	known := 0
+	for name, open := range sources {
+		t.Run(name, func(t *testing.T) { known += testCounts(t, open) })
+	}
+	assert.Greater(t, known, least)
+}
+
+// testCounts returns the number of fields whose nulls are known.
+func testCounts(t *testing.T, open Opener) (known int) {
 	t.Helper()
 	info := Info(t, open)
 	counts, err := Count(open)
