@@ -1,4 +1,4 @@
-// Command zarrtimes is Quiver's side of bench/zarr.py: it reads and writes Zarr v3
+// Command zarrtimes is Quiver's side of bench/zarr_cpu.py: it reads and writes Zarr v3
 // arrays on request. Each line of the input is a JSON object of type request, and each
 // line of the output the seconds that the request took. The first line names the
 // implementations of codecs.

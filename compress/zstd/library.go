@@ -86,7 +86,7 @@ const (
 	minSampled = 512 << 10
 	// minInSixes is the percentage of a sample that matches of 6 bytes cover where short
 	// matches pay. Rounded measurements had 17 to 37, and their frames became 6% smaller.
-	// Text and programs had at most 14; most of their frames become larger.
+	// Text and programs had less than 15; most of their frames become larger.
 	minInSixes = 16
 )
 
