@@ -22,12 +22,12 @@ func encodesOnDevice(t element.Type, compressors []codec.Codec) bool {
 	return err == nil && chain.EncodesOnDevice()
 }
 
-// encodeOnDevice reports whether a GPU encodes any array of the set. Which codec auto
-// means is known later.
-func (s codecSet) encodeOnDevice() bool {
+// anyOnDevice reports whether a GPU encodes any array of the set. Which codec auto means is
+// known later.
+func (s codecSet) anyOnDevice() bool {
 	return slices.ContainsFunc(s, func(c Codec) bool {
 		if c.Name == "auto" {
-			return autoCandidates[c.Effort].encodeOnDevice()
+			return autoCandidates[c.Effort].anyOnDevice()
 		}
 		return encodesOnDevice(element.Of(ndview.Int32), c.codecs(ClassInt, element.Of(ndview.Int32)))
 	})

@@ -112,7 +112,7 @@ func (o Options) GoMemoryLimit() int64 {
 	}
 	shares := divideMemory(max(maxMemory, minMemory), 0)
 	limit := shares.total - shares.chunks/4*3 - shares.total/32
-	if o.encodesOnDevice() {
+	if o.usesDevice() {
 		limit -= shares.batches // they lie in pinned memory
 	}
 	return limit

@@ -145,12 +145,12 @@ func (o Options) FasterOnDevice() bool {
 	return fasterOnDevice[cmp.Or(o.Codec.Name, DefaultCodec.Name)]
 }
 
-// encodesOnDevice reports whether a GPU encodes any array. If none does, it is not used.
-func (o Options) encodesOnDevice() bool {
+// usesDevice reports whether Device is a GPU that encodes any array.
+func (o Options) usesDevice() bool {
 	if o.Codec == (Codec{}) {
 		o.Codec = DefaultCodec
 	}
-	return o.Device != nil && o.Device.Type() != arrowbuf.DeviceCPU && o.codecs().encodeOnDevice()
+	return o.Device != nil && o.Device.Type() != arrowbuf.DeviceCPU && o.codecs().anyOnDevice()
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -175,7 +175,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := errors.Join(o.validateCodecs(), o.Input.validate()); err != nil {
 		return o, markPart(PartUsage, err)
 	}
-	if o.Device.Type() != arrowbuf.DeviceCPU && !o.encodesOnDevice() {
+	if o.Device.Type() != arrowbuf.DeviceCPU && !o.usesDevice() {
 		o.Device, o.deviceReason = arrowbuf.CPU(), fmt.Sprintf("%s has nothing to encode with the codec %s", o.Device, strings.Join(o.codecRules(), " "))
 	}
 	switch {

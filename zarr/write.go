@@ -89,7 +89,7 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 	for i, axis := range a.chunkGrid() {
 		counts[i] = axis.Count(box.Origin[i]+box.Shape[i]) - axis.Count(box.Origin[i])
 	}
-	if a.encodesOnDevice(box, v) {
+	if a.writesBoxOnDevice(box, v) {
 		return a.writeBoxOnDevice(ctx, box, v, parallelism(jobs))
 	}
 	jobs = hostParallelism(jobs)

@@ -424,8 +424,8 @@ func (w *batchWriter) abort() error {
 	return errors.Join(errs...)
 }
 
-// encodesOnDevice reports whether a GPU encodes the chunks of a box of values.
-func (a *Array) encodesOnDevice(box grid.Box, v element.Values) bool {
+// writesBoxOnDevice reports whether a GPU encodes the chunks of a box of values.
+func (a *Array) writesBoxOnDevice(box grid.Box, v element.Values) bool {
 	if !isOnGPU(v) || valuesBytes(v) < minDeviceBytes {
 		return false
 	}

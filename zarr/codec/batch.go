@@ -234,13 +234,11 @@ func (c *Chain) encoderOf(v element.Values) *cudabuf.Device {
 	return dev
 }
 
-// encodesOnDevice reports whether a GPU has something to do for the chain but to copy.
-func (c *Chain) encodesOnDevice() bool {
-	return c.deviceEncoders() > 0 || c.axisOrder != nil || c.serializer.(*bytesSerializer).swap
+// EncodesOnDevice reports whether a GPU has something to do to encode chunks of the chain,
+// but to copy them.
+func (c *Chain) EncodesOnDevice() bool {
+	return c.serializesOnDevice() && (c.deviceEncoders() > 0 || c.axisOrder != nil || c.serializer.(*bytesSerializer).swap)
 }
-
-// EncodesOnDevice reports whether a GPU has something to do to encode chunks of the chain.
-func (c *Chain) EncodesOnDevice() bool { return c.serializesOnDevice() && c.encodesOnDevice() }
 
 // serializesOnDevice reports whether a GPU can put elements in the order of the encoding,
 // and back: without other array-to-array codecs than leading transposes.
@@ -259,7 +257,7 @@ func (c *Chain) serializesOnDevice() bool {
 func (c *Chain) deviceEncoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		e, ok := codec.(deviceEncoder)
-		return ok && isOwn(codec) && e.encodesOnDevice()
+		return ok && isOwn(codec) && e.hasEncodeKernels()
 	})
 }
 
@@ -267,7 +265,7 @@ func (c *Chain) deviceEncoders() int {
 func (c *Chain) deviceDecoders() int {
 	return leading(c.compressors, func(codec BytesCodec) bool {
 		d, ok := codec.(deviceDecoder)
-		return ok && isOwn(codec) && d.decodesOnDevice(c.chunk.nbytes())
+		return ok && isOwn(codec) && d.hasDecodeKernels(c.chunk.nbytes())
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // the ranges of a batch, whatever the bytes of the inputs are.
 type deviceDecoder interface {
 	BytesCodec
-	decodesOnDevice(chunk int64) bool // with its configuration, and chunks of that many bytes
+	hasDecodeKernels(chunk int64) bool // with its configuration, and chunks of that many bytes
 	// decodeBatch decodes a batch on its device. onHost is how many of the inputs lacked
 	// kernels nevertheless, so that code on the host decoded them.
 	decodeBatch(b compress.Batch, scratch int64) (results []compress.Result, onHost int64, err error)

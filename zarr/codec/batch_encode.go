@@ -18,7 +18,7 @@ import (
 // deviceEncoder is a codec with kernels that encode.
 type deviceEncoder interface {
 	BytesCodec
-	encodesOnDevice() bool // with its configuration
+	hasEncodeKernels() bool // with its configuration
 	// bound returns a size that suffices for each encoding of n bytes.
 	bound(n int64) int64
 	// encodeBatch encodes a batch on its device. onHost is how many of the inputs lacked

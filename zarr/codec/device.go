@@ -15,28 +15,30 @@ import (
 	"github.com/quiver-gpu/quiver/compress/zstd"
 )
 
-func (Zstd) encodesOnDevice() bool           { return true }
-func (Zstd) decodesOnDevice(int64) bool      { return true }
-func (LZ4) encodesOnDevice() bool            { return true }
-func (LZ4) decodesOnDevice(int64) bool       { return true }
-func (CRC32C) encodesOnDevice() bool         { return true }
-func (CRC32C) decodesOnDevice(int64) bool    { return true }
-func (s Shuffle) encodesOnDevice() bool      { return s.size() <= 255 }
-func (s Shuffle) decodesOnDevice(int64) bool { return s.size() <= 255 }
+func (Zstd) hasEncodeKernels() bool           { return true }
+func (Zstd) hasDecodeKernels(int64) bool      { return true }
+func (LZ4) hasEncodeKernels() bool            { return true }
+func (LZ4) hasDecodeKernels(int64) bool       { return true }
+func (CRC32C) hasEncodeKernels() bool         { return true }
+func (CRC32C) hasDecodeKernels(int64) bool    { return true }
+func (s Shuffle) hasEncodeKernels() bool      { return s.size() <= 255 }
+func (s Shuffle) hasDecodeKernels(int64) bool { return s.size() <= 255 }
 
 // maxDeflateOnDevice is the size in bytes of the largest chunk whose deflate stream a GPU
 // decodes. A warp decodes a stream at 5 to 10 MB/s, so large chunks are sooner decoded by
 // the host.
 const maxDeflateOnDevice = 256 << 10
 
-func (Gzip) decodesOnDevice(chunk int64) bool { return chunk <= maxDeflateOnDevice }
-func (Zlib) decodesOnDevice(chunk int64) bool { return chunk <= maxDeflateOnDevice }
+func (Gzip) hasDecodeKernels(chunk int64) bool { return chunk <= maxDeflateOnDevice }
+func (Zlib) hasDecodeKernels(chunk int64) bool { return chunk <= maxDeflateOnDevice }
 
 // The other formats of Blosc have no kernels.
-func (b Blosc) encodesOnDevice() bool {
+func (b Blosc) hasEncodeKernels() bool {
 	return b.Compressor == blosc.Zstd || b.Compressor == blosc.LZ4
 }
-func (b Blosc) decodesOnDevice(int64) bool { return b.encodesOnDevice() || b.Compressor == blosc.LZ4HC }
+func (b Blosc) hasDecodeKernels(int64) bool {
+	return b.hasEncodeKernels() || b.Compressor == blosc.LZ4HC
+}
 
 func (Blosc) bound(n int64) int64 { return blosc.Bound(n) }
 
