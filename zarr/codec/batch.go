@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -269,15 +270,13 @@ func (c *Chain) deviceDecoders() int {
 	})
 }
 
-// isOwn reports whether a codec with kernels is one of this package. A type of another one
-// that embeds it has its methods too, but may encode in another way.
+// isOwn reports whether a codec is of a type of this package. A type of another one that
+// embeds it has its methods too, but may encode in another way.
 func isOwn(codec BytesCodec) bool {
-	switch codec.(type) {
-	case Zstd, LZ4, Blosc, Gzip, Zlib, Shuffle, CRC32C:
-		return true
-	}
-	return false
+	return reflect.TypeOf(codec).PkgPath() == ownPath
 }
+
+var ownPath = reflect.TypeFor[Zstd]().PkgPath()
 
 // leading returns the number of codecs before the first that f is false for.
 func leading(codecs []BytesCodec, f func(BytesCodec) bool) int {
