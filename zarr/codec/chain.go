@@ -232,7 +232,8 @@ func (c *Chain) CheckValues(v element.Values) error {
 var errNilScratch = errors.New("codec.Chain: nil Scratch")
 
 // Encode returns the encoding of a chunk. Values may be smaller than the chunk along
-// any axis; fill values pad the rest, or unless [Chain.EncodesFill] the first element.
+// any axis; fill values pad the rest. Where the codecs cannot encode fill values, such as
+// after an element whose difference to them is too large, the elements before them do.
 // The result is nil if all elements equal the fill value bitwise, unless s.KeepEmpty is
 // set.
 //
@@ -305,21 +306,32 @@ func (c *Chain) transform(s *Scratch, v *ndview.NDBuffer) (*ndview.NDBuffer, err
 	if c.axisOrder != nil {
 		spec.Shape = permuteShape(spec.Shape, c.axisOrder)
 	}
-	if c.fillLost && len(raw) > 0 {
-		spec.Fill = raw[:len(spec.Fill)]
+	padded := s.pad(spec, raw, v.Shape())
+	encoded, err := c.applyTransforms(s, padded)
+	if err != nil && len(raw) > 0 && len(padded) > len(raw) {
+		encoded, err = c.applyTransforms(s, s.padRepeating(spec, raw, v.Shape()))
 	}
-	raw = s.pad(spec, raw, v.Shape())
+	if err != nil {
+		return nil, err
+	}
+	spec = c.transforms[len(c.transforms)-1].Out
+	dtype, _ := spec.Type.DType()
+	buf := arrowbuf.WrapExternal(encoded, nil)
+	defer buf.Release()
+	return ndview.FromBuffer(buf, dtype, 0, spec.Shape, nil)
+}
+
+// applyTransforms encodes the elements of a whole chunk. The result is valid until s is
+// used again.
+func (c *Chain) applyTransforms(s *Scratch, raw []byte) ([]byte, error) {
 	for _, t := range c.transforms {
 		out := s.Bytes(t.Out.nbytes())
 		if err := t.Encode(out, raw); err != nil {
 			return nil, fmt.Errorf("codec %q: %w", t.name, err)
 		}
-		raw, spec = out, t.Out
+		raw = out
 	}
-	dtype, _ := spec.Type.DType()
-	buf := arrowbuf.WrapExternal(raw, nil)
-	defer buf.Release()
-	return ndview.FromBuffer(buf, dtype, 0, spec.Shape, nil)
+	return raw, nil
 }
 
 // DecodeFixed decodes a chunk of fixed-width elements into dst, in C order and the

@@ -82,3 +82,18 @@ func TestDeltasOfTimesEndAtNaT(t *testing.T) {
 	_, err = chain.Encode(s, values(t, of, int64Bytes(5, math.MinInt64, 7, 8), []int64{4}))
 	assert.ErrorContains(t, err, "NaT")
 }
+
+// numcodecs stores fill values of 0 there, which its type of differences cannot hold either.
+func TestDeltasOfPaddedChunksRestoreTheirElements(t *testing.T) {
+	of := element.Of(ndview.Uint16)
+	list := codec.List{codec.Delta{DType: "<u2", AsType: "|u1"}, little}
+	chain, err := list.Compile(codec.ChunkSpec{Type: of, Shape: []int64{3, 3}, Fill: []byte{0, 0}})
+	require.NoError(t, err)
+	s := codec.GetScratch()
+	defer s.Release()
+	enc, err := chain.Encode(s, values(t, of, []byte{10, 0, 20, 0, 30, 0, 40, 0}, []int64{2, 2}))
+	require.NoError(t, err)
+	assert.Equal(t, []byte{10, 10, 0, 10, 10, 0, 0, 0, 0}, enc)
+	_, err = chain.Encode(s, values(t, of, []byte{10, 0, 9, 0, 30, 0, 40, 0}, []int64{2, 2}))
+	assert.ErrorContains(t, err, "element 1 differs by -1")
+}

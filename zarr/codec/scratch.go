@@ -123,6 +123,22 @@ func (s *Scratch) pad(chunk ChunkSpec, raw []byte, shape []int64) []byte {
 	return whole
 }
 
+// padRepeating is pad with a copy of the element before, in C order, in place of each fill
+// value. A codec that encodes elements one after the other can encode it wherever it can
+// encode the elements alone. raw must not be empty.
+func (s *Scratch) padRepeating(chunk ChunkSpec, raw []byte, shape []int64) []byte {
+	size := chunk.Type.Size()
+	whole := s.pad(chunk, raw, shape)
+	given, origin := make([]bool, int64(len(whole))/size), make([]int64, len(shape))
+	grid.Copy(given, chunk.Shape, origin, slices.Repeat([]bool{true}, len(raw)/int(size)), shape, origin, shape, 1)
+	for i, is := range given {
+		if at := int64(i) * size; !is {
+			copy(whole[at:at+size], whole[at-size:at])
+		}
+	}
+	return whole
+}
+
 // hostElements returns the elements of v on the host in C order. It copies only if they
 // are elsewhere or in another order.
 func (s *Scratch) hostElements(v *ndview.NDBuffer) ([]byte, error) {
