@@ -355,8 +355,8 @@ func (c FixedScaleOffset) Transform(in ChunkSpec) (Transform, error) {
 		return Transform{}, err
 	}
 	encode, err := c.encoder(t)
-	if err != nil {
-		return Transform{}, err
+	if err != nil { // elements that NumPy 1 stored can still be decoded
+		encode = func(_, _ []byte) error { return err }
 	}
 	return t.transform(in, encode, c.decoder(t))
 }
@@ -365,7 +365,7 @@ func (c FixedScaleOffset) Transform(in ChunkSpec) (Transform, error) {
 func isInt(n json.Number) bool { return !strings.ContainsAny(n.String(), ".eE") }
 
 // encoder subtracts and multiplies integers as integers of their type, unless a
-// parameter is a float.
+// parameter is a float. An integer parameter that the type lacks is an error, as in NumPy 2.
 func (c FixedScaleOffset) encoder(t filterTypes) (func(dst, src []byte) error, error) {
 	of := t.decoded
 	if !of.floating && isInt(c.Offset) && isInt(c.Scale) {

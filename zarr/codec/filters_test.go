@@ -3,6 +3,7 @@ package codec_test
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"math"
 	"testing"
@@ -108,5 +109,22 @@ func TestFiltersWithoutSuchTypesNameThem(t *testing.T) {
 		if name != "want floats" {
 			assert.ErrorIs(t, err, errors.ErrUnsupported)
 		}
+	}
+}
+
+// NumPy 1 computed with such offsets in a larger type. NumPy 2 only decodes them.
+func TestOffsetsOutsideOfTheirTypeAreDecoded(t *testing.T) {
+	of := element.Of(ndview.Uint8)
+	for offset, want := range map[string][]byte{"-3": {255, 0, 3}, "300": {46, 47, 50}} {
+		list := codec.List{codec.FixedScaleOffset{Offset: json.Number(offset), Scale: "2", DType: "|u1", AsType: "<i2"}, little}
+		chain, err := list.Compile(codec.ChunkSpec{Type: of, Shape: []int64{3}, Fill: []byte{0}})
+		require.NoError(t, err)
+		got, err := decode(chain, 3, []byte{4, 0, 6, 0, 12, 0})
+		require.NoError(t, err)
+		assert.Equal(t, want, got, offset)
+		s := codec.GetScratch()
+		_, err = chain.Encode(s, values(t, of, []byte{1, 2, 3}, []int64{3}))
+		s.Release()
+		assert.ErrorContains(t, err, "offset", offset)
 	}
 }
