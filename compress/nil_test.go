@@ -20,7 +20,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 	for folder, zeros := range map[string]apitest.Zeros{
 		".": {Values: map[string]any{"Batch": compress.Batch{}}},
 		"blosc": {
-			Functions: map[string]any{"Bound": blosc.Bound, "ChunkSize": blosc.ChunkSize, "Decode": blosc.Decode, "DecodeChunk": blosc.DecodeChunk, "DecodedSize": blosc.DecodedSize, "Encode": blosc.Encode, "EncodeChunk": blosc.EncodeChunk, "ParseCompressor": blosc.ParseCompressor, "ZstdLevel": blosc.ZstdLevel},
+			Functions: map[string]any{"Bound": blosc.Bound, "ChunkSize": blosc.ChunkSize, "Decode": blosc.Decode, "DecodeChunk": blosc.DecodeChunk, "DecodedSize": blosc.DecodedSize, "DecodeRange": blosc.DecodeRange, "Encode": blosc.Encode, "EncodeChunk": blosc.EncodeChunk, "ParseCompressor": blosc.ParseCompressor, "ZstdLevel": blosc.ZstdLevel},
 			Values:    map[string]any{"Compressor": blosc.Compressor(99)},
 		},
 		"crc32c": {Functions: map[string]any{"Sums": crc32c.Sums, "Verify": crc32c.Verify}},
@@ -31,7 +31,7 @@ func TestNilAndZeroArgumentsNeverPanic(t *testing.T) {
 			"Apply": shuffle.Apply, "Bits": shuffle.Bits, "Bytes": shuffle.Bytes, "UnshuffleBits": shuffle.UnshuffleBits, "UnshuffleBytes": shuffle.UnshuffleBytes,
 			"UnshuffleBytesUncached": shuffle.UnshuffleBytesUncached, "UnshufflePlanes": shuffle.UnshufflePlanes,
 		}},
-		"zstd": {Functions: map[string]any{"Bound": zstd.Bound, "Encode": zstd.Encode, "Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},
+		"zstd": {Functions: map[string]any{"Bound": zstd.Bound, "Encode": zstd.Encode, "Decode": zstd.Decode, "DecodeFrames": zstd.DecodeFrames, "DecodeRange": zstd.DecodeRange, "EncodeFrame": zstd.EncodeFrame, "Implementation": zstd.Implementation}},
 	} {
 		t.Run(folder, func(t *testing.T) { zeros.Run(t, folder) })
 	}

@@ -145,6 +145,52 @@ func TestZstdTakesAHighLevelOnlyWhereItPays(t *testing.T) {
 	}
 }
 
+func TestRangesOfChunksAreThoseOfTheWhole(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 12))
+	for _, n := range []int{0, 1, 1000, 40_003} {
+		for what, data := range inputs(n) {
+			for compressor := blosc.BloscLZ; compressor <= blosc.Zstd; compressor++ {
+				for _, mode := range []blosc.Shuffle{blosc.NoShuffle, blosc.ByteShuffle, blosc.BitShuffle} {
+					chunk, err := blosc.EncodeChunk(nil, data, blosc.Options{Compressor: compressor, Level: 5, Shuffle: mode, TypeSize: 4, BlockSize: 4096})
+					require.NoError(t, err)
+					name := fmt.Sprintf("%s, %s, shuffle %d, %d bytes", what, compressor, mode, n)
+					for range 10 {
+						from := random.IntN(n + 1)
+						dst := make([]byte, random.IntN(n-from+1))
+						require.NoError(t, blosc.DecodeRange(dst, chunk, int64(from), int64(n)), name)
+						require.True(t, bytes.Equal(data[from:from+len(dst)], dst), "%s: %d from %d", name, len(dst), from)
+					}
+					one := []byte{0}
+					require.ErrorIs(t, blosc.DecodeRange(one, chunk, 0, int64(n)+1), blosc.ErrCorrupt, name)
+					require.ErrorContains(t, blosc.DecodeRange(one, chunk, int64(n), int64(n)), "1 bytes from", name)
+					require.ErrorContains(t, blosc.DecodeRange(one, chunk, -1, int64(n)), "from -1", name)
+					require.ErrorIs(t, blosc.DecodeRange(one, chunk[:len(chunk)-1], 0, int64(n)), blosc.ErrCorrupt, name)
+				}
+			}
+		}
+	}
+}
+
+func TestRangesNeedOnlyTheirBlocks(t *testing.T) {
+	data := recipe(16_384, 4)
+	chunk, err := blosc.EncodeChunk(nil, data, blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4, BlockSize: 4096})
+	require.NoError(t, err)
+	const third = 2
+	binary.LittleEndian.PutUint32(chunk[16+4*third:], uint32(len(chunk)+1)) // where the block begins
+	for block := range 4 {
+		dst := make([]byte, 10)
+		err := blosc.DecodeRange(dst, chunk, int64(4096*block+50), int64(len(data)))
+		if block == third {
+			require.ErrorIs(t, err, blosc.ErrCorrupt)
+			require.ErrorContains(t, err, "block 2")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, data[4096*block+50:][:10], dst)
+	}
+	require.ErrorIs(t, blosc.DecodeRange(make([]byte, 4097), chunk, 4096, int64(len(data))), blosc.ErrCorrupt, "into the block")
+}
+
 func TestDecodeReusesMemory(t *testing.T) {
 	src := recipe(5000, 4)
 	enc, err := blosc.EncodeChunk(nil, src, blosc.Options{Compressor: blosc.LZ4, Level: 5, Shuffle: blosc.ByteShuffle, TypeSize: 4})
@@ -248,6 +294,13 @@ func FuzzDecode(f *testing.F) {
 			binary.LittleEndian.PutUint32(src[12:], uint32(len(src)))
 		}
 		got, err := blosc.DecodeChunk(nil, src, limit)
+		if size, _ := blosc.DecodedSize(src); size <= limit {
+			part := make([]byte, size/2)
+			if rangeErr := blosc.DecodeRange(part, src, size-int64(len(part)), size); err == nil {
+				require.NoError(t, rangeErr)
+				require.True(t, bytes.Equal(got[len(got)-len(part):], part))
+			}
+		}
 		if err != nil {
 			return
 		}

@@ -25,23 +25,33 @@ func DecodeChunk(dst, src []byte, limit int64) ([]byte, error) {
 		copy(dst, src[headerSize:])
 		return dst, nil
 	}
-	var shuffled []byte
-	if h.shuffle() != NoShuffle {
-		buf := getMemory(h.blockSize)
-		defer memories.Put(buf)
-		shuffled = *buf
-	}
-	for i := range h.blocks() {
-		block := dst[i*h.blockSize : min(int64(i+1)*int64(h.blockSize), h.size)]
-		start := int64(binary.LittleEndian.Uint32(src[headerSize+4*i:]))
-		if start > int64(len(src)) {
-			return nil, fmt.Errorf("blosc.DecodeChunk: %w: block %d is at %d of %d bytes", ErrCorrupt, i, start, len(src))
-		}
-		if err := h.decodeBlock(block, shuffled, src[start:]); err != nil {
-			return nil, fmt.Errorf("blosc.DecodeChunk: %w: block %d: %w", ErrCorrupt, i, err)
-		}
+	if err := h.decodeRange(dst, src, 0); err != nil {
+		return nil, fmt.Errorf("blosc.DecodeChunk: %w", err)
 	}
 	return dst, nil
+}
+
+// DecodeRange fills dst with the bytes from a position on of the decoding of a chunk. src and
+// dst must not overlap. size is that of the whole decoding: it is an error if the chunk has
+// another. Only the blocks that have bytes of the range are decoded, so an error in others
+// is not found.
+func DecodeRange(dst, src []byte, from, size int64) error {
+	h, err := parseHeader(src, int64(len(src)))
+	if err == nil && h.size != size {
+		err = fmt.Errorf("%w: chunk of %d bytes, want %d", ErrCorrupt, h.size, size)
+	}
+	if err == nil && (from < 0 || int64(len(dst)) > size-from) {
+		err = fmt.Errorf("%d bytes from %d of %d", len(dst), from, size)
+	}
+	if err == nil && h.stored() {
+		copy(dst, src[headerSize+from:])
+	} else if err == nil {
+		err = h.decodeRange(dst, src, from)
+	}
+	if err != nil {
+		return fmt.Errorf("blosc.DecodeRange: %w", err)
+	}
+	return nil
 }
 
 // ChunkSize returns the size of the chunk with which src begins, as its header has it: at
@@ -57,8 +67,45 @@ func ChunkSize(src []byte) (int64, error) {
 	return size, nil
 }
 
-// uncachedSize is the size from which a decoded chunk is written past the caches: that of
-// a core's cache.
+// decodeRange fills dst with the bytes from a position on of the decoding of a chunk that is
+// not stored.
+func (h *header) decodeRange(dst, src []byte, from int64) error {
+	var shuffled []byte
+	if h.shuffle() != NoShuffle {
+		buf := getMemory(h.blockSize)
+		defer memories.Put(buf)
+		shuffled = *buf
+	}
+	pastCaches := len(dst) >= uncachedSize
+	for len(dst) > 0 {
+		i := int(from / int64(h.blockSize))
+		block := h.block(i)
+		start := int64(binary.LittleEndian.Uint32(src[headerSize+4*i:]))
+		if start > int64(len(src)) {
+			return fmt.Errorf("%w: block %d is at %d of %d bytes", ErrCorrupt, i, start, len(src))
+		}
+		skip := from - block.Offset
+		n := min(block.Length-skip, int64(len(dst)))
+		out, part := dst[:n], (*[]byte)(nil)
+		if n < block.Length {
+			part = getMemory(int(block.Length))
+			out = *part
+		}
+		err := h.decodeBlock(out, shuffled, src[start:], pastCaches)
+		if part != nil {
+			copy(dst[:n], out[skip:])
+			memories.Put(part)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: block %d: %w", ErrCorrupt, i, err)
+		}
+		dst, from = dst[n:], from+n
+	}
+	return nil
+}
+
+// uncachedSize is the size from which decoded bytes are written past the caches: that of a
+// core's cache.
 const uncachedSize = 1 << 20
 
 // shuffle returns what is to be undone.
@@ -74,8 +121,8 @@ func (h *header) shuffle() Shuffle {
 }
 
 // decodeBlock fills a block. shuffled is memory of at least its size, unless the chunk
-// is not shuffled.
-func (h *header) decodeBlock(block, shuffled, src []byte) error {
+// is not shuffled. If the block is not needed in the caches, it is written past them.
+func (h *header) decodeBlock(block, shuffled, src []byte, pastCaches bool) error {
 	mode, out := h.shuffle(), block[:len(block):len(block)]
 	if mode != NoShuffle {
 		out = shuffled[:len(block)]
@@ -112,9 +159,9 @@ func (h *header) decodeBlock(block, shuffled, src []byte) error {
 	}
 	switch {
 	case planes != nil:
-		return shuffle.UnshufflePlanes(block, planes, h.size >= uncachedSize)
+		return shuffle.UnshufflePlanes(block, planes, pastCaches)
 	case mode == ByteShuffle:
-		if h.size >= uncachedSize {
+		if pastCaches {
 			return shuffle.UnshuffleBytesUncached(block, out, h.typeSize)
 		}
 		return shuffle.UnshuffleBytes(block, out, h.typeSize)

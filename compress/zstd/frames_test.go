@@ -212,6 +212,13 @@ func FuzzDecodeFrames(f *testing.F) {
 		if err == nil {
 			require.Equal(t, string(want), string(got))
 		}
+		// A range of what decodes is that range, and another never panics.
+		half := make([]byte, len(got)/2+1)
+		size := max(int64(len(got)), 1)
+		if rangeErr := DecodeRange(half, src, size-int64(len(half)), size); failed == nil && len(got) > 0 {
+			require.NoError(t, rangeErr)
+			require.Equal(t, string(got[len(got)-len(half):]), string(half))
+		}
 	})
 }
 

@@ -20,6 +20,7 @@ type libzstd struct {
 
 	createCCtx, freeCCtx, setParameter, compress2, compressBound uintptr
 	createDCtx, freeDCtx, decompressDCtx, frameSize              uintptr
+	resetDCtx, decompressStream                                  uintptr
 	isError, getErrorName                                        uintptr
 }
 
@@ -37,6 +38,8 @@ var library = sync.OnceValue(func() *libzstd {
 		"ZSTD_freeDCtx":                &lib.freeDCtx,
 		"ZSTD_decompressDCtx":          &lib.decompressDCtx,
 		"ZSTD_findFrameCompressedSize": &lib.frameSize,
+		"ZSTD_DCtx_reset":              &lib.resetDCtx,
+		"ZSTD_decompressStream":        &lib.decompressStream,
 		"ZSTD_isError":                 &lib.isError,
 		"ZSTD_getErrorName":            &lib.getErrorName,
 		"ZSTD_versionNumber":           &version,
@@ -194,30 +197,43 @@ var libraryDecoders sync.Pool // of *dctx
 // frameMagic begins a frame, as a number of 4 bytes.
 const frameMagic = 0xfd2fb528
 
+// isFrame reports whether src is exactly one frame.
+func (lib *libzstd) isFrame(src []byte) bool {
+	// The library may decode formats older than RFC 8878, too, which are foreign here.
+	if len(src) < 4 || binary.LittleEndian.Uint32(src) != frameMagic {
+		return false
+	}
+	return syslib.Call(lib.frameSize, uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src))) == uintptr(len(src))
+}
+
+// newDecoder returns a decompression context, which the garbage collector frees, or nil if
+// there is no memory.
+func (lib *libzstd) newDecoder() *dctx {
+	handle := syslib.Call(lib.createDCtx)
+	if handle == 0 {
+		return nil
+	}
+	d := &dctx{handle}
+	runtime.AddCleanup(d, func(handle uintptr) { syslib.Call(lib.freeDCtx, handle) }, handle)
+	return d
+}
+
 // decode decodes one frame into dst and returns its size. It returns false if src is not
 // exactly one frame, or anything else fails. Then dst has undefined bytes.
 func (lib *libzstd) decode(dst, src []byte) (int, bool) {
-	// The library may decode formats older than RFC 8878, too, which are foreign here.
-	if len(src) < 4 || binary.LittleEndian.Uint32(src) != frameMagic {
-		return 0, false
-	}
-	from := unsafe.SliceData(src)
-	if size := syslib.Call(lib.frameSize, uintptr(unsafe.Pointer(from)), uintptr(len(src))); size != uintptr(len(src)) {
+	if !lib.isFrame(src) {
 		return 0, false
 	}
 	d, ok := libraryDecoders.Get().(*dctx)
 	if !ok {
-		handle := syslib.Call(lib.createDCtx)
-		if handle == 0 {
+		if d = lib.newDecoder(); d == nil {
 			return 0, false
 		}
-		d = &dctx{handle}
-		runtime.AddCleanup(d, func(handle uintptr) { syslib.Call(lib.freeDCtx, handle) }, handle)
 	}
 	defer libraryDecoders.Put(d)
 	n := syslib.Call(lib.decompressDCtx, d.handle,
 		uintptr(unsafe.Pointer(unsafe.SliceData(dst))), uintptr(len(dst)),
-		uintptr(unsafe.Pointer(from)), uintptr(len(src)))
+		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)))
 	return int(n), n <= uintptr(len(dst)) // codes of errors are larger than any size
 }
 
