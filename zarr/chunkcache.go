@@ -25,7 +25,7 @@ type chunkCache struct {
 type cachedChunk struct {
 	id      string
 	version string // of the value that has the chunk
-	data    []byte // immutable; nil if the chunk is not stored
+	data    []byte // the first elements, or all; immutable; nil if the chunk is not stored
 }
 
 func (c *chunkCache) get(id string) *cachedChunk {
@@ -97,7 +97,7 @@ func (r region) readCached(ctx context.Context, u unit, key string, chain *codec
 		return false, nil
 	}
 	n, err := grid.ByteSize(box.Shape, r.width())
-	if err != nil || n > a.ChunkCache {
+	if err != nil || n > a.ChunkCache || n == 0 {
 		return false, err
 	}
 	version, err := a.version(ctx, key)
@@ -106,22 +106,29 @@ func (r region) readCached(ctx context.Context, u unit, key string, chain *codec
 	}
 	id := chunkID(key, u.inner)
 	chunk := a.chunks.get(id)
-	if chunk == nil || chunk.version != version {
-		if err := arrowbuf.CheckHostMemory(n); err != nil {
+	if chunk != nil && chunk.version != version {
+		chunk = nil
+	}
+	end := r.endOf(part, box, n)
+	if chunk == nil || chunk.data != nil && int64(len(chunk.data)) < end {
+		if chunk != nil || !chain.DecodesRanges() {
+			end = n // so that reads one after the other decode a chunk twice at most
+		}
+		if err := arrowbuf.CheckHostMemory(end); err != nil {
 			return false, err
 		}
-		whole := region{array: a, box: box}
-		data, _, err := fetch(extent{}, nil)
+		buf := encodings.Get().(*[]byte)
+		defer encodings.Put(buf)
+		data, _, err := fetchAll(fetch, buf)
 		if err != nil {
 			return false, err
 		}
 		chunk = &cachedChunk{id: id, version: version}
 		if data != nil {
-			whole.data = make([]byte, n)
-			if err := whole.decode(chain, box, data); err != nil {
+			chunk.data = make([]byte, end)
+			if err := r.decodeFirst(chain, chunk.data, data, n); err != nil {
 				return false, err
 			}
-			chunk.data = whole.data
 		}
 		// The chunk is of the version if that was the same before and after.
 		if after, err := a.version(ctx, key); err != nil || after != version {
@@ -134,6 +141,30 @@ func (r region) readCached(ctx context.Context, u unit, key string, chain *codec
 	}
 	r.copyPart(part, chunk.data, box)
 	return true, nil
+}
+
+// firstRead is the size in bytes of which a multiple is decoded for the first read of a part
+// of a chunk: that of a block of Zstandard, which is decoded whole anyway.
+const firstRead = 128 << 10
+
+// endOf returns how many of the n bytes of a chunk are decoded at least to read a part of it:
+// those up to the end of the part, and some more.
+func (r region) endOf(part, box grid.Box, n int64) int64 {
+	enclosing := part.RelativeTo(box.Origin).Enclosing(box.Shape)
+	first, _ := enclosing.ContiguousRange(box.Shape)
+	step := max(firstRead/r.width(), 1) * r.width()
+	end := (first + grid.Size(enclosing.Shape)) * r.width()
+	return min(n, (end+step-1)/step*step)
+}
+
+// decodeFirst fills dst with the first of the n bytes of a chunk.
+func (r region) decodeFirst(chain *codec.Chain, dst, data []byte, n int64) error {
+	s := r.array.scratch()
+	defer s.Release()
+	if int64(len(dst)) == n {
+		return chain.DecodeFixed(s, dst, data)
+	}
+	return chain.DecodeRange(s, dst, data, 0)
 }
 
 // chunkID names an inner chunk of a shard, or the chunk that is a whole value.

@@ -236,6 +236,15 @@ type fetchFunc func(want extent, dst []byte) (data []byte, owned bool, err error
 // encodings holds memory for encoded chunks, as *[]byte.
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
+// fetchAll reads an encoded chunk into buf, which it grows if needed.
+func fetchAll(fetch fetchFunc, buf *[]byte) (data []byte, owned bool, err error) {
+	data, owned, err = fetch(extent{}, (*buf)[:0])
+	if err == nil && owned && cap(data) > cap(*buf) {
+		*buf = data
+	}
+	return data, owned, err
+}
+
 // readInto reads the chunk of a unit and decodes its part in the region. Of a chunk that
 // is stored as it is in memory it reads only the part, to its final place.
 func (r region) readInto(ctx context.Context, u unit, key string, chain *codec.Chain, box grid.Box, fetch fetchFunc) error {
@@ -270,12 +279,9 @@ func (r region) readInto(ctx context.Context, u unit, key string, chain *codec.C
 	}
 	buf := encodings.Get().(*[]byte)
 	defer encodings.Put(buf)
-	data, owned, err := fetch(extent{}, (*buf)[:0])
+	data, owned, err := fetchAll(fetch, buf)
 	if err != nil {
 		return err
-	}
-	if owned && cap(data) > cap(*buf) {
-		*buf = data
 	}
 	if plain && owned && int64(len(data)) == grid.Size(box.Shape)*r.width() {
 		if err := chain.DecodePlain(data, data); err != nil {
@@ -287,22 +293,23 @@ func (r region) readInto(ctx context.Context, u unit, key string, chain *codec.C
 	return r.decode(chain, box, data)
 }
 
-// decode decodes a chunk and copies its part in the region. If the chunk is not stored,
-// the part has the fill value.
+// decode decodes a chunk, as far as needed, and copies its part in the region. If the chunk is
+// not stored, the part has the fill value.
 func (r region) decode(chain *codec.Chain, box grid.Box, data []byte) error {
 	part, _ := box.Intersect(r.box)
-	if data == nil {
-		box = part
+	decoded := part // what raw has
+	if data != nil {
+		decoded = decodedBox(chain, part.RelativeTo(box.Origin), box.Shape).RelativeTo(negate(box.Origin))
 	}
 	s, memory := r.array.scratch(), codec.GetScratch()
 	defer s.Release()
 	defer memory.Release()
-	n, err := grid.ByteSize(box.Shape, r.width())
+	n, err := grid.ByteSize(decoded.Shape, r.width())
 	if err != nil {
 		return err
 	}
 	start, run := part.RelativeTo(r.box.Origin).ContiguousRange(r.box.Shape)
-	inPlace := run && slices.Equal(part.Shape, box.Shape)
+	inPlace := run && slices.Equal(part.Shape, decoded.Shape)
 	var raw []byte
 	if inPlace {
 		raw = r.data[start*r.width():][:n]
@@ -314,13 +321,39 @@ func (r region) decode(chain *codec.Chain, box grid.Box, data []byte) error {
 	}
 	if data == nil {
 		grid.Fill(raw, r.array.chain.Fill())
-	} else if err := chain.DecodeFixed(s, raw, data); err != nil {
+	} else if err := decodeBox(s, chain, raw, data, decoded.RelativeTo(box.Origin), box.Shape); err != nil {
 		return err
 	}
 	if !inPlace {
-		r.copyPart(part, raw, box)
+		r.copyPart(part, raw, decoded)
 	}
 	return nil
+}
+
+// decodedBox returns the box of a chunk of the given shape that is decoded to read a part of
+// it: the least contiguous range of elements, if the codecs need not decode more.
+func decodedBox(chain *codec.Chain, part grid.Box, shape []int64) grid.Box {
+	if chain.DecodesRanges() {
+		return part.Enclosing(shape)
+	}
+	return grid.WholeBox(shape)
+}
+
+// decodeBox decodes a box of a chunk that decodedBox returned.
+func decodeBox(s *codec.Scratch, chain *codec.Chain, dst, data []byte, box grid.Box, shape []int64) error {
+	if box.Covers(shape) {
+		return chain.DecodeFixed(s, dst, data)
+	}
+	width := int64(len(dst)) / grid.Size(box.Shape)
+	n, err := grid.ByteSize(shape, width)
+	if err == nil {
+		err = arrowbuf.CheckHostMemory(n) // some encodings are decoded whole anyway
+	}
+	if err != nil {
+		return err
+	}
+	from, _ := box.ContiguousRange(shape)
+	return chain.DecodeRange(s, dst, data, from*width)
 }
 
 // copyPart copies a part of a box of decoded elements to its place.

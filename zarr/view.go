@@ -202,7 +202,8 @@ func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 				index.Gather(fill, dst, shape, field.of(a.chain.Fill()), ones(len(fill.From)), field.size)
 				return nil
 			}
-			n, err := grid.ByteSize(c.box.Shape, width)
+			box := decodedBox(c.chain, part.Bounds(), c.box.Shape)
+			n, err := grid.ByteSize(box.Shape, width)
 			if err == nil {
 				err = arrowbuf.CheckHostMemory(n) // a chunk may be much larger than its array
 			}
@@ -211,10 +212,10 @@ func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 			}
 			memory.Reset()
 			raw := memory.Bytes(n)
-			if err := c.chain.DecodeFixed(s, raw, c.data); err != nil {
+			if err := decodeBox(s, c.chain, raw, c.data, box, c.box.Shape); err != nil {
 				return err
 			}
-			index.Gather(part, dst, shape, field.extract(raw, width), c.box.Shape, field.size)
+			index.Gather(part.RelativeTo(box.Origin), dst, shape, field.extract(raw, width), box.Shape, field.size)
 			return nil
 		})
 	})

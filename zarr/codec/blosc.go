@@ -205,10 +205,20 @@ func (b Blosc) options() blosc.Options {
 // Decode returns the decoding of src: at most limit bytes. As in numcodecs, bytes after the
 // chunk are ignored.
 func (Blosc) Decode(dst, src []byte, limit int64) ([]byte, error) {
+	return blosc.DecodeChunk(dst, bloscChunk(src), limit)
+}
+
+// decodeRange decodes the blocks that have bytes of the range.
+func (Blosc) decodeRange(dst, src []byte, from, size int64) error {
+	return blosc.DecodeRange(dst, bloscChunk(src), from, size)
+}
+
+// bloscChunk returns src without the bytes after a chunk.
+func bloscChunk(src []byte) []byte {
 	if n, err := blosc.ChunkSize(src); err == nil {
-		src = src[:n]
+		return src[:n]
 	}
-	return blosc.DecodeChunk(dst, src, limit)
+	return src
 }
 
 // EncodedSize bounds the encoding of n bytes by any encoder.

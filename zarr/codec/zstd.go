@@ -80,6 +80,11 @@ func (Zstd) Decode(dst, src []byte, limit int64) ([]byte, error) {
 	return zstd.DecodeFrames(dst, src, limit)
 }
 
+// decodeRange decodes src up to the end of the range, or a frame with a checksum whole.
+func (Zstd) decodeRange(dst, src []byte, from, size int64) error {
+	return zstd.DecodeRange(dst, src, from, size)
+}
+
 // EncodedSize is generous, since other encoders may split incompressible data into many small
 // blocks.
 func (Zstd) EncodedSize(n int64) (int64, bool) { return looseBound(n), false }

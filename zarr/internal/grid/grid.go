@@ -147,6 +147,21 @@ func (b Box) ContiguousRange(shape []int64) (start int64, ok bool) {
 	return start, true
 }
 
+// Enclosing returns the smallest box around a box of at least one element that is one
+// contiguous range in a C-ordered array: whole along the axes after the first of several
+// elements.
+func (b Box) Enclosing(shape []int64) Box {
+	out := Box{Origin: slices.Clone(b.Origin), Shape: slices.Clone(b.Shape)}
+	for i := range shape {
+		if i > 0 && out.Shape[i-1] > 1 {
+			copy(out.Shape[i:], shape[i:])
+			clear(out.Origin[i:])
+			break
+		}
+	}
+	return out
+}
+
 // ChunkIndices yields the index of every chunk of a regular grid that intersects the
 // box.
 func (b Box) ChunkIndices(chunk []int64) iter.Seq[[]int64] {

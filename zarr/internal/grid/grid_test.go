@@ -81,15 +81,59 @@ func TestTransposePermutesAxes(t *testing.T) {
 	}
 }
 
+// randomBox returns a box of at least one element in an array.
+func randomBox(random *rand.Rand, shape []int64) grid.Box {
+	b := grid.Box{Origin: make([]int64, len(shape)), Shape: make([]int64, len(shape))}
+	for i := range shape {
+		b.Shape[i] = 1 + random.Int64N(shape[i])
+		b.Origin[i] = random.Int64N(shape[i] - b.Shape[i] + 1)
+	}
+	return b
+}
+
+func TestEnclosingIsTheLeastContiguousBox(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 4))
+	for range 1000 {
+		shape := randomShape(random, random.IntN(4))
+		b := randomBox(random, shape)
+		got := b.Enclosing(shape)
+		_, ok := got.ContiguousRange(shape)
+		require.True(t, ok, "%v in %v of %v", got, b, shape)
+		require.True(t, got.Contains(b))
+		require.True(t, grid.WholeBox(shape).Contains(got))
+		// No other contiguous box around b is smaller.
+		for origin := range grid.Indices(add(b.Origin, 1)) {
+			room := make([]int64, len(shape)) // beyond the end of b
+			for i := range shape {
+				room[i] = shape[i] - b.Origin[i] - b.Shape[i] + 1
+			}
+			for more := range grid.Indices(room) {
+				c := grid.Box{Origin: origin, Shape: make([]int64, len(shape))}
+				for i := range shape {
+					c.Shape[i] = b.Origin[i] + b.Shape[i] + more[i] - origin[i]
+				}
+				if _, ok := c.ContiguousRange(shape); ok {
+					require.LessOrEqual(t, grid.Size(got.Shape), grid.Size(c.Shape), "%v around %v of %v", c, b, shape)
+				}
+			}
+		}
+	}
+}
+
+// add returns the values plus n.
+func add(values []int64, n int64) []int64 {
+	out := make([]int64, len(values))
+	for i := range values {
+		out[i] = values[i] + n
+	}
+	return out
+}
+
 func TestContiguousRangeMatchesEnumeration(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	for range 2000 {
 		shape := randomShape(random, random.IntN(4))
-		b := grid.Box{Origin: make([]int64, len(shape)), Shape: make([]int64, len(shape))}
-		for i := range shape {
-			b.Shape[i] = 1 + random.Int64N(shape[i])
-			b.Origin[i] = random.Int64N(shape[i] - b.Shape[i] + 1)
-		}
+		b := randomBox(random, shape)
 		start, ok := b.ContiguousRange(shape)
 		consecutive, next := true, position(b.Origin, shape)
 		if ok {

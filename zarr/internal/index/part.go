@@ -65,6 +65,27 @@ func (p Part) Covers(shape []int64) bool {
 	return p.To[0].Len >= n && distinct(p.linear(shape), n) == n
 }
 
+// Bounds returns the smallest box of the region that has all elements of the part, which is
+// not empty.
+func (p Part) Bounds() grid.Box {
+	b := grid.Box{Origin: make([]int64, len(p.From)), Shape: make([]int64, len(p.From))}
+	for i, q := range p.From {
+		low, high := q.bounds()
+		b.Origin[i], b.Shape[i] = low, high-low+1
+	}
+	return b
+}
+
+// RelativeTo returns the part of a region whose first element is at origin in the region of p.
+func (p Part) RelativeTo(origin []int64) Part {
+	from := make([]Positions, len(p.From))
+	for i, q := range p.From {
+		from[i] = q.affine(1, -origin[i])
+	}
+	p.From = from
+	return p
+}
+
 // linear returns the positions of paired coordinates in C order of the shape.
 func (p Part) linear(shape []int64) []int64 {
 	numbers := make([]int64, p.To[0].Len)

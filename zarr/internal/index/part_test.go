@@ -82,6 +82,15 @@ func TestPartsOfChunksMakeTheWhole(t *testing.T) {
 			grid.Copy(region, box.Shape, make([]int64, len(shape)), data, shape, inside.Origin, inside.Shape, 3)
 			index.Gather(part, got, full, region, box.Shape, 3)
 
+			// The bounds of the part have all of it.
+			bounds := part.Bounds()
+			inner := make([]byte, 3*grid.Size(bounds.Shape))
+			grid.Copy(inner, bounds.Shape, make([]int64, len(shape)), region, box.Shape, bounds.Origin, bounds.Shape, 3)
+			ofRegion, ofInner := make([]byte, len(want)), make([]byte, len(want))
+			index.Gather(part, ofRegion, full, region, box.Shape, 3)
+			index.Gather(part.RelativeTo(bounds.Origin), ofInner, full, inner, bounds.Shape, 3)
+			require.Equal(t, ofRegion, ofInner, "%v in %v", part, bounds)
+
 			// Writing what was read changes nothing.
 			before := append([]byte{}, region...)
 			index.Scatter(part, region, box.Shape, want, full, 3)
