@@ -38,7 +38,8 @@ type Array struct {
 	// value, as chunks that a stored shard lacks always have.
 	RequireChunks bool
 	// ChunkCache is the most memory in bytes for decoded chunks that were read in part; 0
-	// caches none. A cached chunk counts only while the store returns the version that its
+	// caches none. Of a chunk in zstd or Blosc the first read decodes no more than up to the
+	// part, and a later one that needs more the whole. A cached chunk counts only while the store returns the version that its
 	// value had, so it has an effect only on a store.RangeReader with versions.
 	ChunkCache int64
 	// Trace, if not nil, receives the duration of each stage of writing.

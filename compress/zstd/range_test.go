@@ -29,7 +29,7 @@ func anyFrame(t *testing.T, src []byte, o ...zstd.EOption) []byte {
 	t.Helper()
 	e, err := zstd.NewWriter(nil, append(o, zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true))...)
 	require.NoError(t, err)
-	defer e.Close()
+	defer func() { require.NoError(t, e.Close()) }()
 	return e.EncodeAll(src, nil)
 }
 

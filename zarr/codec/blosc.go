@@ -25,7 +25,7 @@ const (
 var numcodecsShuffles = []BloscShuffle{BloscAuto, BloscNone, BloscBytes, BloscBits}
 
 // Blosc shuffles and compresses into Blosc version 1 chunks (Zarr core 3.1, "blosc
-// codec").
+// codec"). A read of a part of a chunk on the host decodes only the blocks that have it.
 type Blosc struct {
 	// Compressor is the format. Zarr names it as String does.
 	Compressor blosc.Compressor

@@ -11,6 +11,9 @@ import (
 // reference implementation, -131072 to 22; 0 means its default, 3. Checksum adds a
 // checksum to the frame. Decoding verifies a checksum if the frame has one.
 //
+// With libzstd, a read of a part of a chunk on the host decodes a frame without a checksum
+// only up to the end of the part.
+//
 // If the system has libzstd, it compresses and decompresses, otherwise Go does; see
 // [ZstdImplementation]. The Go implementation has four levels; see
 // [zstd.EncodeOptions].
