@@ -70,7 +70,7 @@ func Append(ctx context.Context, input, output string, options Options) (*Append
 	}
 	r := &AppendReport{
 		Input: input, Format: a.format, Output: a.plan.Output, Device: a.options.Device.String(),
-		Appended: p.state.Rows - a.existing.rows, Rows: p.state.Rows, Columns: len(a.chosen.plans),
+		Appended: p.state.Rows - a.existing.rows, Rows: p.state.Rows, Columns: len(a.chosen.columns),
 		ChunkRows: p.state.ChunkRows, ShardRows: p.state.ShardRows,
 		RawBytes: p.state.RawBytes, StoredBytes: p.state.Stored, Seconds: time.Since(start).Seconds(), Stages: p.stats.report(),
 	}
@@ -247,11 +247,11 @@ func (a *appending) open(ctx context.Context) (err error) {
 	}
 	a.chosen.fields = fields
 	for i, c := range a.existing.columns {
-		a.chosen.plans[i].name = c.name
+		a.chosen.columns[i].name = c.name
 		a.plan.Grouped = append(a.plan.Grouped, c.grouped)
 	}
-	nameDimensions(a.chosen.plans)
-	a.plan.StreamRows = streamRows(a.chosen.plans, a.options, a.shares())
+	nameDimensions(a.chosen.columns)
+	a.plan.StreamRows = streamRows(a.chosen.columns, a.options, a.shares())
 	_, indexed := a.existing.attributes[attrIndex]
 	a.options.NoIndex = !indexed
 	a.src = newFollowingSource(a.src, a.existing)
@@ -334,10 +334,10 @@ func (a *appending) run(ctx context.Context) (*pipeline, error) {
 	for i, c := range before.columns {
 		state.Columns[i].Missing = c.arrays[arrayMask] != nil
 		state.Columns[i].ElementMissing = c.arrays[arrayElements] != nil
-		if a.chosen.plans[i].kind == kindNested {
+		if a.chosen.columns[i].kind == kindNested {
 			var err error
 			if state.Columns[i].Nested, err = before.nestedStateOf(ctx, i); err != nil {
-				return nil, partErrorf(PartOutput, "column %q: %w", a.chosen.plans[i].field.Name, err)
+				return nil, partErrorf(PartOutput, "column %q: %w", a.chosen.columns[i].field.Name, err)
 			}
 		}
 	}
@@ -398,11 +398,11 @@ func newFollowingSource(src source.Source, t *existingTable) *followingSource {
 	var fields, all []arrow.Field
 	for i, c := range t.table.columns {
 		field := t.table.schema.Field(i)
-		if c.plan.kind == kindNested {
+		if c.column.kind == kindNested {
 			all = append(all, arrow.Field{Name: field.Name, Type: arrow.Null, Nullable: true})
 			continue
 		}
-		s.first = s.first || c.plan.kind == kindDictionary
+		s.first = s.first || c.column.kind == kindDictionary
 		s.flat.columns, fields, all = append(s.flat.columns, c), append(fields, field), append(all, field)
 	}
 	s.flat.schema, s.fields = arrow.NewSchema(fields, nil), arrow.NewSchema(all, nil)
@@ -430,7 +430,7 @@ func (s *followingSource) Next() (source.Batch, error) {
 	columns := make([]arrow.Array, s.fields.NumFields())
 	next := 0
 	for i, c := range s.table.columns {
-		if c.plan.kind == kindNested {
+		if c.column.kind == kindNested {
 			columns[i] = array.NewNull(int(flat.NumRows()))
 			continue
 		}

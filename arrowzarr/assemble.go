@@ -91,32 +91,32 @@ func (w *worker) assemble(ctx context.Context, rows columnRows) (_ *columnChunk,
 			chunk.release(nil)
 		}
 	}()
-	plan, inputs := w.columns[rows.column], rows.columnSlices()
-	if chunk.memory, err = w.reserve(ctx, plan, rows, inputs); err != nil {
+	column, inputs := w.columns[rows.column], rows.columnSlices()
+	if chunk.memory, err = w.reserve(ctx, column, rows, inputs); err != nil {
 		return nil, err
 	}
 	a := assembler{device: arrowbuf.CPU(), kernels: w.stats}
-	if plan.onDevice {
+	if column.onDevice {
 		a.device = w.device
 	}
 	err = arrowdata.CatchPanic(func() (err error) {
-		if plan.runs {
+		if column.runs {
 			if chunk.decoded, err = decodeRuns(inputs); err != nil {
 				return err
 			}
 		}
-		chunk.arrays, err = a.assemble(plan, inputs, rows.rows)
+		chunk.arrays, err = a.assemble(column, inputs, rows.rows)
 		return err
 	})
 	if err != nil {
-		return nil, partErrorf(partOf(err, PartInput), "column %q: %w", plan.field.Name, err)
+		return nil, partErrorf(partOf(err, PartInput), "column %q: %w", column.field.Name, err)
 	}
 	return chunk, nil
 }
 
 // reserve waits for the memory to assemble and encode a chunk.
-func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inputs []columnSlice) (*chunkReservation, error) {
-	if plan.kind == kindNull {
+func (w *worker) reserve(ctx context.Context, column *column, rows columnRows, inputs []columnSlice) (*chunkReservation, error) {
+	if column.kind == kindNull {
 		return w.memory.acquire(ctx, 0, nil)
 	}
 	w.mu.Lock()
@@ -129,25 +129,25 @@ func (w *worker) reserve(ctx context.Context, plan *column, rows columnRows, inp
 		return nil
 	})
 	if err != nil {
-		return nil, partErrorf(PartInput, "column %q: %w", plan.field.Name, err)
+		return nil, partErrorf(PartInput, "column %q: %w", column.field.Name, err)
 	}
-	need := w.chunkBytes(plan, rows, inputs, regions)
-	if plan.runs {
+	need := w.chunkBytes(column, rows, inputs, regions)
+	if column.runs {
 		var text float64
 		if err := arrowdata.CatchPanic(func() (err error) { text, err = decodedTextBytes(inputs); return err }); err != nil {
-			return nil, partErrorf(PartInput, "column %q: %w", plan.field.Name, err)
+			return nil, partErrorf(PartInput, "column %q: %w", column.field.Name, err)
 		}
 		need += 2 * (text + need)
 	}
 	if need > float64(w.maxBytes) {
-		return nil, partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", plan.field.Name, need, w.maxBytes)
+		return nil, partErrorf(PartUsage, "column %q: encoding one chunk takes %.0f bytes, more than half of --max-memory, %d: lower --chunk-rows, or raise --max-memory", column.field.Name, need, w.maxBytes)
 	}
 	return w.memory.acquire(ctx, int64(need), regions)
 }
 
 // chunkBytes is the memory that assembling and encoding a chunk takes beside the
 // regions that it reads.
-func (w *worker) chunkBytes(plan *column, rows columnRows, inputs []columnSlice, regions [][]byte) float64 {
+func (w *worker) chunkBytes(column *column, rows columnRows, inputs []columnSlice, regions [][]byte) float64 {
 	var read float64
 	for _, r := range regions {
 		read += float64(len(r))
@@ -156,20 +156,20 @@ func (w *worker) chunkBytes(plan *column, rows columnRows, inputs []columnSlice,
 	n := float64(max(rows.rows, rows.grid.chunkRows))
 	padding := n - float64(rows.rows)
 	values, masks := read+8*n, n
-	if plan.kind == kindFixed || plan.kind == kindDictionary {
-		values = n * plan.rowBytes(nil, 0)
+	if column.kind == kindFixed || column.kind == kindDictionary {
+		values = n * column.rowBytes(nil, 0)
 	}
-	if plan.isList() {
-		masks += n * float64(plan.layout.elements())
+	if column.isList() {
+		masks += n * float64(column.layout.elements())
 	}
 	// An encoder is reused, and keeps the tables of its largest chunk.
 	w.tableBytes = max(w.tableBytes, w.codec.tableBytes(values))
-	if plan.onDevice { // only the encoded chunk is on the host
+	if column.onDevice { // only the encoded chunk is on the host
 		return values + masks
 	}
 	// Encoding hardly makes a chunk larger.
 	need := 2*(values+masks) + float64(outsideHeap(int64(w.tableBytes)))
-	if plan.kind == kindFixed && plan.layout.viewable() && len(inputs) == 1 && inputs[0].values.NullN() == 0 && padding == 0 {
+	if column.kind == kindFixed && column.layout.viewable() && len(inputs) == 1 && inputs[0].values.NullN() == 0 && padding == 0 {
 		need -= values // a view
 	}
 	return need

@@ -45,16 +45,16 @@ func (e *columnError) Unwrap() error { return e.err }
 
 // chosenColumns are the columns of an input that are converted.
 type chosenColumns struct {
-	plans   []*column
+	columns []*column
 	fields  []int // their indices in the schema
 	skipped []SkippedColumn
 }
 
-// chooseColumns plans the columns of a schema that the options choose. The error has
+// chooseColumns returns the columns of a schema that the options choose. The error has
 // every problem: names that match no column, and columns that cannot be converted.
 func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
-	c, err := planChosen(schema, o)
-	if err == nil && len(c.plans) == 0 && schema.NumFields() > 0 {
+	c, err := newChosenColumns(schema, o)
+	if err == nil && len(c.columns) == 0 && schema.NumFields() > 0 {
 		err = errNothingLeft(c.skipped)
 	}
 	if err != nil {
@@ -63,8 +63,8 @@ func chooseColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	return c, nil
 }
 
-// planChosen is chooseColumns that may choose no column.
-func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
+// newChosenColumns is chooseColumns without the error of choosing no column.
+func newChosenColumns(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 	var refused []error
 	chosen, unmatched := markChosen(schema, o.Columns, o.Exclude)
 	for _, name := range slices.Sorted(maps.Keys(o.ColumnCodecs)) {
@@ -80,12 +80,12 @@ func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 		if !chosen[i] {
 			continue
 		}
-		plan, err := planColumn(field)
+		column, err := newColumn(field)
 		var why *columnError
 		switch {
 		case err == nil:
-			plan.codecs = codecsOf(field.Name)
-			c.plans, c.fields = append(c.plans, plan), append(c.fields, i)
+			column.codecs = codecsOf(field.Name)
+			c.columns, c.fields = append(c.columns, column), append(c.fields, i)
 		case o.SkipUnsupported && errors.As(err, &why):
 			c.skipped = append(c.skipped, SkippedColumn{Name: field.Name, Type: typeText(field.Type), Reason: why.err.Error(), field: i})
 		default:
@@ -98,8 +98,8 @@ func planChosen(schema *arrow.Schema, o Options) (*chosenColumns, error) {
 		}
 		return nil, markPart(PartInput, err)
 	}
-	nameColumns(c.plans)
-	nameDimensions(c.plans)
+	nameColumns(c.columns)
+	nameDimensions(c.columns)
 	return c, nil
 }
 

@@ -59,8 +59,8 @@ func (s chunkSizer) withShards(grid rowGrid, columns []*column, widths []float64
 		return grid
 	}
 	var row, widest float64
-	for i, plan := range columns {
-		if plan.kind != kindNested { // its arrays have grids of their own
+	for i, c := range columns {
+		if c.kind != kindNested { // its arrays have grids of their own
 			row, widest = row+widths[i], max(widest, widths[i])
 		}
 	}
@@ -82,8 +82,8 @@ func (s chunkSizer) withShards(grid rowGrid, columns []*column, widths []float64
 func (s chunkSizer) chunkRows(columns []*column, widths []float64, gathered float64) int64 {
 	rows := int64(DefaultChunkRows)
 	var widest float64
-	for i, plan := range columns {
-		if plan.kind != kindNested { // its arrays have chunks of their own
+	for i, c := range columns {
+		if c.kind != kindNested { // its arrays have chunks of their own
 			widest = max(widest, widths[i])
 		}
 	}
@@ -102,8 +102,8 @@ func (s chunkSizer) chunkRows(columns []*column, widths []float64, gathered floa
 // rowWidths returns the bytes of a row of each column of a batch.
 func rowWidths(columns []*column, batch arrow.RecordBatch) []float64 {
 	widths := make([]float64, len(columns))
-	for i, plan := range columns {
-		widths[i] = plan.rowBytes(batch.Column(i), batch.NumRows())
+	for i, c := range columns {
+		widths[i] = c.rowBytes(batch.Column(i), batch.NumRows())
 	}
 	return widths
 }

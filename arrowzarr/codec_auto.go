@@ -204,7 +204,7 @@ func (c *column) dictionarySamples(rows columnSlice) (all []sample, err error) {
 		return nil, err
 	}
 	all = append(all, sample{arrayValues, c.class(), c.dataType(), arrays.values})
-	categories, err := planColumn(categoriesField(c.storage.(*arrow.DictionaryType)))
+	categories, err := newColumn(categoriesField(c.storage.(*arrow.DictionaryType)))
 	if err != nil {
 		return all, err
 	}

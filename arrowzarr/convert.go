@@ -105,7 +105,7 @@ type conversion struct {
 	plan    *plan
 }
 
-// openConversion opens the input and plans its columns. It does not access the output.
+// openConversion opens the input and chooses its columns. It does not access the output.
 func openConversion(ctx context.Context, input, output string, options Options) (*conversion, error) {
 	if output == "-" {
 		return nil, partErrorf(PartUsage, "a Zarr hierarchy is many files, so standard output cannot hold it: expected the name of the output")
@@ -249,7 +249,7 @@ func (c *conversion) choosesShards() bool { return c.target.isRemote() && c.opti
 // wholeInput returns the part that goes from a checkpoint to the end.
 func (c *conversion) wholeInput(last *checkpoint) part {
 	whole := part{rows: source.WholeInput, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}
-	if c.input != "-" && c.options.reader == nil && c.options.Checkpoint > 0 && !(c.options.ShardRows > 0 && slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.kind == kindNested })) {
+	if c.input != "-" && c.options.reader == nil && c.options.Checkpoint > 0 && !(c.options.ShardRows > 0 && slices.ContainsFunc(c.chosen.columns, func(c *column) bool { return c.kind == kindNested })) {
 		whole.checkpoints = c.options.Checkpoint
 	}
 	if last != nil {
@@ -269,12 +269,12 @@ func (c *conversion) report(p *pipeline, took time.Duration) *Report {
 		Input: c.input, Format: c.format, Output: c.plan.Output,
 		Device: c.options.Device.String(), DeviceReason: c.options.deviceReason, Codec: strings.Join(c.options.codecRules(), " "),
 		Compressor: c.options.codecs().implementation(),
-		Rows:       state.Rows, Columns: len(c.chosen.plans), Skipped: c.chosen.skipped,
+		Rows:       state.Rows, Columns: len(c.chosen.columns), Skipped: c.chosen.skipped,
 		ChunkRows: state.ChunkRows, ShardRows: state.ShardRows,
 		RawBytes: state.RawBytes, StoredBytes: state.Stored,
 		Seconds: took.Seconds(), Stages: p.stats.report(), Engines: p.stats.codecs.Counts(),
 	}
-	for _, column := range c.chosen.plans {
+	for _, column := range c.chosen.columns {
 		if column.kind == kindNested {
 			r.Nested++
 		}

@@ -177,8 +177,8 @@ func (g *categories) isUniqueIndex() (bool, error) {
 	return true, nil
 }
 
-// readValues reads the next n values as an array of a plan of categories.
-func (g *categories) readValues(plan *column, all *keyReader, n int64, a assembler) (*chunkArrays, error) {
+// readValues reads the next n values as an array of a column of categories.
+func (g *categories) readValues(column *column, all *keyReader, n int64, a assembler) (*chunkArrays, error) {
 	raw := make([]byte, 0, n*g.codeOf.keys.length/max(g.codeOf.len(), 1)) // of average keys, with their lengths
 	offsets := make([]int64, 1, n+1)
 	for range n {
@@ -189,14 +189,14 @@ func (g *categories) readValues(plan *column, all *keyReader, n int64, a assembl
 		raw = append(raw, key...)
 		offsets = append(offsets, int64(len(raw)))
 	}
-	if plan.kind == kindText || plan.kind == kindBinary {
+	if column.kind == kindText || column.kind == kindBinary {
 		values, err := element.NewVLen(offsets, raw, n)
 		if err != nil {
 			return nil, err
 		}
 		return &chunkArrays{values: values}, nil
 	}
-	if plan.layout.dtype == ndview.Bool { // a byte each, as keys
+	if column.layout.dtype == ndview.Bool { // a byte each, as keys
 		bits := make([]byte, bitutil.BytesForBits(int64(len(raw))))
 		for i, b := range raw {
 			bitutil.SetBitTo(bits, i, b != 0)
@@ -204,14 +204,14 @@ func (g *categories) readValues(plan *column, all *keyReader, n int64, a assembl
 		raw = bits
 	}
 	onHost := func(b *memory.Buffer) (*memory.Buffer, error) { return b, nil }
-	data, err := plan.fixedData(memory.NewBufferBytes(raw), int(n), nil, nil, onHost)
+	data, err := column.fixedData(memory.NewBufferBytes(raw), int(n), nil, nil, onHost)
 	if err != nil {
 		return nil, err
 	}
 	defer data.Release()
 	values := array.MakeFromData(data)
 	defer values.Release()
-	return a.assemble(plan, []columnSlice{{values: values, to: n}}, n)
+	return a.assemble(column, []columnSlice{{values: values, to: n}}, n)
 }
 
 // release releases the values.

@@ -95,7 +95,7 @@ func (w *deviceWriter) send(ctx context.Context, chunk *columnChunk, writes chan
 	c := w.columns[chunk.column]
 	pieces, err := c.split(chunk.index, chunk.arrays)
 	if err != nil {
-		return failedColumn(c.plan.field, PartOutput, err)
+		return failedColumn(c.column.field, PartOutput, err)
 	}
 	var unstored atomic.Int64
 	unstored.Store(int64(len(pieces)))

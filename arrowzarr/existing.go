@@ -67,9 +67,9 @@ func openExisting(ctx context.Context, s store.Store, jobs int) (*existingTable,
 	}
 	t := &existingTable{table: table, attributes: m.Attributes, nodes: m.Consolidated, rows: table.rows}
 	for _, c := range table.columns {
-		column, err := t.column(c.plan)
+		column, err := t.column(c.column)
 		if err != nil {
-			return nil, fmt.Errorf("column %q: %w", c.plan.field.Name, err)
+			return nil, fmt.Errorf("column %q: %w", c.column.field.Name, err)
 		}
 		t.columns = append(t.columns, column)
 	}
@@ -129,7 +129,7 @@ func (t *existingTable) setGrid() error {
 	t.from = t.rows
 	found := false
 	for i, c := range t.table.columns {
-		if c.plan.kind == kindNested {
+		if c.column.kind == kindNested {
 			continue
 		}
 		for name, m := range t.columns[i].arrays {
@@ -138,7 +138,7 @@ func (t *existingTable) setGrid() error {
 			}
 			grid := gridOf(m)
 			if found && grid != t.grid || m.Shape[0] != t.rows {
-				return fmt.Errorf("column %q: %s has %d rows in chunks and shards of %+v, expected %d in %+v: %w", c.plan.field.Name, name, m.Shape[0], grid, t.rows, t.grid, arrowdata.ErrMalformed)
+				return fmt.Errorf("column %q: %s has %d rows in chunks and shards of %+v, expected %d in %+v: %w", c.column.field.Name, name, m.Shape[0], grid, t.rows, t.grid, arrowdata.ErrMalformed)
 			}
 			t.grid, found = grid, true
 		}
@@ -186,7 +186,7 @@ func (t *existingTable) chooseGrid(chunkRows int64) error {
 	}
 	t.grid.chunkRows, t.from = chunkRows, 0
 	for i, c := range t.table.columns {
-		if c.plan.kind == kindNested {
+		if c.column.kind == kindNested {
 			continue
 		}
 		for name, m := range t.columns[i].arrays {
@@ -398,9 +398,9 @@ func isStoredChunk(m *zarr.ArrayMetadata, key string) bool {
 func (t *existingTable) paths() []string {
 	var paths []string
 	for _, c := range t.table.columns {
-		paths = append(paths, c.plan.name)
-		for path := range arrayNames(c.plan) {
-			paths = append(paths, c.plan.name+"/"+path)
+		paths = append(paths, c.column.name)
+		for path := range arrayNames(c.column) {
+			paths = append(paths, c.column.name+"/"+path)
 		}
 	}
 	if index, ok := t.attributes[attrIndex].(string); ok && !slices.Contains(paths, index) {

@@ -30,7 +30,7 @@ func (t *existingTable) attach(ctx context.Context, nested []*nestedWriter) erro
 			continue
 		}
 		if err := arrowdata.CatchPanic(func() error { return t.attachNested(ctx, i, w) }); err != nil {
-			return fmt.Errorf("column %q: %w", t.table.columns[i].plan.field.Name, err)
+			return fmt.Errorf("column %q: %w", t.table.columns[i].column.field.Name, err)
 		}
 	}
 	return nil
@@ -76,7 +76,7 @@ func (t *existingTable) attachNested(ctx context.Context, column int, w *nestedW
 
 // loadCategories adds the values of a dictionary inside of a nested column.
 func (t *existingTable) loadCategories(ctx context.Context, c *tableColumn, w *nodeWriter) error {
-	n := nodeOf(c.plan.nested, w.plan.key)
+	n := nodeOf(c.column.nested, w.node.key)
 	count, err := t.countNode(ctx, c, n.children[0])
 	if err != nil {
 		return err
@@ -122,9 +122,9 @@ func nodeOf(n *node, key string) *node {
 // nestedStateOf returns the state of a nested column after the rows of the table.
 func (t *existingTable) nestedStateOf(ctx context.Context, column int) (*nestedState, error) {
 	c := t.table.columns[column]
-	group, ok := t.nodes[c.plan.name].(*zarr.GroupMetadata)
+	group, ok := t.nodes[c.column.name].(*zarr.GroupMetadata)
 	if !ok {
-		return nil, fmt.Errorf("%s is no group: %w", c.plan.name, arrowdata.ErrMalformed)
+		return nil, fmt.Errorf("%s is no group: %w", c.column.name, arrowdata.ErrMalformed)
 	}
 	text, _ := group.Attributes["form"].(string)
 	var form any
@@ -133,7 +133,7 @@ func (t *existingTable) nestedStateOf(ctx context.Context, column int) (*nestedS
 	}
 	optional := map[string]bool{}
 	findOptions(form, optional)
-	w := newNestedWriter(c.plan.nested, &streamSink{counting: true, column: &columnWriter{plan: c.plan}}, nil)
+	w := newNestedWriter(c.column.nested, &streamSink{counting: true, writer: &columnWriter{column: c.column}}, nil)
 	if err := t.setLengths(ctx, c, w.root, t.rows, optional); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func findOptions(form any, optional map[string]bool) {
 
 // setLengths sets the lengths of the streams of a node of n elements, and of those below.
 func (t *existingTable) setLengths(ctx context.Context, c *tableColumn, w *nodeWriter, n int64, optional map[string]bool) error {
-	p := w.plan
+	p := w.node
 	w.missing = optional[p.key] && p.kind != nodeUnion // whose key is also that of a record around it
 	for _, s := range []*arrayStream{w.mask, w.index, w.tags} {
 		if s != nil {
@@ -317,7 +317,7 @@ func (t *existingTable) loadNested(ctx context.Context, nested []*nestedWriter) 
 			w.sink.ctx = ctx
 			s := w.streams[r.stream]
 			if err := t.loadStream(ctx, &t.table.columns[column].zarrReader, s, r); err != nil {
-				return partErrorf(partOf(err, PartOutput), "column %q: %s: %w", w.sink.column.plan.field.Name, s.name, err)
+				return partErrorf(partOf(err, PartOutput), "column %q: %s: %w", w.sink.writer.column.field.Name, s.name, err)
 			}
 		}
 	}

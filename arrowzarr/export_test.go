@@ -73,7 +73,7 @@ func StripSizes(path string, rows, maxBuffer int64) (sizes []int64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.AllowStrips(&stripSizer{columns: chosen.plans, grid: rowGrid{chunkRows: rows}})
+	p.AllowStrips(&stripSizer{columns: chosen.columns, grid: rowGrid{chunkRows: rows}})
 	if err := p.Open(context.Background(), chosen.fields, source.WholeInput); err != nil {
 		return nil, err
 	}

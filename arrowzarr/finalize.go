@@ -62,9 +62,9 @@ func (h *hierarchyWriter) finalize(ctx context.Context, schema *arrow.Schema, st
 	h.rows, h.grid, h.nodes = state.Rows, state.grid(), h.existing.copyNodes()
 	columns := make([]*column, len(h.columns))
 	for i, c := range h.columns {
-		columns[i] = c.plan
+		columns[i] = c.column
 		if err := h.column(ctx, c, state.Columns[i], categories[i]); err != nil {
-			return failedColumn(c.plan.field, PartOutput, err)
+			return failedColumn(c.column.field, PartOutput, err)
 		}
 	}
 	attributes, err := rootAttributes(schema, columns, h.rows)
@@ -86,12 +86,12 @@ func (h *hierarchyWriter) finalize(ctx context.Context, schema *arrow.Schema, st
 
 // column gives the arrays of a column their paths, and writes their metadata.
 func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, state columnState, g *categories) error {
-	missing := state.Missing || w.plan.kind == kindNull
+	missing := state.Missing || w.column.kind == kindNull
 	if h.layout.building == "" && h.layout.grouped[w.number] && !state.ElementMissing {
 		missing = true // a group needs a mask, even if no value turned out to be missing
 	}
-	attributes := w.plan.attributes(missing || state.ElementMissing)
-	name := w.plan.name
+	attributes := w.column.attributes(missing || state.ElementMissing)
+	name := w.column.name
 	if w.nested != nil {
 		return h.finishNested(ctx, w, attributes)
 	}
@@ -100,7 +100,7 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, state col
 		arrays[a.name] = a
 	}
 	values := arrays[arrayValues]
-	if w.plan.kind == kindDictionary {
+	if w.column.kind == kindDictionary {
 		unique, err := g.isUniqueIndex()
 		if err != nil {
 			return err
@@ -111,18 +111,18 @@ func (h *hierarchyWriter) column(ctx context.Context, w *columnWriter, state col
 		}
 		return errors.Join(
 			h.group(ctx, name, attributes),
-			h.array(ctx, w, values, finalPath(w.plan, arrayValues, true), h.rows, w.plan.dims[:1], nil),
+			h.array(ctx, w, values, finalPath(w.column, arrayValues, true), h.rows, w.column.dims[:1], nil),
 			h.categories(ctx, g, name+"/categories"))
 	}
 	if !missing && !state.ElementMissing {
-		return h.array(ctx, w, values, name, h.rows, w.plan.valueDims(), attributes)
+		return h.array(ctx, w, values, name, h.rows, w.column.valueDims(), attributes)
 	}
-	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w, values, finalPath(w.plan, arrayValues, true), h.rows, w.plan.valueDims(), nil))
+	err := errors.Join(h.group(ctx, name, attributes), h.array(ctx, w, values, finalPath(w.column, arrayValues, true), h.rows, w.column.valueDims(), nil))
 	if missing {
-		err = errors.Join(err, h.array(ctx, w, arrays[arrayMask], finalPath(w.plan, arrayMask, true), h.rows, w.plan.dims[:1], nil))
+		err = errors.Join(err, h.array(ctx, w, arrays[arrayMask], finalPath(w.column, arrayMask, true), h.rows, w.column.dims[:1], nil))
 	}
 	if state.ElementMissing {
-		err = errors.Join(err, h.array(ctx, w, arrays[arrayElements], finalPath(w.plan, arrayElements, true), h.rows, w.plan.valueDims(), nil))
+		err = errors.Join(err, h.array(ctx, w, arrays[arrayElements], finalPath(w.column, arrayElements, true), h.rows, w.column.valueDims(), nil))
 	}
 	return err
 }
@@ -187,19 +187,19 @@ func (h *hierarchyWriter) move(ctx context.Context, built, path string) error {
 
 // categories writes the values of a dictionary column.
 func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path string) error {
-	plan, err := planColumn(categoriesField(g.column.storage.(*arrow.DictionaryType)))
+	column, err := newColumn(categoriesField(g.column.storage.(*arrow.DictionaryType)))
 	if err != nil {
 		return err
 	}
 	m := &zarr.ArrayMetadata{
-		Shape:      append([]int64{g.codeOf.len()}, plan.layout.row...),
-		DataType:   plan.dataType(),
-		ChunkShape: chunkShape(h.categoryRows(g), plan.layout.row),
-		Codecs:     zarr.DefaultCodecs(plan.dataType(), g.column.codecs.compressors(arrayCategories, plan.class(), plan.dataType())...),
+		Shape:      append([]int64{g.codeOf.len()}, column.layout.row...),
+		DataType:   column.dataType(),
+		ChunkShape: chunkShape(h.categoryRows(g), column.layout.row),
+		Codecs:     zarr.DefaultCodecs(column.dataType(), g.column.codecs.compressors(arrayCategories, column.class(), column.dataType())...),
 	}
-	m.Attributes = plan.attributes(false)
+	m.Attributes = column.attributes(false)
 	m.DimensionNames = []string{g.column.name + ".category"}
-	for i := range plan.layout.row {
+	for i := range column.layout.row {
 		m.DimensionNames = append(m.DimensionNames, fmt.Sprintf("%s.category_%d", g.column.name, i+1))
 	}
 	if done := h.existing.reuseCategories(path, m); done {
@@ -216,7 +216,7 @@ func (h *hierarchyWriter) categories(ctx context.Context, g *categories, path st
 	group.SetLimit(h.jobs)
 	all, rows := g.codeOf.reader(), m.ChunkShape[0]
 	for from := int64(0); from < g.codeOf.len() && groupCtx.Err() == nil; from += rows {
-		arrays, err := g.readValues(plan, all, min(rows, g.codeOf.len()-from), assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels})
+		arrays, err := g.readValues(column, all, min(rows, g.codeOf.len()-from), assembler{device: arrowbuf.CPU(), kernels: &h.stats.kernels})
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}
@@ -273,7 +273,7 @@ func (h *hierarchyWriter) joinPieces(ctx context.Context, pieces []partPiece) er
 		pieces = pieces[n:]
 		group.Go(func() error {
 			if err := h.joinUnit(groupCtx, s, grid, joined); err != nil {
-				return partErrorf(partOf(err, PartOutput), "column %q: %s: %w", w.plan.field.Name, s.name, err)
+				return partErrorf(partOf(err, PartOutput), "column %q: %s: %w", w.column.field.Name, s.name, err)
 			}
 			return nil
 		})
@@ -286,7 +286,7 @@ func (h *hierarchyWriter) joinPieces(ctx context.Context, pieces []partPiece) er
 
 // joinUnit writes the chunks of one shard, or one chunk, from their pieces.
 func (h *hierarchyWriter) joinUnit(ctx context.Context, s *arrayStream, grid rowGrid, pieces []partPiece) error {
-	array, err := arrayBuilder{writer: h.writer, grid: grid}.newArray(h.layout.path(s.sink.column, s.name), s.metadata(grid))
+	array, err := arrayBuilder{writer: h.writer, grid: grid}.newArray(h.layout.path(s.sink.writer, s.name), s.metadata(grid))
 	if err != nil {
 		return err
 	}
@@ -437,7 +437,7 @@ func (c *conversion) joinResults(ctx context.Context) (*tableState, []partPiece,
 	}
 	state := &tableState{
 		Rows: c.plan.Partitions[n-1].To, ChunkRows: c.plan.ChunkRows, ShardRows: c.plan.ShardRows,
-		Columns: make([]columnState, len(c.chosen.plans)),
+		Columns: make([]columnState, len(c.chosen.columns)),
 	}
 	var pieces []partPiece
 	for number, r := range results {

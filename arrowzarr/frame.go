@@ -79,15 +79,15 @@ func (h *hierarchyWriter) frameColumns(schema *arrow.Schema) (order []string, in
 	order = []string{}
 	wanted := pandasIndex(schema)
 	for _, w := range h.columns {
-		attributes := h.attributesOf(w.plan.name)
+		attributes := h.attributesOf(w.column.name)
 		encoding, _ := attributes[attrEncType].(string)
-		_, isGroup := h.nodes[w.plan.name].(*zarr.GroupMetadata)
-		if !w.plan.fitsFrame(encoding, isGroup) {
+		_, isGroup := h.nodes[w.column.name].(*zarr.GroupMetadata)
+		if !w.column.fitsFrame(encoding, isGroup) {
 			continue
 		}
-		order = append(order, w.plan.name)
-		if wanted != "" && w.plan.field.Name == wanted && !isGroup {
-			index = w.plan.name
+		order = append(order, w.column.name)
+		if wanted != "" && w.column.field.Name == wanted && !isGroup {
+			index = w.column.name
 		}
 	}
 	return order, index
@@ -143,7 +143,7 @@ func (h *hierarchyWriter) frame(ctx context.Context, schema *arrow.Schema, attri
 func (h *hierarchyWriter) indexName() string {
 	taken := map[string]bool{}
 	for _, w := range h.columns {
-		taken[w.plan.name] = true
+		taken[w.column.name] = true
 	}
 	return uniqueName(rowNumbers, taken, maxNameBytes)
 }
@@ -191,7 +191,7 @@ func (h *hierarchyWriter) writeIndexEarly(ctx context.Context, rows int64, memor
 func (h *hierarchyWriter) needsIndex(schema *arrow.Schema) bool {
 	return h.index && h.existing == nil && pandasIndex(schema) == "" && slices.ContainsFunc(h.columns, func(w *columnWriter) bool {
 		for _, missing := range []bool{false, true} {
-			if encoding, _ := w.plan.encoding(missing); !w.plan.fitsFrame(encoding, missing) {
+			if encoding, _ := w.column.encoding(missing); !w.column.fitsFrame(encoding, missing) {
 				return false
 			}
 		}
@@ -204,7 +204,7 @@ func (h *hierarchyWriter) needsIndex(schema *arrow.Schema) bool {
 func (h *hierarchyWriter) indexMetadata(rows int64) *zarr.ArrayMetadata {
 	t := element.Of(ndview.Int64)
 	return &zarr.ArrayMetadata{
-		Shape: []int64{rows}, DataType: t, ChunkShape: []int64{max(min(rows, indexChunkRows), 1)}, DimensionNames: h.columns[0].plan.dims[:1],
+		Shape: []int64{rows}, DataType: t, ChunkShape: []int64{max(min(rows, indexChunkRows), 1)}, DimensionNames: h.columns[0].column.dims[:1],
 		Codecs:     zarr.DefaultCodecs(t, codec.Blosc{Compressor: blosc.LZ4, Level: 5, Shuffle: codec.BloscBytes, TypeSize: 8}),
 		Attributes: map[string]any{attrEncType: "array", attrEncVer: "0.2.0"},
 	}

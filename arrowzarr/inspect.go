@@ -133,16 +133,16 @@ func (c *Contents) addStored(stored *Contents) {
 // addForms adds what each column of an input becomes.
 func (c *Contents) addForms(schema *arrow.Schema, o Options) error {
 	o.SkipUnsupported = true
-	chosen, err := planChosen(schema, o)
+	chosen, err := newChosenColumns(schema, o)
 	if err != nil {
 		return err
 	}
 	for i := range c.Columns {
 		c.Columns[i].Becomes = &ZarrForm{}
 	}
-	for i, plan := range chosen.plans {
-		column := &c.Columns[chosen.fields[i]]
-		*column.Becomes = ZarrForm{Node: plan.name, Form: plan.form(column.Nulls), Codec: plan.codecs.byClass[plan.class()].String()}
+	for i, column := range chosen.columns {
+		stats := &c.Columns[chosen.fields[i]]
+		*stats.Becomes = ZarrForm{Node: column.name, Form: column.form(stats.Nulls), Codec: column.codecs.byClass[column.class()].String()}
 	}
 	for _, s := range chosen.skipped {
 		c.Columns[s.field].Becomes.Refused = s.Reason

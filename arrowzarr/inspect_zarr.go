@@ -106,11 +106,12 @@ func (c *Contents) addTable(ctx context.Context, s store.Store, options InspectO
 	}
 	defer func() { _ = t.Close() }() // it closes no store
 	c.Rows = t.rows
-	for _, column := range t.columns {
-		field := column.plan.field
+	for _, reader := range t.columns {
+		column := reader.column
+		field := column.field
 		c.Table = append(c.Table, ColumnStats{
 			Name: field.Name, Type: field.Type.String(), Shape: []int64{t.rows}, Nulls: -1, StoredBytes: -1, RawBytes: -1,
-			Becomes: &ZarrForm{Node: column.plan.name, Form: column.plan.form(-1)},
+			Becomes: &ZarrForm{Node: column.name, Form: column.form(-1)},
 		})
 	}
 	if !options.Stats {

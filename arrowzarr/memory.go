@@ -54,7 +54,7 @@ func divideMemory(maxMemory int64, columns int) memoryShares {
 // shares returns the shares of the memory of a conversion.
 func (c *conversion) shares() memoryShares {
 	ofSource, _ := c.sourceBytes()
-	return divideMemory(c.options.MaxMemory-ofSource, len(c.chosen.plans))
+	return divideMemory(c.options.MaxMemory-ofSource, len(c.chosen.columns))
 }
 
 // parquetInput returns the Parquet file that is the input, or nil.
@@ -75,7 +75,7 @@ func (c *conversion) sourceBytes() (n int64, dictionaries bool) {
 // checkMemory returns an error if what is known of the columns leaves too little for
 // their values.
 func (c *conversion) checkMemory() error {
-	columns := int64(len(c.chosen.plans))
+	columns := int64(len(c.chosen.columns))
 	if c.shares().total < c.options.MaxMemory/4 {
 		known, hasDictionaries := c.sourceBytes()
 		known += columns * source.ColumnMemory

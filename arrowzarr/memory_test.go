@@ -173,23 +173,23 @@ func TestLastChunksWaitForMemory(t *testing.T) {
 			values.ValueBuilder().(*array.Int64Builder).Append(int64(i + 1))
 		}
 		lasts := values.NewArray()
-		var plans []*column
+		var columns []*column
 		for i := range 4 {
-			plan, err := planColumn(arrow.Field{Name: fmt.Sprint(i), Type: lasts.DataType()})
+			column, err := newColumn(arrow.Field{Name: fmt.Sprint(i), Type: lasts.DataType()})
 			require.NoError(t, err)
-			plans = append(plans, plan)
+			columns = append(columns, column)
 		}
 		options, err := Options{Codec: Codec{Name: "none"}}.withDefaults()
 		require.NoError(t, err)
 		slow := &slowStore{Store: store.NewMemory()}
-		w := newWriter(plans, layout{grouped: make([]bool, len(plans))}, slow, options.codecs(), &Progress{}, &pipelineStats{}, nil)
-		chunks := newChunkMemory(share, len(plans), nil)
+		w := newWriter(columns, layout{grouped: make([]bool, len(columns))}, slow, options.codecs(), &Progress{}, &pipelineStats{}, nil)
+		chunks := newChunkMemory(share, len(columns), nil)
 		for _, c := range w.columns {
-			sink := &streamSink{builder: arrayBuilder{writer: w, grid: rowGrid{chunkRows: 2 * lists}}, column: c, memory: chunks}
-			c.nested = newNestedWriter(c.plan.nested, sink, nil)
+			sink := &streamSink{builder: arrayBuilder{writer: w, grid: rowGrid{chunkRows: 2 * lists}}, writer: c, memory: chunks}
+			c.nested = newNestedWriter(c.column.nested, sink, nil)
 			require.NoError(t, c.nested.append(t.Context(), []columnSlice{{values: lasts, to: lists}}))
 		}
-		require.NoError(t, w.complete(t.Context(), len(plans)))
+		require.NoError(t, w.complete(t.Context(), len(columns)))
 		assert.Positive(t, slow.most)
 		assert.LessOrEqual(t, slow.most, 2*16_000)
 		assert.True(t, chunks.free.TryAcquire(share), "nothing is reserved")

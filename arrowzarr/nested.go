@@ -24,9 +24,8 @@ const (
 	nodeNull                       // IndexedOptionArray over EmptyArray
 )
 
-// node is the plan for one node of a nested column: an Arrow type, and the form of
-// awkward that it becomes. Each node is stored as 1-D arrays, whose names begin with
-// its key.
+// node is one node of a nested column: an Arrow type, and the form of awkward that it
+// becomes. Each node is stored as 1-D arrays, whose names begin with its key.
 type node struct {
 	kind     nodeKind
 	key      string
@@ -51,16 +50,16 @@ const (
 // stack of some readers.
 const maxNesting = 64
 
-// planNested returns the plan of a nested type.
-func planNested(t arrow.DataType) (*node, error) {
-	return (&nodePlanner{keys: map[string]bool{}}).plan(t, "", 0)
+// newNode returns the root node of a nested type.
+func newNode(t arrow.DataType) (*node, error) {
+	return (&nodeBuilder{keys: map[string]bool{}}).build(t, "", 0)
 }
 
-// nodePlanner makes the keys of a column's nodes unique.
-type nodePlanner struct{ keys map[string]bool }
+// nodeBuilder makes the nodes of a column, with unique keys.
+type nodeBuilder struct{ keys map[string]bool }
 
-// plan returns the plan of a type at a path. The path of the root is "".
-func (p *nodePlanner) plan(t arrow.DataType, path string, depth int) (n *node, err error) {
+// build returns the node of a type at a path. The path of the root is "".
+func (b *nodeBuilder) build(t arrow.DataType, path string, depth int) (n *node, err error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("types are nested more than %d deep", maxNesting)
 	}
@@ -76,11 +75,11 @@ func (p *nodePlanner) plan(t arrow.DataType, path string, depth int) (n *node, e
 		n.kind, rootKey = nodeText, "text"
 	case *arrow.MapType:
 		n.kind, rootKey = nodeList, "map"
-		n.key = p.uniqueKey(path, rootKey)
-		entries := &node{kind: nodeRecord, typ: t.Elem(), key: p.uniqueKey(path, "entries"), names: []string{"key", "value"}}
+		n.key = b.uniqueKey(path, rootKey)
+		entries := &node{kind: nodeRecord, typ: t.Elem(), key: b.uniqueKey(path, "entries"), names: []string{"key", "value"}}
 		n.children = []*node{entries}
 		for i, step := range entries.names {
-			child, err := p.plan(t.Elem().(*arrow.StructType).Field(i).Type, joinPath(path, step), depth+1)
+			child, err := b.build(t.Elem().(*arrow.StructType).Field(i).Type, joinPath(path, step), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -130,9 +129,9 @@ func (p *nodePlanner) plan(t arrow.DataType, path string, depth int) (n *node, e
 		}
 		n.kind, rootKey = nodeFixed, "values"
 	}
-	n.key = p.uniqueKey(path, rootKey)
+	n.key = b.uniqueKey(path, rootKey)
 	for i, t := range types {
-		child, err := p.plan(t, joinPath(path, steps[i]), depth+1)
+		child, err := b.build(t, joinPath(path, steps[i]), depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -163,11 +162,11 @@ func joinPath(path, step string) string {
 
 // uniqueKey returns the key of the node at a path: a name that Zarr nodes can have,
 // also with the name of a buffer after it.
-func (p *nodePlanner) uniqueKey(path, root string) string {
+func (b *nodeBuilder) uniqueKey(path, root string) string {
 	if path == "" {
 		path = root
 	}
-	return uniqueName(path, p.keys, maxNameBytes-len("-"+bufferOffsets))
+	return uniqueName(path, b.keys, maxNameBytes-len("-"+bufferOffsets))
 }
 
 // uniqueNames returns the names with a number after those that occurred before, since
@@ -189,7 +188,7 @@ func uniqueNames(names []string) []string {
 // refers to as kept. An option is demanded of the contents of a union of which another
 // has nulls.
 func (w *nodeWriter) form(option bool) map[string]any {
-	n := w.plan
+	n := w.node
 	switch n.kind {
 	case nodeNull:
 		return map[string]any{
@@ -234,9 +233,9 @@ func (n *node) isCategorical() bool {
 // neither an option nor indexed nor a union, so those become records of one field.
 func (w *nodeWriter) categoriesForm() map[string]any {
 	inner := w.single()
-	switch inner.plan.kind {
+	switch inner.node.kind {
 	case nodeDictionary, nodeNull, nodeUnion:
-		return map[string]any{"class": "RecordArray", "fields": []string{"value"}, "form_key": inner.plan.key, "contents": []any{inner.form(false)}}
+		return map[string]any{"class": "RecordArray", "fields": []string{"value"}, "form_key": inner.node.key, "contents": []any{inner.form(false)}}
 	}
 	return inner.form(false)
 }
@@ -250,7 +249,7 @@ func indexName(wide bool) string {
 
 // contentForm returns the form of a node without its mask.
 func (w *nodeWriter) contentForm() map[string]any {
-	n := w.plan
+	n := w.node
 	switch n.kind {
 	case nodeFixed:
 		form := map[string]any{"class": "NumpyArray", "primitive": n.layout.dtype.String(), "form_key": w.keep(w.data)}
@@ -300,12 +299,12 @@ func (w *nodeWriter) unionForm() map[string]any {
 	contents := make([]any, len(w.children))
 	for i, child := range w.children {
 		inner := child.single()
-		isIndexed := inner.plan.kind == nodeDictionary && !inner.plan.isCategorical()
-		if inner.plan.kind != nodeUnion && !isIndexed {
+		isIndexed := inner.node.kind == nodeDictionary && !inner.node.isCategorical()
+		if inner.node.kind != nodeUnion && !isIndexed {
 			contents[i] = child.form(option)
 			continue
 		}
-		form := map[string]any{"class": "RecordArray", "fields": []string{"value"}, "form_key": inner.plan.key, "contents": []any{inner.form(false)}}
+		form := map[string]any{"class": "RecordArray", "fields": []string{"value"}, "form_key": inner.node.key, "contents": []any{inner.form(false)}}
 		switch {
 		case option && isIndexed: // what is missing is so in its index
 			form = map[string]any{"class": "UnmaskedArray", "content": form}
@@ -321,7 +320,7 @@ func (w *nodeWriter) unionForm() map[string]any {
 // single returns the writer that the form of a union of one type is replaced by, and
 // any other writer itself.
 func (w *nodeWriter) single() *nodeWriter {
-	for w.plan.kind == nodeUnion && len(w.children) == 1 {
+	for w.node.kind == nodeUnion && len(w.children) == 1 {
 		w = w.children[0]
 	}
 	return w
@@ -330,7 +329,7 @@ func (w *nodeWriter) single() *nodeWriter {
 // isOption reports whether the form without demand is an option.
 func (w *nodeWriter) isOption() bool {
 	w = w.single()
-	return w.missing || w.plan.kind == nodeNull
+	return w.missing || w.node.kind == nodeNull
 }
 
 // uniqueName returns a name for a Zarr node of at most max bytes: the given one, if a

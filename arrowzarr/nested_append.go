@@ -17,7 +17,7 @@ import (
 // nodeWriter appends Arrow arrays to the arrays of a node. Only one goroutine may use
 // the writers of a column.
 type nodeWriter struct {
-	plan     *node
+	node     *node
 	children []*nodeWriter
 
 	mask    *arrayStream // true is missing; nil for dictionaries and nulls
@@ -32,7 +32,7 @@ type nodeWriter struct {
 
 // newNodeWriter returns the writer of a node and those of its children.
 func newNodeWriter(n *node, sink *streamSink, m *categoryMemory) *nodeWriter {
-	w := &nodeWriter{plan: n}
+	w := &nodeWriter{node: n}
 	stream := func(buffer string, dtype ndview.DType, row ...int64) *arrayStream {
 		s := newArrayStream(sink, n.key+"-"+buffer, dtype, row...)
 		s.class = n.bufferClass(buffer)
@@ -99,7 +99,7 @@ func (w *nodeWriter) nodes(f func(w *nodeWriter)) {
 // keep marks an array as part of the output, and returns the node's key.
 func (w *nodeWriter) keep(s *arrayStream) string {
 	s.kept = true
-	return w.plan.key
+	return w.node.key
 }
 
 // append appends elements [from, to) of an array of the node's type.
@@ -111,15 +111,15 @@ func (w *nodeWriter) append(a arrow.Array, from, to int64) (err error) {
 	if runs, ok := a.(*array.RunEndEncoded); ok {
 		return w.appendRuns(runs, from, to)
 	}
-	if a.DataType().ID() != w.plan.typ.ID() {
-		return fmt.Errorf("an array of type %s, expected %s: %w", a.DataType(), w.plan.typ, arrowdata.ErrMalformed)
+	if a.DataType().ID() != w.node.typ.ID() {
+		return fmt.Errorf("an array of type %s, expected %s: %w", a.DataType(), w.node.typ, arrowdata.ErrMalformed)
 	}
 	if w.mask != nil {
 		if err := w.appendMask(a, from, to); err != nil {
 			return err
 		}
 	}
-	switch w.plan.kind {
+	switch w.node.kind {
 	case nodeFixed:
 		return w.appendFixed(a, from, to)
 	case nodeText:
@@ -131,8 +131,8 @@ func (w *nodeWriter) append(a arrow.Array, from, to int64) (err error) {
 		if !ok {
 			return fmt.Errorf("array of %T: %w", a, arrowdata.ErrMalformed)
 		}
-		start := (int64(a.Data().Offset()) + from) * w.plan.size
-		return w.children[0].append(list.ListValues(), start, start+(to-from)*w.plan.size)
+		start := (int64(a.Data().Offset()) + from) * w.node.size
+		return w.children[0].append(list.ListValues(), start, start+(to-from)*w.node.size)
 	case nodeRecord:
 		if structs, ok := a.(*array.Struct); ok {
 			for i, child := range w.children {
@@ -214,7 +214,7 @@ func (w *nodeWriter) appendMask(a arrow.Array, from, to int64) error {
 
 // appendFixed appends values of a fixed width. Null ones get the fill value.
 func (w *nodeWriter) appendFixed(a arrow.Array, from, to int64) error {
-	l, data := w.plan.layout, a.Data()
+	l, data := w.node.layout, a.Data()
 	at, n := int64(data.Offset())+from, to-from
 	if n == 0 || w.data.width == 0 {
 		return w.data.skip(n)
@@ -284,7 +284,7 @@ func (w *nodeWriter) appendIntervals(a arrow.Array, from, to int64) error {
 	if from == to {
 		return nil
 	}
-	size, fields := intervalFieldsOf(w.plan.typ)
+	size, fields := intervalFieldsOf(w.node.typ)
 	buffers := a.Data().Buffers()
 	at := from + int64(a.Data().Offset())
 	if len(buffers) < 2 || buffers[1] == nil || int64(buffers[1].Len()) < (at+to-from)*int64(size) {

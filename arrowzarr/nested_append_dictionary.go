@@ -43,7 +43,7 @@ func (w *nodeWriter) appendDictionary(a arrow.Array, from, to int64) error {
 			}
 		}
 		w.missing = w.missing || code < 0
-		if w.plan.wide {
+		if w.node.wide {
 			block = binary.LittleEndian.AppendUint64(block, uint64(code))
 		} else {
 			block = binary.LittleEndian.AppendUint32(block, uint32(code))
@@ -78,7 +78,7 @@ func (w *nodeWriter) mapDictionary(values arrow.Array) error {
 		}
 		if code < 0 {
 			most := int64(maxTableKeys)
-			if !w.plan.wide {
+			if !w.node.wide {
 				most = math.MaxInt32
 			}
 			if g.codeOf.len() >= most {

@@ -135,7 +135,7 @@ func (w *nodeWriter) appendText(a arrow.Array, from, to int64) error {
 	if buffers := a.Data().Buffers(); len(buffers) == 3 && buffers[2] != nil {
 		bytes = buffers[2].Bytes()
 	}
-	check := arrowdata.IsText(w.plan.typ)
+	check := arrowdata.IsText(w.node.typ)
 	done, err := w.appendByOffsets(a, from, to, int64(len(bytes)), func(start, end int64) error {
 		if check && !onlyASCII(bytes[start:end]) {
 			if err := checkText(a, from, to); err != nil {

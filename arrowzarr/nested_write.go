@@ -37,7 +37,7 @@ func (n *nestedWriter) append(ctx context.Context, slices []columnSlice) error {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		err = failedColumn(n.sink.column.plan.field, PartInput, err)
+		err = failedColumn(n.sink.writer.column.field, PartInput, err)
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (n *nestedWriter) restore(state, to *nestedState) error {
 	i := 0
 	n.root.nodes(func(w *nodeWriter) {
 		w.missing = state.Missing[i]
-		switch w.plan.kind {
+		switch w.node.kind {
 		case nodeList:
 			w.offsets.sum = w.children[0].count()
 		case nodeText:
@@ -126,7 +126,7 @@ func streamRows(columns []*column, options Options, shares memoryShares) int64 {
 
 // finishNested writes the metadata of a nested column.
 func (h *hierarchyWriter) finishNested(ctx context.Context, w *columnWriter, attributes map[string]any) error {
-	n, name := w.nested, w.plan.name
+	n, name := w.nested, w.column.name
 	form, err := json.Marshal(n.root.form(false))
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ type pipeline struct {
 // newPipeline returns the pipeline of a part of the input. It takes ownership of the
 // source.
 func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, error) {
-	options, columns := c.options, c.chosen.plans
+	options, columns := c.options, c.chosen.columns
 	p := &pipeline{
 		jobs: options.Jobs, progress: options.Progress, automatic: part.automatic,
 		rows: make(chan columnRows), chunks: make(chan writeTask, options.Jobs), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
@@ -126,7 +126,7 @@ func (c *conversion) stores(part part) (chunks, documents store.Store) {
 
 // newStages makes the stages before the writer.
 func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batches *batchMemory, all []*categories) {
-	options, columns, input := c.options, c.chosen.plans, c.src.Info()
+	options, columns, input := c.options, c.chosen.columns, c.src.Info()
 	p.progress.rowsTotal.Store(input.Rows)
 	p.prefetcher = newPrefetcher(c.src, inputName(c.input), c.chosen.fields, part.rows, c.host, batches, &p.stats.read)
 	p.rechunker = &rechunker{
@@ -155,20 +155,20 @@ func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batc
 func (p *pipeline) addNested(work store.Store, grid rowGrid, automatic bool, pieces string, shares memoryShares, values *categoryMemory) []*nestedWriter {
 	all := make([]*nestedWriter, len(p.writer.columns))
 	filling := &fillingMemory{size: shares.total / 12, encoding: shares.batches}
-	for i, column := range p.writer.columns {
-		if column.plan.kind != kindNested {
+	for i, w := range p.writer.columns {
+		if w.column.kind != kindNested {
 			continue
 		}
 		sink := &streamSink{
 			builder: arrayBuilder{writer: p.writer, grid: grid}, automatic: automatic,
-			column: column, filling: filling, out: p.chunks, work: work, pieces: pieces,
+			writer: w, filling: filling, out: p.chunks, work: work, pieces: pieces,
 			epoch: func() *epoch { return p.checkpoints.epochOf() },
 		}
 		if p.worker != nil {
 			sink.memory = p.worker.memory
 		}
-		column.nested = newNestedWriter(column.plan.nested, sink, values)
-		all[i] = column.nested
+		w.nested = newNestedWriter(w.column.nested, sink, values)
+		all[i] = w.nested
 	}
 	return all
 }
@@ -188,7 +188,7 @@ func (p *pipeline) restore(ctx context.Context, work store.Store, part part) err
 		for i, state := range part.state.Columns {
 			w := p.writer.columns[i]
 			if state.Codecs != nil {
-				w.plan.codecs.chosen = state.Codecs
+				w.column.codecs.chosen = state.Codecs
 			}
 			w.missing.Store(state.Missing)
 			w.elementMissing.Store(state.ElementMissing)

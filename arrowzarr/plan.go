@@ -93,7 +93,7 @@ func Plan(ctx context.Context, input, output string, partitions int, options Opt
 		return nil, err
 	}
 	return &PlanReport{
-		Input: input, Output: output, Rows: total, Columns: len(c.chosen.plans), Skipped: c.chosen.skipped,
+		Input: input, Output: output, Rows: total, Columns: len(c.chosen.columns), Skipped: c.chosen.skipped,
 		ChunkRows: c.plan.ChunkRows, ShardRows: c.plan.ShardRows, Partitions: len(c.plan.Partitions),
 		Seconds: time.Since(start).Seconds(),
 	}, nil
@@ -143,9 +143,9 @@ func (c *conversion) planPartitions(ctx context.Context, n int64) (int64, error)
 	if err != nil {
 		return 0, markPart(PartInput, err)
 	}
-	total, columns := counts.Rows, c.chosen.plans
+	total, columns := counts.Rows, c.chosen.columns
 	c.plan.ChunkRows, c.plan.ShardRows = c.options.ChunkRows, c.options.ShardRows
-	if c.plan.ChunkRows == 0 || slices.ContainsFunc(columns, func(p *column) bool { return p.codecs.hasAuto() }) {
+	if c.plan.ChunkRows == 0 || slices.ContainsFunc(columns, func(c *column) bool { return c.codecs.hasAuto() }) {
 		if err := c.readFirstBatch(ctx, total); err != nil {
 			return 0, err
 		}
@@ -216,7 +216,7 @@ func (c *conversion) readFirstBatch(ctx context.Context, total int64) error {
 		}
 		c.plan.ChunkRows = min(c.plan.ChunkRows, max(total, 1))
 	}
-	for _, p := range c.chosen.plans {
+	for _, p := range c.chosen.columns {
 		c.plan.Codecs = append(c.plan.Codecs, p.codecs.chosen)
 	}
 	err = errors.Join(err, c.closeSource())
@@ -234,12 +234,12 @@ func (c *conversion) chooseByBatch(b source.Batch) error {
 		return err
 	}
 	if batch.NumRows() > 0 {
-		if err := chooseCodecs(c.chosen.plans, batch, c.options.Jobs); err != nil {
+		if err := chooseCodecs(c.chosen.columns, batch, c.options.Jobs); err != nil {
 			return err
 		}
 	}
 	if c.plan.ChunkRows == 0 {
-		grid := c.sizer().defaultGrid(c.chosen.plans, rowWidths(c.chosen.plans, batch), batch.NumRows(), c.src.Info().Mapping != nil && b.Bytes == 0)
+		grid := c.sizer().defaultGrid(c.chosen.columns, rowWidths(c.chosen.columns, batch), batch.NumRows(), c.src.Info().Mapping != nil && b.Bytes == 0)
 		c.plan.ChunkRows, c.plan.ShardRows = grid.chunkRows, grid.shardRows
 	}
 	return nil
@@ -250,14 +250,14 @@ func (c *conversion) chooseByBatch(b source.Batch) error {
 func (c *conversion) countPartitions(ctx context.Context) error {
 	var columns []*column
 	var fields, numbers []int
-	for i, p := range c.chosen.plans {
+	for i, p := range c.chosen.columns {
 		if p.kind == kindNested || p.kind == kindDictionary {
 			columns, fields, numbers = append(columns, p), append(fields, c.chosen.fields[i]), append(numbers, i)
 		}
 	}
-	c.plan.End = make([]*nestedState, len(c.chosen.plans))
+	c.plan.End = make([]*nestedState, len(c.chosen.columns))
 	for i := range c.plan.Partitions {
-		c.plan.Partitions[i].Nested = make([]*nestedState, len(c.chosen.plans))
+		c.plan.Partitions[i].Nested = make([]*nestedState, len(c.chosen.columns))
 	}
 	if len(columns) == 0 {
 		return nil
@@ -274,7 +274,7 @@ func (c *conversion) countPartitions(ctx context.Context) error {
 	for _, p := range columns {
 		var n *nestedWriter
 		if p.kind == kindNested {
-			n = newNestedWriter(p.nested, &streamSink{counting: true, column: &columnWriter{plan: p}}, values)
+			n = newNestedWriter(p.nested, &streamSink{counting: true, writer: &columnWriter{column: p}}, values)
 		}
 		counter.nested = append(counter.nested, n)
 	}

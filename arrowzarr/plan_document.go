@@ -79,7 +79,7 @@ func (c *conversion) newPlan(ctx context.Context) (*plan, error) {
 	p := &plan{
 		Version: planVersion, ID: rand.Text(), Input: c.input, Format: c.format, Output: c.target.location, Overwrite: c.options.Overwrite,
 		Fingerprint: c.src.Info().Fingerprint, Options: c.options, Schema: base64.StdEncoding.EncodeToString(message),
-		StreamRows: streamRows(c.chosen.plans, c.options, c.shares()),
+		StreamRows: streamRows(c.chosen.columns, c.options, c.shares()),
 	}
 	if !c.target.renames() {
 		if p.Grouped, err = c.findGroups(ctx); err != nil {
@@ -96,11 +96,11 @@ func (c *conversion) findGroups(ctx context.Context) ([]bool, error) {
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, err
 	}
-	grouped := make([]bool, len(c.chosen.plans))
+	grouped := make([]bool, len(c.chosen.columns))
 	empty := err == nil && counts.Rows == 0
-	for i, plan := range c.chosen.plans {
-		unknown := err != nil || plan.isList() && hasNullableElements(plan.storage) && !empty
-		grouped[i] = plan.kind == kindNull || unknown || counts.Nulls[c.chosen.fields[i]] != 0
+	for i, column := range c.chosen.columns {
+		unknown := err != nil || column.isList() && hasNullableElements(column.storage) && !empty
+		grouped[i] = column.kind == kindNull || unknown || counts.Nulls[c.chosen.fields[i]] != 0
 	}
 	return grouped, nil
 }

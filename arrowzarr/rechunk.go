@@ -488,8 +488,8 @@ func (r *rechunker) releasePending() {
 // rowsPerChunk is the number of rows to cut. If no column stores anything, it is
 // all rows: a message of a few bytes can have 2^62 of them.
 func (r *rechunker) rowsPerChunk() int64 {
-	for _, plan := range r.columns {
-		if plan.kind != kindNull {
+	for _, c := range r.columns {
+		if c.kind != kindNull {
 			return r.grid.chunkRows
 		}
 	}

@@ -52,7 +52,7 @@ func TestRechunkerSendsRowsInChunks(t *testing.T) {
 	require.True(t, batches.free.TryAcquire(50), "the five batches")
 	out := make(chan columnRows)
 	r := &rechunker{
-		in: in, columns: chosen.plans, categories: make([]*categories, 1), device: arrowbuf.CPU(),
+		in: in, columns: chosen.columns, categories: make([]*categories, 1), device: arrowbuf.CPU(),
 		memory: batches, progress: &Progress{}, stats: &stageStats{}, out: out,
 		sizer: chunkSizer{shares: divideMemory(DefaultMaxMemory, 0)}, grid: rowGrid{chunkRows: 5},
 	}
@@ -96,7 +96,7 @@ func TestRestsOfLargeBatchesAreCopied(t *testing.T) {
 	require.True(t, batches.free.TryAcquire(15_000), "the three batches")
 	out := make(chan columnRows)
 	r := &rechunker{
-		in: in, columns: chosen.plans, categories: make([]*categories, 1), device: arrowbuf.CPU(),
+		in: in, columns: chosen.columns, categories: make([]*categories, 1), device: arrowbuf.CPU(),
 		memory: batches, progress: &Progress{}, stats: &stageStats{}, out: out,
 		sizer: chunkSizer{shares: divideMemory(DefaultMaxMemory, 0)}, grid: rowGrid{chunkRows: 6},
 	}

@@ -26,8 +26,7 @@ const (
 	kindNested                      // a group of 1-D arrays, as awkward has them
 )
 
-// column is the plan for one column: what it is in Arrow, and what it becomes in
-// Zarr.
+// column is what a column of a table is in Arrow, and what it becomes in Zarr.
 type column struct {
 	name    string // of the node in Zarr
 	field   arrow.Field
@@ -70,7 +69,9 @@ func reservedName(name string) bool {
 	return strings.HasPrefix(name, store.TempPrefix) || name == workPrefix
 }
 
-func planColumn(field arrow.Field) (*column, error) {
+// newColumn returns the column of an Arrow field. The error of a type without a Zarr form is a
+// *columnError.
+func newColumn(field arrow.Field) (*column, error) {
 	c := &column{name: field.Name, field: field, storage: valueType(field.Type)}
 	c.runs = arrowdata.StorageType(field.Type).ID() == arrow.RUN_END_ENCODED
 	if err := c.chooseKind(); err != nil {
@@ -96,21 +97,21 @@ func (c *column) chooseKind() (err error) {
 		if c.layout, err = codesLayout(t.IndexType); err != nil {
 			return err
 		}
-		values, err := planColumn(categoriesField(t))
+		values, err := newColumn(categoriesField(t))
 		if err != nil {
 			return err
 		}
 		// Categories have no mask, so missing elements of lists would be lost.
 		if values.kind == kindNull || values.kind == kindDictionary || values.kind == kindNested || values.runs || values.isList() {
 			c.kind = kindNested
-			c.nested, err = planNested(t)
+			c.nested, err = newNode(t)
 		}
 		return err
 	}
 	var ok bool
 	if c.layout, ok = fixedLayoutOf(c.storage); !ok || slices.Contains(c.layout.row, 0) && c.storage.ID() == arrow.FIXED_SIZE_LIST {
 		c.kind = kindNested
-		c.nested, err = planNested(c.storage)
+		c.nested, err = newNode(c.storage)
 		return err
 	}
 	if c.tensor, err = tensorTypeOf(c.field); err != nil || c.tensor == nil {

@@ -87,7 +87,7 @@ type streamSink struct {
 	// their length.
 	automatic bool
 	counting  bool // elements are only counted
-	column    *columnWriter
+	writer    *columnWriter
 	memory    *chunkMemory
 	filling   *fillingMemory
 	out       chan<- writeTask
@@ -118,7 +118,7 @@ type streamChunk struct {
 func (c *streamChunk) write(ctx context.Context, w *writer) error {
 	err := arrowdata.CatchPanic(func() error { return arrayChunk{c.stream.array, c.index, c.values}.write(ctx) })
 	if err != nil {
-		return failedColumn(c.stream.sink.column.plan.field, PartOutput, err)
+		return failedColumn(c.stream.sink.writer.column.field, PartOutput, err)
 	}
 	w.progress.raw.Add(c.values.NBytes())
 	c.epoch.finish()
@@ -141,7 +141,7 @@ type pieceTask struct {
 
 func (p *pieceTask) write(ctx context.Context, w *writer) error {
 	if err := p.sink.work.Set(ctx, p.piece.key(p.sink.pieces), p.value); err != nil {
-		return partErrorf(PartOutput, "column %q: %w", p.sink.column.plan.field.Name, err)
+		return partErrorf(PartOutput, "column %q: %w", p.sink.writer.column.field.Name, err)
 	}
 	w.progress.raw.Add(int64(len(p.value)))
 	return nil
@@ -413,7 +413,7 @@ func (s *arrayStream) task(reserved *chunkReservation) (writeTask, error) {
 // pendingPiece returns the pending elements as a piece.
 func (s *arrayStream) pendingPiece() piece {
 	return piece{
-		Column: s.sink.column.number, Stream: s.index, Chunk: s.sent,
+		Column: s.sink.writer.number, Stream: s.index, Chunk: s.sent,
 		From:  s.pendingFrom() - s.sent*s.grid.chunkRows,
 		Count: int64(len(s.pending)) / s.width,
 	}
@@ -435,7 +435,7 @@ func (s *arrayStream) metadata(grid rowGrid) *zarr.ArrayMetadata {
 	b := s.sink.builder
 	b.grid = grid
 	t := element.Of(s.dtype)
-	m := b.metadata(t, s.row, s.sink.column.plan.codecs.compressors(s.name, s.class, t))
+	m := b.metadata(t, s.row, s.sink.writer.column.codecs.compressors(s.name, s.class, t))
 	if s.fill != nil {
 		m.FillValue = s.fill
 	}
@@ -449,7 +449,7 @@ func (s *arrayStream) create(grid rowGrid) (err error) {
 	}
 	b := s.sink.builder
 	b.grid = grid
-	s.array, err = b.newArray(b.layout.path(s.sink.column, s.name), s.metadata(grid))
+	s.array, err = b.newArray(b.layout.path(s.sink.writer, s.name), s.metadata(grid))
 	return err
 }
 

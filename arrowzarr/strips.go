@@ -21,8 +21,8 @@ func (c *conversion) allowStrips(grid rowGrid, sizer chunkSizer) {
 	p := c.parquetInput()
 	// Shards of all columns are open at a time. Codecs are chosen before the first chunk, by
 	// samples of all columns.
-	if p != nil && grid.shardRows == 0 && !slices.ContainsFunc(c.chosen.plans, func(p *column) bool { return p.codecs.hasAuto() }) {
-		p.AllowStrips(&stripSizer{columns: c.chosen.plans, sizer: sizer, grid: grid})
+	if p != nil && grid.shardRows == 0 && !slices.ContainsFunc(c.chosen.columns, func(c *column) bool { return c.codecs.hasAuto() }) {
+		p.AllowStrips(&stripSizer{columns: c.chosen.columns, sizer: sizer, grid: grid})
 	}
 }
 

@@ -302,23 +302,23 @@ func openConverted(group *zarr.Group, schemaText string, jobs int) (*Table, erro
 	if err != nil {
 		return nil, err
 	}
-	plans := chosen.plans
+	columns := chosen.columns
 	attributes := group.Metadata().Attributes
 	t := &Table{schema: schema, rows: rowCount(attributes)}
 	if t.rows < 0 {
 		return nil, fmt.Errorf("attribute %s: %v, expected a number of rows: %w", attrRows, attributes[attrRows], arrowdata.ErrMalformed)
 	}
 	names, _ := attributes[attrColumns].([]any)
-	if len(names) != len(plans) {
-		return nil, fmt.Errorf("attribute %s has %d names, and the schema %d fields: %w", attrColumns, len(names), len(plans), arrowdata.ErrMalformed)
+	if len(names) != len(columns) {
+		return nil, fmt.Errorf("attribute %s has %d names, and the schema %d fields: %w", attrColumns, len(names), len(columns), arrowdata.ErrMalformed)
 	}
-	for i, plan := range plans {
+	for i, column := range columns {
 		name, ok := names[i].(string)
 		if !ok || zarr.CheckName(name) != nil {
 			return nil, fmt.Errorf("attribute %s: %v, expected the name of a node: %w", attrColumns, names[i], arrowdata.ErrMalformed)
 		}
-		plan.name = name
-		t.columns = append(t.columns, newTableColumn(group, plan, jobs))
+		column.name = name
+		t.columns = append(t.columns, newTableColumn(group, column, jobs))
 	}
 	return t, nil
 }
@@ -355,7 +355,7 @@ func (t *Table) rowsPerBatch(ctx context.Context, most int64) (int64, error) {
 		}
 	}
 	for _, c := range t.columns {
-		if limit := runLimit(c.plan.field.Type); limit < most {
+		if limit := runLimit(c.column.field.Type); limit < most {
 			most = limit
 		}
 	}
@@ -416,7 +416,7 @@ func (t *Table) forEachArray(ctx context.Context, f func(name string, m *zarr.Ar
 	if nodes := t.columns[0].group.Metadata().Consolidated; nodes != nil {
 		names := map[string]bool{}
 		for _, c := range t.columns {
-			names[c.plan.name] = true
+			names[c.column.name] = true
 		}
 		for path, node := range nodes {
 			column, name, _ := strings.Cut(path, "/")
@@ -430,7 +430,7 @@ func (t *Table) forEachArray(ctx context.Context, f func(name string, m *zarr.Ar
 		for _, name := range c.arrayNames() {
 			a, err := c.open(ctx, name)
 			if err != nil {
-				return fmt.Errorf("column %q: %w", c.plan.field.Name, err)
+				return fmt.Errorf("column %q: %w", c.column.field.Name, err)
 			}
 			if a != nil && len(a.Shape()) > 0 {
 				f(name, a.Metadata())
@@ -489,7 +489,7 @@ func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch,
 				return err
 			})
 			if err != nil {
-				return fmt.Errorf("column %q: %w", c.plan.field.Name, err)
+				return fmt.Errorf("column %q: %w", c.column.field.Name, err)
 			}
 			return nil
 		})

@@ -48,8 +48,8 @@ func openForeign(ctx context.Context, group *zarr.Group, options TableOptions) (
 			refused, names = append(refused, fmt.Errorf("column %q: %w", children[i].Name, c.err)), append(names, children[i].Name)
 			continue
 		}
-		fields = append(fields, c.plan.field)
-		t.columns = append(t.columns, newTableColumn(group, c.plan, options.Jobs))
+		fields = append(fields, c.column.field)
+		t.columns = append(t.columns, newTableColumn(group, c.column, options.Jobs))
 	}
 	if len(refused) > 0 && len(fields) > 0 {
 		refused = append(refused, fmt.Errorf("the other %d can be read: leave these out, with --exclude %q", len(fields), strings.Join(names, ",")))
@@ -87,11 +87,11 @@ func chosenChildren(ctx context.Context, group *zarr.Group, options TableOptions
 	return some, nil
 }
 
-// foreignColumn is the plan of a column, or the reason why it is none.
+// foreignColumn is a column, or the reason why a member of the group is none.
 type foreignColumn struct {
-	plan *column
-	rows int64
-	err  error
+	column *column
+	rows   int64
+	err    error
 }
 
 func openForeignColumn(ctx context.Context, group *zarr.Group, child zarr.Child) (c foreignColumn) {
@@ -118,7 +118,7 @@ func openForeignColumn(ctx context.Context, group *zarr.Group, child zarr.Child)
 	if id := field.Type.ID(); id == arrow.TIMESTAMP || id == arrow.DURATION || id == arrow.DATE32 {
 		field.Nullable = true // NaT
 	}
-	c.plan, c.err = planColumn(field)
+	c.column, c.err = newColumn(field)
 	return c
 }
 

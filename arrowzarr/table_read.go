@@ -18,22 +18,22 @@ import (
 
 // tableColumn reads rows of one column.
 type tableColumn struct {
-	plan *column
+	column *column
 	zarrReader
 	dictionary   arrow.Array           // the categories, once they are read
 	dictionaries map[*node]arrow.Array // those of dictionaries inside
 }
 
-func newTableColumn(group *zarr.Group, plan *column, jobs int) *tableColumn {
-	return &tableColumn{plan: plan, zarrReader: zarrReader{group: group, path: plan.name, jobs: jobs, arrays: map[string]*zarr.Array{}}}
+func newTableColumn(group *zarr.Group, column *column, jobs int) *tableColumn {
+	return &tableColumn{column: column, zarrReader: zarrReader{group: group, path: column.name, jobs: jobs, arrays: map[string]*zarr.Array{}}}
 }
 
 // arrayNames returns the names of the arrays that the column may have below it; "" is the
 // column itself.
 func (c *tableColumn) arrayNames() (names []string) {
-	switch c.plan.kind {
+	switch c.column.kind {
 	case kindNested:
-		_ = newNodeWriter(c.plan.nested, nil, nil).streams(func(s *arrayStream) error { // the function returns no error
+		_ = newNodeWriter(c.column.nested, nil, nil).streams(func(s *arrayStream) error { // the function returns no error
 			names = append(names, s.name)
 			return nil
 		})
@@ -62,16 +62,16 @@ func (c *tableColumn) read(ctx context.Context, from, to int64) (arrow.Array, er
 	if err != nil {
 		return nil, err
 	}
-	return restoreType(values, c.plan.field.Type)
+	return restoreType(values, c.column.field.Type)
 }
 
 // readStorage returns rows of the column's storage type.
 func (c *tableColumn) readStorage(ctx context.Context, from, to int64) (arrow.Array, error) {
-	switch c.plan.kind {
+	switch c.column.kind {
 	case kindNull:
 		return array.NewNull(int(to - from)), nil
 	case kindNested:
-		return c.readNode(ctx, c.plan.nested, from, to)
+		return c.readNode(ctx, c.column.nested, from, to)
 	case kindDictionary:
 		return c.readCategorical(ctx, from, to)
 	}
@@ -91,12 +91,12 @@ func (c *tableColumn) readStorage(ctx context.Context, from, to int64) (arrow.Ar
 			return nil, err
 		}
 	}
-	return c.readValues(ctx, a, c.plan, missing, elements, from, to)
+	return c.readValues(ctx, a, c.column, missing, elements, from, to)
 }
 
-// readValues returns rows of an array as the storage type of a plan.
-func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *column, missing, elements []byte, from, to int64) (arrow.Array, error) {
-	if plan.kind == kindText || plan.kind == kindBinary {
+// readValues returns rows of an array as the storage type of a column.
+func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, column *column, missing, elements []byte, from, to int64) (arrow.Array, error) {
+	if column.kind == kindText || column.kind == kindBinary {
 		if n := firstAxisLen(a.Shape()); to > n {
 			return nil, fmt.Errorf("%s: rows [%d, %d) of %d: %w", a.Path(), from, to, n, arrowdata.ErrMalformed)
 		}
@@ -115,27 +115,27 @@ func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *colum
 		if !ok {
 			return nil, fmt.Errorf("%s: %T, expected text or bytes: %w", a.Path(), values, arrowdata.ErrMalformed)
 		}
-		return textArray(plan.storage, text, missing)
+		return textArray(column.storage, text, missing)
 	}
-	stored, err := c.buffer(ctx, zarr.Prototype{}, a, plan.layout.dtype, from, to)
+	stored, err := c.buffer(ctx, zarr.Prototype{}, a, column.layout.dtype, from, to)
 	if err != nil {
 		return nil, err
 	}
 	defer stored.Release()
 	raw := stored.Bytes()
-	if missing == nil && plan.layout.fill == natMin && !plan.hasOwnMask(a) {
+	if missing == nil && column.layout.fill == natMin && !column.hasOwnMask(a) {
 		missing = notATime(raw)
 	}
 	n := int(to - from)
 	values := stored
-	if l := plan.layout; l.dtype == ndview.Bool || l.source.Size() != l.dtype.Size() {
-		if values, err = fixedBuffer(plan.leafType(), plan.layout, raw, n*int(plan.listWidth()), missing); err != nil {
+	if l := column.layout; l.dtype == ndview.Bool || l.source.Size() != l.dtype.Size() {
+		if values, err = fixedBuffer(column.leafType(), column.layout, raw, n*int(column.listWidth()), missing); err != nil {
 			return nil, err
 		}
 		defer values.Release()
 	}
 	onHost := func(b *memory.Buffer) (*memory.Buffer, error) { return b, nil }
-	data, err := plan.fixedData(values, n, missing, elements, onHost)
+	data, err := column.fixedData(values, n, missing, elements, onHost)
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +145,9 @@ func (c *tableColumn) readValues(ctx context.Context, a *zarr.Array, plan *colum
 
 // readCategorical returns rows of codes and categories.
 func (c *tableColumn) readCategorical(ctx context.Context, from, to int64) (arrow.Array, error) {
-	t := c.plan.storage.(*arrow.DictionaryType)
+	t := c.column.storage.(*arrow.DictionaryType)
 	if c.dictionary == nil {
-		plan, err := planColumn(categoriesField(t))
+		column, err := newColumn(categoriesField(t))
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func (c *tableColumn) readCategorical(ctx context.Context, from, to int64) (arro
 		if err != nil {
 			return nil, err
 		}
-		values, err := c.readValues(ctx, a, plan, nil, nil, 0, firstAxisLen(a.Shape()))
+		values, err := c.readValues(ctx, a, column, nil, nil, 0, firstAxisLen(a.Shape()))
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +163,7 @@ func (c *tableColumn) readCategorical(ctx context.Context, from, to int64) (arro
 			return nil, err
 		}
 	}
-	codes, err := c.integers(ctx, "codes", c.plan.layout.dtype, from, to)
+	codes, err := c.integers(ctx, "codes", c.column.layout.dtype, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -285,17 +285,17 @@ func (c *tableColumn) readTo(ctx context.Context, dev arrowbuf.Device, from, to 
 	if err != nil {
 		return nil, err
 	}
-	buffer, err := c.buffer(ctx, zarr.PrototypeOn(dev), a, c.plan.layout.dtype, from, to)
+	buffer, err := c.buffer(ctx, zarr.PrototypeOn(dev), a, c.column.layout.dtype, from, to)
 	if err != nil {
 		return nil, err
 	}
 	defer buffer.Release()
-	data, err := c.plan.fixedData(buffer, int(to-from), missing, elements, func(b *memory.Buffer) (*memory.Buffer, error) { return copyBitmap(b, dev) })
+	data, err := c.column.fixedData(buffer, int(to-from), missing, elements, func(b *memory.Buffer) (*memory.Buffer, error) { return copyBitmap(b, dev) })
 	if err != nil {
 		return nil, err
 	}
 	defer data.Release()
-	typed := retype(data, c.plan.field.Type)
+	typed := retype(data, c.column.field.Type)
 	defer typed.Release()
 	return arrowbuf.NewArrayOn(typed, dev), nil
 }
@@ -303,14 +303,14 @@ func (c *tableColumn) readTo(ctx context.Context, dev arrowbuf.Device, from, to 
 // decodable returns the array of the column's values if its elements are those of Arrow's
 // buffer, so that a device can decode them in place; otherwise nil.
 func (c *tableColumn) decodable(ctx context.Context) (*zarr.Array, error) {
-	if c.plan.kind != kindFixed || c.plan.runs || !c.plan.layout.viewable() {
+	if c.column.kind != kindFixed || c.column.runs || !c.column.layout.viewable() {
 		return nil, nil
 	}
 	a, err := c.open(ctx, "")
 	if err == nil && a == nil {
 		a, err = c.require(ctx, "values")
 	}
-	if err != nil || c.plan.layout.fill != natMin || c.plan.hasOwnMask(a) {
+	if err != nil || c.column.layout.fill != natMin || c.column.hasOwnMask(a) {
 		return a, err
 	}
 	mask, err := c.open(ctx, "mask")

@@ -52,9 +52,9 @@ func newColumnScanners(schema *arrow.Schema, stats bool) []*columnScanner {
 		t := valueType(f.Type)
 		if d, ok := t.(*arrow.DictionaryType); ok {
 			t = valueType(d.ValueType)
-			if plan, err := planColumn(f); err == nil && plan.kind == kindDictionary {
-				plan.layout.dtype = ndview.Int64 // of which the codes never run out
-				s.categories, s.distinct = newCategories([]*column{plan}, m)[0], 0
+			if c, err := newColumn(f); err == nil && c.kind == kindDictionary {
+				c.layout.dtype = ndview.Int64 // of which the codes never run out
+				s.categories, s.distinct = newCategories([]*column{c}, m)[0], 0
 			}
 		}
 		s.extremes = s.newExtremes(t)

@@ -144,7 +144,7 @@ func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch,
 	return t.forEachBatch(ctx, from, r.Rows, 0, func(got arrow.RecordBatch) error {
 		for i, column := range got.Columns() {
 			part := array.NewSlice(want.Column(i), at, at+got.NumRows())
-			err := r.compareColumn(t.columns[i].plan, from+at, part, column)
+			err := r.compareColumn(t.columns[i].column, from+at, part, column)
 			part.Release()
 			if err != nil {
 				return err

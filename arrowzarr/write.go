@@ -37,8 +37,8 @@ type writer struct {
 
 func newWriter(columns []*column, l layout, s store.Store, c codecSet, progress *Progress, stats *pipelineStats, in <-chan writeTask) *writer {
 	w := &writer{layout: l, store: s, codec: c, progress: progress, stats: stats, in: in}
-	for i, plan := range columns {
-		w.columns = append(w.columns, &columnWriter{plan: plan, number: i})
+	for i, column := range columns {
+		w.columns = append(w.columns, &columnWriter{column: column, number: i})
 	}
 	return w
 }
@@ -61,12 +61,12 @@ func (l layout) path(w *columnWriter, array string) string {
 	if l.building != "" {
 		return fmt.Sprintf("%s/%d/%s", l.building, w.number, array)
 	}
-	return finalPath(w.plan, array, l.grouped[w.number] || l.appending && array != arrayValues)
+	return finalPath(w.column, array, l.grouped[w.number] || l.appending && array != arrayValues)
 }
 
 // isWhole reports whether a column is known to be one array before it is read.
 func (l layout) isWhole(w *columnWriter) bool {
-	return l.building == "" && !l.appending && !l.grouped[w.number] && w.plan.kind != kindDictionary
+	return l.building == "" && !l.appending && !l.grouped[w.number] && w.column.kind != kindDictionary
 }
 
 // finalPath returns the path of an array of a column in the output.
@@ -109,7 +109,7 @@ func (w *writer) writeColumn(ctx context.Context, chunk *columnChunk) error {
 	// Encoding reads the input's memory, which may be malformed or truncated.
 	err := arrowdata.CatchPanic(func() error { return c.write(ctx, chunk.index, chunk.arrays) })
 	if err != nil {
-		return failedColumn(c.plan.field, PartOutput, err)
+		return failedColumn(c.column.field, PartOutput, err)
 	}
 	w.progress.raw.Add(rawBytes(chunk.arrays))
 	chunk.epoch.finish()
@@ -138,7 +138,7 @@ func (w *writer) complete(ctx context.Context, jobs int) error {
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage
 			if err := arrowdata.CatchPanic(f); err != nil {
-				return failedColumn(c.plan.field, PartOutput, err)
+				return failedColumn(c.column.field, PartOutput, err)
 			}
 			return nil
 		})
@@ -200,7 +200,7 @@ func rawBytes(c *chunkArrays) int64 {
 
 // columnWriter writes the arrays of one column.
 type columnWriter struct {
-	plan           *column
+	column         *column
 	number         int           // of the column
 	whole          bool          // the column is one array, so no value may be missing
 	builder        *arrayBuilder // of all columns
@@ -330,7 +330,7 @@ type columnArray struct {
 
 // columnArrays returns the arrays that a column may have.
 func (b arrayBuilder) columnArrays(w *columnWriter) []columnArray {
-	all := b.newColumnArrays(w.plan)
+	all := b.newColumnArrays(w.column)
 	for i, a := range all {
 		all[i].metadata = b.existing.reuse(w.number, a.name, a.metadata)
 	}
