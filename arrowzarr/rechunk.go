@@ -113,26 +113,26 @@ func (r *rechunker) run(ctx context.Context) error {
 
 // begin takes ownership of a batch, and begins to copy it to the device.
 func (r *rechunker) begin(b prefetchBatch) error {
-	h, err := r.prepare(b)
+	shared, err := r.prepare(b)
 	if err != nil {
 		b.Record.Release()
 		r.memory.release(b.Bytes)
 		return err
 	}
-	b.Record = withoutDictionaries(b.Record, h.codes)
+	b.Record = withoutDictionaries(b.Record, shared.codes)
 	r.memory.release(b.Dictionaries)
 	b.Bytes -= b.Dictionaries
-	h.bytes = b.Bytes
-	r.copying = append(r.copying, h)
-	r.copyingRows += h.rows
+	shared.bytes = b.Bytes
+	r.copying = append(r.copying, shared)
+	r.copyingRows += shared.rows
 	r.progress.input.Store(b.position)
 	r.progress.inputTotal.Store(b.size)
 	go func() {
 		debug.SetPanicOnFault(true) // see startStage
 		var err error
-		h.columns, err = r.copyToDevice(b)
+		shared.columns, err = r.copyToDevice(b)
 		b.Record.Release() // first: its memory counts until copied has the result
-		h.copied <- err
+		shared.copied <- err
 	}()
 	return nil
 }
@@ -140,26 +140,26 @@ func (r *rechunker) begin(b prefetchBatch) error {
 // add waits for the copy that began first, adds its rows to the pending ones, and sends the
 // chunks that are complete.
 func (r *rechunker) add(ctx context.Context) error {
-	h := r.copying[0]
+	shared := r.copying[0]
 	r.copying = r.copying[1:]
-	r.copyingRows -= h.rows
-	if err := <-h.copied; err != nil {
-		r.memory.release(h.bytes)
+	r.copyingRows -= shared.rows
+	if err := <-shared.copied; err != nil {
+		r.memory.release(shared.bytes)
 		return err
 	}
 	if !slices.ContainsFunc(r.columns, func(c *column) bool { return !c.onDevice }) {
 		// Columns on the host would keep the memory of the others, too.
-		r.memory.release(h.bytes)
-		h.bytes = 0
+		r.memory.release(shared.bytes)
+		shared.bytes = 0
 	}
-	if h.rows == 0 {
-		h.release()
+	if shared.rows == 0 {
+		shared.release()
 		return nil
 	}
-	r.pending = append(r.pending, batchSlice{batch: h, to: h.rows})
-	r.pendingRows += h.rows
-	r.pendingBytes += h.bytes
-	for r.pendingRows >= r.grid.chunkRows || h.strip && r.pendingRows > 0 {
+	r.pending = append(r.pending, batchSlice{batch: shared, to: shared.rows})
+	r.pendingRows += shared.rows
+	r.pendingBytes += shared.bytes
+	for r.pendingRows >= r.grid.chunkRows || shared.strip && r.pendingRows > 0 {
 		if err := r.send(ctx); err != nil {
 			return err
 		}
@@ -172,18 +172,18 @@ func (r *rechunker) add(ctx context.Context) error {
 func (r *rechunker) copyRests() error {
 	for i := range r.pending {
 		s := &r.pending[i]
-		h, n := s.batch, s.to-s.from
-		if h.bytes < r.memory.size/8 || 4*n > h.rows || slices.ContainsFunc(r.columns, func(c *column) bool { return c.onDevice }) {
+		shared, n := s.batch, s.to-s.from
+		if shared.bytes < r.memory.size/8 || 4*n > shared.rows || slices.ContainsFunc(r.columns, func(c *column) bool { return c.onDevice }) {
 			continue
 		}
 		rows := make([]int64, n)
 		for j := range rows {
 			rows[j] = s.from + int64(j)
 		}
-		rest := &sharedBatch{first: h.first, codes: h.codes, rows: n, memory: r.memory}
+		rest := &sharedBatch{first: shared.first, codes: shared.codes, rows: n, memory: r.memory}
 		rest.refs.Store(1)
 		err := arrowdata.CatchPanic(func() error {
-			for _, c := range h.columns {
+			for _, c := range shared.columns {
 				taken, err := columns.Take(c, columns.Indices(rows...))
 				if err != nil {
 					return err
@@ -194,7 +194,7 @@ func (r *rechunker) copyRests() error {
 			return nil
 		})
 		// Views share the memory of their values.
-		if err != nil || rest.bytes > h.bytes/2 {
+		if err != nil || rest.bytes > shared.bytes/2 {
 			arrowdata.ReleaseArrays(rest.columns)
 			if err != nil {
 				return markPart(PartInput, err)
@@ -204,9 +204,9 @@ func (r *rechunker) copyRests() error {
 		// The copy counts instead of that part of the batch. What is at work of the batch will
 		// end soon, and acquiring memory would wait until the next batch has its own.
 		*s = batchSlice{batch: rest, to: n}
-		r.pendingBytes += rest.bytes - h.bytes
-		h.bytes -= rest.bytes
-		h.release()
+		r.pendingBytes += rest.bytes - shared.bytes
+		shared.bytes -= rest.bytes
+		shared.release()
 	}
 	return nil
 }
@@ -245,11 +245,11 @@ func (r *rechunker) prepare(b prefetchBatch) (*sharedBatch, error) {
 		columns, all = columns[first:end], all[first:end]
 		r.grid, r.gridFixed = rowGrid{chunkRows: b.Strip.ChunkRows, shardRows: b.Strip.ShardRows}, true
 	}
-	h := &sharedBatch{first: first, strip: b.Strip != nil, rows: b.Record.NumRows(), bytes: b.Bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
-	h.refs.Store(1)
+	shared := &sharedBatch{first: first, strip: b.Strip != nil, rows: b.Record.NumRows(), bytes: b.Bytes, memory: r.memory, mapping: r.mapping, copied: make(chan error, 1)}
+	shared.refs.Store(1)
 	var err error
-	h.codes, err = mapDictionaries(columns, all, b.Record)
-	return h, err
+	shared.codes, err = mapDictionaries(columns, all, b.Record)
+	return shared, err
 }
 
 // mapDictionaries maps the dictionaries of a batch to the codes of the columns.
@@ -445,8 +445,8 @@ func (r *rechunker) popChunk(n int64) *rowChunk {
 		index: r.nextChunk, rows: min(n, r.pendingRows), grid: r.grid, epoch: r.checkpoints.epochOf(),
 		to: len(r.columns), start: r.rows,
 	}
-	if h := r.pending[0].batch; h.strip {
-		chunk.first, chunk.to = h.first, h.first+len(h.columns)
+	if shared := r.pending[0].batch; shared.strip {
+		chunk.first, chunk.to = shared.first, shared.first+len(shared.columns)
 	}
 	chunk.unwritten.Store(int64(chunk.to - chunk.first))
 	if chunk.last = chunk.to == len(r.columns); chunk.last {
@@ -471,11 +471,11 @@ func (r *rechunker) popChunk(n int64) *rowChunk {
 }
 
 func (r *rechunker) releasePending() {
-	for _, h := range r.copying {
-		if err := <-h.copied; err == nil {
-			h.release()
+	for _, shared := range r.copying {
+		if err := <-shared.copied; err == nil {
+			shared.release()
 		} else {
-			r.memory.release(h.bytes)
+			r.memory.release(shared.bytes)
 		}
 	}
 	r.copying = nil
