@@ -93,21 +93,21 @@ func (w *deviceWriter) send(ctx context.Context, chunk *columnChunk, writes chan
 		return err
 	}
 	c := w.columns[chunk.column]
-	pieces, err := c.split(chunk.index, chunk.arrays)
+	chunks, err := c.split(chunk.index, chunk.arrays)
 	if err != nil {
 		return failedColumn(c.column.field, PartOutput, err)
 	}
 	var unstored atomic.Int64
-	unstored.Store(int64(len(pieces)))
-	for _, p := range pieces {
+	unstored.Store(int64(len(chunks)))
+	for _, a := range chunks {
 		stored := func(ctx context.Context) error {
-			err := p.array.countChunk(ctx, p.index)
+			err := a.array.countChunk(ctx, a.index)
 			if err == nil && unstored.Add(-1) == 0 {
 				w.finish(chunk)
 			}
 			return err
 		}
-		write, ok, err := p.chunkWrite(ctx)
+		write, ok, err := a.chunkWrite(ctx)
 		if err == nil && !ok {
 			err = stored(ctx)
 		}

@@ -252,9 +252,9 @@ func (w *columnWriter) newArrays(chosen func(name string) bool) ([]namedArray, e
 
 // write stores a chunk of the column.
 func (w *columnWriter) write(ctx context.Context, index int64, c *chunkArrays) error {
-	pieces, err := w.split(index, c)
-	for _, p := range pieces {
-		err = errors.Join(err, p.write(ctx))
+	chunks, err := w.split(index, c)
+	for _, chunk := range chunks {
+		err = errors.Join(err, chunk.write(ctx))
 	}
 	return err
 }
@@ -284,13 +284,13 @@ func (w *columnWriter) split(index int64, c *chunkArrays) ([]arrayChunk, error) 
 			return nil, err
 		}
 	}
-	var pieces []arrayChunk
+	var chunks []arrayChunk
 	for _, a := range arrays {
 		if v, ok := values[a.name]; ok {
-			pieces = append(pieces, arrayChunk{a.arrayWriter, index, v})
+			chunks = append(chunks, arrayChunk{a.arrayWriter, index, v})
 		}
 	}
-	return pieces, nil
+	return chunks, nil
 }
 
 // maskValues returns nil for a nil mask, instead of an interface that holds one.
