@@ -35,6 +35,9 @@ type part struct {
 // pipeline connects the stages of a conversion:
 //
 //	source → prefetcher → rechunker → worker → writer → store
+//
+// Chunks that a device encodes go from the worker to the deviceWriter instead of the writer.
+// Those of nested columns go from the rechunker to the writer.
 type pipeline struct {
 	prefetcher *prefetcher
 	rechunker  *rechunker
