@@ -341,7 +341,7 @@ func (a *appending) run(ctx context.Context) (*pipeline, error) {
 			}
 		}
 	}
-	p, err := a.newPipeline(ctx, part{
+	p, err := a.newPipeline(ctx, segment{
 		rows: source.RowRange{From: before.from, To: -1}, grid: before.grid, automatic: before.grid.chunkRows == 0,
 		state: state, existing: before,
 	})

@@ -246,9 +246,9 @@ func (c *conversion) convert(ctx context.Context, last *checkpoint) (*pipeline, 
 // say: if the output is in an object store, where few large objects are better.
 func (c *conversion) choosesShards() bool { return c.target.isRemote() && c.options.ChunkRows == 0 }
 
-// wholeInput returns the part that goes from a checkpoint to the end.
-func (c *conversion) wholeInput(last *checkpoint) part {
-	whole := part{rows: source.WholeInput, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}
+// wholeInput returns the segment that goes from a checkpoint to the end.
+func (c *conversion) wholeInput(last *checkpoint) segment {
+	whole := segment{rows: source.WholeInput, grid: rowGrid{shardRows: c.options.ShardRows, chunkRows: c.options.ChunkRows}, automatic: c.options.ChunkRows == 0}
 	if c.input != "-" && c.options.reader == nil && c.options.Checkpoint > 0 && !(c.options.ShardRows > 0 && slices.ContainsFunc(c.chosen.columns, func(c *column) bool { return c.kind == kindNested })) {
 		whole.checkpoints = c.options.Checkpoint
 	}

@@ -245,16 +245,16 @@ func (h *hierarchyWriter) categoryRows(g *categories) int64 {
 	return rows
 }
 
-// partPiece is a piece and the folder that has it.
-type partPiece struct {
+// storedPiece is a piece and the folder that has it.
+type storedPiece struct {
 	piece
 	folder string
 }
 
 // joinPieces makes the chunks whose elements several partitions have written. The streams
 // must have their final lengths.
-func (h *hierarchyWriter) joinPieces(ctx context.Context, pieces []partPiece) error {
-	slices.SortFunc(pieces, func(a, b partPiece) int {
+func (h *hierarchyWriter) joinPieces(ctx context.Context, pieces []storedPiece) error {
+	slices.SortFunc(pieces, func(a, b storedPiece) int {
 		return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.From, b.From))
 	})
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -285,7 +285,7 @@ func (h *hierarchyWriter) joinPieces(ctx context.Context, pieces []partPiece) er
 }
 
 // joinUnit writes the chunks of one shard, or one chunk, from their pieces.
-func (h *hierarchyWriter) joinUnit(ctx context.Context, s *arrayStream, grid rowGrid, pieces []partPiece) error {
+func (h *hierarchyWriter) joinUnit(ctx context.Context, s *arrayStream, grid rowGrid, pieces []storedPiece) error {
 	array, err := arrayBuilder{writer: h.writer, grid: grid}.newArray(h.layout.path(s.sink.writer, s.name), s.metadata(grid))
 	if err != nil {
 		return err
@@ -310,7 +310,7 @@ func (h *hierarchyWriter) joinUnit(ctx context.Context, s *arrayStream, grid row
 }
 
 // loadPiece reads a piece to its place among the elements of its chunk.
-func (s *arrayStream) loadPiece(ctx context.Context, from store.Store, p partPiece, elements []byte) error {
+func (s *arrayStream) loadPiece(ctx context.Context, from store.Store, p storedPiece, elements []byte) error {
 	value, err := from.Get(ctx, p.key(p.folder), store.Range{})
 	if err != nil {
 		return err
@@ -404,7 +404,7 @@ func (c *conversion) finalizePartitions(ctx context.Context, options Options) (_
 	if err != nil {
 		return nil, markPart(PartOutput, err)
 	}
-	p, err := c.newPipeline(ctx, part{grid: state.grid(), state: state, categories: c.plan.Categories, complete: true})
+	p, err := c.newPipeline(ctx, segment{grid: state.grid(), state: state, categories: c.plan.Categories, complete: true})
 	if err != nil {
 		return nil, err
 	}
@@ -421,7 +421,7 @@ func (o Options) ofColumns(schema *arrow.Schema) Options {
 }
 
 // joinResults returns the state after all partitions, and their pieces.
-func (c *conversion) joinResults(ctx context.Context) (*tableState, []partPiece, error) {
+func (c *conversion) joinResults(ctx context.Context) (*tableState, []storedPiece, error) {
 	n := len(c.plan.Partitions)
 	results := make([]*partitionResult, n)
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -439,7 +439,7 @@ func (c *conversion) joinResults(ctx context.Context) (*tableState, []partPiece,
 		Rows: c.plan.Partitions[n-1].To, ChunkRows: c.plan.ChunkRows, ShardRows: c.plan.ShardRows,
 		Columns: make([]columnState, len(c.chosen.columns)),
 	}
-	var pieces []partPiece
+	var pieces []storedPiece
 	for number, r := range results {
 		if len(r.Missing) != len(state.Columns) {
 			return nil, nil, fmt.Errorf("%s has %d columns, expected %d: %w", resultKey(number), len(r.Missing), len(state.Columns), arrowdata.ErrMalformed)
@@ -452,7 +452,7 @@ func (c *conversion) joinResults(ctx context.Context) (*tableState, []partPiece,
 			s.Nested, s.Codecs = c.plan.End[i], c.plan.codecs(i)
 		}
 		for _, p := range r.Pieces {
-			pieces = append(pieces, partPiece{p, piecesFolder(number)})
+			pieces = append(pieces, storedPiece{p, piecesFolder(number)})
 		}
 	}
 	return state, pieces, nil

@@ -136,7 +136,7 @@ func (c *conversion) runPartition(ctx context.Context, number int, options Optio
 	if err := c.openPlannedInput(ctx); err != nil {
 		return nil, err
 	}
-	p, err := c.newPipeline(ctx, c.plan.part(number))
+	p, err := c.newPipeline(ctx, c.plan.segment(number))
 	if err != nil {
 		return nil, err
 	}
@@ -196,14 +196,14 @@ func (c *conversion) openPlannedInput(ctx context.Context) (err error) {
 	return nil
 }
 
-// part returns what a pipeline must know of a partition.
-func (p *plan) part(number int) part {
+// segment returns what a pipeline must know of a partition.
+func (p *plan) segment(number int) segment {
 	this := p.Partitions[number]
 	state := &tableState{Rows: this.From, ChunkRows: p.ChunkRows, ShardRows: p.ShardRows}
 	for i, nested := range this.Nested {
 		state.Columns = append(state.Columns, columnState{Nested: nested, Codecs: p.codecs(i)})
 	}
-	return part{
+	return segment{
 		rows: source.RowRange{From: this.From, To: this.To}, grid: state.grid(), state: state, categories: p.Categories,
 		end: p.endOf(number), pieces: piecesFolder(number), complete: true,
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
-// part is the rows that a pipeline writes, and what is known of those before.
-type part struct {
+// segment is the rows that a pipeline writes, and what is known of those before.
+type segment struct {
 	rows       source.RowRange
 	grid       rowGrid // chunkRows of 0 is found with the first batch
 	automatic  bool    // an input shorter than a chunk has a chunk of its length
@@ -29,7 +29,7 @@ type part struct {
 	existing *existingTable // to which the rows are appended; nil for a new output
 
 	checkpoints time.Duration // between two; 0 for none
-	last        *checkpoint   // from which the part begins; nil for the first row
+	last        *checkpoint   // from which the segment begins; nil for the first row
 }
 
 // pipeline connects the stages of a conversion:
@@ -59,25 +59,25 @@ type pipeline struct {
 	stats    pipelineStats
 }
 
-// newPipeline returns the pipeline of a part of the input. It takes ownership of the
+// newPipeline returns the pipeline of a segment of the input. It takes ownership of the
 // source.
-func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, error) {
+func (c *conversion) newPipeline(ctx context.Context, segment segment) (*pipeline, error) {
 	options, columns := c.options, c.chosen.columns
 	p := &pipeline{
-		jobs: options.Jobs, progress: options.Progress, automatic: part.automatic,
-		rows: make(chan columnRows), chunks: make(chan writeTask, options.Jobs), onDevice: make(chan *columnChunk, deviceChunks), state: part.state,
+		jobs: options.Jobs, progress: options.Progress, automatic: segment.automatic,
+		rows: make(chan columnRows), chunks: make(chan writeTask, options.Jobs), onDevice: make(chan *columnChunk, deviceChunks), state: segment.state,
 	}
 	if p.progress == nil {
 		p.progress = &Progress{}
 	}
 	shares := c.shares()
 	batchBytes, shardBytes := shares.batches, int64(0)
-	chunkStore, documents := c.stores(part)
+	chunkStore, documents := c.stores(segment)
 	if c.target.isRemote() {
 		var puts int64
 		batchBytes, puts, shardBytes = shares.forObjects(options.ShardRows > 0 || c.choosesShards())
 		queue := newPutQueue(ctx, chunkStore, int64(options.StoreConcurrency), puts)
-		queue.existing = part.existing != nil
+		queue.existing = segment.existing != nil
 		chunkStore = queue
 	}
 	readAhead := batchBytes
@@ -91,34 +91,34 @@ func (c *conversion) newPipeline(ctx context.Context, part part) (*pipeline, err
 	values := newCategoryMemory(shares.batches)
 	all := newCategories(columns, values)
 	p.writer = newWriter(columns, c.plan.layout(c.target), chunkStore, options.codecs(), p.progress, &p.stats, p.chunks)
-	p.writer.existing = part.existing
+	p.writer.existing = segment.existing
 	p.hierarchy = &hierarchyWriter{writer: p.writer, documents: documents, jobs: options.Jobs, memory: shares.chunks, index: !options.NoIndex}
 	if c.src != nil {
-		p.newStages(c, part, shares, newBatchMemory(batchBytes, readAhead), all)
+		p.newStages(c, segment, shares, newBatchMemory(batchBytes, readAhead), all)
 		p.rechunker.sizer.shardMemory, p.rechunker.sizer.choosesShards = shardBytes, c.choosesShards()
-		c.allowStrips(part.grid, p.rechunker.sizer)
+		c.allowStrips(segment.grid, p.rechunker.sizer)
 	} else {
 		p.rechunker = &rechunker{categories: all}
 	}
 	nestedGrid := rowGrid{chunkRows: c.plan.StreamRows, shardRows: options.ShardRows}
-	p.rechunker.nested = p.addNested(c.target.store, nestedGrid, options.ChunkRows == 0, part.pieces, shares, values)
-	p.rechunker.existing = part.existing
-	if part.checkpoints > 0 {
+	p.rechunker.nested = p.addNested(c.target.store, nestedGrid, options.ChunkRows == 0, segment.pieces, shares, values)
+	p.rechunker.existing = segment.existing
+	if segment.checkpoints > 0 {
 		p.checkpoints = &checkpointer{
-			work: c.target.store, interval: part.checkpoints, writer: p.writer, last: part.last,
-			lastTime: time.Now(), current: newEpoch(), marks: make(chan *mark), saved: part.categories,
+			work: c.target.store, interval: segment.checkpoints, writer: p.writer, last: segment.last,
+			lastTime: time.Now(), current: newEpoch(), marks: make(chan *mark), saved: segment.categories,
 		}
 		p.rechunker.checkpoints = p.checkpoints
 	}
-	if err := p.restore(ctx, c.target.store, part); err != nil {
+	if err := p.restore(ctx, c.target.store, segment); err != nil {
 		return p, markPart(PartOutput, err)
 	}
-	return p, markPart(PartOutput, part.existing.attach(ctx, p.rechunker.nested))
+	return p, markPart(PartOutput, segment.existing.attach(ctx, p.rechunker.nested))
 }
 
 // stores returns the stores of chunks and of metadata.
-func (c *conversion) stores(part part) (chunks, documents store.Store) {
-	if !c.target.renames() || part.end != nil {
+func (c *conversion) stores(segment segment) (chunks, documents store.Store) {
+	if !c.target.renames() || segment.end != nil {
 		return c.target.store, c.target.store
 	}
 	// No other process writes there, and what is written last before the end of the
@@ -128,19 +128,19 @@ func (c *conversion) stores(part part) (chunks, documents store.Store) {
 }
 
 // newStages makes the stages before the writer.
-func (p *pipeline) newStages(c *conversion, part part, shares memoryShares, batches *batchMemory, all []*categories) {
+func (p *pipeline) newStages(c *conversion, segment segment, shares memoryShares, batches *batchMemory, all []*categories) {
 	options, columns, input := c.options, c.chosen.columns, c.src.Info()
 	p.progress.rowsTotal.Store(input.Rows)
-	p.prefetcher = newPrefetcher(c.src, inputName(c.input), c.chosen.fields, part.rows, c.host, batches, &p.stats.read)
+	p.prefetcher = newPrefetcher(c.src, inputName(c.input), c.chosen.fields, segment.rows, c.host, batches, &p.stats.read)
 	p.rechunker = &rechunker{
 		in: p.prefetcher, columns: columns, categories: all,
 		device: options.Device, memory: batches, mapping: input.Mapping,
 		progress: p.progress, stats: &p.stats.h2d, out: p.rows,
-		sizer: chunkSizer{automatic: part.automatic, shares: shares, jobs: options.Jobs, codec: options.codecs()},
-		grid:  part.grid, rows: part.rows.From,
+		sizer: chunkSizer{automatic: segment.automatic, shares: shares, jobs: options.Jobs, codec: options.codecs()},
+		grid:  segment.grid, rows: segment.rows.From,
 	}
-	if part.grid.chunkRows > 0 {
-		p.rechunker.nextChunk = part.rows.From / part.grid.chunkRows
+	if segment.grid.chunkRows > 0 {
+		p.rechunker.nextChunk = segment.rows.From / segment.grid.chunkRows
 	}
 	chunks, chunkBytes := 2*options.Jobs, shares.chunks // as many wait as are encoded
 	if options.Device.Type() != arrowbuf.DeviceCPU {
@@ -176,19 +176,19 @@ func (p *pipeline) addNested(work store.Store, grid rowGrid, automatic bool, pie
 	return all
 }
 
-// restore makes the stages continue after the rows before the part.
-func (p *pipeline) restore(ctx context.Context, work store.Store, part part) error {
+// restore makes the stages continue after the rows before the segment.
+func (p *pipeline) restore(ctx context.Context, work store.Store, segment segment) error {
 	nested := p.rechunker.nested
 	limits := make([]*nestedState, len(nested))
-	if part.state != nil {
-		if len(part.state.Columns) != len(nested) {
-			return partErrorf(PartInput, "a state of %d columns, expected %d", len(part.state.Columns), len(nested))
+	if segment.state != nil {
+		if len(segment.state.Columns) != len(nested) {
+			return partErrorf(PartInput, "a state of %d columns, expected %d", len(segment.state.Columns), len(nested))
 		}
 		p.rechunker.codecsChosen = true
-		p.progress.rows.Store(part.state.Rows)
-		p.progress.raw.Store(part.state.RawBytes)
-		p.stats.write.bytes = part.state.Stored
-		for i, state := range part.state.Columns {
+		p.progress.rows.Store(segment.state.Rows)
+		p.progress.raw.Store(segment.state.RawBytes)
+		p.stats.write.bytes = segment.state.Stored
+		for i, state := range segment.state.Columns {
 			w := p.writer.columns[i]
 			if state.Codecs != nil {
 				w.column.codecs.chosen = state.Codecs
@@ -200,25 +200,25 @@ func (p *pipeline) restore(ctx context.Context, work store.Store, part part) err
 			}
 			limits[i] = state.Nested
 			var end *nestedState
-			if part.end != nil {
-				end = part.end[i]
+			if segment.end != nil {
+				end = segment.end[i]
 			}
 			if err := nested[i].restore(state.Nested, end); err != nil {
 				return err
 			}
 		}
 	}
-	if err := loadDeltas(ctx, work, part.categories, p.rechunker.categories, nested, limits); err != nil {
+	if err := loadDeltas(ctx, work, segment.categories, p.rechunker.categories, nested, limits); err != nil {
 		return err
 	}
 	for _, g := range p.rechunker.categories {
 		if g != nil {
-			g.complete = part.complete
+			g.complete = segment.complete
 		}
 	}
-	if part.last != nil {
-		for _, piece := range part.last.Pieces {
-			if err := nested[piece.Column].streams[piece.Stream].loadPending(ctx, work, partPiece{piece, part.last.folder()}); err != nil {
+	if segment.last != nil {
+		for _, piece := range segment.last.Pieces {
+			if err := nested[piece.Column].streams[piece.Stream].loadPending(ctx, work, storedPiece{piece, segment.last.folder()}); err != nil {
 				return err
 			}
 		}
@@ -294,7 +294,7 @@ func (p *pipeline) complete(ctx context.Context) error {
 }
 
 // finalize joins the pieces and writes the metadata.
-func (p *pipeline) finalize(ctx context.Context, schema *arrow.Schema, pieces []partPiece) error {
+func (p *pipeline) finalize(ctx context.Context, schema *arrow.Schema, pieces []storedPiece) error {
 	if err := p.hierarchy.joinPieces(ctx, pieces); err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (s *arrayStream) append(elements []byte) error {
 
 // loadPending makes the elements of a piece pending: those of the chunk that is being
 // filled.
-func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p partPiece) error {
+func (s *arrayStream) loadPending(ctx context.Context, from store.Store, p storedPiece) error {
 	s.started, s.sent = true, p.Chunk // which may be full
 	if have := s.length - s.pendingFrom(); p.From != 0 || p.Count != have || have > s.grid.chunkRows {
 		return fmt.Errorf("piece %s has elements [%d, +%d) of chunk %d, expected %d: %w", p.key(p.folder), p.From, p.Count, p.Chunk, have, arrowdata.ErrMalformed)
