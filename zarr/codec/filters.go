@@ -292,11 +292,17 @@ func (t filterTypes) encodeIntDeltas(dst, src []byte) error {
 	}
 	for i := range of.count(src) {
 		x := of.int(src, i)
-		if of.time && x == nat {
-			return fmt.Errorf("element %d is NaT, which has no differences", i)
+		if of.time && (x == nat || last == nat) {
+			t.encoded.putInt(dst, i, nat)
+			if x != nat || t.encoded.int(dst, i) != nat {
+				return fmt.Errorf("element %d is NaT or follows it, which has no difference in %s", i, t.encoded.of)
+			}
+			last = nat
+			continue
 		}
 		t.encoded.putInt(dst, i, wrap(x-last))
-		if wrap(last+t.encoded.int(dst, i)) != x {
+		stored := t.encoded.int(dst, i)
+		if wrap(last+stored) != x || of.time && stored == nat {
 			return fmt.Errorf("element %d differs by %d from the one before: %w %s", i, x-last, errRange, t.encoded.of)
 		}
 		last = x
