@@ -66,7 +66,7 @@ func (r *msgpackReader) text(dst []byte) ([]byte, error) {
 	}
 	var n uint64
 	switch {
-	case tag == 0xc0: // null
+	case tag == 0xc0 || tag == 0: // null and the number 0
 		return dst, nil
 	case tag&0xe0 == 0xa0:
 		n = uint64(tag & 0x1f)

@@ -18,7 +18,8 @@ import (
 )
 
 // The codecs in this file encode the objects of Zarr v2, dtype |O. Objects that are no
-// strings are errors wrapping errors.ErrUnsupported; null is the empty string.
+// strings are errors wrapping errors.ErrUnsupported. Null is the empty string, and so is the
+// number 0: zarr-python 2 padded chunks with it, its default fill value of objects.
 
 // JSON2 stores strings as a JSON list, in nested lists for several axes. The dtype of
 // NumPy and the shape follow the items (numcodecs, "json2").
@@ -352,9 +353,12 @@ func (r *jsonReader) text(dst []byte) ([]byte, error) {
 		return append(dst, token...), nil
 	case nil:
 		return dst, nil
-	default:
-		return nil, fmt.Errorf("object %v is no string: %w", token, errors.ErrUnsupported)
+	case float64:
+		if token == 0 {
+			return dst, nil
+		}
 	}
+	return nil, fmt.Errorf("object %v is no string: %w", token, errors.ErrUnsupported)
 }
 
 func (r *jsonReader) size() (int64, error) {

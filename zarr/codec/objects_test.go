@@ -29,6 +29,8 @@ func TestObjectsOfNumcodecsDecode(t *testing.T) {
 		{`{"id":"json2","encoding":"utf-8","allow_nan":true,"check_circular":true,"ensure_ascii":true,"indent":null,"separators":[",",":"],"skipkeys":false,"sort_keys":true,"strict":true}`,
 			element.String, []int64{4}, `["a","b\u00e9",null,"","|O",[4]]`, []string{"a", "bé", "", ""}},
 		{`{"id":"json2"}`, element.String, []int64{2, 2}, `[["a","b\u00e9"],[null,""],"|O",[2,2]]`, []string{"a", "bé", "", ""}},
+		{`{"id":"json2"}`, element.String, []int64{3}, `["a",0,0,"|O",[3]]`, []string{"a", "", ""}},
+		{`{"id":"msgpack2"}`, element.String, []int64{2}, unhex("94a16100a27c4f9102"), []string{"a", ""}},
 		{`{"id":"json2"}`, element.String, []int64{}, `["q","|O",[]]`, []string{"q"}},
 		{`{"id":"msgpack2","raw":false,"use_bin_type":true,"use_single_float":false}`, element.String, []int64{2}, unhex("94a161a362c3a9a27c4f9102"), []string{"a", "bé"}},
 		{`{"id":"msgpack2"}`, element.Bytes, []int64{2}, unhex("94c40178c402797aa27c4f9102"), []string{"x", "yz"}},
