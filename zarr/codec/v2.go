@@ -285,9 +285,8 @@ func V2ObjectType(filters json.RawMessage) (element.Type, error) {
 }
 
 // V2 is the inverse of [V2.List]: it returns what a .zarray document says about the
-// codecs, for chunks with a number of axes. The last bytes-to-bytes codec becomes the
-// compressor. It returns an error wrapping errors.ErrUnsupported if Zarr v2 lacks a
-// codec.
+// codecs, for chunks with a number of axes. The last codec becomes the compressor if it
+// compresses. It returns an error wrapping errors.ErrUnsupported if Zarr v2 lacks a codec.
 func (l List) V2(axes int) (V2, error) {
 	v, filters := V2{Order: "C"}, []json.RawMessage{}
 	for i, c := range l {
@@ -326,9 +325,7 @@ func (l List) V2(axes int) (V2, error) {
 			if err != nil {
 				return V2{}, err
 			}
-			_, isBytes := c.(BytesCodec)
-			_, isFilter := c.(viewed)
-			if isBytes && !isFilter && i == len(l)-1 {
+			if compresses(c) && i == len(l)-1 {
 				v.Compressor = raw
 			} else {
 				filters = append(filters, raw)
@@ -343,6 +340,18 @@ func (l List) V2(axes int) (V2, error) {
 		v.Filters = raw
 	}
 	return v, nil
+}
+
+// compresses reports whether a codec can be the compressor of Zarr v2. Others are filters
+// even at the end: zarr-python 2 cannot read all chunks whose compressor is a checksum.
+func compresses(c Codec) bool {
+	switch c.(type) {
+	case viewed, CRC32C, CRC32, Adler32, Fletcher32, JenkinsLookup3, Shuffle:
+		return false
+	default:
+		_, ok := c.(BytesCodec)
+		return ok
+	}
 }
 
 // v2Codec is a codec whose v2 form is not its v3 configuration with an id.

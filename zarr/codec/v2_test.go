@@ -27,6 +27,8 @@ func TestV2DocumentsRoundTrip(t *testing.T) {
 		{codec.V2{Order: "C", Endian: codec.Little, Compressor: json.RawMessage(`{"id":"zstd","level":3,"checksum":true}`)}, int32Type, codec.List{little, codec.Zstd{Level: 3, Checksum: true}}},
 		{codec.V2{Order: "C", Endian: codec.Little, Filters: json.RawMessage(`[{"id":"gzip","level":1}]`), Compressor: json.RawMessage(`{"id":"gzip","level":9}`)},
 			int32Type, codec.List{little, codec.Gzip{Level: 1}, codec.Gzip{Level: 9}}},
+		{codec.V2{Order: "C", Endian: codec.Little, Filters: json.RawMessage(`[{"id":"zlib","level":1},{"id":"fletcher32"}]`)},
+			int32Type, codec.List{little, codec.Zlib{Level: 1}, codec.Fletcher32{}}},
 		{codec.V2{Order: "C", Filters: json.RawMessage(`[{"id":"vlen-utf8"}]`)}, element.String, codec.List{codec.VLenUTF8{}}},
 		{codec.V2{Order: "C", Filters: json.RawMessage(`[{"id":"vlen-bytes"}]`), Compressor: json.RawMessage(`{"id":"zstd","level":0}`)},
 			element.Bytes, codec.List{codec.VLenBytes{}, codec.Zstd{}}},
