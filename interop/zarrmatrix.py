@@ -439,7 +439,7 @@ def write_objects(source: Path, rng: np.random.Generator) -> dict[str, Case]:
             (source / label / ".zarray").write_text(json.dumps(meta, indent=4))
             for chunk in np.ndindex(*[-(-n // c) for n, c in zip(SHAPE, CHUNK, strict=True)]):
                 whole = np.empty(CHUNK, object)
-                whole[...] = "" if kind == "text" else None
+                whole[...] = (0 if compressor else "") if kind == "text" else None
                 part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(chunk, CHUNK, strict=True))]
                 whole[: part.shape[0], : part.shape[1]] = part
                 data = whole
