@@ -34,7 +34,7 @@ func EncodeBlock(dst, src []byte, acceleration int) (int, error) {
 // DecodeBlock fills dst on the host with the decoding of src, a block whose decoded size
 // is known. src and dst must not overlap. It returns compress.ErrCorrupt unless the size
 // is exactly that of dst. Not every malformed block is an error: the format has no
-// checksum, and liblz4 accepts matches at offset 0.
+// checksum, and liblz4, which decodes on processors without AVX, accepts matches at offset 0.
 func DecodeBlock(dst, src []byte) error {
 	n, err := decode(dst, src)
 	if err == nil && n != len(dst) {
@@ -46,11 +46,11 @@ func DecodeBlock(dst, src []byte) error {
 	return nil
 }
 
-// decode decodes src into dst, and returns the size of the output.
+// decode decodes src into dst, and returns the size of the output. liblz4 decodes where the
+// processor has no decodeSequences, unless matches are long, which Go copies faster.
 func decode(dst, src []byte) (int, error) {
-	// The copies of long matches are faster in Go.
 	const longMatches = 64
-	if lib := library(); lib != nil && len(dst) > 0 && len(src) > 0 && len(dst) <= math.MaxInt32 &&
+	if lib := library(); !fastSequences && lib != nil && len(dst) > 0 && len(src) > 0 && len(dst) <= math.MaxInt32 &&
 		len(src) <= math.MaxInt32 && len(dst)/len(src) < longMatches {
 		if n, ok := lib.decode(dst, src); ok {
 			return n, nil
@@ -206,6 +206,7 @@ func decodeGo(dst, src []byte) (int, error) {
 	// regard to their number: 16 of the input, and 32 of the output.
 	lastIn, lastOut := len(src)-32, len(dst)-64
 	for in < len(src) {
+		out, in = decodeSequences(dst, out, src, in)
 		token := int(src[in])
 		in++
 		literals, length := token>>4, token&15

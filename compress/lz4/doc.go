@@ -5,5 +5,5 @@
 // not the frame format.
 //
 // [Encode] and [Decode] are for batches. [EncodeBlock] and [DecodeBlock] are for one block on the
-// host. They use liblz4 if the system has it, see [Implementation], otherwise Go.
+// host. They use liblz4 if the system has it and it is faster than Go, see [Implementation].
 package lz4

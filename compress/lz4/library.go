@@ -9,8 +9,8 @@ import (
 	"github.com/quiver-gpu/quiver/compress/internal/syslib"
 )
 
-// liblz4 is the reference implementation as a shared library of the system. It is faster
-// than Go where sequences are short.
+// liblz4 is the reference implementation as a shared library of the system. It compresses
+// faster than Go, and decompresses faster on processors without decodeSequences.
 type liblz4 struct {
 	version string
 
@@ -33,8 +33,9 @@ var library = sync.OnceValue(func() *liblz4 {
 	return lib
 })
 
-// Implementation returns what compresses and decompresses blocks on the host in this
-// process: the version of the system's library, such as "liblz4 1.9.4", or "Go".
+// Implementation returns what compresses blocks on the host in this process: the version of
+// the system's library, such as "liblz4 1.9.4", or "Go". On amd64 with AVX, Go decompresses
+// in any case; elsewhere the same library does.
 func Implementation() string {
 	if lib := library(); lib != nil {
 		return lib.version
