@@ -98,7 +98,7 @@ func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error)
 
 func (d *deviceRead) read(ctx context.Context, jobs int) error {
 	chunks := d.chunks
-	if d.readsInPlace() {
+	if d.mayReadInPlace() {
 		rest, err := d.readInPlace(ctx)
 		if err != nil || len(rest) == 0 {
 			return err
@@ -335,7 +335,7 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int, copied func()) error
 			staged.bytes += align(c.size)
 		}
 	}
-	if err := d.run(d.nd.Buffer(), &direct, jobs, nil); err != nil || len(staged.chunks) == 0 {
+	if err := d.decodeInto(d.nd.Buffer(), &direct, jobs, nil); err != nil || len(staged.chunks) == 0 {
 		return err
 	}
 	buf, err := d.nd.Device().Alloc(staged.bytes)
@@ -343,7 +343,7 @@ func (d *deviceRead) decode(chunks []deviceChunk, jobs int, copied func()) error
 		return err
 	}
 	defer buf.Release()
-	if err := d.run(buf, &staged, jobs, copied); err != nil {
+	if err := d.decodeInto(buf, &staged, jobs, copied); err != nil {
 		return err
 	}
 	scope := ndview.NewScope()
@@ -403,8 +403,8 @@ func (d *deviceRead) place(c deviceChunk) (at int64, whole bool) {
 	return d.nd.Offset() + start*d.width(), run && slices.Equal(part.Shape, c.box.Shape)
 }
 
-// run decodes chunks into a buffer. The error is that of the first chunk.
-func (d *deviceRead) run(dst arrowbuf.Buffer, o *deviceOutputs, jobs int, copied func()) error {
+// decodeInto decodes chunks into a buffer. The error is that of the first chunk.
+func (d *deviceRead) decodeInto(dst arrowbuf.Buffer, o *deviceOutputs, jobs int, copied func()) error {
 	if len(o.chunks) == 0 {
 		return nil
 	}

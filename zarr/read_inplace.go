@@ -28,9 +28,9 @@ type inPlaceChunk struct {
 	unsure  bool // not all parts are known to be right, so the chunk must be read again
 }
 
-// readsInPlace reports whether some chunks may be read to their places: those of the first
+// mayReadInPlace reports whether some chunks may be read to their places: those of the first
 // cell are their elements, and reading a part takes no round trip.
-func (d *deviceRead) readsInPlace() bool {
+func (d *deviceRead) mayReadInPlace() bool {
 	if store.AsRangeReader(d.array.store) == nil {
 		return false
 	}
