@@ -245,7 +245,9 @@ func (d *decoding) decompress(step int) error {
 	return nil
 }
 
-// engineOf returns where input i of a batch counts if the host did some of them.
+// engineOf returns the engine that input i of a batch counts for. A batch says how many of
+// its inputs the host did, not which: the first ones count for it. So the numbers of chunks
+// are right, and the bytes are if the chunks have one size.
 func engineOf(i int, onHost int64) Engine {
 	if int64(i) < onHost {
 		return OnHost
