@@ -70,7 +70,7 @@ func encodeOn(dev *cudabuf.Device, items []EncodeItem, ids []int, o BatchOptions
 			break
 		}
 	}
-	packed, stay, err := x.pack()
+	packed, chunks, err := x.pack()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func encodeOn(dev *cudabuf.Device, items []EncodeItem, ids []int, o BatchOptions
 			}
 		}
 	}
-	return x.finish(packed, stay)
+	return x.finish(packed, chunks)
 }
 
 func (x *encoding) release() {
@@ -261,7 +261,7 @@ func (c *Chain) encodedFill() []byte {
 
 // compress runs one of the bytes-to-bytes codecs of all chunks with more steps on the
 // GPU. It reports whether there were any.
-func (x *encoding) compress(step int) (any bool, err error) {
+func (x *encoding) compress(step int) (found bool, err error) {
 	groups := map[deviceEncoder][]*encodingChunk{}
 	var size int64
 	for _, c := range x.chunks {
@@ -323,7 +323,7 @@ func (x *encoding) releaseUnused() {
 
 // pack puts the bytes of all chunks together into one buffer, in the order of the chunks
 // that it returns, and releases the other buffers.
-func (x *encoding) pack() (packed arrowbuf.Buffer, stay []*encodingChunk, err error) {
+func (x *encoding) pack() (packed arrowbuf.Buffer, chunks []*encodingChunk, err error) {
 	var size int64
 	moves := map[arrowbuf.Buffer]*compress.Batch{}
 	for _, c := range x.chunks {
@@ -338,10 +338,10 @@ func (x *encoding) pack() (packed arrowbuf.Buffer, stay []*encodingChunk, err er
 		to := compress.Range{Offset: size, Length: c.at.Length}
 		m.In, m.Out = append(m.In, c.at), append(m.Out, to)
 		c.at = to
-		stay = append(stay, c)
+		chunks = append(chunks, c)
 		size += c.at.Length
 	}
-	if len(stay) == 0 {
+	if len(chunks) == 0 {
 		return nil, nil, nil
 	}
 	if packed, err = x.alloc(size); err != nil {
@@ -353,34 +353,34 @@ func (x *encoding) pack() (packed arrowbuf.Buffer, stay []*encodingChunk, err er
 			return nil, nil, err
 		}
 	}
-	for _, c := range stay {
+	for _, c := range chunks {
 		c.buf = packed
 	}
 	x.releaseUnused()
-	return packed, stay, nil
+	return packed, chunks, nil
 }
 
 // finish copies the encodings to the host, runs the codecs without kernels, and calls use.
-func (x *encoding) finish(packed arrowbuf.Buffer, stay []*encodingChunk) error {
+func (x *encoding) finish(packed arrowbuf.Buffer, chunks []*encodingChunk) error {
 	group, failed := errgroup.WithContext(context.Background())
 	group.SetLimit(piecesInFlight)
-	for len(stay) > 0 && failed.Err() == nil {
-		n, size := 1, stay[0].at.Length
-		for n < len(stay) && size+stay[n].at.Length <= encodedPiece {
-			size += stay[n].at.Length
+	for len(chunks) > 0 && failed.Err() == nil {
+		n, size := 1, chunks[0].at.Length
+		for n < len(chunks) && size+chunks[n].at.Length <= encodedPiece {
+			size += chunks[n].at.Length
 			n++
 		}
 		host, release, err := x.hostMemory(size)
 		if err == nil {
-			if err = x.copyPiece(host, packed, stay[0].at.Offset); err != nil {
+			if err = x.copyPiece(host, packed, chunks[0].at.Offset); err != nil {
 				release()
 			}
 		}
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}
-		piece := stay[:n]
-		stay = stay[n:]
+		piece := chunks[:n]
+		chunks = chunks[n:]
 		group.Go(func() error {
 			defer release()
 			return forEach(len(piece), x.options.Jobs, x.options.Running, func(i int) error {
