@@ -28,25 +28,25 @@ var (
 	_ io.WriterAt = (*Buffer)(nil)
 )
 
-// BufferOver returns a Buffer of all memory of buf, without a copy, and retains it.
-func BufferOver(buf arrowbuf.Buffer) (*Buffer, error) {
+// BufferFromMemory returns a Buffer of all memory of buf, without a copy, and retains it.
+func BufferFromMemory(buf arrowbuf.Buffer) (*Buffer, error) {
 	if buf == nil {
-		return nil, fmt.Errorf("zarr.BufferOver: nil buffer: %w", ndview.ErrNil)
+		return nil, fmt.Errorf("zarr.BufferFromMemory: nil buffer: %w", ndview.ErrNil)
 	}
 	buf.Retain()
 	m, ok := arrowbuf.As[interface{ Mutable() bool }](buf)
 	return &Buffer{buf, ok && !m.Mutable()}, nil
 }
 
-// BufferOf returns a Buffer of the bytes of an array, without a copy. The array must
+// BufferFromArray returns a Buffer of the bytes of an array, without a copy. The array must
 // have dtype uint8, otherwise the error is ndview.ErrDType. It must have one axis and be
 // contiguous, otherwise it is ndview.ErrShape.
-func BufferOf(a *ndview.NDBuffer) (*Buffer, error) {
+func BufferFromArray(a *ndview.NDBuffer) (*Buffer, error) {
 	switch {
 	case a.DType() != ndview.Uint8:
-		return nil, fmt.Errorf("zarr.BufferOf: array of %s, want uint8: %w", a.DType(), ndview.ErrDType)
+		return nil, fmt.Errorf("zarr.BufferFromArray: array of %s, want uint8: %w", a.DType(), ndview.ErrDType)
 	case a.NDim() != 1 || !a.IsContiguous():
-		return nil, fmt.Errorf("zarr.BufferOf: shape %v and strides %v, want one contiguous axis: %w", a.Shape(), a.Strides(), ndview.ErrShape)
+		return nil, fmt.Errorf("zarr.BufferFromArray: shape %v and strides %v, want one contiguous axis: %w", a.Shape(), a.Strides(), ndview.ErrShape)
 	}
 	v, err := a.Index() // keeps the memory if the array is released meanwhile
 	if err != nil {
@@ -57,10 +57,10 @@ func BufferOf(a *ndview.NDBuffer) (*Buffer, error) {
 	return newBuffer(bytes, err, !v.Flags().Writeable)
 }
 
-// BufferFrom returns a Buffer of bytes on a device. On the CPU it is the slice itself,
+// BufferFromBytes returns a Buffer of bytes on a device. On the CPU it is the slice itself,
 // without a copy: the caller must not change the slice unless the Buffer may change.
 // Elsewhere it is a copy.
-func BufferFrom(dev arrowbuf.Device, data []byte) (*Buffer, error) {
+func BufferFromBytes(dev arrowbuf.Device, data []byte) (*Buffer, error) {
 	if dev == arrowbuf.CPU() {
 		return &Buffer{arrowbuf.WrapExternal(data, func() {}), false}, nil
 	}
@@ -356,8 +356,10 @@ func (p Prototype) Device() arrowbuf.Device {
 // Buffer returns a Buffer of n undefined bytes.
 func (p Prototype) Buffer(n int64) (*Buffer, error) { return allocBuffer(p.Device(), n) }
 
-// BufferFrom is [BufferFrom] for the prototype's device.
-func (p Prototype) BufferFrom(data []byte) (*Buffer, error) { return BufferFrom(p.Device(), data) }
+// BufferFromBytes is [BufferFromBytes] for the prototype's device.
+func (p Prototype) BufferFromBytes(data []byte) (*Buffer, error) {
+	return BufferFromBytes(p.Device(), data)
+}
 
 // NDBuffer returns an array in C order whose elements are undefined.
 func (p Prototype) NDBuffer(dtype ndview.DType, shape ...int64) (*ndview.NDBuffer, error) {

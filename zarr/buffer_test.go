@@ -76,7 +76,7 @@ func own[R interface{ Release() }](t *testing.T, r R, err error) R {
 
 func bufferFrom(t *testing.T, dev arrowbuf.Device, data ...byte) *zarr.Buffer {
 	t.Helper()
-	b, err := zarr.BufferFrom(dev, data)
+	b, err := zarr.BufferFromBytes(dev, data)
 	return own(t, b, err)
 }
 
@@ -122,7 +122,7 @@ func TestBufferSliceFollowsPythonBounds(t *testing.T) {
 
 func TestBufferSlicesShareMemoryAndOutliveTheWhole(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		b, err := zarr.BufferFrom(dev, []byte{0, 1, 2, 3})
+		b, err := zarr.BufferFromBytes(dev, []byte{0, 1, 2, 3})
 		require.NoError(t, err)
 		part, err := b.Slice(1, 3)
 		own(t, part, err)
@@ -225,7 +225,7 @@ func TestEmptyBuffers(t *testing.T) {
 	})
 }
 
-func TestBufferFromOnCPUDoesNotCopy(t *testing.T) {
+func TestBufferFromBytesOnCPUDoesNotCopy(t *testing.T) {
 	data := []byte{1, 2, 3}
 	b := bufferFrom(t, arrowbuf.CPU(), data...)
 	require.NoError(t, b.SetRange(0, 1, bufferFrom(t, arrowbuf.CPU(), 9)))
@@ -258,7 +258,7 @@ func TestBuffersAndByteArraysShareMemory(t *testing.T) {
 		a := onDevice(t, dev, ndview.Uint8, []byte{0, 1, 2, 3}, []int64{4})
 		middle, err := a.Slice(0, 1, 3)
 		own(t, middle, err)
-		b, err := zarr.BufferOf(middle)
+		b, err := zarr.BufferFromArray(middle)
 		own(t, b, err)
 		require.NoError(t, b.SetRange(0, 2, bufferFrom(t, dev, 8, 9)))
 		assert.Equal(t, []byte{0, 8, 9, 3}, bytesOf(t, a))
@@ -268,27 +268,27 @@ func TestBuffersAndByteArraysShareMemory(t *testing.T) {
 		assert.Equal(t, ndview.Uint8, back.DType())
 		assert.Equal(t, []byte{8, 9}, bytesOf(t, back))
 
-		over, err := zarr.BufferOver(a.Buffer())
+		over, err := zarr.BufferFromMemory(a.Buffer())
 		own(t, over, err)
 		assert.Equal(t, []byte{0, 8, 9, 3}, contents(t, over))
 	})
 }
 
-func TestBufferOfRequiresContiguousBytes(t *testing.T) {
+func TestBufferFromArrayRequiresContiguousBytes(t *testing.T) {
 	dev := arrowbuf.CPU()
 	for _, dtype := range []ndview.DType{ndview.Int8, ndview.Bool, ndview.Bytes(1)} {
-		_, err := zarr.BufferOf(onDevice(t, dev, dtype, make([]byte, 8), []int64{8}))
+		_, err := zarr.BufferFromArray(onDevice(t, dev, dtype, make([]byte, 8), []int64{8}))
 		assert.ErrorIs(t, err, ndview.ErrDType)
 	}
 	for _, shape := range [][]int64{{2, 4}, {}} {
 		a, err := ndview.Empty(dev, ndview.Uint8, shape...)
-		_, err = zarr.BufferOf(own(t, a, err))
+		_, err = zarr.BufferFromArray(own(t, a, err))
 		assert.ErrorIs(t, err, ndview.ErrShape)
 	}
 	row := onDevice(t, dev, ndview.Uint8, make([]byte, 8), []int64{8})
 	stepped, err := ndview.FromBuffer(row.Buffer(), ndview.Uint8, 0, []int64{4}, []int64{2})
 	own(t, stepped, err)
-	_, err = zarr.BufferOf(stepped)
+	_, err = zarr.BufferFromArray(stepped)
 	assert.ErrorIs(t, err, ndview.ErrShape, "zarr-python accepts this, although its buffers must be contiguous")
 }
 
@@ -297,7 +297,7 @@ func TestBuffersOfReadOnlyArraysAreReadOnly(t *testing.T) {
 		a := onDevice(t, dev, ndview.Uint8, []byte{1, 2, 3, 4}, []int64{4})
 		one := bufferFrom(t, dev, 9)
 		fixed, err := a.ReadOnly()
-		whole, err := zarr.BufferOf(own(t, fixed, err))
+		whole, err := zarr.BufferFromArray(own(t, fixed, err))
 		require.NoError(t, err)
 		defer whole.Release()
 		part, err := whole.Slice(1, 3)
@@ -322,7 +322,7 @@ func TestBuffersOfReadOnlyArraysAreReadOnly(t *testing.T) {
 
 func TestReleasedBuffersReturnErrReleased(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
-		b, err := zarr.BufferFrom(dev, []byte{1, 2, 3})
+		b, err := zarr.BufferFromBytes(dev, []byte{1, 2, 3})
 		require.NoError(t, err)
 		b.Retain()
 		b.Release()
@@ -364,7 +364,7 @@ func TestPrototypesOfOneDeviceAreEqual(t *testing.T) {
 func TestPrototypesAllocateOnTheirDevice(t *testing.T) {
 	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
 		p := zarr.PrototypeOn(dev)
-		b, err := p.BufferFrom([]byte{1, 2})
+		b, err := p.BufferFromBytes([]byte{1, 2})
 		own(t, b, err)
 		assert.Equal(t, dev, b.Device())
 		assert.Equal(t, []byte{1, 2}, contents(t, b))
@@ -381,7 +381,7 @@ func TestPrototypesAllocateOnTheirDevice(t *testing.T) {
 }
 
 func TestBufferFromNilDeviceIsError(t *testing.T) {
-	_, err := zarr.BufferFrom(nil, []byte{1})
+	_, err := zarr.BufferFromBytes(nil, []byte{1})
 	assert.ErrorIs(t, err, arrowbuf.ErrDevice)
 }
 
@@ -438,7 +438,7 @@ func periodic(t *testing.T, dev arrowbuf.Device, block []byte, n int64) *ndview.
 // the host, and on the device that each byte equals the one a period before.
 func requirePeriodic(t *testing.T, block []byte, a *ndview.NDBuffer) {
 	t.Helper()
-	all, err := zarr.BufferOf(a)
+	all, err := zarr.BufferFromArray(a)
 	own(t, all, err)
 	n := int64(len(block))
 	require.True(t, bytes.Equal(block, contents(t, slice(t, all, 0, n))), "the first block differs")
@@ -457,7 +457,7 @@ func TestBuffersReachBeyond4GiB(t *testing.T) {
 	block := make([]byte, period)
 	_, _ = rand.NewChaCha8([32]byte{4}).Read(block)
 	onHuge(t, 9, func(t *testing.T, dev arrowbuf.Device) {
-		all, err := zarr.BufferOf(periodic(t, dev, block, hugeLength))
+		all, err := zarr.BufferFromArray(periodic(t, dev, block, hugeLength))
 		own(t, all, err)
 		require.EqualValues(t, hugeLength, all.Len())
 		tail := make([]byte, 100)
@@ -497,7 +497,7 @@ func TestBuffersReachBeyond4GiB(t *testing.T) {
 func TestBufferReadsAndWritesAtOffsets(t *testing.T) {
 	cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) {
 		for _, on := range []arrowbuf.Device{arrowbuf.CPU(), dev} {
-			b, err := zarr.BufferFrom(on, []byte{1, 2, 3, 4})
+			b, err := zarr.BufferFromBytes(on, []byte{1, 2, 3, 4})
 			require.NoError(t, err)
 			n, err := b.WriteAt([]byte{8, 9}, 1)
 			require.NoError(t, err)

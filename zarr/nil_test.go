@@ -74,13 +74,13 @@ func zerosOfZarr(t *testing.T) apitest.Zeros {
 	require.NoError(t, err)
 	groupInfo, err := group.Info(ctx)
 	require.NoError(t, err)
-	buffer, err := zarr.BufferFrom(arrowbuf.CPU(), []byte("live"))
+	buffer, err := zarr.BufferFromBytes(arrowbuf.CPU(), []byte("live"))
 	require.NoError(t, err)
 	t.Cleanup(buffer.Release)
 	return apitest.Zeros{
 		Functions: map[string]any{
-			"At": zarr.At, "AutoChunks": zarr.AutoChunks, "AutoShards": zarr.AutoShards, "AutoShardsOf": zarr.AutoShardsOf, "Blocks": zarr.Blocks, "BufferFrom": zarr.BufferFrom,
-			"BufferOf": zarr.BufferOf, "BufferOver": zarr.BufferOver, "CheckName": zarr.CheckName, "Create": zarr.Create, "CreateGroup": zarr.CreateGroup,
+			"At": zarr.At, "AutoChunks": zarr.AutoChunks, "AutoShards": zarr.AutoShards, "AutoShardsOf": zarr.AutoShardsOf, "Blocks": zarr.Blocks, "BufferFromBytes": zarr.BufferFromBytes,
+			"BufferFromArray": zarr.BufferFromArray, "BufferFromMemory": zarr.BufferFromMemory, "CheckName": zarr.CheckName, "Create": zarr.Create, "CreateGroup": zarr.CreateGroup,
 			"CreateHierarchy": zarr.CreateHierarchy, "DefaultCodecs": zarr.DefaultCodecs, "List": zarr.List, "Mask": zarr.Mask, "MigrateToV3": zarr.MigrateToV3, "New": zarr.New,
 			"Open": zarr.Open, "OpenGroup": zarr.OpenGroup, "OpenGroupMode": zarr.OpenGroupMode, "OpenMode": zarr.OpenMode, "ParseArray": zarr.ParseArray,
 			"ParseGroup": zarr.ParseGroup, "ParseNode": zarr.ParseNode, "ParseSelection": zarr.ParseSelection, "Points": zarr.Points,
