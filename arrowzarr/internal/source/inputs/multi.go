@@ -52,18 +52,18 @@ const remoteScans = 32
 
 // newMultiSource reads the metadata of all files, so that one with another schema is
 // found before any work is done.
-func newMultiSource(ctx context.Context, files []foundFile, r source.Options) (*multiSource, error) {
-	r.AllowMapping = false // batches may outlive the source of their file
-	s := &multiSource{ctx: ctx, files: files, options: r, scanned: make([]scannedFile, len(files))}
+func newMultiSource(ctx context.Context, files []foundFile, o source.Options) (*multiSource, error) {
+	o.AllowMapping = false // batches may outlive the source of their file
+	s := &multiSource{ctx: ctx, files: files, options: o, scanned: make([]scannedFile, len(files))}
 	fields := make([][]arrow.Field, len(files))
 	if err := s.scanFile(0, nil, fields); err != nil {
 		return nil, err
 	}
 	s.options.TextFields = fields[0]
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(max(r.Jobs, 1))
+	group.SetLimit(max(o.Jobs, 1))
 	if slices.ContainsFunc(files, foundFile.isRemote) {
-		group.SetLimit(max(r.Jobs, remoteScans))
+		group.SetLimit(max(o.Jobs, remoteScans))
 	}
 	for i := 1; i < len(files); i++ {
 		group.Go(func() error {

@@ -24,13 +24,13 @@ var (
 
 // Open opens a source of inputs, which are files, folders and patterns, or "-"
 // alone for standard input. The context limits the reads, too.
-func Open(ctx context.Context, inputs []string, r source.Options) (source.Source, error) {
+func Open(ctx context.Context, inputs []string, o source.Options) (source.Source, error) {
 	if len(inputs) == 1 && inputs[0] == "-" {
 		file, err := source.StandardInput()
 		if err != nil {
 			return nil, err
 		}
-		return openByContent(file, r)
+		return openByContent(file, o)
 	}
 	found, err := findFiles(ctx, inputs)
 	if err != nil {
@@ -38,9 +38,9 @@ func Open(ctx context.Context, inputs []string, r source.Options) (source.Source
 	}
 	closing := func() error { return closeTrees(found) }
 	if len(found) == 1 && found[0].keys == nil {
-		return found[0].open(ctx, r, closing)
+		return found[0].open(ctx, o, closing)
 	}
-	src, err := newMultiSource(ctx, found, r)
+	src, err := newMultiSource(ctx, found, o)
 	if err != nil {
 		return nil, errors.Join(err, closing())
 	}
@@ -49,13 +49,13 @@ func Open(ctx context.Context, inputs []string, r source.Options) (source.Source
 
 // open opens a source of the file, which calls closing when it is closed. After an error,
 // closing has been called.
-func (f foundFile) open(ctx context.Context, r source.Options, closing func() error) (source.Source, error) {
+func (f foundFile) open(ctx context.Context, o source.Options, closing func() error) (source.Source, error) {
 	file, err := f.tree.open(ctx, f.path)
 	if err != nil {
 		return nil, errors.Join(err, closing())
 	}
 	file.OnClose(closing)
-	src, err := openByContent(file, r)
+	src, err := openByContent(file, o)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -67,10 +67,10 @@ func keepOpen() error { return nil }
 
 // openByContent returns a source that owns the file, or an error. It recognizes the
 // format by the content, or, of text, by the extension.
-func openByContent(file *source.File, r source.Options) (source.Source, error) {
-	format, isText := text.FormatOf(file.Name, r.Text)
-	if isText && r.Text.Format != "" {
-		return text.Open(file, format, r)
+func openByContent(file *source.File, o source.Options) (source.Source, error) {
+	format, isText := text.FormatOf(file.Name, o.Text)
+	if isText && o.Text.Format != "" {
+		return text.Open(file, format, o)
 	}
 	head, err := file.ReadHead()
 	if err != nil {
@@ -79,7 +79,7 @@ func openByContent(file *source.File, r source.Options) (source.Source, error) {
 	isFile, isParquet := bytes.HasPrefix(head, magicIPC), bytes.HasPrefix(head, magicParquet)
 	switch {
 	case isText && !isFile && !isParquet:
-		return text.Open(file, format, r)
+		return text.Open(file, format, o)
 	case len(head) == 0:
 		return nil, fmt.Errorf("%s is empty: expected %s", file.Name, expectedFormats)
 	case isFile && file.Once():
@@ -87,17 +87,17 @@ func openByContent(file *source.File, r source.Options) (source.Source, error) {
 	case isParquet && file.Once():
 		return nil, fmt.Errorf("%s is a Parquet file, which cannot be read in order: give it by name", file.Name)
 	case isFile:
-		return ipc.Open(file, r)
+		return ipc.Open(file, o)
 	case isParquet:
-		return parquet.Open(file, r)
+		return parquet.Open(file, o)
 	case bytes.HasPrefix(head, magicParquetEncrypted):
 		return nil, fmt.Errorf("%s is an encrypted Parquet file: encrypted Parquet is not supported", file.Name)
 	case bytes.HasPrefix(head, magicFeather):
 		return nil, fmt.Errorf("%s is Feather version 1, which is not supported: write it again as Feather version 2 (Arrow IPC)", file.Name)
 	case head[0] == '{' && isASCII(head):
-		return text.Open(file, text.JSONLines, r)
+		return text.Open(file, text.JSONLines, o)
 	case isStreamStart(head, file.Size):
-		return ipc.OpenStream(file, r)
+		return ipc.OpenStream(file, o)
 	case text.CompressionOf(head) != "":
 		return nil, fmt.Errorf("%s is compressed, which only text may be: decompress it, or give the --format of the text", file.Name)
 	default:

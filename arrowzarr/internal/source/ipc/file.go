@@ -17,10 +17,10 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 )
 
-func ipcOptions(r source.Options) []ipc.Option {
+func ipcOptions(o source.Options) []ipc.Option {
 	return []ipc.Option{
-		ipc.WithAllocator(r.Limited()),
-		ipc.WithBodySizeLimit(r.MaxBuffer),
+		ipc.WithAllocator(o.Limited()),
+		ipc.WithBodySizeLimit(o.MaxBuffer),
 	}
 }
 
@@ -41,21 +41,21 @@ type fileSource struct {
 }
 
 // Open returns a source of an Arrow IPC file. It owns the file, unless it returns an error.
-func Open(file *source.File, r source.Options) (source.Source, error) {
+func Open(file *source.File, o source.Options) (source.Source, error) {
 	s := &fileSource{file: file}
 	err := arrowdata.CatchPanic(func() (err error) {
 		swapped, err := arrowipc.ValidateFile(file, file.Size, s.index.add)
 		if err != nil || s.index.asStream {
 			return err
 		}
-		jobs := r.Jobs
+		jobs := o.Jobs
 		if file.IsRemote() {
 			jobs = max(jobs, source.RemoteRequests)
 		}
-		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file.Sequential(), jobs}, ipcOptions(r)...)
+		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file.Sequential(), jobs}, ipcOptions(o)...)
 		// arrow-go's reader of mapped files supports neither dictionaries nor
 		// swapping bytes.
-		if err != nil || !r.AllowMapping || !source.CanMapFiles || file.IsRemote() || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
+		if err != nil || !o.AllowMapping || !source.CanMapFiles || file.IsRemote() || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
 			return err
 		}
 		if err := s.reader.Close(); err != nil {
@@ -65,14 +65,14 @@ func Open(file *source.File, r source.Options) (source.Source, error) {
 			return err
 		}
 		// A mapped batch may be of any size: it is read region by region.
-		s.reader, err = ipc.NewMappedFileReader(s.mapped.Content(), append(ipcOptions(r), ipc.WithBodySizeLimit(0))...)
+		s.reader, err = ipc.NewMappedFileReader(s.mapped.Content(), append(ipcOptions(o), ipc.WithBodySizeLimit(0))...)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: Arrow IPC file: %w", file.Name, errors.Join(err, s.mapped.Close()))
 	}
 	if s.index.asStream {
-		return newStreamedFileSource(file, r)
+		return newStreamedFileSource(file, o)
 	}
 	s.batches = s.reader.NumRecords()
 	return s, nil
@@ -84,9 +84,9 @@ func Open(file *source.File, r source.Options) (source.Source, error) {
 type streamedFileSource struct{ *streamSource }
 
 // newStreamedFileSource reads the messages between the file's magic and its footer.
-func newStreamedFileSource(file *source.File, r source.Options) (source.Source, error) {
+func newStreamedFileSource(file *source.File, o source.Options) (source.Source, error) {
 	const start = 8 // the magic and its padding
-	s, err := OpenStream(file.From(start), r)
+	s, err := OpenStream(file.From(start), o)
 	if err != nil {
 		return nil, err
 	}

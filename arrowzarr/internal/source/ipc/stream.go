@@ -32,10 +32,10 @@ type streamSource struct {
 
 // OpenStream returns a source of an Arrow IPC stream. It owns the file, unless it returns an
 // error.
-func OpenStream(file *source.File, r source.Options) (source.Source, error) {
+func OpenStream(file *source.File, o source.Options) (source.Source, error) {
 	s := &streamSource{file: file, input: source.NewCountingReader(file.Stream())}
 	err := arrowdata.CatchPanic(func() (err error) {
-		s.messages = &messageReader{input: s.input, mem: r.Limited(), limit: r.MaxBuffer, size: file.Size}
+		s.messages = &messageReader{input: s.input, mem: o.Limited(), limit: o.MaxBuffer, size: file.Size}
 		if _, err = s.messages.Message(); err != nil {
 			return fmt.Errorf("schema: %w", source.UnexpectedEOF(err))
 		}
@@ -44,7 +44,7 @@ func OpenStream(file *source.File, r source.Options) (source.Source, error) {
 			return err
 		}
 		s.messages.again = true
-		s.reader, err = ipc.NewReaderFromMessageReader(s.messages, ipcOptions(r)...)
+		s.reader, err = ipc.NewReaderFromMessageReader(s.messages, ipcOptions(o)...)
 		return err
 	})
 	if err != nil {

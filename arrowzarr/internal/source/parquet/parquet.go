@@ -2,7 +2,6 @@ package parquet
 
 import (
 	"context"
-
 	"errors"
 	"fmt"
 	"io"
@@ -48,17 +47,17 @@ type Source struct {
 
 // Open returns a source of a Parquet file, of which it reads the footer. It owns the file,
 // unless it returns an error.
-func Open(input *source.File, r source.Options) (*Source, error) {
-	s := &Source{file: input, jobs: max(r.Jobs, 1), limit: r.MaxBuffer}
+func Open(input *source.File, o source.Options) (*Source, error) {
+	s := &Source{file: input, jobs: max(o.Jobs, 1), limit: o.MaxBuffer}
 	err := arrowdata.CatchPanic(func() (err error) {
-		mem := zeroingAllocator{r.Limited()}
-		s.memory, s.unzeroed = mem, r.Limited()
+		mem := zeroingAllocator{o.Limited()}
+		s.memory, s.unzeroed = mem, o.Limited()
 		properties := parquet.NewReaderProperties(mem)
 		// Column chunks are read through a buffer, because row groups may be
 		// larger than MaxMemory.
 		properties.BufferedStreamEnabled = true
 		properties.BufferSize = 1 << 20
-		properties.MaxCompressedPageSize, properties.MaxUncompressedPageSize = r.MaxBuffer, r.MaxBuffer
+		properties.MaxCompressedPageSize, properties.MaxUncompressedPageSize = o.MaxBuffer, o.MaxBuffer
 		open := func(r parquet.ReaderAtSeeker) error {
 			return arrowdata.CatchPanic(func() (err error) {
 				s.reader, err = file.NewParquetReader(r, file.WithReadProps(properties))
@@ -66,7 +65,7 @@ func Open(input *source.File, r source.Options) (*Source, error) {
 			})
 		}
 		if err := open(input.Sequential()); err != nil {
-			edited := parquetcolumn.WithoutUnknownTypes(input, input.Size, r.MaxBuffer)
+			edited := parquetcolumn.WithoutUnknownTypes(input, input.Size, o.MaxBuffer)
 			if edited == nil {
 				return err
 			}
@@ -74,7 +73,7 @@ func Open(input *source.File, r source.Options) (*Source, error) {
 				return err
 			}
 		}
-		if columns := int64(s.reader.MetaData().Schema.NumColumns()); input.IsRemote() && columns*remoteBuffer < r.MaxBuffer/4 {
+		if columns := int64(s.reader.MetaData().Schema.NumColumns()); input.IsRemote() && columns*remoteBuffer < o.MaxBuffer/4 {
 			properties.BufferSize = remoteBuffer // fewer round trips
 		}
 		s.readSize = int(properties.BufferSize)
@@ -93,7 +92,7 @@ func Open(input *source.File, r source.Options) (*Source, error) {
 		if err := s.countRows(); err != nil {
 			return err
 		}
-		s.batchRows = s.rowsOfBatch(r)
+		s.batchRows = s.rowsOfBatch(o)
 		var maps repeatedMaps
 		s.arrow, maps, err = newArrowReader(s.reader, pqarrow.ArrowReadProperties{BatchSize: s.batchRows}, mem)
 		if err != nil {
@@ -160,9 +159,9 @@ func (s *Source) correctSchema(metadata arrow.Metadata) *arrow.Schema {
 const batchesPerShare = 16
 
 // rowsOfBatch returns the number of rows of a batch.
-func (s *Source) rowsOfBatch(r source.Options) int64 {
+func (s *Source) rowsOfBatch(o source.Options) int64 {
 	f := s.reader
-	rows := r.BatchRows
+	rows := o.BatchRows
 	var bytes int64
 	for g := range f.NumRowGroups() {
 		bytes += f.MetaData().RowGroup(g).TotalByteSize()
@@ -171,7 +170,7 @@ func (s *Source) rowsOfBatch(r source.Options) int64 {
 		// Dictionary encoding hides the width of a row. Each column counts at
 		// least 8 bytes.
 		width := max(bytes/s.total, 8*int64(f.MetaData().Schema.NumColumns()))
-		for rows > 1 && rows*width > r.MaxBuffer/batchesPerShare {
+		for rows > 1 && rows*width > o.MaxBuffer/batchesPerShare {
 			rows /= 2
 		}
 	}

@@ -139,7 +139,7 @@ const inferBytes = 1 << 20
 
 // Open returns a source of a text, of which it reads the first rows. It owns the file, unless
 // it returns an error.
-func Open(file *source.File, f Format, r source.Options) (source.Source, error) {
+func Open(file *source.File, f Format, o source.Options) (source.Source, error) {
 	if f.compression == "" {
 		head, err := file.ReadHead()
 		if err != nil {
@@ -147,7 +147,7 @@ func Open(file *source.File, f Format, r source.Options) (source.Source, error) 
 		}
 		f.compression = CompressionOf(head)
 	}
-	s := &textSource{file: file, text: f, options: r, input: source.NewCountingReader(file.Stream()), release: func() {}}
+	s := &textSource{file: file, text: f, options: o, input: source.NewCountingReader(file.Stream()), release: func() {}}
 	if err := s.begin(); err != nil {
 		s.release()
 		return nil, fmt.Errorf("%s: %s: %w", file.Name, f, err)
