@@ -230,8 +230,8 @@ func chunkNulls(chunk *metadata.ColumnChunkMetaData) int64 {
 	return statistics.NullCount()
 }
 
-// storedColumn is what the footer says of a column.
-type storedColumn struct {
+// StoredColumn is what the footer says of a column.
+type StoredColumn struct {
 	StoredBytes int64 // as they are stored
 	RawBytes    int64 // decompressed
 	Nulls       int64 // -1 if unknown
@@ -239,8 +239,8 @@ type storedColumn struct {
 }
 
 // StoredColumns returns what the footer says of each column.
-func (s *Source) StoredColumns() ([]storedColumn, error) {
-	columns := make([]storedColumn, s.whole.NumFields())
+func (s *Source) StoredColumns() ([]StoredColumn, error) {
+	columns := make([]StoredColumn, s.whole.NumFields())
 	err := arrowdata.CatchPanic(func() error {
 		footer := s.reader.MetaData()
 		for f := range columns {
@@ -263,7 +263,7 @@ func (s *Source) StoredColumns() ([]storedColumn, error) {
 }
 
 // add adds a column chunk.
-func (c *storedColumn) add(chunk *metadata.ColumnChunkMetaData) {
+func (c *StoredColumn) add(chunk *metadata.ColumnChunkMetaData) {
 	c.StoredBytes += chunk.TotalCompressedSize()
 	c.RawBytes += chunk.TotalUncompressedSize()
 	if n := chunkNulls(chunk); c.Nulls < 0 || n < 0 {
