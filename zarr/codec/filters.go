@@ -492,9 +492,27 @@ func (c AsType) Transform(in ChunkSpec) (Transform, error) {
 	if err != nil {
 		return Transform{}, err
 	}
-	return t.transform(in,
-		func(dst, src []byte) error { return convert(dst, t.encoded, src, t.decoded) },
-		func(dst, src []byte) error { return reconvert(dst, t.decoded, src, t.encoded) })
+	encode := func(dst, src []byte) error { return convert(dst, t.encoded, src, t.decoded) }
+	if t.decoded.isInt() && t.encoded.isInt() {
+		encode = t.encodeLowBits
+	}
+	return t.transform(in, encode, func(dst, src []byte) error { return reconvert(dst, t.decoded, src, t.encoded) })
+}
+
+// encodeLowBits stores the low bits of integers, as NumPy does. It checks that the decoder
+// restores every element: a signed type also holds the largest numbers of an unsigned one.
+func (t filterTypes) encodeLowBits(dst, src []byte) error {
+	of := t.decoded
+	var one [8]byte
+	for i := range of.count(src) {
+		x := of.int(src, i)
+		t.encoded.putInt(dst, i, x)
+		of.putInt(one[:], 0, t.encoded.int(dst, i))
+		if of.int(one[:], 0) != x {
+			return fmt.Errorf("element %d, %d: %w %s", i, x, errRange, t.encoded.of)
+		}
+	}
+	return nil
 }
 
 // Transform returns the transform of chunks of integers or floats.

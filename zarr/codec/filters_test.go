@@ -16,7 +16,7 @@ import (
 )
 
 // numcodecs encodes these elements so.
-func TestFiltersOfBoolsAndComplexNumbers(t *testing.T) {
+func TestFiltersOfIntegersBoolsAndComplexNumbers(t *testing.T) {
 	const complexes, floats = "0000c03f000000c00000000000000000caf249710000803f", "0000803f0000000000002040"
 	bools, complex64s, float32s := element.Of(ndview.Bool), element.Of(ndview.Complex64), element.Of(ndview.Float32)
 	for _, c := range []struct {
@@ -26,6 +26,8 @@ func TestFiltersOfBoolsAndComplexNumbers(t *testing.T) {
 	}{
 		{bools, codec.AsType{EncodeDType: "|u1", DecodeDType: "|b1"}, "010001", "010001"},
 		{bools, codec.AsType{EncodeDType: "<i4", DecodeDType: "?"}, "010001", "010000000000000001000000"},
+		{element.Of(ndview.Uint16), codec.AsType{EncodeDType: "|i1", DecodeDType: "<u2"}, "ffff030080ff", "ff0380"},
+		{element.Of(ndview.Int32), codec.AsType{EncodeDType: "<u4", DecodeDType: "<i4"}, "ffffffff0500000000000080", "ffffffff0500000000000080"},
 		{bools, codec.AsType{EncodeDType: "<f8", DecodeDType: "|b1"}, "010001", "000000000000f03f0000000000000000000000000000f03f"},
 		{bools, codec.AsType{EncodeDType: "<c8", DecodeDType: "|b1"}, "010001", "0000803f0000000000000000000000000000803f00000000"},
 		{complex64s, codec.AsType{EncodeDType: "<c16", DecodeDType: "<c8"}, complexes, "000000000000f83f00000000000000c00000000000000000000000000000000000000040593e2946000000000000f03f"},
@@ -77,6 +79,9 @@ func TestCastsThatLoseDataAreNotEncoded(t *testing.T) {
 		elements       any
 	}{
 		{ndview.Int16, "|b1", "<i2", []int16{0, 1, 2}},
+		{ndview.Int16, "|i1", "<i2", []int16{0, -1, 255}},
+		{ndview.Int16, "|u1", "<i2", []int16{0, 255, -1}},
+		{ndview.Uint16, "|i1", "<u2", []uint16{0, 65535, 255}},
 		{ndview.Float32, "|b1", "<f4", []float32{0, 1, 0.5}},
 		{ndview.Complex64, "|b1", "<c8", []complex64{0, 1, 1i}},
 		{ndview.Complex64, "<f4", "<c8", []complex64{0, 1, 1i}},

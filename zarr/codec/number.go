@@ -24,6 +24,9 @@ type number struct {
 	complex  bool // two of these floats are an element
 }
 
+// isInt reports whether elements are integers or times.
+func (n number) isInt() bool { return !n.floating && !n.boolean && !n.complex }
+
 // element returns the type of whole elements.
 func (n number) element() element.Type {
 	switch {
