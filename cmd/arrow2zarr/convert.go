@@ -110,7 +110,7 @@ func (f *convertFlags) addDeviceFlag(flags *pflag.FlagSet) {
 
 // addTableFlags adds the flags that decide what the output is.
 func (f *convertFlags) addTableFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.codecs, "codec", nil, fmt.Sprintf("[CLASS= or COLUMN=]CODEC, see below; may be repeated (default %s)", arrowzarr.DefaultCodec))
+	flags.StringArrayVar(&f.codecs, "codec", nil, fmt.Sprintf("[CLASS= or COLUMN=]CODEC, as arrow2zarr convert --help describes it; may be repeated (default %s)", arrowzarr.DefaultCodec))
 	flags.Int64Var(&f.chunkRows, "chunk-rows", 0, fmt.Sprintf("rows in a chunk (default %d, fewer where rows are wide)", arrowzarr.DefaultChunkRows))
 	flags.Int64Var(&f.shardRows, "shard-rows", 0, "rows in a shard, a multiple of --chunk-rows (default: none, or of 64 MiB in an object store)")
 	flags.StringSliceVar(&f.columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to convert (default all)")
