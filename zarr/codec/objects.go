@@ -451,12 +451,18 @@ func (c Categorize) Serializer(in ChunkSpec) (Serializer, error) {
 		return element.PackVLen(items, in.Shape...)
 	}
 	s := Serializer{MaxSize: size, Exact: true, EncodeVLen: encode, DecodeVLen: decode}
-	if text.IsVLen() {
-		return s, nil
+	if !text.IsVLen() {
+		s = s.forFixedText(text, in.Shape)
 	}
+	return s, nil
+}
+
+// forFixedText returns a codec for strings of a fixed length, given that for any length.
+func (s Serializer) forFixedText(text element.Type, shape []int64) Serializer {
+	encode, decode := s.EncodeVLen, s.DecodeVLen
 	s.EncodeVLen, s.DecodeVLen = nil, nil
 	s.Encode = func(dst, src []byte) ([]byte, error) {
-		v, err := fixedText(text, src, in.Shape)
+		v, err := fixedText(text, src, shape)
 		if err != nil {
 			return nil, err
 		}
@@ -474,7 +480,7 @@ func (c Categorize) Serializer(in ChunkSpec) (Serializer, error) {
 		defer values.Release()
 		return values.CopyToHost(dst)
 	}
-	return s, nil
+	return s
 }
 
 // fixedText returns elements of a fixed length as strings of any length.
