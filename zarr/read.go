@@ -2,9 +2,7 @@ package zarr
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 
@@ -13,9 +11,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
-	"github.com/quiver-gpu/quiver/zarr/internal/index"
 	"github.com/quiver-gpu/quiver/zarr/store"
-	"golang.org/x/sync/errgroup"
 )
 
 // Read returns the whole array. Fixed-width elements are an ndview.NDBuffer allocated
@@ -89,7 +85,7 @@ func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.B
 		return forEachParallel(ctx, hostParallelism(jobs), to.units, to.readUnit)
 	}
 	jobs = parallelism(jobs)
-	device, err := a.onDevice(nd, box)
+	device, err := a.newDeviceRead(nd, box)
 	if err != nil {
 		return err
 	}
@@ -396,188 +392,10 @@ func (a *Array) readVLen(ctx context.Context, box grid.Box, jobs int) (element.V
 	return element.PackVLen(all, box.Shape...)
 }
 
-// encodedChunk is the unit of decoding: a chunk, or an inner chunk of a shard.
-type encodedChunk struct {
-	box   grid.Box // position in the array
-	chain *codec.Chain
-	data  []byte // nil if the chunk is not stored
-}
-
-// visitChunks calls f with each encoded chunk of a grid cell that intersects box. Of a
-// shard that is only partly needed, it fetches the chunks that are.
-func (a *Array) visitChunks(ctx context.Context, index []int64, box grid.Box, f func(encodedChunk) error) error {
-	chain, err := a.chainFor(index)
-	if err != nil {
-		return err
-	}
-	whole := encodedChunk{box: a.chunkGrid().Box(index), chain: chain}
-	part, ok := whole.box.Intersect(box)
-	if !ok {
-		return nil
-	}
-	layout, sharded := chain.ShardLayout()
-	if !sharded || part.RelativeTo(whole.box.Origin).Covers(whole.box.Shape) {
-		if whole.data, err = a.required(a.fetch(ctx, index)); err == nil {
-			err = f(whole)
-		}
-		if err != nil {
-			return fmt.Errorf("chunk %v: %w", index, err)
-		}
-		return nil
-	}
-	origin := whole.box.Origin
-	inner := slices.Collect(part.RelativeTo(origin).ChunkIndices(layout.ChunkShape()))
-	return a.visitShard(ctx, layout, index, inner, func(i int, data []byte) error {
-		box := grid.ChunkBox(inner[i], layout.ChunkShape())
-		return f(encodedChunk{box: box.RelativeTo(negate(origin)), chain: layout.ChunkChain(), data: data})
-	})
-}
-
-// visitPart calls f with the encoded chunks that have elements of a part of a grid cell,
-// and with the part of each.
-func (a *Array) visitPart(ctx context.Context, cell []int64, part index.Part, f func(encodedChunk, index.Part) error) error {
-	chain, err := a.chainFor(cell)
-	if err != nil {
-		return err
-	}
-	box := a.chunkGrid().Box(cell)
-	layout, sharded := chain.ShardLayout()
-	if !sharded || part.Covers(box.Shape) {
-		data, err := a.required(a.fetch(ctx, cell))
-		if err == nil {
-			err = f(encodedChunk{box: box, chain: chain, data: data}, part)
-		}
-		if err != nil {
-			return fmt.Errorf("chunk %v: %w", cell, err)
-		}
-		return nil
-	}
-	within, err := grid.RegularGrid(layout.ChunkShape())
-	if err != nil {
-		return err
-	}
-	var inner [][]int64
-	var parts []index.Part
-	for at, p := range part.Split(within) {
-		inner, parts = append(inner, at), append(parts, p)
-	}
-	return a.visitShard(ctx, layout, cell, inner, func(i int, data []byte) error {
-		return f(encodedChunk{box: within.Box(inner[i]), chain: layout.ChunkChain(), data: data}, parts[i])
-	})
-}
-
-// fetch reads a stored chunk or shard. It returns nil if it is not stored.
-func (a *Array) fetch(ctx context.Context, index []int64) ([]byte, error) {
-	return a.fetchRange(ctx, a.chunkKey(index), store.Range{})
-}
-
-func (a *Array) fetchRange(ctx context.Context, key string, r store.Range) ([]byte, error) {
-	enc, err := a.store.Get(ctx, key, r)
-	return stored(enc, err)
-}
-
-// readValue is a [fetchFunc] for the chunk that is the value of a key.
-func (a *Array) readValue(ctx context.Context, key string, want extent, dst []byte) (data []byte, owned bool, err error) {
-	reader := store.AsRangeReader(a.store)
-	if reader == nil {
-		if data, err = a.required(a.fetchRange(ctx, key, store.Range{})); err != nil || data == nil {
-			return nil, false, err
-		}
-		if err := want.check(int64(len(data))); err != nil {
-			return nil, false, err
-		}
-		if want.size > 0 {
-			data = data[want.from : want.from+want.n]
-		}
-		return data, false, nil
-	}
-	at := store.Range{}
-	if want.size > 0 {
-		at = store.Between(want.from, want.from+want.n)
-	}
-	part, err := reader.ReadRange(ctx, key, at, dst)
-	if err == nil {
-		err = want.check(part.Size)
-	}
-	data, err = a.required(stored(part.Data, err))
-	return data, true, err
-}
-
-// stored returns nil for a value that is not stored, and an empty slice for an empty one.
-func stored(value []byte, err error) ([]byte, error) {
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err == nil && value == nil {
-		value = []byte{} // the codecs return an error
-	}
-	return value, err
-}
-
-// required returns an error for nil data, of a chunk or a shard that is not stored, if the
-// array requires that it is.
-func (a *Array) required(data []byte, err error) ([]byte, error) {
-	if a.RequireChunks && data == nil && err == nil {
-		err = errMissing
-	}
-	return data, err
-}
-
-var errMissing = fmt.Errorf("it is not stored, which RequireChunks demands: %w", store.ErrNotFound)
-
 func negate(at []int64) []int64 {
 	out := make([]int64, len(at))
 	for i, n := range at {
 		out[i] = -n
 	}
 	return out
-}
-
-// forEachParallel calls f for each item in up to jobs goroutines. It stops at the first
-// error. Each goroutine takes items itself: one per item would wake up another thread
-// whenever one ends.
-func forEachParallel[T any](ctx context.Context, jobs int, items iter.Seq[T], f func(context.Context, T) error) error {
-	if jobs == 1 {
-		for item := range items {
-			if err := f(ctx, item); err != nil {
-				return err
-			}
-			if ctx.Err() != nil {
-				break
-			}
-		}
-		return ctx.Err()
-	}
-	next, stop := iter.Pull(items)
-	defer stop()
-	group, groupCtx := errgroup.WithContext(ctx)
-	var mu sync.Mutex
-	workers := 1
-	var work func() error
-	work = func() error {
-		for groupCtx.Err() == nil {
-			mu.Lock()
-			item, ok := next()
-			more := ok && workers < jobs
-			if more {
-				workers++
-			}
-			mu.Unlock()
-			if !ok {
-				return nil
-			}
-			if more {
-				group.Go(work)
-			}
-			if err := f(groupCtx, item); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	group.Go(work)
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return ctx.Err()
 }

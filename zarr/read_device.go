@@ -69,9 +69,9 @@ type deviceChunk struct {
 	slot []byte // empty, with pinned memory for the encoded chunk
 }
 
-// onDevice returns how the device of nd reads a box into it, or nil if the host must
+// newDeviceRead returns how the device of nd reads a box into it, or nil if the host must
 // decode the chunks. The caller must release nd of the result.
-func (a *Array) onDevice(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error) {
+func (a *Array) newDeviceRead(nd *ndview.NDBuffer, box grid.Box) (*deviceRead, error) {
 	dev, ok := arrowbuf.As[*cudabuf.Device](nd.Device())
 	if !ok || nd.NBytes() < minDeviceBytes {
 		return nil, nil
