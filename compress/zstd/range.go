@@ -17,9 +17,8 @@ import (
 // With libzstd, a single frame that has its size and no checksum is decoded only up to the
 // last byte of the range, so an error in what follows is not found. Others are decoded whole.
 func DecodeRange(dst, src []byte, from, size int64) error {
-	end := from + int64(len(dst))
-	if from < 0 || end > size {
-		return fmt.Errorf("zstd.DecodeRange: bytes %d to %d of %d", from, end, size)
+	if from < 0 || from > size || int64(len(dst)) > size-from {
+		return fmt.Errorf("zstd.DecodeRange: %d bytes from %d of %d", len(dst), from, size)
 	}
 	if lib := library(); lib != nil && tellsSize(src, size) && lib.decodeRange(dst, src, from) {
 		return nil

@@ -3,6 +3,7 @@ package zstd
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -68,7 +69,9 @@ func TestRangesOfFramesAreThoseOfTheWhole(t *testing.T) {
 				}
 			}
 			assert.ErrorContains(t, DecodeRange(one, frame, int64(n), int64(n)), fmt.Sprintf("of %d", n), name)
-			assert.Error(t, DecodeRange(one, frame, -1, int64(n)), name)
+			for _, from := range []int64{-1, math.MaxInt64} {
+				assert.ErrorContains(t, DecodeRange(one, frame, from, int64(n)), "1 bytes from", name)
+			}
 		}
 	}
 }
