@@ -2,6 +2,7 @@ package zstd
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -23,10 +24,13 @@ func DecodeRange(dst, src []byte, from, size int64) error {
 	if lib := library(); lib != nil && tellsSize(src, size) && lib.decodeRange(dst, src, from) {
 		return nil
 	}
-	whole, err := DecodeFrames(nil, src, size)
+	buf := memories.Get().(*[]byte)
+	defer memories.Put(buf)
+	whole, err := DecodeFrames((*buf)[:0], src, size)
 	if err != nil {
 		return err
 	}
+	*buf = whole
 	if int64(len(whole)) != size {
 		return fmt.Errorf("zstd.DecodeRange: %w: %d bytes, want %d", compress.ErrCorrupt, len(whole), size)
 	}
@@ -58,7 +62,8 @@ const resetSession = 1
 
 var (
 	streamDecoders sync.Pool // of *dctx: they hold the window of their last frame
-	skipped        = sync.Pool{New: func() any { return new([maxBlock]byte) }}
+	// memories holds memory for what is decoded and not asked for, as *[]byte.
+	memories = sync.Pool{New: func() any { return new([]byte) }}
 )
 
 // decodeRange fills dst with bytes of a frame from a position on. It returns false if src is
@@ -78,11 +83,12 @@ func (lib *libzstd) decodeRange(dst, src []byte, from int64) bool {
 		return false
 	}
 	in := streamIn{src: unsafe.Pointer(unsafe.SliceData(src)), size: uintptr(len(src))}
-	skip := skipped.Get().(*[maxBlock]byte)
-	defer skipped.Put(skip)
+	buf := memories.Get().(*[]byte)
+	defer memories.Put(buf)
+	*buf = slices.Grow((*buf)[:0], maxBlock)
 	for from > 0 {
 		n := min(from, maxBlock)
-		if !lib.fill(d, skip[:n], &in) {
+		if !lib.fill(d, (*buf)[:n], &in) {
 			return false
 		}
 		from -= n
