@@ -418,6 +418,10 @@ func (c *Client) readFrames() {
 			err = c.handleFrame(f)
 		}
 		if err != nil {
+			if failed := c.out.Err(); errors.Is(err, io.EOF) && failed != nil {
+				// A failed write ended the connection, and the server has not sent why.
+				err = fmt.Errorf("%w: %w", ErrServerGone, failed)
+			}
 			c.fail(c.connectionError(err))
 			return
 		}

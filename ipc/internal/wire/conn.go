@@ -34,6 +34,10 @@ func (c *Conn) Unix() *net.UnixConn { return c.unix }
 // Close closes the socket; reads and writes in progress return an error.
 func (c *Conn) Close() error { return c.unix.Close() }
 
+// shutdown ends writes. Reads return what has arrived and then io.EOF (shutdown(2)
+// of a Unix socket on Linux).
+func (c *Conn) shutdown() { _, _ = c.unix.CloseWrite(), c.unix.CloseRead() }
+
 // SetReadDeadline bounds current and later reads. The zero time means no bound.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.unix.SetReadDeadline(t) }
 
@@ -179,7 +183,9 @@ func (c *Conn) flushWith(file *os.File) error {
 }
 
 // Queue sends frames in order from its own goroutine, so that Put never waits for
-// the peer.
+// the peer. If it fails, it ends the connection, but leaves closing to Drain or
+// Abort: a peer that closed its end may have sent the reason before, which the
+// reader must still get.
 type Queue struct {
 	conn         *Conn
 	writeTimeout time.Duration // of each write
@@ -194,8 +200,9 @@ type Queue struct {
 	done   chan struct{}
 }
 
-// NewQueue returns a queue. The queue and the connection end if a write takes
-// longer than writeTimeout, or if more than maxBytes are queued.
+// NewQueue returns a queue, which must end in Drain or Abort. The queue and the
+// connection end if a write takes longer than writeTimeout, or if more than
+// maxBytes are queued; the reader then gets what has arrived and io.EOF.
 func NewQueue(conn *Conn, writeTimeout time.Duration, maxBytes int) *Queue {
 	q := &Queue{conn: conn, writeTimeout: writeTimeout, maxBytes: maxBytes, done: make(chan struct{})}
 	q.wake.L = &q.mu
@@ -223,7 +230,7 @@ func (q *Queue) Put(f Frame) {
 func (q *Queue) fail(err error) {
 	if q.err == nil {
 		q.err = err
-		_ = q.conn.Close()
+		q.conn.shutdown()
 	}
 	q.frames = nil
 	q.wake.Signal()
@@ -237,6 +244,7 @@ func (q *Queue) Drain() {
 	q.wake.Signal()
 	q.mu.Unlock()
 	<-q.done
+	_ = q.conn.Close()
 }
 
 // Abort closes the connection without sending the queued frames.
@@ -244,6 +252,7 @@ func (q *Queue) Abort(err error) {
 	q.mu.Lock()
 	q.fail(err)
 	q.mu.Unlock()
+	_ = q.conn.Close()
 	<-q.done
 }
 
@@ -256,7 +265,6 @@ func (q *Queue) Err() error {
 
 func (q *Queue) send() {
 	defer close(q.done)
-	defer func() { _ = q.conn.Close() }()
 	var batch []Frame
 	for {
 		q.mu.Lock()

@@ -1,9 +1,11 @@
 package wire_test
 
 import (
+	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -196,6 +198,62 @@ func TestFramesKeepTheirDescriptors(t *testing.T) {
 			assert.True(t, os.SameFile(sent, came))
 			got.CloseFile()
 		}
+	}
+}
+
+// failed waits until a queue has failed and returns the error.
+func failed(t testing.TB, q *wire.Queue) error {
+	t.Helper()
+	require.Eventually(t, func() bool { return q.Err() != nil }, 5*time.Second, time.Millisecond)
+	return q.Err()
+}
+
+func TestLastFramesAreReadAfterWriteFails(t *testing.T) {
+	a, b := pair(t)
+	m := wire.ErrorMessage{Code: wire.CodeFault, Text: "why"}
+	require.NoError(t, b.Write(wire.Frame{Type: wire.Pong, Request: 1}, wire.Frame{Type: wire.Error, Payload: m.Append(nil)}))
+	require.NoError(t, b.Close())
+	q := wire.NewQueue(a, time.Second, 1<<20)
+	q.Put(wire.Frame{Type: wire.Ping, Request: 2})
+	assert.ErrorIs(t, failed(t, q), syscall.EPIPE)
+
+	f, err := a.Read()
+	require.NoError(t, err)
+	assert.Equal(t, wire.Pong, f.Type)
+	f, err = a.Read()
+	require.NoError(t, err)
+	assert.Equal(t, m.Append(nil), f.Payload)
+	_, err = a.Read()
+	assert.ErrorIs(t, err, io.EOF)
+	q.Abort(err)
+	assert.ErrorIs(t, a.Unix().Close(), net.ErrClosed, "Abort closes the socket")
+}
+
+func TestQueueEndsConnectionOfPeerThatDoesNotRead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		timeout time.Duration
+		most    int
+		want    error
+	}{
+		"a write takes too long": {50 * time.Millisecond, 1 << 30, os.ErrDeadlineExceeded},
+		"too much is queued":     {time.Hour, 1 << 20, wire.ErrFault},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			require.NoError(t, b.Write(wire.Frame{Type: wire.Ping, Request: 1}))
+			q := wire.NewQueue(a, tt.timeout, tt.most)
+			for range 4 {
+				q.Put(wire.Frame{Type: wire.Batch, Payload: make([]byte, 1<<20)})
+			}
+			assert.ErrorIs(t, failed(t, q), tt.want)
+			f, err := a.Read()
+			require.NoError(t, err)
+			assert.Equal(t, wire.Ping, f.Type)
+			_, err = a.Read()
+			assert.ErrorIs(t, err, io.EOF, "the reader does not wait for a peer that ignores it")
+			q.Drain()
+			assert.ErrorIs(t, a.Unix().Close(), net.ErrClosed, "Drain closes the socket")
+		})
 	}
 }
 
