@@ -187,6 +187,42 @@ func (b *blocking) Set(ctx context.Context, key string, value []byte) error {
 	return b.Store.Set(ctx, key, value)
 }
 
+// A store may take seconds to write a shard. Chunks and shards wait for no others: neither
+// writers, nor readers for the writer of another shard.
+func TestChunksAreStoredAtTheSameTime(t *testing.T) {
+	const writers = 100
+	for name, meta := range map[string]*zarr.ArrayMetadata{
+		"chunks": ints([]int64{2 * writers}, []int64{1}),
+		"shards": sharded([]int64{4 * writers}, []int64{2}, []int64{1}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			slow := &blocking{Store: store.NewMemory(), entered: make(chan struct{}, writers), leave: make(chan struct{})}
+			create(t, slow.Store, "a", meta)
+			a, err := zarr.Open(ctx, slow, "a")
+			require.NoError(t, err)
+			half := a.Shape()[0] / 2
+			done := make(chan error, 1)
+			go func() {
+				done <- a.Set(ctx, zarr.Select(zarr.Span(0, half)), oneTo(t, int(half)), writers)
+			}()
+			limit := time.After(20 * time.Second)
+			for i := range writers {
+				select {
+				case <-slow.entered:
+				case <-limit:
+					close(slow.leave)
+					t.Fatalf("%d of %d writers reached the store", i, writers)
+				}
+			}
+			got, err := a.Get(ctx, zarr.Select(zarr.Span(half, ndview.Open)), zarr.Prototype{}, 1)
+			require.NoError(t, err)
+			assert.Equal(t, make([]int32, half), host[int32](t, got.(*ndview.NDBuffer)))
+			close(slow.leave)
+			require.NoError(t, <-done)
+		})
+	}
+}
+
 func TestInfoCountsWhatIsStored(t *testing.T) {
 	s := store.NewMemory()
 	a := create(t, s, "a", ints([]int64{4, 6}, []int64{2, 4}))

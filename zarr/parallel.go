@@ -81,46 +81,76 @@ func forEachParallel[T any](ctx context.Context, jobs int, items iter.Seq[T], f 
 	return ctx.Err()
 }
 
-// keyedMutex is a mutex per key. The zero value is ready to use. Few keys share a part, so
-// goroutines with keys of their own hardly wait for each other.
-type keyedMutex [64]keyLocks
-
-type keyLocks struct {
-	mu    sync.Mutex
-	locks map[string]*keyLock
+// perKey has a value for each key that is in use. The zero value is ready to use. Few keys
+// share a part, so goroutines with keys of their own hardly wait for each other.
+type perKey[V any] [64]struct {
+	mu     sync.Mutex
+	values map[string]*usedValue[V]
 }
 
-type keyLock struct {
-	held  chan struct{} // full while a goroutine holds the lock
-	users int           // goroutines that hold the lock or wait for it
+type usedValue[V any] struct {
+	value V
+	users int // goroutines that have not called done
 }
 
-// lock waits for the lock of a key, unless the context is done before.
-func (all *keyedMutex) lock(ctx context.Context, key string) (unlock func(), err error) {
-	m := &all[maphash.String(shardSeed, key)%uint64(len(all))]
-	m.mu.Lock()
-	l := m.locks[key]
-	if l == nil {
-		if m.locks == nil {
-			m.locks = map[string]*keyLock{}
+var keySeed = maphash.MakeSeed()
+
+// use returns the value of a key, which it creates if nobody uses the key. The caller must call
+// done.
+func (all *perKey[V]) use(key string, create func() V) (value V, done func()) {
+	part := &all[maphash.String(keySeed, key)%uint64(len(all))]
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	used := part.values[key]
+	if used == nil {
+		if part.values == nil {
+			part.values = map[string]*usedValue[V]{}
 		}
-		l = &keyLock{held: make(chan struct{}, 1)}
-		m.locks[key] = l
+		used = &usedValue[V]{value: create()}
+		part.values[key] = used
 	}
-	l.users++
-	m.mu.Unlock()
-	leave := func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(m.locks, key)
+	used.users++
+	return used.value, func() {
+		part.mu.Lock()
+		defer part.mu.Unlock()
+		if used.users--; used.users == 0 {
+			delete(part.values, key)
 		}
 	}
+}
+
+// keyedMutex is a mutex per key. The zero value is ready to use.
+type keyedMutex struct {
+	held perKey[chan struct{}] // full while a goroutine holds the mutex
+}
+
+// lock waits for the mutex of a key, unless the context is done before.
+func (m *keyedMutex) lock(ctx context.Context, key string) (unlock func(), err error) {
+	held, done := m.held.use(key, func() chan struct{} { return make(chan struct{}, 1) })
 	select {
-	case l.held <- struct{}{}:
-		return func() { <-l.held; leave() }, nil
+	case held <- struct{}{}:
+		return func() { <-held; done() }, nil
 	case <-ctx.Done():
-		leave()
+		done()
 		return nil, ctx.Err()
 	}
+}
+
+// keyedRWMutex is a sync.RWMutex per key. The zero value is ready to use.
+type keyedRWMutex struct {
+	mutexes perKey[*sync.RWMutex]
+}
+
+func newRWMutex() *sync.RWMutex { return new(sync.RWMutex) }
+
+func (m *keyedRWMutex) lock(key string) (unlock func()) {
+	mutex, done := m.mutexes.use(key, newRWMutex)
+	mutex.Lock()
+	return func() { mutex.Unlock(); done() }
+}
+
+func (m *keyedRWMutex) rLock(key string) (unlock func()) {
+	mutex, done := m.mutexes.use(key, newRWMutex)
+	mutex.RLock()
+	return func() { mutex.RUnlock(); done() }
 }

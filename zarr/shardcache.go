@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 
 	"github.com/quiver-gpu/quiver/zarr/codec"
@@ -20,10 +19,9 @@ const maxCachedIndices = 16 << 20
 // use.
 //
 // A reader fetches an index and then chunks at its offsets, so the shard must not be
-// replaced between the two: readers share a lock with the writers of the shard. The
-// locks are few, since a writer holds one only while the store replaces the value.
+// replaced between the two: readers share a lock with the writers of the shard.
 type shardCache struct {
-	replacing [64]sync.RWMutex
+	replacing keyedRWMutex
 
 	mu      sync.Mutex
 	entries map[string]*list.Element // of *cachedIndex
@@ -38,17 +36,9 @@ type cachedIndex struct {
 	bytes   int64
 }
 
-var shardSeed = maphash.MakeSeed()
-
-func (c *shardCache) lock(key string) *sync.RWMutex {
-	return &c.replacing[maphash.String(shardSeed, key)%uint64(len(c.replacing))]
-}
-
 // replace calls a function that replaces or deletes a shard, and forgets its index.
 func (c *shardCache) replace(key string, f func() error) error {
-	lock := c.lock(key)
-	lock.Lock()
-	defer lock.Unlock()
+	defer c.replacing.lock(key)()
 	defer c.forget(key)
 	return f()
 }
@@ -165,9 +155,7 @@ func (a *Array) readInner(ctx context.Context, layout *codec.ShardLayout, key st
 
 // tryInner returns errReplaced if the shard changed after its index was read.
 func (a *Array) tryInner(ctx context.Context, layout *codec.ShardLayout, key string, inner []int64, want extent, dst []byte) ([]byte, error) {
-	lock := a.shards.lock(key)
-	lock.RLock()
-	defer lock.RUnlock()
+	defer a.shards.replacing.rLock(key)()
 	where, cached, err := a.shardIndex(ctx, layout, key)
 	if err != nil || where == nil {
 		return a.required(nil, err)
@@ -234,9 +222,7 @@ func (a *Array) fetchInner(ctx context.Context, layout *codec.ShardLayout, key s
 // tryChunks also reports whether it has used a cached index. It returns errReplaced if
 // that was stale.
 func (a *Array) tryChunks(ctx context.Context, layout *codec.ShardLayout, key string, inner [][]int64) (chunks [][]byte, cached bool, err error) {
-	lock := a.shards.lock(key)
-	lock.RLock()
-	defer lock.RUnlock()
+	defer a.shards.replacing.rLock(key)()
 	chunks = make([][]byte, len(inner))
 	where, cached, err := a.shardIndex(ctx, layout, key)
 	if err != nil || where == nil {
