@@ -214,7 +214,7 @@ func (a *Array) deleteOutside(ctx context.Context, meta *ArrayMetadata) error {
 	} else {
 		indices = indicesOutside(old, kept)
 	}
-	return forEachParallel(ctx, parallelism(0), slices.Values(indices), func(ctx context.Context, index []int64) error {
+	return forEachParallel(ctx, a.goroutines(0, 0, 0), slices.Values(indices), func(ctx context.Context, index []int64) error {
 		return a.deleteChunk(ctx, index)
 	})
 }

@@ -2,8 +2,12 @@ package zarr_test
 
 import (
 	"context"
+	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -220,6 +224,96 @@ func TestChunksAreStoredAtTheSameTime(t *testing.T) {
 			close(slow.leave)
 			require.NoError(t, <-done)
 		})
+	}
+}
+
+// meeting is a store whose reads take a round trip: each call waits until there are 32.
+type meeting struct {
+	store.Store
+	together atomic.Pointer[sync.WaitGroup]
+}
+
+// begin makes the next 32 calls wait for one another, for at most 20 s.
+func (m *meeting) begin() {
+	var all sync.WaitGroup
+	all.Add(32)
+	m.together.Store(&all)
+}
+
+func (m *meeting) meet() error {
+	all := m.together.Load()
+	if all == nil {
+		return nil
+	}
+	met := make(chan struct{})
+	go func() { all.Wait(); close(met) }()
+	all.Done()
+	select {
+	case <-met:
+		return nil
+	case <-time.After(20 * time.Second):
+		return errors.New("fewer than 32 calls at once")
+	}
+}
+
+func (m *meeting) Get(ctx context.Context, key string, r store.Range) ([]byte, error) {
+	if err := m.meet(); err != nil {
+		return nil, err
+	}
+	return m.Store.Get(ctx, key, r)
+}
+
+func (m *meeting) Set(ctx context.Context, key string, value []byte) error {
+	if err := m.meet(); err != nil {
+		return err
+	}
+	return m.Store.Set(ctx, key, value)
+}
+
+func TestRoundTripsAreMadeAtTheSameTime(t *testing.T) {
+	cudatest.ForEachArrowDevice(t, func(t *testing.T, dev arrowbuf.Device) {
+		const n = 32 << 15 // what a GPU decodes
+		s := &meeting{Store: store.NewMemory()}
+		a, err := zarr.Create(ctx, s, "a", ints([]int64{n}, []int64{n / 32}, codec.Zstd{}))
+		require.NoError(t, err)
+		v := counting(t, dev, 1, 1, n)
+		s.begin()
+		require.NoError(t, a.Write(ctx, v, 0))
+		s.begin()
+		got, err := a.Read(ctx, zarr.PrototypeOn(dev), 0)
+		require.NoError(t, err)
+		defer got.Release()
+		want := host[int32](t, v)
+		assert.True(t, slices.Equal(want, host[int32](t, got.(*ndview.NDBuffer))))
+		s.begin()
+		part, err := a.Get(ctx, zarr.Select(zarr.SpanStep(0, ndview.Open, 2)), zarr.PrototypeOn(dev), 0)
+		require.NoError(t, err)
+		defer part.Release()
+		assert.Equal(t, want[2], host[int32](t, part.(*ndview.NDBuffer))[1])
+	})
+}
+
+func TestGoroutinesDependOnTheStoreAndTheChunks(t *testing.T) {
+	busy := runtime.GOMAXPROCS(0) + 2
+	remote := func(s store.Store) store.Store { return struct{ store.Store }{s} }
+	for _, tt := range []struct {
+		meta *zarr.ArrayMetadata
+		want int
+	}{
+		{ints([]int64{1 << 40}, []int64{1 << 18}), 32},
+		{ints([]int64{1 << 40}, []int64{1 << 22}), 32},
+		{ints([]int64{1 << 40}, []int64{1 << 23}), max(busy, 16)},
+		{ints([]int64{1 << 40}, []int64{1 << 30}), busy},
+		{sharded([]int64{1 << 40}, []int64{1 << 23}, []int64{1 << 10}), max(busy, 16)},
+		{ints(nil, nil), 32},
+	} {
+		a, err := zarr.New(remote(store.NewMemory()), "a", tt.meta)
+		require.NoError(t, err)
+		assert.Equal(t, max(tt.want, busy), a.Goroutines(0), "%v", tt.meta.ChunkShape)
+		assert.Equal(t, 3, a.Goroutines(3))
+		a, err = zarr.New(store.NewMemory(), "a", tt.meta)
+		require.NoError(t, err)
+		assert.Equal(t, busy, a.Goroutines(0))
 	}
 }
 

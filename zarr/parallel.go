@@ -4,10 +4,14 @@ import (
 	"context"
 	"hash/maphash"
 	"iter"
+	"math"
 	"runtime"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quiver-gpu/quiver/zarr/internal/grid"
+	"github.com/quiver-gpu/quiver/zarr/store"
 )
 
 // parallelism returns the number of goroutines for a jobs argument: GOMAXPROCS if jobs
@@ -19,17 +23,58 @@ func parallelism(jobs int) int {
 	return jobs
 }
 
-// waiting is the number of goroutines beyond GOMAXPROCS, unless the caller says how many.
-// The scheduler takes the processor from a goroutine whose C function or system call lasts
-// longer than 20 us. At its return the goroutine waits for one, which another then uses.
+// waiting is the number of goroutines beyond GOMAXPROCS that encode or decode on the host,
+// unless the caller says how many. The scheduler takes the processor from a goroutine whose C
+// function or system call lasts longer than 20 us. At its return the goroutine waits for one,
+// which another then uses.
 const waiting = 2
 
-// hostParallelism is parallelism for chunks that the host encodes or decodes.
-func hostParallelism(jobs int) int {
-	if jobs < 1 {
-		return parallelism(jobs) + waiting
+// The most chunks that are read or written at once where each read of the store takes a round
+// trip, unless the caller says how many, and the most bytes that they have together.
+const (
+	remoteRequests = 32
+	remoteBytes    = 512 << 20
+)
+
+// goroutines returns the number of goroutines for a jobs argument, each of which needs the
+// memory of a chunk of some bytes. If jobs is not positive, they keep the processors busy, with
+// some more, or the link to a store of round trips.
+func (a *Array) goroutines(jobs, more int, chunk int64) int {
+	if jobs > 0 {
+		return jobs
 	}
-	return jobs
+	n := parallelism(jobs) + more
+	if store.TakesRoundTrips(a.store) {
+		n = max(n, int(min(remoteRequests, remoteBytes/max(chunk, 1))))
+	}
+	return n
+}
+
+// chunkBytes returns the size in bytes of the largest chunk or shard. Strings count as 16 bytes.
+func (a *Array) chunkBytes() int64 {
+	width := int64(16)
+	if dtype, ok := a.dataType.DType(); ok {
+		width = dtype.Size()
+	}
+	shape := make([]int64, len(a.chunkGrid()))
+	for i, axis := range a.chunkGrid() {
+		shape[i] = axis.Max()
+	}
+	size, err := grid.ByteSize(shape, width)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return size
+}
+
+// fetchedBytes returns how many of [Array.chunkBytes] are fetched to read n bytes of elements:
+// of a shard only some chunks.
+func (a *Array) fetchedBytes(n int64) int64 {
+	chunk := a.chunkBytes()
+	if _, sharded := a.chain.ShardLayout(); sharded {
+		return min(chunk, n)
+	}
+	return chunk
 }
 
 // forEachParallel calls f for each item in up to jobs goroutines. It stops at the first
@@ -95,7 +140,7 @@ type usedValue[V any] struct {
 
 var keySeed = maphash.MakeSeed()
 
-// use returns the value of a key, which it creates if nobody uses the key. The caller must call
+// use returns the value of a key, which it creates if the key has no other user. The caller must call
 // done.
 func (all *perKey[V]) use(key string, create func() V) (value V, done func()) {
 	part := &all[maphash.String(keySeed, key)%uint64(len(all))]

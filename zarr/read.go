@@ -17,8 +17,9 @@ import (
 // Read returns the whole array. Fixed-width elements are an ndview.NDBuffer allocated
 // from to; strings are an element.VLen on the host. Chunks that are not stored have the
 // fill value. Read uses jobs goroutines, or as many as the processors keep busy if jobs is
-// not positive: GOMAXPROCS, and two more on the host. The caller must release the result.
-// Errors name the array and the chunk.
+// not positive: GOMAXPROCS, and two more on the host. If reading from the store takes a round
+// trip, it is up to 32 goroutines, whose chunks have at most 512 MiB. The caller must release
+// the result. Errors name the array and the chunk.
 func (a *Array) Read(ctx context.Context, to Prototype, jobs int) (element.Values, error) {
 	return a.readBox(ctx, to, grid.WholeBox(a.Shape()), jobs)
 }
@@ -48,7 +49,7 @@ func (a *Array) readBox(ctx context.Context, to Prototype, box grid.Box, jobs in
 	var values element.Values
 	var err error
 	if a.dataType.IsVLen() {
-		values, err = a.readVLen(ctx, box, hostParallelism(jobs))
+		values, err = a.readVLen(ctx, box, a.goroutines(jobs, waiting, a.chunkBytes()))
 	} else {
 		values, err = a.readFixed(ctx, to, box, jobs)
 	}
@@ -80,20 +81,20 @@ func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs 
 // kernels for. Otherwise it decodes one row of chunks at a time into host memory: a row
 // is contiguous in the result and needs one copy.
 func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.Box, jobs int) error {
+	chunk := a.fetchedBytes(nd.NBytes())
 	if host, ok := nd.HostBytes(); ok {
 		to := region{a, host, box}
-		return forEachParallel(ctx, hostParallelism(jobs), to.units, to.readUnit)
+		return forEachParallel(ctx, a.goroutines(jobs, waiting, chunk), to.units, to.readUnit)
 	}
-	jobs = parallelism(jobs)
 	device, err := a.newDeviceRead(nd, box)
 	if err != nil {
 		return err
 	}
 	if device != nil {
 		defer device.nd.Release()
-		return device.read(ctx, jobs)
+		return device.read(ctx, a.goroutines(jobs, 0, chunk))
 	}
-	return forEachParallel(ctx, jobs, rowBands(box, a.chunkGrid()), func(ctx context.Context, band grid.Box) error {
+	return forEachParallel(ctx, parallelism(jobs), rowBands(box, a.chunkGrid()), func(ctx context.Context, band grid.Box) error {
 		return a.readBand(ctx, nd, box, band)
 	})
 }

@@ -192,6 +192,7 @@ func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 	if v.field != nil {
 		field = *v.field
 	}
+	jobs = a.goroutines(jobs, waiting, a.fetchedBytes(grid.Size(shape)*width))
 	return v.forEachPart(ctx, jobs, func(ctx context.Context, cell []int64, part index.Part) error {
 		s, memory := a.scratch(), a.scratch()
 		defer s.Release()
@@ -231,6 +232,7 @@ func (v *View) readStrings(ctx context.Context, jobs int) (element.Values, error
 		return nil, err
 	}
 	all := slices.Repeat([][]byte{a.chain.Fill()}, int(grid.Size(shape)))
+	jobs = a.goroutines(jobs, waiting, a.fetchedBytes(headers))
 	err = v.forEachPart(ctx, jobs, func(ctx context.Context, cell []int64, part index.Part) error {
 		s := a.scratch()
 		defer s.Release()
@@ -252,7 +254,8 @@ func (v *View) readStrings(ctx context.Context, jobs int) (element.Values, error
 	return element.PackVLen(all, v.Shape()...)
 }
 
-// forEachPart calls f for each chunk or shard that has elements of the view.
+// forEachPart calls f for each chunk or shard that has elements of the view, in up to jobs
+// goroutines.
 func (v *View) forEachPart(ctx context.Context, jobs int, f func(ctx context.Context, cell []int64, part index.Part) error) error {
 	type task struct {
 		cell []int64
@@ -265,7 +268,7 @@ func (v *View) forEachPart(ctx context.Context, jobs int, f func(ctx context.Con
 			}
 		}
 	}
-	return forEachParallel(ctx, hostParallelism(jobs), tasks, func(ctx context.Context, t task) error { return f(ctx, t.cell, t.part) })
+	return forEachParallel(ctx, jobs, tasks, func(ctx context.Context, t task) error { return f(ctx, t.cell, t.part) })
 }
 
 // checkInside returns an error if the array has become smaller than the view.
@@ -329,6 +332,7 @@ func (v *View) write(ctx context.Context, values any, jobs int) error {
 
 func (v *View) scatter(ctx context.Context, src source, jobs int) error {
 	src.shape, src.field = v.selected.FullShape(), v.field
+	jobs = v.array.goroutines(jobs, waiting, v.array.chunkBytes())
 	return v.forEachPart(ctx, jobs, func(ctx context.Context, cell []int64, part index.Part) error {
 		return v.array.writePart(ctx, cell, part, src, 1)
 	})

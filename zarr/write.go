@@ -44,7 +44,8 @@ func (a *Array) WriteFrom(ctx context.Context, src *Array, jobs int) error {
 		return fail(fmt.Errorf("array %q has %s %v, want %s %v: %w", src.path, src.dataType, src.Shape(), a.dataType, shape, ndview.ErrShape))
 	}
 	whole := grid.WholeBox(shape)
-	err := forEachParallel(ctx, hostParallelism(jobs), a.chunkGrid().Chunks(whole), func(ctx context.Context, index []int64) error {
+	jobs = max(a.goroutines(jobs, waiting, a.chunkBytes()), src.goroutines(jobs, waiting, a.chunkBytes()))
+	err := forEachParallel(ctx, jobs, a.chunkGrid().Chunks(whole), func(ctx context.Context, index []int64) error {
 		part, _ := a.chunkGrid().Box(index).Intersect(whole)
 		v, err := src.readBox(ctx, Prototype{}, part, 1)
 		if err != nil {
@@ -90,9 +91,9 @@ func (a *Array) writeBox(ctx context.Context, box grid.Box, v element.Values, jo
 		counts[i] = axis.Count(box.Origin[i]+box.Shape[i]) - axis.Count(box.Origin[i])
 	}
 	if a.writesBoxOnDevice(box, v) {
-		return a.writeBoxOnDevice(ctx, box, v, parallelism(jobs))
+		return a.writeBoxOnDevice(ctx, box, v, a.goroutines(jobs, 0, a.chunkBytes()))
 	}
-	jobs = hostParallelism(jobs)
+	jobs = a.goroutines(jobs, waiting, a.chunkBytes())
 	across := int(min(int64(jobs), max(grid.Size(counts), 1)))
 	within := max(jobs/across, 1) // remaining goroutines per shard
 	return forEachParallel(ctx, across, a.chunkGrid().Chunks(box), func(ctx context.Context, index []int64) error {

@@ -44,6 +44,8 @@ func NewDeviceMemory(device arrowbuf.Device) (*DeviceMemory, error) {
 	return &DeviceMemory{device: device, values: map[string]arrowbuf.Buffer{}}, nil
 }
 
+func (m *DeviceMemory) takesRoundTrips() bool { return false }
+
 // String names the device.
 func (m *DeviceMemory) String() string { return "memory of " + m.device.String() }
 

@@ -20,6 +20,8 @@ var _ Store = (*Memory)(nil)
 // NewMemory returns an empty store.
 func NewMemory() *Memory { return &Memory{values: map[string][]byte{}} }
 
+func (m *Memory) takesRoundTrips() bool { return false }
+
 // String returns "memory".
 func (m *Memory) String() string { return "memory" }
 

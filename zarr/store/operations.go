@@ -124,6 +124,19 @@ func AsRangeReader(s Store) RangeReader {
 	return nil
 }
 
+// TakesRoundTrips reports whether each read of a store takes a round trip, so that many should
+// be made at once. Stores of this package do not that are in memory or files, nor do their
+// wrappers, and others that are a [RangeReader].
+func TakesRoundTrips(s Store) bool {
+	switch s := s.(type) {
+	case RangeReader:
+		return false
+	case interface{ takesRoundTrips() bool }:
+		return s.takesRoundTrips()
+	}
+	return s != nil
+}
+
 var errNil = errors.New("nil store")
 
 // Size returns the length of a value in bytes. It returns an error wrapping ErrNotFound

@@ -42,6 +42,8 @@ func (f forwarder) GetRanges(ctx context.Context, key string, ranges []Range) ([
 	return GetRanges(ctx, f.Store, key, ranges)
 }
 
+func (f forwarder) takesRoundTrips() bool { return TakesRoundTrips(f.Store) }
+
 func (f forwarder) Close() error { return Close(f.Store) }
 
 // nilStore is what a wrapper of a nil store wraps: every operation is an error.
@@ -199,6 +201,8 @@ func (p *prefixed) OpenValue(ctx context.Context, key string) (Value, error) {
 	return OpenValue(ctx, p.inner, p.key(key))
 }
 
+func (p *prefixed) takesRoundTrips() bool { return TakesRoundTrips(p.inner) }
+
 func (p *prefixed) Close() error { return Close(p.inner) }
 
 // Logging is a store that logs and counts the operations on another one. Use
@@ -223,6 +227,8 @@ func (l *Logging) Calls() map[string]int64 {
 	defer l.mu.Unlock()
 	return maps.Clone(l.calls)
 }
+
+func (l *Logging) takesRoundTrips() bool { return TakesRoundTrips(l.inner) }
 
 // String names the store and the one that it logs.
 func (l *Logging) String() string { return fmt.Sprintf("logged %v", l.inner) }

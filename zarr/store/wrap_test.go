@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"testing"
 
+	"github.com/quiver-gpu/quiver/arrowbuf"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/quiver-gpu/quiver/zarr/store/storetest"
 	"github.com/stretchr/testify/assert"
@@ -137,4 +139,28 @@ func TestMemoriesOfOneNameAreOneStore(t *testing.T) {
 	c, err := store.Open(ctx(), "memory://")
 	require.NoError(t, err)
 	assert.Empty(t, list(t, c))
+}
+
+func TestWrappersTakeRoundTripsAsTheirStore(t *testing.T) {
+	onDevice, err := store.NewDeviceMemory(arrowbuf.CPU())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, onDevice.Close()) })
+	zip, err := store.OpenZip(filepath.Join(t.TempDir(), "a.zip"), store.ZipCreate)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, zip.Close()) })
+	for name, tt := range map[string]struct {
+		s    store.Store
+		want bool
+	}{
+		"memory": {store.NewMemory(), false}, "zip": {zip, false}, "device": {onDevice, false}, "local": {store.NewLocal(t.TempDir()), false},
+		"another": {minimal{store.NewMemory()}, true}, "nil": {nil, false},
+	} {
+		assert.Equal(t, tt.want, store.TakesRoundTrips(tt.s), name)
+		if tt.s == nil {
+			continue
+		}
+		for _, wrapper := range []store.Store{under(t, tt.s), cached(t, tt.s), store.ReadOnly(tt.s), store.NewLogging(tt.s, nil), cached(t, under(t, tt.s))} {
+			assert.Equal(t, tt.want, store.TakesRoundTrips(wrapper), "%v", wrapper)
+		}
+	}
 }

@@ -143,6 +143,8 @@ func (z *Zip) openExisting() error {
 	return nil
 }
 
+func (z *Zip) takesRoundTrips() bool { return false }
+
 // String returns the path as a ZIP URL.
 func (z *Zip) String() string { return "zip://" + z.path }
 
