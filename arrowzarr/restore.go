@@ -22,7 +22,7 @@ import (
 
 // RestoreOptions are the options of Restore.
 type RestoreOptions struct {
-	// Jobs is the number of chunks that are decoded at once. 0 means GOMAXPROCS.
+	// Jobs is the number of chunks that are read and decoded at once, as that of TableOptions.
 	Jobs int
 	// BatchRows is the most rows of a record batch. 0 means as many as take about a
 	// sixteenth of MaxMemory, and at most 64 MiB, in whole chunks unless those are far

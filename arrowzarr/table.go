@@ -35,6 +35,10 @@ type Table struct {
 	columns []*tableColumn
 	options TableOptions
 	store   store.Store // nil unless Close closes it
+	// remote says that each read of the store takes a round trip, and rowBytes how much memory
+	// a row had that was read last.
+	remote   bool
+	rowBytes float64
 }
 
 // TableOptions are the options of OpenTable.
@@ -42,7 +46,8 @@ type TableOptions struct {
 	// Device is where the batches are. Columns of fixed width are decoded on it, except
 	// booleans, 32-bit dates and times, and runs. Others are copied there. Nil is the CPU.
 	Device arrowbuf.Device
-	// Jobs is the number of chunks that are decoded at once. 0 means GOMAXPROCS.
+	// Jobs is the number of chunks that are read and decoded at once. 0 means GOMAXPROCS, or
+	// DefaultStoreConcurrency if each read of the store takes a round trip.
 	Jobs int
 	// BatchRows is the most rows of a batch of a reader. 0 means as many as take about
 	// BatchBytes, in whole chunks unless those are far larger.
@@ -57,9 +62,6 @@ type TableOptions struct {
 func (o TableOptions) withDefaults() (TableOptions, error) {
 	if o.Device == nil {
 		o.Device = arrowbuf.CPU()
-	}
-	if o.Jobs == 0 {
-		o.Jobs = runtime.GOMAXPROCS(0)
 	}
 	if o.BatchBytes == 0 {
 		o.BatchBytes = targetBytes
@@ -100,11 +102,19 @@ func NewTable(ctx context.Context, s store.Store, options TableOptions) (*Table,
 	if err != nil {
 		return nil, err
 	}
+	remote := store.TakesRoundTrips(s)
+	switch {
+	case options.Jobs > 0:
+	case remote:
+		options.Jobs = DefaultStoreConcurrency
+	default:
+		options.Jobs = runtime.GOMAXPROCS(0)
+	}
 	t, err := openTable(ctx, s, options)
 	if err != nil {
 		return nil, markPart(partOf(err, PartInput), err)
 	}
-	t.options = options
+	t.options, t.remote = options, remote
 	return t, nil
 }
 
@@ -143,18 +153,28 @@ func (t *Table) Reader(ctx context.Context, from, to int64, columns ...string) (
 	if err != nil {
 		return nil, tableError(ctx, err)
 	}
+	var block arrow.RecordBatch // what is read of the rows before from
 	next := func() (arrow.RecordBatch, error) {
-		if from >= to {
-			return nil, io.EOF
+		for {
+			batch, rest := firstRows(block, rows)
+			if block = rest; batch != nil {
+				return batch, nil
+			}
+			if from >= to {
+				return nil, io.EOF
+			}
+			read, err := part.read(ctx, from, min(from+part.blockRows(rows), to))
+			if err != nil {
+				return nil, tableError(ctx, err)
+			}
+			block, from = read, from+read.NumRows()
 		}
-		batch, err := part.read(ctx, from, min(from+rows, to))
-		if err != nil {
-			return nil, tableError(ctx, err)
-		}
-		from += batch.NumRows()
-		return batch, nil
 	}
-	return arrowbuf.NewReaderFunc(part.schema, next, func() {}), nil
+	return arrowbuf.NewReaderFunc(part.schema, next, func() {
+		if block != nil {
+			block.Release()
+		}
+	}), nil
 }
 
 // Close releases what the table keeps, and closes the store if OpenTable opened it.
@@ -194,7 +214,7 @@ func (t *Table) columnsOf(columns, exclude []string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	part := &Table{rows: t.rows, options: t.options}
+	part := &Table{rows: t.rows, options: t.options, remote: t.remote}
 	var fields []arrow.Field
 	for i, c := range t.columns {
 		if chosen[i] {
@@ -219,6 +239,34 @@ func chooseFrom(schema *arrow.Schema, columns, exclude []string) ([]bool, error)
 	return chosen, nil
 }
 
+// blockRows returns how many rows to read at once for batches of some rows, which rowsPerBatch
+// allows. Where each read of the store takes a round trip, that is as many batches as take about
+// BatchBytes, by the rows that were read before.
+func (t *Table) blockRows(rows int64) int64 {
+	onHost := t.options.Device == nil || t.options.Device == arrowbuf.CPU()
+	if !t.remote || !onHost || t.rowBytes == 0 {
+		return rows
+	}
+	batches := int64(float64(t.options.BatchBytes) / t.rowBytes / float64(rows))
+	block := rows * min(max(batches, 1), int64(t.options.Jobs))
+	for _, c := range t.columns {
+		if limit := runLimit(c.column.field.Type); limit < block {
+			block = limit / rows * rows
+		}
+	}
+	return block
+}
+
+// firstRows returns a batch of at most some rows of a block, and the rest of it; nil for no
+// rows. The caller must release both, and no longer the block.
+func firstRows(block arrow.RecordBatch, rows int64) (batch, rest arrow.RecordBatch) {
+	if block == nil || block.NumRows() <= rows {
+		return block, nil
+	}
+	defer block.Release()
+	return block.NewSlice(0, rows), block.NewSlice(rows, block.NumRows())
+}
+
 // forEachBatch calls f with the batches of rows [from, to), of at most a number of rows;
 // 0 means as many as targetRows says. The next batch is read during the call of f.
 func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(arrow.RecordBatch) error) error {
@@ -232,7 +280,7 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 	}
 	next := make(chan read, 1)
 	readNext := func() {
-		from, to := from, min(from+rows, to)
+		from, to := from, min(from+t.blockRows(rows), to)
 		go func() {
 			debug.SetPanicOnFault(true) // see startStage
 			var r read
@@ -256,8 +304,15 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 		if from += r.batch.NumRows(); from < to {
 			readNext()
 		}
-		err := f(r.batch)
-		r.batch.Release()
+		var err error
+		for block := r.batch; block != nil; {
+			batch, rest := firstRows(block, rows)
+			if err == nil {
+				err = f(batch)
+			}
+			batch.Release()
+			block = rest
+		}
 		if err != nil {
 			if from < to {
 				if r := <-next; r.batch != nil {
@@ -440,7 +495,7 @@ func (t *Table) forEachArray(ctx context.Context, f func(name string, m *zarr.Ar
 	return nil
 }
 
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }
 
 // runLimit is the most elements that an array of a type can have, because of the run
 // ends in it.
@@ -462,6 +517,9 @@ func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, er
 	for {
 		batch, err := t.readAll(ctx, from, to)
 		if !errors.Is(err, arrowdata.ErrTooLong) || to-from < 2 {
+			if err == nil && t.remote && to > from {
+				t.rowBytes = float64(arrowdata.BatchBytes(batch, arrowdata.BufferLen)) / float64(to-from)
+			}
 			return batch, err
 		}
 		to = from + (to-from)/2
@@ -478,6 +536,9 @@ func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch,
 		group.SetLimit(max(t.options.Jobs, 1))
 	}
 	for i, c := range t.columns {
+		if t.remote { // otherwise each keeps all processors busy, as one may take longer than the others
+			c.jobs = ceilDiv(t.options.Jobs, len(t.columns))
+		}
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage
 			err := arrowdata.CatchPanic(func() (err error) {

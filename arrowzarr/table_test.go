@@ -1,6 +1,7 @@
 package arrowzarr_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -201,8 +204,15 @@ func TestTablesReadAnyRowsOnEveryDevice(t *testing.T) {
 	for name, whole := range map[string]tabletest.Table{"flat": flat, "without nulls": tabletest.RandomTable(9, []int{50}, 0), "nested": nestedTable(8, []int{30, 20}, 0.2)} {
 		t.Run(name, func(t *testing.T) {
 			output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: 8, ShardRows: 16})
-			check := func(t *testing.T, dev arrowbuf.Device) {
-				opened := openTable(t, output, arrowzarr.TableOptions{Device: dev, BatchRows: 7})
+			check := func(t *testing.T, dev arrowbuf.Device, remote bool) {
+				options := arrowzarr.TableOptions{Device: dev, BatchRows: 7}
+				opened := openTable(t, output, options)
+				if remote {
+					var err error
+					opened, err = arrowzarr.NewTable(t.Context(), struct{ store.Store }{store.NewLocal(output)}, options)
+					require.NoError(t, err)
+					t.Cleanup(func() { require.NoError(t, opened.Close()) })
+				}
 				require.True(t, whole.Schema.Equal(opened.Schema()))
 				require.Equal(t, whole.Rows(), opened.NumRows())
 				for _, span := range spans(whole.Rows()) {
@@ -227,10 +237,94 @@ func TestTablesReadAnyRowsOnEveryDevice(t *testing.T) {
 					requireEqualTables(t, want, got)
 				}
 			}
-			t.Run("cpu", func(t *testing.T) { check(t, arrowbuf.CPU()) })
-			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { check(t, dev) })
+			t.Run("cpu", func(t *testing.T) { check(t, arrowbuf.CPU(), false) })
+			t.Run("remote", func(t *testing.T) { check(t, arrowbuf.CPU(), true) })
+			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { check(t, dev, false) })
 		})
 	}
+}
+
+// meeting is a store whose reads take a round trip: if it is said, each waits until a number of
+// them have begun.
+type meeting struct {
+	store.Store
+	together atomic.Pointer[sync.WaitGroup]
+}
+
+func (m *meeting) Get(ctx context.Context, key string, r store.Range) ([]byte, error) {
+	if all := m.together.Load(); all != nil {
+		met := make(chan struct{})
+		go func() { all.Wait(); close(met) }()
+		all.Done()
+		select {
+		case <-met:
+		case <-time.After(20 * time.Second):
+			return nil, errors.New("fewer reads at once")
+		}
+	}
+	return m.Store.Get(ctx, key, r)
+}
+
+// Where reads take a round trip, a Reader reads several batches at once, after the first has
+// told how much memory they take.
+func TestReadersReadAheadWhereReadsTakeRoundTrips(t *testing.T) {
+	const rows, chunk = 1700, 100
+	n := array.NewInt64Builder(memory.DefaultAllocator)
+	for i := range rows {
+		n.Append(int64(i))
+	}
+	words := slices.Repeat([]string{"some text"}, rows)
+	whole := tabletest.New([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}, {Name: "text", Type: arrow.BinaryTypes.String}}, []arrow.Array{n.NewArray(), tabletest.Texts(words...)})
+	output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: chunk, NoIndex: true})
+	s := &meeting{Store: store.NewLocal(output)}
+	opened, err := arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{BatchRows: chunk})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opened.Close()) }()
+	reader, err := opened.Reader(t.Context(), 0, rows)
+	require.NoError(t, err)
+	defer reader.Release()
+	require.True(t, reader.Next())
+	var all sync.WaitGroup
+	all.Add(2 * 16) // the other chunks of both columns
+	s.together.Store(&all)
+	got := tabletest.Table{Schema: reader.Schema()}
+	for {
+		b := reader.RecordBatch()
+		assert.EqualValues(t, chunk, b.NumRows())
+		b.Retain()
+		got.Batches = append(got.Batches, b)
+		if !reader.Next() {
+			break
+		}
+	}
+	require.NoError(t, reader.Err())
+	requireEqualTables(t, whole, got)
+}
+
+func TestReadersReadAheadNoMoreRowsThanRunEndsCount(t *testing.T) {
+	var batches []arrow.RecordBatch
+	field := arrow.Field{Name: "runs", Type: arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int64)}
+	for i := range 3 {
+		ends, values := tabletest.FromJSON(t, arrow.PrimitiveTypes.Int16, "[30000]"), tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, fmt.Sprintf("[%d]", i))
+		batches = append(batches, tabletest.New([]arrow.Field{field}, []arrow.Array{array.NewRunEndEncodedArray(ends, values, 30_000, 0)}).Batches...)
+	}
+	whole := tabletest.Table{Schema: batches[0].Schema(), Batches: batches}
+	output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: 1000, NoIndex: true})
+	opened, err := arrowzarr.NewTable(t.Context(), struct{ store.Store }{store.NewLocal(output)}, arrowzarr.TableOptions{BatchRows: 7000})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opened.Close()) }()
+	reader, err := opened.Reader(t.Context(), 0, whole.Rows())
+	require.NoError(t, err)
+	defer reader.Release()
+	got := tabletest.Table{Schema: reader.Schema()}
+	for reader.Next() {
+		b := reader.RecordBatch()
+		assert.Equal(t, min(7000, whole.Rows()-got.Rows()), b.NumRows())
+		b.Retain()
+		got.Batches = append(got.Batches, b)
+	}
+	require.NoError(t, reader.Err())
+	requireEqualTables(t, whole, got)
 }
 
 // Only the chunks that have the rows and columns are read.
