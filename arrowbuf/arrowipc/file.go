@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -67,12 +68,12 @@ func (r *FileReader) RecordBatchAt(i int) (arrow.RecordBatch, error) {
 	return batch, nil
 }
 
-// ValidateFile reads the metadata of all messages of a file, without the bodies. It is
-// for files that arrow-go will read, which trusts the metadata. It reports whether
-// the file has the other byte order. Unless visit is nil, it is called for the schema
-// and for each record batch, in order. It returns an error wrapping arrow.ErrInvalid if the metadata is
-// invalid, or the error of reading.
-func ValidateFile(file io.ReaderAt, size int64, visit func(Info)) (swapped bool, err error) {
+// ValidateFile reads the metadata of all messages of a file, without the bodies, in up to
+// jobs goroutines. It is for files that arrow-go will read, which trusts the metadata. It
+// reports whether the file has the other byte order. Unless visit is nil, it is called for
+// the schema and for each record batch, in order. It returns an error wrapping
+// arrow.ErrInvalid if the metadata is invalid, or the error of reading.
+func ValidateFile(file io.ReaderAt, size int64, jobs int, visit func(Info)) (swapped bool, err error) {
 	if file == nil {
 		return false, fmt.Errorf("arrowipc.ValidateFile: nil file: %w", arrow.ErrInvalid)
 	}
@@ -89,17 +90,47 @@ func ValidateFile(file io.ReaderAt, size int64, visit func(Info)) (swapped bool,
 		visit(h.info())
 	}
 	for _, all := range [][]block{f.dictionaries, f.batches} {
-		for i, at := range all {
-			message, err := s.readMetadata(at)
-			if err != nil {
-				return false, fmt.Errorf("message %d: %w", i, err)
+		number := 0
+		for some := range slices.Chunk(all, max(jobs, 1)) {
+			messages, err := s.readFrames(some)
+			for i, framed := range messages {
+				message, err := parseFramed(framed, some[i])
+				if err != nil {
+					return false, fmt.Errorf("message %d: %w", number, err)
+				}
+				if visit != nil && message.kind == ipc.MessageRecordBatch {
+					visit(message.info())
+				}
+				number++
 			}
-			if visit != nil && message.kind == ipc.MessageRecordBatch {
-				visit(message.info())
+			if err != nil {
+				return false, fmt.Errorf("message %d: %w", number, err)
 			}
 		}
 	}
 	return h.fields.bigEndian, nil
+}
+
+// readFrames reads the metadata of messages at the same time, with prefix and padding. After an
+// error it returns those before.
+func (s fileSource) readFrames(blocks []block) ([][]byte, error) {
+	framed, errs := make([][]byte, len(blocks)), make([]error, len(blocks))
+	read := func(i int) {
+		framed[i] = make([]byte, blocks[i].metadata)
+		errs[i] = s.readFull(framed[i], blocks[i].offset)
+	}
+	var others sync.WaitGroup
+	for i := range blocks[1:] {
+		others.Go(func() { read(i + 1) })
+	}
+	read(0)
+	others.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return framed[:i], err
+		}
+	}
+	return framed, nil
 }
 
 // Registrar is a device that can copy directly from host memory after page-locking
@@ -191,6 +222,11 @@ func (s fileSource) readMetadata(at block) (header, error) {
 	if err := s.readFull(framed, at.offset); err != nil {
 		return header{}, err
 	}
+	return parseFramed(framed, at)
+}
+
+// parseFramed parses the metadata of a message, with prefix and padding.
+func parseFramed(framed []byte, at block) (header, error) {
 	metadata, err := unframe(framed)
 	if err != nil {
 		return header{}, err

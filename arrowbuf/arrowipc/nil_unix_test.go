@@ -136,7 +136,7 @@ func TestNilAndZeroValuesReturnErrors(t *testing.T) {
 			return firstOf(errorOf(arrowipc.SerializeRecordBatch(nil, cpu)), errorOf(arrowipc.SerializeRecordBatch(batch, nil)))
 		},
 		"ValidateFile": func() error {
-			return firstOf(errorOf(arrowipc.ValidateFile(nil, 0, nil)), errorOf(arrowipc.ValidateFile(nil, 100, nil)))
+			return firstOf(errorOf(arrowipc.ValidateFile(nil, 0, 1, nil)), errorOf(arrowipc.ValidateFile(nil, 100, 1, nil)))
 		},
 		"WithCodec":           func() error { return errorOf(arrowipc.NewEncoder(schema, arrowipc.WithCodec(99))) },
 		"WithDeltas":          func() error { return harmless(func() { _ = arrowipc.WithDeltas() }) },

@@ -78,8 +78,9 @@ func (f *File) OnClose(then func() error) {
 	f.closing = func() error { return errors.Join(before(), then()) }
 }
 
-// RemoteRequests is the number of concurrent requests of one read of a remote file.
-const RemoteRequests = 8
+// RemoteRequests is the number of concurrent requests of one read of a remote file, and of its
+// metadata.
+const RemoteRequests = 32
 
 // IsRemote reports whether each read takes a round trip.
 func (f *File) IsRemote() bool { return f.local == nil }

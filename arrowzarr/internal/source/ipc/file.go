@@ -1,12 +1,14 @@
 package ipc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -43,16 +45,17 @@ type fileSource struct {
 // Open returns a source of an Arrow IPC file. It owns the file, unless it returns an error.
 func Open(file *source.File, o source.Options) (source.Source, error) {
 	s := &fileSource{file: file}
+	content, jobs, scans := io.ReaderAt(file), o.Jobs, 1
+	if file.IsRemote() {
+		jobs, scans = max(jobs, source.RemoteRequests), source.RemoteRequests
+		content = &metadataReaderAt{ReaderAt: file, kept: map[int64][]byte{}}
+	}
 	err := arrowdata.CatchPanic(func() (err error) {
-		swapped, err := arrowipc.ValidateFile(file, file.Size, s.index.add)
+		swapped, err := arrowipc.ValidateFile(content, file.Size, scans, s.index.add)
 		if err != nil || s.index.asStream {
 			return err
 		}
-		jobs := o.Jobs
-		if file.IsRemote() {
-			jobs = max(jobs, source.RemoteRequests)
-		}
-		s.reader, err = ipc.NewFileReader(parallelReaderAt{file, file.Sequential(), jobs}, ipcOptions(o)...)
+		s.reader, err = ipc.NewFileReader(parallelReaderAt{content, file.Sequential(), jobs}, ipcOptions(o)...)
 		// arrow-go's reader of mapped files supports neither dictionaries nor
 		// swapping bytes.
 		if err != nil || !o.AllowMapping || !source.CanMapFiles || file.IsRemote() || swapped || slices.ContainsFunc(s.reader.Schema().Fields(), hasDictionary) {
@@ -271,6 +274,42 @@ func countArrays(t arrow.DataType) int {
 		}
 	}
 	return n
+}
+
+// metadataReaderAt keeps short parts of a remote file that are read, such as the footer and the
+// metadata of messages: they are read again with each batch, and take a round trip each.
+type metadataReaderAt struct {
+	io.ReaderAt
+
+	mu    sync.Mutex
+	kept  map[int64][]byte // by position
+	bytes int
+}
+
+// The longest part that is kept, and the most bytes in all.
+const (
+	maxKeptPart = 64 << 10
+	maxKept     = 16 << 20
+)
+
+// ReadAt implements io.ReaderAt.
+func (r *metadataReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	r.mu.Lock()
+	part := r.kept[off]
+	r.mu.Unlock()
+	if len(part) >= len(p) && len(p) > 0 {
+		return copy(p, part), nil
+	}
+	n, err := r.ReaderAt.ReadAt(p, off)
+	if err != nil || n > maxKeptPart {
+		return n, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if more := n - len(r.kept[off]); more > 0 && r.bytes+more <= maxKept {
+		r.kept[off], r.bytes = bytes.Clone(p[:n]), r.bytes+more
+	}
+	return n, nil
 }
 
 // parallelReaderAt reads large parts of a file in several goroutines. One core copies

@@ -3,8 +3,13 @@ package ipc
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -136,4 +141,68 @@ func TestBatchesThatArrow017CompressedAreDecompressed(t *testing.T) {
 			assert.Equal(t, source.Counts{Rows: 2000, Nulls: []int64{0, 0}}, counts)
 		}
 	}
+}
+
+// remoteContent is a file each of whose reads takes a round trip.
+type remoteContent struct {
+	*bytes.Reader
+	mu    sync.Mutex
+	reads map[int64]int // how often each position is read
+	metas sync.WaitGroup
+	wait  int // reads of metadata that wait for one another
+}
+
+func (c *remoteContent) ReadAt(p []byte, off int64) (int, error) {
+	c.mu.Lock()
+	c.reads[off]++
+	waits := c.reads[off] == 1 && off > 8 && off < c.Size()/2 && c.wait > 0
+	if waits {
+		c.wait--
+	}
+	c.mu.Unlock()
+	if waits {
+		c.metas.Done()
+		met := make(chan struct{})
+		go func() { c.metas.Wait(); close(met) }()
+		select {
+		case <-met:
+		case <-time.After(20 * time.Second):
+			return 0, errors.New("metadata is read one after another")
+		}
+	}
+	return c.Reader.ReadAt(p, off)
+}
+
+// The metadata of the batches of a remote file is read once, and at the same time.
+func TestMetadataOfRemoteFilesIsReadOnceAndAtTheSameTime(t *testing.T) {
+	in := sourcetest.RangeTable(8, slices.Repeat([]int{50}, 40), 0.3, arrow.PrimitiveTypes.Int64, arrow.BinaryTypes.String).Choose(0, 1)
+	raw := in.File(t)
+	content := &remoteContent{Reader: bytes.NewReader(raw), reads: map[int64]int{}, wait: 10}
+	content.metas.Add(content.wait)
+	file := source.NewRemoteFile("remote", int64(len(raw)), "1", content)
+	src, err := Open(file, sourcetest.Options())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, src.Close()) }()
+	opening := 0
+	for _, n := range content.reads {
+		opening += n
+	}
+	require.NoError(t, src.Open(t.Context(), []int{0, 1}, source.WholeInput))
+	rows := int64(0)
+	for {
+		b, err := src.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		rows += b.Record.NumRows()
+		b.Record.Release()
+	}
+	assert.EqualValues(t, 40*50, rows)
+	all := 0
+	for _, n := range content.reads {
+		all += n
+	}
+	assert.Equal(t, 40, all-opening, "the body of each batch")
+	assert.LessOrEqual(t, opening, 40+10)
 }
