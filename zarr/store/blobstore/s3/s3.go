@@ -14,27 +14,93 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	"github.com/quiver-gpu/quiver/zarr/store"
 	"github.com/quiver-gpu/quiver/zarr/store/blobstore"
-	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/s3blob" // opens s3 URLs
+	"gocloud.dev/blob/s3blob"
 )
 
-func init() {
-	store.Register("s3", func(ctx context.Context, u *url.URL) (store.Store, error) {
-		return blobstore.Open(ctx, u, func(bucket *blob.Bucket) (blobstore.Native, error) {
-			var client *awss3.Client
-			if !bucket.As(&client) {
-				return blobstore.Native{}, errors.New("gocloud.dev/blob/s3blob has no S3 client")
-			}
-			return native(client, u.Host), nil
-		})
+func init() { store.Register("s3", open) }
+
+// open opens the bucket of a URL, whose path is a prefix of all keys.
+func open(ctx context.Context, u *url.URL) (store.Store, error) {
+	client, err := newClient(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	encryption := encryptionOf(u)
+	bucket, err := s3blob.OpenBucket(ctx, client, u.Host, &s3blob.Options{
+		EncryptionType: encryption.method, KMSEncryptionID: encryption.key,
+		RequestChecksumCalculation: client.Options().RequestChecksumCalculation,
 	})
+	if err != nil {
+		return nil, err
+	}
+	var opened store.Store
+	s, err := blobstore.New(bucket, u.Scheme+"://"+u.Host, native(client, u.Host, encryption))
+	if err == nil {
+		opened, err = store.Under(s, strings.Trim(u.Path, "/"))
+	}
+	if err != nil {
+		return nil, errors.Join(err, bucket.Close())
+	}
+	return opened, nil
+}
+
+// idleConnections is how many connections are kept for later requests. The client's own limit
+// is 10: of more requests at once, the others would each open a connection.
+const idleConnections = 128
+
+// newClient returns a client for a URL, by its query.
+func newClient(ctx context.Context, u *url.URL) (*awss3.Client, error) {
+	bucketURL := *u
+	bucketURL.Path = ""
+	opened, err := new(s3blob.URLOpener).OpenBucketURL(ctx, &bucketURL)
+	if err != nil {
+		return nil, err
+	}
+	var client *awss3.Client
+	if !opened.As(&client) {
+		err = errors.New("gocloud.dev/blob/s3blob has no S3 client")
+	}
+	if err = errors.Join(err, opened.Close()); err != nil {
+		return nil, err
+	}
+	return awss3.New(client.Options(), func(o *awss3.Options) {
+		// Objects may have been written without a checksum, which needs no line in a log for
+		// each that is read.
+		o.DisableLogOutputChecksumValidationSkipped = true
+		if connections, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
+			o.HTTPClient = connections.WithTransportOptions(func(t *http.Transport) {
+				t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idleConnections
+			})
+		}
+	}), nil
+}
+
+// encryption is how the server encrypts objects.
+type encryption struct {
+	method types.ServerSideEncryption
+	key    string // of AWS' key management, if not empty
+}
+
+// encryptionOf returns what the query of a URL says, which newClient has checked.
+func encryptionOf(u *url.URL) encryption {
+	e := encryption{key: u.Query().Get("kmskeyid")}
+	for _, method := range e.method.Values() {
+		if strings.EqualFold(string(method), u.Query().Get("ssetype")) {
+			e.method = method
+		}
+	}
+	return e
 }
 
 // maxAttempts limits the attempts of a put, unless AWS_MAX_ATTEMPTS does. The client's own
@@ -51,11 +117,15 @@ func patient(o *awss3.Options) {
 
 // native returns the requests of S3: PutObject, which has no parts that stay if it is
 // cancelled, and GetObject with a suffix range.
-func native(client *awss3.Client, bucket string) blobstore.Native {
+func native(client *awss3.Client, bucket string, encrypted encryption) blobstore.Native {
 	return blobstore.Native{
 		Put: func(ctx context.Context, key string, value []byte, creation map[string]string) error {
 			in := &awss3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(value),
-				ContentLength: aws.Int64(int64(len(value))), ContentType: aws.String("application/octet-stream")}
+				ContentLength: aws.Int64(int64(len(value))), ContentType: aws.String("application/octet-stream"),
+				ServerSideEncryption: encrypted.method}
+			if encrypted.key != "" {
+				in.SSEKMSKeyId = &encrypted.key
+			}
 			if creation != nil {
 				in.IfNoneMatch, in.Metadata = aws.String("*"), creation
 			}

@@ -7,6 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -215,4 +219,82 @@ func TestACancelledWriteLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, keys)
 	assert.Zero(t, parts.Load(), "no multipart upload was begun")
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	const together, times = 64, 4
+	var mu sync.Mutex
+	connections := map[string]bool{}
+	var inside sync.WaitGroup
+	s := open(t, serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			connections[r.RemoteAddr] = true
+			mu.Unlock()
+			inside.Done()
+			inside.Wait() // all are open at the same time
+			next.ServeHTTP(w, r)
+		})
+	}))
+	for range times {
+		inside.Add(together)
+		var all sync.WaitGroup
+		for i := range together {
+			all.Go(func() { assert.NoError(t, s.Set(context.Background(), fmt.Sprint(i), []byte("value"))) })
+		}
+		all.Wait()
+	}
+	// A connection may be returned after the next request has begun.
+	assert.Less(t, len(connections), 2*together)
+}
+
+// Objects that were written without a checksum are read without a line in a log for each.
+func TestReadingObjectsWithoutChecksumsIsQuiet(t *testing.T) {
+	s3test.SetCredentials(t)
+	location := s3test.Serve(t, nil)("")
+	u, err := url.Parse(location)
+	require.NoError(t, err)
+	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, u.Query().Get("endpoint")+"/tests/k", strings.NewReader("value"))
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(put)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+
+	before := os.Stderr
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	os.Stderr = log // where the client logs
+	defer func() { os.Stderr = before }()
+	value, err := open(t, location).Get(t.Context(), "k", store.Range{})
+	os.Stderr = before
+	require.NoError(t, err)
+	assert.Equal(t, "value", string(value))
+	require.NoError(t, log.Close())
+	logged, err := os.ReadFile(log.Name())
+	require.NoError(t, err)
+	assert.Empty(t, string(logged))
+}
+
+func TestObjectsAreEncryptedAsTheURLSays(t *testing.T) {
+	var mu sync.Mutex
+	var methods, keys []string
+	location := serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut {
+				mu.Lock()
+				methods, keys = append(methods, r.Header.Get("X-Amz-Server-Side-Encryption")), append(keys, r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"))
+				mu.Unlock()
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	for _, query := range []string{"", "&ssetype=aes256", "&ssetype=aws:kms&kmskeyid=some-key"} {
+		require.NoError(t, open(t, location+query).Set(t.Context(), "k", []byte("value")))
+	}
+	require.NoError(t, store.SetIfNotExists(t.Context(), open(t, location+"&ssetype=AES256"), "other", []byte("value")))
+	assert.Equal(t, []string{"", "AES256", "aws:kms", "AES256"}, methods)
+	assert.Equal(t, []string{"", "", "some-key", ""}, keys)
+	_, err := store.Open(t.Context(), location+"&ssetype=none")
+	assert.ErrorContains(t, err, "ssetype")
 }
