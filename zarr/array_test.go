@@ -300,12 +300,12 @@ func TestGoroutinesDependOnTheStoreAndTheChunks(t *testing.T) {
 		meta *zarr.ArrayMetadata
 		want int
 	}{
-		{ints([]int64{1 << 40}, []int64{1 << 18}), 32},
-		{ints([]int64{1 << 40}, []int64{1 << 22}), 32},
+		{ints([]int64{1 << 40}, []int64{1 << 18}), 64},
+		{ints([]int64{1 << 40}, []int64{1 << 22}), max(busy, 32)},
 		{ints([]int64{1 << 40}, []int64{1 << 23}), max(busy, 16)},
 		{ints([]int64{1 << 40}, []int64{1 << 30}), busy},
 		{sharded([]int64{1 << 40}, []int64{1 << 23}, []int64{1 << 10}), max(busy, 16)},
-		{ints(nil, nil), 32},
+		{ints(nil, nil), 64},
 	} {
 		a, err := zarr.New(remote(store.NewMemory()), "a", tt.meta)
 		require.NoError(t, err)

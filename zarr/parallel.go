@@ -32,7 +32,7 @@ const waiting = 2
 // The most chunks that are read or written at once where each read of the store takes a round
 // trip, unless the caller says how many, and the most bytes that they have together.
 const (
-	remoteRequests = 32
+	remoteRequests = 64
 	remoteBytes    = 512 << 20
 )
 

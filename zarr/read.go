@@ -18,7 +18,7 @@ import (
 // from to; strings are an element.VLen on the host. Chunks that are not stored have the
 // fill value. Read uses jobs goroutines, or as many as the processors keep busy if jobs is
 // not positive: GOMAXPROCS, and two more on the host. If reading from the store takes a round
-// trip, it is up to 32 goroutines, whose chunks have at most 512 MiB. The caller must release
+// trip, it is up to 64 goroutines, whose chunks have at most 512 MiB. The caller must release
 // the result. Errors name the array and the chunk.
 func (a *Array) Read(ctx context.Context, to Prototype, jobs int) (element.Values, error) {
 	return a.readBox(ctx, to, grid.WholeBox(a.Shape()), jobs)
