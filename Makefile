@@ -184,6 +184,10 @@ bench-assembly: ## Measure each routine in assembly beside its Go loop, and reco
 bench-arrow: $(VENV) ## Measure Arrow batches on the CPU device beside arrow-go, and record it in bench/results
 	.venv/bin/python bench/arrow_cpu.py
 
+.PHONY: bench-zarr-remote
+bench-zarr-remote: $(VENV) ## Measure Zarr arrays in an object store beside zarr-python and tensorstore, and record it in bench/results
+	.venv/bin/python bench/zarr_remote.py
+
 .PHONY: bench-zarr
 bench-zarr: $(VENV) ## Measure Zarr arrays beside zarr-python, zarrs-python and tensorstore, and record it in bench/results
 	.venv/bin/python bench/zarr_cpu.py

@@ -1,4 +1,5 @@
-"""One peer of zarr.py: a process that reads and writes Zarr v3 arrays on request.
+"""One peer of zarr_cpu.py or zarr_remote.py: a process that reads and writes Zarr v3 arrays
+on request.
 
 Usage: zarr_peers.py PROGRAM, where PROGRAM is zarr-python, zarrs-python or tensorstore.
 
@@ -11,10 +12,17 @@ import json
 import random
 import sys
 import time
+import urllib.parse
 
 import numpy as np
 
 WIDTH = 4  # bytes of a float32
+
+
+def bucket_of(url: str) -> tuple[str, str, dict[str, str]]:
+    """The bucket of an s3 URL, the path in it, and the query: endpoint and region."""
+    parts = urllib.parse.urlsplit(url)
+    return parts.netloc, parts.path.strip("/"), dict(urllib.parse.parse_qsl(parts.query))
 
 
 class ZarrPython:
@@ -43,7 +51,7 @@ class ZarrPython:
     def create(self, q: dict, shape: tuple[int, ...]):
         shards = tuple(q["shard"]) if q.get("shard") else None
         return self.zarr.create_array(
-            q["path"], shape=shape, chunks=tuple(q["chunk"]), shards=shards, dtype="float32",
+            self.store(q["path"]), shape=shape, chunks=tuple(q["chunk"]), shards=shards, dtype="float32",
             compressors=self.compressors(q["codec"]),
             # Otherwise each chunk is compared with the fill value first.
             config={"write_empty_chunks": True},
@@ -53,7 +61,16 @@ class ZarrPython:
         array[...] = values
 
     def open(self, path: str, cache: int):
-        return self.zarr.open_array(path, mode="r")
+        return self.zarr.open_array(self.store(path), mode="r")
+
+    def store(self, path: str):
+        if not path.startswith("s3://"):
+            return path
+        import obstore.store
+
+        bucket, prefix, query = bucket_of(path)
+        inner = obstore.store.S3Store(bucket, prefix=prefix, endpoint=query["endpoint"], region=query["region"], client_options={"allow_http": True})
+        return self.zarr.storage.ObjectStore(inner)
 
     def read(self, array, out: np.ndarray) -> None:
         from zarr.core.buffer import default_buffer_prototype
@@ -97,7 +114,12 @@ class TensorStore:
         return self.tensorstore.open(spec, create=True, delete_existing=True).result()
 
     def spec(self, path: str) -> dict:
-        return {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{path}/", "file_io_sync": False}}
+        files = {"driver": "file", "path": f"{path}/", "file_io_sync": False}
+        if path.startswith("s3://"):
+            bucket, prefix, query = bucket_of(path)
+            files = {"driver": "s3", "bucket": bucket, "path": f"{prefix}/", "endpoint": query["endpoint"], "aws_region": query["region"]}
+            files["aws_credentials"] = {"type": "environment"}
+        return {"driver": "zarr3", "kvstore": files}
 
     def write(self, array, values: np.ndarray) -> None:
         array.write(values).result()

@@ -1,5 +1,5 @@
 // Command slowstore is an S3 server in memory that delays each response, for
-// scale_cpu.py. It prints its address, and runs until its standard input ends.
+// scale_cpu.py and zarr_remote.py. It prints its address, and runs until its standard input ends.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command zarrtimes is Quiver's side of bench/zarr_cpu.py: it reads and writes Zarr v3
+// Command zarrtimes is Quiver's side of bench/zarr_cpu.py and zarr_remote.py: it reads and writes Zarr v3
 // arrays on request. Each line of the input is a JSON object of type request, and each
 // line of the output the seconds that the request took. The first line names the
 // implementations of codecs.
@@ -33,6 +33,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/element"
 	"github.com/quiver-gpu/quiver/zarr/store"
+	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/s3"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +41,7 @@ import (
 // request is one measurement.
 type request struct {
 	Op    string  // "write", "read", "encode", "decode", "store", "load" or "random"
-	Path  string  // of the array
+	Path  string  // of the array, or its URL
 	Codec string  // of a new array
 	Shape []int64 // of the array
 	Chunk []int64 // of a new array
@@ -136,6 +137,15 @@ func (s *server) mapData(path string) error {
 	return err
 }
 
+// open opens an array for reading.
+func open(ctx context.Context, q request) (*zarr.Array, error) {
+	s, err := store.Open(ctx, q.Path)
+	if err != nil {
+		return nil, err
+	}
+	return zarr.OpenMode(ctx, s, "", zarr.ModeRead, nil)
+}
+
 func (s *server) write(q request) (time.Duration, error) {
 	buf := arrowbuf.WrapExternal(s.data, nil)
 	defer buf.Release()
@@ -153,7 +163,11 @@ func (s *server) write(q request) (time.Duration, error) {
 		meta.ChunkShape = q.Shard
 	}
 	ctx := context.Background()
-	a, err := zarr.Create(ctx, store.NewLocal(q.Path), "", meta)
+	files, err := store.Open(ctx, q.Path)
+	if err != nil {
+		return 0, err
+	}
+	a, err := zarr.Create(ctx, files, "", meta)
 	if err != nil {
 		return 0, err
 	}
@@ -200,7 +214,7 @@ func codecsOf(q request) (codec.List, error) {
 
 func (s *server) read(q request) (time.Duration, error) {
 	ctx := context.Background()
-	a, err := zarr.Open(ctx, store.NewLocal(q.Path), "")
+	a, err := open(ctx, q)
 	if err != nil {
 		return 0, err
 	}
@@ -339,7 +353,7 @@ func inParallel(work func(next func() int) error) (time.Duration, error) {
 // random reads elements at random positions, the same in all programs.
 func (s *server) random(q request) (time.Duration, error) {
 	ctx := context.Background()
-	a, err := zarr.Open(ctx, store.NewLocal(q.Path), "")
+	a, err := open(ctx, q)
 	if err != nil {
 		return 0, err
 	}
