@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/arrowdata"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source"
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/source/parquet"
@@ -91,4 +93,9 @@ func StripSizes(path string, rows, maxBuffer int64) (sizes []int64, err error) {
 		sizes = append(sizes, b.Bytes)
 		b.Record.Release()
 	}
+}
+
+// ForEachBlock calls f with the rows that are read at once for batches of some rows.
+func (t *Table) ForEachBlock(ctx context.Context, rows int64, f func(arrow.RecordBatch) error) error {
+	return t.forEachBlock(ctx, 0, t.rows, rows, f)
 }

@@ -122,7 +122,7 @@ func (c *Contents) addTable(ctx context.Context, s store.Store, options InspectO
 		c.Table[i].Nulls, c.Table[i].RawBytes = 0, 0
 	}
 	c.Rows = 0
-	err = t.forEachBatch(ctx, 0, t.rows, 0, func(batch arrow.RecordBatch) error { return c.addBatch(c.Table, batch, scanners) })
+	err = t.forEachBlock(ctx, 0, t.rows, 0, func(batch arrow.RecordBatch) error { return c.addBatch(c.Table, batch, scanners) })
 	for i := range c.Table {
 		c.Table[i].Values = scanners[i].result()
 	}

@@ -195,7 +195,16 @@ func (t *Table) writeParquet(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return tableError(ctx, err)
 	}
-	err = parquetwrite.Write(ctx, columnReader{t}, w, parquetwrite.Options{GroupRows: rows, GroupBytes: t.options.BatchBytes, Jobs: t.options.Jobs})
+	requests, err := t.requestsAtOnce(ctx)
+	if err != nil {
+		return tableError(ctx, err)
+	}
+	if t.remote {
+		for _, c := range t.columns {
+			c.jobs = ceilDiv(requests, len(t.columns))
+		}
+	}
+	err = parquetwrite.Write(ctx, columnReader{t}, w, parquetwrite.Options{GroupRows: rows, GroupBytes: t.options.BatchBytes, Jobs: requests})
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -35,10 +35,10 @@ type Table struct {
 	columns []*tableColumn
 	options TableOptions
 	store   store.Store // nil unless Close closes it
-	// remote says that each read of the store takes a round trip, and rowBytes how much memory
-	// a row had that was read last.
+	// remote says that each read of the store takes a round trip, and Jobs is the default.
 	remote   bool
-	rowBytes float64
+	requests int   // see requestsAtOnce; 0 before it is known
+	rowBytes int64 // the most memory of a row of a batch so far, on average
 }
 
 // TableOptions are the options of OpenTable.
@@ -47,7 +47,8 @@ type TableOptions struct {
 	// booleans, 32-bit dates and times, and runs. Others are copied there. Nil is the CPU.
 	Device arrowbuf.Device
 	// Jobs is the number of chunks that are read and decoded at once. 0 means GOMAXPROCS, or
-	// DefaultStoreConcurrency if each read of the store takes a round trip.
+	// up to DefaultStoreConcurrency if each read of the store takes a round trip: their chunks
+	// have no more than 8 times BatchBytes.
 	Jobs int
 	// BatchRows is the most rows of a batch of a reader. 0 means as many as take about
 	// BatchBytes, in whole chunks unless those are far larger.
@@ -102,12 +103,8 @@ func NewTable(ctx context.Context, s store.Store, options TableOptions) (*Table,
 	if err != nil {
 		return nil, err
 	}
-	remote := store.TakesRoundTrips(s)
-	switch {
-	case options.Jobs > 0:
-	case remote:
-		options.Jobs = DefaultStoreConcurrency
-	default:
+	remote := options.Jobs == 0 && store.TakesRoundTrips(s)
+	if options.Jobs == 0 {
 		options.Jobs = runtime.GOMAXPROCS(0)
 	}
 	t, err := openTable(ctx, s, options)
@@ -142,8 +139,9 @@ func (t *Table) Read(ctx context.Context, from, to int64, columns ...string) (ar
 }
 
 // Reader returns a reader of rows [from, to) of columns, which are those of Read. It
-// reads a batch when Next is called. The caller must release the reader before the table
-// is closed.
+// reads a batch when Next is called; where each read of the store takes a round trip, it may
+// read several, of about BatchBytes, whose memory a batch keeps until all are released. The
+// caller must release the reader before the table is closed.
 func (t *Table) Reader(ctx context.Context, from, to int64, columns ...string) (array.RecordReader, error) {
 	part, err := t.choose(from, to, columns)
 	if err != nil {
@@ -153,26 +151,29 @@ func (t *Table) Reader(ctx context.Context, from, to int64, columns ...string) (
 	if err != nil {
 		return nil, tableError(ctx, err)
 	}
-	var block arrow.RecordBatch // what is read of the rows before from
+	var read arrow.RecordBatch // rows before from that are not returned yet
 	next := func() (arrow.RecordBatch, error) {
 		for {
-			batch, rest := firstRows(block, rows)
-			if block = rest; batch != nil {
+			batch, rest := firstRows(read, rows)
+			if read = rest; batch != nil {
 				return batch, nil
 			}
 			if from >= to {
 				return nil, io.EOF
 			}
-			read, err := part.read(ctx, from, min(from+part.blockRows(rows), to))
+			block, err := part.blockRows(ctx, rows)
+			if err == nil {
+				read, err = part.read(ctx, from, min(from+block, to))
+			}
 			if err != nil {
 				return nil, tableError(ctx, err)
 			}
-			block, from = read, from+read.NumRows()
+			from += read.NumRows()
 		}
 	}
 	return arrowbuf.NewReaderFunc(part.schema, next, func() {
-		if block != nil {
-			block.Release()
+		if read != nil {
+			read.Release()
 		}
 	}), nil
 }
@@ -239,37 +240,30 @@ func chooseFrom(schema *arrow.Schema, columns, exclude []string) ([]bool, error)
 	return chosen, nil
 }
 
-// blockRows returns how many rows to read at once for batches of some rows, which rowsPerBatch
-// allows. Where each read of the store takes a round trip, that is as many batches as take about
-// BatchBytes, by the rows that were read before.
-func (t *Table) blockRows(rows int64) int64 {
-	onHost := t.options.Device == nil || t.options.Device == arrowbuf.CPU()
-	if !t.remote || !onHost || t.rowBytes == 0 {
-		return rows
-	}
-	batches := int64(float64(t.options.BatchBytes) / t.rowBytes / float64(rows))
-	block := rows * min(max(batches, 1), int64(t.options.Jobs))
-	for _, c := range t.columns {
-		if limit := runLimit(c.column.field.Type); limit < block {
-			block = limit / rows * rows
-		}
-	}
-	return block
-}
-
-// firstRows returns a batch of at most some rows of a block, and the rest of it; nil for no
-// rows. The caller must release both, and no longer the block.
-func firstRows(block arrow.RecordBatch, rows int64) (batch, rest arrow.RecordBatch) {
-	if block == nil || block.NumRows() <= rows {
-		return block, nil
-	}
-	defer block.Release()
-	return block.NewSlice(0, rows), block.NewSlice(rows, block.NumRows())
-}
-
 // forEachBatch calls f with the batches of rows [from, to), of at most a number of rows;
-// 0 means as many as targetRows says. The next batch is read during the call of f.
+// 0 means as many as targetRows says. The next batches are read during the call of f.
 func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(arrow.RecordBatch) error) error {
+	rows, err := t.rowsPerBatch(ctx, rows)
+	if err != nil {
+		return tableError(ctx, err)
+	}
+	return t.forEachBlock(ctx, from, to, rows, func(block arrow.RecordBatch) error {
+		block.Retain()
+		var err error
+		for block != nil {
+			batch, rest := firstRows(block, rows)
+			if err == nil {
+				err = f(batch)
+			}
+			batch.Release()
+			block = rest
+		}
+		return err
+	})
+}
+
+// forEachBlock is forEachBatch, but f gets all rows that are read at once.
+func (t *Table) forEachBlock(ctx context.Context, from, to, rows int64, f func(arrow.RecordBatch) error) error {
 	type read struct {
 		batch arrow.RecordBatch
 		err   error
@@ -280,7 +274,13 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 	}
 	next := make(chan read, 1)
 	readNext := func() {
-		from, to := from, min(from+t.blockRows(rows), to)
+		from, to := from, to
+		block, err := t.blockRows(ctx, rows)
+		if err != nil {
+			next <- read{err: err}
+			return
+		}
+		to = min(from+block, to)
 		go func() {
 			debug.SetPanicOnFault(true) // see startStage
 			var r read
@@ -304,15 +304,8 @@ func (t *Table) forEachBatch(ctx context.Context, from, to, rows int64, f func(a
 		if from += r.batch.NumRows(); from < to {
 			readNext()
 		}
-		var err error
-		for block := r.batch; block != nil; {
-			batch, rest := firstRows(block, rows)
-			if err == nil {
-				err = f(batch)
-			}
-			batch.Release()
-			block = rest
-		}
+		err := f(r.batch)
+		r.batch.Release()
 		if err != nil {
 			if from < to {
 				if r := <-next; r.batch != nil {
@@ -518,7 +511,7 @@ func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, er
 		batch, err := t.readAll(ctx, from, to)
 		if !errors.Is(err, arrowdata.ErrTooLong) || to-from < 2 {
 			if err == nil && t.remote && to > from {
-				t.rowBytes = float64(arrowdata.BatchBytes(batch, arrowdata.BufferLen)) / float64(to-from)
+				t.rowBytes = max(t.rowBytes, arrowdata.BatchBytes(batch, arrowdata.BufferLen)/(to-from)+1)
 			}
 			return batch, err
 		}
@@ -529,15 +522,23 @@ func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, er
 func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, len(t.columns))
 	defer func() { arrowdata.ReleaseArrays(columns) }()
-	onHost := t.options.Device == nil || t.options.Device == arrowbuf.CPU()
+	requests, err := t.requestsAtOnce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	onHost := t.onHost()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(1) // the order of a device's calls is that of the columns
 	if onHost {
-		group.SetLimit(max(t.options.Jobs, 1))
+		group.SetLimit(requests)
 	}
 	for i, c := range t.columns {
-		if t.remote { // otherwise each keeps all processors busy, as one may take longer than the others
-			c.jobs = ceilDiv(t.options.Jobs, len(t.columns))
+		switch {
+		case !t.remote: // each keeps all processors busy, as one may take longer than the others
+		case onHost:
+			c.jobs = ceilDiv(requests, len(t.columns))
+		default:
+			c.jobs = requests
 		}
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage

@@ -1,12 +1,14 @@
 package arrowzarr_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +28,7 @@ import (
 	"github.com/quiver-gpu/quiver/arrowzarr/internal/tabletest"
 	"github.com/quiver-gpu/quiver/cudabuf"
 	"github.com/quiver-gpu/quiver/cudabuf/cudatest"
+	"github.com/quiver-gpu/quiver/internal/s3test"
 	"github.com/quiver-gpu/quiver/ndview"
 	"github.com/quiver-gpu/quiver/zarr"
 	"github.com/quiver-gpu/quiver/zarr/element"
@@ -265,16 +268,15 @@ func (m *meeting) Get(ctx context.Context, key string, r store.Range) ([]byte, e
 	return m.Store.Get(ctx, key, r)
 }
 
-// Where reads take a round trip, a Reader reads several batches at once, after the first has
-// told how much memory they take.
+// Where reads take a round trip, a Reader reads several batches at once.
 func TestReadersReadAheadWhereReadsTakeRoundTrips(t *testing.T) {
 	const rows, chunk = 1700, 100
 	n := array.NewInt64Builder(memory.DefaultAllocator)
 	for i := range rows {
 		n.Append(int64(i))
 	}
-	words := slices.Repeat([]string{"some text"}, rows)
-	whole := tabletest.New([]arrow.Field{{Name: "n", Type: arrow.PrimitiveTypes.Int64}, {Name: "text", Type: arrow.BinaryTypes.String}}, []arrow.Array{n.NewArray(), tabletest.Texts(words...)})
+	values := n.NewInt64Array()
+	whole := tabletest.New([]arrow.Field{{Name: "n", Type: values.DataType()}, {Name: "same", Type: values.DataType()}}, []arrow.Array{values, values})
 	output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: chunk, NoIndex: true})
 	s := &meeting{Store: store.NewLocal(output)}
 	opened, err := arrowzarr.NewTable(t.Context(), s, arrowzarr.TableOptions{BatchRows: chunk})
@@ -283,10 +285,10 @@ func TestReadersReadAheadWhereReadsTakeRoundTrips(t *testing.T) {
 	reader, err := opened.Reader(t.Context(), 0, rows)
 	require.NoError(t, err)
 	defer reader.Release()
-	require.True(t, reader.Next())
 	var all sync.WaitGroup
-	all.Add(2 * 16) // the other chunks of both columns
+	all.Add(2 * 17) // the chunks of both columns
 	s.together.Store(&all)
+	require.True(t, reader.Next())
 	got := tabletest.Table{Schema: reader.Schema()}
 	for {
 		b := reader.RecordBatch()
@@ -301,30 +303,76 @@ func TestReadersReadAheadWhereReadsTakeRoundTrips(t *testing.T) {
 	requireEqualTables(t, whole, got)
 }
 
-func TestReadersReadAheadNoMoreRowsThanRunEndsCount(t *testing.T) {
-	var batches []arrow.RecordBatch
-	field := arrow.Field{Name: "runs", Type: arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int64)}
-	for i := range 3 {
-		ends, values := tabletest.FromJSON(t, arrow.PrimitiveTypes.Int16, "[30000]"), tabletest.FromJSON(t, arrow.PrimitiveTypes.Int64, fmt.Sprintf("[%d]", i))
-		batches = append(batches, tabletest.New([]arrow.Field{field}, []arrow.Array{array.NewRunEndEncodedArray(ends, values, 30_000, 0)}).Batches...)
-	}
-	whole := tabletest.Table{Schema: batches[0].Schema(), Batches: batches}
-	output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: 1000, NoIndex: true})
-	opened, err := arrowzarr.NewTable(t.Context(), struct{ store.Store }{store.NewLocal(output)}, arrowzarr.TableOptions{BatchRows: 7000})
+// Text may become longer than that of the first batches, so few batches are read at once.
+func TestReadersReadFewBatchesOfTextAtOnce(t *testing.T) {
+	words := append(slices.Repeat([]string{"a"}, 800), slices.Repeat([]string{strings.Repeat("long", 100)}, 800)...)
+	whole := tabletest.New([]arrow.Field{{Name: "text", Type: arrow.BinaryTypes.String}}, []arrow.Array{tabletest.Texts(words...)})
+	output, _ := convertCodes(t, whole.Stream(t), arrowzarr.Options{ChunkRows: 100, NoIndex: true})
+	opened, err := arrowzarr.NewTable(t.Context(), struct{ store.Store }{store.NewLocal(output)}, arrowzarr.TableOptions{BatchRows: 100})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, opened.Close()) }()
-	reader, err := opened.Reader(t.Context(), 0, whole.Rows())
-	require.NoError(t, err)
-	defer reader.Release()
-	got := tabletest.Table{Schema: reader.Schema()}
-	for reader.Next() {
-		b := reader.RecordBatch()
-		assert.Equal(t, min(7000, whole.Rows()-got.Rows()), b.NumRows())
-		b.Retain()
-		got.Batches = append(got.Batches, b)
-	}
-	require.NoError(t, reader.Err())
+	var blocks []int64
+	got := tabletest.Table{Schema: opened.Schema()}
+	require.NoError(t, opened.ForEachBlock(t.Context(), 100, func(block arrow.RecordBatch) error {
+		blocks = append(blocks, block.NumRows())
+		block.Retain()
+		got.Batches = append(got.Batches, block)
+		return nil
+	}))
+	assert.Equal(t, []int64{100, 400, 400, 400, 300}, blocks)
 	requireEqualTables(t, whole, got)
+
+	reader, err := opened.Reader(t.Context(), 0, 1600)
+	require.NoError(t, err)
+	require.True(t, reader.Next())
+	reader.Release() // with the rest of a block
+}
+
+// What is said of a table in an object store is the same as of one in a folder.
+func TestRemoteTablesAreDescribedAsLocalOnes(t *testing.T) {
+	s3test.SetCredentials(t)
+	column := array.NewInt8Builder(memory.DefaultAllocator)
+	column.AppendValues(make([]int8, 3_000_000), nil)
+	values := column.NewArray()
+	long := tabletest.New([]arrow.Field{{Name: "n", Type: values.DataType()}}, []arrow.Array{values}) // of several batches
+	for _, tt := range []struct {
+		whole   tabletest.Table
+		chunk   int64
+		parquet []string // columns that Parquet can have
+	}{
+		{withoutListsOfLists(tabletest.RandomTable(8, []int{40, 25}, 0.2)), 8, []string{"* INT64", "* STRING", "* FLOAT64"}},
+		{long, 100_000, nil},
+	} {
+		whole := tt.whole
+		input := inputFile(t, whole.Stream(t))
+		local, _ := convertFile(t, input, arrowzarr.Options{ChunkRows: tt.chunk})
+		remote := s3test.Serve(t, nil)("table.zarr")
+		_, err := arrowzarr.Convert(t.Context(), input, remote, arrowzarr.Options{ChunkRows: tt.chunk})
+		require.NoError(t, err)
+		var stats [2]*arrowzarr.Contents
+		restored := map[string][2][]byte{}
+		for i, location := range []string{local, remote} {
+			stats[i], err = arrowzarr.Inspect(t.Context(), location, arrowzarr.InspectOptions{Stats: true})
+			require.NoError(t, err)
+			report, err := arrowzarr.Verify(t.Context(), input, location, arrowzarr.Options{})
+			require.NoError(t, err)
+			assert.Empty(t, report.Difference)
+			for name, columns := range map[string][]string{"t.arrow": nil, "t.parquet": tt.parquet} {
+				path := filepath.Join(t.TempDir(), name)
+				_, err := arrowzarr.Restore(t.Context(), location, path, arrowzarr.RestoreOptions{Columns: columns})
+				require.NoError(t, err)
+				content, err := os.ReadFile(path)
+				require.NoError(t, err)
+				both := restored[name]
+				both[i] = content
+				restored[name] = both
+			}
+		}
+		for name, both := range restored {
+			assert.True(t, bytes.Equal(both[0], both[1]), name)
+		}
+		assert.Equal(t, stats[0].Table, stats[1].Table)
+	}
 }
 
 // Only the chunks that have the rows and columns are read.

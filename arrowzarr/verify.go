@@ -141,7 +141,7 @@ func (r *VerifyReport) compareBatch(ctx context.Context, want arrow.RecordBatch,
 		return nil
 	}
 	at := int64(0)
-	return t.forEachBatch(ctx, from, r.Rows, 0, func(got arrow.RecordBatch) error {
+	return t.forEachBlock(ctx, from, r.Rows, 0, func(got arrow.RecordBatch) error {
 		for i, column := range got.Columns() {
 			part := array.NewSlice(want.Column(i), at, at+got.NumRows())
 			err := r.compareColumn(t.columns[i].column, from+at, part, column)

@@ -52,7 +52,7 @@ each array is a column. All must have one length: --exclude leaves out others.`,
 	flags.StringSliceVar(&options.Columns, "columns", nil, "names or patterns (*, ?, [a-z]) of the columns to restore (default all)")
 	flags.StringSliceVar(&options.Exclude, "exclude", nil, "names or patterns of columns to leave out")
 	flags.StringVar(&maxMemory, "max-memory", "1GiB", "most memory to use")
-	flags.IntVar(&options.Jobs, "jobs", 0, "chunks read and decoded at once (default: one per core, 64 from an object store)")
+	flags.IntVar(&options.Jobs, "jobs", 0, "chunks read and decoded at once (default: one per core, up to 64 from an object store)")
 	flags.Int64Var(&options.BatchRows, "batch-rows", 0, "most rows in a record batch (default: 64 MiB, or less by --max-memory)")
 	flags.BoolVar(&options.Overwrite, "overwrite", false, "replace OUTPUT")
 	flags.BoolVar(&asJSON, "json", false, "print a summary as one JSON object")

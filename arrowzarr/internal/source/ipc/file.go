@@ -46,14 +46,19 @@ type fileSource struct {
 func Open(file *source.File, o source.Options) (source.Source, error) {
 	s := &fileSource{file: file}
 	content, jobs, scans := io.ReaderAt(file), o.Jobs, 1
+	var metadata *metadataReaderAt
 	if file.IsRemote() {
 		jobs, scans = max(jobs, source.RemoteRequests), source.RemoteRequests
-		content = &metadataReaderAt{ReaderAt: file, kept: map[int64][]byte{}}
+		metadata = &metadataReaderAt{ReaderAt: file, kept: map[int64][]byte{}}
+		content = metadata
 	}
 	err := arrowdata.CatchPanic(func() (err error) {
 		swapped, err := arrowipc.ValidateFile(content, file.Size, scans, s.index.add)
 		if err != nil || s.index.asStream {
 			return err
+		}
+		if metadata != nil {
+			metadata.full = true // bodies are not read again
 		}
 		s.reader, err = ipc.NewFileReader(parallelReaderAt{content, file.Sequential(), jobs}, ipcOptions(o)...)
 		// arrow-go's reader of mapped files supports neither dictionaries nor
@@ -276,19 +281,20 @@ func countArrays(t arrow.DataType) int {
 	return n
 }
 
-// metadataReaderAt keeps short parts of a remote file that are read, such as the footer and the
-// metadata of messages: they are read again with each batch, and take a round trip each.
+// metadataReaderAt keeps what is read of a remote file to validate it, the footer and the
+// metadata of messages: it is read again with each batch, and takes a round trip each time.
 type metadataReaderAt struct {
 	io.ReaderAt
 
 	mu    sync.Mutex
 	kept  map[int64][]byte // by position
 	bytes int
+	full  bool // no more is kept
 }
 
 // The longest part that is kept, and the most bytes in all.
 const (
-	maxKeptPart = 64 << 10
+	maxKeptPart = 1 << 20
 	maxKept     = 16 << 20
 )
 
@@ -306,6 +312,9 @@ func (r *metadataReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.full {
+		return n, nil
+	}
 	if more := n - len(r.kept[off]); more > 0 && r.bytes+more <= maxKept {
 		r.kept[off], r.bytes = bytes.Clone(p[:n]), r.bytes+more
 	}
