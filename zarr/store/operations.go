@@ -125,8 +125,8 @@ func AsRangeReader(s Store) RangeReader {
 }
 
 // TakesRoundTrips reports whether each read of a store takes a round trip, so that many should
-// be made at once. Stores of this package do not that are in memory or files, nor do their
-// wrappers, and others that are a [RangeReader].
+// be made at once. It is false for the stores of this package that are in memory or files, for
+// their wrappers, and for any [RangeReader].
 func TakesRoundTrips(s Store) bool {
 	switch s := s.(type) {
 	case RangeReader:

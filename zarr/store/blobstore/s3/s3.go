@@ -81,7 +81,7 @@ func newClient(ctx context.Context, u *url.URL) (*awss3.Client, error) {
 		if connections, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
 			o.HTTPClient = connections.WithTransportOptions(func(t *http.Transport) {
 				t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idleConnections
-			})
+			}).Freeze()
 		}
 	}), nil
 }
@@ -119,6 +119,11 @@ func patient(o *awss3.Options) {
 // cancelled, and GetObject with a suffix range.
 func native(client *awss3.Client, bucket string, encrypted encryption) blobstore.Native {
 	return blobstore.Native{
+		Close: func() {
+			if connections, ok := client.Options().HTTPClient.(interface{ CloseIdleConnections() }); ok {
+				connections.CloseIdleConnections()
+			}
+		},
 		Put: func(ctx context.Context, key string, value []byte, creation map[string]string) error {
 			in := &awss3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(value),
 				ContentLength: aws.Int64(int64(len(value))), ContentType: aws.String("application/octet-stream"),

@@ -226,18 +226,25 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	var mu sync.Mutex
 	connections := map[string]bool{}
 	var inside sync.WaitGroup
+	waiting := 0 // requests for which the others of the round wait
 	s := open(t, serve(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			connections[r.RemoteAddr] = true
+			if waiting > 0 { // no request that is repeated
+				waiting--
+				inside.Done()
+			}
 			mu.Unlock()
-			inside.Done()
 			inside.Wait() // all are open at the same time
 			next.ServeHTTP(w, r)
 		})
 	}))
 	for range times {
+		mu.Lock()
+		waiting = together
 		inside.Add(together)
+		mu.Unlock()
 		var all sync.WaitGroup
 		for i := range together {
 			all.Go(func() { assert.NoError(t, s.Set(context.Background(), fmt.Sprint(i), []byte("value"))) })
