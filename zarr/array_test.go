@@ -3,6 +3,7 @@ package zarr_test
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -297,23 +298,26 @@ func TestGoroutinesDependOnTheStoreAndTheChunks(t *testing.T) {
 	busy := runtime.GOMAXPROCS(0) + 2
 	remote := func(s store.Store) store.Store { return struct{ store.Store }{s} }
 	for _, tt := range []struct {
-		meta *zarr.ArrayMetadata
-		want int
+		meta  *zarr.ArrayMetadata
+		bytes int64 // that are read
+		want  int
 	}{
-		{ints([]int64{1 << 40}, []int64{1 << 18}), 64},
-		{ints([]int64{1 << 40}, []int64{1 << 22}), max(busy, 32)},
-		{ints([]int64{1 << 40}, []int64{1 << 23}), max(busy, 16)},
-		{ints([]int64{1 << 40}, []int64{1 << 30}), busy},
-		{sharded([]int64{1 << 40}, []int64{1 << 23}, []int64{1 << 10}), max(busy, 16)},
-		{ints(nil, nil), 64},
+		{ints([]int64{1 << 40}, []int64{1 << 18}), math.MaxInt64, 64},
+		{ints([]int64{1 << 40}, []int64{1 << 22}), 100, max(busy, 32)},
+		{ints([]int64{1 << 40}, []int64{1 << 23}), math.MaxInt64, max(busy, 16)},
+		{ints([]int64{1 << 40}, []int64{1 << 30}), 100, busy},
+		{sharded([]int64{1 << 40}, []int64{1 << 23}, []int64{1 << 10}), math.MaxInt64, max(busy, 16)},
+		{sharded([]int64{1 << 40}, []int64{1 << 30}, []int64{1 << 18}), 100, 64}, // one chunk of each shard
+		{sharded([]int64{1 << 40}, []int64{1 << 30}, []int64{1 << 26}), 100, busy},
+		{ints(nil, nil), math.MaxInt64, 64},
 	} {
 		a, err := zarr.New(remote(store.NewMemory()), "a", tt.meta)
 		require.NoError(t, err)
-		assert.Equal(t, max(tt.want, busy), a.Goroutines(0), "%v", tt.meta.ChunkShape)
-		assert.Equal(t, 3, a.Goroutines(3))
+		assert.Equal(t, max(tt.want, busy), a.Goroutines(0, tt.bytes), "%v", tt.meta.ChunkShape)
+		assert.Equal(t, 3, a.Goroutines(3, tt.bytes))
 		a, err = zarr.New(store.NewMemory(), "a", tt.meta)
 		require.NoError(t, err)
-		assert.Equal(t, busy, a.Goroutines(0))
+		assert.Equal(t, busy, a.Goroutines(0, tt.bytes))
 	}
 }
 

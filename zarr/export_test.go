@@ -1,9 +1,6 @@
 package zarr
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
 // UseSmallBatches makes the batches that devices read and write have n bytes.
 func UseSmallBatches(t testing.TB, n int64) {
@@ -12,7 +9,7 @@ func UseSmallBatches(t testing.TB, n int64) {
 	t.Cleanup(func() { writeBatch, minWriteBatch, readBatch, minReadBatch = write, leastWrite, read, least })
 }
 
-// Goroutines returns how many goroutines read whole chunks.
-func (a *Array) Goroutines(jobs int) int {
-	return a.goroutines(jobs, waiting, a.fetchedBytes(math.MaxInt64))
+// Goroutines returns how many goroutines read n bytes of elements.
+func (a *Array) Goroutines(jobs int, n int64) int {
+	return a.goroutines(jobs, waiting, a.bytesToRead(n))
 }

@@ -67,14 +67,16 @@ func (a *Array) chunkBytes() int64 {
 	return size
 }
 
-// fetchedBytes returns how many of [Array.chunkBytes] are fetched to read n bytes of elements:
-// of a shard only some chunks.
-func (a *Array) fetchedBytes(n int64) int64 {
+// bytesToRead returns how many of [Array.chunkBytes] are fetched at once to read n bytes of
+// elements: of a shard only some chunks, at least one.
+func (a *Array) bytesToRead(n int64) int64 {
 	chunk := a.chunkBytes()
-	if _, sharded := a.chain.ShardLayout(); sharded {
-		return min(chunk, n)
+	layout, sharded := a.chain.ShardLayout()
+	if !sharded {
+		return chunk
 	}
-	return chunk
+	inner := max(chunk/max(grid.Size(layout.GridShape()), 1), 1)
+	return min(chunk, max(n, inner))
 }
 
 // forEachParallel calls f for each item in up to jobs goroutines. It stops at the first
@@ -140,8 +142,8 @@ type usedValue[V any] struct {
 
 var keySeed = maphash.MakeSeed()
 
-// use returns the value of a key, which it creates if the key has no other user. The caller must call
-// done.
+// use returns the value of a key, which it creates if the key has no other user. The caller must
+// call done.
 func (all *perKey[V]) use(key string, create func() V) (value V, done func()) {
 	part := &all[maphash.String(keySeed, key)%uint64(len(all))]
 	part.mu.Lock()

@@ -18,8 +18,8 @@ import (
 // from to; strings are an element.VLen on the host. Chunks that are not stored have the
 // fill value. Read uses jobs goroutines, or as many as the processors keep busy if jobs is
 // not positive: GOMAXPROCS, and two more on the host. If reading from the store takes a round
-// trip, it is up to 64 goroutines, whose chunks have at most 512 MiB. The caller must release
-// the result. Errors name the array and the chunk.
+// trip, there are more: up to 64, as long as their chunks have at most 512 MiB, where strings
+// count as 16 bytes. The caller must release the result. Errors name the array and the chunk.
 func (a *Array) Read(ctx context.Context, to Prototype, jobs int) (element.Values, error) {
 	return a.readBox(ctx, to, grid.WholeBox(a.Shape()), jobs)
 }
@@ -81,7 +81,7 @@ func (a *Array) readFixed(ctx context.Context, to Prototype, box grid.Box, jobs 
 // kernels for. Otherwise it decodes one row of chunks at a time into host memory: a row
 // is contiguous in the result and needs one copy.
 func (a *Array) readBoxInto(ctx context.Context, nd *ndview.NDBuffer, box grid.Box, jobs int) error {
-	chunk := a.fetchedBytes(nd.NBytes())
+	chunk := a.bytesToRead(nd.NBytes())
 	if host, ok := nd.HostBytes(); ok {
 		to := region{a, host, box}
 		return forEachParallel(ctx, a.goroutines(jobs, waiting, chunk), to.units, to.readUnit)

@@ -192,7 +192,7 @@ func (v *View) gather(ctx context.Context, dst []byte, jobs int) error {
 	if v.field != nil {
 		field = *v.field
 	}
-	jobs = a.goroutines(jobs, waiting, a.fetchedBytes(grid.Size(shape)*width))
+	jobs = a.goroutines(jobs, waiting, a.bytesToRead(grid.Size(shape)*width))
 	return v.forEachPart(ctx, jobs, func(ctx context.Context, cell []int64, part index.Part) error {
 		s, memory := a.scratch(), a.scratch()
 		defer s.Release()
@@ -232,7 +232,7 @@ func (v *View) readStrings(ctx context.Context, jobs int) (element.Values, error
 		return nil, err
 	}
 	all := slices.Repeat([][]byte{a.chain.Fill()}, int(grid.Size(shape)))
-	jobs = a.goroutines(jobs, waiting, a.fetchedBytes(headers))
+	jobs = a.goroutines(jobs, waiting, a.bytesToRead(headers))
 	err = v.forEachPart(ctx, jobs, func(ctx context.Context, cell []int64, part index.Part) error {
 		s := a.scratch()
 		defer s.Release()
