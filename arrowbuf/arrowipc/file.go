@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"slices"
+	"iter"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -91,7 +91,7 @@ func ValidateFile(file io.ReaderAt, size int64, jobs int, visit func(Info)) (swa
 	}
 	for _, all := range [][]block{f.dictionaries, f.batches} {
 		number := 0
-		for some := range slices.Chunk(all, max(jobs, 1)) {
+		for some := range groupsOf(all, max(jobs, 1)) {
 			messages, err := s.readFrames(some)
 			for i, framed := range messages {
 				message, err := parseFramed(framed, some[i])
@@ -109,6 +109,24 @@ func ValidateFile(file io.ReaderAt, size int64, jobs int, visit func(Info)) (swa
 		}
 	}
 	return h.fields.bigEndian, nil
+}
+
+// groupsOf yields up to n blocks at a time, whose metadata has no more bytes than the largest
+// that a file may have, but for one.
+func groupsOf(blocks []block, n int) iter.Seq[[]block] {
+	return func(yield func([]block) bool) {
+		for len(blocks) > 0 {
+			size, count := int64(blocks[0].metadata), 1
+			for count < min(n, len(blocks)) && size+int64(blocks[count].metadata) <= maxMetadata {
+				size += int64(blocks[count].metadata)
+				count++
+			}
+			if !yield(blocks[:count]) {
+				return
+			}
+			blocks = blocks[count:]
+		}
+	}
 }
 
 // readFrames reads the metadata of messages at the same time, with prefix and padding. After an
