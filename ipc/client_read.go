@@ -418,9 +418,10 @@ func (c *Client) readFrames() {
 			err = c.handleFrame(f)
 		}
 		if err != nil {
-			if failed := c.out.Err(); errors.Is(err, io.EOF) && failed != nil {
-				// A failed write ended the connection, and the server has not sent why.
-				err = fmt.Errorf("%w: %w", ErrServerGone, failed)
+			if failed := c.out.Err(); failed != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+				// A failed write ended the connection, and the server has not sent why. That
+				// the queue is too long is a fault of neither.
+				err = fmt.Errorf("%w: %s", ErrServerGone, failed.Error())
 			}
 			c.fail(c.connectionError(err))
 			return
