@@ -22,6 +22,7 @@ type record struct {
 	Median              float64
 	BatchesPerSecond    float64            `json:"batches_per_second"`
 	PeerRatios          map[string]float64 `json:"peer_ratios"`
+	Peers               map[string]float64
 	Limit               string
 }
 
@@ -67,7 +68,7 @@ func TestFiguresAreThoseOfTheNewestRecords(t *testing.T) {
 		}
 	}
 	for _, checks := range []func(of topics) []check{
-		conversionFigures, parquetFigures, gpuConversionFigures, zarrFigures, deviceFigures, arrowFigures, decodeFigures, encodeFigures,
+		conversionFigures, parquetFigures, gpuConversionFigures, zarrFigures, remoteFigures, deviceFigures, arrowFigures, decodeFigures, encodeFigures,
 		shuffleFigures, collectiveFigures, productFigures, scaleFigures, readmeFigures,
 	} {
 		for _, c := range checks(of) {
@@ -226,6 +227,18 @@ func zarrFigures(of topics) []check {
 	}
 	return append(all, performance("The median of the", fmt.Sprintf("of the %d ratios is %.2f, the least %.2f.", len(ratios), median(ratios), slices.Min(ratios)),
 		fmt.Sprintf("reaches %.0f%% of it or more, and %.0f%% at the median; at the limits, the median ratio would be %.2f.", 100*slices.Min(shares), 100*median(shares), median(atLimits))))
+}
+
+func remoteFigures(of topics) []check {
+	row := func(name, format string, unit float64) string {
+		r := of("2-core-zarr-remote")(name)
+		return fmt.Sprintf("| "+format+" | "+format+" | "+format+" |", r.Value/unit, r.Peers["zarr-python"]/unit, r.Peers["tensorstore"]/unit)
+	}
+	return []check{
+		performance("| writing to an object store", row("zarr-s3-write", "%.2f GB/s", 1)),
+		performance("| reading from an object store", row("zarr-s3-read", "%.2f GB/s", 1)),
+		performance("| random reads, one after another", row("zarr-s3-random", "%.0f ms", 1000)),
+	}
 }
 
 func deviceFigures(of topics) []check {
