@@ -48,7 +48,7 @@ type TableOptions struct {
 	Device arrowbuf.Device
 	// Jobs is the number of chunks that are read and decoded at once. 0 means GOMAXPROCS, or
 	// up to DefaultStoreConcurrency if each read of the store takes a round trip: their chunks
-	// have no more than 8 times BatchBytes.
+	// have no more than 4 times BatchBytes.
 	Jobs int
 	// BatchRows is the most rows of a batch of a reader. 0 means as many as take about
 	// BatchBytes, in whole chunks unless those are far larger.

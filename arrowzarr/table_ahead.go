@@ -16,7 +16,7 @@ import (
 const (
 	// requestBatches is how many times BatchBytes the chunks have together that are read at
 	// once.
-	requestBatches = 8
+	requestBatches = 4
 	// textBatches is the most batches of a block with text, of which a later one may be far
 	// longer than those before.
 	textBatches = 4
