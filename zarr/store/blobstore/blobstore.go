@@ -61,9 +61,6 @@ type Native struct {
 	// "" if that is unknown. as is the function of blob.Reader.As. Without it, a transfer
 	// that breaks off begins again, since the rest might be of another version.
 	Version func(as func(any) bool) string
-	// Close releases what the other functions hold, such as connections. The store calls it
-	// after it has closed the bucket.
-	Close func()
 }
 
 // New returns the store of a bucket, which Close closes. name is for errors, such as
@@ -105,13 +102,7 @@ func Open(ctx context.Context, u *url.URL, native func(*blob.Bucket) (Native, er
 func (s *Store) String() string { return s.name }
 
 // Close closes the bucket.
-func (s *Store) Close() error {
-	err := s.bucket.Close()
-	if s.native.Close != nil {
-		s.native.Close()
-	}
-	return err
-}
+func (s *Store) Close() error { return s.bucket.Close() }
 
 // check returns an error unless an operation on a key can begin. gocloud.dev/blob would
 // store some keys under other names, which other programs could not find.

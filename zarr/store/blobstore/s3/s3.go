@@ -56,7 +56,8 @@ func open(ctx context.Context, u *url.URL) (store.Store, error) {
 }
 
 // idleConnections is how many connections are kept for later requests. The client's own limit
-// is 10: of more requests at once, the others would each open a connection.
+// is 10: of more requests at once, the others would each open a connection. The client closes
+// those that are idle for 90 s, and has no way to close them with the store.
 const idleConnections = 128
 
 // newClient returns a client for a URL, by its query.
@@ -81,7 +82,7 @@ func newClient(ctx context.Context, u *url.URL) (*awss3.Client, error) {
 		if connections, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
 			o.HTTPClient = connections.WithTransportOptions(func(t *http.Transport) {
 				t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idleConnections
-			}).Freeze()
+			})
 		}
 	}), nil
 }
@@ -119,11 +120,6 @@ func patient(o *awss3.Options) {
 // cancelled, and GetObject with a suffix range.
 func native(client *awss3.Client, bucket string, encrypted encryption) blobstore.Native {
 	return blobstore.Native{
-		Close: func() {
-			if connections, ok := client.Options().HTTPClient.(interface{ CloseIdleConnections() }); ok {
-				connections.CloseIdleConnections()
-			}
-		},
 		Put: func(ctx context.Context, key string, value []byte, creation map[string]string) error {
 			in := &awss3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(value),
 				ContentLength: aws.Int64(int64(len(value))), ContentType: aws.String("application/octet-stream"),
