@@ -195,14 +195,9 @@ func (t *Table) writeParquet(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return tableError(ctx, err)
 	}
-	requests, err := t.requestsAtOnce(ctx)
+	requests, err := t.shareRequests(ctx)
 	if err != nil {
 		return tableError(ctx, err)
-	}
-	if t.remote {
-		for _, c := range t.columns {
-			c.jobs = ceilDiv(requests, len(t.columns))
-		}
 	}
 	err = parquetwrite.Write(ctx, columnReader{t}, w, parquetwrite.Options{GroupRows: rows, GroupBytes: t.options.BatchBytes, Jobs: requests})
 	if err != nil && ctx.Err() != nil {

@@ -274,13 +274,12 @@ func (t *Table) forEachBlock(ctx context.Context, from, to, rows int64, f func(a
 	}
 	next := make(chan read, 1)
 	readNext := func() {
-		from, to := from, to
 		block, err := t.blockRows(ctx, rows)
 		if err != nil {
 			next <- read{err: err}
 			return
 		}
-		to = min(from+block, to)
+		from, to := from, min(from+block, to)
 		go func() {
 			debug.SetPanicOnFault(true) // see startStage
 			var r read
@@ -522,7 +521,7 @@ func (t *Table) read(ctx context.Context, from, to int64) (arrow.RecordBatch, er
 func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, len(t.columns))
 	defer func() { arrowdata.ReleaseArrays(columns) }()
-	requests, err := t.requestsAtOnce(ctx)
+	requests, err := t.shareRequests(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -533,13 +532,6 @@ func (t *Table) readAll(ctx context.Context, from, to int64) (arrow.RecordBatch,
 		group.SetLimit(requests)
 	}
 	for i, c := range t.columns {
-		switch {
-		case !t.remote: // each keeps all processors busy, as one may take longer than the others
-		case onHost:
-			c.jobs = ceilDiv(requests, len(t.columns))
-		default:
-			c.jobs = requests
-		}
 		group.Go(func() error {
 			debug.SetPanicOnFault(true) // see startStage
 			err := arrowdata.CatchPanic(func() (err error) {

@@ -49,6 +49,22 @@ func (t *Table) requestsAtOnce(ctx context.Context) (int, error) {
 	return t.requests, err
 }
 
+// shareRequests divides the chunks that are read at once among the columns, and returns how many
+// there are. Columns of a device are read one after another. Where reads take no round trip, each
+// column keeps all processors busy, as one may take longer than the others.
+func (t *Table) shareRequests(ctx context.Context) (int, error) {
+	requests, err := t.requestsAtOnce(ctx)
+	if err != nil || !t.remote {
+		return requests, err
+	}
+	for _, c := range t.columns {
+		if c.jobs = requests; t.onHost() {
+			c.jobs = ceilDiv(requests, len(t.columns))
+		}
+	}
+	return requests, nil
+}
+
 // blockRows returns how many rows to read at once for batches of some rows: as many batches as
 // take about BatchBytes.
 func (t *Table) blockRows(ctx context.Context, rows int64) (int64, error) {
