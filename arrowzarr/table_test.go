@@ -242,7 +242,7 @@ func TestTablesReadAnyRowsOnEveryDevice(t *testing.T) {
 			}
 			t.Run("cpu", func(t *testing.T) { check(t, arrowbuf.CPU(), false) })
 			t.Run("remote", func(t *testing.T) { check(t, arrowbuf.CPU(), true) })
-			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { check(t, dev, false) })
+			cudatest.ForEachDevice(t, func(t *testing.T, dev *cudabuf.Device) { check(t, dev, false); check(t, dev, true) })
 		})
 	}
 }
