@@ -3,6 +3,7 @@ package zstd
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -97,7 +98,7 @@ const (
 type cctx struct {
 	lib      *libzstd
 	handle   uintptr
-	samples  bool // chooses the matching of large inputs
+	level    int
 	matching matching
 }
 
@@ -107,7 +108,7 @@ func (lib *libzstd) newEncoder(o EncodeOptions) (*cctx, error) {
 	if handle == 0 {
 		return nil, fmt.Errorf("ZSTD_createCCtx: out of memory")
 	}
-	c := &cctx{lib: lib, handle: handle, samples: o.Level == 1}
+	c := &cctx{lib: lib, handle: handle, level: o.Level}
 	runtime.AddCleanup(c, func(handle uintptr) { syslib.Call(lib.freeCCtx, handle) }, handle)
 	checksum := uintptr(0)
 	if o.Checksum {
@@ -128,7 +129,7 @@ func (c *cctx) encode(dst, src []byte) ([]byte, error) {
 	dst = slices.Grow(dst, int(bound))
 	out := dst[len(dst) : len(dst)+int(bound)]
 	m := ofLevel
-	if c.samples && len(src) >= minSampled && hasShortMatches(src) {
+	if c.level == 1 && len(src) >= minSampled && hasShortMatches(src) {
 		m = shortMatches
 	}
 	n, err := c.encodeWith(m, out, src)
@@ -182,11 +183,20 @@ func (c *cctx) encodeWith(m matching, out, src []byte) (int, error) {
 		}
 		c.matching = m
 	}
-	n := syslib.Call(c.lib.compress2, c.handle,
+	n := syslib.CallFor(c.work(len(src)), c.lib.compress2, c.handle,
 		uintptr(unsafe.Pointer(unsafe.SliceData(out))), uintptr(len(out)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)))
 	runtime.KeepAlive(c)
 	return int(n), c.lib.check(n)
+}
+
+// work estimates the time of encoding n bytes, as syslib.CallFor has it. Higher levels than 9
+// take much longer.
+func (c *cctx) work(n int) int {
+	if c.level > 9 {
+		return math.MaxInt
+	}
+	return n * max(c.level, 1)
 }
 
 // dctx is a decompression context. It serves one caller at a time.
@@ -231,7 +241,7 @@ func (lib *libzstd) decode(dst, src []byte) (int, bool) {
 		}
 	}
 	defer libraryDecoders.Put(d)
-	n := syslib.Call(lib.decompressDCtx, d.handle,
+	n := syslib.CallFor(max(len(dst), len(src)), lib.decompressDCtx, d.handle,
 		uintptr(unsafe.Pointer(unsafe.SliceData(dst))), uintptr(len(dst)),
 		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(len(src)))
 	return int(n), n <= uintptr(len(dst)) // codes of errors are larger than any size

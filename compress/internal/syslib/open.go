@@ -40,3 +40,25 @@ func Call(function uintptr, args ...uintptr) uintptr {
 	result, _, _ := purego.SyscallN(function, args...)
 	return result
 }
+
+// mostWork is the work of the largest brief call, which takes some milliseconds.
+const mostWork = 5 << 19
+
+// CallFor is [Call] for functions whose time is known, and which neither block nor call back.
+// work is the number of bytes that libzstd would compress at level 1 in that time, about 300
+// in a microsecond.
+//
+// From a Call that lasts longer than 20 us the scheduler takes the processor, and it wakes
+// threads to use it. A brief call with at most six arguments is made without the scheduler, as
+// if it was Go code that cannot be interrupted. So arrays are read and written up to 10% faster
+// in chunks of 1 MiB, and a garbage collection may wait for the function.
+//
+//go:uintptrescapes
+func CallFor(work int, function uintptr, args ...uintptr) uintptr {
+	if work <= mostWork {
+		if result, ok := callBriefly(function, args); ok {
+			return result
+		}
+	}
+	return Call(function, args...)
+}
