@@ -3,13 +3,16 @@ package zarr
 import (
 	"context"
 	"hash/maphash"
+	"io"
 	"iter"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/quiver-gpu/quiver/zarr/codec"
 	"github.com/quiver-gpu/quiver/zarr/internal/grid"
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -28,6 +31,35 @@ func parallelism(jobs int) int {
 // function or system call lasts longer than 20 us. At its return the goroutine waits for one,
 // which another then uses.
 const waiting = 2
+
+// pieceBytes is how much of a chunk that the host has encoded is written to a file at once. That
+// takes less than 20 us, so the goroutine keeps its processor. Encoding keeps the processors
+// busy: another thread that took one over would share a core with those that encode, and
+// arrays were written up to 10% slower. Chunks that no codec makes smaller are written at once,
+// which is faster where nothing else is done.
+const pieceBytes = 64 << 10
+
+// wholePiece is the size of pieces for values that are written at once.
+const wholePiece = math.MaxInt
+
+// pieceSize returns the size of the pieces in which chunks that a chain has encoded on the host
+// are written.
+func (a *Array) pieceSize(chain *codec.Chain) int {
+	if chain.IsPlain() || store.AsRangeReader(a.store) == nil {
+		return wholePiece
+	}
+	return pieceBytes
+}
+
+// writePieces writes data in pieces of at most some bytes.
+func writePieces(w io.Writer, data []byte, size int) error {
+	for piece := range slices.Chunk(data, size) {
+		if _, err := w.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // The most chunks that are read or written at once where each read of the store takes a round
 // trip, unless the caller says how many, and the most bytes that they have together.

@@ -61,11 +61,12 @@ func (w *ShardWriter) WriteChunk(ctx context.Context, index []int64, v element.V
 	if err != nil {
 		return fmt.Errorf("shard %q: chunk %v: %w", w.key, index, err)
 	}
-	return w.addEncoded(ctx, index, enc)
+	return w.addEncoded(ctx, index, enc, w.array.pieceSize(w.layout.ChunkChain()))
 }
 
-// addEncoded adds an encoded chunk. Nil means a chunk of fill values.
-func (w *ShardWriter) addEncoded(ctx context.Context, index []int64, enc []byte) error {
+// addEncoded adds an encoded chunk in pieces of at most some bytes. Nil means a chunk of fill
+// values.
+func (w *ShardWriter) addEncoded(ctx context.Context, index []int64, enc []byte, piece int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -77,14 +78,14 @@ func (w *ShardWriter) addEncoded(ctx context.Context, index []int64, enc []byte)
 		w.index.Delete(index)
 		return nil
 	}
-	if w.err = w.appendChunk(ctx, index, enc); w.err != nil {
+	if w.err = w.appendChunk(ctx, index, enc, piece); w.err != nil {
 		w.err = fmt.Errorf("shard %q: chunk %v: %w", w.key, index, w.err)
 	}
 	return w.err
 }
 
-// appendChunk appends an encoded chunk.
-func (w *ShardWriter) appendChunk(ctx context.Context, index []int64, enc []byte) error {
+// appendChunk appends an encoded chunk in pieces.
+func (w *ShardWriter) appendChunk(ctx context.Context, index []int64, enc []byte, piece int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (w *ShardWriter) appendChunk(ctx context.Context, index []int64, enc []byte
 				return err
 			}
 		}
-		if _, err := w.out.Write(enc); err != nil {
+		if err := writePieces(w.out, enc, piece); err != nil {
 			return err
 		}
 		w.index.Set(index, w.offset, int64(len(enc)))
@@ -133,7 +134,7 @@ func (w *ShardWriter) Close(ctx context.Context) error {
 		return errors.Join(err, w.abortLocked())
 	}
 	if w.index.Empty() {
-		return errors.Join(w.abortLocked(), w.array.replaceChunk(ctx, w.key, nil))
+		return errors.Join(w.abortLocked(), w.array.replaceChunk(ctx, w.key, nil, wholePiece))
 	}
 	if err := w.writeIndex(); err != nil {
 		return errors.Join(fmt.Errorf("shard %q: index: %w", w.key, err), w.abortLocked())

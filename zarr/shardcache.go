@@ -296,12 +296,25 @@ func (a *Array) fetchIndex(ctx context.Context, layout *codec.ShardLayout, key s
 	return &cachedIndex{key, index, part.Version, 16 * grid.Size(layout.GridShape())}, nil
 }
 
-// replaceChunk stores the encoding of a chunk or a shard, or deletes it if that is nil.
-func (a *Array) replaceChunk(ctx context.Context, key string, enc []byte) error {
+// replaceChunk stores the encoding of a chunk or a shard in pieces of at most some bytes, or
+// deletes it if that is nil.
+func (a *Array) replaceChunk(ctx context.Context, key string, enc []byte, piece int) error {
 	return a.shards.replace(key, func() error {
 		if enc == nil {
 			return a.store.Delete(ctx, key)
 		}
-		return a.Trace.store(len(enc), func() error { return a.store.Set(ctx, key, enc) })
+		return a.Trace.store(len(enc), func() error {
+			if len(enc) <= piece {
+				return a.store.Set(ctx, key, enc)
+			}
+			w, err := store.Create(ctx, a.store, key)
+			if err != nil {
+				return err
+			}
+			if err := writePieces(w, enc, piece); err != nil {
+				return errors.Join(err, w.Abort())
+			}
+			return w.Commit()
+		})
 	})
 }

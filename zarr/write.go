@@ -158,7 +158,7 @@ func (a *Array) writeChunk(ctx context.Context, index []int64, v element.Values,
 	if err != nil {
 		return fmt.Errorf("array %q: chunk %v: %w", a.path, index, err)
 	}
-	return a.replaceChunk(ctx, key, enc)
+	return a.replaceChunk(ctx, key, enc, a.pieceSize(chain))
 }
 
 // writeShard splits a whole shard into its chunks.

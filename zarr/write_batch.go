@@ -147,7 +147,7 @@ func (c ChunkWrite) wrap(err error) error {
 // store stores the encoded chunk; nil is one of fill values.
 func (c ChunkWrite) store(ctx context.Context, enc []byte) error {
 	if c.Shard != nil {
-		return c.Shard.addEncoded(ctx, c.Index, enc)
+		return c.Shard.addEncoded(ctx, c.Index, enc, wholePiece)
 	}
 	a, key := c.Array, c.Array.chunkKey(c.Index)
 	unlock, err := a.writing.lock(ctx, key)
@@ -155,7 +155,7 @@ func (c ChunkWrite) store(ctx context.Context, enc []byte) error {
 		return err
 	}
 	defer unlock()
-	return a.replaceChunk(ctx, key, enc)
+	return a.replaceChunk(ctx, key, enc, wholePiece)
 }
 
 // batchWriter writes chunks. Those that a GPU encodes pass through its stages; others are

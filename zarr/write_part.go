@@ -108,7 +108,7 @@ func (a *Array) patchChunk(ctx context.Context, cell []int64, chain *codec.Chain
 	if err != nil {
 		return err
 	}
-	return a.replaceChunk(ctx, a.chunkKey(cell), enc)
+	return a.replaceChunk(ctx, a.chunkKey(cell), enc, a.pieceSize(chain))
 }
 
 // replacesAll reports whether a part has every element of a box that is in the array.
@@ -227,7 +227,7 @@ func (a *Array) patchShard(ctx context.Context, cell []int64, layout *codec.Shar
 		number := layoutNumber(layout, inner)
 		p, changed := parts[number]
 		if !changed {
-			return w.addEncoded(ctx, inner, stored[number])
+			return w.addEncoded(ctx, inner, stored[number], wholePiece)
 		}
 		box := within.Box(inner)
 		old := stored[number]
@@ -242,7 +242,7 @@ func (a *Array) patchShard(ctx context.Context, cell []int64, layout *codec.Shar
 		if err != nil {
 			return fmt.Errorf("chunk %v of the shard: %w", inner, err)
 		}
-		return w.addEncoded(ctx, inner, enc)
+		return w.addEncoded(ctx, inner, enc, a.pieceSize(layout.ChunkChain()))
 	})
 	if err != nil {
 		return errors.Join(err, w.Abort())

@@ -258,3 +258,86 @@ func TestElementsOfAnotherArrayAreWrittenInOtherChunks(t *testing.T) {
 	require.NoError(t, s.Set(ctx, "from/c/0/0", []byte("x")))
 	assert.ErrorContains(t, to.WriteFrom(ctx, from, 1), `"from"`)
 }
+
+// pieces records how much is written to a file at once. Writes fail after some.
+type pieces struct {
+	*store.Local
+	mu    sync.Mutex
+	sizes []int
+	left  int
+}
+
+func (p *pieces) Create(ctx context.Context, key string) (store.Writer, error) {
+	w, err := p.Local.Create(ctx, key)
+	return piecesWriter{w, p}, err
+}
+
+type piecesWriter struct {
+	store.Writer
+	pieces *pieces
+}
+
+func (w piecesWriter) Write(data []byte) (int, error) {
+	w.pieces.mu.Lock()
+	defer w.pieces.mu.Unlock()
+	if w.pieces.left == 0 {
+		return 0, errFull
+	}
+	w.pieces.left--
+	w.pieces.sizes = append(w.pieces.sizes, len(data))
+	return w.Writer.Write(data)
+}
+
+var errFull = errors.New("full")
+
+// The goroutine of an encoded chunk keeps its processor while it writes.
+func TestEncodedChunksAreWrittenToFilesInPieces(t *testing.T) {
+	const n = 1 << 20
+	random := make([]int32, n)
+	for i := range random {
+		random[i] = int32(uint32(i*i) * 2654435761 >> 9)
+	}
+	v := values(t, ndview.Int32, random, n)
+	gzip := codec.Gzip{Level: 1}
+	for name, codecs := range map[string]codec.List{
+		"chunks": zarr.DefaultCodecs(element.Of(ndview.Int32), gzip),
+		"shards": {codec.Sharding{ChunkShape: []int64{n / 2}, Codecs: zarr.DefaultCodecs(element.Of(ndview.Int32), gzip)}},
+		"plain":  zarr.DefaultCodecs(element.Of(ndview.Int32)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &pieces{Local: store.NewLocal(t.TempDir()), left: math.MaxInt}
+			meta := ints([]int64{n}, []int64{n})
+			meta.Codecs = codecs
+			a := create(t, s, "a", meta)
+			s.sizes = nil
+			require.NoError(t, a.Write(ctx, v, 1))
+			if name == "plain" {
+				assert.Empty(t, s.sizes, "Set writes it at once")
+			} else {
+				assert.Greater(t, len(s.sizes), 10)
+				for _, size := range s.sizes {
+					assert.LessOrEqual(t, size, 64<<10)
+				}
+			}
+			got, err := a.Read(ctx, zarr.Prototype{}, 1)
+			require.NoError(t, err)
+			assert.Equal(t, random, host[int32](t, got.(*ndview.NDBuffer)))
+			got.Release()
+			if name == "plain" {
+				return
+			}
+			before, err := s.List(ctx, "")
+			require.NoError(t, err)
+			s.left = 5 // pieces of the next chunk
+			require.ErrorIs(t, a.Set(ctx, zarr.Select(zarr.At(0)), 1, 1), errFull)
+			s.left = math.MaxInt
+			got, err = a.Read(ctx, zarr.Prototype{}, 1)
+			require.NoError(t, err)
+			assert.Equal(t, random, host[int32](t, got.(*ndview.NDBuffer)), "nothing is half-written")
+			got.Release()
+			after, err := s.List(ctx, "")
+			require.NoError(t, err)
+			assert.Equal(t, before, after)
+		})
+	}
+}
