@@ -49,7 +49,7 @@ func (lib *liblz4) encode(dst, src []byte, acceleration int) int {
 	if len(dst) == 0 {
 		return 0
 	}
-	n := syslib.Call(lib.compressFast,
+	n := syslib.CallFor(len(src), lib.compressFast,
 		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(unsafe.Pointer(unsafe.SliceData(dst))),
 		uintptr(len(src)), uintptr(min(len(dst), math.MaxInt32)), uintptr(acceleration))
 	return int(int32(n))
@@ -58,7 +58,7 @@ func (lib *liblz4) encode(dst, src []byte, acceleration int) int {
 // decode decodes src into dst and returns the size of the output. It returns false if that
 // does not fit or src is not valid. Then dst has undefined bytes.
 func (lib *liblz4) decode(dst, src []byte) (int, bool) {
-	n := syslib.Call(lib.decompressSafe,
+	n := syslib.CallFor(max(len(dst), len(src)), lib.decompressSafe,
 		uintptr(unsafe.Pointer(unsafe.SliceData(src))), uintptr(unsafe.Pointer(unsafe.SliceData(dst))),
 		uintptr(len(src)), uintptr(len(dst)))
 	return int(int32(n)), int32(n) >= 0
