@@ -445,18 +445,33 @@ func (s *Store) list(ctx context.Context, prefix, delimiter string) (keys, prefi
 	if prefix != "" {
 		prefix += "/"
 	}
-	objects := s.bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter})
-	for {
-		object, err := objects.Next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			return keys, prefixes, nil
-		case err != nil:
+	options := &blob.ListOptions{Prefix: prefix, Delimiter: delimiter}
+	for token := blob.FirstPageToken; len(token) > 0; {
+		var objects []*blob.ListObject
+		if objects, token, err = s.listPage(ctx, token, options); err != nil {
 			return nil, nil, err
-		case object.IsDir:
-			prefixes = append(prefixes, object.Key)
-		case store.CheckKey(object.Key) == nil: // tools make objects such as "a/" for folders
-			keys = append(keys, object.Key)
+		}
+		for _, object := range objects {
+			if object.IsDir {
+				prefixes = append(prefixes, object.Key)
+			} else if store.CheckKey(object.Key) == nil { // tools make objects such as "a/" for folders
+				keys = append(keys, object.Key)
+			}
+		}
+	}
+	return keys, prefixes, nil
+}
+
+// pageSize is the most objects of one response. It is the most that S3 and Cloud Storage list.
+const pageSize = 1000
+
+// listPage lists the objects after a token, and returns that of the next page, empty after the
+// last. Client libraries do not repeat a request whose response breaks off.
+func (s *Store) listPage(ctx context.Context, token []byte, options *blob.ListOptions) (objects []*blob.ListObject, next []byte, err error) {
+	for attempt := 1; ; attempt++ {
+		objects, next, err = s.bucket.ListPage(ctx, token, pageSize, options)
+		if !errors.Is(err, io.ErrUnexpectedEOF) || attempt == attempts || ctx.Err() != nil {
+			return objects, next, err
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/quiver-gpu/quiver/zarr/store"
 	_ "github.com/quiver-gpu/quiver/zarr/store/blobstore/s3"
 	"github.com/quiver-gpu/quiver/zarr/store/storetest"
+	"golang.org/x/sync/errgroup"
 )
 
 // serve starts an S3 server whose requests go through faults, and returns the URL of an
@@ -304,4 +305,34 @@ func TestObjectsAreEncryptedAsTheURLSays(t *testing.T) {
 	assert.Equal(t, []string{"", "", "some-key", ""}, keys)
 	_, err := store.Open(t.Context(), location+"&ssetype=none")
 	assert.ErrorContains(t, err, "ssetype")
+}
+
+func TestListsOfManyPagesThatBreakOffAreComplete(t *testing.T) {
+	var lists atomic.Int64
+	s := open(t, serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("list-type") && lists.Add(1)%2 == 1 {
+				failures["half a response"](next, w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}))
+	const n = 2500
+	want := make([]string, n)
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range want {
+		want[i] = fmt.Sprintf("a/%04d", i)
+		group.Go(func() error { return s.Set(context.Background(), want[i], []byte("value")) })
+	}
+	require.NoError(t, group.Wait())
+	keys, err := s.List(context.Background(), "")
+	require.NoError(t, err)
+	assert.Equal(t, want, keys)
+	keys, prefixes, err := store.ListDir(context.Background(), s, "a")
+	require.NoError(t, err)
+	assert.Len(t, keys, n)
+	assert.Empty(t, prefixes)
+	assert.EqualValues(t, 12, lists.Load(), "each of three pages, twice, in two lists")
 }
