@@ -15,7 +15,7 @@ var storeRows = []string{
 	"Memory", "Local", "Zip", "DeviceMemory", "S3", "Google Cloud Storage", "Azure Blob Storage", "HTTP", "any bucket",
 	"Under", "ReadOnly", "Cache", "Logging", "near ranges", "beyond the value", "a value changes", "groups and arrays",
 	"no ranges", "other servers", "faults", "a context", "credentials", "keys", "malformed responses", "faults", "lists", "conditional creation",
-	"a cancelled write", "a failed upload to Azure", "requests at once", "writers and readers", "keys", "the example", "random operations",
+	"a cancelled write", "a failed upload to Azure", "requests at once", "shards", "writers and readers", "keys", "the example", "random operations",
 	"store_repr", "supports_writes", "supports_partial_writes", "supports_listing", "store_type", "store_eq", "serializable_store",
 	"store_read_only", "store_open_read_only", "store_context_manager", "read_only_store_raises", "with_read_only_store",
 	"get", "get_not_open", "set_not_open", "get_raises", "get_many", "set_many", "getsize", "getsize_raises", "getsize_prefix",

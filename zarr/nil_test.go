@@ -150,7 +150,7 @@ func zerosOfStore(t *testing.T) apitest.Zeros {
 	return apitest.Zeros{
 		Functions: map[string]any{
 			"AsRangeReader": store.AsRangeReader, "TakesRoundTrips": store.TakesRoundTrips, "Between": store.Between, "CheckKey": store.CheckKey, "CheckPrefix": store.CheckPrefix, "Close": store.Close,
-			"Copy": store.Copy, "Create": store.Create, "DeleteAll": store.DeleteAll, "Exists": store.Exists, "From": store.From, "GetRanges": store.GetRanges,
+			"Copy": store.Copy, "Create": store.Create, "DeleteAll": store.DeleteAll, "Exists": store.Exists, "From": store.From, "GetRanges": store.GetRanges, "GetRangesVersion": store.GetRangesVersion,
 			"InPlace": nil, "IsEmpty": store.IsEmpty, "Last": store.Last, "ListDir": store.ListDir, "Move": store.Move, "NewCache": store.NewCache,
 			"NewDeviceMemory": store.NewDeviceMemory, "NewLocal": store.NewLocal, "NewLogging": store.NewLogging, "NewMemory": nil, "Open": store.Open,
 			"OpenValue": store.OpenValue, "OpenZip": store.OpenZip, "ReadOnly": store.ReadOnly, "Register": nil, // panics, as database/sql's does

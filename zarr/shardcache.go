@@ -32,7 +32,7 @@ type shardCache struct {
 type cachedIndex struct {
 	key     string
 	index   *codec.ShardIndex
-	version string // of the shard, as store.RangeReader has it
+	version string // of the shard; empty if the store has none
 	bytes   int64
 }
 
@@ -237,8 +237,10 @@ func (a *Array) tryChunks(ctx context.Context, layout *codec.ShardLayout, key st
 			found, lengths = append(found, int64(i)), append(lengths, length)
 		}
 	}
+	version := ""
 	if len(ranges) > 0 {
-		data, err := store.GetRanges(ctx, a.store, key, ranges)
+		var data [][]byte
+		data, version, err = store.GetRangesVersion(ctx, a.store, key, ranges)
 		if err != nil {
 			return nil, cached, err
 		}
@@ -249,8 +251,8 @@ func (a *Array) tryChunks(ctx context.Context, layout *codec.ShardLayout, key st
 			chunks[i], _ = stored(data[k], nil)
 		}
 	}
-	if !cached {
-		return chunks, false, nil
+	if !cached || version != "" && version == where.version {
+		return chunks, cached, nil
 	}
 	same, err := a.isCurrent(ctx, layout, key, where)
 	if err == nil && !same {
@@ -283,7 +285,10 @@ func (a *Array) fetchIndex(ctx context.Context, layout *codec.ShardLayout, key s
 	if reader := store.AsRangeReader(a.store); reader != nil {
 		part, err = reader.ReadRange(ctx, key, at, nil)
 	} else {
-		part.Data, err = a.store.Get(ctx, key, at)
+		var values [][]byte
+		if values, part.Version, err = store.GetRangesVersion(ctx, a.store, key, []store.Range{at}); err == nil {
+			part.Data = values[0]
+		}
 	}
 	raw, err := stored(part.Data, err)
 	if err != nil || raw == nil {

@@ -71,7 +71,7 @@ func TestShardIndicesAreReadOnce(t *testing.T) {
 func TestShardsThatAnotherProgramReplacesAreReadRight(t *testing.T) {
 	fresh, old := store.NewLocal(t.TempDir()), store.NewLocal(t.TempDir())
 	cached := store.NewLocal(t.TempDir())
-	for name, s := range map[string]store.Store{"fresh files": fresh, "old files": old, "cached chunks": cached, "memory": store.NewMemory()} {
+	for name, s := range map[string]store.Store{"fresh files": fresh, "old files": old, "cached chunks": cached, "memory": store.NewMemory(), "versions": &versioned{Store: store.NewMemory()}} {
 		t.Run(name, func(t *testing.T) {
 			times := 0
 			touch := func() {
@@ -169,6 +169,60 @@ func TestNearbyChunksOfAShardAreOneRequest(t *testing.T) {
 	require.NoError(t, err)
 	v.Release()
 	assert.Equal(t, map[string]int{"a/c/0": 2}, s.gets, "the index and the chunks")
+}
+
+// versioned is a store of round trips whose reads say which version they saw.
+type versioned struct {
+	store.Store
+	requests int
+}
+
+func (v *versioned) GetRangesVersion(ctx context.Context, key string, ranges []store.Range) ([][]byte, string, error) {
+	v.requests++
+	whole, err := v.Get(ctx, key, store.Range{})
+	if err != nil {
+		return nil, "", err
+	}
+	values := make([][]byte, len(ranges))
+	for i, r := range ranges {
+		start, end, err := r.Resolve(int64(len(whole)))
+		if err != nil {
+			return nil, "", err
+		}
+		values[i] = whole[start:end]
+	}
+	return values, string(whole), nil
+}
+
+func TestAReadOfAShardTakesOneRequestWhereReadsHaveVersions(t *testing.T) {
+	s := &versioned{Store: store.NewMemory()}
+	under, err := store.Under(store.ReadOnly(s), "a")
+	require.NoError(t, err)
+	meta := sharded([]int64{1000}, []int64{500}, []int64{10})
+	require.NoError(t, create(t, s, "a", meta).Write(ctx, counting(t, arrowbuf.CPU(), 0, 1, 1000), 1))
+	a, err := zarr.Open(ctx, under, "")
+	require.NoError(t, err)
+	read := func(start int64) {
+		v, err := a.Get(ctx, zarr.Select(zarr.Span(start, start+20)), zarr.Prototype{}, 1)
+		require.NoError(t, err)
+		assert.Equal(t, int32(start), host[int32](t, v.(*ndview.NDBuffer))[0])
+		v.Release()
+	}
+	read(0)
+	read(500)
+	s.requests = 0
+	for start := int64(0); start < 1000; start += 50 {
+		read(start)
+	}
+	assert.Equal(t, 20, s.requests)
+	b, err := zarr.Open(ctx, s, "a") // another program
+	require.NoError(t, err)
+	require.NoError(t, b.Set(ctx, zarr.Select(zarr.Span(0, 10)), counting(t, arrowbuf.CPU(), 5000, 1, 10), 1))
+	s.requests = 0
+	read(50)
+	assert.Equal(t, 2, s.requests, "the index is compared after another version was seen")
+	read(50)
+	assert.Equal(t, 3, s.requests)
 }
 
 func TestWritesInvalidateCachedShardIndices(t *testing.T) {

@@ -154,6 +154,12 @@ func (c *Cache) GetRanges(ctx context.Context, key string, ranges []Range) ([][]
 	return values, nil
 }
 
+// GetRangesVersion is GetRanges. The cache does not know the versions of what it has.
+func (c *Cache) GetRangesVersion(ctx context.Context, key string, ranges []Range) ([][]byte, string, error) {
+	values, err := c.GetRanges(ctx, key, ranges)
+	return values, "", err
+}
+
 // lookup returns a cached value or range. c.mu is held.
 func (c *Cache) lookup(key string, r Range) (value []byte, ok bool, err error) {
 	if element := c.fresh(cacheKey{key, r}); element != nil {

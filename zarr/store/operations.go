@@ -42,6 +42,11 @@ type (
 	RangesGetter interface {
 		GetRanges(ctx context.Context, key string, ranges []Range) ([][]byte, error)
 	}
+	// VersionsGetter is a RangesGetter that says of which version of the value the ranges are.
+	VersionsGetter interface {
+		// GetRangesVersion is [GetRangesVersion] of the store.
+		GetRangesVersion(ctx context.Context, key string, ranges []Range) (values [][]byte, version string, err error)
+	}
 	// ValueOpener is a store that tells the versions of a value apart.
 	ValueOpener interface {
 		OpenValue(ctx context.Context, key string) (Value, error)
@@ -386,6 +391,17 @@ func GetRanges(ctx context.Context, s Store, key string, ranges []Range) ([][]by
 		return nil, err
 	}
 	return values, nil
+}
+
+// GetRangesVersion is [GetRanges], and returns the version that all ranges are of: it differs
+// if the value does, such as an ETag. It is empty if the store is no [VersionsGetter] or cannot
+// say.
+func GetRangesVersion(ctx context.Context, s Store, key string, ranges []Range) (values [][]byte, version string, err error) {
+	if getter, ok := s.(VersionsGetter); ok {
+		return getter.GetRangesVersion(ctx, key, ranges)
+	}
+	values, err = GetRanges(ctx, s, key, ranges)
+	return values, "", err
 }
 
 // request is one request for several ranges.

@@ -42,6 +42,10 @@ func (f forwarder) GetRanges(ctx context.Context, key string, ranges []Range) ([
 	return GetRanges(ctx, f.Store, key, ranges)
 }
 
+func (f forwarder) GetRangesVersion(ctx context.Context, key string, ranges []Range) ([][]byte, string, error) {
+	return GetRangesVersion(ctx, f.Store, key, ranges)
+}
+
 func (f forwarder) takesRoundTrips() bool { return TakesRoundTrips(f.Store) }
 
 func (f forwarder) Close() error { return Close(f.Store) }
@@ -197,6 +201,10 @@ func (p *prefixed) GetRanges(ctx context.Context, key string, ranges []Range) ([
 	return GetRanges(ctx, p.inner, p.key(key), ranges)
 }
 
+func (p *prefixed) GetRangesVersion(ctx context.Context, key string, ranges []Range) ([][]byte, string, error) {
+	return GetRangesVersion(ctx, p.inner, p.key(key), ranges)
+}
+
 func (p *prefixed) OpenValue(ctx context.Context, key string) (Value, error) {
 	return OpenValue(ctx, p.inner, p.key(key))
 }
@@ -305,15 +313,21 @@ func (l *Logging) Move(ctx context.Context, from, to string) error {
 
 // GetRanges implements [RangesGetter].
 func (l *Logging) GetRanges(ctx context.Context, key string, ranges []Range) (values [][]byte, err error) {
+	values, _, err = l.GetRangesVersion(ctx, key, ranges)
+	return values, err
+}
+
+// GetRangesVersion implements [VersionsGetter]. It is logged as GetRanges.
+func (l *Logging) GetRangesVersion(ctx context.Context, key string, ranges []Range) (values [][]byte, version string, err error) {
 	err = l.log(ctx, "GetRanges", key, func() (int, error) {
-		values, err = GetRanges(ctx, l.inner, key, ranges)
+		values, version, err = GetRangesVersion(ctx, l.inner, key, ranges)
 		n := 0
 		for _, value := range values {
 			n += len(value)
 		}
 		return n, err
 	})
-	return values, err
+	return values, version, err
 }
 
 // Close closes the logged store.

@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/quiver-gpu/quiver/zarr/store"
@@ -40,6 +41,7 @@ var (
 	_ store.Sizer             = (*Store)(nil)
 	_ store.DirLister         = (*Store)(nil)
 	_ store.ValueOpener       = (*Store)(nil)
+	_ store.VersionsGetter    = (*Store)(nil)
 	_ store.ConditionalSetter = (*Store)(nil)
 )
 
@@ -52,7 +54,8 @@ type Native struct {
 	Put func(ctx context.Context, key string, value []byte, creation map[string]string) error
 	// Last reads the last n bytes of an object, n > 0, without asking for its size first.
 	// Its error wraps store.ErrNotFound if there is no object.
-	Last func(ctx context.Context, key string, n int64) ([]byte, error)
+	// The version is that of Version.
+	Last func(ctx context.Context, key string, n int64) (value []byte, version string, err error)
 	// Require makes a read fail with an error of code FailedPrecondition if the object
 	// has another ETag. It is called before the request, with the function of
 	// blob.ReaderOptions.BeforeRead.
@@ -145,53 +148,93 @@ func (s *Store) wrap(ctx context.Context, method, key string, err error) error {
 // Get reads an object or a range of it. [store.Last] asks for the size first, unless the
 // kind of store has requests for it.
 func (s *Store) Get(ctx context.Context, key string, r store.Range) ([]byte, error) {
-	value, err := s.get(ctx, key, r)
+	value, _, err := s.get(ctx, key, r)
 	return value, s.wrap(ctx, "Get", key, err)
 }
 
-func (s *Store) get(ctx context.Context, key string, r store.Range) ([]byte, error) {
+// GetRangesVersion reads ranges of an object, nearby ones by one request, and returns what
+// [Native.Version] says of it, if all requests saw the same version.
+func (s *Store) GetRangesVersion(ctx context.Context, key string, ranges []store.Range) ([][]byte, string, error) {
+	reader := &versionReader{Store: s, store: s}
+	values, err := store.GetRanges(ctx, reader, key, ranges)
+	version := reader.version
+	if reader.differ {
+		version = ""
+	}
+	return values, version, err
+}
+
+// versionReader is the store that store.GetRanges reads the ranges of one object from.
+type versionReader struct {
+	store.Store // without the GetRangesVersion of *Store
+	store       *Store
+
+	mu      sync.Mutex
+	read    bool
+	version string // of the first response
+	differ  bool   // whether another response has another version
+}
+
+// Get reads a range of the object.
+func (r *versionReader) Get(ctx context.Context, key string, wanted store.Range) ([]byte, error) {
+	value, version, err := r.store.get(ctx, key, wanted)
+	if err != nil {
+		return nil, r.store.wrap(ctx, "GetRanges", key, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.read {
+		r.read, r.version = true, version
+	}
+	r.differ = r.differ || version != r.version
+	return value, nil
+}
+
+// get reads an object or a range of it, and returns its version, which is empty if that is
+// unknown.
+func (s *Store) get(ctx context.Context, key string, r store.Range) (value []byte, version string, err error) {
 	if err := check(ctx, key); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	offset, length, fromEnd, err := r.Request()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	switch {
 	case length == 0:
 		_, err := s.bucket.Attributes(ctx, key) // a missing key is an error
-		return nil, err
+		return nil, "", err
 	case fromEnd && s.native.Last != nil:
-		value, err := s.native.Last(ctx, key, length)
+		value, version, err := s.native.Last(ctx, key, length)
 		if err == nil || errors.Is(err, store.ErrNotFound) || ctx.Err() != nil {
-			return value, err
+			return value, version, err
 		}
 		// Some servers refuse more bytes than there are.
 		return s.resolve(ctx, key, r, err)
 	case fromEnd:
 		return s.resolve(ctx, key, r, nil)
 	}
-	value, err := s.read(ctx, key, offset, length, nil)
+	value, version, err = s.read(ctx, key, offset, length, nil)
 	if err != nil && (offset > 0 || length > 0) && gcerrors.Code(err) != gcerrors.NotFound && ctx.Err() == nil {
 		// A range that begins at the end or beyond is refused, also in an empty object.
 		return s.resolve(ctx, key, r, err)
 	}
-	return value, err
+	return value, version, err
 }
 
 // resolve reads a range by the size of the object. It returns the error of an earlier
 // request if the range cannot be its reason.
-func (s *Store) resolve(ctx context.Context, key string, r store.Range, earlier error) ([]byte, error) {
+func (s *Store) resolve(ctx context.Context, key string, r store.Range, earlier error) (value []byte, version string, err error) {
 	attributes, err := s.bucket.Attributes(ctx, key)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	start, end, err := r.Resolve(attributes.Size)
 	if err != nil || start == end {
-		return nil, err
+		return nil, "", err
 	}
 	if offset, _, fromEnd, _ := r.Request(); earlier != nil && !fromEnd && start == offset {
-		return nil, earlier
+		return nil, "", earlier
 	}
 	return s.read(ctx, key, start, end-start, &object{s, key, attributes})
 }
@@ -201,13 +244,13 @@ const attempts = 4
 
 // read reads length bytes, or all from offset on if length is negative. Client libraries
 // retry a request, but not a transfer that breaks off: read resumes it. Unless it is nil,
-// version is what the object must be.
-func (s *Store) read(ctx context.Context, key string, offset, length int64, version *object) ([]byte, error) {
-	t := transfer{store: s, key: key, offset: offset, length: length, object: version}
+// object is what it must be. The version is that of [Native.Version].
+func (s *Store) read(ctx context.Context, key string, offset, length int64, object *object) (value []byte, version string, err error) {
+	t := transfer{store: s, key: key, offset: offset, length: length, object: object}
 	for attempt := 1; ; attempt++ {
 		done, err := t.resume(ctx)
 		if done || err != nil && (attempt == attempts || ctx.Err() != nil) {
-			return t.value.Bytes(), err
+			return t.value.Bytes(), t.version, err
 		}
 	}
 }
@@ -309,7 +352,7 @@ func (o *object) Read(ctx context.Context, r store.Range) ([]byte, error) {
 	}
 	var value []byte
 	if err == nil {
-		value, err = o.store.read(ctx, o.key, start, end-start, o)
+		value, _, err = o.store.read(ctx, o.key, start, end-start, o)
 	}
 	return value, o.store.wrap(ctx, "Value.Read", o.key, err)
 }

@@ -188,14 +188,27 @@ func (s *Store) Size(ctx context.Context, key string) (int64, error) {
 
 // GetRanges reads several ranges of one version of a value. Nearby ones are one request.
 func (s *Store) GetRanges(ctx context.Context, key string, ranges []store.Range) ([][]byte, error) {
-	if err := check(ctx, key); err != nil {
-		return nil, s.wrap(ctx, "GetRanges", key, err)
+	values, _, err := s.GetRangesVersion(ctx, key, ranges)
+	return values, err
+}
+
+// GetRangesVersion is GetRanges, and returns the ETag, unless it is weak: then the bytes of
+// other versions may have it, too.
+func (s *Store) GetRangesVersion(ctx context.Context, key string, ranges []store.Range) ([][]byte, string, error) {
+	reader := &rangesReader{Store: s, store: s}
+	values := make([][]byte, len(ranges))
+	err := check(ctx, key)
+	switch {
+	case err != nil:
+	case len(ranges) == 1: // no other range needs the rest of what a server without ranges sends
+		values[0], err = reader.get(ctx, key, ranges[0], 0)
+	default:
+		values, err = store.GetRanges(ctx, reader, key, ranges)
 	}
-	values, err := store.GetRanges(ctx, &rangesReader{Store: s, store: s}, key, ranges)
 	if err != nil {
-		return nil, s.wrap(ctx, "GetRanges", key, err)
+		return nil, "", s.wrap(ctx, "GetRanges", key, err)
 	}
-	return values, nil
+	return values, reader.version.strong(), nil
 }
 
 func check(ctx context.Context, key string) error {

@@ -393,14 +393,22 @@ func TestAServerWithoutRangesSendsNoMoreThanNeeded(t *testing.T) {
 			}
 		}
 	}), httpstore.Options{})
-	got, err := s.Get(ctx(), "k", store.Between(16, 26))
-	require.NoError(t, err)
-	assert.Equal(t, "0123456789", string(got))
-	assert.Equal(t, 1, requests)
-	mu.Lock()
-	assert.Less(t, sent, len(value), "the rest is not read")
-	requests, sent = 0, 0
-	mu.Unlock()
+	for _, get := range []func(r store.Range) ([]byte, error){
+		func(r store.Range) ([]byte, error) { return s.Get(ctx(), "k", r) },
+		func(r store.Range) ([]byte, error) {
+			values, err := s.GetRanges(ctx(), "k", []store.Range{r})
+			return values[0], err
+		},
+	} {
+		got, err := get(store.Between(16, 26))
+		require.NoError(t, err)
+		assert.Equal(t, "0123456789", string(got))
+		assert.Equal(t, 1, requests)
+		mu.Lock()
+		assert.Less(t, sent, len(value), "the rest is not read")
+		requests, sent = 0, 0
+		mu.Unlock()
+	}
 	ranges := []store.Range{store.Last(3), store.Between(1, 3), store.Between(9<<20, 9<<20+2), store.From(16<<20 - 1)}
 	many, err := s.GetRanges(ctx(), "k", ranges)
 	require.NoError(t, err)

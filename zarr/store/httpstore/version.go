@@ -33,6 +33,16 @@ func (v *version) require(req *http.Request) {
 	}
 }
 
+// strong returns the ETag if it differs whenever the bytes do, or an empty string.
+func (v *version) strong() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if strings.HasPrefix(v.etag, "W/") {
+		return ""
+	}
+	return v.etag
+}
+
 // check returns an error wrapping store.ErrChanged if a response has another version than
 // the first. Caches on the way may ignore what require asks for.
 func (v *version) check(resp *http.Response, total int64) error {

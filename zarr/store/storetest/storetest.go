@@ -166,6 +166,32 @@ var claims = []struct {
 			require.ErrorIs(c, err, store.ErrChanged)
 		}
 	}},
+	{"ranges have the version of their value", false, func(c *checker) {
+		ranges := []store.Range{store.Between(2, 4), store.Last(3), store.From(8)}
+		versions := map[string]string{} // the value of each
+		for _, value := range []string{"0123456789", "9876543210", "9876543210 and more"} {
+			c.set("a/b", value)
+			for range 2 {
+				got, version, err := store.GetRangesVersion(ctx(), c.s, "a/b", ranges)
+				require.NoError(c, err)
+				require.Len(c, got, len(ranges))
+				assert.Equal(c, []string{value[2:4], value[len(value)-3:], value[8:]}, []string{string(got[0]), string(got[1]), string(got[2])})
+				if version == "" {
+					continue
+				}
+				if earlier, ok := versions[version]; ok {
+					assert.Equal(c, earlier, value, "another value has the same version")
+				}
+				versions[version] = value
+			}
+		}
+		_, _, err := store.GetRangesVersion(ctx(), c.s, "a/c", ranges)
+		require.ErrorIs(c, err, store.ErrNotFound)
+		_, _, err = store.GetRangesVersion(ctx(), c.s, "a//b", ranges)
+		require.ErrorIs(c, err, store.ErrInvalidKey)
+		_, _, err = store.GetRangesVersion(ctx(), c.s, "a/b", []store.Range{store.Between(3, 1)})
+		require.ErrorIs(c, err, store.ErrInvalidRange)
+	}},
 	{"Get returns the value that was set", false, func(c *checker) {
 		for _, key := range []string{"c/0", "foo/c/0.0", "foo/0/0", "a name with spaces/é", "c2", "a%2fb/+?#&=~"} {
 			for _, value := range []string{"\x01\x02\x03\x04", ""} {

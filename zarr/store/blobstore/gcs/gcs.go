@@ -69,22 +69,31 @@ func native(bucket *storage.BucketHandle) blobstore.Native {
 			}
 			return mark(w.Close())
 		},
-		Last: func(ctx context.Context, key string, n int64) ([]byte, error) {
+		Last: func(ctx context.Context, key string, n int64) ([]byte, string, error) {
 			r, err := bucket.Object(key).NewRangeReader(ctx, -n, -1)
 			if err != nil {
-				return nil, mark(err)
+				return nil, "", mark(err)
 			}
 			defer func() { _ = r.Close() }() // errors show in ReadAll
-			return io.ReadAll(r)
+			value, err := io.ReadAll(r)
+			return value, generation(r), err
 		},
 		Version: func(as func(any) bool) string {
 			var r *storage.Reader
-			if !as(&r) || r.Attrs.Generation == 0 {
+			if !as(&r) {
 				return ""
 			}
-			return strconv.FormatInt(r.Attrs.Generation, 10)
+			return generation(r)
 		},
 	}
+}
+
+// generation returns the version of an object that a reader reads, or "" if it is unknown.
+func generation(r *storage.Reader) string {
+	if r.Attrs.Generation == 0 {
+		return ""
+	}
+	return strconv.FormatInt(r.Attrs.Generation, 10)
 }
 
 // mark wraps the errors of Cloud Storage that callers act on in those of package store.

@@ -133,13 +133,14 @@ func native(client *awss3.Client, bucket string, encrypted encryption) blobstore
 			_, err := client.PutObject(ctx, in, patient)
 			return mark(err)
 		},
-		Last: func(ctx context.Context, key string, n int64) ([]byte, error) {
+		Last: func(ctx context.Context, key string, n int64) ([]byte, string, error) {
 			out, err := client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &bucket, Key: &key, Range: aws.String(fmt.Sprintf("bytes=-%d", n))})
 			if err != nil {
-				return nil, mark(err)
+				return nil, "", mark(err)
 			}
 			defer out.Body.Close()
-			return io.ReadAll(out.Body)
+			value, err := io.ReadAll(out.Body)
+			return value, aws.ToString(out.ETag), err
 		},
 		Require: func(etag string, as func(any) bool) error {
 			var in *awss3.GetObjectInput
