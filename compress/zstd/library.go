@@ -190,11 +190,17 @@ func (c *cctx) encodeWith(m matching, out, src []byte) (int, error) {
 	return int(n), c.lib.check(n)
 }
 
+// defaultLevel is ZSTD_CLEVEL_DEFAULT of zstd.h, which level 0 means.
+const defaultLevel = 3
+
 // work estimates the time of encoding n bytes, as syslib.CallFor has it. Higher levels than 9
 // take much longer.
 func (c *cctx) work(n int) int {
-	if c.level > 9 {
+	switch {
+	case c.level > 9:
 		return math.MaxInt
+	case c.level == 0:
+		return n * defaultLevel
 	}
 	return n * max(c.level, 1)
 }

@@ -44,14 +44,16 @@ func Call(function uintptr, args ...uintptr) uintptr {
 // mostWork is the work of the largest brief call, which takes some milliseconds.
 const mostWork = 5 << 19
 
-// CallFor is [Call] for functions whose time is known, and which neither block nor call back.
+// CallFor is [Call] for functions whose time is known, and which neither wait nor call back.
 // work is the number of bytes that libzstd would compress at level 1 in that time, about 300
 // in a microsecond.
 //
 // From a Call that lasts longer than 20 us the scheduler takes the processor, and it wakes
 // threads to use it. A brief call with at most six arguments is made without the scheduler, as
-// if it was Go code that cannot be interrupted, on Linux and amd64. So arrays in chunks of 1 MiB
-// are read and written 4 to 10% faster, and a garbage collection may wait for the function.
+// if it was Go code that cannot be interrupted, on Linux and amd64. docs/performance.md says what
+// that gains. Its price: where all goroutines must stop, such as for a garbage collection, they
+// stand still until the function returns, also if it waits for pages of a mapped file. A CPU
+// profile has the function without its callers.
 //
 //go:uintptrescapes
 func CallFor(work int, function uintptr, args ...uintptr) uintptr {
