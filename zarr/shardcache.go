@@ -95,7 +95,7 @@ func (c *shardCache) drop() {
 
 // A cached index may be stale, since another program may replace the shard. Chunks that
 // were read by one count only if the shard was the same: its version was that of the
-// index or, if the store has no versions, the index is the same after the chunks were
+// index or, if the store has no versions, the cached index is the same after the chunks were
 // read. A chunk of another shard with the same index is a right chunk, too.
 
 // visitShard calls f with the encoded inner chunks of a shard, by their number in inner.
@@ -175,7 +175,7 @@ func (a *Array) tryInner(ctx context.Context, layout *codec.ShardLayout, key str
 	case err != nil:
 		return nil, err
 	case part.Version == "" || part.Version != where.version:
-		same, err := a.isCurrent(ctx, layout, key, where)
+		same, err := a.isCurrent(ctx, layout, key, where, part.Version)
 		if err == nil && !same {
 			err = errReplaced
 		}
@@ -195,11 +195,15 @@ func (a *Array) tryInner(ctx context.Context, layout *codec.ShardLayout, key str
 	return stored(part.Data, nil)
 }
 
-// isCurrent reports whether the index of a shard is still the same.
-func (a *Array) isCurrent(ctx context.Context, layout *codec.ShardLayout, key string, where *cachedIndex) (bool, error) {
+// isCurrent reports whether the index of a shard is still the same. version is that of what was
+// read by the index, if it is known.
+func (a *Array) isCurrent(ctx context.Context, layout *codec.ShardLayout, key string, where *cachedIndex, version string) (bool, error) {
 	now, err := a.fetchIndex(ctx, layout, key)
 	if err != nil || now == nil || !now.index.Equal(where.index) {
 		return false, err
+	}
+	if version != "" && now.version != "" && version != now.version {
+		return false, nil // an index between the two may have been another
 	}
 	if now.version != "" {
 		a.shards.put(now)
@@ -251,10 +255,13 @@ func (a *Array) tryChunks(ctx context.Context, layout *codec.ShardLayout, key st
 			chunks[i], _ = stored(data[k], nil)
 		}
 	}
-	if !cached || version != "" && version == where.version {
+	switch {
+	case version != "" && version == where.version:
 		return chunks, cached, nil
+	case !cached && (version == "" || where.version == ""):
+		return chunks, false, nil // the index was read just before
 	}
-	same, err := a.isCurrent(ctx, layout, key, where)
+	same, err := a.isCurrent(ctx, layout, key, where, version)
 	if err == nil && !same {
 		err = errReplaced
 	}

@@ -175,10 +175,13 @@ func TestNearbyChunksOfAShardAreOneRequest(t *testing.T) {
 type versioned struct {
 	store.Store
 	requests int
+	replace  func() // before the second request, if not nil
 }
 
 func (v *versioned) GetRangesVersion(ctx context.Context, key string, ranges []store.Range) ([][]byte, string, error) {
-	v.requests++
+	if v.requests++; v.requests == 2 && v.replace != nil {
+		v.replace()
+	}
 	whole, err := v.Get(ctx, key, store.Range{})
 	if err != nil {
 		return nil, "", err
@@ -223,6 +226,28 @@ func TestAReadOfAShardTakesOneRequestWhereReadsHaveVersions(t *testing.T) {
 	assert.Equal(t, 2, s.requests, "the index is compared after another version was seen")
 	read(50)
 	assert.Equal(t, 3, s.requests)
+}
+
+func TestAShardThatIsReplacedAfterItsIndexWasFirstReadIsReadAgain(t *testing.T) {
+	s := &versioned{Store: store.NewMemory()}
+	a := create(t, s, "a", sharded([]int64{8}, []int64{8}, []int64{2}))
+	write := func(order []int64, add int32) {
+		b, err := zarr.Open(ctx, s.Store, "a") // another program
+		require.NoError(t, err)
+		w, err := b.NewShardWriter(ctx, []int64{0})
+		require.NoError(t, err)
+		for _, i := range order {
+			require.NoError(t, w.WriteChunk(ctx, []int64{i}, counting(t, arrowbuf.CPU(), add+2*int32(i), 1, 2)))
+		}
+		require.NoError(t, w.Close(ctx))
+	}
+	write([]int64{0, 1, 2, 3}, 100)
+	s.requests, s.replace = 0, func() { write([]int64{3, 2, 1, 0}, 200) }
+	v, err := a.Get(ctx, zarr.Select(zarr.Span(2, 5)), zarr.Prototype{}, 1)
+	require.NoError(t, err)
+	defer v.Release()
+	assert.Equal(t, []int32{202, 203, 204}, host[int32](t, v.(*ndview.NDBuffer)))
+	assert.Equal(t, 5, s.requests, "the index, chunks, an index that differs, and both again")
 }
 
 func TestWritesInvalidateCachedShardIndices(t *testing.T) {
