@@ -192,8 +192,9 @@ func (s *Store) GetRanges(ctx context.Context, key string, ranges []store.Range)
 	return values, err
 }
 
-// GetRangesVersion is GetRanges, and returns the ETag, unless it is weak: then the bytes of
-// other versions may have it, too.
+// GetRangesVersion is GetRanges, and returns the ETag. It returns none where the bytes of other
+// versions may have it, too: if it is weak (RFC 9110, section 8.8.1), or if the value was modified
+// less than two seconds before the response.
 func (s *Store) GetRangesVersion(ctx context.Context, key string, ranges []store.Range) ([][]byte, string, error) {
 	reader := &rangesReader{Store: s, store: s}
 	values := make([][]byte, len(ranges))

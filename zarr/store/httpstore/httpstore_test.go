@@ -397,7 +397,7 @@ func TestAServerWithoutRangesSendsNoMoreThanNeeded(t *testing.T) {
 		func(r store.Range) ([]byte, error) { return s.Get(ctx(), "k", r) },
 		func(r store.Range) ([]byte, error) {
 			values, err := s.GetRanges(ctx(), "k", []store.Range{r})
-			return values[0], err
+			return bytes.Join(values, nil), err
 		},
 	} {
 		got, err := get(store.Between(16, 26))
@@ -470,6 +470,37 @@ func TestGroupsAndArraysOpenAndReadOverHTTP(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, children, 1)
 			assert.Equal(t, "sub", children[0].Name)
+		})
+	}
+}
+
+// Bytes of other versions may have a weak ETag, and one of a time in seconds.
+func TestOnlyETagsThatTellVersionsApartAreVersions(t *testing.T) {
+	now := time.Now().UTC()
+	for name, c := range map[string]struct {
+		etag     string
+		modified time.Time
+		version  string
+	}{
+		"strong":                 {`"a"`, now.Add(-time.Hour), `"a"`},
+		"of an unknown time":     {`"a"`, time.Time{}, `"a"`},
+		"weak":                   {`W/"a"`, now.Add(-time.Hour), ""},
+		"modified a moment ago":  {`"a"`, now, ""},
+		"no ETag":                {"", now.Add(-time.Hour), ""},
+		"modified in the future": {`"a"`, now.Add(time.Hour), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.etag != "" {
+					w.Header().Set("ETag", c.etag)
+				}
+				http.ServeContent(w, r, "k", c.modified, strings.NewReader("0123456789"))
+			}), httpstore.Options{})
+			for _, ranges := range [][]store.Range{{store.Last(3)}, {store.Between(1, 2), store.Between(4, 6)}} {
+				_, version, err := store.GetRangesVersion(ctx(), s, "k", ranges)
+				require.NoError(t, err)
+				assert.Equal(t, c.version, version)
+			}
 		})
 	}
 }

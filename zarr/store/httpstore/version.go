@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/quiver-gpu/quiver/zarr/store"
 )
@@ -17,6 +18,7 @@ type version struct {
 	known    bool
 	etag     string
 	modified string
+	recent   bool  // modified just before the response, so that the ETag may not tell
 	total    int64 // the length of the value, -1 if it is unknown
 }
 
@@ -33,14 +35,27 @@ func (v *version) require(req *http.Request) {
 	}
 }
 
-// strong returns the ETag if it differs whenever the bytes do, or an empty string.
+// strong returns the ETag if it differs whenever the bytes do, or an empty string. Some servers
+// make it of the length and the time of modification, in seconds. So it does not count within
+// two of them.
 func (v *version) strong() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if strings.HasPrefix(v.etag, "W/") {
+	if v.recent || strings.HasPrefix(v.etag, "W/") {
 		return ""
 	}
 	return v.etag
+}
+
+// isRecent reports whether a value was modified less than two seconds before a response, or at
+// an unknown time.
+func isRecent(header http.Header) bool {
+	modified, err := http.ParseTime(header.Get("Last-Modified"))
+	if err != nil {
+		return header.Get("Last-Modified") != "" // an ETag alone is not made of a time
+	}
+	date, err := http.ParseTime(header.Get("Date"))
+	return err != nil || date.Sub(modified) < 2*time.Second
 }
 
 // check returns an error wrapping store.ErrChanged if a response has another version than
@@ -51,6 +66,7 @@ func (v *version) check(resp *http.Response, total int64) error {
 	defer v.mu.Unlock()
 	if !v.known {
 		v.known, v.etag, v.modified, v.total = true, etag, modified, total
+		v.recent = isRecent(resp.Header)
 		return nil
 	}
 	differ := func(what string, was, is any) error {
