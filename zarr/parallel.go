@@ -35,8 +35,9 @@ const waiting = 2
 // pieceBytes is how much of a chunk that the host has encoded is written to a file at once. That
 // takes less than 20 us, so the goroutine keeps its processor. Encoding keeps the processors
 // busy: another thread that took one over would share a core with those that encode, and
-// arrays were written up to 10% slower. Chunks that no codec makes smaller are written at once,
-// which is faster where nothing else is done.
+// arrays were written up to 10% slower. Chunks that are their elements are written at once, which
+// is faster where nothing else is done. That was measured in the page cache; where a file system
+// waits for each write, pieces cost as many waits.
 const pieceBytes = 64 << 10
 
 // wholePiece is the size of pieces for values that are written at once.
@@ -45,7 +46,8 @@ const wholePiece = math.MaxInt
 // pieceSize returns the size of the pieces in which chunks that a chain has encoded on the host
 // are written.
 func (a *Array) pieceSize(chain *codec.Chain) int {
-	if chain.IsPlain() || store.AsRangeReader(a.store) == nil {
+	_, creates := a.store.(store.Creator)
+	if chain.IsPlain() || !creates || store.AsRangeReader(a.store) == nil {
 		return wholePiece
 	}
 	return pieceBytes
