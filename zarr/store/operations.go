@@ -25,7 +25,8 @@ type (
 	PrefixDeleter interface {
 		DeleteAll(ctx context.Context, prefix string) error
 	}
-	// Creator is a store that writes a value in parts.
+	// Creator is a store that writes a value in parts. A store that changes what Set of an
+	// embedded one does must change Create, too: chunks and shards are written by either.
 	Creator interface {
 		Create(ctx context.Context, key string) (Writer, error)
 	}
@@ -42,7 +43,9 @@ type (
 	RangesGetter interface {
 		GetRanges(ctx context.Context, key string, ranges []Range) ([][]byte, error)
 	}
-	// VersionsGetter is a RangesGetter that says of which version of the value the ranges are.
+	// VersionsGetter is a store that reads several ranges of one value, and says of which
+	// version they are. A store that changes what Get or GetRanges of an embedded one does must
+	// change this, too.
 	VersionsGetter interface {
 		// GetRangesVersion is [GetRangesVersion] of the store.
 		GetRangesVersion(ctx context.Context, key string, ranges []Range) (values [][]byte, version string, err error)

@@ -158,7 +158,7 @@ func (s *Store) GetRangesVersion(ctx context.Context, key string, ranges []store
 	reader := &versionReader{Store: s, store: s}
 	values, err := store.GetRanges(ctx, reader, key, ranges)
 	version := reader.version
-	if reader.differ {
+	if err != nil || reader.differ || strings.HasPrefix(version, "W/") { // a weak ETag
 		version = ""
 	}
 	return values, version, err
@@ -505,11 +505,12 @@ func (s *Store) list(ctx context.Context, prefix, delimiter string) (keys, prefi
 	return keys, prefixes, nil
 }
 
-// pageSize is the most objects of one response. It is the most that S3 and Cloud Storage list.
+// pageSize is the number of objects of a page. S3 and Cloud Storage list as many in a response;
+// gocloud.dev asks servers that list less again until it has a page.
 const pageSize = 1000
 
 // listPage lists the objects after a token, and returns that of the next page, empty after the
-// last. Client libraries do not repeat a request whose response breaks off.
+// last. The client of S3 does not repeat a request whose response breaks off.
 func (s *Store) listPage(ctx context.Context, token []byte, options *blob.ListOptions) (objects []*blob.ListObject, next []byte, err error) {
 	for attempt := 1; ; attempt++ {
 		objects, next, err = s.bucket.ListPage(ctx, token, pageSize, options)

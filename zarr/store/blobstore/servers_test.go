@@ -202,7 +202,7 @@ var prefixes atomic.Int64
 
 func TestServersPassTheConformanceSuite(t *testing.T) {
 	forEachServer(t, func(t *testing.T, s *server) {
-		storetest.Test(t, s.open, storetest.Options{})
+		storetest.Test(t, s.open, storetest.Options{Versions: true})
 	})
 }
 

@@ -26,6 +26,8 @@ type Options struct {
 	// Interrupted is for stores whose transfers break off and go on. A Get during a Set of
 	// the same key may return store.ErrChanged.
 	Interrupted bool
+	// Versions is for stores of which GetRangesVersion returns a version.
+	Versions bool
 }
 
 // Test tests an empty store that open returns, once per claim. The names of the subtests
@@ -174,6 +176,12 @@ var claims = []struct {
 			for range 2 {
 				got, version, err := store.GetRangesVersion(ctx(), c.s, "a/b", ranges)
 				require.NoError(c, err)
+				if c.o.Versions {
+					assert.NotEmpty(c, version)
+					_, of, err := store.GetRangesVersion(ctx(), c.s, "a/b", ranges[1:2])
+					require.NoError(c, err)
+					assert.Equal(c, version, of, "requests from the end have the same versions")
+				}
 				require.Len(c, got, len(ranges))
 				assert.Equal(c, []string{value[2:4], value[len(value)-3:], value[8:]}, []string{string(got[0]), string(got[1]), string(got[2])})
 				if version == "" {

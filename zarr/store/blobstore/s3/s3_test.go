@@ -41,7 +41,7 @@ func open(t *testing.T, location string) store.Store {
 }
 
 func TestS3(t *testing.T) {
-	storetest.Test(t, func(t *testing.T) store.Store { return open(t, serve(t, nil)) }, storetest.Options{})
+	storetest.Test(t, func(t *testing.T) store.Store { return open(t, serve(t, nil)) }, storetest.Options{Versions: true})
 }
 
 // failures are what servers and networks do for a time.
@@ -308,6 +308,9 @@ func TestObjectsAreEncryptedAsTheURLSays(t *testing.T) {
 }
 
 func TestListsOfManyPagesThatBreakOffAreComplete(t *testing.T) {
+	if testing.Short() {
+		t.Skip("stores thousands of objects")
+	}
 	var lists atomic.Int64
 	s := open(t, serve(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -335,4 +338,26 @@ func TestListsOfManyPagesThatBreakOffAreComplete(t *testing.T) {
 	assert.Len(t, keys, n)
 	assert.Empty(t, prefixes)
 	assert.EqualValues(t, 12, lists.Load(), "each of three pages, twice, in two lists")
+}
+
+func TestRangesOfTwoVersionsHaveNone(t *testing.T) {
+	ctx := context.Background()
+	var s store.Store
+	var reads atomic.Int64
+	s = open(t, serve(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && reads.Add(1) == 2 {
+				assert.NoError(t, s.Set(ctx, "k", bytes.Repeat([]byte("b"), 8<<20)))
+			}
+			next.ServeHTTP(w, r)
+		})
+	}))
+	require.NoError(t, s.Set(ctx, "k", bytes.Repeat([]byte("a"), 8<<20)))
+	ranges := []store.Range{store.Between(0, 1), store.Between(4<<20, 4<<20+1)} // too far apart for one request
+	_, version, err := store.GetRangesVersion(ctx, s, "k", ranges)
+	require.NoError(t, err)
+	assert.Empty(t, version, "one request saw the object before it was replaced, one after")
+	_, version, err = store.GetRangesVersion(ctx, s, "k", ranges)
+	require.NoError(t, err)
+	assert.NotEmpty(t, version)
 }
