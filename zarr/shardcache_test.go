@@ -66,6 +66,20 @@ func TestShardIndicesAreReadOnce(t *testing.T) {
 	assert.Equal(t, 400*reads+2*(16*500+4), s.size, "no element is read that is not asked for")
 }
 
+// replaceShard writes the only shard of array "a" as another program: chunks of two elements in an
+// order, which count from add on.
+func replaceShard(t *testing.T, s store.Store, order []int64, add int32) {
+	t.Helper()
+	a, err := zarr.Open(ctx, s, "a")
+	require.NoError(t, err)
+	w, err := a.NewShardWriter(ctx, []int64{0})
+	require.NoError(t, err)
+	for _, i := range order {
+		require.NoError(t, w.WriteChunk(ctx, []int64{i}, counting(t, arrowbuf.CPU(), add+2*int32(i), 1, 2)))
+	}
+	require.NoError(t, w.Close(ctx))
+}
+
 // A program that replaces a shard must not lead to wrong elements, whatever the store can
 // say of versions.
 func TestShardsThatAnotherProgramReplacesAreReadRight(t *testing.T) {
@@ -98,14 +112,7 @@ func TestShardsThatAnotherProgramReplacesAreReadRight(t *testing.T) {
 			}
 			// The same chunks in another order: a stale index points to others.
 			write := func(order []int64, add int32) {
-				b, err := zarr.Open(ctx, s, "a")
-				require.NoError(t, err)
-				w, err := b.NewShardWriter(ctx, []int64{0})
-				require.NoError(t, err)
-				for _, i := range order {
-					require.NoError(t, w.WriteChunk(ctx, []int64{i}, counting(t, arrowbuf.CPU(), add+2*int32(i), 1, 2)))
-				}
-				require.NoError(t, w.Close(ctx))
+				replaceShard(t, s, order, add)
 				touch()
 			}
 			span, list := zarr.Select(zarr.Span(2, 5)), zarr.Select(zarr.List(6, 3, 1))
@@ -231,18 +238,8 @@ func TestAReadOfAShardTakesOneRequestWhereReadsHaveVersions(t *testing.T) {
 func TestAShardThatIsReplacedAfterItsIndexWasFirstReadIsReadAgain(t *testing.T) {
 	s := &versioned{Store: store.NewMemory()}
 	a := create(t, s, "a", sharded([]int64{8}, []int64{8}, []int64{2}))
-	write := func(order []int64, add int32) {
-		b, err := zarr.Open(ctx, s.Store, "a") // another program
-		require.NoError(t, err)
-		w, err := b.NewShardWriter(ctx, []int64{0})
-		require.NoError(t, err)
-		for _, i := range order {
-			require.NoError(t, w.WriteChunk(ctx, []int64{i}, counting(t, arrowbuf.CPU(), add+2*int32(i), 1, 2)))
-		}
-		require.NoError(t, w.Close(ctx))
-	}
-	write([]int64{0, 1, 2, 3}, 100)
-	s.requests, s.replace = 0, func() { write([]int64{3, 2, 1, 0}, 200) }
+	replaceShard(t, s.Store, []int64{0, 1, 2, 3}, 100)
+	s.requests, s.replace = 0, func() { replaceShard(t, s.Store, []int64{3, 2, 1, 0}, 200) }
 	v, err := a.Get(ctx, zarr.Select(zarr.Span(2, 5)), zarr.Prototype{}, 1)
 	require.NoError(t, err)
 	defer v.Release()
