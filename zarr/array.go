@@ -24,10 +24,10 @@ import (
 // An Array caches the indices of shards that it has read in part, at most 16 MiB of
 // them. Replacing a shard by another Array or program makes no read wrong: a chunk counts
 // only if the shard still had the version of the index or, in a store without versions, if the
-// cached index is the same after the chunk was read. This holds for stores that replace values whole, as all stores of
-// package store do. Without versions, a shard must not be replaced between the first read of its
-// index and that of a chunk. A shard that another program overwrites in place may be read wrong
-// while that goes on.
+// cached index is the same after the chunk was read. This holds for stores that replace values
+// whole, as all stores of package store do. Without versions, a shard must not be replaced
+// between the first read of its index and that of a chunk. A shard that another program
+// overwrites in place may be read wrong while that goes on.
 type Array struct {
 	// WriteEmptyChunks also stores chunks whose elements all equal the fill value. By
 	// default they are omitted.

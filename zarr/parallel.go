@@ -32,8 +32,8 @@ func parallelism(jobs int) int {
 // which another then uses.
 const waiting = 2
 
-// pieceBytes is how much of a chunk that the host has encoded is written to a file at once. That
-// takes less than 20 us, so the goroutine keeps its processor. Encoding keeps the processors
+// pieceBytes is how much of a chunk that the host has encoded is written to a file at once: so
+// little that the goroutine mostly keeps its processor. Encoding keeps the processors
 // busy: another thread that took one over would share a core with those that encode, and
 // arrays were written up to 10% slower. Chunks that are their elements are written at once, which
 // is faster where nothing else is done. That was measured in the page cache; where a file system

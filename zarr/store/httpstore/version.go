@@ -48,7 +48,7 @@ func (v *version) strong() string {
 }
 
 // isRecent reports whether a value was modified less than two seconds before a response, or at
-// an unknown time.
+// a time that cannot be told.
 func isRecent(header http.Header) bool {
 	modified, err := http.ParseTime(header.Get("Last-Modified"))
 	if err != nil {
